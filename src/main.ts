@@ -5,6 +5,7 @@ import { systemClock } from "./base/clock.ts";
 import { systemErrorText } from "./base/system-error-text.ts";
 import { uncaughtText } from "./cli/fatal.ts";
 import { flushed } from "./cli/flush.ts";
+import { programs } from "./cli/programs.ts";
 import { runCommandLine } from "./cli/run-command-line.ts";
 import { hasColors, terminalWidth } from "./cli/terminal.ts";
 import type { LogFormat } from "./config/config.ts";
@@ -39,16 +40,7 @@ const running = runCommandLine(process.argv.slice(2), {
     isDaemon = command === "run";
     waitsForReaders = !isDaemon;
   },
-  loadCommands: async () => ({
-    ...(await import("./daemon/run.ts")),
-    ...(await import("./daemon/print-plan.ts")),
-    ...(await import("./daemon/print-cleanup-plan.ts")),
-    ...(await import("./doctor/print-doctor.ts")),
-    ...(await import("./daemon/run-endpoint-controller.ts")),
-    ...(await import("./daemon/operator/answer-without-daemon.ts")),
-    ...(await import("./explain/explain.ts")),
-    ...(await import("./top/run-top.ts")),
-  }),
+  programs,
 });
 /** A daemon that ends waits for no reader of its log. */
 async function end(code: number): Promise<never> {

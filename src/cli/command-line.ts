@@ -1,15 +1,9 @@
-import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
+import { CommanderError, InvalidArgumentError, Option, Command as Parser } from "commander";
 import type { FlagValues } from "../config/gather-settings.ts";
+import type { Command, CommandOption, Example } from "./command.ts";
+import { commands, daemonExamples } from "./commands.ts";
 import { type Flag, flags } from "./flags.ts";
 import { normaliseFlags } from "./go-flags.ts";
-import {
-  type CommandOption,
-  daemonExamples,
-  type Example,
-  type Subcommand,
-  subcommands,
-} from "./subcommands.ts";
-import { suggest } from "./suggest.ts";
 
 /** What the arguments ask for. */
 export type CommandLine =
@@ -17,137 +11,147 @@ export type CommandLine =
   | { readonly kind: "version" }
   /** Values as written; {@link FlagValues} says how. */
   | { readonly kind: "flags"; readonly values: FlagValues }
-  | SubcommandLine
+  | CalledCommand
   | {
       readonly kind: "mistake";
       readonly message: string;
-      /** `kube-ipvs`, or `kube-ipvs plan`, where a command was called; absent: the daemon. */
+      /** `kube-ipvs` or `kube-ipvs plan` if a command was called; undefined: the daemon. */
       readonly caller?: string;
     };
 
 /** `kube-ipvs plan -o json --config=FILE`. */
-export interface SubcommandLine {
-  readonly kind: "subcommand";
-  /** Of the table in `subcommands.ts`. */
-  readonly name: string;
+export interface CalledCommand {
+  readonly kind: "command";
+  readonly command: Command;
   /** Of the daemon's flags. */
   readonly values: FlagValues;
-  /** Of the command's own options: each, with its default where it was not given. */
+  /** The command's own options, with their defaults. */
   readonly options: ReadonlyMap<string, string>;
   readonly arguments: readonly string[];
 }
 
 /** Reads the arguments behind the program's name. */
 export function parseCommandLine(args: readonly string[]): CommandLine {
-  const subcommand = subcommands.find(({ name }) => name === args[0]);
-  const { options = [], hasOwnFlagsOnly } = subcommand ?? {};
-  const known = [...options, ...(hasOwnFlagsOnly ? [] : flags)];
-  const command = makeCommand(subcommand, known);
-  let helpText = "";
-  command.configureOutput({
-    writeOut: (text) => {
-      helpText += text;
-    },
-    writeErr: () => {},
+  const called = commands.find(({ name }) => name === args[0]);
+  const help: string[] = [];
+  let result: CommandLine | undefined;
+  const parser = parserOf(called, args, (parsed) => {
+    result = parsed;
   });
+  parser.configureOutput({ writeOut: (text) => void help.push(text), writeErr: () => {} });
+  for (const child of parser.commands) child.copyInheritedSettings(parser);
   try {
-    const flagArgs = subcommand === undefined ? args : args.slice(1);
-    command.parse([...normaliseFlags(flagArgs, known)], { from: "user" });
+    const [first = "", ...rest] = args;
+    const { options = [] } = called ?? {};
+    const flagArgs = normaliseFlags(called === undefined ? args : rest, [...options, ...flags]);
+    parser.parse(called === undefined ? [...flagArgs] : [first, ...flagArgs], { from: "user" });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
-    if (error.code === "commander.helpDisplayed") return { kind: "help", text: helpText };
-    const message = mistake(error, command, { subcommand, args });
-    const caller = callerOf(args, subcommand);
-    return { kind: "mistake", message, ...(caller === undefined ? {} : { caller }) };
+    if (error.code === "commander.helpDisplayed") return { kind: "help", text: help.join("") };
+    const caller = callerOf(args, called);
+    return {
+      kind: "mistake",
+      message: messageOf(error),
+      ...(caller === undefined ? {} : { caller }),
+    };
   }
-  if (command.getOptionValue("version") !== undefined) return { kind: "version" };
-  const values = valuesOf(command, flags);
-  if (subcommand === undefined) return { kind: "flags", values };
-  const { name } = subcommand;
-  return {
-    kind: "subcommand",
-    name,
-    values,
-    options: optionValues(command, options),
-    arguments: command.args,
-  };
+  return result ?? { kind: "version" };
 }
 
-/** What stands before the failure of a command; undefined: it runs until it is stopped, as the daemon, and logs. */
-export function commandCaller(name: string): string | undefined {
-  const isLogging = subcommands.find((row) => row.name === name)?.runsOn === true;
-  return isLogging ? undefined : `kube-ipvs ${name}`;
+/** What precedes the failure of a command; undefined: it runs until it is stopped, as the daemon, and logs. */
+export function callerName({ name, runsOn }: Command): string | undefined {
+  return runsOn === true ? undefined : `kube-ipvs ${name}`;
 }
 
-export function needsMode(name: string): boolean {
-  return subcommands.find((row) => row.name === name)?.needsNoMode !== true;
-}
-
-/** A first argument that is no flag was meant as a command. */
+/** A first argument that is not a flag was meant as a command. */
 function callerOf(
   [first = "-"]: readonly string[],
-  subcommand: Subcommand | undefined,
+  called: Command | undefined,
 ): string | undefined {
-  if (subcommand !== undefined) return commandCaller(subcommand.name);
+  if (called !== undefined) return callerName(called);
   return first.startsWith("-") ? undefined : "kube-ipvs";
 }
 
-const description =
-  "kube-ipvs implements Kubernetes Services with IPVS in the Linux kernel. It replaces kube-proxy.\n" +
-  "It reads Services and EndpointSlices from a cluster or from a directory (--manifests).";
+/** The first argument alone may be a command: behind a flag it could be the flag's value. */
+function parserOf(
+  called: Command | undefined,
+  [first = "-"]: readonly string[],
+  take: (result: CommandLine) => void,
+): Parser {
+  const root = described(new Parser("kube-ipvs"), {
+    usage: "[command] [flags]",
+    description:
+      "kube-ipvs implements Kubernetes Services with IPVS in the Linux kernel. It replaces kube-proxy.\n" +
+      "It reads Services and EndpointSlices from a cluster or from a directory (--manifests).",
+    more: commandsText(),
+    examples: daemonExamples,
+  });
+  if (!first.startsWith("-")) {
+    for (const command of commands) {
+      const parser = root.command(command.name).summary(command.summary);
+      if (command === called) prepare(parser, command, take);
+    }
+    return root;
+  }
+  const version = new Option("--version [form]", "print the version and exit");
+  root.addOption(version.helpGroup("Start:"));
+  for (const flag of flags) root.addOption(optionOf(flag));
+  return root.action(() => {
+    if (root.getOptionValue("version") === undefined) {
+      take({ kind: "flags", values: valuesOf(root, flags) });
+    }
+  });
+}
 
-const daemonUsage: Omit<Subcommand, "summary" | "options"> = {
-  name: "",
-  usage: "[command] [flags]",
-  description,
-  examples: daemonExamples,
-};
+function prepare(parser: Parser, command: Command, take: (result: CommandLine) => void): void {
+  const { options, hasOwnFlagsOnly, takesArgument } = command;
+  const more = hasOwnFlagsOnly ? "" : "\nThe daemon's flags apply too: kube-ipvs --help\n";
+  described(parser, { usage: "[flags]", ...command, more });
+  if (takesArgument) parser.argument("[argument]");
+  for (const option of options) parser.addOption(optionOf(option));
+  if (!hasOwnFlagsOnly) for (const flag of flags) parser.addOption(optionOf(flag).hideHelp());
+  parser.action(() => {
+    const written = valuesOf(parser, options);
+    const values = options.map(
+      ({ name, default: value }) => [name, written.get(name)?.at(-1) ?? value] as const,
+    );
+    take({
+      kind: "command",
+      command,
+      values: valuesOf(parser, flags),
+      options: new Map(values),
+      arguments: parser.args,
+    });
+  });
+}
 
-function makeCommand(
-  subcommand: Subcommand | undefined,
-  known: readonly (Flag | CommandOption)[],
-): Command {
-  const called = subcommand ?? daemonUsage;
-  const { name, usage = "[flags]", description, examples } = called;
-  const command = new Command(`kube-ipvs ${name}`.trimEnd())
-    .usage(usage)
-    .description(description)
+function described(
+  parser: Parser,
+  text: Pick<Command, "description" | "examples"> & {
+    readonly usage: string;
+    readonly more: string;
+  },
+): Parser {
+  return parser
+    .usage(text.usage)
+    .description(text.description)
     .exitOverride()
+    .helpCommand(false)
     .allowExcessArguments(false)
-    .configureHelp({ helpWidth: 100, optionTerm: termOf })
-    .addHelpText(
-      "after",
-      `${subcommand === undefined ? commandsText() : moreFlagsText(subcommand)}${examplesText(examples)}`,
-    )
+    .configureHelp({ helpWidth: 100, optionTerm: termOf, visibleCommands: () => [] })
+    .addHelpText("after", `${text.more}${examplesText(text.examples)}`)
     .addHelpOption(new Option("-h, --help", "print this help and exit").helpGroup("Start:"));
-  if (called.takesArgument) command.argument("[argument]");
-  if (!called.hasOwnFlagsOnly) {
-    const version = new Option("--version [form]", "print the version and exit");
-    command.addOption(version.helpGroup("Start:"));
-  }
-  const own: readonly (Flag | CommandOption)[] = subcommand?.options ?? known;
-  for (const flag of known) {
-    const option = optionOf(flag);
-    const isHidden = !own.includes(flag);
-    command.addOption(isHidden ? option.hideHelp() : option);
-  }
-  return command;
 }
 
 function commandsText(): string {
-  const width = Math.max(...subcommands.map(({ name }) => name.length));
-  const lines = subcommands.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}\n`);
+  const width = Math.max(...commands.map(({ name }) => name.length));
+  const lines = commands.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}\n`);
   return `\nCommands, each with its own --help; without one this is the daemon:\n${lines.join("")}`;
 }
 
-function moreFlagsText({ hasOwnFlagsOnly }: Subcommand): string {
-  return hasOwnFlagsOnly ? "" : "\nThe daemon's flags apply too: kube-ipvs --help\n";
-}
-
 function examplesText(examples: readonly Example[]): string {
-  if (examples.length === 0) return "";
   const lines = examples.map(({ command, purpose }) => `  # ${purpose}\n  ${command}\n`);
-  // commander ends it with a line end of its own.
+  // commander appends a line end.
   return `\nExamples:\n${lines.join("\n").trimEnd()}`;
 }
 
@@ -171,54 +175,21 @@ function termOf(option: Option): string {
   return option.flags.replace(" <true|false>", "").replace(" [form]", "");
 }
 
-function valuesOf(command: Command, table: readonly Pick<Flag, "name">[]): FlagValues {
+function valuesOf(parser: Parser, table: readonly Pick<Flag, "name">[]): FlagValues {
   const names = new Set(table.map(({ name }) => name));
   const values = new Map<string, readonly string[]>();
-  for (const option of command.options) {
+  for (const option of parser.options) {
     const name = option.long?.slice(2) ?? "";
-    const written = command.getOptionValue(option.attributeName()) as readonly string[] | undefined;
+    const written = parser.getOptionValue(option.attributeName()) as readonly string[] | undefined;
     if (names.has(name) && Array.isArray(written)) values.set(name, written);
   }
   return values;
 }
 
-function optionValues(
-  command: Command,
-  options: readonly CommandOption[],
-): ReadonlyMap<string, string> {
-  const written = valuesOf(command, options);
-  return new Map(
-    options.map(({ name, default: value }) => [name, written.get(name)?.at(-1) ?? value]),
-  );
-}
-
-/** One line: what is wrong, quoted so that it cannot break the line. */
-function mistake(
-  error: CommanderError,
-  command: Command,
-  {
-    subcommand,
-    args,
-  }: { readonly subcommand: Subcommand | undefined; readonly args: readonly string[] },
-): string {
-  if (error.code === "commander.excessArguments") {
-    const written = command.args[subcommand?.takesArgument ? 1 : 0] ?? "";
-    const argument = JSON.stringify(written);
-    if (subcommand === undefined) {
-      return written === args[0]
-        ? unknownCommand(written)
-        : `unexpected argument ${argument}: kube-ipvs takes flags only`;
-    }
-    return `unexpected argument ${argument} of ${subcommand.name}`;
-  }
-  const text = error.message.replace(/^error: /, "").replaceAll(/\s*\n\s*/g, " ");
-  return text.replaceAll(/[\p{Cc}\p{Cf}]/gu, "?");
-}
-
-function unknownCommand(written: string): string {
-  const names = subcommands.map(({ name }) => name);
-  const meant = suggest(written, names);
-  const advice =
-    meant === undefined ? `commands are ${names.join(", ")}` : `Did you mean ${meant}?`;
-  return `unknown command ${JSON.stringify(written)} (${advice})`;
+/** One line, which what was written cannot break. */
+function messageOf({ code, message }: CommanderError): string {
+  const text = message.replace(/^error: /, "").replaceAll(/\s*\n\s*/g, " ");
+  const names = commands.map(({ name }) => name).join(", ");
+  const advice = code === "commander.unknownCommand" ? ` (commands are ${names})` : "";
+  return `${text.replaceAll(/[\p{Cc}\p{Cf}]/gu, "?")}${advice}`;
 }

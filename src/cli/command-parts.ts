@@ -1,36 +1,30 @@
 /** What the working part of the program is given, made of the loaded configuration. */
-import type { Clock } from "../base/clock.ts";
 import { type Logger, withoutInfo } from "../base/log.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
-import { type ConfigWorld, type LoadedConfig, loadConfig } from "../config/load-config.ts";
+import { type LoadedConfig, loadConfig } from "../config/load-config.ts";
 import { LogWriter } from "../daemon/log/log-writer.ts";
 import type { CommandParts } from "../daemon/run.ts";
+import type { ProcessContext } from "./command.ts";
 import { shownFlags } from "./flags.ts";
 
-/** What it needs of the process. */
-export interface PartsWorld extends ConfigWorld {
-  readonly clock: Clock;
-  readonly pid: number;
-  readonly writeOut: (text: string) => void;
-  readonly writeErr: (text: string) => void;
-  /** Keeps the process's memory out of core dumps and other users' debuggers. Throws where the kernel refuses. */
-  readonly forbidCoreDumps: () => void;
-}
-
 /** The log begins with what the configuration has to say. */
-export function partsOf(loaded: LoadedConfig, values: FlagValues, world: PartsWorld): CommandParts {
-  const { clock, pid, forbidCoreDumps } = world;
-  const log = new LogWriter({ clock, pid, write: world.writeErr }, loaded.config.logging);
+export function partsOf(
+  loaded: LoadedConfig,
+  values: FlagValues,
+  process: ProcessContext,
+): CommandParts {
+  const { clock, pid, forbidCoreDumps } = process;
+  const log = new LogWriter({ clock, pid, write: process.writeErr }, loaded.config.logging);
   logNotices(loaded, log);
   return {
     clock,
     log,
     forbidCoreDumps,
     isCleanupForced: loaded.isCleanupForced,
-    print: (line) => world.writeOut(`${line}\n`),
+    print: (line) => process.writeOut(`${line}\n`),
     shown: { object: loaded.object, flags: shownFlags(values) },
     setVerbosity: (level) => log.setVerbosity(level),
-    ...(loaded.filePath === "" ? {} : { configFile: configFile(loaded, values, world) }),
+    ...(loaded.filePath === "" ? {} : { configFile: configFile(loaded, values, process) }),
   };
 }
 
@@ -51,13 +45,13 @@ function logNotices({ notices }: LoadedConfig, log: Logger): void {
 function configFile(
   initial: LoadedConfig,
   values: FlagValues,
-  world: PartsWorld,
+  process: ProcessContext,
 ): NonNullable<CommandParts["configFile"]> {
   return {
     path: initial.filePath,
     initial,
     read: (log) => {
-      const loaded = loadConfig(values, world);
+      const loaded = loadConfig(values, process);
       logNotices(loaded, log);
       return loaded;
     },

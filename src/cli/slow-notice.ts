@@ -1,18 +1,20 @@
 import { sleep } from "../base/clock.ts";
-import type { QuestionWorld } from "./operator/question.ts";
+import type { ProcessContext } from "./command.ts";
+
+type Watched = Pick<ProcessContext, "clock" | "columns" | "writeOut" | "writeErr">;
 
 const slowAfterMs = 2_000;
 
 /** Runs a command; in a terminal that is still empty after two seconds it says that something is waited for. */
-export async function withSlowNotice<World extends QuestionWorld, Result>(
+export async function withSlowNotice<Context extends Watched, Result>(
   caller: string,
-  world: World,
-  run: (world: World) => Promise<Result>,
+  process: Context,
+  run: (process: Context) => Promise<Result>,
 ): Promise<Result> {
-  if (world.columns?.() === undefined) return await run(world);
+  if (process.columns?.() === undefined) return await run(process);
   const begun = new AbortController();
-  void sleep(world.clock, slowAfterMs, begun.signal).then(() => {
-    if (!begun.signal.aborted) world.writeErr(`${caller}: no answer after 2 s, waiting\n`);
+  void sleep(process.clock, slowAfterMs, begun.signal).then(() => {
+    if (!begun.signal.aborted) process.writeErr(`${caller}: no answer after 2 s, waiting\n`);
   });
   const beginning =
     (write: (text: string) => void) =>
@@ -21,9 +23,9 @@ export async function withSlowNotice<World extends QuestionWorld, Result>(
       write(text);
     };
   const watched = {
-    ...world,
-    writeOut: beginning(world.writeOut),
-    writeErr: beginning(world.writeErr),
+    ...process,
+    writeOut: beginning(process.writeOut),
+    writeErr: beginning(process.writeErr),
   };
   try {
     return await run(watched);

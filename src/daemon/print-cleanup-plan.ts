@@ -1,7 +1,7 @@
 /** `kube-ipvs plan --cleanup`: what `--cleanup` would remove, by its own planning. Nothing is written. */
 import { existsSync } from "node:fs";
+import { type PlannedChanges, plannedChanges } from "../answer/plan.ts";
 import { errorText } from "../base/error-text.ts";
-import { answerText } from "../base/structured-text.ts";
 import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import { observeOnly } from "../kernel/observe-only.ts";
@@ -15,18 +15,16 @@ import { presentNftTables } from "./node/other-modes.ts";
 import { countUnusedRules } from "./node/unused-backend.ts";
 import type { CommandParts } from "./run.ts";
 
-/** Prints it. Resolves with whether there is anything to remove; rejects where that cannot be read. */
-export async function printCleanUpPlan(
+/** Rejects if the kernel cannot be read. */
+export async function planCleanUp(
   config: Config,
-  parts: Pick<CommandParts, "clock" | "log" | "print">,
-  format: string | undefined,
-): Promise<boolean> {
-  const { clock, log, print } = parts;
+  parts: Pick<CommandParts, "clock" | "log">,
+): Promise<PlannedChanges> {
+  const { clock, log } = parts;
   const kernel = await openKernel({ clock, log, environment: process.env });
   try {
-    const removal = await planCleanUp(kernel, config, parts);
-    print(answerText(format, objectOf(removal), () => textOf(removal)).trimEnd());
-    return hasChanges(removal);
+    const removal = await planFor(kernel, config, parts);
+    return plannedChanges(objectOf(removal), textOf(removal), hasChanges(removal));
   } finally {
     kernel.close();
   }
@@ -42,7 +40,7 @@ export interface CleanUpPlan extends Pick<PlannedRemoval, "plan" | "kept"> {
   readonly nftTables: readonly string[];
 }
 
-async function planCleanUp(
+async function planFor(
   kernel: Kernel,
   config: Config,
   { clock }: Pick<CommandParts, "clock">,

@@ -1,7 +1,8 @@
 /** What checks ask of a node. Each answer is read when a check first asks for it. */
+
+import type { Status } from "../answer/answers.ts";
 import type { IpAddress } from "../base/ip.ts";
 import type { Config } from "../config/config.ts";
-import type { Status } from "../daemon/operator/answers.ts";
 import type { ObservedIpSet } from "../state/ip-set.ts";
 
 /** `available`: loaded or built in; `loadable`: modprobe finds it. */

@@ -1,48 +1,40 @@
-/** Findings as a table, JSON or YAML. Pure. */
+/** Findings for people. Pure. */
+import type { Envelope } from "../answer/answers.ts";
+import { type Column, table, type View } from "../answer/render.ts";
 import { counted } from "../base/counted.ts";
-import { answerText } from "../base/structured-text.ts";
-import { type Column, tableLines } from "../base/table.ts";
-import { type Finding, type Verdict, verdicts, worstVerdict } from "./check.ts";
-import type { Examination } from "./examine.ts";
+import { type Finding, type SkippedCheck, type Verdict, verdicts } from "./check.ts";
 
-export function renderExamination(
-  examination: Examination,
-  format: string | undefined,
-  hasColor: boolean,
-): string {
-  return answerText(format, objectOf(examination), () => tableText(examination, hasColor));
-}
-
-/** The form is part of what scripts rely on. */
-function objectOf({ findings, skipped }: Examination): object {
-  return { verdict: worstVerdict(findings), checks: findings, skipped };
-}
-
-const columns: readonly Column<Finding>[] = [
-  { title: "VERDICT", text: ({ verdict }) => verdict },
-  { title: "CHECK", text: ({ name }) => name },
-  { title: "EVIDENCE", text: ({ evidence }) => evidence },
-];
-
-/** SGR codes of ECMA-48. */
+/** Select Graphic Rendition codes of ECMA-48. */
 const colors: Readonly<Record<Verdict, number>> = { ok: 32, unknown: 36, warn: 33, fail: 31 };
 
-function tableText({ findings, skipped }: Examination, hasColor: boolean): string {
-  const [titles = "", ...lines] = tableLines(columns, findings);
-  const verdictWidth = titles.indexOf("  CHECK");
-  const indent = " ".repeat(titles.indexOf("EVIDENCE"));
-  const rows = findings.flatMap((finding, index) => {
-    const line = lines[index] ?? "";
-    const verdict = `\u001b[${colors[finding.verdict]}m${line.slice(0, verdictWidth)}\u001b[0m`;
-    const shown = hasColor ? verdict + line.slice(verdictWidth) : line;
-    return [shown, ...advice(finding).map((text) => `${indent}${text}`)];
-  });
-  const reasons = Map.groupBy(skipped, ({ reason }) => reason);
-  const notMade = [...reasons].map(
-    ([reason, checks]) => `Skipped, since ${reason}: ${checks.map(({ name }) => name).join(", ")}`,
-  );
-  return `${[titles, ...rows, "", ...notMade, summaryText(findings)].join("\n")}\n`;
+const columns: readonly Column<Finding>[] = [
+  {
+    title: "VERDICT",
+    cell: ({ verdict }) => verdict,
+    color: ({ verdict }) => colors[verdict],
+  },
+  { title: "CHECK", cell: ({ name }) => name },
+  { title: "EVIDENCE", cell: ({ evidence }) => evidence },
+];
+
+/** The form is part of what scripts rely on. */
+export interface DoctorReport extends Envelope<"DoctorReport"> {
+  /** The worst one. */
+  readonly verdict: Verdict;
+  readonly checks: readonly Finding[];
+  readonly skipped: readonly SkippedCheck[];
 }
+
+export const doctorView: View<DoctorReport> = {
+  blocks: ({ checks, skipped }) => {
+    const reasons = Map.groupBy(skipped, ({ reason }) => reason);
+    const texts = [...reasons].map(
+      ([reason, these]) => `Skipped, since ${reason}: ${these.map(({ name }) => name).join(", ")}`,
+    );
+    return [table(columns, checks, { advice }), "", ...texts, summaryText(checks)];
+  },
+  names: ({ checks }) => checks.map(({ name }) => name),
+};
 
 /** What is right needs no advice. */
 function advice({ verdict, remedy, why }: Finding): readonly string[] {

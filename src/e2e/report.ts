@@ -1,5 +1,5 @@
 /** The outcomes of all checks as a table or as JSON. Pure. */
-import { tableLines } from "../base/table.ts";
+import { table } from "../answer/render.ts";
 import type { NamedOutcome, Result } from "./outcome.ts";
 
 export type ReportFormat = "table" | "json";
@@ -13,14 +13,14 @@ export function hasFailed(outcomes: readonly NamedOutcome[]): boolean {
 }
 
 function tableText(outcomes: readonly NamedOutcome[]): readonly string[] {
-  const lines = tableLines<NamedOutcome>(
+  const lines = table<NamedOutcome>(
     [
-      { title: "CHECK", text: ({ check }) => check },
-      { title: "RESULT", text: ({ result }) => result },
-      { title: "DETAIL", text: ({ detail }) => detail },
+      { title: "CHECK", cell: ({ check }) => check },
+      { title: "RESULT", cell: ({ result }) => result },
+      { title: "DETAIL", cell: ({ detail }) => detail },
     ],
     outcomes,
-  );
+  )({});
   const count = (wanted: Result): number =>
     outcomes.filter(({ result }) => result === wanted).length;
   const sum = `${count("ok")} ok, ${count("failed")} failed, ${count("not applicable")} not applicable`;

@@ -1,8 +1,8 @@
 /** The cluster as the checks see it: nodes with their daemons, clients and backends, and the Services that were applied. */
 
 import type { V1Service } from "@kubernetes/client-node";
+import type { Status } from "../answer/answers.ts";
 import { parseJson } from "../base/parse-json.ts";
-import type { Status } from "../daemon/operator/answers.ts";
 import type { ClusterApi } from "./cluster/cluster-api.ts";
 import type { CommandResult, ExecShell, PodPlace } from "./cluster/exec-shell.ts";
 import type { Daemon } from "./daemon-pod.ts";

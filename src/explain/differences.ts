@@ -1,9 +1,10 @@
 /** Where the kernel is not as planned in mode ipvs, as far as it concerns one destination; and its chains, in every mode. Pure. */
+
+import type { Difference } from "../answer/explanation.ts";
 import { hostPort } from "../base/ip.ts";
 import { realServerKey } from "../state/real-server.ts";
 import { chainsAbout, type RuleDestination } from "../state/rules-about.ts";
 import { sameVirtualServer, virtualServerKey } from "../state/virtual-server.ts";
-import type { Difference } from "./explanation.ts";
 import type { Compared } from "./modes/mode.ts";
 import type { ListedRule, ListedServer, Picture } from "./packet/picture.ts";
 

@@ -1,9 +1,10 @@
 /** One address, port and protocol: who is served there, from where, and what is wrong. Pure. */
+
+import type { Destination, ServiceRow } from "../answer/answers.ts";
+import type { Connections, Explanation, PacketExplanation } from "../answer/explanation.ts";
 import { cidrText, hostPort, isLoopback } from "../base/ip.ts";
-import type { Destination, ServiceRow } from "../daemon/operator/answers.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";
 import { explainPacket } from "./explain-packet.ts";
-import type { Connections, Explanation, PacketExplanation } from "./explanation.ts";
 import type { ExplainedMode } from "./modes/mode.ts";
 import { type From, originOf, usualOrigins } from "./origins.ts";
 import type { NodeNetwork, Picture } from "./packet/picture.ts";

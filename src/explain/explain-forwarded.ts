@@ -1,8 +1,9 @@
 /** Node ports on a loopback address: kube-ipvs itself takes what comes there, and connects to the node's own address. Pure. */
+
+import type { Destination } from "../answer/answers.ts";
+import type { Explanation, PacketExplanation, Verdict } from "../answer/explanation.ts";
 import { hostPort } from "../base/ip.ts";
-import type { Destination } from "../daemon/operator/answers.ts";
 import { type DestinationInput, explainDestination } from "./explain-destination.ts";
-import type { Explanation, PacketExplanation, Verdict } from "./explanation.ts";
 import { listenerKey } from "./packet/picture.ts";
 import { destinationText } from "./verdict-text.ts";
 

@@ -1,7 +1,8 @@
 /** What becomes of packets of one client, in words. Pure. */
+
+import type { DeliveryGroup, PacketExplanation, PathStep, Verdict } from "../answer/explanation.ts";
 import { type Cidr, hostPort } from "../base/ip.ts";
 import { chainKey } from "../state/rule.ts";
-import type { DeliveryGroup, PacketExplanation, PathStep, Verdict } from "./explanation.ts";
 import type { ExplainedMode } from "./modes/mode.ts";
 import type { Origin } from "./origins.ts";
 import type { Packet } from "./packet/packet.ts";

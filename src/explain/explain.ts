@@ -1,11 +1,12 @@
 /** `kube-ipvs explain`: what is planned, and what the kernel has, for packets to a Service. Nothing is changed. */
+
+import type { Destination, PlanFacts } from "../answer/answers.ts";
+import type { Connections, Explanation } from "../answer/explanation.ts";
 import type { Clock } from "../base/clock.ts";
 import { familyOf, hostPort, type IpAddress, type IpFamily, isLoopback } from "../base/ip.ts";
-import type { Destination, PlanFacts } from "../daemon/operator/answers.ts";
 import { openReaders } from "../kernel/open-readers.ts";
 import { type DestinationInput, explainDestination } from "./explain-destination.ts";
 import { explainForwarded } from "./explain-forwarded.ts";
-import type { Connections, Explanation } from "./explanation.ts";
 import { iptablesMode } from "./modes/iptables.ts";
 import { ipvsMode } from "./modes/ipvs.ts";
 import type { ExplainedMode } from "./modes/mode.ts";

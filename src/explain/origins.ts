@@ -1,4 +1,6 @@
 /** Whose packets are followed: of one client, or of every kind that rules distinguish. Pure. */
+
+import type { Destination } from "../answer/answers.ts";
 import {
   type Cidr,
   cidrText,
@@ -9,7 +11,6 @@ import {
   parseCidr,
   parseIpAddress,
 } from "../base/ip.ts";
-import type { Destination } from "../daemon/operator/answers.ts";
 import type { Match } from "../state/rule.ts";
 import type { Packet } from "./packet/packet.ts";
 import { isLocal, type NodeNetwork, type Picture } from "./packet/picture.ts";

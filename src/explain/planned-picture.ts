@@ -1,5 +1,5 @@
+import type { IpvsFacts } from "../answer/answers.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
-import type { IpvsFacts } from "../daemon/operator/answers.ts";
 import { setsFor } from "../plan/sets.ts";
 import { chainKey, type Rule, type RuleSet } from "../state/rule.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";

@@ -1,6 +1,7 @@
 /** The verdict in one sentence. Pure. */
+
+import type { Destination } from "../answer/answers.ts";
 import { hostPort } from "../base/ip.ts";
-import type { Destination } from "../daemon/operator/answers.ts";
 import type { PacketInput } from "./explain-packet.ts";
 import type { Origin } from "./origins.ts";
 import type { Packet } from "./packet/packet.ts";

@@ -12,19 +12,17 @@ export interface TopKernel {
   readonly sysctl: Pick<Sysctl, "read">;
 }
 
-/** Undefined: the kernel cannot switch it off, or has no IPVS yet. */
-const estimationPath = "net/ipv4/vs/run_estimation";
-
-/** Whether the kernel adds up connections, packets and bytes; connections that are open it counts at any time. */
-export function isCounting({ sysctl }: Pick<TopKernel, "sysctl">): boolean {
-  return sysctl.read(estimationPath) !== "0";
+/** The file is absent if the kernel cannot switch its estimator off, or has no IPVS yet. */
+function isCounting({ sysctl }: TopKernel): boolean {
+  return sysctl.read("net/ipv4/vs/run_estimation") !== "0";
 }
 
 export interface ServersReading extends Reading {
   readonly ids: readonly VirtualServerId[];
 }
 
-export async function readServers({ ipvs }: TopKernel, clock: Clock): Promise<ServersReading> {
+export async function readServers(kernel: TopKernel, clock: Clock): Promise<ServersReading> {
+  const { ipvs } = kernel;
   const ids = await ipvs.listTraffic();
   const atMs = clock.monotonicMs();
   const counts = await ipvs.sumConnections(ids);
@@ -33,7 +31,7 @@ export async function readServers({ ipvs }: TopKernel, clock: Clock): Promise<Se
     const count = counts[index] ?? noConnections;
     servers.set(virtualServerKey(id), { ...count, traffic: id.traffic });
   }
-  return { ids, atMs, servers };
+  return { ids, atMs, isCounting: isCounting(kernel), servers };
 }
 
 export interface EndpointsReading extends Reading {
@@ -41,11 +39,11 @@ export interface EndpointsReading extends Reading {
 }
 
 export async function readEndpoints(
-  { ipvs }: TopKernel,
+  kernel: TopKernel,
   clock: Clock,
   ids: readonly VirtualServerId[],
 ): Promise<EndpointsReading> {
-  const lists = await ipvs.listRealServerTraffic(ids);
+  const lists = await kernel.ipvs.listRealServerTraffic(ids);
   const atMs = clock.monotonicMs();
   const servers = new Map<string, ServerReading>();
   const endpoints: ListedEndpoint[] = [];
@@ -56,5 +54,13 @@ export async function readEndpoints(
       endpoints.push({ address, port, weight, key });
     }
   }
-  return { endpoints, atMs, servers };
+  return { endpoints, atMs, isCounting: isCounting(kernel), servers };
+}
+
+export function estimatorNotes({ isCounting }: Pick<Reading, "isCounting">): readonly string[] {
+  if (isCounting) return [];
+  return [
+    "The estimator is off (net.ipv4.vs.run_estimation=0): the kernel adds up no connections, packets or bytes; " +
+      "active and inactive connections are right",
+  ];
 }

@@ -1,4 +1,5 @@
 /** What was read of the kernel, and what happened between two readings. Pure. */
+import type { TrafficFigures } from "../answer/traffic.ts";
 import type { ConnectionCounts, Traffic } from "../state/traffic.ts";
 import { trafficFields, trafficSince } from "../state/traffic.ts";
 
@@ -10,15 +11,9 @@ export interface ServerReading extends ConnectionCounts {
 export interface Reading {
   /** Monotonic. */
   readonly atMs: number;
+  /** The kernel adds up connections, packets and bytes. Connections that are open it counts at any time. */
+  readonly isCounting: boolean;
   readonly servers: ReadonlyMap<string, ServerReading>;
-}
-
-/** Figures of a row. */
-export interface Figures extends ConnectionCounts {
-  /** Since the server was made. */
-  readonly total: Traffic;
-  /** Per second; undefined: there is no earlier reading. */
-  readonly rates?: Traffic;
 }
 
 /** The kernel adds its counters up this often: between readings that are nearer a rate is 0 or too large. */
@@ -44,15 +39,16 @@ export class ReadingHistory<R extends Reading> {
   }
 
   /** Figures of a server; undefined: it is not there. */
-  figuresOf(key: string): Figures | undefined {
+  figuresOf(key: string): TrafficFigures | undefined {
     const now = this.last?.servers.get(key);
     const [before] = this.#readings;
     if (now === undefined || this.last === undefined || before === undefined) return undefined;
     const { activeConnections, inactiveConnections, traffic: total } = now;
     const counts = { activeConnections, inactiveConnections, total };
-    if (!isApart(before, this.last, countingPeriodMs)) return counts;
+    const { isCounting } = this.last;
+    if (!isCounting || !isApart(before, this.last, countingPeriodMs)) return counts;
     const counted = trafficSince(before.servers.get(key)?.traffic, total);
-    return { ...counts, rates: perSecond(counted, this.last.atMs - before.atMs) };
+    return { ...counts, perSecond: perSecond(counted, this.last.atMs - before.atMs) };
   }
 }
 

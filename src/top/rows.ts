@@ -1,60 +1,30 @@
 /** Readings and names → rows: which, with what figures, in what order. Pure. */
+import type { TrafficEndpoint, TrafficFigures, TrafficRow } from "../answer/traffic.ts";
+import { labelOf } from "../answer/traffic-view.ts";
 import { type RealServerId, realServerKey } from "../state/real-server.ts";
-import { addConnections, addTraffic, type Traffic } from "../state/traffic.ts";
+import { addConnections, addTraffic } from "../state/traffic.ts";
 import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
+import type { Owners } from "./names.ts";
 import type { SortKey } from "./options.ts";
-import type { Figures } from "./reading.ts";
 
-/** The Service that a virtual server belongs to. */
-export interface Owner {
-  readonly namespace: string;
-  readonly name: string;
-  /** Empty: the port has no name. */
-  readonly portName: string;
-}
-
-/** By the keys of virtual servers. */
-export type Owners = ReadonlyMap<string, Owner>;
-
-/** One port of a Service with all its virtual servers, or a virtual server that nobody named. */
-export interface TopRow {
-  /** `shop/web:http TCP`, or the virtual server alone: `TCP 10.96.0.1:443`. */
-  readonly label: string;
-  readonly owner?: Owner;
-  readonly protocol: string;
-  readonly servers: readonly VirtualServerId[];
-  readonly figures: Figures;
-}
-
-export interface EndpointRow {
-  /** `10.244.1.5:8080` */
-  readonly label: string;
-  /** The largest among its virtual servers. */
-  readonly weight: number;
-  readonly figures: Figures;
-}
+type FiguresOf = (key: string) => TrafficFigures | undefined;
 
 export function rowsOf(
   ids: readonly VirtualServerId[],
   owners: Owners,
-  figuresOf: (key: string) => Figures | undefined,
-): readonly TopRow[] {
-  const rows = new Map<string, TopRow>();
-  for (const id of ids) {
-    const serverKey = virtualServerKey(id);
+  figuresOf: FiguresOf,
+): readonly TrafficRow[] {
+  const rows = new Map<string, TrafficRow>();
+  for (const { protocol, address, port } of ids) {
+    const serverKey = virtualServerKey({ protocol, address, port });
     const figures = figuresOf(serverKey);
     if (figures === undefined) continue;
-    const owner = owners.get(serverKey);
-    const label = owner === undefined ? serverKey : ownerLabel(owner, id.protocol);
+    const server = { address, port };
+    const row = { ...owners.get(serverKey), protocol, virtualServers: [server], ...figures };
+    const label = labelOf(row);
     const present = rows.get(label);
-    const servers = [...(present?.servers ?? []), id];
-    rows.set(label, {
-      label,
-      ...(owner === undefined ? {} : { owner }),
-      protocol: id.protocol,
-      servers,
-      figures: present === undefined ? figures : sumOf(present.figures, figures),
-    });
+    const virtualServers = [...(present?.virtualServers ?? []), server];
+    rows.set(label, { ...row, virtualServers, ...(present && sumOf(present, figures)) });
   }
   return [...rows.values()];
 }
@@ -66,89 +36,74 @@ export interface ListedEndpoint extends RealServerId {
   readonly key: string;
 }
 
-/** A row for each endpoint, with what it got through all virtual servers of its Service port. */
+/** A row for each endpoint, with its traffic through all virtual servers of its Service port. */
 export function endpointRowsOf(
   listed: readonly ListedEndpoint[],
-  figuresOf: (key: string) => Figures | undefined,
-): readonly EndpointRow[] {
-  const rows = new Map<string, EndpointRow>();
+  figuresOf: FiguresOf,
+): readonly TrafficEndpoint[] {
+  const rows = new Map<string, TrafficEndpoint>();
   for (const { key: listedKey, weight, ...id } of listed) {
     const figures = figuresOf(listedKey);
     if (figures === undefined) continue;
     const label = realServerKey(id);
     const present = rows.get(label);
-    rows.set(label, {
-      label,
-      weight: Math.max(weight, present?.weight ?? 0),
-      figures: present === undefined ? figures : sumOf(present.figures, figures),
-    });
+    const largest = Math.max(weight, present?.weight ?? 0);
+    rows.set(label, { label, weight: largest, ...(present ? sumOf(present, figures) : figures) });
   }
   return [...rows.values()];
 }
 
-export function totalOf(rows: readonly { readonly figures: Figures }[]): Figures | undefined {
+export function totalOf(rows: readonly TrafficFigures[]): TrafficFigures | undefined {
   const [first, ...rest] = rows;
-  return rest.reduce<Figures | undefined>(
-    (sum, { figures }) => (sum === undefined ? figures : sumOf(sum, figures)),
-    first?.figures,
-  );
+  return first === undefined ? undefined : rest.reduce(sumOf, first);
 }
 
-/** Rows whose label or address holds `filter`, whatever its case. */
-export function filtered(rows: readonly TopRow[], filter: string): readonly TopRow[] {
+/** Rows whose label or address contains `filter`, whatever its case. */
+export function filtered(rows: readonly TrafficRow[], filter: string): readonly TrafficRow[] {
   if (filter === "") return rows;
   const wanted = filter.toLowerCase();
-  return rows.filter(
-    ({ label, servers }) =>
-      label.toLowerCase().includes(wanted) ||
-      servers.some((id) => virtualServerKey(id).toLowerCase().includes(wanted)),
+  return rows.filter((row) =>
+    [
+      labelOf(row),
+      ...row.virtualServers.map((id) => virtualServerKey({ ...id, protocol: row.protocol })),
+    ].some((text) => text.toLowerCase().includes(wanted)),
   );
 }
 
-interface Sortable {
-  readonly label: string;
-  readonly figures: Figures;
-}
-
-/** The most first; names from A on. */
-export function sorted<Row extends Sortable>(
+/** The largest first; names in alphabetical order. */
+export function sorted<Row extends TrafficRow | TrafficEndpoint>(
   rows: readonly Row[],
   key: SortKey,
   isReversed: boolean,
 ): readonly Row[] {
   const sign = isReversed ? -1 : 1;
-  const byName = (one: Row, other: Row): number =>
-    one.label < other.label ? -1 : Number(one.label > other.label);
+  const byName = (one: Row, other: Row): number => {
+    const [name, otherName] = [rowLabel(one), rowLabel(other)];
+    return name < otherName ? -1 : Number(name > otherName);
+  };
   if (key === "name") return rows.toSorted((one, other) => sign * byName(one, other));
   const value = sortValues[key];
-  return rows.toSorted(
-    (one, other) => sign * (value(other.figures) - value(one.figures)) || byName(one, other),
-  );
+  return rows.toSorted((one, other) => sign * (value(other) - value(one)) || byName(one, other));
 }
 
-const sortValues: Readonly<Record<Exclude<SortKey, "name">, (figures: Figures) => number>> = {
-  connections: ({ rates, total }) => (rates ?? total).connections,
-  in: ({ rates, total }) => (rates ?? total).bytesIn,
-  out: ({ rates, total }) => (rates ?? total).bytesOut,
+export function rowLabel(row: TrafficRow | TrafficEndpoint): string {
+  return "label" in row ? row.label : labelOf(row);
+}
+
+const sortValues: Readonly<Record<Exclude<SortKey, "name">, (row: TrafficFigures) => number>> = {
+  connections: ({ perSecond, total }) => (perSecond ?? total).connections,
+  in: ({ perSecond, total }) => (perSecond ?? total).bytesIn,
+  out: ({ perSecond, total }) => (perSecond ?? total).bytesOut,
   active: ({ activeConnections }) => activeConnections,
   inactive: ({ inactiveConnections }) => inactiveConnections,
 };
 
-function ownerLabel({ namespace, name, portName }: Owner, protocol: string): string {
-  return `${namespace}/${name}${portName === "" ? "" : `:${portName}`} ${protocol}`;
-}
-
 /** One that has no rates yet adds none. */
-function sumOf(one: Figures, other: Figures): Figures {
-  const rates = sumOfRates(one.rates, other.rates);
+function sumOf(one: TrafficFigures, other: TrafficFigures): TrafficFigures {
+  const rates = [one.perSecond, other.perSecond].filter((each) => each !== undefined);
   return {
     ...addConnections(one, other),
     total: addTraffic(one.total, other.total),
-    ...(rates === undefined ? {} : { rates }),
+    ...(rates.length === 0 ? {} : { perSecond: rates.reduce(addTraffic) }),
   };
-}
-
-function sumOfRates(one: Traffic | undefined, other: Traffic | undefined): Traffic | undefined {
-  if (one === undefined || other === undefined) return one ?? other;
-  return addTraffic(one, other);
 }

@@ -1,36 +1,35 @@
 /** The live view: reads, shows, and does what keys ask for, until someone ends it. */
+import type { TrafficRow } from "../answer/traffic.ts";
+import { labelOf } from "../answer/traffic-view.ts";
 import { sleep } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
-import { NameLookup } from "./name-lookup.ts";
-import { notesOf } from "./notes.ts";
-import type { TopOptions, TopParts } from "./options.ts";
-import { paint } from "./paint.ts";
+import type { VirtualServerId } from "../state/virtual-server.ts";
+import { NameLookup } from "./names.ts";
+import type { TopOptions, TopSources } from "./options.ts";
 import {
   type EndpointsReading,
-  isCounting,
+  estimatorNotes,
   readEndpoints,
   readServers,
   type ServersReading,
   type TopKernel,
 } from "./read-kernel.ts";
 import { ReadingHistory } from "./reading.ts";
-import { endpointRowsOf, rowsOf, type TopRow } from "./rows.ts";
+import { endpointRowsOf, rowsOf } from "./rows.ts";
 import { layOut, type Screen, type ScreenLine } from "./screen.ts";
 import type { Terminal } from "./terminal.ts";
 import { press, type ViewState } from "./view-state.ts";
 
-export interface LiveParts extends Pick<TopParts, "clock" | "readNames"> {
+export interface LiveSources extends TopSources {
   readonly kernel: TopKernel;
   readonly terminal: Terminal;
 }
 
-type LiveOptions = Omit<TopOptions, "isBatch" | "format">;
-
-/** Resolves with the exit code; rejects where the first reading fails. */
-export async function runLive(parts: LiveParts, options: LiveOptions): Promise<number> {
-  const view = new LiveView(parts, options);
+/** Resolves with the exit code; rejects if the first reading fails. */
+export async function runLiveOn(sources: LiveSources, options: TopOptions): Promise<number> {
+  const view = new LiveView(sources, options);
   await view.read();
-  parts.terminal.listen(view);
+  sources.terminal.listen(view);
   while (view.exitCode === undefined) {
     view.draw();
     await view.waitForNext();
@@ -40,26 +39,25 @@ export async function runLive(parts: LiveParts, options: LiveOptions): Promise<n
 }
 
 class LiveView {
-  readonly #parts: LiveParts;
-  readonly #options: LiveOptions;
+  readonly #sources: LiveSources;
+  readonly #options: TopOptions;
   readonly #names: NameLookup;
   #state: ViewState;
   readonly #servers = new ReadingHistory<ServersReading>();
   #endpoints = new ReadingHistory<EndpointsReading>();
   /** Which row they are of. */
   #endpointsOf: string | undefined;
-  #rows: readonly TopRow[] = [];
+  #rows: readonly TrafficRow[] = [];
   #screen: Screen | undefined;
-  #painted: readonly ScreenLine[] | undefined;
   #failure: string | undefined;
   #wake = new AbortController();
   #exitCode: number | undefined;
   #readMs = 0;
 
-  constructor(parts: LiveParts, options: LiveOptions) {
-    this.#parts = parts;
+  constructor(sources: LiveSources, options: TopOptions) {
+    this.#sources = sources;
     this.#options = options;
-    this.#names = new NameLookup(parts.readNames, parts.clock);
+    this.#names = new NameLookup(sources.readNames, sources.clock);
     this.#state = {
       sort: options.sort,
       isReversed: false,
@@ -78,7 +76,7 @@ class LiveView {
   }
 
   async read(): Promise<void> {
-    const { clock, kernel } = this.#parts;
+    const { clock, kernel } = this.#sources;
     const beganMs = clock.monotonicMs();
     const reading = await readServers(kernel, clock);
     this.#servers.add(reading);
@@ -104,9 +102,9 @@ class LiveView {
 
   draw(): void {
     if (this.#exitCode !== undefined) return;
-    const { terminal, kernel } = this.#parts;
-    const isOn = isCounting(kernel);
-    const notes = notesOf({ isCounting: isOn, missingNames: this.#names.missingReason });
+    const { terminal } = this.#sources;
+    const { last } = this.#servers;
+    const notes = [...(last === undefined ? [] : estimatorNotes(last)), ...this.#names.notes];
     this.#screen = layOut(
       {
         state: this.#state,
@@ -114,21 +112,19 @@ class LiveView {
         endpoints: endpointRowsOf(this.#endpoints.last?.endpoints ?? [], (key) =>
           this.#endpoints.figuresOf(key),
         ),
-        isCounting: isOn,
         intervalText: this.#options.intervalText,
         notes: this.#failure === undefined ? notes : [this.#failure, ...notes],
       },
       terminal.size(),
     );
-    terminal.write(paint(this.#screen.lines, this.#painted, this.#options.hasColor));
-    this.#painted = this.#screen.lines;
+    terminal.write(painted(this.#screen.lines, this.#options.hasColor));
   }
 
   /** Until the interval is over, or a key asks for a reading; reading takes half of the time at most. */
   async waitForNext(): Promise<void> {
     this.#wake = new AbortController();
     const pauseMs = Math.max(this.#options.intervalMs - this.#readMs, this.#readMs);
-    await sleep(this.#parts.clock, pauseMs, this.#wake.signal);
+    await sleep(this.#sources.clock, pauseMs, this.#wake.signal);
   }
 
   onKey = (key: string): void => {
@@ -140,10 +136,7 @@ class LiveView {
     this.draw();
   };
 
-  onResize = (): void => {
-    this.#painted = undefined;
-    this.draw();
-  };
+  onResize = (): void => this.draw();
 
   onSignal = (exitCode: number): void => this.#end(exitCode);
 
@@ -163,9 +156,21 @@ class LiveView {
       this.#endpoints = new ReadingHistory();
       this.#endpointsOf = opened;
     }
-    const row = this.#rows.find(({ label }) => label === opened);
+    const row = this.#rows.find((one) => labelOf(one) === opened);
     if (row === undefined) return;
-    const { kernel, clock } = this.#parts;
-    this.#endpoints.add(await readEndpoints(kernel, clock, row.servers));
+    const { kernel, clock } = this.#sources;
+    const { protocol, virtualServers } = row;
+    const ids: readonly VirtualServerId[] = virtualServers.map((id) => ({ protocol, ...id }));
+    this.#endpoints.add(await readEndpoints(kernel, clock, ids));
   }
+}
+
+/** Each line is erased before it is written: afterwards, its last column would be erased. */
+function painted(lines: readonly ScreenLine[], hasColor: boolean): string {
+  return lines
+    .map(({ text, code }, index) => {
+      const shown = hasColor && code !== undefined ? `\u001b[${code}m${text}\u001b[0m` : text;
+      return `\u001b[${index + 1};1H\u001b[2K${shown}`;
+    })
+    .join("");
 }

@@ -1,33 +1,42 @@
 /** `kube-ipvs top`. Changes nothing. */
+import type { TrafficList } from "../answer/traffic.ts";
 import { openReaders } from "../kernel/open-readers.ts";
-import type { TopOptions, TopParts } from "./options.ts";
-import { runBatch } from "./run-batch.ts";
-import { runLive } from "./run-live.ts";
+import type { TopOptions, TopSources } from "./options.ts";
+import type { TopKernel } from "./read-kernel.ts";
+import { readTrafficFrom } from "./read-traffic.ts";
+import { runLiveOn } from "./run-live.ts";
 import { openTerminal } from "./terminal.ts";
 
-/** Resolves with the exit code. */
-export async function runTop(parts: TopParts, options: TopOptions): Promise<number> {
-  const { clock } = parts;
-  const kernel = openReaders(clock, process.env);
-  try {
-    if (options.isBatch || options.format === "json" || !isFullTerminal()) {
-      await runBatch({ ...parts, kernel }, options);
-      return 0;
-    }
+/** Resolves with the exit code, or undefined if this terminal cannot show it. */
+export async function runLive(
+  sources: TopSources,
+  options: TopOptions,
+): Promise<number | undefined> {
+  const { TERM = "" } = process.env;
+  const isAble = TERM !== "" && TERM !== "dumb";
+  if (!isAble || process.stdin.isTTY !== true || process.stdout.isTTY !== true) return undefined;
+  return await withKernel(sources, async (kernel) => {
     const terminal = openTerminal();
     try {
-      return await runLive({ clock, kernel, terminal, readNames: parts.readNames }, options);
+      return await runLiveOn({ ...sources, kernel, terminal }, options);
     } finally {
       terminal.close();
     }
+  });
+}
+
+export async function readTraffic(sources: TopSources, options: TopOptions): Promise<TrafficList> {
+  return await withKernel(sources, (kernel) => readTrafficFrom(kernel, sources, options));
+}
+
+async function withKernel<T>(
+  { clock }: TopSources,
+  run: (kernel: TopKernel) => Promise<T>,
+): Promise<T> {
+  const kernel = openReaders(clock, process.env);
+  try {
+    return await run(kernel);
   } finally {
     kernel.close();
   }
-}
-
-/** Keys can be read one by one, and the cursor be moved. */
-function isFullTerminal(): boolean {
-  const { TERM = "" } = process.env;
-  const isAble = TERM !== "" && TERM !== "dumb";
-  return isAble && process.stdin.isTTY === true && process.stdout.isTTY === true;
 }

@@ -1,12 +1,12 @@
 /** What is shown, as lines of a terminal of a given size. Pure. */
+
+import { type Column, table } from "../answer/render.ts";
+import type { TrafficEndpoint, TrafficFigures, TrafficRow } from "../answer/traffic.ts";
+import { endpointColumns, serviceColumns, shortNumber } from "../answer/traffic-view.ts";
 import { grouped } from "../base/counted.ts";
 import { escapeUnprintable } from "../base/printable.ts";
-import { truncated } from "../base/table.ts";
-import { shortNumber } from "./figures-text.ts";
 import type { SortKey } from "./options.ts";
-import type { Figures } from "./reading.ts";
-import { type EndpointRow, filtered, sorted, type TopRow, totalOf } from "./rows.ts";
-import { endpointTable, serviceTable, type Table } from "./table.ts";
+import { filtered, rowLabel, sorted, totalOf } from "./rows.ts";
 import { chosenIndex, firstShown, type ShownRows, type ViewState } from "./view-state.ts";
 
 export interface Size {
@@ -16,21 +16,21 @@ export interface Size {
 
 export interface ScreenContent {
   readonly state: ViewState;
-  readonly rows: readonly TopRow[];
+  readonly rows: readonly TrafficRow[];
   /** Of the row that is opened. */
-  readonly endpoints: readonly EndpointRow[];
-  readonly isCounting: boolean;
+  readonly endpoints: readonly TrafficEndpoint[];
   readonly intervalText: string;
   /** Each on a line of its own: what is missing, and what failed. */
   readonly notes: readonly string[];
 }
 
-/** How a line stands out. */
-export type Emphasis = "plain" | "titles" | "chosen" | "note";
+/** Select Graphic Rendition codes of ECMA-48. */
+const codes = { titles: 1, chosen: 7, note: 33 } as const;
 
 export interface ScreenLine {
   readonly text: string;
-  readonly emphasis: Emphasis;
+  /** How the line stands out on a terminal with colors; undefined: not at all. */
+  readonly code?: number;
 }
 
 export interface Screen {
@@ -59,25 +59,25 @@ export function layOut(content: ScreenContent, size: Size): Screen {
   const pageSize = Math.max(0, size.rows - fixedCount);
   const index = chosenIndex(state, list.keys);
   const first = firstShown(index, pageSize);
-  const { titles, lines } = list.table(first, first + pageSize);
-  const page: readonly ScreenLine[] = lines.map((text, at) => {
+  const [titles, ...lines] = list.lines;
+  const page = lines.slice(first, first + pageSize).map((text, at): ScreenLine => {
     const isChosen = first + at === index;
-    return { text: `${isChosen ? ">" : " "}${text}`, emphasis: isChosen ? "chosen" : "plain" };
+    return isChosen ? { text: `> ${text}`, code: codes.chosen } : { text: `  ${text}` };
   });
   const all: readonly ScreenLine[] = [
-    plain(headText(content, list.keys.length)),
-    plain(list.totals),
-    ...notes.slice(0, noteCount).map((text) => ({ text, emphasis: "note" }) as const),
-    { text: ` ${titles}`, emphasis: "titles" },
+    { text: headText(content, list.keys.length) },
+    { text: list.totals },
+    ...notes.slice(0, noteCount).map((text) => ({ text, code: codes.note })),
+    { text: `  ${titles}`, code: codes.titles },
     ...page,
-    ...Array.from({ length: pageSize - page.length }, () => plain("")),
-    ...(hasFooter ? [plain(footText(state))] : []),
+    ...Array.from({ length: pageSize - page.length }, () => ({ text: "" })),
+    ...(hasFooter ? [{ text: footText(state) }] : []),
   ];
   return {
-    lines: all.slice(0, size.rows).map(({ text, emphasis }) => ({
-      text: truncated(text, size.columns),
-      emphasis,
-    })),
+    lines: all.slice(0, size.rows).map(({ text, ...line }) => {
+      const isTooLong = text.length > size.columns;
+      return { ...line, text: isTooLong ? `${text.slice(0, size.columns - 1)}…` : text };
+    }),
     shown: { keys: list.keys, pageSize: Math.max(1, pageSize) },
   };
 }
@@ -85,25 +85,27 @@ export function layOut(content: ScreenContent, size: Size): Screen {
 interface List {
   readonly keys: readonly string[];
   readonly totals: string;
-  readonly table: (first: number, end: number) => Table;
+  /** The titles first. */
+  readonly lines: readonly string[];
 }
 
-function serviceList({ state, rows, isCounting }: ScreenContent): List {
+function serviceList({ state, rows }: ScreenContent): List {
   const found = filtered(rows, state.typed ?? state.filter);
-  const inOrder = sorted(found, state.sort, state.isReversed);
-  return {
-    keys: inOrder.map(({ label }) => label),
-    totals: totalsText(totalOf(inOrder), isCounting),
-    table: (first, end) => serviceTable(inOrder.slice(first, end), { isCounting }, rows),
-  };
+  return listOf(serviceColumns, sorted(found, state.sort, state.isReversed));
 }
 
-function endpointList({ state, endpoints, isCounting }: ScreenContent): List {
-  const inOrder = sorted(endpoints, state.sort, state.isReversed);
+function endpointList({ state, endpoints }: ScreenContent): List {
+  return listOf(endpointColumns, sorted(endpoints, state.sort, state.isReversed));
+}
+
+function listOf<Row extends TrafficRow | TrafficEndpoint>(
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+): List {
   return {
-    keys: inOrder.map(({ label }) => label),
-    totals: totalsText(totalOf(inOrder), isCounting),
-    table: (first, end) => endpointTable(inOrder.slice(first, end), { isCounting }),
+    keys: rows.map(rowLabel),
+    totals: totalsText(totalOf(rows)),
+    lines: table(columns, rows)({}),
   };
 }
 
@@ -122,12 +124,12 @@ function headText(content: ScreenContent, shownCount: number): string {
   return `kube-ipvs top - ${what}, ${order}, ${pace}${filter}`;
 }
 
-function totalsText(total: Figures | undefined, isCounting: boolean): string {
+function totalsText(total: TrafficFigures | undefined): string {
   if (total === undefined) return "Nothing to show";
-  const { rates, activeConnections, inactiveConnections } = total;
+  const { perSecond, activeConnections, inactiveConnections } = total;
   const connections = `${grouped(activeConnections)} active and ${grouped(inactiveConnections)} inactive connections`;
-  if (rates === undefined || !isCounting) return `All: ${connections}`;
-  const { connections: opened, bytesIn, bytesOut, packetsIn, packetsOut } = rates;
+  if (perSecond === undefined) return `All: ${connections}`;
+  const { connections: opened, bytesIn, bytesOut, packetsIn, packetsOut } = perSecond;
   return (
     `All: ${shortNumber(opened)} conns/s, in ${shortNumber(bytesIn)}B/s ${shortNumber(packetsIn)} packets/s, ` +
     `out ${shortNumber(bytesOut)}B/s ${shortNumber(packetsOut)} packets/s, ${connections}`
@@ -140,8 +142,4 @@ function footText({ typed, opened }: ViewState): string {
   return opened === undefined
     ? `enter endpoints, / filter, ${sorts}, space pause, q quit`
     : `esc back, ${sorts}, space pause, q quit`;
-}
-
-function plain(text: string): ScreenLine {
-  return { text, emphasis: "plain" };
 }

@@ -7,7 +7,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { after, before, describe, it } from "node:test";
 import { systemClock } from "../../src/base/clock.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
-import { printDoctor } from "../../src/doctor/print-doctor.ts";
+import { examineNode } from "../../src/doctor/examine-node.ts";
 import { ClusterNode } from "../support/cluster-node.ts";
 import { eventually, type Flags, type LabDaemon, startLabDaemon } from "../support/lab-daemon.ts";
 import {
@@ -277,15 +277,7 @@ describe("the doctor on this node", () => {
 
   /** Checks that are not ok, `name verdict`, without those that the lab itself causes. */
   async function complaints(isBeforeInstall = false): Promise<readonly string[]> {
-    let printed = "";
-    const print = (line: string): void => {
-      printed += line;
-    };
-    const options = { format: "json", isBeforeInstall, hasColor: false } as const;
-    await printDoctor(config, { clock: systemClock, print }, options);
-    const { checks } = JSON.parse(printed) as {
-      readonly checks: readonly { readonly name: string; readonly verdict: string }[];
-    };
+    const { checks } = await examineNode(config, systemClock, isBeforeInstall);
     return checks
       .filter(({ name, verdict }) => verdict !== "ok" && !ofTheLab.has(name))
       .map(({ name, verdict }) => `${name} ${verdict}`);

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { existsSync, statSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
+import type { ServiceRow, Status } from "../../src/answer/answers.ts";
 import { parseJson } from "../../src/base/parse-json.ts";
-import type { ServiceRow, Status } from "../../src/daemon/operator/answers.ts";
 import { Connection } from "../support/client-traffic.ts";
 import { LabNode, until } from "../support/lab-node.ts";
 import { shell } from "../support/netns/network-namespace.ts";
@@ -288,13 +288,13 @@ describe("the operator's commands", () => {
     test.diagnostic(out);
     test.diagnostic(kubeIpvs("services").out);
     assert.match(out, /^Virtual servers +2, and 1 foreign$/m);
-    assert.equal(code, 1);
+    assert.equal(code, 2);
     assert.match(
       out,
-      /^Degraded: 1 object refused by the kernel \(EINVAL\) \(for \d+ s\); 1 Service address not served \(foreign-virtual-server\)/,
+      /^Degraded: 1 object rejected by the kernel \(EINVAL\) \(for \d+ s\); 1 Service address not served \(foreign-virtual-server\)/,
     );
     const status = parseJson(kubeIpvs("status", "-o", "json").out) as Status;
-    assert.deepEqual(status.refusedObjects[0]?.services, ["default/bad"]);
+    assert.deepEqual(status.rejectedObjects[0]?.services, ["default/bad"]);
     assert.equal(status.conflicts[0]?.service, "default/api");
     assert.equal(
       judgedConflicts(),
@@ -366,11 +366,14 @@ describe("the operator's commands", () => {
     process.kill(pid, "SIGSTOP");
     try {
       const { code, out } = kubeIpvs("status");
-      assert.equal(code, 1);
+      assert.equal(code, 2);
       assert.match(
         out,
-        /^Degraded: kube-ipvs is running, but does not answer on its operator socket \S+ \(no answer within 10 s\)\n$/,
+        /^Degraded: kube-ipvs is running, but does not answer on its operator socket \S+ \(no answer within 5 s\)\n$/,
       );
+      const services = kubeIpvs("services");
+      assert.equal(services.code, 1);
+      assert.match(services.err, /^kube-ipvs services: Cannot ask .*: no answer within 5 s$/m);
     } finally {
       process.kill(pid, "SIGCONT");
     }

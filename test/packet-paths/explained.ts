@@ -1,11 +1,12 @@
 /** What `kube-ipvs explain` says of every row, from the plan and the kernel as they are: to be held against the packets. */
+
+import type { Destination, IpvsFacts } from "../../src/answer/answers.ts";
+import type { Explanation } from "../../src/answer/explanation.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { familyOf, type IpAddress, type IpFamily, parseIpAddress } from "../../src/base/ip.ts";
-import type { Destination, IpvsFacts } from "../../src/daemon/operator/answers.ts";
 import type { DaemonView, ModeView } from "../../src/daemon/operator/daemon-view.ts";
 import { planFacts } from "../../src/daemon/operator/plan-facts.ts";
 import { explainOne, explainWith } from "../../src/explain/explain.ts";
-import type { Explanation } from "../../src/explain/explanation.ts";
 import type { From } from "../../src/explain/origins.ts";
 import { noConnections } from "../../src/explain/read/read-connections.ts";
 import { type FamilyState, readFamilies } from "../../src/explain/read/read-families.ts";

@@ -2,7 +2,7 @@
  * What each part is for: the proxy is stopped (the kernel keeps its state), one part is taken away, and paths
  * come out otherwise. It shows too that the suite sees such a loss.
  */
-import type { IpvsFacts } from "../../src/daemon/operator/answers.ts";
+import type { IpvsFacts } from "../../src/answer/answers.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 import { readPlan, withExplainer } from "./explained.ts";
 import { inColumns } from "./matrix.ts";

@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
+import type { Explanation } from "../../src/answer/explanation.ts";
 import { parseJson } from "../../src/base/parse-json.ts";
 import type { Finding } from "../../src/doctor/check.ts";
-import type { Explanation } from "../../src/explain/explanation.ts";
 
 export interface Run {
   readonly code: number | null;

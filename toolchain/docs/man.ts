@@ -1,12 +1,8 @@
 /** docs/man/kube-ipvs.1: the manual page, made of the tables that the arguments are read with. */
+
+import type { Command, CommandOption, Example } from "../../src/cli/command.ts";
+import { commands, daemonExamples } from "../../src/cli/commands.ts";
 import { type Flag, flags } from "../../src/cli/flags.ts";
-import {
-  type CommandOption,
-  daemonExamples,
-  type Example,
-  type Subcommand,
-  subcommands,
-} from "../../src/cli/subcommands.ts";
 
 export function manualPage(): string {
   const lines = [
@@ -25,7 +21,7 @@ export function manualPage(): string {
     "and its configuration file. It reads Services and EndpointSlices from a cluster or from a directory. Without a command it",
     "is the daemon.",
     ".SH COMMANDS",
-    ...subcommands.flatMap(commandLines),
+    ...commands.flatMap(commandLines),
     ".SH FLAGS",
     ...groupsOf(flags).flatMap(([title, members]) => [
       `.SS ${escaped(title)}`,
@@ -37,7 +33,7 @@ export function manualPage(): string {
   return `${lines.join("\n")}\n`;
 }
 
-function commandLines(command: Subcommand): readonly string[] {
+function commandLines(command: Command): readonly string[] {
   const { name, usage = "[flags]", description, options, examples, hasOwnFlagsOnly } = command;
   return [
     `.SS kube\\-ipvs ${escaped(`${name} ${usage}`)}`,

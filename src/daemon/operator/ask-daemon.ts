@@ -9,10 +9,8 @@ export type Reply =
   /** `isDenied`: this process may not ask; whether a daemon runs is not known. */
   | { readonly kind: "failed"; readonly reason: string; readonly isDenied?: true };
 
-/** The daemon itself gives up after a minute. */
-const longestMs = 65_000;
-/** Of `/v1/status`, a page of text: a daemon that takes longer hangs. */
-export const statusTimeoutMs = 10_000;
+/** Lists are streamed, so a daemon that is silent for longer hangs or is stopped. */
+const longestSilenceMs = 5_000;
 /** Every endpoint of the largest clusters is a tenth of this. */
 const maxBytes = 1_000_000_000;
 
@@ -20,7 +18,7 @@ const maxBytes = 1_000_000_000;
 export function askDaemon(
   socketPath: string,
   target: string,
-  timeoutMs: number = longestMs,
+  timeoutMs: number = longestSilenceMs,
 ): Promise<Reply> {
   if (socketPath === "") return Promise.resolve(absent("kubeIpvs.operatorSocket is empty"));
   return new Promise((resolve) => {

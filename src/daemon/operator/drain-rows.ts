@@ -1,8 +1,9 @@
 /** What drains, oldest first, with the connections that are left. */
+
+import type { DrainRow, DrainTimes } from "../../answer/answers.ts";
 import type { Drain, DrainPolicy } from "../../reconcile/drain/drains.ts";
 import { type ObservedRealServer, realServerKey } from "../../state/real-server.ts";
 import { toTenth } from "./ages.ts";
-import type { DrainRow, DrainTimes } from "./answers.ts";
 import type { DaemonView } from "./daemon-view.ts";
 import { namesOf } from "./row-parts.ts";
 

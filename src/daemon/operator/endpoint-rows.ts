@@ -1,4 +1,6 @@
 /** The endpoints behind one virtual server: what the slices name, what is planned, what the kernel has. Pure. */
+
+import type { DrainTimes, EndpointRow } from "../../answer/answers.ts";
 import type { ServiceRecord } from "../../api/objects.ts";
 import type { Endpoint } from "../../model/endpoints.ts";
 import { isPolicyLocal } from "../../plan/frontends.ts";
@@ -10,7 +12,6 @@ import {
   realServerKey,
 } from "../../state/real-server.ts";
 import type { Absence } from "./absence.ts";
-import type { DrainTimes, EndpointRow } from "./answers.ts";
 import type { DaemonView } from "./daemon-view.ts";
 import { drainTimes } from "./drain-rows.ts";
 import type { ServiceEndpoints } from "./service-endpoints.ts";

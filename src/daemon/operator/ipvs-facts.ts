@@ -1,4 +1,6 @@
 /** What is planned about some addresses and ports in mode ipvs, from the daemon's own state. Nothing is decided again. */
+
+import type { AskedFacts, Destination, IpvsFacts, ServiceRow } from "../../answer/answers.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import { familyOf, type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
 import { loopbackNodePorts } from "../../plan/loopback-node-ports.ts";
@@ -6,7 +8,6 @@ import type { ServicePortPlan } from "../../plan/service-port-plan.ts";
 import { setsFor } from "../../plan/sets.ts";
 import { addressEntry, addressPortEntry, portEntry, type SetEntry } from "../../state/set-entry.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
-import type { AskedFacts, Destination, IpvsFacts, ServiceRow } from "./answers.ts";
 import type { DaemonView } from "./daemon-view.ts";
 import { namesOf } from "./row-parts.ts";
 import { serviceRows } from "./service-rows.ts";

@@ -1,6 +1,6 @@
+import { apiVersion, type ListKind } from "../../answer/answers.ts";
 import type { Clock } from "../../base/clock.ts";
 import { TimeSlice } from "../../base/time-slice.ts";
-import { apiVersion, type ListKind } from "./answers.ts";
 
 const chunkLength = 65_536;
 

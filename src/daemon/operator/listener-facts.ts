@@ -1,11 +1,12 @@
 /** What mode userspace does with packets to some addresses and ports, from the daemon's own state. */
+
+import type { AskedFacts, Destination, ListenerFact, ListenerFacts } from "../../answer/answers.ts";
 import { familyOf, type IpAddress } from "../../base/ip.ts";
 import type { RuleSet } from "../../state/rule.ts";
 import { listenAddressOf } from "../../userspace/listen-addresses.ts";
 import type { OpenListener } from "../../userspace/listener.ts";
 import { portalRules } from "../../userspace/portal-rules.ts";
 import { byKey, listenerKey } from "../../userspace/service-listeners.ts";
-import type { AskedFacts, Destination, ListenerFact, ListenerFacts } from "./answers.ts";
 import type { ListenersView } from "./daemon-view.ts";
 import { type Claim, rowsOfClaims } from "./object-claims.ts";
 

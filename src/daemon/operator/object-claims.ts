@@ -1,4 +1,6 @@
 /** In modes without virtual servers: which Services ask for an address and port, from the objects. Pure reading. */
+
+import type { Destination, ServiceRow } from "../../answer/answers.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import { familyOf, type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
 import { inSlices } from "../../base/time-slice.ts";
@@ -6,7 +8,6 @@ import type { ServicePort } from "../../model/service-port.ts";
 import { servicePortsOf } from "../../model/service-ports.ts";
 import type { LostTo } from "../../plan/claims/claim.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
-import type { Destination, ServiceRow } from "./answers.ts";
 import type { ObjectsView, ServedAddress } from "./daemon-view.ts";
 import { objectRows } from "./object-rows.ts";
 import { claimedBy, namesOf } from "./row-parts.ts";

@@ -1,4 +1,4 @@
-import type { Counts } from "./answers.ts";
+import type { Counts } from "../../answer/answers.ts";
 import type { DaemonView, ModeView, ObjectsView } from "./daemon-view.ts";
 
 /** Counts what there is, once through; yields after each object. `view` undefined: there is nothing yet. */
@@ -11,12 +11,12 @@ export function* countsOf(view: ModeView | undefined): Generator<void, Counts> {
     services: objects?.serviceCount ?? 0,
     endpoints,
     ...servers,
-    refusedObjects: history?.refusals.length ?? 0,
+    rejectedObjects: history?.refusals.length ?? 0,
     conflicts: history?.conflicts.length ?? 0,
     foreignVirtualServers: history?.foreignServers.length ?? 0,
     possiblyOwnedVirtualServers: history?.possiblyOwned.length ?? 0,
     drifts: history?.driftCount ?? 0,
-    suppressedRepairs: history?.reverted.length ?? 0,
+    backingOffRepairs: history?.reverted.length ?? 0,
     manualWeights: history?.manualWeights.length ?? 0,
   };
 }

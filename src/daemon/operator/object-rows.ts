@@ -1,4 +1,6 @@
 /** Rows of Services in modes without virtual servers: from the objects, chosen as planning chooses. Pure reading. */
+
+import type { EndpointRow, ServiceRow, ServicesQuery } from "../../answer/answers.ts";
 import type { ServiceName, ServiceRecord } from "../../api/objects.ts";
 import { type IpFamily, wildcardAddresses } from "../../base/ip.ts";
 import type { Endpoint } from "../../model/endpoints.ts";
@@ -7,7 +9,6 @@ import { servicePortsOf } from "../../model/service-ports.ts";
 import { chooseEndpoints } from "../../model/topology.ts";
 import { type AskedFrontend, askedFrontends, isPolicyLocal } from "../../plan/frontends.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
-import type { EndpointRow, ServiceRow, ServicesQuery } from "./answers.ts";
 import type { ObjectsView } from "./daemon-view.ts";
 import { namedEndpoint, notChosenReason } from "./endpoint-rows.ts";
 import { claimedBy, namesOf, serviceNames } from "./row-parts.ts";

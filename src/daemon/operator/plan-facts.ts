@@ -1,6 +1,12 @@
 /** What is planned about some addresses and ports: each mode says it its own way. */
+
+import {
+  apiVersion,
+  type Destination,
+  type PlanFacts,
+  type PlanQuery,
+} from "../../answer/answers.ts";
 import type { ServiceName } from "../../api/objects.ts";
-import { apiVersion, type Destination, type PlanFacts, type PlanQuery } from "./answers.ts";
 import type { ModeView } from "./daemon-view.ts";
 import { destinationsOf as destinationsInIpvs, ipvsFacts } from "./ipvs-facts.ts";
 import { listenerFacts } from "./listener-facts.ts";

@@ -1,6 +1,7 @@
 /** The query of `/v1/plan`, written and read. Pure. */
+
+import type { Destination, PlanQuery, PlanSubject } from "../../answer/answers.ts";
 import { type IpAddress, parseIpAddress } from "../../base/ip.ts";
-import type { Destination, PlanQuery, PlanSubject } from "./answers.ts";
 
 const protocols: readonly Destination["protocol"][] = ["TCP", "UDP", "SCTP", "ICMP"];
 

@@ -1,9 +1,9 @@
 /** Which answer a path has. No sockets. */
 
+import { apiVersion, type ListKind, type ServicesQuery } from "../../answer/answers.ts";
 import type { Clock } from "../../base/clock.ts";
 import { inSlices } from "../../base/time-slice.ts";
 import type { Drain } from "../../reconcile/drain/drains.ts";
-import { apiVersion, type ListKind, type ServicesQuery } from "./answers.ts";
 import type { ModeView, ObjectsView } from "./daemon-view.ts";
 import { drainRows } from "./drain-rows.ts";
 import { objectRows } from "./object-rows.ts";

@@ -1,10 +1,11 @@
 /** What rows of Services have in common, whatever the mode. */
+
+import type { ServiceRow, ServicesQuery } from "../../answer/answers.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import type { Clock } from "../../base/clock.ts";
 import { sortInSteps } from "../../base/sort-in-steps.ts";
 import { inSlices } from "../../base/time-slice.ts";
 import type { LostTo } from "../../plan/claims/claim.ts";
-import type { ServiceRow, ServicesQuery } from "./answers.ts";
 
 /** The field of a row that says who has the address, and why; none where the row's own Service has it. */
 export function claimedBy(lost: LostTo | undefined): Pick<ServiceRow, "claimedBy"> {

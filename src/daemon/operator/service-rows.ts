@@ -1,10 +1,11 @@
 /** Rows of Services, made one after another from the daemon's own state: pure reading, but for counts of connections. */
+
+import type { ServiceRow, ServicesQuery } from "../../answer/answers.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import { isPolicyLocal } from "../../plan/frontends.ts";
 import { type RealServer, realServerKey } from "../../state/real-server.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import { absenceOf } from "./absence.ts";
-import type { ServiceRow, ServicesQuery } from "./answers.ts";
 import type { DaemonView } from "./daemon-view.ts";
 import { type EndpointsContext, endpointRows, type WantedServer } from "./endpoint-rows.ts";
 import { claimedBy, namesOf, serviceNames } from "./row-parts.ts";

@@ -1,5 +1,6 @@
 /** The daemon's state on one page. Pure, but for clocks. */
 import { release } from "node:os";
+import { apiVersion, type Status, type SyncStatus } from "../../answer/answers.ts";
 import type { Clock } from "../../base/clock.ts";
 import { version } from "../../base/version.ts";
 import type { Config } from "../../config/config.ts";
@@ -9,7 +10,6 @@ import { manualWeightText } from "../report/manual-weight-reporter.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import { type PastSync, SyncHistory } from "../report/sync-history.ts";
 import { agesNow, type SecondsSince, toTenth } from "./ages.ts";
-import { apiVersion, type Status, type SyncStatus } from "./answers.ts";
 import type { ModeView } from "./daemon-view.ts";
 import { countsOf } from "./object-counts.ts";
 import { problemsOf, summaryOf, verdictOf } from "./verdict.ts";
@@ -103,11 +103,11 @@ function troublesOf(
   secondsSince: SecondsSince,
 ): Pick<
   Status,
-  "refusedObjects" | "conflicts" | "suppressedRepairs" | "manualWeights" | "lastDrift"
+  "rejectedObjects" | "conflicts" | "backingOffRepairs" | "manualWeights" | "lastDrift"
 > {
   const { refusals, conflicts, reverted, manualWeights, lastDrift } = history;
   return {
-    refusedObjects: refusals.slice(0, maxListed).map((refusal) => ({
+    rejectedObjects: refusals.slice(0, maxListed).map((refusal) => ({
       subject: subjectText(refusal.subject),
       reason: refusal.reason,
       message: refusal.error.message,
@@ -123,7 +123,7 @@ function troublesOf(
       remedy,
       sinceSeconds: secondsSince(sinceMs),
     })),
-    suppressedRepairs: reverted.slice(0, maxListed).map((conflict) => ({
+    backingOffRepairs: reverted.slice(0, maxListed).map((conflict) => ({
       kind: conflict.kind,
       subject: subjectText(conflict.subject),
       drifts: conflict.driftCount,

@@ -1,9 +1,10 @@
 /** What is planned about some addresses and ports in mode iptables, from the daemon's own state. Nothing is decided again. */
+
+import type { AskedFacts, Destination, TablesFacts } from "../../answer/answers.ts";
 import { familyOf, type IpFamily } from "../../base/ip.ts";
 import { bySeniority, servicePortKey } from "../../model/service-port.ts";
 import { chainKey, type RuleSet } from "../../state/rule.ts";
 import { chainsAbout } from "../../state/rules-about.ts";
-import type { AskedFacts, Destination, TablesFacts } from "./answers.ts";
 import type { TablesView } from "./daemon-view.ts";
 import { type Claim, rowsOfClaims } from "./object-claims.ts";
 

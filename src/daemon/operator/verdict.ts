@@ -1,11 +1,13 @@
 /** What is wrong, and since when. Pure. */
+
+import type { Counts, Problem, Status } from "../../answer/answers.ts";
 import { grouped } from "../../base/counted.ts";
 import { durationText } from "../../base/duration-text.ts";
+import { subjectText } from "../../reconcile/subject.ts";
 import type { ApiContact } from "../report/api-contact.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
 import type { SecondsSince } from "./ages.ts";
-import type { Counts, Problem, Status } from "./answers.ts";
 
 /** What is judged. */
 export interface Evidence {
@@ -84,8 +86,8 @@ function refusals({ history, secondsSince }: Evidence): readonly Problem[] {
   const { refusals: present } = history;
   if (present.length === 0) return [];
   const reasons = [...new Set(present.map(({ reason }) => reason))].join(", ");
-  const message = `${count(present.length, "object")} refused by the kernel (${reasons})`;
-  return [{ reason: "refused-objects", message, sinceSeconds: oldest(present, secondsSince) }];
+  const message = `${count(present.length, "object")} rejected by the kernel (${reasons})`;
+  return [{ reason: "rejected-objects", message, sinceSeconds: oldest(present, secondsSince) }];
 }
 
 /** An address that the node needs is served without being bound: nothing is missing there. */
@@ -106,8 +108,10 @@ function conflicts({ history, secondsSince }: Evidence): readonly Problem[] {
 
 function repairs({ history: { reverted } }: Evidence): readonly Problem[] {
   if (reverted.length === 0) return [];
-  const message = `${count(reverted.length, "repair")} suppressed, a third party keeps reverting`;
-  return [{ reason: "suppressed-repairs", message }];
+  const [first] = reverted.map(({ subject }) => subjectText(subject));
+  const more = reverted.length === 1 ? "" : ` and ${grouped(reverted.length - 1)} more`;
+  const message = `${count(reverted.length, "repair")} backing off, a third party keeps reverting ${first}${more}`;
+  return [{ reason: "backing-off-repairs", message }];
 }
 
 function oldest(

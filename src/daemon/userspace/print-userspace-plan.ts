@@ -1,9 +1,9 @@
 /** `kube-ipvs plan` in mode userspace. */
+import { type PlannedChanges, plannedChanges } from "../../answer/plan.ts";
 import type { NodeRecord } from "../../api/objects.ts";
 import type { ObjectSource, ResourceKind } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
 import { ipFamilies } from "../../base/ip.ts";
-import { answerText } from "../../base/structured-text.ts";
 import type { Config } from "../../config/config.ts";
 import { listListeningSockets } from "../../kernel/listening-sockets.ts";
 import { ChangeTracker } from "../../model/change-tracker.ts";
@@ -25,13 +25,11 @@ import {
   type UserspacePlan,
 } from "./plan-userspace.ts";
 
-/** Prints it. Resolves with whether a start would do anything; rejects where that cannot be worked out. */
-export async function printUserspacePlan(
+/** What a start would do. Rejects if that is unknown. */
+export async function planUserspaceStart(
   config: Config,
-  parts: Pick<CommandParts, "clock" | "log" | "print">,
-  format: string | undefined,
-): Promise<boolean> {
-  const { clock, log, print } = parts;
+  { clock, log }: Pick<CommandParts, "clock" | "log">,
+): Promise<PlannedChanges> {
   const deadline = answerDeadline(config, clock);
   const { observer } = deadline;
   const { source, close } = await openSource(config, { clock, log, observer });
@@ -49,8 +47,8 @@ export async function printUserspacePlan(
       const network = await readNodeNetwork(reader, { apiServers });
       const options = planOptionsOf({ config, families, node, network });
       const plan = await planUserspace({ tracker, options }, { usable, held, sockets }, config);
-      print(answerText(format, objectOf(plan), () => textOf(plan)).trimEnd());
-      return plan.listeners.length + plan.rules.changes.length > 0;
+      const hasChanges = plan.listeners.length + plan.rules.changes.length > 0;
+      return plannedChanges(objectOf(plan), textOf(plan), hasChanges);
     } finally {
       reader.close();
     }

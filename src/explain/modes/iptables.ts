@@ -1,5 +1,5 @@
+import type { Destination } from "../../answer/answers.ts";
 import { type Cidr, cidrText, parseCidr } from "../../base/ip.ts";
-import type { Destination } from "../../daemon/operator/answers.ts";
 import { chainKey, type Match, type Rule } from "../../state/rule.ts";
 import { isAbout } from "../../state/rules-about.ts";
 import { differencesAbout } from "../differences.ts";

@@ -1,3 +1,4 @@
+import type { Destination } from "../../answer/answers.ts";
 import {
   type Cidr,
   cidrContains,
@@ -6,7 +7,6 @@ import {
   hostPrefixLength,
   parseCidr,
 } from "../../base/ip.ts";
-import type { Destination } from "../../daemon/operator/answers.ts";
 import { setFor } from "../../plan/sets.ts";
 import { chainKey, type Match } from "../../state/rule.ts";
 import { differencesOf } from "../differences.ts";

@@ -1,8 +1,9 @@
 /** What explaining asks of a proxy mode. */
+
+import type { Destination, PlanFacts } from "../../answer/answers.ts";
+import type { Difference } from "../../answer/explanation.ts";
 import type { Cidr } from "../../base/ip.ts";
-import type { Destination, PlanFacts } from "../../daemon/operator/answers.ts";
 import type { Match } from "../../state/rule.ts";
-import type { Difference } from "../explanation.ts";
 import type { Packet } from "../packet/packet.ts";
 import type { PacketPath } from "../packet/path.ts";
 import type { NodeNetwork, Picture } from "../packet/picture.ts";

@@ -1,4 +1,4 @@
-import type { Destination, ListenerFact } from "../../daemon/operator/answers.ts";
+import type { Destination, ListenerFact } from "../../answer/answers.ts";
 import { differencesAbout } from "../differences.ts";
 import { followToListener } from "../packet/follow-to-listener.ts";
 import type { ExplainedMode } from "./mode.ts";

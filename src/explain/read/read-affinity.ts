@@ -1,10 +1,11 @@
 /** What session affinity remembers of a client in mode iptables. */
+
+import type { Destination } from "../../answer/answers.ts";
+import type { RememberedConnection } from "../../answer/explanation.ts";
 import { hostPort, type IpAddress } from "../../base/ip.ts";
-import type { Destination } from "../../daemon/operator/answers.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
 import { chainKey } from "../../state/rule.ts";
 import { chainsAbout } from "../../state/rules-about.ts";
-import type { RememberedConnection } from "../explanation.ts";
 import type { ListedRule } from "../packet/picture.ts";
 
 /** Endpoints in whose lists the client is; how long ago it came there is not shown in seconds. */

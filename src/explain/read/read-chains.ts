@@ -1,6 +1,7 @@
 /** Chains of the kernel that packets to some destinations may meet, in modes whose rules grow with the Services. */
+
+import type { Destination } from "../../answer/answers.ts";
 import type { IpFamily } from "../../base/ip.ts";
-import type { Destination } from "../../daemon/operator/answers.ts";
 import { parseRule } from "../../kernel/iptables/parse-rule.ts";
 import type { Iptables, ObservedChain } from "../../kernel/kernel.ts";
 import { chainKey, type RuleSet } from "../../state/rule.ts";

@@ -1,10 +1,15 @@
 /** What the kernel remembers of connections to one destination. */
+
+import type { Destination } from "../../answer/answers.ts";
+import type {
+  Connections,
+  RememberedConnection,
+  TrackedConnection,
+} from "../../answer/explanation.ts";
 import { hostPort, type IpAddress } from "../../base/ip.ts";
-import type { Destination } from "../../daemon/operator/answers.ts";
 import { type IpvsConnection, listConnections } from "../../kernel/ipvs/connections.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
 import type { Flow } from "../../state/flow.ts";
-import type { Connections, RememberedConnection, TrackedConnection } from "../explanation.ts";
 
 /** Of each kind. */
 const maxListed = 20;

@@ -1,6 +1,7 @@
 /** What packets of each family meet: as it is planned, and as the kernel has it. */
+
+import type { Destination, PlanFacts } from "../../answer/answers.ts";
 import { familyOf, type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
-import type { Destination, PlanFacts } from "../../daemon/operator/answers.ts";
 import { renderRule } from "../../kernel/iptables/render.ts";
 import type { Iptables } from "../../kernel/kernel.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";

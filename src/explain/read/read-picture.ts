@@ -1,6 +1,7 @@
 /** What the kernel has of one family, for packets to some destinations. */
+
+import type { Destination } from "../../answer/answers.ts";
 import { familyOf, type IpAddress, type IpFamily } from "../../base/ip.ts";
-import type { Destination } from "../../daemon/operator/answers.ts";
 import type { DummyLink, IpSets, Iptables, Ipvs, NodeAddress } from "../../kernel/kernel.ts";
 import { setsFor } from "../../plan/sets.ts";
 import { chainKey, type RuleSet } from "../../state/rule.ts";

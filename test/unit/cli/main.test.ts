@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import type { ServiceRow } from "../../../src/daemon/operator/answers.ts";
+import type { ServiceRow } from "../../../src/answer/answers.ts";
 
 const main = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
 

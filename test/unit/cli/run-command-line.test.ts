@@ -1,96 +1,101 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { type Commands, runCommandLine } from "../../../src/cli/run-command-line.ts";
+import { listOf } from "../../../src/answer/answer.ts";
+import { apiVersion } from "../../../src/answer/answers.ts";
+import { plannedChanges } from "../../../src/answer/plan.ts";
 import type { Config } from "../../../src/config/config.ts";
 import type { CommandParts } from "../../../src/daemon/run.ts";
+import type { DoctorReport } from "../../../src/doctor/render.ts";
 import { failuresIn } from "../../support/failure-lines.ts";
-import { FakeClock } from "../../support/fake-clock.ts";
+import { type CommandRun, type Fakes, runCommand } from "../../support/run-command.ts";
 
 const fileText =
   "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\nfoo: 1\n";
 
-interface Outcome {
-  readonly code: number;
-  readonly out: string;
-  readonly err: string;
+interface Outcome extends CommandRun {
   /** What was written, by path. */
   readonly files: ReadonlyMap<string, string>;
   /** What was called, with which configuration. */
   readonly calls: readonly (readonly [name: string, config: Config])[];
 }
 
-async function run(args: readonly string[], commands: Partial<Commands> = {}): Promise<Outcome> {
-  let out = "";
-  let err = "";
+async function run(args: readonly string[], fakes: Fakes = {}): Promise<Outcome> {
   const calls: (readonly [string, Config])[] = [];
   const files = new Map<string, string>();
-  const code = await runCommandLine(args, {
-    clock: new FakeClock(),
-    pid: 1,
-    hostname: () => "node-1",
-    writeFile: (path, text) => {
-      if (path.startsWith("/missing/")) throw new Error("ENOENT: no such file or directory");
-      files.set(path, text);
+  const note = (name: string, config: Config): void => void calls.push([name, config]);
+  const nothing = plannedChanges({}, "No changes.", false);
+  const outcome = await runCommand(
+    args,
+    {
+      daemon: {
+        async runDaemon(config, parts) {
+          note("run", config);
+          await fakes.daemon?.runDaemon?.(config, parts);
+        },
+        prepareNode: async (config) => note("prepare", config),
+        async cleanUpNode(config, parts) {
+          note("clean-up", config);
+          return (await fakes.daemon?.cleanUpNode?.(config, parts)) ?? true;
+        },
+      },
+      endpointController: {
+        runEndpointController: async (config) => note("endpoint-controller", config),
+      },
+      firstSync: {
+        async answerWithoutDaemon(config, _parts, target) {
+          note(target, config);
+          const kind = target.startsWith("/v1/services") ? "ServiceList" : "DrainList";
+          return JSON.stringify({ apiVersion, kind, items: [] });
+        },
+      },
+      top: {
+        runLive: async () => undefined,
+        readTraffic: async () => ({
+          ...listOf("TrafficList", []),
+          ...{ intervalSeconds: 2, estimator: "on", notes: [] },
+        }),
+      },
+      plan: {
+        async planSync(config, parts) {
+          note("plan", config);
+          return (await fakes.plan?.planSync?.(config, parts)) ?? nothing;
+        },
+      },
+      cleanUpPlan: {
+        async planCleanUp(config, parts) {
+          note("plan --cleanup", config);
+          return (await fakes.cleanUpPlan?.planCleanUp?.(config, parts)) ?? nothing;
+        },
+      },
+      doctor: {
+        async examineNode(config, clock, isBeforeInstall) {
+          note(`doctor ${isBeforeInstall}`, config);
+          const report = fakes.doctor?.examineNode?.(config, clock, isBeforeInstall);
+          return (await report) ?? reportOf("ok");
+        },
+      },
     },
-    readFile: (path) => {
-      if (path === "/config") return fileText;
-      if (path === "/no-mode") return fileText.replace(/^mode:.*$/m, 'mode: ""');
-      if (path === "/json") return `${fileText}logging: {format: json}\n`;
-      throw new Error(`ENOENT: no such file or directory, open '${path}'`);
+    {
+      writeFile: (path, text) => {
+        if (path.startsWith("/missing/")) throw new Error("ENOENT: no such file or directory");
+        files.set(path, text);
+      },
+      readFile: (path) => {
+        if (path === "/config") return fileText;
+        if (path === "/no-mode") return fileText.replace(/^mode:.*$/m, 'mode: ""');
+        if (path === "/json") return `${fileText}logging: {format: json}\n`;
+        throw new Error(`ENOENT: no such file or directory, open '${path}'`);
+      },
     },
-    writeOut: (text) => {
-      out += text;
-    },
-    hasColors: false,
-    environment: {},
-    writeErr: (text) => {
-      err += text;
-    },
-    forbidCoreDumps: () => {},
-    noteLoaded: () => {},
-    loadCommands: async () => ({
-      async runDaemon(config, parts) {
-        calls.push(["run", config]);
-        await commands.runDaemon?.(config, parts);
-      },
-      async prepareNode(config) {
-        calls.push(["prepare", config]);
-      },
-      async cleanUpNode(config, parts) {
-        calls.push(["clean-up", config]);
-        return (await commands.cleanUpNode?.(config, parts)) ?? true;
-      },
-      async runEndpointController(config) {
-        calls.push(["endpoint-controller", config]);
-      },
-      async answerWithoutDaemon(config, _parts, target) {
-        calls.push([target, config]);
-        return target.startsWith("/v1/plan?")
-          ? JSON.stringify({ destinations: [] })
-          : '{"items":[]}';
-      },
-      async explain() {
-        return [];
-      },
-      async runTop(parts, options) {
-        return (await commands.runTop?.(parts, options)) ?? 0;
-      },
-      async printPlan(config, parts, format) {
-        calls.push([`plan ${format}`, config]);
-        return (await commands.printPlan?.(config, parts, format)) ?? false;
-      },
-      async printCleanUpPlan(config, parts, format) {
-        calls.push([`plan --cleanup ${format}`, config]);
-        return (await commands.printCleanUpPlan?.(config, parts, format)) ?? false;
-      },
-      async printDoctor(config, parts, options) {
-        calls.push([`doctor ${options.format} ${options.isBeforeInstall}`, config]);
-        return (await commands.printDoctor?.(config, parts, options)) ?? "ok";
-      },
-    }),
-  });
-  return { code, out, err, calls, files };
+  );
+  return { ...outcome, calls, files };
 }
+
+function reportOf(verdict: DoctorReport["verdict"]): DoctorReport {
+  return { apiVersion, kind: "DoctorReport", verdict, checks: [], skipped: [] };
+}
+
+type CleanUp = NonNullable<NonNullable<Fakes["daemon"]>["cleanUpNode"]>;
 
 describe("the program", () => {
   it("runs the daemon and ends with 0 when that stopped", async () => {
@@ -113,8 +118,10 @@ describe("the program", () => {
   it("gives the daemon what to show: the configuration in force, the flags, no password", async () => {
     let parts: CommandParts | undefined;
     await run(["--config=/config", "-v=4", "--master=https://me:secret@10.0.0.1:6443"], {
-      async runDaemon(_config, given) {
-        parts = given;
+      daemon: {
+        async runDaemon(_config, given) {
+          parts = given;
+        },
       },
     });
     const { object, flags } = parts?.shown ?? { object: {}, flags: new Map() };
@@ -128,9 +135,11 @@ describe("the program", () => {
 
   it("cleans up instead where that is asked for", async () => {
     const { code, out, calls } = await run(["--cleanup"], {
-      async cleanUpNode(_config, { print }) {
-        print("Removed 1 thing");
-        return true;
+      daemon: {
+        async cleanUpNode(_config, { print }) {
+          print("Removed 1 thing");
+          return true;
+        },
       },
     });
     assert.deepEqual([code, out], [0, "Removed 1 thing\n"]);
@@ -142,12 +151,12 @@ describe("the program", () => {
 
   it("cleans up beside a running daemon only where that is asked for", async () => {
     const forced: boolean[] = [];
-    const cleanUpNode: Commands["cleanUpNode"] = async (_config, { isCleanupForced }) => {
+    const cleanUpNode: CleanUp = async (_config, { isCleanupForced }) => {
       forced.push(isCleanupForced);
       return true;
     };
-    await run(["--cleanup"], { cleanUpNode });
-    await run(["--cleanup", "--kube-ipvs-force-cleanup"], { cleanUpNode });
+    await run(["--cleanup"], { daemon: { cleanUpNode } });
+    await run(["--cleanup", "--kube-ipvs-force-cleanup"], { daemon: { cleanUpNode } });
     assert.deepEqual(forced, [false, true]);
   });
 
@@ -179,13 +188,13 @@ describe("the program", () => {
 });
 
 describe("the last lines on stderr", () => {
-  const failing = (message: string): Partial<Commands> => ({
-    runDaemon: () => Promise.reject(new Error(message)),
+  const failing = (message: string): Fakes => ({
+    daemon: { runDaemon: () => Promise.reject(new Error(message)) },
   });
   const cases: readonly {
     readonly name: string;
     readonly args: readonly string[];
-    readonly commands?: Partial<Commands>;
+    readonly commands?: Fakes;
     readonly want: readonly string[];
   }[] = [
     {
@@ -229,7 +238,7 @@ describe("the last lines on stderr", () => {
     {
       name: "for a clean-up that left something",
       args: ["--cleanup"],
-      commands: { cleanUpNode: () => Promise.resolve(false) },
+      commands: { daemon: { cleanUpNode: () => Promise.resolve(false) } },
       want: ["Cleanup incomplete, see above"],
     },
   ];
@@ -274,15 +283,19 @@ describe("the last lines on stderr", () => {
 });
 
 describe("the log of a command that asks", () => {
-  const commands: Partial<Commands> = {
-    async printPlan(_config, { log }) {
-      log.with({ resource: "services" }).info("Listed");
-      log.warn("Cannot list");
-      log.verbose(1, "Asked");
-      return false;
+  const commands: Fakes = {
+    plan: {
+      async planSync(_config, { log }) {
+        log.with({ resource: "services" }).info("Listed");
+        log.warn("Cannot list");
+        log.verbose(1, "Asked");
+        return plannedChanges({}, "", false);
+      },
     },
-    async runDaemon(_config, { log }) {
-      log.info("Listed");
+    daemon: {
+      async runDaemon(_config, { log }) {
+        log.info("Listed");
+      },
     },
   };
   const events = (text: string): readonly string[] =>
@@ -298,12 +311,12 @@ describe("the log of a command that asks", () => {
   });
 
   it("has warnings alone for a clean-up, which prints what it removes", async () => {
-    const cleanUpNode: Commands["cleanUpNode"] = async (_config, { log }) => {
+    const cleanUpNode: CleanUp = async (_config, { log }) => {
       log.info("Using iptables");
       log.warn("Two iptables backends are in use");
       return true;
     };
-    const { err } = await run(["--cleanup"], { cleanUpNode });
+    const { err } = await run(["--cleanup"], { daemon: { cleanUpNode } });
     assert.deepEqual(events(err), ["Two iptables backends are in use"]);
   });
 
@@ -313,24 +326,24 @@ describe("the log of a command that asks", () => {
 });
 
 describe("the failure of a command", () => {
-  const refusing = {
-    printPlan: () => Promise.reject(new Error("Cannot reach\nthe \u001b[2Jkernel")),
+  const refusing: Fakes = {
+    plan: { planSync: () => Promise.reject(new Error("Cannot reach\nthe \u001b[2Jkernel")) },
   };
   const cases: readonly (readonly [
     name: string,
     args: readonly string[],
     want: string,
-    commands?: Partial<Commands>,
+    commands?: Fakes,
   ])[] = [
     [
       "for arguments that it does not take",
       ["plan", "web"],
-      'kube-ipvs plan: unexpected argument "web" of plan (see --help)\n',
+      "kube-ipvs plan: too many arguments for 'plan'. Expected 0 arguments but got 1: web. (see --help)\n",
     ],
     [
       "for a command that there is not",
       ["stauts"],
-      'kube-ipvs: unknown command "stauts" (Did you mean status?) (see --help)\n',
+      "kube-ipvs: unknown command 'stauts' (commands are status, services, explain, drains, top, doctor, plan, completion, endpoint-controller) (see --help)\n",
     ],
     [
       "for several settings at once",
@@ -367,7 +380,7 @@ describe("the failure of a command", () => {
     assert.partialDeepStrictEqual(JSON.parse(asked.err), { msg: "Command failed" });
     const { err } = await run(["endpoint-controller", "web"]);
     assert.deepEqual(failuresIn(err), [
-      'unexpected argument "web" of endpoint-controller (see --help)',
+      "too many arguments for 'endpoint-controller'. Expected 0 arguments but got 1: web. (see --help)",
     ]);
   });
 });
@@ -410,26 +423,30 @@ describe("--strict", () => {
     const without = await run(["plan", "--ipvs-scheduler=lc"]);
     assert.deepEqual(
       [without.code, without.calls.map(([name, { scheduler }]) => [name, scheduler])],
-      [0, [["plan text", "lc"]]],
+      [0, [["plan", "lc"]]],
     );
-    const some = await run(["plan", "-o", "json"], { printPlan: async () => true });
-    assert.deepEqual([some.code, some.calls[0]?.[0]], [2, "plan json"]);
-    const cleanup = await run(["plan", "--cleanup"], { printCleanUpPlan: async () => true });
-    assert.deepEqual([cleanup.code, cleanup.calls[0]?.[0]], [2, "plan --cleanup text"]);
-    const asYaml = await run(["plan", "-o", "yaml"]);
-    assert.deepEqual(asYaml.calls[0]?.[0], "plan yaml");
+    const planSync = async () => plannedChanges({ changes: [] }, "Sets: 1", true);
+    const some = await run(["plan", "-o", "json"], { plan: { planSync } });
+    assert.equal(some.code, 2);
+    assert.deepEqual(JSON.parse(some.out), { apiVersion, kind: "Plan", changes: [] });
+    assert.equal((await run(["plan"], { plan: { planSync } })).out, "Sets: 1\n");
+    const planCleanUp = planSync;
+    const cleanup = await run(["plan", "--cleanup"], { cleanUpPlan: { planCleanUp } });
+    assert.deepEqual([cleanup.code, cleanup.calls[0]?.[0]], [2, "plan --cleanup"]);
     const clean = await run(["plan", "--cleanup", "-o", "json"]);
-    assert.deepEqual([clean.code, clean.calls[0]?.[0]], [0, "plan --cleanup json"]);
+    assert.deepEqual([clean.code, clean.calls[0]?.[0]], [0, "plan --cleanup"]);
     const mistaken = await run(["plan", "-o", "xml"]);
     const checked = await run(["doctor", "--before-install", "-ojson"]);
-    assert.deepEqual([checked.code, checked.calls[0]?.[0]], [0, "doctor json true"]);
-    const codes = { ok: 0, unknown: 1, warn: 1, fail: 2 } as const;
+    assert.deepEqual([checked.code, checked.calls[0]?.[0]], [0, "doctor true"]);
+    assert.deepEqual(JSON.parse(checked.out), reportOf("ok"));
+    const codes = { ok: 0, unknown: 1, warn: 2, fail: 2 } as const;
     for (const verdict of ["ok", "unknown", "warn", "fail"] as const) {
-      const { code, calls } = await run(["doctor"], { printDoctor: async () => verdict });
-      assert.deepEqual([code, calls[0]?.[0]], [codes[verdict], "doctor table false"]);
+      const examineNode = async () => reportOf(verdict);
+      const { code, calls } = await run(["doctor"], { doctor: { examineNode } });
+      assert.deepEqual([code, calls[0]?.[0]], [codes[verdict], "doctor false"]);
     }
     assert.equal(mistaken.code, 1);
-    assert.match(mistaken.err, /Allowed choices are text, json/);
+    assert.match(mistaken.err, /Allowed choices are text, wide, json/);
     const script = await run(["completion", "bash"]);
     assert.deepEqual([script.code, script.out.split("\n")[1]], [0, "_kube_ipvs() {"]);
     const none = await run(["completion", "tcsh"]);

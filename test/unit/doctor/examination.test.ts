@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { rendered } from "../../../src/answer/render.ts";
 import { parseYamlDocuments } from "../../../src/base/yaml.ts";
 import { worstVerdict } from "../../../src/doctor/check.ts";
 import { examine } from "../../../src/doctor/examine.ts";
-import { renderExamination } from "../../../src/doctor/render.ts";
+import { type DoctorReport, doctorView } from "../../../src/doctor/render.ts";
 import { known, nodeWith, sysctlsWith, unreadable } from "./node.ts";
 
 const skipped = { skipped: "no API server is configured" };
@@ -31,7 +32,7 @@ describe("an examination", () => {
       { name: "api-rights", reason: skipped.skipped },
     ]);
     assert.match(
-      renderExamination(examination, "table", false),
+      printed(reportOf(examination)),
       /^Skipped, since no API server is configured: strict-arp, clock, api-server, api-rights$/m,
     );
   });
@@ -103,13 +104,23 @@ describe("an examination", () => {
   });
 });
 
+function reportOf({
+  findings: checks,
+  skipped,
+}: Awaited<ReturnType<typeof examine>>): DoctorReport {
+  const verdict = worstVerdict(checks);
+  return { apiVersion: "kube-ipvs/v1", kind: "DoctorReport", verdict, checks, skipped };
+}
+
+function printed(report: DoctorReport, format = "text", hasColor = false): string {
+  return rendered(report, doctorView, format, { hasColor });
+}
+
 describe("a printed examination", async () => {
-  const examination = await examine(nodeWith({ missingCapabilities: known(["NET_RAW"]) }));
+  const report = reportOf(await examine(nodeWith({ missingCapabilities: known(["NET_RAW"]) })));
 
   it("is aligned, and says why and what to do where something is wrong", () => {
-    const [head, ipvs, first, why, remedy, next] = renderExamination(
-      ...([examination, "table", false] as const),
-    ).split("\n");
+    const [head, ipvs, first, why, remedy, next] = printed(report).split("\n");
     assert.equal(ipvs, "ok       ipvs                IPVS available: yes");
     assert.equal(head, "VERDICT  CHECK               EVIDENCE");
     assert.equal(first, "fail     capabilities        missing: NET_RAW");
@@ -120,18 +131,18 @@ describe("a printed examination", async () => {
   });
 
   it("has colors on a terminal alone", () => {
-    assert.equal(renderExamination(examination, "table", false).includes("\u001b"), false);
-    assert.ok(renderExamination(examination, "table", true).includes("\u001b[31mfail   \u001b[0m"));
+    assert.equal(printed(report).includes("\u001b"), false);
+    assert.ok(printed(report, "text", true).includes("\u001b[31mfail   \u001b[0m"));
   });
 
   it("is the same in JSON and YAML", () => {
-    const json = JSON.parse(renderExamination(examination, "json", true)) as {
+    const json = JSON.parse(printed(report, "json", true)) as {
       readonly verdict: string;
       readonly checks: readonly { readonly name: string; readonly why: string }[];
     };
     assert.equal(json.verdict, "fail");
     assert.equal(json.checks[0]?.name, "ipvs");
-    const [yaml] = parseYamlDocuments(renderExamination(examination, "yaml", true));
+    const [yaml] = parseYamlDocuments(printed(report, "yaml", true));
     assert.deepEqual(yaml?.value, json);
   });
 });

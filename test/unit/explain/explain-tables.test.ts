@@ -1,9 +1,9 @@
 /** `kube-ipvs explain` in mode iptables. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Destination } from "../../../src/daemon/operator/answers.ts";
+import type { Destination } from "../../../src/answer/answers.ts";
+import type { Explanation } from "../../../src/answer/explanation.ts";
 import { planFacts } from "../../../src/daemon/operator/plan-facts.ts";
-import type { Explanation } from "../../../src/explain/explanation.ts";
 import type { From } from "../../../src/explain/origins.ts";
 import type { Chain } from "../../../src/state/rule.ts";
 import type { FakeNode } from "../../support/fake-node.ts";

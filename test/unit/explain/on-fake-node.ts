@@ -1,10 +1,10 @@
 /** `kube-ipvs explain` on a daemon with a fake kernel, in any mode. */
 import assert from "node:assert/strict";
+import type { Destination } from "../../../src/answer/answers.ts";
+import type { Explanation } from "../../../src/answer/explanation.ts";
 import type { IpAddress } from "../../../src/base/ip.ts";
-import type { Destination } from "../../../src/daemon/operator/answers.ts";
 import { planFacts } from "../../../src/daemon/operator/plan-facts.ts";
 import { explainWith } from "../../../src/explain/explain.ts";
-import type { Explanation } from "../../../src/explain/explanation.ts";
 import type { From } from "../../../src/explain/origins.ts";
 import type { Route } from "../../../src/kernel/kernel.ts";
 import type { ListeningSocket } from "../../../src/kernel/listening-sockets.ts";

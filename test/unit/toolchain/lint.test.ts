@@ -83,6 +83,8 @@ const cases: readonly Planted[] = [
   { folder: "doctor/checks", code: imports("node:fs"), rule: wall },
   { folder: "doctor/checks", code: imports("../node.ts") },
   { folder: "explain", code: imports("../reconcile/reconciler.ts"), rule: wall },
+  { folder: "answer", code: imports("../daemon/operator/routes.ts"), rule: wall },
+  { folder: "answer", code: imports("../state/traffic.ts") },
   { folder: "explain", code: imports("../kernel/open-readers.ts") },
   { folder: "explain/packet", code: imports("../read/read-network.ts"), rule: wall },
   { folder: "explain/packet", code: imports("../../plan/sets.ts"), rule: wall },

@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { parseIpAddress } from "../../../src/base/ip.ts";
-import type { ServiceRow } from "../../../src/daemon/operator/answers.ts";
+import type { ServiceRow } from "../../../src/answer/answers.ts";
+import type { TrafficFigures } from "../../../src/answer/traffic.ts";
+import { labelOf } from "../../../src/answer/traffic-view.ts";
+import { hostPort, parseIpAddress } from "../../../src/base/ip.ts";
 import { noTraffic, type Traffic } from "../../../src/state/traffic.ts";
-import { type VirtualServerId, virtualServerKey } from "../../../src/state/virtual-server.ts";
-import { ownersOf } from "../../../src/top/owners.ts";
-import { type Figures, type Reading, ReadingHistory } from "../../../src/top/reading.ts";
+import type { VirtualServerId } from "../../../src/state/virtual-server.ts";
+import { ownersOf } from "../../../src/top/names.ts";
+import { type Reading, ReadingHistory } from "../../../src/top/reading.ts";
 import { endpointRowsOf, filtered, rowsOf, sorted, totalOf } from "../../../src/top/rows.ts";
 
 function id(text: string, port = 80, protocol: "TCP" | "UDP" = "TCP"): VirtualServerId {
@@ -22,7 +24,7 @@ function reading(atMs: number, counted: Readonly<Record<string, Partial<Traffic>
         { activeConnections: 1, inactiveConnections: 2, traffic: { ...noTraffic, ...traffic } },
       ] as const,
   );
-  return { atMs, servers: new Map(servers) };
+  return { atMs, isCounting: true, servers: new Map(servers) };
 }
 
 function service(row: Partial<ServiceRow>): ServiceRow {
@@ -42,9 +44,9 @@ function service(row: Partial<ServiceRow>): ServiceRow {
   };
 }
 
-function figures(connections: number, activeConnections = 0): Figures {
-  const rates = { ...noTraffic, connections };
-  return { activeConnections, inactiveConnections: 0, total: noTraffic, rates };
+function figures(connections: number, activeConnections = 0): TrafficFigures {
+  const perSecond = { ...noTraffic, connections };
+  return { activeConnections, inactiveConnections: 0, total: noTraffic, perSecond };
 }
 
 describe("rates", () => {
@@ -52,7 +54,7 @@ describe("rates", () => {
     const history = new ReadingHistory();
     const rate = (atMs: number, connections: number): number | undefined => {
       history.add(reading(atMs, { a: { connections } }));
-      return history.figuresOf("a")?.rates?.connections;
+      return history.figuresOf("a")?.perSecond?.connections;
     };
     assert.equal(rate(0, 10), undefined);
     assert.equal(rate(1_000, 10), undefined);
@@ -67,8 +69,8 @@ describe("rates", () => {
     const history = new ReadingHistory();
     history.add(reading(0, { a: { connections: 1_000 } }));
     history.add(reading(2_000, { a: { connections: 4 }, b: { connections: 6 } }));
-    assert.equal(history.figuresOf("a")?.rates?.connections, 2);
-    assert.equal(history.figuresOf("b")?.rates?.connections, 3);
+    assert.equal(history.figuresOf("a")?.perSecond?.connections, 2);
+    assert.equal(history.figuresOf("b")?.perSecond?.connections, 3);
     assert.equal(history.figuresOf("c"), undefined);
   });
 });
@@ -84,18 +86,18 @@ describe("rows", () => {
     ]);
     const rows = rowsOf([cluster, node, foreign], owners, () => figures(2, 3));
     assert.deepEqual(
-      rows.map(({ label, servers, figures: sum }) => [
-        label,
-        servers.map(virtualServerKey),
-        sum.rates?.connections,
-        sum.activeConnections,
+      rows.map((row) => [
+        labelOf(row),
+        row.virtualServers.map(({ address, port }) => hostPort(address, port)),
+        row.perSecond?.connections,
+        row.activeConnections,
       ]),
       [
-        ["shop/web:http TCP", ["TCP 10.96.0.1:80", "TCP 192.168.1.1:30080"], 4, 6],
-        ["TCP 10.0.0.9:80", ["TCP 10.0.0.9:80"], 2, 3],
+        ["shop/web:http TCP", ["10.96.0.1:80", "192.168.1.1:30080"], 4, 6],
+        ["TCP 10.0.0.9:80", ["10.0.0.9:80"], 2, 3],
       ],
     );
-    assert.equal(totalOf(rows)?.rates?.connections, 6);
+    assert.equal(totalOf(rows)?.perSecond?.connections, 6);
     assert.equal(totalOf([]), undefined);
   });
 
@@ -110,9 +112,9 @@ describe("rows", () => {
 
   it("come in the order asked for, by name where figures are equal", () => {
     const rows = [
-      { label: "b", figures: figures(1, 9) },
-      { label: "a", figures: figures(1, 2) },
-      { label: "c", figures: figures(5, 0) },
+      { label: "b", weight: 1, ...figures(1, 9) },
+      { label: "a", weight: 1, ...figures(1, 2) },
+      { label: "c", weight: 1, ...figures(5, 0) },
     ];
     const order = (...given: [Parameters<typeof sorted>[1], boolean]): string =>
       sorted(rows, ...given)
@@ -137,7 +139,7 @@ describe("rows", () => {
       (key) => (key === "gone" ? undefined : figures(2, 1)),
     );
     assert.deepEqual(
-      rows.map(({ label, weight, figures: sum }) => [label, weight, sum.activeConnections]),
+      rows.map(({ label, weight, activeConnections }) => [label, weight, activeConnections]),
       [["10.244.1.5:8080", 1, 2]],
     );
   });

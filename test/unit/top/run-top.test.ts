@@ -2,18 +2,22 @@ import assert from "node:assert/strict";
 import { EventEmitter, once } from "node:events";
 import { describe, it } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
-import { readNames } from "../../../src/cli/operator/read-names.ts";
-import { topOptions } from "../../../src/cli/operator/top-options.ts";
-import type { NamesAnswer } from "../../../src/top/owners.ts";
+import { listOf } from "../../../src/answer/answer.ts";
+import { rendered } from "../../../src/answer/render.ts";
+import type { TrafficList } from "../../../src/answer/traffic.ts";
+import { trafficView } from "../../../src/answer/traffic-view.ts";
+import type { NamesAnswer } from "../../../src/top/names.ts";
+import type { TopOptions } from "../../../src/top/options.ts";
 import type { TopKernel } from "../../../src/top/read-kernel.ts";
-import { runBatch } from "../../../src/top/run-batch.ts";
-import { runLive } from "../../../src/top/run-live.ts";
+import { readTrafficFrom } from "../../../src/top/read-traffic.ts";
+import { runLiveOn } from "../../../src/top/run-live.ts";
 import { openTerminal, type Terminal, type TerminalListener } from "../../../src/top/terminal.ts";
 import { create, real, virtual } from "../../contract/servers.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
 import fc from "../../support/fast-check.ts";
 import { ip } from "../../support/records.ts";
+import { runCommand } from "../../support/run-command.ts";
 
 const other = virtual({ address: ip("10.96.0.2"), port: 53, protocol: "UDP" });
 
@@ -37,64 +41,52 @@ const named: NamesAnswer = {
 };
 
 interface Batch {
+  readonly traffic: TrafficList;
   readonly out: string;
-  readonly err: string;
 }
 
 async function batch(
   kernel: TopKernel & { readonly ipvs: FakeKernel["ipvs"] },
-  format: "table" | "json",
   answer: NamesAnswer = named,
   filter = "",
 ): Promise<Batch> {
   const clock = new FakeClock();
-  let [out, err] = ["", ""];
   kernel.ipvs.setTraffic(virtual(), { connections: 5, bytesIn: 100 });
-  const running = runBatch(
-    {
-      clock,
-      kernel,
-      readNames: async () => answer,
-      writeOut: (text) => {
-        out += text;
-      },
-      writeErr: (text) => {
-        err += text;
-      },
-    },
-    { intervalMs: 2_000, sort: "connections", filter, format },
-  );
+  const sources = { clock, readNames: async () => answer };
+  const options = { intervalMs: 2_000, sort: "connections", filter } as const;
+  const running = readTrafficFrom(kernel, sources, options);
   for (let turns = 0; turns < 20; turns += 1) await turn();
   kernel.ipvs.setTraffic(virtual(), { connections: 25, bytesIn: 4_100, bytesOut: 3_000 });
   await clock.advance(2_000);
-  await running;
-  return { out, err };
+  const traffic = await running;
+  return { traffic, out: rendered(traffic, trafficView, "text", {}) };
 }
 
 describe("kube-ipvs top -b", () => {
   it("prints one table of two readings", async () => {
-    const { out, err } = await batch(await kernelOf(), "table");
-    assert.equal(err, "");
+    const { out, traffic } = await batch(await kernelOf());
+    assert.deepEqual(traffic.notes, []);
     assert.deepEqual(out.split("\n"), [
-      " CONNS/S   IN-B/S  OUT-B/S   ACTIVE INACTIVE  SERVICE       VIRTUAL-SERVER",
-      "      10       2k     1.5k        3        1  shop/web TCP  10.96.0.1:80",
-      "       0        0        0        0        0  -             UDP 10.96.0.2:53",
+      "CONNS/S   IN-B/S  OUT-B/S   ACTIVE  INACTIVE  SERVICE       VIRTUAL-SERVER",
+      "     10       2k     1.5k        3         1  shop/web TCP  10.96.0.1:80",
+      "      0        0        0        0         0  -             UDP 10.96.0.2:53",
       "",
     ]);
   });
 
   it("says so where there is nothing to show", async () => {
-    const filtered = await batch(await kernelOf(), "table", named, "nope");
-    assert.match(filtered.out, /^ CONNS\/S [^\n]*\n$/);
-    assert.equal(filtered.err, 'No row holds "nope"\n');
+    const filtered = await batch(await kernelOf(), named, "nope");
+    assert.match(filtered.out, /^CONNS\/S [^\n]*\n$/);
+    assert.deepEqual(filtered.traffic.notes, ['No row contains "nope"']);
     const kernel = new FakeKernel();
     kernel.ipvs.setTraffic = () => {};
-    assert.equal((await batch(kernel, "table")).err, "No virtual servers on this node\n");
+    const { notes } = (await batch(kernel)).traffic;
+    assert.deepEqual(notes, ["No virtual servers on this node"]);
   });
 
   it("prints everything as JSON", async () => {
-    const { out } = await batch(await kernelOf(), "json");
-    const { kind, intervalSeconds, estimator, items } = JSON.parse(out);
+    const { traffic } = await batch(await kernelOf());
+    const { kind, intervalSeconds, estimator, items } = traffic;
     assert.deepEqual([kind, intervalSeconds, estimator], ["TrafficList", 2, "on"]);
     const [first] = items;
     assert.deepEqual(first, {
@@ -111,10 +103,11 @@ describe("kube-ipvs top -b", () => {
 
   it("says that the estimator is off, and that nobody knows names", async () => {
     const kernel = await kernelOf({ "net/ipv4/vs/run_estimation": "0" });
-    const { out, err } = await batch(kernel, "table", { kind: "unnamed", reason: "ENOENT" });
-    assert.match(err, /^The estimator is off .*\nNo names of Services: ENOENT\n$/);
+    const { out, traffic } = await batch(kernel, { kind: "unnamed", reason: "ENOENT" });
+    assert.match(traffic.notes[0] ?? "", /^The estimator is off /);
+    assert.equal(traffic.notes[1], "No names of Services: ENOENT");
     assert.match(out, /^ +- +- +- +3 +1 {2}- +TCP 10\.96\.0\.1:80$/m);
-    assert.equal(JSON.parse((await batch(kernel, "json")).out).estimator, "off");
+    assert.equal(traffic.estimator, "off");
   });
 });
 
@@ -154,24 +147,24 @@ describe("kube-ipvs top", () => {
     const kernel = await kernelOf();
     const terminal = new FakeTerminal();
     const clock = new FakeClock();
-    const running = runLive(
+    const running = runLiveOn(
       { clock, kernel, terminal, readNames: async () => named },
       { intervalMs: 2_000, intervalText: "2s", sort: "active", filter: "", hasColor: false },
     );
     await settle();
-    assert.match(terminal.take(), /> {7}- {8}- {8}- {8}3 {8}1 {2}shop\/web TCP/);
+    assert.match(terminal.take(), /> {7}- {8}- {8}- {8}3 {9}1 {2}shop\/web TCP/);
     kernel.ipvs.setTraffic(virtual(), { connections: 20 });
     await clock.advance(2_000);
     await settle();
-    assert.match(terminal.take(), /> {6}10 {8}0 {8}0 {8}3 {8}1 {2}shop\/web TCP/);
+    assert.match(terminal.take(), /> {6}10 {8}0 {8}0 {8}3 {9}1 {2}shop\/web TCP/);
     terminal.listener?.onKey("enter");
     await settle();
-    assert.match(terminal.take(), /1 endpoint of shop\/web TCP.*10\.244\.1\.5:8080 {2}1/s);
+    assert.match(terminal.take(), /1 endpoint of shop\/web TCP.*10\.244\.1\.5:8080 {7}1/s);
     terminal.listener?.onKey("escape");
     terminal.take();
     terminal.rows = 4;
     terminal.listener?.onResize();
-    assert.ok(terminal.take().startsWith("\u001b[2J"));
+    assert.ok(terminal.take().startsWith("\u001b[1;1H\u001b[2Kkube-ipvs top"));
     terminal.rows = 12;
     kernel.operations.failWhere((operation) => operation.action === "list-traffic", 105);
     await clock.advance(2_000);
@@ -183,7 +176,7 @@ describe("kube-ipvs top", () => {
 
   it("ends with 128 + n on a signal", async () => {
     const terminal = new FakeTerminal();
-    const running = runLive(
+    const running = runLiveOn(
       { clock: new FakeClock(), kernel: await kernelOf(), terminal, readNames: async () => named },
       { intervalMs: 2_000, intervalText: "2s", sort: "active", filter: "", hasColor: false },
     );
@@ -294,35 +287,44 @@ describe("the terminal", () => {
 });
 
 describe("the options of top", () => {
-  const options = (interval: string): ReadonlyMap<string, string> =>
-    new Map([
-      ["interval", interval],
-      ["batch", "false"],
-      ["output", "json"],
-      ["sort", "out"],
-    ]);
+  /** What `kube-ipvs top` works with, and the names that it finds. */
+  async function topWith(
+    words: readonly string[],
+    environment: Readonly<Record<string, string>> = {},
+  ): Promise<{
+    readonly options?: TopOptions;
+    readonly names?: NamesAnswer;
+    readonly err: string;
+  }> {
+    let given: { readonly options: TopOptions; readonly names: NamesAnswer } | undefined;
+    const args = ["top", ...words, "--kube-ipvs-operator-socket=/nonexistent/x.sock"];
+    const firstSync = {
+      answerWithoutDaemon: async () => JSON.stringify(listOf("ServiceList", [])),
+    };
+    const runLive: typeof import("../../../src/top/run-top.ts").runLive = async (
+      { readNames },
+      options,
+    ) => {
+      given = { options, names: await readNames() };
+      return 0;
+    };
+    const { err } = await runCommand(args, { top: { runLive }, firstSync }, { environment });
+    return { ...given, err };
+  }
 
-  it("are read, and an interval that is none is refused", () => {
-    assert.deepEqual(topOptions(options("5s"), "x", true), {
-      isBatch: false,
-      format: "json",
-      intervalMs: 5_000,
-      intervalText: "5s",
-      sort: "out",
-      filter: "x",
-      hasColor: true,
+  it("are read, and an invalid interval is an error", async () => {
+    const { options } = await topWith(["x", "--interval=5s", "--sort=out"]);
+    assert.deepEqual(options, {
+      ...{ intervalMs: 5_000, intervalText: "5s", sort: "out", filter: "x", hasColor: false },
     });
-    assert.throws(() => topOptions(options("soon"), "", true), /duration string such as "5s"/);
-    assert.throws(() => topOptions(options("1s"), "", true), /must be from 2s/);
+    assert.match((await topWith(["--interval=soon"])).err, /duration string such as "5s"/);
+    assert.match((await topWith(["--interval=1s"])).err, /must be from 2s/);
   });
 
   it("say where names are missing, and ask the objects where it is known where they are", async () => {
-    const operatorSocketPath = "/nonexistent/x.sock";
-    const without = async (): Promise<string> => '{"items":[]}';
-    const cluster = { operatorSocketPath, objectsFrom: { kind: "cluster" } } as const;
-    const unnamed = await readNames(cluster as never, without, {});
-    assert.match(unnamed.kind === "unnamed" ? unnamed.reason : "", /ENOENT; without one, --config/);
+    const { names } = await topWith([]);
+    assert.match(names?.kind === "unnamed" ? names.reason : "", /ENOENT; without one, --config/);
     const pod = { KUBERNETES_SERVICE_HOST: "10.96.0.1" };
-    assert.deepEqual(await readNames(cluster as never, without, pod), { kind: "named", rows: [] });
+    assert.deepEqual((await topWith([], pod)).names, { kind: "named", rows: [] });
   });
 });

@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { TrafficRow } from "../../../src/answer/traffic.ts";
+import { shortNumber } from "../../../src/answer/traffic-view.ts";
 import { grouped } from "../../../src/base/counted.ts";
 import { noTraffic } from "../../../src/state/traffic.ts";
-import { shortNumber } from "../../../src/top/figures-text.ts";
-import { notesOf } from "../../../src/top/notes.ts";
-import { paint } from "../../../src/top/paint.ts";
-import type { TopRow } from "../../../src/top/rows.ts";
+import { estimatorNotes } from "../../../src/top/read-kernel.ts";
 import { layOut, type ScreenContent } from "../../../src/top/screen.ts";
 import { firstShown, press, type ViewState } from "../../../src/top/view-state.ts";
 import fc from "../../support/fast-check.ts";
@@ -18,20 +17,17 @@ const initial: ViewState = {
   isPaused: false,
 };
 
-function row(index: number): TopRow {
+function row(index: number): TrafficRow {
   const name = `web-${String(index).padStart(5, "0")}`;
   const port = 1 + (index % 60_000);
   return {
-    label: `shop/${name}:http TCP`,
-    owner: { namespace: "shop", name, portName: "http" },
+    ...{ namespace: "shop", name, portName: "http" },
     protocol: "TCP",
-    servers: [{ protocol: "TCP", address: ip("10.96.0.1"), port }],
-    figures: {
-      activeConnections: index,
-      inactiveConnections: 0,
-      total: noTraffic,
-      rates: { ...noTraffic, connections: 100_000 - index, bytesIn: 1_234_567, bytesOut: 12 },
-    },
+    virtualServers: [{ address: ip("10.96.0.1"), port }],
+    activeConnections: index,
+    inactiveConnections: 0,
+    total: noTraffic,
+    perSecond: { ...noTraffic, connections: 100_000 - index, bytesIn: 1_234_567, bytesOut: 12 },
   };
 }
 
@@ -40,7 +36,6 @@ function content(count: number, state: Partial<ViewState> = {}): ScreenContent {
     state: { ...initial, ...state },
     rows: Array.from({ length: count }, (_, index) => row(index)),
     endpoints: [],
-    isCounting: true,
     intervalText: "2s",
     notes: [],
   };
@@ -54,9 +49,9 @@ describe("the screen", () => {
     assert.deepEqual(shownTexts(content(2), 120, 6), [
       "kube-ipvs top - 2 Service ports, by conns/s, every 2s",
       "All: 200k conns/s, in 2.5MB/s 0 packets/s, out 24B/s 0 packets/s, 1 active and 0 inactive connections",
-      "  CONNS/S   IN-B/S  OUT-B/S   ACTIVE INACTIVE  SERVICE                  VIRTUAL-SERVER",
-      ">    100k     1.2M       12        0        0  shop/web-00000:http TCP  10.96.0.1:1",
-      "     100k     1.2M       12        1        0  shop/web-00001:http TCP  10.96.0.1:2",
+      "  CONNS/S   IN-B/S  OUT-B/S   ACTIVE  INACTIVE  SERVICE                  VIRTUAL-SERVER",
+      ">    100k     1.2M       12        0         0  shop/web-00000:http TCP  10.96.0.1:1",
+      "     100k     1.2M       12        1         0  shop/web-00001:http TCP  10.96.0.1:2",
       "enter endpoints, / filter, c/i/o/a/n/s sort, r reverse, space pause, q quit",
     ]);
   });
@@ -96,35 +91,22 @@ describe("the screen", () => {
   it("shows nothing that could move the cursor", () => {
     const [one] = content(1).rows;
     assert.ok(one !== undefined);
-    const given = { ...content(0), rows: [{ ...one, label: "a\u001b[2Jb" }] };
+    const given = { ...content(0), rows: [{ ...one, name: "a\u001b[2Jb" }] };
     assert.ok(shownTexts(given, 120, 6).every((line) => !line.includes("\u001b")));
   });
 
   it("says what is missing, and shows no rates that the kernel does not count", () => {
-    const notes = notesOf({ isCounting: false, missingNames: "ENOENT" });
+    const notes = estimatorNotes({ isCounting: false });
     assert.match(notes[0] ?? "", /net\.ipv4\.vs\.run_estimation=0/);
-    assert.equal(notes[1], "No names of Services: ENOENT");
-    const shown = shownTexts({ ...content(1), isCounting: false, notes }, 120, 8);
+    const [{ perSecond: _, ...one } = row(0)] = content(1).rows;
+    const shown = shownTexts({ ...content(0), rows: [one], notes }, 120, 8);
     assert.match(shown.join("\n"), /^> {7}- {8}- {8}- {8}0/m);
-    assert.deepEqual(notesOf({ isCounting: true, missingNames: undefined }), []);
+    assert.deepEqual(estimatorNotes({ isCounting: true }), []);
   });
 
   it("of 10,000 Services has as many lines as the terminal", () => {
     const given = content(10_000, { filter: "web" });
     assert.equal(layOut(given, { columns: 200, rows: 50 }).lines.length, 50);
-  });
-
-  it("is sent line by line, and only what changed", () => {
-    const plain = (text: string) => ({ text, emphasis: "plain" }) as const;
-    const before = [plain("a"), plain("b")];
-    assert.equal(paint([plain("a"), plain("c")], before, true), "\u001b[2;1H\u001b[2Kc");
-    assert.equal(paint(before, before, true), "");
-    const chosen = [{ text: "x", emphasis: "chosen" }] as const;
-    assert.equal(
-      paint(chosen, undefined, true),
-      "\u001b[2J\u001b[1;1H\u001b[2K\u001b[7mx\u001b[0m",
-    );
-    assert.equal(paint(chosen, undefined, false), "\u001b[2J\u001b[1;1H\u001b[2Kx");
   });
 });
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { IpvsFacts, PlanQuery } from "../../../../src/daemon/operator/answers.ts";
+import type { IpvsFacts, PlanQuery } from "../../../../src/answer/answers.ts";
 import { planFacts } from "../../../../src/daemon/operator/plan-facts.ts";
 import { planTarget, readPlanQuery } from "../../../../src/daemon/operator/plan-query.ts";
 import { FakeNode } from "../../../support/fake-node.ts";

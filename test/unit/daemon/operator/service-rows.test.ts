@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { errno } from "../../../../src/base/errno.ts";
 import type {
   DrainRow,
   EndpointRow,
   ServiceRow,
   ServicesQuery,
-} from "../../../../src/daemon/operator/answers.ts";
+} from "../../../../src/answer/answers.ts";
+import { errno } from "../../../../src/base/errno.ts";
 import { drainRows } from "../../../../src/daemon/operator/drain-rows.ts";
 import { serviceRows } from "../../../../src/daemon/operator/service-rows.ts";
 import type { Operation } from "../../../support/fake-kernel/operations.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { Status } from "../../../../src/answer/answers.ts";
 import { errno } from "../../../../src/base/errno.ts";
-import type { Status } from "../../../../src/daemon/operator/answers.ts";
 import { statusOf } from "../../../../src/daemon/operator/status.ts";
 import { ApiContact } from "../../../../src/daemon/report/api-contact.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
@@ -76,7 +76,7 @@ describe("the status", () => {
       status.summary,
       /^Degraded: 1 object refused by the kernel \(EINVAL\) \(for 1 min \d+ s\)$/,
     );
-    const [refused] = status.refusedObjects;
+    const [refused] = status.rejectedObjects;
     assert.equal(refused?.subject, "TCP 10.96.0.10:80 -> 10.244.1.10:8080");
     assert.deepEqual(refused?.services, ["default/web"]);
     await onNode.stop();

@@ -3,12 +3,13 @@ import assert from "node:assert/strict";
 import { isIPv4 } from "node:net";
 import { describe, it, type TestContext } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
+import type { Destination, ServiceRow } from "../../../../src/answer/answers.ts";
+import type { Explanation } from "../../../../src/answer/explanation.ts";
 import { silentEvents } from "../../../../src/api/event.ts";
 import { systemClock } from "../../../../src/base/clock.ts";
 import { type IpAddress, parseIpAddress } from "../../../../src/base/ip.ts";
 import { silentLogger } from "../../../../src/base/log.ts";
 import { loadConfig } from "../../../../src/config/load-config.ts";
-import type { Destination, ServiceRow } from "../../../../src/daemon/operator/answers.ts";
 import type { ListenersView } from "../../../../src/daemon/operator/daemon-view.ts";
 import { objectRows } from "../../../../src/daemon/operator/object-rows.ts";
 import { planFacts } from "../../../../src/daemon/operator/plan-facts.ts";
@@ -20,7 +21,6 @@ import {
 import { openNetworkReader } from "../../../../src/daemon/userspace/network-reader.ts";
 import { readNodeAddresses } from "../../../../src/daemon/userspace/node-addresses.ts";
 import { explainWith } from "../../../../src/explain/explain.ts";
-import type { Explanation } from "../../../../src/explain/explanation.ts";
 import type { OpenKernel } from "../../../../src/kernel/open-kernel.ts";
 import {
   type PrometheusMetrics,

@@ -1,0 +1,52 @@
+/** Makes and reads answers, and the exit codes of the commands that print them. Pure. */
+import { isRecord } from "../base/is-record.ts";
+import { parseJson } from "../base/parse-json.ts";
+import { version } from "../base/version.ts";
+import { type Answers, apiVersion, type ListOf } from "./answers.ts";
+import type { Explanation } from "./explanation.ts";
+
+export type ExplanationList = ListOf<"ExplanationList", Explanation>;
+
+export function listOf<Kind extends string, Row>(
+  kind: Kind,
+  items: readonly Row[],
+): ListOf<Kind, Row> {
+  return { apiVersion, kind, items };
+}
+
+/** Of every command that prints an answer. */
+export const exitCodes = {
+  /** Everything is fine. */
+  fine: 0,
+  /** The command could not answer. */
+  noAnswer: 1,
+  /** The command answered, and something is wrong or would change. */
+  wrong: 2,
+} as const;
+
+/** Fields without which an answer cannot be shown. */
+const neededFields: Readonly<Record<keyof Answers, readonly string[]>> = {
+  Status: [
+    ...["verdict", "summary", "node", "mode", "ipFamilies", "source", "counts", "versions"],
+    ...["process", "rejectedObjects", "conflicts", "backingOffRepairs", "manualWeights"],
+  ],
+  ServiceList: ["items"],
+  DrainList: ["items"],
+  PlanFacts: ["mode", "families", "destinations", "services", "rules"],
+};
+
+/** Reads what a daemon answered. Throws if it is something else, as of a daemon of another version. */
+export function readAnswer<Kind extends keyof Answers>(kind: Kind, text: string): Answers[Kind] {
+  const answer = parseJson(text);
+  const fields = isRecord(answer) ? answer : {};
+  const isExpected = fields["apiVersion"] === apiVersion && fields["kind"] === kind;
+  const missing = neededFields[kind].filter((name) => fields[name] === undefined);
+  if (isExpected && missing.length === 0) return answer as Answers[Kind];
+  const found = isExpected
+    ? `${kind} without ${missing.join(", ")}`
+    : `${fields["kind"] ?? "no kind"} of ${fields["apiVersion"] ?? "no apiVersion"}`;
+  throw new Error(
+    `The daemon's answer is ${found}, and this is kube-ipvs ${version}, which reads ${kind} of ${apiVersion}. ` +
+      "The daemon has another version: run the command of its own image (kubectl exec)",
+  );
+}

@@ -1,0 +1,198 @@
+/** Answers in the format asked for: JSON and YAML as kubectl prints them, else text of a given width. Pure. */
+import { escapeUnprintable } from "../base/printable.ts";
+import { yamlText } from "../base/yaml.ts";
+
+/** What the text is made for. */
+export interface Form {
+  /** Columns of the terminal; undefined: unlimited. */
+  readonly width?: number | undefined;
+  readonly hasColor?: boolean;
+}
+
+/** One line, or lines that depend on the form. */
+export type Block = string | Lines;
+export type Lines = (form: Form) => readonly string[];
+
+/** How people see one kind of answer. */
+export interface View<A> {
+  /** `isWide`: everything that there is. */
+  readonly blocks: (answer: A, isWide: boolean) => readonly Block[];
+  /** For `-o name`. */
+  readonly names?: (answer: A) => readonly string[];
+}
+
+/** The answer as it is printed, ending with a line end. */
+export function rendered<A>(answer: A, view: View<A>, format: string, form: Form): string {
+  if (format === "json") return `${JSON.stringify(answer, undefined, 2)}\n`;
+  if (format === "yaml") return yamlText(answer);
+  const isWide = format === "wide";
+  const lines =
+    format === "name" && view.names !== undefined
+      ? view.names(answer)
+      : linesOf(view.blocks(answer, isWide), isWide ? { ...form, width: undefined } : form);
+  return lines.map((line) => `${line}\n`).join("");
+}
+
+export function linesOf(blocks: readonly Block[], form: Form): readonly string[] {
+  return blocks.flatMap((block) =>
+    typeof block === "string" ? [escapeUnprintable(block)] : block(form),
+  );
+}
+
+const indent = "  ";
+
+export function indented(...blocks: readonly Block[]): Lines {
+  return ({ width, ...form }) => {
+    const inner = { ...form, width: width === undefined ? undefined : width - indent.length };
+    return linesOf(blocks, inner).map((line) => indent + line);
+  };
+}
+
+/** A title and what belongs to it, behind an empty line; nothing if there is nothing. */
+export function section(title: string, ...blocks: readonly Block[]): Lines {
+  return (form) => {
+    const lines = indented(...blocks)(form);
+    return lines.length === 0 ? [] : ["", escapeUnprintable(title), ...lines];
+  };
+}
+
+/** A title, its text, and objects to list below it. */
+export type Fact = readonly [title: string, text: string, details?: readonly string[]];
+
+/** Objects listed below one fact. */
+const maxDetails = 10;
+
+export function facts(rows: readonly Fact[]): Block {
+  const width = Math.max(...rows.map(([title]) => title.length));
+  return () =>
+    rows.flatMap(([title, text, details = []]) => {
+      const more = details.length - maxDetails;
+      const lines = [
+        `${title.padEnd(width)}${indent}${text}`,
+        ...details.slice(0, maxDetails).map((detail) => indent + detail),
+        ...(more > 0 ? [`${indent}and ${more} more (-o json)`] : []),
+      ];
+      return lines.map(escapeUnprintable);
+    });
+}
+
+export interface Column<Row> {
+  readonly title: string;
+  /** Empty or undefined is shown as `-`. */
+  readonly cell: (row: Row) => string | number | undefined;
+  /** Aligned to the right; defaults to whether a cell is a number. */
+  readonly isNumber?: true;
+  /** Keeps figures that change in their place. */
+  readonly minWidth?: number;
+  /** In a table that is too wide, columns with the largest number are dropped first; undefined: never. */
+  readonly drop?: number;
+  /** Select Graphic Rendition code of ECMA-48. */
+  readonly color?: (row: Row) => number;
+}
+
+export interface TableOptions<Row> {
+  /** Lines below a row, under the last column. */
+  readonly advice?: (row: Row) => readonly string[];
+  /** Blocks below a row. Titles are then repeated above each row. */
+  readonly details?: (row: Row) => readonly Block[];
+}
+
+/** The last column is wrapped if less than this many characters of it fit. */
+const narrowestCell = 20;
+
+/** Columns that do not fit are dropped and named in a last line. */
+export function table<Row>(
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+  { advice = () => [], details }: TableOptions<Row> = {},
+): Lines {
+  return (form) => {
+    const all = columns.map((column) => filled(column, rows));
+    const dropped = droppedOf(all, form.width);
+    const shown = all.filter((column) => !dropped.includes(column));
+    const offset = shown.slice(0, -1).reduce((sum, { width }) => sum + width + indent.length, 0);
+    const lastWidth = Math.max(narrowestCell, (form.width ?? Number.POSITIVE_INFINITY) - offset);
+    const line = (textOf: (column: Filled<Row>) => string): readonly string[] => {
+      const cells = shown.map((column) => padded(column, textOf(column)));
+      const [first = "", ...rest] = wrapped(cells.pop()?.trimEnd() ?? "", lastWidth);
+      const head = [...cells, first].join(indent).trimEnd();
+      return [head, ...rest.map((text) => " ".repeat(offset) + text)];
+    };
+    const titles = line(({ column }) => column.title);
+    const lines = rows.flatMap((row, index) => {
+      const [head = "", ...rest] = line(({ texts }) => texts[index] ?? "");
+      const below = details?.(row);
+      return [
+        ...(below === undefined ? [] : [...(index === 0 ? [] : [""]), ...titles]),
+        form.hasColor === true ? colored(head, row, shown[0]) : head,
+        ...rest,
+        ...advice(row).map((text) => " ".repeat(offset) + escapeUnprintable(text)),
+        ...(below === undefined ? [] : linesOf(below, form)),
+      ];
+    });
+    const names = dropped.map(({ column }) => column.title).join(", ");
+    return [
+      ...(details === undefined ? titles : []),
+      ...lines,
+      ...(names === "" ? [] : [`(not shown: ${names}; -o wide shows all columns)`]),
+    ];
+  };
+}
+
+/** A column with the texts of all rows. */
+interface Filled<Row> {
+  readonly column: Column<Row>;
+  readonly texts: readonly string[];
+  readonly width: number;
+  readonly isNumber: boolean;
+}
+
+function filled<Row>(column: Column<Row>, rows: readonly Row[]): Filled<Row> {
+  const cells = rows.map(column.cell);
+  const texts = cells.map((cell) => escapeUnprintable(String(cell ?? "")) || "-");
+  let width = Math.max(column.title.length, column.minWidth ?? 0);
+  for (const text of texts) width = Math.max(width, text.length);
+  const isNumber = column.isNumber ?? cells.some((cell) => typeof cell === "number");
+  return { column, texts, width, isNumber };
+}
+
+/** Columns to drop so that the table fits; as few as possible. */
+function droppedOf<Row>(
+  columns: readonly Filled<Row>[],
+  width: number | undefined,
+): readonly Filled<Row>[] {
+  let total = columns.reduce((sum, column) => sum + column.width + indent.length, -indent.length);
+  const last = columns.at(-1);
+  // The last column is wrapped before others are dropped.
+  if (last !== undefined) total -= Math.max(0, last.width - narrowestCell);
+  const dropped = columns
+    .filter(({ column }) => column.drop !== undefined)
+    .sort((one, other) => (other.column.drop ?? 0) - (one.column.drop ?? 0));
+  return dropped.filter(({ width: own }) => {
+    const isTooWide = width !== undefined && total > width;
+    if (isTooWide) total -= own + indent.length;
+    return isTooWide;
+  });
+}
+
+function padded<Row>({ width, isNumber }: Filled<Row>, text: string): string {
+  return isNumber ? text.padStart(width) : text.padEnd(width);
+}
+
+/** Lines of at most `width` characters, broken at spaces; a longer word stays whole. */
+function wrapped(text: string, width: number): readonly string[] {
+  const lines = [""];
+  for (const word of text.length <= width ? [text] : text.split(" ")) {
+    const line = lines.at(-1) ?? "";
+    if (line === "") lines[lines.length - 1] = word;
+    else if (line.length + 1 + word.length <= width) lines[lines.length - 1] = `${line} ${word}`;
+    else lines.push(word);
+  }
+  return lines;
+}
+
+function colored<Row>(line: string, row: Row, first: Filled<Row> | undefined): string {
+  const code = first?.column.color?.(row);
+  if (first === undefined || code === undefined) return line;
+  return `\u001b[${code}m${line.slice(0, first.width)}\u001b[0m${line.slice(first.width)}`;
+}

@@ -1,0 +1,111 @@
+/** Services with their endpoints, and real servers that drain, as tables. Pure. */
+import { durationText } from "../base/duration-text.ts";
+import { hostPort } from "../base/ip.ts";
+import type { Answers, DrainRow, DrainTimes, EndpointRow, ServiceRow } from "./answers.ts";
+import { type Block, type Column, indented, table, type View } from "./render.ts";
+
+const serviceColumns: readonly Column<ServiceRow>[] = [
+  { title: "NAMESPACE", cell: ({ namespace }) => namespace },
+  { title: "NAME", cell: ({ name }) => name },
+  { title: "PORT", cell: ({ portName }) => portName, drop: 2 },
+  { title: "TYPE", cell: ({ type }) => type, drop: 4 },
+  { title: "PROTO", cell: ({ protocol }) => protocol },
+  { title: "VIRTUAL-SERVER", cell: ({ address, port }) => hostPort(address, port) },
+  { title: "FRONTEND", cell: ({ frontend }) => frontend, drop: 3 },
+  { title: "SCHED", cell: ({ scheduler }) => scheduler, drop: 5 },
+  {
+    title: "AFFINITY",
+    cell: ({ affinitySeconds }) => (affinitySeconds === 0 ? "" : `${affinitySeconds}s`),
+    drop: 7,
+  },
+  { title: "POLICY", cell: ({ trafficPolicy }) => trafficPolicy, drop: 6 },
+  { title: "ENDPOINTS", cell: endpointsText },
+  { title: "REASON", cell: reasonText },
+];
+
+const endpointColumns: readonly Column<EndpointRow>[] = [
+  { title: "ENDPOINT", cell: ({ address, port }) => hostPort(address, port) },
+  { title: "NODE", cell: ({ node }) => node, drop: 1 },
+  { title: "STATE", cell: conditionText },
+  { title: "LOCAL", cell: ({ local }) => yesOrNo(local), drop: 3 },
+  { title: "ZONES", cell: ({ zoneHints = [] }) => zoneHints.join(","), drop: 4 },
+  { title: "WEIGHT", cell: ({ weight }) => weight, isNumber: true },
+  { title: "ACTIVE", cell: ({ activeConnections }) => activeConnections, isNumber: true },
+  {
+    title: "INACTIVE",
+    cell: ({ inactiveConnections }) => inactiveConnections,
+    isNumber: true,
+    drop: 2,
+  },
+  { title: "DRAIN", cell: ({ drain }) => (drain === undefined ? "" : drainText(drain)), drop: 1 },
+  { title: "REASON", cell: ({ reason }) => reason },
+];
+
+const drainColumns: readonly Column<DrainRow>[] = [
+  { title: "AGE", cell: ({ ageSeconds }) => durationText(ageSeconds) },
+  {
+    title: "DEADLINE",
+    cell: ({ deadlineInSeconds }) =>
+      deadlineInSeconds === undefined ? "none" : `in ${durationText(deadlineInSeconds)}`,
+  },
+  { title: "NAMESPACE", cell: ({ namespace }) => namespace, drop: 1 },
+  { title: "NAME", cell: ({ name }) => name },
+  { title: "PROTO", cell: ({ protocol }) => protocol, drop: 2 },
+  { title: "VIRTUAL-SERVER", cell: ({ address, port }) => hostPort(address, port) },
+  { title: "REAL-SERVER", cell: ({ realServer: { address, port } }) => hostPort(address, port) },
+  { title: "ACTIVE", cell: ({ activeConnections }) => activeConnections },
+  { title: "INACTIVE", cell: ({ inactiveConnections }) => inactiveConnections, drop: 3 },
+];
+
+/** `hasDetails`: the endpoints of each virtual server below it. */
+export function servicesView(hasDetails: boolean, nothing: string): View<Answers["ServiceList"]> {
+  return {
+    blocks: ({ items }) => {
+      if (items.length === 0) return [nothing];
+      return [table(serviceColumns, items, hasDetails ? { details: endpointBlocks } : {})];
+    },
+    names: ({ items }) => [...new Set(items.map(({ namespace, name }) => `${namespace}/${name}`))],
+  };
+}
+
+export const drainsView: View<Answers["DrainList"]> = {
+  blocks: ({ items }) => (items.length === 0 ? ["Nothing drains"] : [table(drainColumns, items)]),
+};
+
+function endpointBlocks({ endpoints = [] }: ServiceRow): readonly Block[] {
+  if (endpoints.length === 0) return ["  no endpoints"];
+  return [indented(endpointsTable(endpoints))];
+}
+
+export function endpointsTable(rows: readonly EndpointRow[]): Block {
+  return table(endpointColumns, rows);
+}
+
+/** `claimed-by-another-service (default/a, held-before)`. */
+function reasonText({ reason = "", claimedBy }: ServiceRow): string {
+  if (claimedBy === undefined) return reason;
+  return `${reason} (${claimedBy.namespace}/${claimedBy.name}, ${claimedBy.claim})`;
+}
+
+/** `3/4 +1 draining`: programmed of planned. */
+function endpointsText({ realServers: { programmed, planned, draining } }: ServiceRow): string {
+  return `${programmed}/${planned}${draining === 0 ? "" : ` +${draining} draining`}`;
+}
+
+function conditionText({ ready, serving, terminating }: EndpointRow): string {
+  if (ready === undefined) return "removed";
+  const state = ready ? "ready" : serving === true ? "serving" : "not-ready";
+  return terminating === true ? `${state},terminating` : state;
+}
+
+/** `2 min 5 s, 12 min 55 s left`. */
+function drainText({ ageSeconds, deadlineInSeconds }: DrainTimes): string {
+  const left =
+    deadlineInSeconds === undefined ? "no deadline" : `${durationText(deadlineInSeconds)} left`;
+  return `${durationText(ageSeconds)}, ${left}`;
+}
+
+function yesOrNo(value: boolean | undefined): string {
+  if (value === undefined) return "";
+  return value ? "yes" : "no";
+}

@@ -1,0 +1,69 @@
+/** Traffic by Service or endpoint. Figures come first, so that a narrow terminal cuts off names and not figures. Pure. */
+import { hostPort } from "../base/ip.ts";
+import type { Traffic } from "../state/traffic.ts";
+import { type Column, table, type View } from "./render.ts";
+import type { TrafficEndpoint, TrafficFigures, TrafficList, TrafficRow } from "./traffic.ts";
+
+export const trafficView: View<TrafficList> = {
+  blocks: ({ items }) => [table(serviceColumns, items)],
+};
+
+const figure = { isNumber: true, minWidth: 7 } as const;
+
+function rate(title: string, field: keyof Traffic): Column<TrafficFigures> {
+  return {
+    title,
+    cell: ({ perSecond }) => (perSecond === undefined ? "" : shortNumber(perSecond[field])),
+    ...figure,
+  };
+}
+
+const figureColumns: readonly Column<TrafficFigures>[] = [
+  rate("CONNS/S", "connections"),
+  rate("IN-B/S", "bytesIn"),
+  rate("OUT-B/S", "bytesOut"),
+  { title: "ACTIVE", cell: (row) => shortNumber(row.activeConnections), ...figure },
+  { title: "INACTIVE", cell: (row) => shortNumber(row.inactiveConnections), ...figure },
+];
+
+export const serviceColumns: readonly Column<TrafficRow>[] = [
+  ...figureColumns,
+  { title: "SERVICE", cell: (row) => (row.name === undefined ? "" : labelOf(row)) },
+  { title: "VIRTUAL-SERVER", cell: serversText },
+];
+
+export const endpointColumns: readonly Column<TrafficEndpoint>[] = [
+  ...figureColumns,
+  { title: "ENDPOINT", cell: ({ label }) => label },
+  { title: "WEIGHT", cell: ({ weight }) => weight },
+];
+
+/** `shop/web:http TCP`, or the virtual server alone: `TCP 10.96.0.1:443`. */
+export function labelOf(row: TrafficRow): string {
+  const { namespace, name, portName, protocol } = row;
+  if (name === undefined) return serversText(row);
+  return `${namespace}/${name}${portName === undefined ? "" : `:${portName}`} ${protocol}`;
+}
+
+/** The first virtual server, and how many more. */
+function serversText({ name, protocol, virtualServers }: TrafficRow): string {
+  const [text = "", ...others] = virtualServers.map(({ address, port }) => hostPort(address, port));
+  if (name === undefined) return `${protocol} ${text}`;
+  return `${text}${others.length === 0 ? "" : ` +${others.length}`}`;
+}
+
+const units = ["", "k", "M", "G", "T", "P"] as const;
+
+/** `0`, `7.5`, `512`, `1.2k`, `34k`, `5.6M`: three digits at most, steps of a thousand. */
+export function shortNumber(value: number): string {
+  if (!Number.isFinite(value)) return "-";
+  let rest = Math.max(0, value);
+  let step = 0;
+  // What is rounded to a thousand is written in the next unit.
+  while (Math.round(rest) >= 1_000 && step < units.length - 1) {
+    rest /= 1_000;
+    step += 1;
+  }
+  const digits = rest >= 9.95 ? String(Math.round(rest)) : rest.toFixed(1).replace(/\.0$/, "");
+  return `${digits}${units[step] ?? ""}`;
+}

@@ -1,0 +1,38 @@
+/** All commands besides the daemon itself. Parser, help, completion and the manual page are made of this list. */
+import type { Command, Example } from "./command.ts";
+import { completionCommand } from "./commands/completion.ts";
+import { doctorCommand } from "./commands/doctor.ts";
+import { drainsCommand } from "./commands/drains.ts";
+import { endpointControllerCommand } from "./commands/endpoint-controller.ts";
+import { explainCommand } from "./commands/explain.ts";
+import { planCommand } from "./commands/plan.ts";
+import { servicesCommand } from "./commands/services.ts";
+import { statusCommand } from "./commands/status.ts";
+import { topCommand } from "./commands/top.ts";
+
+export const commands: readonly Command[] = [
+  statusCommand,
+  servicesCommand,
+  explainCommand,
+  drainsCommand,
+  topCommand,
+  doctorCommand,
+  planCommand,
+  completionCommand,
+  endpointControllerCommand,
+];
+
+export const daemonExamples: readonly Example[] = [
+  {
+    command: "kube-ipvs --config /var/lib/kube-proxy/config.conf --hostname-override $(hostname)",
+    purpose: "run on a node with kube-proxy's configuration",
+  },
+  {
+    command: "kube-ipvs --manifests ./services",
+    purpose: "run without a cluster, with Services and EndpointSlices from YAML files",
+  },
+  {
+    command: "kube-ipvs --cleanup",
+    purpose: "remove all kernel state of kube-ipvs from this node",
+  },
+];

@@ -1,0 +1,47 @@
+import { exitCodes } from "../../answer/answer.ts";
+import type { Verdict } from "../../doctor/check.ts";
+import { doctorView } from "../../doctor/render.ts";
+import { type Command, outputOptions, switchOption } from "../command.ts";
+
+export const doctorCommand: Command = {
+  name: "doctor",
+  summary: "check this node: kernel, settings, other proxies, API server",
+  description:
+    "Checks whether this node has what kube-ipvs needs, and changes nothing.\n" +
+    "Exit codes: 0 all checks are ok, 1 error, or a check could not be made, 2 warn or fail.",
+  options: [
+    ...outputOptions("name"),
+    switchOption(
+      "before-install",
+      "check a node without kube-ipvs, and skip checks that need a running one",
+    ),
+  ],
+  examples: [
+    {
+      command: "kube-ipvs doctor --config /var/lib/kube-proxy/config.conf",
+      purpose: "a node with kube-ipvs",
+    },
+    {
+      command: "kube-ipvs doctor --before-install",
+      purpose: "a node before installation, without cluster or configuration",
+    },
+    {
+      command: "kube-ipvs doctor -o json | jq '.checks[] | select(.verdict != \"ok\")'",
+      purpose: "all problems, for scripts",
+    },
+  ],
+  run: async ({ programs, config, options, clock, print }) => {
+    const { examineNode } = await programs.doctor();
+    const isBeforeInstall = options.get("before-install") === "true";
+    const report = await examineNode(config, clock, isBeforeInstall);
+    print(report, doctorView);
+    return codes[report.verdict];
+  },
+};
+
+const codes: Readonly<Record<Verdict, number>> = {
+  ok: exitCodes.fine,
+  unknown: exitCodes.noAnswer,
+  warn: exitCodes.wrong,
+  fail: exitCodes.wrong,
+};

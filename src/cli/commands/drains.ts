@@ -1,0 +1,22 @@
+import { drainsView } from "../../answer/services-view.ts";
+import { type Command, outputOptions, watchOption } from "../command.ts";
+import { printAndWatch } from "../watch.ts";
+
+export const drainsCommand: Command = {
+  name: "drains",
+  summary: "print the real servers that drain",
+  description:
+    "Prints the real servers of removed endpoints whose connections are still open, the " +
+    "oldest first.\n" +
+    "It asks the daemon's operator socket. Without a running daemon it shows what a start " +
+    "would find.\n" +
+    "Exit codes: 0 printed, 1 error.",
+  options: [...outputOptions(), watchOption],
+  needsNoMode: true,
+  examples: [{ command: "kube-ipvs drains --watch", purpose: "keep printing after changes" }],
+  run: (context) => {
+    const question = { kind: "DrainList", target: "/v1/drains" } as const;
+    const ask = () => context.source.ask(question, "showing what a start would find");
+    return printAndWatch(context, ask, (answer) => context.print(answer, drainsView));
+  },
+};

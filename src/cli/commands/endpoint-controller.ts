@@ -1,0 +1,27 @@
+import { exitCodes } from "../../answer/answer.ts";
+import type { Command } from "../command.ts";
+
+export const endpointControllerCommand: Command = {
+  name: "endpoint-controller",
+  summary: "create EndpointSlices from Pods, in a cluster without kube-controller-manager",
+  description:
+    "Keeps the EndpointSlices of Services with selectors up to date with their Pods, until " +
+    "it is stopped. It uses the daemon's flags for the API server, the relist guard and " +
+    "logging, and changes no kernel state.\n" +
+    "It skips Services whose EndpointSlices another controller manages.",
+  options: [],
+  runsOn: true,
+  needsNoMode: true,
+  examples: [
+    {
+      command: "kube-ipvs endpoint-controller --kubeconfig /etc/kubernetes/endpoints.conf",
+      purpose: "outside the cluster, as a single instance",
+    },
+    { command: "kube-ipvs endpoint-controller", purpose: "in a pod, with its service account" },
+  ],
+  run: async ({ programs, config, parts }) => {
+    const { runEndpointController } = await programs.endpointController();
+    await runEndpointController(config, parts());
+    return exitCodes.fine;
+  },
+};

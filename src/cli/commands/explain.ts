@@ -1,0 +1,69 @@
+import { exitCodes, listOf } from "../../answer/answer.ts";
+import type { PlanQuery } from "../../answer/answers.ts";
+import { explanationView, shortExplanationView } from "../../answer/explanation-view.ts";
+import { planTarget } from "../../daemon/operator/plan-query.ts";
+import { type Command, namespaceOption, outputOptions, valueOption } from "../command.ts";
+import { explainQuestion } from "../explain-question.ts";
+
+export const explainCommand: Command = {
+  name: "explain",
+  usage: "svc/NAME | ADDRESS:PORT[/udp] | --from ADDRESS --to ADDRESS:PORT[/udp]",
+  summary: "trace packets to a Service rule by rule and explain the outcome",
+  description:
+    "Traces packets to a Service or an address. It prints the verdict, then each rule and set " +
+    "entry on the way, the virtual server, and why each endpoint is used or not.\n" +
+    "It reads the kernel, and asks the daemon's operator socket for the plan. Without a " +
+    "running daemon it plans as a start would. It changes nothing.\n" +
+    "Exit codes: 0 the kernel is as planned, 1 error, 2 kernel and plan differ.",
+  options: [
+    ...outputOptions("short"),
+    namespaceOption,
+    valueOption(
+      "from",
+      "address",
+      "packet source: a client IP, or node for a local process (default: node, pods and external clients)",
+    ),
+    valueOption(
+      "to",
+      "address:port[/protocol]",
+      "packet destination; the protocol is tcp, udp or sctp, or ADDRESS/icmp for ping",
+    ),
+  ],
+  takesArgument: true,
+  examples: [
+    { command: "kube-ipvs explain svc/web -n shop", purpose: "every address of a Service" },
+    { command: "kube-ipvs explain shop/web -o short", purpose: "only verdicts and differences" },
+    { command: "kube-ipvs explain 10.96.0.10:53/udp", purpose: "one address and port" },
+    {
+      command: "kube-ipvs explain --from 10.244.1.7 --to 10.96.0.10:80",
+      purpose: "packets of one client, with its connections",
+    },
+    {
+      command: "kube-ipvs explain 10.96.0.10:80 -o json | jq '.items[].differences'",
+      purpose: "differences between kernel and plan, for scripts",
+    },
+  ],
+  run: async (context) => {
+    const { query, from } = explainQuestion(context);
+    const question = { kind: "PlanFacts", target: planTarget(query) } as const;
+    const facts = await context.source.ask(question, "planning as a start would");
+    if (facts.destinations.length === 0) throw new Error(nothingText(query));
+    const { explain } = await context.programs.explain();
+    const items = await explain(facts, from, context);
+    if (facts.isTruncated) {
+      context.writeErr(`Only the first ${items.length} addresses are explained\n`);
+    }
+    const view = context.format === "short" ? shortExplanationView : explanationView;
+    context.print(listOf("ExplanationList", items), view);
+    const isAsPlanned = items.every(({ differences }) => differences.length === 0);
+    return isAsPlanned ? exitCodes.fine : exitCodes.wrong;
+  },
+};
+
+function nothingText(query: PlanQuery): string {
+  if (query.kind === "destination") return "Nothing to explain";
+  return (
+    `Service ${query.namespace}/${query.name} has no address that is served: there is no such Service (-n: its namespace), ` +
+    "or it is headless, of type ExternalName, or of a family that is not served"
+  );
+}

@@ -1,0 +1,29 @@
+import { exitCodes } from "../../answer/answer.ts";
+import { type Command, outputOptions } from "../command.ts";
+
+export const planCommand: Command = {
+  name: "plan",
+  summary: "print what a sync would change in this kernel",
+  description:
+    "Prints what a sync would change in this kernel, and changes nothing. In userspace mode " +
+    "it also prints the listeners that a start would open. With --cleanup it prints what " +
+    "kube-ipvs --cleanup would remove.\n" +
+    "Exit codes: 0 no change, 1 error, 2 changes.",
+  options: outputOptions(),
+  examples: [
+    {
+      command: "kube-ipvs plan --config /var/lib/kube-proxy/config.conf",
+      purpose: "changes of a takeover from kube-proxy on this node",
+    },
+    { command: "kube-ipvs plan --manifests ./services -o json", purpose: "without a cluster" },
+    { command: "kube-ipvs plan --cleanup", purpose: "what kube-ipvs --cleanup would remove" },
+  ],
+  run: async ({ programs, config, values, parts, print }) => {
+    const isCleanup = values.get("cleanup")?.at(-1) === "true";
+    const planned = isCleanup
+      ? await (await programs.cleanUpPlan()).planCleanUp(config, parts())
+      : await (await programs.plan()).planSync(config, parts());
+    print(planned.answer, planned.view);
+    return planned.hasChanges ? exitCodes.wrong : exitCodes.fine;
+  },
+};

@@ -1,0 +1,72 @@
+import type { ServicesQuery } from "../../answer/answers.ts";
+import { servicesView } from "../../answer/services-view.ts";
+import { servicesTarget } from "../../daemon/operator/routes.ts";
+import {
+  type Command,
+  type CommandContext,
+  namespaceOption,
+  outputOptions,
+  switchOption,
+  watchOption,
+} from "../command.ts";
+import { printAndWatch } from "../watch.ts";
+
+export const servicesCommand: Command = {
+  name: "services",
+  usage: "[NAME] [flags]",
+  summary: "print the virtual servers of Services, and why endpoints get no traffic",
+  description:
+    "Prints one line per address, port and protocol of the Services on this node. With a " +
+    "NAME or -o wide it also prints the endpoints, their connections in the kernel, and why " +
+    "an endpoint is not used.\n" +
+    "It asks the daemon's operator socket. Without a running daemon it shows what a start " +
+    "would find.\n" +
+    "Exit codes: 0 printed, 1 error, or no Service has this NAME.",
+  options: [
+    ...outputOptions("name"),
+    namespaceOption,
+    switchOption("all-namespaces", "Services of all namespaces", "A"),
+    watchOption,
+  ],
+  takesArgument: true,
+  examples: [
+    { command: "kube-ipvs services -A", purpose: "all virtual servers of this node" },
+    {
+      command: "kube-ipvs services web -n shop",
+      purpose: "one Service with its endpoints and connections",
+    },
+    { command: "kube-ipvs services -A -o json", purpose: "everything, for scripts" },
+  ],
+  run: async (context) => {
+    const query = queryOf(context);
+    const nothing = nothingText(query);
+    const view = servicesView(query.hasConnections, nothing);
+    // A Service that is watched may be created later.
+    const mustExist = query.name !== undefined && context.options.get("watch") !== "true";
+    const question = { kind: "ServiceList", target: servicesTarget(query) } as const;
+    const ask = () => context.source.ask(question, "showing what a start would find");
+    return await printAndWatch(context, ask, (answer) => {
+      if (answer.items.length === 0 && mustExist) throw new Error(nothing);
+      context.print(answer, view);
+    });
+  },
+};
+
+function queryOf({ options, format, arguments: [written] }: CommandContext): ServicesQuery {
+  const [given = "", path] = written?.replace(/^(?:svc|services?)\//, "").split("/") ?? [];
+  const namespace = path === undefined ? options.get("namespace") : given;
+  const isAll = options.get("all-namespaces") === "true";
+  const hasDetails = written !== undefined || format === "wide";
+  return {
+    ...(isAll || namespace === undefined ? {} : { namespace }),
+    ...(written === undefined ? {} : { name: path ?? given }),
+    hasEndpoints: format === "json" || format === "yaml",
+    hasConnections: hasDetails && format !== "name",
+  };
+}
+
+function nothingText({ namespace, name }: ServicesQuery): string {
+  const what = name === undefined ? "No Services" : `No Service ${name}`;
+  const where = namespace === undefined ? "" : ` in namespace ${namespace} (-A: all namespaces)`;
+  return `${what}${where}`;
+}

@@ -1,0 +1,129 @@
+import { exitCodes } from "../../answer/answer.ts";
+import { trafficView } from "../../answer/traffic-view.ts";
+import { parseDuration } from "../../base/duration.ts";
+import { servicesTarget } from "../../daemon/operator/routes.ts";
+import type { NamesAnswer } from "../../top/names.ts";
+import { type TopOptions, topSortKeys } from "../../top/options.ts";
+import {
+  type Command,
+  type CommandContext,
+  outputOptions,
+  switchOption,
+  valueOption,
+} from "../command.ts";
+
+/** Shorter ones would show 0 and twice the rate in turn. */
+const shortestIntervalMs = 2_000;
+const longestIntervalMs = 3_600_000;
+
+export const topCommand: Command = {
+  name: "top",
+  usage: "[FILTER] [flags]",
+  summary: "show live connections and bytes per second by Service",
+  description:
+    "Shows connections and bytes per second and open connections by Service port, and by " +
+    "endpoint on enter. It reads the kernel's counters. The daemon supplies the names of " +
+    "Services, or the cluster or manifests if no daemon runs.\n" +
+    "Without a terminal, or with -b, it prints one table of two readings. FILTER selects " +
+    "rows that contain this text.\n" +
+    "Keys: enter endpoints, esc back, / filter, c i o a n s sort, r reverse, space pause, q " +
+    "quit.\n" +
+    "Exit codes: 0 shown, 1 error.",
+  options: [
+    switchOption("batch", "print one table and exit (implied by other formats than text)", "b"),
+    ...outputOptions(),
+    valueOption(
+      "interval",
+      "duration",
+      "time between two readings, 2s to 1h; the kernel updates its counters every 2 s",
+      "2s",
+    ),
+    {
+      ...valueOption(
+        "sort",
+        "key",
+        `sort in descending order by ${topSortKeys.join(", ")}`,
+        "connections",
+      ),
+      choices: topSortKeys,
+    },
+  ],
+  takesArgument: true,
+  needsNoMode: true,
+  drawsItself: true,
+  examples: [
+    {
+      command: "kubectl -n kube-system exec -it POD -- kube-ipvs top",
+      purpose: "the node of this pod",
+    },
+    {
+      command: "kube-ipvs top shop/ --sort out",
+      purpose: "Services of one namespace, by bytes out",
+    },
+    {
+      command: "kube-ipvs top -o json --interval 10s",
+      purpose: "rates over ten seconds, for scripts",
+    },
+  ],
+  run: async (context) => {
+    const topOptions = optionsOf(context);
+    const { readTraffic, runLive } = await context.programs.top();
+    const sources = { clock: context.clock, readNames: () => readNames(context) };
+    const isBatch = context.options.get("batch") === "true" || context.format !== "text";
+    const exitCode = isBatch ? undefined : await runLive(sources, topOptions);
+    if (exitCode !== undefined) return exitCode;
+    const traffic = await readTraffic(sources, topOptions);
+    for (const note of traffic.notes) context.writeErr(`${note}\n`);
+    context.print(traffic, trafficView);
+    return exitCodes.fine;
+  },
+};
+
+/** Throws if an option is invalid. */
+function optionsOf({ options, arguments: [filter = ""], form }: CommandContext): TopOptions {
+  const intervalText = options.get("interval") ?? "";
+  const intervalMs = parseDuration(intervalText);
+  if (intervalMs === undefined) {
+    throw new Error(
+      `--interval: ${JSON.stringify(intervalText)}: must be a duration string such as "5s"`,
+    );
+  }
+  if (intervalMs < shortestIntervalMs || intervalMs > longestIntervalMs) {
+    throw new Error(
+      `--interval: ${intervalText}: must be from 2s, since the kernel adds its counters up every 2 s, to 1h`,
+    );
+  }
+  const sort = topSortKeys.find((key) => key === options.get("sort")) ?? "connections";
+  return { intervalMs, intervalText, sort, filter, hasColor: form.hasColor === true };
+}
+
+const question = {
+  kind: "ServiceList",
+  target: servicesTarget({ hasEndpoints: false, hasConnections: false }),
+} as const;
+
+/** Of the daemon, else of a first sync if it is known where objects come from. Rejects if that fails. */
+async function readNames({ source, config, environment }: CommandContext): Promise<NamesAnswer> {
+  const asked = await source.askDaemon(question);
+  if (asked.kind === "answer") return { kind: "named", rows: asked.answer.items };
+  const isAbsent = asked.kind === "absent";
+  if (isAbsent && hasObjects(config, environment)) {
+    return { kind: "named", rows: (await source.askFirstSync(question)).items };
+  }
+  const advice = isAbsent
+    ? "; without one, --config, --kubeconfig or --manifests says where Services are"
+    : "";
+  const path = config.operatorSocketPath;
+  return { kind: "unnamed", reason: `kube-ipvs on ${path}: ${asked.reason}${advice}` };
+}
+
+/** The command line says where objects come from, or this is a pod. */
+function hasObjects(
+  { objectsFrom }: CommandContext["config"],
+  environment: CommandContext["environment"],
+): boolean {
+  if (objectsFrom.kind === "manifests") return true;
+  const { kubeconfigPath = "", masterUrl = "" } = objectsFrom;
+  if (kubeconfigPath !== "" || masterUrl !== "") return true;
+  return environment["KUBERNETES_SERVICE_HOST"] !== undefined;
+}

@@ -1,0 +1,94 @@
+/** What `kube-ipvs explain` is asked, from its arguments. Pure. */
+
+import type { Destination, PlanQuery, PlanSubject } from "../answer/answers.ts";
+import { type IpAddress, parseIpAddress } from "../base/ip.ts";
+import type { From } from "../explain/origins.ts";
+import type { CommandContext } from "./command.ts";
+
+export interface ExplainQuestion {
+  readonly query: PlanQuery;
+  readonly from?: From;
+}
+
+/** Throws an error that says what is wrong with the arguments. */
+export function explainQuestion({
+  options,
+  arguments: [subject],
+}: Pick<CommandContext, "options" | "arguments">): ExplainQuestion {
+  const { to = "", from: fromText = "", namespace = "" } = Object.fromEntries(options);
+  if (subject !== undefined && to !== "")
+    throw mistake(`both ${quoted(subject)} and --to are given`);
+  const text = subject ?? to;
+  if (text === "") {
+    throw mistake("give svc/NAME, ADDRESS:PORT, or --from ADDRESS --to ADDRESS:PORT");
+  }
+  const from = fromOf(fromText);
+  const about = subjectOf(text, namespace);
+  if (about === undefined) {
+    throw mistake(
+      `${quoted(text)}: must be svc/NAME, NAMESPACE/NAME, ADDRESS:PORT, ADDRESS:PORT/udp or ADDRESS/icmp`,
+    );
+  }
+  const asks = from === undefined || from === "node" ? {} : { from };
+  return { query: { ...about, ...asks }, ...(from === undefined ? {} : { from }) };
+}
+
+function mistake(text: string): Error {
+  return new Error(`${text} (see --help)`);
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text);
+}
+
+function fromOf(text: string): From | undefined {
+  if (text === "" || text === "node") return text === "" ? undefined : text;
+  const address = parseIpAddress(text);
+  if (address === undefined)
+    throw mistake(`--from ${quoted(text)}: must be an IP address, or node`);
+  return address;
+}
+
+function subjectOf(text: string, namespace: string): PlanSubject | undefined {
+  const destination = destinationOf(text);
+  if (destination !== undefined) return { kind: "destination", destination };
+  const path = text.replace(/^(?:svc|services?)\//, "");
+  const [first = "", name, ...more] = path.split("/");
+  if (first === "" || name === "" || more.length > 0 || path.includes(":")) return undefined;
+  if (name !== undefined) return { kind: "service", namespace: first, name };
+  return path === text ? undefined : { kind: "service", namespace, name: first };
+}
+
+/** `10.96.0.10:53/udp`, `[fd00:96::a]:80`, `10.96.0.10/icmp`. */
+function destinationOf(text: string): Destination | undefined {
+  const slash = text.indexOf("/");
+  const place = slash < 0 ? text : text.slice(0, slash);
+  const protocol = protocolOf(slash < 0 ? "tcp" : text.slice(slash + 1));
+  if (protocol === "ICMP") return withPort(bare(place), 0, protocol);
+  const colon = place.lastIndexOf(":");
+  const portText = place.slice(colon + 1);
+  const addressText = place.slice(0, Math.max(0, colon));
+  if (protocol === undefined || !/^\d{1,5}$/.test(portText)) return undefined;
+  // Without brackets an IPv6 address cannot be distinguished from its port.
+  if (addressText.includes(":") && !addressText.startsWith("[")) return undefined;
+  const port = Number(portText);
+  return port < 1 || port > 65_535 ? undefined : withPort(bare(addressText), port, protocol);
+}
+
+function withPort(
+  addressText: string,
+  port: number,
+  protocol: Destination["protocol"],
+): Destination | undefined {
+  const address: IpAddress | undefined = parseIpAddress(addressText);
+  return address === undefined ? undefined : { protocol, address, port };
+}
+
+function bare(text: string): string {
+  return /^\[.*\]$/.test(text) ? text.slice(1, -1) : text;
+}
+
+function protocolOf(text: string): Destination["protocol"] | undefined {
+  const name = text.toUpperCase();
+  return name === "TCP" || name === "UDP" || name === "SCTP" || name === "ICMP" ? name : undefined;
+}

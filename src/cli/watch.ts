@@ -1,0 +1,33 @@
+/** Prints an answer, and with `--watch` again after changes. */
+import { exitCodes } from "../answer/answer.ts";
+import { sleep } from "../base/clock.ts";
+import type { CommandContext } from "./command.ts";
+
+const periodMs = 2_000;
+const clearScreen = "\u001b[H\u001b[2J\u001b[3J";
+
+/** Watching ends when the program is interrupted. */
+export async function printAndWatch<A>(
+  { clock, columns, options, writeOut }: CommandContext,
+  ask: () => Promise<A>,
+  print: (answer: A) => void,
+): Promise<number> {
+  let shown = await ask();
+  print(shown);
+  while (options.get("watch") === "true") {
+    await sleep(clock, periodMs);
+    const answer = await ask();
+    const isSame = withoutTimes(answer) === withoutTimes(shown);
+    shown = answer;
+    if (isSame) continue;
+    writeOut(columns?.() === undefined ? "\n" : clearScreen);
+    print(answer);
+  }
+  return exitCodes.fine;
+}
+
+/** The times of a drain change with every answer, even if nothing else does. */
+function withoutTimes(answer: unknown): string {
+  const isTime = (name: string): boolean => name === "ageSeconds" || name === "deadlineInSeconds";
+  return JSON.stringify(answer, (name, value) => (isTime(name) ? "" : value));
+}

@@ -1,0 +1,92 @@
+/** Which Service a virtual server belongs to, asked for while everything else goes on. */
+import type { ServiceRow } from "../answer/answers.ts";
+import type { Clock } from "../base/clock.ts";
+import { errorText } from "../base/error-text.ts";
+import { virtualServerKey } from "../state/virtual-server.ts";
+
+/** Where names come from. */
+export type ReadNames = () => Promise<NamesAnswer>;
+
+export type NamesAnswer =
+  | { readonly kind: "named"; readonly rows: readonly ServiceRow[] }
+  /** Rows show virtual servers alone. */
+  | { readonly kind: "unnamed"; readonly reason: string };
+
+export type Owner = Pick<ServiceRow, "namespace" | "name" | "portName">;
+
+/** By the keys of virtual servers. */
+export type Owners = ReadonlyMap<string, Owner>;
+
+/** Why another Service or other software owns the virtual server. */
+const otherOwners: ReadonlySet<string> = new Set([
+  "claimed-by-another-service",
+  "foreign-virtual-server",
+]);
+
+export function ownersOf(rows: readonly ServiceRow[]): Owners {
+  const own = rows.filter(({ reason = "" }) => !otherOwners.has(reason));
+  return new Map(
+    own.map((row) => {
+      const { namespace, name, portName } = row;
+      const port = portName === undefined ? {} : { portName };
+      return [virtualServerKey(row), { namespace, name, ...port }];
+    }),
+  );
+}
+
+/** Not asked more often, however many virtual servers have no name. */
+const shortestPauseMs = 10_000;
+
+export class NameLookup {
+  readonly #read: ReadNames;
+  readonly #clock: Clock;
+  #owners: Owners = new Map();
+  #reason: string | undefined;
+  #asking: Promise<void> | undefined;
+  #askedAtMs = Number.NEGATIVE_INFINITY;
+  /** Without a name after the last answer: they are not asked for again. */
+  #nameless: ReadonlySet<string> = new Set();
+
+  constructor(read: ReadNames, clock: Clock) {
+    this.#read = read;
+    this.#clock = clock;
+  }
+
+  get owners(): Owners {
+    return this.#owners;
+  }
+
+  /** Why there are no names; none if there are some, or there is no answer yet. */
+  get notes(): readonly string[] {
+    return this.#reason === undefined ? [] : [`No names of Services: ${this.#reason}`];
+  }
+
+  /** Asks where one of these virtual servers is new and has no name; resolves when the answer is there. */
+  async ask(keys: Iterable<string>): Promise<void> {
+    const unnamed = [...keys].filter((key) => !this.#owners.has(key));
+    if (unnamed.every((key) => this.#nameless.has(key))) return;
+    if (this.#asking === undefined) {
+      if (this.#clock.monotonicMs() - this.#askedAtMs < shortestPauseMs) return;
+      this.#asking = this.#take().finally(() => {
+        this.#asking = undefined;
+        this.#nameless = new Set(unnamed.filter((key) => !this.#owners.has(key)));
+      });
+    }
+    await this.#asking;
+  }
+
+  async #take(): Promise<void> {
+    this.#askedAtMs = this.#clock.monotonicMs();
+    const answer = await this.#answer();
+    this.#reason = answer.kind === "unnamed" ? answer.reason : undefined;
+    if (answer.kind === "named") this.#owners = ownersOf(answer.rows);
+  }
+
+  async #answer(): Promise<NamesAnswer> {
+    try {
+      return await this.#read();
+    } catch (error) {
+      return { kind: "unnamed", reason: errorText(error) };
+    }
+  }
+}

@@ -1,0 +1,43 @@
+/** One table, of two readings. */
+import { listOf } from "../answer/answer.ts";
+import type { TrafficList } from "../answer/traffic.ts";
+import { sleep } from "../base/clock.ts";
+import { NameLookup } from "./names.ts";
+import type { TopOptions, TopSources } from "./options.ts";
+import { estimatorNotes, readServers, type ServersReading, type TopKernel } from "./read-kernel.ts";
+import { ReadingHistory } from "./reading.ts";
+import { filtered, rowsOf, sorted } from "./rows.ts";
+
+/** Names that take longer are not waited for: a cluster may not answer. */
+const namesDeadlineMs = 10_000;
+
+export async function readTrafficFrom(
+  kernel: TopKernel,
+  { clock, readNames }: TopSources,
+  options: Pick<TopOptions, "intervalMs" | "sort" | "filter">,
+): Promise<TrafficList> {
+  const history = new ReadingHistory<ServersReading>();
+  const first = await readServers(kernel, clock);
+  history.add(first);
+  const names = new NameLookup(readNames, clock);
+  const deadline = new AbortController();
+  const named = names.ask(first.servers.keys()).then(() => deadline.abort());
+  await sleep(clock, Math.max(0, first.atMs + options.intervalMs - clock.monotonicMs()));
+  const last = await readServers(kernel, clock);
+  history.add(last);
+  await Promise.race([named, sleep(clock, namesDeadlineMs, deadline.signal)]);
+  const rows = rowsOf(last.ids, names.owners, (key) => history.figuresOf(key));
+  const items = sorted(filtered(rows, options.filter), options.sort, false);
+  const isEmpty = last.ids.length === 0;
+  const unmatched = `No row contains ${JSON.stringify(options.filter)}`;
+  return {
+    ...listOf("TrafficList", items),
+    intervalSeconds: Math.round(last.atMs - first.atMs) / 1_000,
+    estimator: last.isCounting ? "on" : "off",
+    notes: [
+      ...estimatorNotes(last),
+      ...(deadline.signal.aborted ? names.notes : ["No names of Services: no answer within 10 s"]),
+      ...(isEmpty ? ["No virtual servers on this node"] : items.length === 0 ? [unmatched] : []),
+    ],
+  };
+}

@@ -1,0 +1,50 @@
+/** Runs the command line in this process, on parts of the program that do nothing unless a test gives them. */
+import type { ProcessContext } from "../../src/cli/command.ts";
+import { type Programs, programs } from "../../src/cli/programs.ts";
+import { runCommandLine } from "../../src/cli/run-command-line.ts";
+import { FakeClock } from "./fake-clock.ts";
+
+type Part<Name extends keyof Programs> = Awaited<ReturnType<Programs[Name]>>;
+
+/** What parts of the program do instead. */
+export type Fakes = { readonly [Name in keyof Programs]?: Partial<Part<Name>> };
+
+export interface CommandRun {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** A part that a test does not replace fails. */
+export async function runCommand(
+  args: readonly string[],
+  fakes: Fakes = {},
+  process: Partial<ProcessContext> = {},
+): Promise<CommandRun> {
+  let [out, err] = ["", ""];
+  const names = Object.keys(programs) as (keyof Programs)[];
+  const given = names.map((name) => [name, async () => fakes[name] ?? {}] as const);
+  const code = await runCommandLine(args, {
+    clock: new FakeClock(),
+    pid: 1,
+    hostname: () => "node-1",
+    environment: {},
+    hasColors: false,
+    readFile: (path) => {
+      throw new Error(`ENOENT: no such file or directory, open '${path}'`);
+    },
+    writeFile: () => {},
+    forbidCoreDumps: () => {},
+    noteLoaded: () => {},
+    programs: Object.fromEntries(given) as unknown as Programs,
+    ...process,
+    writeOut: (text) => {
+      out += text;
+      process.writeOut?.(text);
+    },
+    writeErr: (text) => {
+      err += text;
+    },
+  });
+  return { code, out, err };
+}

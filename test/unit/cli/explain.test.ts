@@ -1,0 +1,197 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { PlanFacts } from "../../../src/answer/answers.ts";
+import type { Explanation } from "../../../src/answer/explanation.ts";
+import { type ExplainQuestion, explainQuestion } from "../../../src/cli/explain-question.ts";
+import { ip } from "../../support/records.ts";
+import { type CommandRun, runCommand } from "../../support/run-command.ts";
+
+/** What is asked by `svc/web`, and by options behind it. */
+function asked(subject: string | undefined, options: object = {}): ExplainQuestion {
+  const given = { to: "", from: "", namespace: "default", ...options };
+  return explainQuestion({
+    options: new Map(Object.entries(given)),
+    arguments: subject === undefined ? [] : [subject],
+  });
+}
+
+const explanation: Explanation = {
+  ...{
+    protocol: "TCP",
+    address: "10.96.0.10",
+    port: 80,
+    mode: "ipvs",
+    verdict: "balanced",
+    losers: [],
+  },
+  summary: "Packets from 10.244.1.7 to 10.96.0.10:80 are balanced over 1 of 1 endpoint",
+  service: {
+    ...{ namespace: "default", name: "web", frontend: "cluster-ip" },
+    ...{ trafficPolicy: "Cluster", affinitySeconds: 0 },
+  },
+  sourceRanges: [],
+  endpoints: [],
+  packets: [
+    {
+      ...{ from: "10.244.1.7", source: "10.244.1.7", verdict: "balanced", summary: "" },
+      path: [
+        {
+          ...{ hook: "PREROUTING", table: "nat", chain: "KUBE-SERVICES", isPlanned: false },
+          rule: '-m comment --comment "a \\"b\\" c" -m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT',
+          entry: "10.96.0.10,tcp:80",
+        },
+      ],
+      deliveries: [],
+    },
+  ],
+  differences: [{ kind: "missing", subject: "real server 10.244.1.5:8080 of TCP 10.96.0.10:80" }],
+  connections: {
+    templates: [
+      { client: "10.244.1.7", realServer: "10.244.1.5:8080", state: "NONE", expiresInSeconds: 12 },
+    ],
+    ...{ ipvs: [], conntrack: [], isTruncated: false },
+  },
+};
+
+const facts: PlanFacts = {
+  ...{
+    apiVersion: "kube-ipvs/v1",
+    kind: "PlanFacts",
+    mode: "ipvs",
+    families: ["IPv4"],
+    iptablesBackend: "nft",
+  },
+  destinations: [{ protocol: "TCP", address: ip("10.96.0.10"), port: 80 }],
+  ...{
+    isTruncated: false,
+    forwards: [],
+    services: [],
+    virtualServers: [],
+    rules: {},
+    setEntries: {},
+  },
+  boundAddresses: [],
+};
+
+function run(
+  args: readonly string[],
+  format: string,
+  found: PlanFacts = facts,
+  explanations: readonly Explanation[] = [explanation],
+): Promise<CommandRun> {
+  const socket = "--kube-ipvs-operator-socket=/nonexistent/name.sock";
+  return runCommand(["explain", ...args, "-o", format, socket], {
+    firstSync: { answerWithoutDaemon: async () => JSON.stringify(found) },
+    explain: { explain: async () => explanations },
+  });
+}
+
+describe("what explain is asked", () => {
+  for (const [text, destination] of [
+    ["10.96.0.10:80", { protocol: "TCP", address: "10.96.0.10", port: 80 }],
+    ["10.96.0.10:53/udp", { protocol: "UDP", address: "10.96.0.10", port: 53 }],
+    ["[fd00:96::a]:80/SCTP", { protocol: "SCTP", address: "fd00:96::a", port: 80 }],
+    ["10.96.0.10/icmp", { protocol: "ICMP", address: "10.96.0.10", port: 0 }],
+    ["fd00:96::a/icmp", { protocol: "ICMP", address: "fd00:96::a", port: 0 }],
+  ] as const) {
+    it(`is ${text}`, () => {
+      const query = { kind: "destination", destination };
+      assert.deepEqual(asked(text), { query });
+      const from = "10.244.1.7";
+      assert.deepEqual(asked(undefined, { to: text, from }), {
+        query: { ...query, from },
+        from,
+      });
+    });
+  }
+
+  it("is a Service", () => {
+    const query = { kind: "service", namespace: "shop", name: "web" };
+    const namespace = "shop";
+    assert.deepEqual(asked("svc/web", { namespace }), { query });
+    for (const text of ["shop/web", "svc/shop/web"]) assert.deepEqual(asked(text), { query });
+    assert.deepEqual(asked("svc/web", { namespace, from: "node" }), { query, from: "node" });
+  });
+
+  const mistakes: readonly (readonly [string | undefined, object, RegExp])[] = [
+    [undefined, {}, /give svc\/NAME, ADDRESS:PORT, or/],
+    ["10.96.0.10:80", { to: "10.96.0.10:80" }, /both .* and --to/],
+    ["web", {}, /"web": must be svc\/NAME/],
+    ["fd00::1:80", {}, /must be svc/],
+    ["10.96.0.10:0", {}, /must be svc/],
+    ["10.96.0.10:80/http", {}, /must be svc/],
+    ["10.96.0.10:80", { from: "pod" }, /--from "pod": must be an IP address, or node/],
+  ];
+  for (const [subject, options, problem] of mistakes) {
+    it(`is a mistake: ${subject} ${JSON.stringify(options)}`, () => {
+      assert.throws(() => asked(subject, options), problem);
+    });
+  }
+});
+
+describe("explain", () => {
+  it("prints the verdict first, then the packet's way; without a daemon it says so", async () => {
+    const { code, out, err } = await run(["10.96.0.10:80"], "text");
+    assert.equal(code, 2);
+    assert.match(err, /No kube-ipvs on this node answers .*: planning as a start would\n$/);
+    assert.equal(
+      out,
+      [
+        "Packets from 10.244.1.7 to 10.96.0.10:80 are balanced over 1 of 1 endpoint",
+        "",
+        "Service         default/web, cluster-ip, traffic policy Cluster",
+        "Virtual server  none",
+        "",
+        "From 10.244.1.7",
+        "  PLACE              PLANNED  ENTRY              RULE",
+        "  nat KUBE-SERVICES  no       10.96.0.10,tcp:80  -m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT",
+        "",
+        "Kernel and plan",
+        "  missing: real server 10.244.1.5:8080 of TCP 10.96.0.10:80",
+        "",
+        "Connections",
+        "  affinity: 10.244.1.7 keeps 10.244.1.5:8080 for 12 s more",
+        "",
+      ].join("\n"),
+    );
+  });
+
+  it("prints the verdicts alone, and what differs, where that is asked for", async () => {
+    const [packet] = explanation.packets;
+    assert.ok(packet !== undefined);
+    const planned = "Packets from this node to 10.96.0.10:80 are refused";
+    const other = { ...explanation, packets: [packet, { ...packet, planned }] };
+    const { out } = await run(["10.96.0.10:80"], "short", facts, [explanation, other]);
+    assert.equal(
+      out,
+      [
+        explanation.summary,
+        explanation.summary,
+        `  planned: ${planned}`,
+        "",
+        "Kernel and plan",
+        "  missing: real server 10.244.1.5:8080 of TCP 10.96.0.10:80",
+        "",
+      ].join("\n"),
+    );
+  });
+
+  it("gives scripts the whole of it", async () => {
+    const { out } = await run(["10.96.0.10:80"], "json");
+    assert.deepEqual(JSON.parse(out), {
+      ...{ apiVersion: "kube-ipvs/v1", kind: "ExplanationList", items: [explanation] },
+    });
+    assert.match((await run(["10.96.0.10:80"], "yaml")).out, /^kind: ExplanationList$/m);
+  });
+
+  it("says so where a Service has nothing to explain", async () => {
+    const { code, err } = await run(["svc/none"], "text", { ...facts, destinations: [] });
+    assert.equal(code, 1);
+    assert.match(err, /Service .*none has no address that is served/);
+  });
+
+  it("ends with 0 if the kernel is as planned", async () => {
+    const { code } = await run(["svc/web"], "short", facts, [{ ...explanation, differences: [] }]);
+    assert.equal(code, 0);
+  });
+});

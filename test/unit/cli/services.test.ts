@@ -1,0 +1,227 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
+import { listOf } from "../../../src/answer/answer.ts";
+import type { ProcessContext } from "../../../src/cli/command.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+import { type CommandRun, runCommand } from "../../support/run-command.ts";
+
+const row = {
+  namespace: "shop",
+  name: "web",
+  type: "ClusterIP",
+  frontend: "cluster-ip",
+  protocol: "TCP",
+  address: "10.96.0.10",
+  port: 80,
+  scheduler: "rr",
+  affinitySeconds: 0,
+  trafficPolicy: "Cluster",
+  realServers: { planned: 1, programmed: 1, draining: 0 },
+};
+
+let folder: string;
+let path: string;
+let server: Server | undefined;
+let targets: string[];
+let items: readonly unknown[];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "list-"));
+  path = join(folder, "name.sock");
+  targets = [];
+  items = [row];
+});
+
+afterEach(async () => {
+  await new Promise((resolve) => (server === undefined ? resolve(0) : server.close(resolve)));
+  server = undefined;
+  rmSync(folder, { recursive: true });
+});
+
+async function listen(): Promise<void> {
+  server = createServer(({ url = "" }, response) => {
+    targets.push(url);
+    response.end(JSON.stringify({ apiVersion: "kube-ipvs/v1", kind: "ServiceList", items }));
+  });
+  await new Promise<void>((resolve) => server?.listen(path, resolve));
+}
+
+interface Run extends CommandRun {
+  /** Targets that a first sync answered. */
+  readonly asked: readonly string[];
+}
+
+/** `kube-ipvs` with these words; `firstSync` answers if no daemon does. */
+async function run(
+  words: readonly string[],
+  firstSync: () => object = () => listOf("ServiceList", items),
+  process: Partial<ProcessContext> = {},
+): Promise<Run> {
+  const asked: string[] = [];
+  const answerWithoutDaemon = async (_config: unknown, _parts: unknown, target: string) => {
+    asked.push(target);
+    return JSON.stringify(firstSync());
+  };
+  const args = [...words, `--kube-ipvs-operator-socket=${path}`];
+  const outcome = await runCommand(args, { firstSync: { answerWithoutDaemon } }, process);
+  return { ...outcome, asked };
+}
+
+const services = (...words: readonly string[]): Promise<Run> => run(["services", ...words]);
+
+describe("kube-ipvs services", () => {
+  const cases: readonly (readonly [words: readonly string[], target: string])[] = [
+    [[], "/v1/services?namespace=default"],
+    [["-A"], "/v1/services?"],
+    [["-o", "json"], "/v1/services?namespace=default&endpoints=true"],
+    [["-o", "wide"], "/v1/services?namespace=default&connections=true"],
+    [["web", "-n", "shop"], "/v1/services?namespace=shop&name=web&connections=true"],
+    [["shop/web"], "/v1/services?namespace=shop&name=web&connections=true"],
+    [["svc/web"], "/v1/services?namespace=default&name=web&connections=true"],
+    [["web", "-o", "name"], "/v1/services?namespace=default&name=web"],
+  ];
+  for (const [words, target] of cases) {
+    it(`${words.join(" ")} asks for ${target}`, async () => {
+      await listen();
+      const { code } = await services(...words);
+      assert.deepEqual([code, targets], [0, [target]]);
+    });
+  }
+
+  it("prints a table, names, JSON or YAML", async () => {
+    await listen();
+    assert.match((await services()).out, /^NAMESPACE .*\nshop +web +- +ClusterIP .* 1\/1/);
+    assert.equal((await services("-o", "table")).out, (await services()).out);
+    assert.equal((await services("-o", "name")).out, "shop/web\n");
+    assert.match((await services("-o", "json")).out, /"kind": "ServiceList"/);
+    assert.match((await services("-o", "yaml")).out, /^items:\n +- address: 10\.96/m);
+  });
+
+  it("fits --width, else the terminal, and -o wide is complete", async () => {
+    await listen();
+    const widest = async (words: readonly string[], columns?: number): Promise<number> => {
+      const { out } = await run(["services", ...words], undefined, { columns: () => columns });
+      return Math.max(...out.split("\n").map((line) => line.length));
+    };
+    const whole = await widest([]);
+    assert.ok((await widest([], 80)) <= 80);
+    assert.ok((await widest(["--width=90"])) <= 90);
+    assert.equal(await widest(["--width=0"], 80), whole);
+    assert.ok((await widest(["-o", "wide"], 80)) >= whole);
+    const { code, err } = await services("--width=x");
+    assert.deepEqual([code, /^kube-ipvs services: --width: "x": must be/.test(err)], [1, true]);
+  });
+
+  it("says so if there is nothing", async () => {
+    items = [];
+    await listen();
+    const nothing = "No Services in namespace default (-A: all namespaces)\n";
+    assert.equal((await services()).out, nothing);
+  });
+
+  it("fails if there is no Service of the name, in each form", async () => {
+    items = [];
+    await listen();
+    for (const output of ["wide", "json", "yaml", "name"]) {
+      const { code, err } = await services("x", "-A", "-o", output);
+      assert.deepEqual([code, err], [1, "kube-ipvs services: No Service x\n"]);
+    }
+  });
+
+  it("works without a daemon, and says so", async () => {
+    const { code, out, err, asked } = await services("web", "-n", "shop");
+    assert.equal(code, 0);
+    assert.match(out, /shop +web/);
+    const instead = "showing what a start would find";
+    assert.equal(err, `No kube-ipvs on this node answers on ${path} (ENOENT): ${instead}\n`);
+    assert.deepEqual(asked, ["/v1/services?namespace=shop&name=web&connections=true"]);
+  });
+
+  it("fails if the daemon's answer is of another kind", async () => {
+    await listen();
+    const { code, err } = await run(["drains"]);
+    assert.equal(code, 1);
+    assert.match(err, /The daemon's answer is ServiceList of kube-ipvs\/v1, .* reads DrainList of/);
+  });
+
+  it("prints again when something changed", async () => {
+    await listen();
+    const clock = new FakeClock();
+    const shown: string[] = [];
+    const gone = (): never => {
+      throw new Error("the daemon is gone");
+    };
+    const writeOut = (text: string): void => void shown.push(text);
+    const running = run(["services", "-o", "name", "--watch"], gone, { clock, writeOut });
+    const until = async (count: number): Promise<void> => {
+      while (targets.length < count) await turn();
+      for (let turns = 0; turns < 20; turns += 1) await turn();
+    };
+    await until(1);
+    await clock.advance(2_000);
+    await until(2);
+    items = [{ ...row, name: "api" }];
+    await clock.advance(2_000);
+    await until(3);
+    await new Promise((resolve) => server?.close(resolve));
+    server = undefined;
+    await clock.advance(2_000);
+    assert.match((await running).err, /the daemon is gone\n$/);
+    assert.deepEqual(shown, ["shop/web\n", "\n", "shop/api\n"]);
+  });
+});
+
+describe("kube-ipvs drains", () => {
+  it("prints what a start would find if no daemon runs, and says so", async () => {
+    const { code, out, err } = await run(["drains"], () => listOf("DrainList", []));
+    assert.deepEqual([code, out], [0, "Nothing drains\n"]);
+    assert.match(
+      err,
+      /^No kube-ipvs on this node answers on .*: showing what a start would find\n$/,
+    );
+  });
+
+  it("prints again only when more than the times of a drain changed", async () => {
+    const drain = {
+      ...{ ageSeconds: 10, deadlineInSeconds: 890, namespace: "shop", name: "web" },
+      ...{ protocol: "TCP", address: "10.96.0.10", port: 80 },
+      realServer: { address: "10.244.1.5", port: 8080 },
+      ...{ activeConnections: 2, inactiveConnections: 0 },
+    };
+    const answers = [
+      drain,
+      { ...drain, ageSeconds: 12, deadlineInSeconds: 888 },
+      { ...drain, ageSeconds: 14, deadlineInSeconds: 886, activeConnections: 1 },
+    ];
+    const clock = new FakeClock();
+    const firstSync = (): object => {
+      const answer = answers.shift();
+      if (answer === undefined) throw new Error("the node is gone");
+      return listOf("DrainList", [answer]);
+    };
+    let outcome: Run | undefined;
+    const running = run(["drains", "--watch"], firstSync, { clock }).then((ended) => {
+      outcome = ended;
+    });
+    while (outcome === undefined) {
+      await turn();
+      await clock.advance(2_000);
+    }
+    await running;
+    assert.match(outcome.err, /the node is gone\n$/);
+    assert.deepEqual(
+      outcome.out
+        .split("\n")
+        .flatMap((line) => (/^\d/.test(line) ? [line.replaceAll(/ +/g, " ")] : [])),
+      [
+        "10 s in 14 min 50 s shop web TCP 10.96.0.10:80 10.244.1.5:8080 2 0",
+        "14 s in 14 min 46 s shop web TCP 10.96.0.10:80 10.244.1.5:8080 1 0",
+      ],
+    );
+  });
+});

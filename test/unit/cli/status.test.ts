@@ -1,0 +1,219 @@
+import assert from "node:assert/strict";
+import { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import type { Status } from "../../../src/answer/answers.ts";
+import { parseJson } from "../../../src/base/parse-json.ts";
+import { acquireInstanceLock } from "../../../src/daemon/process/instance-lock.ts";
+import { type CommandRun, runCommand } from "../../support/run-command.ts";
+
+const well: Status = {
+  apiVersion: "kube-ipvs/v1",
+  kind: "Status",
+  verdict: "OK",
+  summary: "OK, 1,204 Services, last sync 3 s ago, 4.1 ms",
+  problems: [],
+  node: { name: "node-1", isEligible: true },
+  mode: "ipvs",
+  observeOnly: false,
+  ipFamilies: ["IPv4", "IPv6"],
+  scheduler: "rr",
+  source: { kind: "cluster", server: "10.0.0.1:6443", lastAnswerSeconds: 12 },
+  lastFullSync: { ageSeconds: 7_800, durationMs: 120.5 },
+  lastPartialSync: { ageSeconds: 3, durationMs: 4.1 },
+  counts: {
+    services: 1_204,
+    endpoints: 12_040,
+    virtualServers: 1_300,
+    realServers: 13_000,
+    draining: 2,
+    rejectedObjects: 0,
+    conflicts: 0,
+    foreignVirtualServers: 1,
+    possiblyOwnedVirtualServers: 0,
+    drifts: 0,
+    backingOffRepairs: 0,
+    manualWeights: 0,
+  },
+  rejectedObjects: [],
+  conflicts: [],
+  backingOffRepairs: [],
+  manualWeights: [],
+  iptables: { backend: "nft", reason: "kubelet uses it" },
+  versions: { program: "0.2.0", nodeJs: "24.1.0", kernel: "6.1.0" },
+  process: { pid: 1, uptimeSeconds: 7_802 },
+};
+
+const troubled: Status = {
+  ...well,
+  verdict: "Degraded",
+  summary: "Degraded: 1 object rejected by the kernel (EINVAL) (for 2 min)",
+  counts: { ...well.counts, rejectedObjects: 1, drifts: 2 },
+  rejectedObjects: [
+    {
+      subject: "TCP 10.96.0.10:80 -> 10.244.1.11:8080",
+      reason: "EINVAL",
+      message: "Cannot create real server\u001b[2J",
+      services: ["default/web"],
+      sinceSeconds: 120,
+      attempts: 7,
+      retryInSeconds: 9,
+    },
+  ],
+  lastDrift: { subject: "KUBE-CLUSTER-IP", action: "repair", ageSeconds: 61 },
+};
+
+let folder: string;
+let path: string;
+let server: Server | undefined;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "status-"));
+  path = join(folder, "name.sock");
+});
+
+afterEach(async () => {
+  await new Promise((resolve) => (server === undefined ? resolve(0) : server.close(resolve)));
+  server = undefined;
+  rmSync(folder, { recursive: true });
+});
+
+async function answer(status: number, text: string): Promise<void> {
+  server = createServer((_request, response) => {
+    response.writeHead(status).end(text);
+  });
+  await new Promise<void>((resolve) => server?.listen(path, resolve));
+}
+
+function run(output = "text"): Promise<CommandRun> {
+  return runCommand([
+    ...["status", "-o", output, `--kube-ipvs-operator-socket=${path}`],
+    `--kube-ipvs-lock-name=test-${process.pid}`,
+  ]);
+}
+
+describe("kube-ipvs status", () => {
+  it("prints the verdict first, and ends with 0 where all is well", async () => {
+    await answer(200, JSON.stringify(well));
+    const { code, out } = await run();
+    assert.equal(code, 0);
+    assert.equal(
+      out,
+      `OK, 1,204 Services, last sync 3 s ago, 4.1 ms
+
+Node               node-1
+Mode               ipvs, IPv4 and IPv6, scheduler rr
+API server         10.0.0.1:6443, last answer 12 s ago
+Last full sync     2 h 10 min ago, 120.5 ms
+Last partial sync  3 s ago, 4.1 ms
+Services           1,204 with 12,040 endpoints
+Virtual servers    1,300, and 1 foreign
+Real servers       13,000, 2 draining
+Rejected objects   0
+Conflicts          0
+Drift              none since the start
+Backing off        0
+Manual weights     0
+iptables           nft: kubelet uses it
+Versions           kube-ipvs 0.2.0, Node.js 24.1.0, Linux 6.1.0
+Process            1, up 2 h 10 min
+`,
+    );
+  });
+
+  it("names what is wrong, without terminal escapes, and ends with 2", async () => {
+    await answer(200, JSON.stringify(troubled));
+    const { code, out } = await run();
+    assert.equal(code, 2);
+    assert.match(out, /^Degraded: 1 object rejected/);
+    assert.match(
+      out,
+      /^Drift +2 since the start, the last 1 min 1 s ago: KUBE-CLUSTER-IP \(repair\)$/m,
+    );
+    assert.ok(
+      out.includes(
+        "\n  TCP 10.96.0.10:80 -> 10.244.1.11:8080 (default/web) for 2 min, next attempt in 9 s: Cannot create real server\\u001b[2J\n",
+      ),
+    );
+  });
+
+  it("prints JSON and YAML as they came", async () => {
+    await answer(200, JSON.stringify(well));
+    assert.deepEqual(parseJson((await run("json")).out), well);
+    assert.match((await run("yaml")).out, /^verdict: OK$/m);
+  });
+
+  it("ends with 2 where no daemon runs, and says where it asked", async () => {
+    const { code, out } = await run();
+    assert.equal(code, 2);
+    assert.equal(out, `Not running: no kube-ipvs on this node answers on ${path} (ENOENT)\n`);
+    const asJson = await run("json");
+    assert.equal((parseJson(asJson.out) as { verdict: string }).verdict, "NotRunning");
+  });
+
+  it("ends with 2 if a daemon runs that does not answer", async () => {
+    const lock = await acquireInstanceLock(`test-${process.pid}`);
+    try {
+      const { code, out } = await run();
+      assert.equal(code, 2);
+      assert.match(out, /^Degraded: kube-ipvs is running \(process \d+\), but does not answer on/);
+    } finally {
+      await lock.release();
+    }
+  });
+
+  it("fails where this process may not ask, whether a daemon runs or not", async () => {
+    await answer(200, JSON.stringify(well));
+    chmodSync(folder, 0);
+    const isRoot = process.geteuid?.() === 0;
+    if (isRoot) process.seteuid?.(65_534);
+    const running = run();
+    if (isRoot) process.seteuid?.(0);
+    const { code, err } = await running;
+    chmodSync(folder, 0o700);
+    const message = `Cannot ask kube-ipvs on ${path}: EACCES (run this command as root)`;
+    assert.deepEqual([code, err], [1, `kube-ipvs status: ${message}\n`]);
+  });
+
+  it("says one endpoint and several rightly, and nothing of servers in modes without", async () => {
+    const counts = { ...well.counts, services: 1, endpoints: 1 };
+    await answer(200, JSON.stringify({ ...well, mode: "iptables", counts }));
+    const { out } = await run();
+    assert.match(out, /^Services +1 with 1 endpoint$/m);
+    assert.doesNotMatch(out, /^(?:Virtual servers|Real servers|Manual weights) /m);
+  });
+
+  it("passes on why the daemon does not answer a question", async () => {
+    await answer(501, JSON.stringify({ kind: "Error", message: "/v1/x: mode iptables has none" }));
+    assert.match((await run()).out, /\(\/v1\/x: mode iptables has none\)/);
+  });
+
+  it("ends with 2 if the daemon answers with an error", async () => {
+    await answer(500, "no memory");
+    const { code, out } = await run();
+    assert.equal(code, 2);
+    assert.match(out, /\(HTTP 500: no memory\)/);
+  });
+
+  it("fails in words if the daemon is of another version", async () => {
+    await answer(
+      200,
+      JSON.stringify({ apiVersion: "kube-ipvs/v1", kind: "Status", verdict: "OK" }),
+    );
+    const { code, err } = await run();
+    assert.equal(code, 1);
+    assert.match(err, /^kube-ipvs status: The daemon's answer is Status without summary, node, /);
+    assert.match(err, /The daemon has another version: run the command of its own image/);
+  });
+
+  it("waits 5 seconds for a daemon that hangs", { timeout: 60_000 }, async () => {
+    server = createServer(() => {});
+    await new Promise<void>((resolve) => server?.listen(path, resolve));
+    const { code, out } = await run();
+    assert.equal(code, 2);
+    assert.match(out, /^Degraded: kube-ipvs is running, but .* \(no answer within 5 s\)\n$/);
+    server.closeAllConnections();
+  });
+});
