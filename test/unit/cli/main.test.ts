@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import { listOf } from "../../../src/answer/answer.ts";
 import type { ServiceRow } from "../../../src/answer/answers.ts";
 
 const main = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
@@ -55,7 +56,9 @@ describe("the process", () => {
     const folder = mkdtempSync(join(tmpdir(), "main-"));
     const socket = join(folder, "operator.sock");
     const items = Array.from({ length: 10_000 }, (_, index) => serviceRow(index));
-    const server = createServer((_, response) => response.end(JSON.stringify({ items })));
+    const server = createServer((_, response) =>
+      response.end(JSON.stringify(listOf("ServiceList", items))),
+    );
     server.listen(socket);
     await once(server, "listening");
     test.after(() => {

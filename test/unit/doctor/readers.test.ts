@@ -20,7 +20,12 @@ import { FakeClock } from "../../support/fake-clock.ts";
 describe("what the daemon says", () => {
   const folder = mkdtempSync(join(tmpdir(), "daemon-"));
   const path = join(folder, "socket");
-  const status = { conflicts: [], counts: { conflicts: 0 } };
+  const status = {
+    ...{ apiVersion: "kube-ipvs/v1", kind: "Status", verdict: "OK", summary: "", mode: "ipvs" },
+    ...{ node: {}, ipFamilies: [], source: {}, versions: {}, process: {} },
+    ...{ rejectedObjects: [], conflicts: [], backingOffRepairs: [], manualWeights: [] },
+    counts: { conflicts: 0 },
+  };
   let code = 200;
   const server = createServer((request, response) => {
     response.statusCode = request.url === "/v1/status" ? code : 404;

@@ -94,7 +94,7 @@ const cases: readonly Planted[] = [
   { folder: "kernel", code: imports("../top/rows.ts"), rule: wall },
   { folder: "e2e", code: imports("../kernel/kernel.ts"), rule: wall },
   { folder: "e2e", code: imports("../daemon/start.ts"), rule: wall },
-  { folder: "e2e", code: imports("../daemon/operator/answers.ts") },
+  { folder: "e2e", code: imports("../answer/answers.ts") },
   { folder: "e2e", code: imports("@kubernetes/client-node") },
   { folder: "daemon", code: imports("../e2e/run.ts"), rule: wall },
   { folder: "cli", code: imports("../kernel/kernel.ts"), rule: wall },

@@ -74,7 +74,7 @@ describe("the status", () => {
     const status = statusOn(onNode);
     assert.match(
       status.summary,
-      /^Degraded: 1 object refused by the kernel \(EINVAL\) \(for 1 min \d+ s\)$/,
+      /^Degraded: 1 object rejected by the kernel \(EINVAL\) \(for 1 min \d+ s\)$/,
     );
     const [refused] = status.rejectedObjects;
     assert.equal(refused?.subject, "TCP 10.96.0.10:80 -> 10.244.1.10:8080");
