@@ -50,28 +50,35 @@ export interface ServiceListener {
   readonly serving: ReadonlySet<string>;
 }
 
-/** The listeners of a Service; SCTP has none, since Node.js has no such sockets. Pure. */
+/** As {@link serviceListenersInSteps}, at once. */
 export function serviceListeners(
+  ...given: Parameters<typeof serviceListenersInSteps>
+): readonly ServiceListener[] {
+  return finish(serviceListenersInSteps(...given));
+}
+
+/**
+ * The listeners of a Service; SCTP has none, since Node.js has no such sockets. Yields after each slice and service port.
+ * Pure.
+ */
+export function* serviceListenersInSteps(
   service: ServiceRecord,
   slices: Iterable<EndpointSliceRecord>,
   options: PlanOptions,
   admission?: Pick<PortAdmission, "admit">,
-): readonly ServiceListener[] {
+): Generator<void, readonly ServiceListener[]> {
   const known = [...slices];
   const served = servedPart(service, options);
   const { nodeName } = options.place;
-  return [...options.families].flatMap(([family, ofFamily]) => {
+  const listeners: ServiceListener[] = [];
+  for (const [family, ofFamily] of options.families) {
     const planOne = (port: ServicePort, endpoints: readonly Endpoint[]): ServiceListener[] =>
       listenerOf(port, endpoints, { options, ofFamily });
-    return finish(
-      planPorts(
-        served,
-        known,
-        { family, nodeName, admit: admitWith(admission, ofFamily) },
-        planOne,
-      ),
-    ).servicePorts.flat();
-  });
+    const place = { family, nodeName, admit: admitWith(admission, ofFamily) };
+    const { servicePorts } = yield* planPorts(served, known, place, planOne);
+    listeners.push(...servicePorts.flat());
+  }
+  return listeners;
 }
 
 function listenerOf(

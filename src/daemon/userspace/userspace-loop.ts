@@ -1,7 +1,9 @@
+import type { ServiceName } from "../../api/objects.ts";
 import { errorText } from "../../base/error-text.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
 import { type NextRun, Periodic } from "../../base/periodic.ts";
+import { inSlices } from "../../base/time-slice.ts";
 import type { Iptables } from "../../kernel/kernel.ts";
 import { ChangeTracker } from "../../model/change-tracker.ts";
 import type { ServicePort } from "../../model/service-port.ts";
@@ -12,7 +14,10 @@ import { type Frontend, frontendsOf } from "../../plan/frontends.ts";
 import type { PlanOptions } from "../../plan/options.ts";
 import type { OpenListener } from "../../userspace/listener.ts";
 import type { UserspaceProxier } from "../../userspace/proxier.ts";
-import { type ServiceListener, serviceListeners } from "../../userspace/service-listeners.ts";
+import {
+  type ServiceListener,
+  serviceListenersInSteps,
+} from "../../userspace/service-listeners.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { ConflictReporter } from "../report/conflict-reporter.ts";
 import { claimConflict, limitConflict, reservedConflict } from "../report/conflicts.ts";
@@ -174,17 +179,7 @@ export class UserspaceLoop {
     const beganMs = clock.monotonicMs();
     const options = await this.#refreshOptions();
     const { services } = this.#tracker.take();
-    const { admission, ages } = this.#claimMemory;
-    admission.refresh();
-    const changed = new Map<string, readonly ServiceListener[]>();
-    for (const name of services) {
-      const service = this.#tracker.service(name);
-      const slices = this.#tracker.slicesOf(name);
-      const wanted =
-        service === undefined ? [] : serviceListeners(service, slices, options, admission);
-      this.#claims.replaceService(name, wanted);
-      changed.set(name, wanted);
-    }
+    const changed = await inSlices(clock, this.#plan(services, options));
     await proxier.replaceServices(changed);
     try {
       await this.#settleClaims();
@@ -206,7 +201,7 @@ export class UserspaceLoop {
       ...[...this.#tracker.limitedServices()].map(limitConflict),
     ]);
     this.#parts.holderRecord.keepHolders(this.#claims.contestedHolders());
-    const claimRecord = ages.takeRecord();
+    const claimRecord = this.#claimMemory.ages.takeRecord();
     if (claimRecord !== undefined && !this.#live.current.isObserveOnly)
       this.#claimMemory.keep(claimRecord);
     this.#parts.onSynced();
@@ -217,6 +212,28 @@ export class UserspaceLoop {
       connections: proxier.openCount,
     });
     return true;
+  }
+
+  /** Yields after each slice, service port and Service. */
+  *#plan(
+    services: Iterable<ServiceName>,
+    options: PlanOptions,
+  ): Generator<void, ReadonlyMap<ServiceName, readonly ServiceListener[]>> {
+    const { admission } = this.#claimMemory;
+    admission.refresh();
+    const changed = new Map<ServiceName, readonly ServiceListener[]>();
+    for (const name of services) {
+      const service = this.#tracker.service(name);
+      const slices = this.#tracker.slicesOf(name);
+      const wanted =
+        service === undefined
+          ? none
+          : yield* serviceListenersInSteps(service, slices, options, admission);
+      this.#claims.replaceService(name, wanted);
+      changed.set(name, wanted);
+      yield;
+    }
+    return changed;
   }
 
   /** From now on every Service holds the addresses that it has; at first those to which the rules lead that are there. */

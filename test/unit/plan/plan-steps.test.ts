@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ClusterPlan } from "../../../src/plan/cluster-plan.ts";
 import { TablesPlan } from "../../../src/plan/iptables/tables-plan.ts";
+import { serviceListenersInSteps } from "../../../src/userspace/service-listeners.ts";
 import { iptablesOptions } from "../../support/iptables-records.ts";
 import {
   endpointRecord,
@@ -38,6 +39,12 @@ describe("planning one large Service", () => {
   it("yields after each slice and port in mode iptables", () => {
     const plan = new TablesPlan({ startedAtMs: 0, onPlan() {} });
     const count = stepsOf(plan, () => plan.update(iptablesOptions()));
+    assert.ok(count >= slices.length + ports.length, String(count));
+  });
+
+  it("yields after each slice and port in userspace mode", () => {
+    const listeners = serviceListenersInSteps(serviceRecord({ ports }), slices, planOptions());
+    const count = [...listeners].length;
     assert.ok(count >= slices.length + ports.length, String(count));
   });
 
