@@ -1,38 +1,66 @@
 /** Objects of one tenant, within what an API server's own validation admits, aimed at everybody else. */
 import fc from "fast-check";
 import type { NamedObject } from "../support/memory-source.ts";
-import { endpointSlice, service } from "../support/objects.ts";
+import { endpoint, endpointSlice, node, service } from "../support/objects.ts";
 
-export const nodeAddress = "192.168.10.11";
-export const gateway = "192.168.10.1";
+export const nodeAddresses = ["192.168.10.11", "fd00:10::11"] as const;
+export const gateways = ["192.168.10.1", "fd00:10::1"] as const;
+export const otherNodeAddresses = ["192.168.10.12", "fd00:10::12"] as const;
 export const apiServer = "192.168.10.5";
 export const apiServerPort = 6_443;
+export const metadataAddress = "169.254.169.254";
 /** Where processes of the node listen. */
 export const nodePorts: readonly number[] = [22, 2_379, 10_250];
 export const victimCount = 50;
-export const victimExternalIp = (index: number): string => `203.0.113.${index + 1}`;
+export const victimPort = 80;
+/** Of IPv4, then of IPv6. */
+export const victimClusterIps = (index: number): readonly [string, string] => [
+  `10.96.1.${index + 1}`,
+  `fd00:96:1::${index + 1}`,
+];
+export const victimExternalIps = (index: number): readonly [string, string] => [
+  `203.0.113.${index + 1}`,
+  `2001:db8:9::${index + 1}`,
+];
 export const victimNodePort = (index: number): number => 30_000 + index;
-export const victimEndpoint = (index: number): string => `10.244.9.${index + 1}`;
+const victimEndpoints = (index: number): readonly [string, string] => [
+  `10.244.9.${index + 1}`,
+  `fd00:244:9::${index + 1}`,
+];
 
 /** Two of the tenant's objects at a time are enough to take memory; more of them cost the test its time. */
 const tenantServices = 8;
 
-/** One step of the tenant: an object that is applied or deleted. */
+/** One step of the tenant: objects that are applied or deleted. */
 export interface TenantStep {
   readonly isGone: boolean;
-  readonly object: NamedObject;
+  readonly objects: readonly NamedObject[];
 }
 
+const families = fc.constantFrom<0 | 1>(0, 0, 0, 1);
 const victims = fc.integer({ min: 0, max: victimCount - 1 });
-const contestedAddresses = fc.oneof(
-  victims.map(victimExternalIp),
-  victims.map((index) => `10.96.1.${index + 1}`),
-  victims.map(victimEndpoint),
-  fc.constantFrom(nodeAddress, gateway, apiServer, "192.168.10.12", "169.254.169.254"),
-  fc.integer({ min: 1, max: 250 }).map((last) => `198.51.100.${last}`),
+/** One that another Service, the node or another Node has, or nobody; its validation lets a tenant name each of them. */
+const contestedAddresses = fc
+  .tuple(families, victims, fc.integer({ min: 0, max: 8 }), fc.integer({ min: 1, max: 250 }))
+  .map(([family, victim, choice, last]) => {
+    const contested = [
+      victimExternalIps(victim)[family],
+      victimClusterIps(victim)[family],
+      victimEndpoints(victim)[family],
+      nodeAddresses[family],
+      gateways[family],
+      otherNodeAddresses[family],
+      apiServer,
+    ];
+    return contested[choice] ?? [`198.51.100.${last}`, `2001:db8:51::${last}`][family] ?? apiServer;
+  });
+/** A cloud's controller writes them, or a tenant that may write the status. Those of Services come before external IPs. */
+const balancerAddresses = fc.oneof(
+  fc.constantFrom(...nodeAddresses, ...gateways, ...otherNodeAddresses, apiServer, metadataAddress),
+  fc.integer({ min: 1, max: 250 }).map((last) => `198.19.0.${last}`),
 );
 const portNumbers = fc.oneof(
-  fc.constantFrom(80, 443, 53, apiServerPort, ...nodePorts),
+  fc.constantFrom(victimPort, 443, 53, apiServerPort, ...nodePorts),
   victims.map(victimNodePort),
   fc.integer({ min: 1, max: 65_535 }),
 );
@@ -45,116 +73,209 @@ const addressCounts = fc.oneof(
   { weight: 40, arbitrary: fc.integer({ min: 0, max: 6 }) },
   { weight: 1, arbitrary: fc.constantFrom(100, 500) },
 );
-const schedulers = fc.constantFrom("ftp", "rr", "wrr", "mh", "sh", "lc", "nosuch", "../x", "sip");
+const annotations = fc.dictionary(
+  fc.constantFrom(
+    ...["scheduler", "scheduler-flags", "one-packet", "max-connections", "drain-deadline"],
+    ...["weights", "slow-start", "canary"],
+  ),
+  fc.oneof(
+    fc.constantFrom("ftp", "rr", "wrr", "mh", "sh", "lc", "nosuch", "../x", "sip"),
+    fc.constantFrom("mh-port", "true", "1,1", "0", "node", "slice", "1s", "8760h"),
+    fc.constantFrom("slice=s1-0,share=100%", "zone=z1,share=0%"),
+    fc.string({ maxLength: 300 }),
+  ),
+  { maxKeys: 3 },
+);
 
+interface ServiceShape {
+  readonly index: number;
+  readonly type: string;
+  readonly ports: number;
+  readonly firstPorts: readonly number[];
+  readonly addresses: readonly string[];
+  readonly addressCount: number;
+  readonly balancer: string;
+  readonly protocol: string;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly isDualStack: boolean;
+  readonly external: string;
+  readonly internal: string;
+  readonly affinitySeconds: number;
+  readonly ranges: readonly string[];
+  readonly hasAllocatedNodePorts: boolean;
+}
+
+function serviceOf(given: ServiceShape): NamedObject {
+  const { index, type } = given;
+  const isBalanced = type === "LoadBalancer";
+  const isLocal = isBalanced && given.external === "Local";
+  // An API server allocates node ports; nobody has one that another Service has.
+  const nodePortOf = (port: number): number =>
+    type === "ClusterIP" || port > 4 || !given.hasAllocatedNodePorts
+      ? 0
+      : 31_000 + index * 5 + port;
+  return service({
+    namespace: "tenant",
+    name: `s${index}`,
+    type,
+    clusterIps: [`10.97.0.${index + 1}`, ...(given.isDualStack ? [`fd00:97::${index + 1}`] : [])],
+    metadata: {
+      creationTimestamp: "2020-01-01T00:00:00Z",
+      annotations: Object.fromEntries(
+        Object.entries(given.annotations).map(([name, text]) => [`kube-ipvs.io/${name}`, text]),
+      ),
+    },
+    ports: Array.from({ length: given.ports }, (_, port) => ({
+      name: `p${port}`,
+      protocol: given.protocol,
+      port: given.firstPorts[port] ?? 1_000 + port,
+      targetPort: 8_080,
+      ...(nodePortOf(port) === 0 ? {} : { nodePort: nodePortOf(port) }),
+    })),
+    spec: {
+      ...(given.affinitySeconds === 0
+        ? { sessionAffinity: "None" }
+        : {
+            sessionAffinity: "ClientIP",
+            sessionAffinityConfig: { clientIP: { timeoutSeconds: given.affinitySeconds } },
+          }),
+      internalTrafficPolicy: given.internal,
+      ...(type === "ClusterIP" ? {} : { externalTrafficPolicy: given.external }),
+      ...(isLocal ? { healthCheckNodePort: 32_000 + index } : {}),
+      externalIPs: Array.from(
+        { length: given.addressCount },
+        (_, at) => given.addresses[at] ?? `198.18.${at >> 8}.${at & 255}`,
+      ),
+      loadBalancerSourceRanges: isBalanced ? given.ranges : [],
+    },
+    status: { loadBalancer: isBalanced ? { ingress: [{ ip: given.balancer }] } : {} },
+  }) as unknown as NamedObject;
+}
+
+const policies = fc.constantFrom("Cluster", "Local");
 const services: fc.Arbitrary<NamedObject> = fc
-  .record({
+  .record<ServiceShape>({
     index: fc.integer({ min: 0, max: tenantServices - 1 }),
     type: fc.constantFrom("ClusterIP", "NodePort", "LoadBalancer"),
     ports: portCounts,
     firstPorts: fc.uniqueArray(portNumbers, { minLength: 4, maxLength: 4 }),
     addresses: fc.array(contestedAddresses, { minLength: 6, maxLength: 6 }),
     addressCount: addressCounts,
-    protocol: fc.constantFrom("TCP", "TCP", "TCP", "UDP"),
-    scheduler: fc.option(schedulers, { nil: undefined }),
-    isLocal: fc.boolean(),
-    affinity: fc.constantFrom("None", "ClientIP"),
-    ranges: fc.constantFrom([], ["10.0.0.0/8"], ["0.0.0.0/0"]),
+    balancer: balancerAddresses,
+    protocol: fc.constantFrom("TCP", "TCP", "TCP", "UDP", "SCTP"),
+    annotations,
+    isDualStack: fc.boolean(),
+    external: policies,
+    internal: policies,
+    affinitySeconds: fc.constantFrom(0, 0, 1, 10_800, 86_400),
+    ranges: fc.constantFrom([], ["10.0.0.0/8"], ["0.0.0.0/0"], ["192.0.2.0/24", "2001:db8::/32"]),
+    hasAllocatedNodePorts: fc.boolean(),
   })
-  .map((given) => {
-    const isBalanced = given.type === "LoadBalancer";
-    // An API server allocates node ports; nobody has one that another Service has.
-    const nodePortOf = (index: number): number =>
-      given.type === "ClusterIP" || index > 4 ? 0 : 31_000 + given.index * 5 + index;
-    return service({
-      namespace: "tenant",
-      name: `s${given.index}`,
-      type: given.type,
-      clusterIps: [`10.97.0.${given.index + 1}`],
-      metadata: {
-        creationTimestamp: "2020-01-01T00:00:00Z",
-        annotations:
-          given.scheduler === undefined ? {} : { "kube-ipvs.io/scheduler": given.scheduler },
-      },
-      ports: Array.from({ length: given.ports }, (_, index) => ({
-        name: `p${index}`,
-        protocol: given.protocol,
-        port: given.firstPorts[index] ?? 1_000 + index,
-        targetPort: 8_080,
-        ...(nodePortOf(index) === 0 ? {} : { nodePort: nodePortOf(index) }),
-      })),
-      spec: {
-        sessionAffinity: given.affinity,
-        ...(given.type === "ClusterIP"
-          ? {}
-          : { externalTrafficPolicy: given.isLocal ? "Local" : "Cluster" }),
-        externalIPs: Array.from(
-          { length: given.addressCount },
-          (_, index) => given.addresses[index] ?? `198.18.${index >> 8}.${index & 255}`,
-        ),
-        loadBalancerSourceRanges: isBalanced ? given.ranges : [],
-      },
-      // The status is a controller's to write.
-      status: { loadBalancer: isBalanced ? { ingress: [{ ip: `198.19.0.${given.index}` }] } : {} },
-    }) as unknown as NamedObject;
-  });
+  .map(serviceOf);
 
 const endpointAddresses = fc.oneof(
-  victims.map(victimEndpoint),
-  fc.constantFrom(nodeAddress, apiServer, gateway, "127.0.0.1", "224.0.0.1", "169.254.169.254"),
+  victims.map((index) => victimEndpoints(index)[0]),
+  fc.constantFrom(nodeAddresses[0], apiServer, gateways[0], "127.0.0.1", "224.0.0.1"),
+  fc.constantFrom(metadataAddress, "239.1.1.1"),
   fc.integer({ min: 1, max: 250 }).map((last) => `10.244.8.${last}`),
 );
+const endpoints = fc
+  .record({
+    address: endpointAddresses,
+    conditions: fc.record({
+      ready: fc.boolean(),
+      serving: fc.boolean(),
+      terminating: fc.boolean(),
+    }),
+    nodeName: fc.constantFrom("node-1", "node-2", "no-such-node"),
+    zone: fc.constantFrom("z1", "z2"),
+  })
+  .map(({ address, ...others }) => endpoint(address, others));
+
+function sliceOf(
+  index: number,
+  part: number,
+  of: readonly (string | Readonly<Record<string, unknown>>)[],
+): NamedObject {
+  return endpointSlice({
+    namespace: "tenant",
+    service: `s${index}`,
+    name: `s${index}-${part}`,
+    addressType: "IPv4",
+    endpoints: of,
+    ports: [0, 1, 2].map((port) => ({ name: `p${port}`, protocol: "TCP", port: 8_080 + port })),
+  }) as unknown as NamedObject;
+}
+
+const manyEndpoints = (count: number, second = 245): readonly string[] =>
+  Array.from({ length: count }, (_, at) => `10.${second}.${at >> 8}.${at & 255}`);
+
 const slices: fc.Arbitrary<NamedObject> = fc
   .record({
     index: fc.integer({ min: 0, max: tenantServices - 1 }),
     part: fc.integer({ min: 0, max: 3 }),
-    addresses: fc.uniqueArray(endpointAddresses, { minLength: 0, maxLength: 8 }),
+    few: fc.uniqueArray(endpoints, {
+      maxLength: 8,
+      selector: ({ addresses }) => String(addresses),
+    }),
     more: fc.oneof(
       { weight: 30, arbitrary: fc.constant(0) },
-      { weight: 1, arbitrary: fc.constantFrom(100, 1_000) },
+      { weight: 1, arbitrary: fc.constantFrom(100, 992) },
     ),
   })
-  .map(
-    ({ index, part, addresses, more }) =>
-      endpointSlice({
-        namespace: "tenant",
-        service: `s${index}`,
-        name: `s${index}-${part}`,
-        addressType: "IPv4",
-        endpoints: [
-          ...addresses,
-          ...Array.from({ length: more }, (_, at) => `10.245.${at >> 8}.${at & 255}`),
-        ],
-        ports: [0, 1, 2].map((port) => ({ name: `p${port}`, protocol: "TCP", port: 8_080 + port })),
-      }) as unknown as NamedObject,
-  );
+  .map(({ index, part, few, more }) => sliceOf(index, part, [...few, ...manyEndpoints(more)]));
 
 export const tenantSteps: fc.Arbitrary<TenantStep> = fc.record({
   isGone: fc.integer({ min: 0, max: 5 }).map((die) => die === 0),
-  object: fc.oneof({ weight: 3, arbitrary: services }, { weight: 2, arbitrary: slices }),
+  objects: fc
+    .oneof({ weight: 3, arbitrary: services }, { weight: 2, arbitrary: slices })
+    .map((object) => [object]),
 });
 
-/** Services with a cluster IP, an external IP, a node port and endpoints each. */
+const plainShape: ServiceShape = {
+  ...{ index: 0, type: "LoadBalancer", ports: 3, firstPorts: [22, 80, 6_443], addressCount: 500 },
+  ...{ addresses: [], balancer: "198.19.0.1", protocol: "TCP", annotations: {}, ranges: [] },
+  ...{ isDualStack: true, external: "Cluster", internal: "Cluster", affinitySeconds: 0 },
+  hasAllocatedNodePorts: true,
+};
+
+/** As large as objects can be: 500 addresses by 500 ports, and 1,000 slices of 100 endpoints behind one Service. */
+const largestObjects: readonly (readonly NamedObject[])[] = [
+  [serviceOf({ ...plainShape, ports: 500 })],
+  [
+    serviceOf({ ...plainShape, index: 1, addressCount: 20 }),
+    ...Array.from({ length: 1_000 }, (_, part) => sliceOf(1, part, manyEndpoints(100, part & 127))),
+  ],
+];
+
+export const largestSteps: readonly TenantStep[] = [false, true].flatMap((isGone) =>
+  largestObjects.map((objects) => ({ isGone, objects })),
+);
+
+/** Services with cluster IPs, external IPs, a node port and an endpoint of each family; and another Node. */
 export function victimObjects(): readonly NamedObject[] {
   return Array.from({ length: victimCount }, (_, index) => index).flatMap((index) => {
     const name = `v${index}`;
-    const ports = [
-      {
-        name: "http",
-        protocol: "TCP",
-        port: 80,
-        targetPort: 8_080,
-        nodePort: victimNodePort(index),
-      },
-    ];
+    const port = { name: "http", protocol: "TCP", port: victimPort, targetPort: 8_080 };
     return [
       service({
-        ...{ namespace: "victim", name, type: "NodePort", ports },
-        clusterIps: [`10.96.1.${index + 1}`],
+        ...{ namespace: "victim", name, type: "NodePort" },
+        ports: [{ ...port, nodePort: victimNodePort(index) }],
+        clusterIps: victimClusterIps(index),
         metadata: { creationTimestamp: "2024-01-01T00:00:00Z" },
-        spec: { externalIPs: [victimExternalIp(index)], externalTrafficPolicy: "Cluster" },
+        spec: { externalIPs: victimExternalIps(index), externalTrafficPolicy: "Cluster" },
       }),
-      endpointSlice({ namespace: "victim", service: name, endpoints: [victimEndpoint(index)] }),
+      ...victimEndpoints(index).map((address, family) =>
+        endpointSlice({
+          ...{ namespace: "victim", service: name, name: `${name}-${family}` },
+          endpoints: [address],
+        }),
+      ),
     ] as unknown as readonly NamedObject[];
   });
 }
+
+export const otherNode: NamedObject = node({
+  name: "node-2",
+  addresses: otherNodeAddresses,
+}) as unknown as NamedObject;

@@ -108,6 +108,8 @@ function print(outcomes: readonly Outcome[], seconds: number): void {
   console.log(
     `\nFuzzing: ${sum.toLocaleString("en")} inputs in ${seconds.toFixed(1)} s, ${finds.length} found`,
   );
+  for (const { name, figures } of outcomes)
+    if (figures !== undefined) console.log(`${name}: ${figures}`);
   for (const { name, find } of finds) console.log(`\n──── ${name}\n${find}`);
 }
 

@@ -18,6 +18,8 @@ export interface FuzzTarget<T = unknown> {
   /** Says whether the input was taken or refused; the sum is printed, so that neither is all. */
   run(input: T): Verdict | Promise<Verdict>;
   stop?(): Promise<void>;
+  /** What was measured, for people; asked after the stop. */
+  figures?(): string;
 }
 
 export type Verdict = "taken" | "refused";

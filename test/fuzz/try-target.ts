@@ -13,6 +13,8 @@ export interface Outcome {
   readonly cpuSeconds: number;
   /** The longest time that one input took. */
   readonly slowestMs: number;
+  /** What the target measured, for people. */
+  readonly figures?: string;
   /** Words for people; absent: nothing was found. */
   readonly find?: string;
 }
@@ -31,9 +33,14 @@ export async function tryTarget(target: FuzzTarget, runs: number, seed: number):
   const begin = process.cpuUsage();
   const find = (await tryKept(target, tryOne)) ?? (await tryOthers(target, tryOne, runs, seed));
   await target.stop?.();
+  const figures = target.figures?.();
   const { user, system } = process.cpuUsage(begin);
   const cpuSeconds = (user + system) / 1e6;
-  return { name: target.name, ...counts, cpuSeconds, ...(find === undefined ? {} : { find }) };
+  return {
+    ...{ name: target.name, ...counts, cpuSeconds },
+    ...(figures === undefined ? {} : { figures }),
+    ...(find === undefined ? {} : { find }),
+  };
 }
 
 async function tryKept(

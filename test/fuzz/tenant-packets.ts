@@ -1,0 +1,167 @@
+/** Packets to victims, and to addresses of the node and others, on a node with a hostile tenant. */
+import assert from "node:assert/strict";
+import { familyOf, hostPrefixLength, ipFamilies, wildcardAddresses } from "../../src/base/ip.ts";
+import type { ModeView } from "../../src/daemon/operator/daemon-view.ts";
+import { followByIpvs } from "../../src/explain/packet/follow-by-ipvs.ts";
+import { followThroughTables } from "../../src/explain/packet/follow-through-tables.ts";
+import {
+  followToListener,
+  type KnownListener,
+} from "../../src/explain/packet/follow-to-listener.ts";
+import type { Packet } from "../../src/explain/packet/packet.ts";
+import type { PacketPath } from "../../src/explain/packet/path.ts";
+import type { ListedRule, Picture } from "../../src/explain/packet/picture.ts";
+import type { Walk } from "../../src/explain/packet/walk.ts";
+import type { FakeKernel } from "../support/fake-kernel/fake-kernel.ts";
+import { fakeNetwork, pictureOf } from "../support/fake-kernel/picture-of.ts";
+import { ip } from "../support/records.ts";
+import {
+  apiServer,
+  apiServerPort,
+  metadataAddress,
+  nodeAddresses,
+  nodePorts,
+  otherNodeAddresses,
+  victimClusterIps,
+  victimCount,
+  victimExternalIps,
+  victimNodePort,
+  victimPort,
+} from "./hostile-tenant.ts";
+
+const clients = { IPv4: ip("192.0.2.7"), IPv6: ip("2001:db8:2::7") } as const;
+
+function packetTo(destination: string, port: number): Packet {
+  const address = ip(destination);
+  const family = familyOf(address);
+  return {
+    ...{ family, protocol: "TCP", source: clients[family], destination: address, port },
+    ...{ isFromNode: false, inLink: "eth0", isBridged: false },
+  };
+}
+
+/** One for each way to each victim. */
+const toVictims: readonly Packet[] = Array.from({ length: victimCount }, (_, index) => [
+  ...victimClusterIps(index).map((address) => packetTo(address, victimPort)),
+  ...victimExternalIps(index).map((address) => packetTo(address, victimPort)),
+  ...nodeAddresses.map((address) => packetTo(address, victimNodePort(index))),
+]).flat();
+
+/** No Service may be served there. */
+const toOthers: readonly Packet[] = [
+  ...nodeAddresses.flatMap((address) => nodePorts.map((port) => packetTo(address, port))),
+  packetTo(apiServer, apiServerPort),
+  ...otherNodeAddresses.flatMap((address) =>
+    [victimPort, ...nodePorts].map((port) => packetTo(address, port)),
+  ),
+  packetTo(metadataAddress, victimPort),
+];
+
+export class TenantPackets {
+  readonly #kernel: FakeKernel;
+  readonly #view: ModeView;
+  readonly #before: readonly string[];
+
+  /** What victims are served now is what they must be served after each step. */
+  constructor(kernel: FakeKernel, view: ModeView) {
+    this.#kernel = kernel;
+    this.#view = view;
+    this.#before = this.#ends(toVictims);
+    for (const [index, end] of this.#before.entries())
+      assert.match(end, /^(?:balanced|taken) \S+$/, packetText(toVictims[index] as Packet));
+  }
+
+  /** Throws if a victim's client gets another answer, or if a packet to the node or to others gets to an endpoint. */
+  check(): void {
+    const ends = this.#ends([...toVictims, ...toOthers]);
+    assert.deepEqual(ends.slice(0, toVictims.length), this.#before, "victims are served as before");
+    for (const [index, packet] of toOthers.entries()) {
+      const end = ends[toVictims.length + index] ?? "";
+      assert.doesNotMatch(end, /^(?:balanced|taken|unheard)/, packetText(packet));
+    }
+  }
+
+  #ends(packets: readonly Packet[]): readonly string[] {
+    const pictures = new Map(
+      ipFamilies.map((family) => {
+        const picture = pictureOf(this.#kernel, family);
+        return [family, { ...picture, chains: new NarrowedChains(picture.chains) }] as const;
+      }),
+    );
+    const follow = this.#follower();
+    return packets.map((packet) => {
+      const picture = pictures.get(packet.family) ?? assert.fail();
+      picture.chains.narrow(packet);
+      const surroundings = { picture, network: fakeNetwork, onNode: new Set<string>() };
+      return endText(follow({ packet, surroundings }));
+    });
+  }
+
+  #follower(): (walk: Walk) => PacketPath {
+    const view = this.#view;
+    if (view.mode === "ipvs") return followByIpvs;
+    if (view.mode === "iptables") return followThroughTables;
+    const listeners = view.open().map(({ wanted, localPorts }): KnownListener => {
+      const { family, protocol, backends } = wanted;
+      return { family, protocol, host: wildcardAddresses[family], ...localPorts, backends };
+    });
+    return (walk) => followToListener(walk, listeners);
+  }
+}
+
+/** Chains without rules about other destinations: there may be ten thousand of them, and hundreds of packets. */
+class NarrowedChains extends Map<string, readonly ListedRule[]> {
+  readonly #whole: Picture["chains"];
+  readonly #places = new Map<string, ReadonlyMap<string, readonly number[]>>();
+  #cidr = "";
+
+  constructor(whole: Picture["chains"]) {
+    super();
+    this.#whole = whole;
+  }
+
+  /** From now on those that a packet to this destination meets. */
+  narrow({ destination, family }: Packet): void {
+    this.#cidr = `${destination}/${hostPrefixLength(family)}`;
+  }
+
+  override get(key: string): readonly ListedRule[] | undefined {
+    const rules = this.#whole.get(key);
+    if (rules === undefined || rules.length <= fewRules) return rules;
+    const places = this.#places.get(key) ?? placesOf(rules);
+    this.#places.set(key, places);
+    const about = [...(places.get("") ?? []), ...(places.get(this.#cidr) ?? [])];
+    return about.sort((one, other) => one - other).flatMap((at) => rules[at] ?? []);
+  }
+}
+
+const fewRules = 32;
+
+/** Where rules about a destination stand, and with the key "" the others. */
+function placesOf(rules: readonly ListedRule[]): ReadonlyMap<string, readonly number[]> {
+  const places = new Map<string, number[]>();
+  for (const [at, { rule }] of rules.entries()) {
+    const match = rule?.matches.find((one) => one.kind === "destination");
+    const isOneAddress =
+      match !== undefined && match.isNegated !== true && /\/(?:32|128)$/.test(match.cidr);
+    const key = isOneAddress ? match.cidr : "";
+    const known = places.get(key);
+    if (known === undefined) places.set(key, [at]);
+    else known.push(at);
+  }
+  return places;
+}
+
+/** `balanced 10.244.9.1:8080`: with all endpoints, in any order. */
+function endText({ end }: PacketPath): string {
+  if (end.kind !== "balanced" && end.kind !== "taken") return end.kind;
+  const places = end.endpoints.map(
+    ({ realServer: { address, port }, fate }) =>
+      `${address}:${port}${fate === "delivered" ? "" : fate}`,
+  );
+  return `${end.kind} ${places.toSorted().join(",")}`;
+}
+
+function packetText({ destination, port }: Packet): string {
+  return `${destination} ${port}`;
+}

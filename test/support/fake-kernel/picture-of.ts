@@ -1,0 +1,80 @@
+import type { IpAddress, IpFamily } from "../../../src/base/ip.ts";
+import type {
+  ListedRule,
+  ListedServer,
+  ListedSet,
+  NodeNetwork,
+  Picture,
+} from "../../../src/explain/packet/picture.ts";
+import { listedRule } from "../../../src/explain/read/read-chains.ts";
+import type { ObservedChain } from "../../../src/kernel/kernel.ts";
+import { chainKey } from "../../../src/state/rule.ts";
+import { virtualServerKey } from "../../../src/state/virtual-server.ts";
+import type { FakeKernel } from "./fake-kernel.ts";
+import { standardNodeAddresses } from "./fake-link.ts";
+
+/** What a packet meets on the fake node and nobody plans. */
+export const fakeNetwork: NodeNetwork = {
+  addresses: new Set(standardNodeAddresses.map(({ address }) => address)),
+  routes: new Map(),
+  listeners: new Set(),
+  isIpvsTracked: true,
+  isForwarding: true,
+  isLoopbackRouted: false,
+  isBridgeFiltered: false,
+};
+
+/** Rules are parsed once: every request leaves nearly all of them as they were. */
+const parsed = new Map<string, ListedRule>();
+const mostParsed = 50_000;
+
+/** What the fake kernel holds, as a packet of this family meets it. */
+export function pictureOf({ iptables, ipSets, ipvs, link }: FakeKernel, family: IpFamily): Picture {
+  const sets = ipSets
+    .peek()
+    .map(({ set, entries }): readonly [string, ListedSet] => [
+      set.name,
+      { type: set.type, entries: new Set(entries) },
+    ]);
+  const servers = ipvs
+    .peek()
+    .map((server): readonly [string, ListedServer] => [
+      virtualServerKey(server.virtualServer),
+      server,
+    ]);
+  return {
+    chains: new ParsedChains(iptables.peek(family)),
+    sets: new Map(sets),
+    servers: new Map(servers),
+    bound: new Set<IpAddress>(link.peek()),
+  };
+}
+
+/** Chains whose rules are parsed when somebody asks for them: there may be a hundred thousand of a hostile Service. */
+class ParsedChains extends Map<string, readonly ListedRule[]> {
+  constructor(observed: readonly ObservedChain[]) {
+    super();
+    for (const { table, name, rules } of observed) this.#unparsed.set(chainKey(table, name), rules);
+  }
+
+  readonly #unparsed = new Map<string, ObservedChain["rules"]>();
+
+  override get(key: string): readonly ListedRule[] | undefined {
+    const rules = this.#unparsed.get(key);
+    if (rules !== undefined) {
+      this.#unparsed.delete(key);
+      super.set(
+        key,
+        rules.map(({ text }) => parsedRule(text)),
+      );
+    }
+    return super.get(key);
+  }
+}
+
+function parsedRule(text: string): ListedRule {
+  const known = parsed.get(text) ?? listedRule({ text });
+  if (parsed.size >= mostParsed) parsed.clear();
+  parsed.set(text, known);
+  return known;
+}
