@@ -104,7 +104,7 @@ function configOf(
       tcpDeadlineSeconds: settings["kubeIpvs.tcpDrainDeadline"] / 1000,
       udpDeadlineSeconds: settings["kubeIpvs.udpDrainDeadline"] / 1000,
     },
-    drainStartTimesPath: settings["kubeIpvs.drainStartTimesFile"],
+    statePath: settings["kubeIpvs.stateFile"],
     ruleCheckPeriodMs: settings["kubeIpvs.ruleCheckPeriod"],
     requestRate: {
       qps: settings["clientConnection.qps"],

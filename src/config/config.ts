@@ -100,8 +100,8 @@ export interface Config {
   readonly userspaceConnections: { readonly total: number; readonly perService: number };
   /** How long a removed endpoint may keep its connections. TCP (and SCTP) 0: no limit; UDP 0: cut at once. */
   readonly drain: { readonly tcpDeadlineSeconds: number; readonly udpDeadlineSeconds: number };
-  /** File that carries the start times of drains over a restart; empty: none. */
-  readonly drainStartTimesPath: string;
+  /** File that carries drains, ownership and modes over a restart; empty: none. */
+  readonly statePath: string;
   /** Pause between two checks of our rules; 0: only full syncs check. */
   readonly ruleCheckPeriodMs: number;
   /** A list that would take away more percent of what is known must be confirmed; 0: none must. */

@@ -11,9 +11,7 @@ import type { RuleSet } from "../state/rule.ts";
 import { rulesOfAnyMode, usableFamilies } from "./node/remove-rules.ts";
 import { ownedBy } from "./node/tidy-ipvs.ts";
 import { removeLeftoverSocket } from "./operator/operator-socket.ts";
-import { removeBootFile } from "./process/boot-file.ts";
-import { modeRecordPath } from "./process/mode-record.ts";
-import { ownershipRecordPath } from "./process/ownership-record.ts";
+import { removeStateFile, statePaths } from "./process/state-file.ts";
 
 /** Cleans up and prints a line for each kind of thing; resolves with whether everything could be removed. */
 export async function cleanUp(
@@ -25,23 +23,14 @@ export async function cleanUp(
   const report = await removeAll(kernel, clock, await removalGoal(kernel, config));
   const isComplete = report.failures.length === 0;
   // The record says whose the rest is: it stays for the next time.
-  const leftFiles = isComplete ? bootFiles(config) : [];
+  const leftFiles = isComplete ? statePaths(config.statePath) : [];
   const files: FileRemoval[] = [];
-  for (const path of leftFiles) files.push(await removeFile(path, removeBootFile));
+  for (const path of leftFiles) files.push(await removeFile(path, removeStateFile));
   // That of a daemon that runs goes with it.
   const removeSocket = (path: string) => removeLeftoverSocket(path).catch(() => false);
   files.push(await removeFile(config.operatorSocketPath, removeSocket));
   for (const line of reportLines(report, files)) print(line);
   return isComplete && files.every(({ error }) => error === undefined);
-}
-
-/** Files that carry something from run to run; an empty path: there is none. */
-export function bootFiles({ drainStartTimesPath }: Config): readonly string[] {
-  return [
-    drainStartTimesPath,
-    ownershipRecordPath(drainStartTimesPath),
-    modeRecordPath(drainStartTimesPath),
-  ];
 }
 
 /** What clean-up is about: everything of ours. */

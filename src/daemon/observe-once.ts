@@ -6,11 +6,11 @@ import { prometheusMetrics } from "../metrics/prometheus-metrics.ts";
 import type { SyncReport } from "../reconcile/report.ts";
 import type { ModeView } from "./operator/daemon-view.ts";
 import { answerDeadline } from "./process/answer-deadline.ts";
-import { systemBootClock } from "./process/boot-file.ts";
 import { openClaimMemory } from "./process/claim-record.ts";
-import { DrainStartTimesFile } from "./process/drain-start-times.ts";
+import { rampStartTimesIn } from "./process/drain-start-times.ts";
 import { openSource } from "./process/open-source.ts";
-import { readOwnershipRecord } from "./process/ownership-record.ts";
+import { holderRecordIn, ownershipRecordIn } from "./process/ownership-record.ts";
+import { readState, systemBootClock } from "./process/state-file.ts";
 import { ProxyHealth } from "./report/proxy-health.ts";
 import type { CommandParts } from "./run.ts";
 import { startDaemon } from "./start.ts";
@@ -34,9 +34,7 @@ export async function observeOnce<T>(
   const planned = Promise.withResolvers<SyncReport>();
   const deadline = answerDeadline(config, clock);
   const { observer } = deadline;
-  const record = readOwnershipRecord(config.drainStartTimesPath);
-  const bootClock = systemBootClock();
-  const startTimes = new DrainStartTimesFile(config.drainStartTimesPath, { clock, log, bootClock });
+  const state = readState(config.statePath, log);
   const { source, close } = await openSource(config, { clock, log, observer });
   try {
     const kernel = await openKernel({
@@ -54,10 +52,10 @@ export async function observeOnce<T>(
         health: new ProxyHealth(clock, config.syncPeriodMs),
         clock,
         log,
-        ownershipRecord: record,
-        holderRecord: record,
+        ownershipRecord: ownershipRecordIn(state),
+        holderRecord: holderRecordIn(state),
         claimMemory: openClaimMemory(config, { clock, log }).claimMemory,
-        rampStartTimes: startTimes.ramps,
+        rampStartTimes: rampStartTimesIn(state, { clock, bootClock: systemBootClock() }),
         onReport: planned.resolve,
         fail: planned.reject,
       });

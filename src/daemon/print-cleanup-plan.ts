@@ -10,9 +10,10 @@ import type { Kept } from "../reconcile/diff/plan-removal.ts";
 import { type PlannedRemoval, planRemovalFrom } from "../reconcile/remove-all.ts";
 import { planObject } from "../reconcile/render/plan-json.ts";
 import { planText } from "../reconcile/render/plan-text.ts";
-import { bootFiles, keptReasons, removalGoal } from "./clean-up.ts";
+import { keptReasons, removalGoal } from "./clean-up.ts";
 import { presentNftTables } from "./node/other-modes.ts";
 import { countUnusedRules } from "./node/unused-backend.ts";
+import { statePaths } from "./process/state-file.ts";
 import type { CommandParts } from "./run.ts";
 
 /** Rejects if the kernel cannot be read. */
@@ -53,7 +54,7 @@ async function planFor(
     const message = `Cannot plan the clean-up: ${failure.subject}: ${errorText(failure.error)}`;
     throw new Error(message, { cause: failure.error });
   }
-  const paths = [...bootFiles(config), config.operatorSocketPath];
+  const paths = [...statePaths(config.statePath), config.operatorSocketPath];
   return {
     plan,
     kept,

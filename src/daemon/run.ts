@@ -11,6 +11,7 @@ import { openKernel } from "../kernel/open-kernel.ts";
 import { measureEventLoopDelay } from "../metrics/event-loop-delay.ts";
 import { type PrometheusMetrics, prometheusMetrics } from "../metrics/prometheus-metrics.ts";
 import type { ClaimMemory } from "../plan/claims/claim-memory.ts";
+import type { HolderRecord } from "../plan/claims/holder-record.ts";
 import { cleanUp } from "./clean-up.ts";
 import type { ShownConfig } from "./http/metrics-server.ts";
 import { startServers } from "./http/servers.ts";
@@ -22,7 +23,6 @@ import { prepareKernel, requireIpvs } from "./node/prepare-kernel.ts";
 import { cleanUnusedBackend, printUnusedBackend } from "./node/unused-backend.ts";
 import type { ModeView } from "./operator/daemon-view.ts";
 import { openOperatorSocket } from "./operator/operator-socket.ts";
-import { type BootClock, systemBootClock } from "./process/boot-file.ts";
 import { checkCapabilities } from "./process/capabilities.ts";
 import { openClaimMemory } from "./process/claim-record.ts";
 import {
@@ -30,14 +30,20 @@ import {
   type ConfigReloadParts,
   followConfigFile,
 } from "./process/config-reload.ts";
-import { DrainStartTimesFile } from "./process/drain-start-times.ts";
+import { drainStartTimesIn, rampStartTimesIn } from "./process/drain-start-times.ts";
 import { FatalEvents } from "./process/fatal-events.ts";
 import { acquireInstanceLock, lockForCleanup } from "./process/instance-lock.ts";
 import { runUntilSignal, type Stop } from "./process/life-cycle.ts";
-import { ModeRecord, modeRecordPath } from "./process/mode-record.ts";
+import { type ModeRecord, modeRecordIn } from "./process/mode-record.ts";
 import { writeOomScore } from "./process/oom-score.ts";
 import { type OpenSource, openSource } from "./process/open-source.ts";
-import { OwnershipRecordFile, ownershipRecordPath } from "./process/ownership-record.ts";
+import { holderRecordIn, ownershipRecordIn } from "./process/ownership-record.ts";
+import {
+  type BootClock,
+  openState,
+  type StateFile,
+  systemBootClock,
+} from "./process/state-file.ts";
 import { ApiContact } from "./report/api-contact.ts";
 import { ProxyHealth } from "./report/proxy-health.ts";
 import { type Daemon, startDaemon } from "./start.ts";
@@ -143,8 +149,7 @@ async function* beginParts(
   const { clock, log, fail } = parts;
   checkCapabilities();
   const common = yield* beginCommonParts(config, parts);
-  const { metrics, source, events, health, bootClock, modeRecord } = common;
-  const { ownershipRecord, claimMemory } = common;
+  const { metrics, source, events, health, state, bootClock, claimMemory } = common;
   const kernel = await openNodeKernel(config, parts);
   yield () => kernel.close();
   let { object } = parts.shown;
@@ -176,19 +181,15 @@ async function* beginParts(
     metrics.addTextSource(() => traffic.exposition());
   }
   yield* beginAnswers(config, { ...parts, ...common, object: () => object, view: () => view });
-  const drainStartTimes = new DrainStartTimesFile(config.drainStartTimesPath, {
-    clock,
-    log,
-    bootClock,
-  });
-  yield () => drainStartTimes.idle();
-
+  const clocks = { clock, bootClock };
   const daemon = await startDaemon({
     ...{ config, kernel, source, metrics, health, clock, log, events, fail },
-    ...{ drainStartTimes, ownershipRecord, claimMemory },
-    rampStartTimes: drainStartTimes.ramps,
-    holderRecord: ownershipRecord,
-    ...(config.isObserveOnly ? {} : { modeRecord }),
+    drainStartTimes: drainStartTimesIn(state, clocks),
+    rampStartTimes: rampStartTimesIn(state, clocks),
+    ownershipRecord: ownershipRecordIn(state),
+    holderRecord: common.holderRecord,
+    claimMemory,
+    ...(config.isObserveOnly ? {} : { modeRecord: common.modeRecord }),
     processorMs: () => {
       const { user, system } = process.cpuUsage();
       return (user + system) / 1_000;
@@ -213,8 +214,9 @@ type CommonParts = Pick<OpenSource, "source" | "events"> & {
   readonly apiContact: ApiContact;
   readonly health: ProxyHealth;
   readonly bootClock: BootClock;
+  readonly state: StateFile;
   readonly modeRecord: ModeRecord;
-  readonly ownershipRecord: OwnershipRecordFile;
+  readonly holderRecord: HolderRecord;
   readonly claimMemory: ClaimMemory;
 };
 
@@ -244,23 +246,15 @@ async function* beginCommonParts(
   // A cluster's node is eligible when its Node object says so; without a cluster nobody says otherwise.
   health.setNodeEligible(config.objectsFrom.kind === "manifests");
   const bootClock = systemBootClock();
-  const recordPath = ownershipRecordPath(config.drainStartTimesPath);
-  const ownershipRecord = new OwnershipRecordFile(recordPath, { log, bootClock });
-  yield () => ownershipRecord.idle();
+  const { isObserveOnly: isReadOnly } = config;
+  const state = openState(config.statePath, { log, bootClock, isReadOnly });
+  yield () => state.idle();
   const { claimMemory, idle } = openClaimMemory(config, { clock, log });
   yield idle;
-  const modeRecord = new ModeRecord(modeRecordPath(config.drainStartTimesPath), { log, bootClock });
-  yield () => modeRecord.idle();
   return {
-    metrics,
-    apiContact,
-    source,
-    events,
-    health,
-    bootClock,
-    ownershipRecord,
-    claimMemory,
-    modeRecord,
+    ...{ metrics, apiContact, source, events, health, bootClock, state, claimMemory },
+    modeRecord: modeRecordIn(state),
+    holderRecord: holderRecordIn(state),
   };
 }
 
@@ -289,8 +283,7 @@ async function* beginUserspaceParts(
   let view: ModeView | undefined;
   const { object } = parts.shown;
   yield* beginAnswers(config, { ...parts, ...common, object: () => object, view: () => view });
-  const holderRecord = common.ownershipRecord;
-  const running = await beginUserspace(config, { ...parts, ...common, holderRecord });
+  const running = await beginUserspace(config, { ...parts, ...common });
   view = running.view;
   yield running.stop;
 }

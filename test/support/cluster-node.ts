@@ -7,10 +7,8 @@ import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import {
-  ownershipRecordPath,
-  readOwnershipRecord,
-} from "../../src/daemon/process/ownership-record.ts";
+import { holderRecordIn } from "../../src/daemon/process/ownership-record.ts";
+import { readState } from "../../src/daemon/process/state-file.ts";
 import type { Holders } from "../../src/plan/claims/claim.ts";
 import { ask } from "../faults/ask.ts";
 import { ApiServer } from "./api-server/api-server.ts";
@@ -121,12 +119,12 @@ export class ClusterNode {
 
   /** What the record says: who has what several Services claim. Written in the background, soon after each sync. */
   holders(): Holders {
-    return readOwnershipRecord(this.#path("state/drains.json")).held;
+    return holderRecordIn(readState(this.#path("state/state.json"))).held;
   }
 
   /** The record is gone, as where its folder cannot be written. */
   loseRecord(): void {
-    rmSync(ownershipRecordPath(this.#path("state/drains.json")), { force: true });
+    rmSync(this.#path("state/state.json"), { force: true });
   }
 
   // -- what an operator sees ---------------------------------------------------------------------------
@@ -218,7 +216,7 @@ export class ClusterNode {
         verificationPeriod: "2s",
         // A check of the rules starts programs, which are dear in the lab.
         ruleCheckPeriod: "0s",
-        drainStartTimesFile: this.#path("state/drains.json"),
+        stateFile: this.#path("state/state.json"),
         configReload: true,
         ...kubeIpvs,
       },

@@ -50,11 +50,11 @@ export const ownFields = [
     help: "how long a removed endpoint that is still serving keeps its UDP connections; 0s: not at all",
   },
   {
-    path: "kubeIpvs.drainStartTimesFile",
+    path: "kubeIpvs.stateFile",
     kind: "text",
-    default: "/run/kube-ipvs/drains.json",
+    default: "/run/kube-ipvs/state.json",
     keepsZero: true,
-    help: "file that preserves drain start times across restarts; if empty, a restart resets drain deadlines",
+    help: "file that preserves drain start times and the ownership of virtual servers across restarts; if empty, a restart resets drain deadlines and relies on the ipsets",
   },
   {
     path: "kubeIpvs.extraSchedulers",

@@ -13,7 +13,8 @@ import { readNodeAddresses } from "../../reconcile/observed/read-addresses.ts";
 import { planRemovalFrom, type RemovalGoal, removeAll } from "../../reconcile/remove-all.ts";
 import { chainKey, type Jump, type RuleSet } from "../../state/rule.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
-import { readOwnershipRecord } from "../process/ownership-record.ts";
+import { ownershipRecordIn } from "../process/ownership-record.ts";
+import { readState } from "../process/state-file.ts";
 import { mayBeInUse } from "./other-modes.ts";
 import { connectionsEnd, forgetFlows } from "./standing-connections.ts";
 
@@ -93,7 +94,7 @@ export async function ownedBy(
 ): Promise<Omit<RemovalGoal, "rules" | "hasIpvs">> {
   return {
     nodeAddresses: await readNodeAddresses(kernel),
-    recorded: readOwnershipRecord(config.drainStartTimesPath).recorded,
+    recorded: ownershipRecordIn(readState(config.statePath)).recorded,
     ownership: {
       foreignVirtualServers: config.foreignVirtualServers,
       excludeCidrs: config.excludeCidrs,

@@ -2,8 +2,8 @@ import { text as textOf } from "node:stream/consumers";
 import type { Config } from "../../config/config.ts";
 import { type Drain, drainKey } from "../../reconcile/drain/drains.ts";
 import { type Observation, observeOnce } from "../observe-once.ts";
-import { systemBootClock } from "../process/boot-file.ts";
-import { DrainStartTimesFile } from "../process/drain-start-times.ts";
+import { drainStartTimesIn } from "../process/drain-start-times.ts";
+import { readState, systemBootClock } from "../process/state-file.ts";
 import type { CommandParts } from "../run.ts";
 import { listText } from "./list-text.ts";
 import { answerFrom, withoutDrains } from "./routes.ts";
@@ -35,14 +35,12 @@ export async function answerWithoutDaemon(
 /** Those of which no start is recorded begin now, as they would with a start. */
 function foundDrains(
   { plan }: Observation["report"],
-  { drainStartTimesPath }: Config,
-  parts: Pick<CommandParts, "clock" | "log">,
+  { statePath }: Config,
+  { clock, log }: Pick<CommandParts, "clock" | "log">,
 ): readonly Drain[] {
-  const recorded = new DrainStartTimesFile(drainStartTimesPath, {
-    ...parts,
-    bootClock: systemBootClock(),
-  });
-  const nowMs = parts.clock.monotonicMs();
+  const clocks = { clock, bootClock: systemBootClock() };
+  const recorded = drainStartTimesIn(readState(statePath, log), clocks);
+  const nowMs = clock.monotonicMs();
   return plan.drainStarts
     .filter(({ reason }) => reason === "found-draining")
     .map((start): Drain => {

@@ -11,9 +11,9 @@ import { listListeningSockets } from "../../kernel/listening-sockets.ts";
 import { ClaimAges, type RecordedClaims } from "../../plan/claims/claim-ages.ts";
 import type { ClaimMemory } from "../../plan/claims/claim-memory.ts";
 import { PortAdmission } from "../../plan/claims/port-admission.ts";
-import { type BootClock, BootFileWriter, readBootFile, reportBroken } from "./boot-file.ts";
+import { type BootClock, StateFile } from "./state-file.ts";
 
-/** A claim has up to 400 characters, and a file of 2 MiB is not read. */
+/** A claim has up to 400 characters, and a file that is too long is not read. */
 const mostLength = 2 ** 20;
 
 const everyBoot: BootClock = { bootId: "every boot", uptimeMs: () => 0 };
@@ -23,45 +23,35 @@ export function openClaimMemory(
   { claimsPath, nodeProcessPorts }: Pick<Config, "claimsPath" | "nodeProcessPorts">,
   { clock, log }: { readonly clock: Clock; readonly log: Logger },
 ): { readonly claimMemory: ClaimMemory; readonly idle: () => Promise<void> } {
-  const file = new ClaimRecordFile(claimsPath, { log });
-  const ages = new ClaimAges(file.recorded, () => clock.nowMs() / 1_000);
+  const file = openClaimFile(claimsPath, log);
+  const ages = new ClaimAges(claimsIn(file), () => clock.nowMs() / 1_000);
   const listSockets = nodeProcessPorts === "serve" ? () => none : listListeningSockets;
-  return {
-    claimMemory: {
-      ages,
-      admission: new PortAdmission(ages, listSockets),
-      keep: (record) => file.keep(record),
-    },
-    idle: () => file.idle(),
-  };
+  const admission = new PortAdmission(ages, listSockets);
+  const keep = (record: RecordedClaims): void => keepClaims(file, record);
+  return { claimMemory: { ages, admission, keep }, idle: () => file.idle() };
 }
 
-export class ClaimRecordFile {
-  readonly recorded: RecordedClaims;
-  readonly #writer: BootFileWriter;
+export function openClaimFile(path: string, log: Logger): StateFile {
+  return new StateFile(path, {
+    log,
+    bootClock: everyBoot,
+    effect: "the age of a Service decides which of several has an external IP",
+    failureEvent: "Cannot save when external IPs were claimed, a restart relies on Services",
+  });
+}
 
-  /** Reads the file. `path` empty: there is none. */
-  constructor(path: string, { log }: { readonly log: Logger }) {
-    const recalled = readBootFile(path, everyBoot);
-    reportBroken(recalled, log, "the age of a Service decides which of several has an external IP");
-    const { claims, refused } = recalled.content;
-    this.recorded = { seen: seenFrom(claims), refused: new Set(textsFrom(refused)) };
-    const failureEvent = "Cannot save when external IPs were claimed, a restart relies on Services";
-    this.#writer = new BootFileWriter(path, { log, bootClock: everyBoot, failureEvent });
-  }
+export function claimsIn({ content: { claims, refused } }: StateFile): RecordedClaims {
+  return { seen: seenFrom(claims), refused: new Set(textsFrom(refused)) };
+}
 
-  keep({ seen, refused }: RecordedClaims): void {
-    this.#writer.write(() => {
-      if (seen.size + refused.size === 0) return undefined;
-      const claims = bounded([...seen], ([id]) => id);
-      return { claims: Object.fromEntries(claims), refused: bounded([...refused], (id) => id) };
-    });
-  }
-
-  /** Resolves when everything given so far is in the file, or could not be written. */
-  idle(): Promise<void> {
-    return this.#writer.idle();
-  }
+export function keepClaims(file: StateFile, { seen, refused }: RecordedClaims): void {
+  const isEmpty = seen.size + refused.size === 0;
+  const claims = bounded([...seen], ([id]) => id);
+  const texts = bounded([...refused], (id) => id);
+  file.keep({
+    claims: () => (isEmpty ? undefined : Object.fromEntries(claims)),
+    refused: () => (isEmpty ? undefined : texts),
+  });
 }
 
 function bounded<T>(entries: readonly T[], textOf: (entry: T) => string): readonly T[] {

@@ -14,7 +14,8 @@ import { planOptionsOf } from "../node/node-facts.ts";
 import { apiServerService, readNodeNetwork, sliceEndpoints } from "../node/node-network.ts";
 import { answerDeadline } from "../process/answer-deadline.ts";
 import { openSource } from "../process/open-source.ts";
-import { readOwnershipRecord } from "../process/ownership-record.ts";
+import { holderRecordIn } from "../process/ownership-record.ts";
+import { readState } from "../process/state-file.ts";
 import type { CommandParts } from "../run.ts";
 import { openNetworkReader } from "./network-reader.ts";
 import {
@@ -38,7 +39,7 @@ export async function planUserspaceStart(
     const { tracker, node } = await Promise.race([reading, deadline.expired]);
     const sockets = listListeningSockets();
     const usable = await findIptables({ ...config, isObserveOnly: true }, log);
-    const { held } = readOwnershipRecord(config.drainStartTimesPath);
+    const { held } = holderRecordIn(readState(config.statePath));
     const servers = sliceEndpoints(tracker.slicesOf(apiServerService));
     const apiServers = [...(source.servers?.() ?? []), ...servers];
     const families = usable?.families ?? ipFamilies;

@@ -225,7 +225,7 @@ export class SmallCluster {
       // The limit belongs to the first network namespace.
       conntrack: { maxPerCore: 0 },
       ipvs: { minSyncPeriod: "0s" },
-      kubeIpvs: { lockName: name, drainStartTimesFile: join(this.#folder, `${name}.drains`) },
+      kubeIpvs: { lockName: name, stateFile: join(this.#folder, `${name}.state`) },
     };
     writeFileSync(path, JSON.stringify(config));
     return path;

@@ -47,7 +47,7 @@ describe("the configuration without any setting", () => {
       minSyncPeriodMs: 1_000,
       verificationPeriodMs: 30_000,
       drain: { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 300 },
-      drainStartTimesPath: "/run/kube-ipvs/drains.json",
+      statePath: "/run/kube-ipvs/state.json",
       ruleCheckPeriodMs: 10_000,
       listGuardPercent: 50,
       isObserveOnly: false,

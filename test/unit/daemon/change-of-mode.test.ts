@@ -5,7 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { parseIpAddress } from "../../../src/base/ip.ts";
-import { ModeRecord } from "../../../src/daemon/process/mode-record.ts";
+import { type ModeRecord, modeRecordIn } from "../../../src/daemon/process/mode-record.ts";
+import { openState } from "../../../src/daemon/process/state-file.ts";
 import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../../src/daemon/start.ts";
 import type { Flow } from "../../../src/state/flow.ts";
@@ -228,22 +229,22 @@ describe("a change of mode", () => {
 
 describe("the record of modes", () => {
   const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-modes-"));
-  const path = join(folder, "drains-modes.json");
+  const path = join(folder, "state.json");
   const bootClock = { bootId: "boot-1", uptimeMs: () => 1_000 };
-  const open = (): ModeRecord => new ModeRecord(path, { log: new RecordingLogger(), bootClock });
+  const open = () => openState(path, { log: new RecordingLogger(), bootClock });
 
   it("says which modes ran until one of them put the node in order, killed or not", async () => {
-    assert.deepEqual([...open().earlier], []);
+    assert.deepEqual([...modeRecordIn(open()).earlier], []);
     for (const mode of ["iptables", "ipvs"] as const) {
-      const record = open();
-      record.begin(mode);
-      await record.idle();
+      const state = open();
+      modeRecordIn(state).begin(mode);
+      await state.idle();
     }
-    assert.deepEqual([...open().earlier].sort(), ["iptables", "ipvs"]);
-    const record = open();
-    record.tidied("ipvs");
-    await record.idle();
-    assert.deepEqual([...open().earlier], ["ipvs"]);
+    assert.deepEqual([...modeRecordIn(open()).earlier].sort(), ["iptables", "ipvs"]);
+    const state = open();
+    modeRecordIn(state).tidied("ipvs");
+    await state.idle();
+    assert.deepEqual([...modeRecordIn(open()).earlier], ["ipvs"]);
     rmSync(folder, { recursive: true });
   });
 });

@@ -33,11 +33,7 @@ import {
 
 type Cleaning = Pick<
   Config,
-  | "foreignVirtualServers"
-  | "excludeCidrs"
-  | "isMasqueradeAll"
-  | "masqueradeMark"
-  | "drainStartTimesPath"
+  "foreignVirtualServers" | "excludeCidrs" | "isMasqueradeAll" | "masqueradeMark" | "statePath"
 >;
 
 const config: Cleaning = {
@@ -45,15 +41,15 @@ const config: Cleaning = {
   excludeCidrs: [],
   isMasqueradeAll: false,
   masqueradeMark: 0x4000,
-  drainStartTimesPath: "",
+  statePath: "",
 };
 
 async function clean(
   kernel: FakeKernel,
-  drainStartTimesPath = "",
+  statePath = "",
 ): Promise<{ readonly worked: boolean; readonly lines: readonly string[] }> {
   const lines: string[] = [];
-  const settings = { ...config, drainStartTimesPath } as Config;
+  const settings = { ...config, statePath } as Config;
   const worked = await cleanUp(kernel, settings, (line) => lines.push(line));
   return { worked, lines };
 }
@@ -206,7 +202,7 @@ describe("cleanUp", () => {
   });
 });
 
-describe("cleanUp and the file with the start times of drains", () => {
+describe("cleanUp and the state file", () => {
   let folder: string;
 
   beforeEach(() => {
@@ -215,7 +211,7 @@ describe("cleanUp and the file with the start times of drains", () => {
   afterEach(() => rmSync(folder, { recursive: true }));
 
   it("removes it, with what a killed writer left, and says so", async () => {
-    const path = join(folder, "drains.json");
+    const path = join(folder, "state.json");
     writeFileSync(path, "{}");
     writeFileSync(`${path}.new`, "{");
     assert.deepEqual(await clean(new FakeKernel(), path), {
@@ -229,9 +225,9 @@ describe("cleanUp and the file with the start times of drains", () => {
     });
   });
 
-  it("leaves it and the record beside it while something of ours is left in the kernel", async () => {
-    const path = join(folder, "drains.json");
-    const names = ["drains-modes.json", "drains-ownership.json", "drains.json"];
+  it("leaves it and the files of 0.2 while something of ours is left in the kernel", async () => {
+    const path = join(folder, "state.json");
+    const names = ["drains-modes.json", "drains-ownership.json", "drains.json", "state.json"];
     for (const name of names) writeFileSync(join(folder, name), "{}");
     const kernel = await programmed();
     const isRemoval = ({ action }: Operation): boolean => action === "virtual-server-remove";
@@ -244,10 +240,10 @@ describe("cleanUp and the file with the start times of drains", () => {
   });
 
   it("names it with the reason where it cannot be removed, and fails", async () => {
-    const path = join(folder, "drains.json");
+    const path = join(folder, "state.json");
     mkdirSync(path);
     const { worked, lines } = await clean(new FakeKernel(), path);
     assert.equal(worked, false);
-    assert.match(lines.join("\n"), /^Could not remove .*drains\.json: (EISDIR|EPERM)/m);
+    assert.match(lines.join("\n"), /^Could not remove .*state\.json: (EISDIR|EPERM)/m);
   });
 });

@@ -5,7 +5,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { silentLogger } from "../../../../src/base/log.ts";
-import { ClaimRecordFile } from "../../../../src/daemon/process/claim-record.ts";
+import {
+  claimsIn,
+  keepClaims,
+  openClaimFile,
+} from "../../../../src/daemon/process/claim-record.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 
 function pathFor(test: TestContext): string {
@@ -20,31 +24,31 @@ const refused = new Set(["TCP 192.168.10.11:22 default/web 5"]);
 describe("the record of claims", () => {
   it("is read by the next process, after a boot too", async (test) => {
     const path = pathFor(test);
-    const file = new ClaimRecordFile(path, { log: silentLogger });
-    file.keep({ seen, refused });
+    const file = openClaimFile(path, silentLogger);
+    keepClaims(file, { seen, refused });
     await file.idle();
-    assert.deepEqual(new ClaimRecordFile(path, { log: silentLogger }).recorded, { seen, refused });
+    assert.deepEqual(claimsIn(openClaimFile(path, silentLogger)), { seen, refused });
   });
 
   it("is empty without a file, and named in the log if it cannot be read", (test) => {
     const log = new RecordingLogger();
     const path = join(pathFor(test), "..", "..", "claims.json");
-    assert.equal(new ClaimRecordFile(path, { log }).recorded.seen.size, 0);
+    assert.equal(claimsIn(openClaimFile(path, log)).seen.size, 0);
     assert.equal(log.lines.length, 0);
     writeFileSync(path, "{");
-    assert.equal(new ClaimRecordFile(path, { log }).recorded.seen.size, 0);
+    assert.equal(claimsIn(openClaimFile(path, log)).seen.size, 0);
     assert.match(log.lines[0]?.event ?? "", /^Cannot read .* earlier run/);
   });
 
   it("never becomes longer than a file that is read", async (test) => {
     const path = pathFor(test);
-    const file = new ClaimRecordFile(path, { log: silentLogger });
+    const file = openClaimFile(path, silentLogger);
     const many = new Map(
       Array.from({ length: 20_000 }, (_, index) => [`${index} ${"x".repeat(300)}`, index]),
     );
-    file.keep({ seen: many, refused });
+    keepClaims(file, { seen: many, refused });
     await file.idle();
-    const { recorded } = new ClaimRecordFile(path, { log: silentLogger });
+    const recorded = claimsIn(openClaimFile(path, silentLogger));
     assert.ok(
       recorded.seen.size > 1_000 && recorded.seen.size < 20_000,
       String(recorded.seen.size),

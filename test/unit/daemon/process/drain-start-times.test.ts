@@ -14,8 +14,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import type { Clock } from "../../../../src/base/clock.ts";
-import type { BootClock } from "../../../../src/daemon/process/boot-file.ts";
-import { DrainStartTimesFile } from "../../../../src/daemon/process/drain-start-times.ts";
+import {
+  drainStartTimesIn,
+  rampStartTimesIn,
+} from "../../../../src/daemon/process/drain-start-times.ts";
+import { modeRecordIn } from "../../../../src/daemon/process/mode-record.ts";
+import { ownershipRecordIn } from "../../../../src/daemon/process/ownership-record.ts";
+import { type BootClock, openState } from "../../../../src/daemon/process/state-file.ts";
 import { type Drain, drainKey } from "../../../../src/reconcile/drain/drains.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 import { ip } from "../../../support/records.ts";
@@ -36,26 +41,26 @@ function drain(host: number, sinceMs: number): Drain {
 
 const first = drain(1, 400);
 
-describe("the file of drain start times", () => {
+describe("start times of drains in the state file", () => {
   let folder: string;
   let path: string;
   let log: RecordingLogger;
 
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), "kube-ipvs-ages-"));
-    path = join(folder, "run", "drains.json");
+    path = join(folder, "run", "state.json");
     log = new RecordingLogger();
   });
 
   afterEach(() => rmSync(folder, { recursive: true }));
 
   /** A program that has run for a second, `uptimeMs` after the machine was started. */
-  function open(
-    uptimeMs: number,
-    { bootId = "boot-1", clock = runningClock() } = {},
-  ): DrainStartTimesFile {
+  function open(uptimeMs: number, { bootId = "boot-1", clock = runningClock(), at = path } = {}) {
     const bootClock: BootClock = { bootId, uptimeMs: () => uptimeMs };
-    return new DrainStartTimesFile(path, { clock, log, bootClock });
+    const state = openState(at, { log, bootClock });
+    const clocks = { clock, bootClock };
+    const ramps = rampStartTimesIn(state, clocks);
+    return { ...drainStartTimesIn(state, clocks), ramps, idle: () => state.idle() };
   }
 
   function runningClock(nowMs = Date.UTC(2026, 0, 1)): Clock {
@@ -105,7 +110,7 @@ describe("the file of drain start times", () => {
     const ages = open(50_000);
     for (let turn = 0; turn < 20; turn++) ages.keep([drain(turn, 0)]);
     await ages.idle();
-    assert.deepEqual(readdirSync(join(folder, "run")), ["drains.json"]);
+    assert.deepEqual(readdirSync(join(folder, "run")), ["state.json"]);
     assert.notEqual(open(50_000).recall(drainKey(drain(19, 0))), undefined);
     assert.equal(open(50_000).recall(drainKey(drain(18, 0))), undefined);
   });
@@ -124,11 +129,10 @@ describe("the file of drain start times", () => {
   });
 
   it("is not needed", async () => {
-    const parts = { clock: runningClock(), log, bootClock: { bootId: "b", uptimeMs: () => 0 } };
-    const ages = new DrainStartTimesFile("", parts);
+    const ages = open(50_000, { at: "" });
     ages.keep([first]);
     await ages.idle();
-    assert.equal(ages.whyUnknown, "no drain start times file is configured");
+    assert.equal(ages.whyUnknown, "no state file is configured");
     assert.deepEqual(log.lines, []);
   });
 
@@ -137,8 +141,6 @@ describe("the file of drain start times", () => {
   for (const { name, content, reason } of [
     { name: "of another boot", content: { ...good, bootId: "boot-0" }, reason: /another boot/ },
     { name: "of another version", content: { ...good, version: 2 }, reason: /version/ },
-    { name: "with no times", content: { version: 1, bootId: "boot-1" }, reason: /version/ },
-    { name: "with a list of times", content: { ...good, beganMs: [1] }, reason: /version/ },
     { name: "that is null", content: null, reason: /version/ },
   ]) {
     it(`leaves a file ${name} alone`, () => {
@@ -172,8 +174,8 @@ describe("the file of drain start times", () => {
   });
 
   it("bears a file that is too large, a folder, a pipe and a link in its place", () => {
-    write("x".repeat(2 ** 21 + 1));
-    assert.match(open(50_000).whyUnknown ?? "", /larger than 2097152 bytes/);
+    write("x".repeat(2 ** 23 + 1));
+    assert.match(open(50_000).whyUnknown ?? "", /larger than 8388608 bytes/);
     rmSync(path);
     mkdirSync(path);
     assert.match(open(50_000).whyUnknown ?? "", /not a regular file/);
@@ -202,7 +204,7 @@ describe("the file of drain start times", () => {
     assert.equal(existsSync(path), true);
     rmSync(join(folder, "run"), { recursive: true });
     writeFileSync(join(folder, "run"), "");
-    ages.keep([first]);
+    ages.keep([drain(1, 4)]);
     await ages.idle();
     assert.equal(told(), 2);
   });
@@ -217,6 +219,70 @@ describe("the file of drain start times", () => {
     await ages.idle();
     assert.equal(existsSync(path), false);
     assert.equal(log.lines.length, 1);
+  });
+
+  describe("after an upgrade from 0.2, which had a file for each record", () => {
+    const oldFiles = {
+      "drains.json": { beganMs: { [drainKey(first)]: 49_000 } },
+      "drains-ownership.json": { owned: ["TCP 192.168.10.11:30080"], foreign: [] },
+      "drains-modes.json": { modes: ["iptables"] },
+    };
+
+    beforeEach(() => {
+      for (const [name, content] of Object.entries(oldFiles)) {
+        const text = JSON.stringify({ version: 1, bootId: "boot-1", ...content });
+        write("");
+        writeFileSync(join(folder, "run", name), text);
+      }
+      rmSync(path);
+    });
+
+    const openFile = () =>
+      openState(path, { log, bootClock: { bootId: "boot-1", uptimeMs: () => 50_000 } });
+
+    it("reads them once, and replaces them with one file", async () => {
+      assert.equal(open(50_000).recall(drainKey(first)), 0);
+      const state = openFile();
+      assert.deepEqual([...ownershipRecordIn(state).recorded.owned], ["TCP 192.168.10.11:30080"]);
+      modeRecordIn(state).begin("ipvs");
+      await state.idle();
+      assert.deepEqual(readdirSync(join(folder, "run")), ["state.json"]);
+      const next = openFile();
+      assert.deepEqual([...modeRecordIn(next).earlier].sort(), ["iptables", "ipvs"]);
+      assert.deepEqual([...ownershipRecordIn(next).recorded.owned], ["TCP 192.168.10.11:30080"]);
+      assert.equal(open(50_000).recall(drainKey(first)), 0);
+    });
+
+    it("leaves none of them if the new file cannot be written", async () => {
+      mkdirSync(`${path}.new`);
+      const state = openFile();
+      modeRecordIn(state).begin("ipvs");
+      await state.idle();
+      assert.deepEqual(readdirSync(join(folder, "run")), ["state.json.new"]);
+    });
+
+    it("changes nothing if it only reads", async () => {
+      const bootClock = { bootId: "boot-1", uptimeMs: () => 50_000 };
+      const state = openState(path, { log, bootClock, isReadOnly: true });
+      modeRecordIn(state).begin("ipvs");
+      await state.idle();
+      assert.deepEqual(readdirSync(join(folder, "run")).sort(), Object.keys(oldFiles).sort());
+    });
+  });
+
+  it("writes every section again after a write that failed", async () => {
+    const ages = open(50_000);
+    ages.ramps.keep(new Map([["default/web 10.244.1.40", 500]]));
+    await ages.idle();
+    mkdirSync(`${path}.new`);
+    ages.keep([first]);
+    await ages.idle();
+    rmSync(`${path}.new`, { recursive: true });
+    ages.keep([first]);
+    await ages.idle();
+    const next = open(50_000);
+    assert.equal(next.recall(drainKey(first)), 400);
+    assert.equal(next.ramps.recall("default/web 10.244.1.40"), 500);
   });
 
   it("keeps when weights began to grow beside the drains, each by itself", async () => {

@@ -4,22 +4,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import {
-  OwnershipRecordFile,
-  ownershipRecordPath,
+  holderRecordIn,
+  ownershipRecordIn,
 } from "../../../../src/daemon/process/ownership-record.ts";
+import { openState } from "../../../../src/daemon/process/state-file.ts";
 import { nothingRecorded } from "../../../../src/reconcile/ownership/classify.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 
 const nodePort = "TCP 192.168.10.11:30080";
 const foreign = "TCP 10.96.0.98:80";
-
-describe("ownershipRecordPath", () => {
-  it("is beside the file of drain start times, and nowhere where there is none", () => {
-    assert.equal(ownershipRecordPath("/run/a/drains.json"), "/run/a/drains-ownership.json");
-    assert.equal(ownershipRecordPath("/run/a/drains"), "/run/a/drains-ownership.json");
-    assert.equal(ownershipRecordPath(""), "");
-  });
-});
 
 describe("the ownership record", () => {
   let folder: string;
@@ -28,7 +21,7 @@ describe("the ownership record", () => {
 
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), "kube-ipvs-ownership-"));
-    path = join(folder, "run", "drains-ownership.json");
+    path = join(folder, "run", "state.json");
     log = new RecordingLogger();
   });
 
@@ -36,8 +29,9 @@ describe("the ownership record", () => {
 
   const bootClock = (bootId = "boot-1") => ({ bootId, uptimeMs: () => 50_000 });
 
-  function open(bootId = "boot-1", at = path): OwnershipRecordFile {
-    return new OwnershipRecordFile(at, { log, bootClock: bootClock(bootId) });
+  function open(bootId = "boot-1", at = path) {
+    const state = openState(at, { log, bootClock: bootClock(bootId) });
+    return { ...ownershipRecordIn(state), ...holderRecordIn(state) };
   }
 
   async function keep(owned: readonly string[], others: readonly string[] = []): Promise<void> {
@@ -135,7 +129,7 @@ describe("the ownership record", () => {
         log.lines.map(({ event }) => event),
         isUnreadable ? ["Cannot read the record of an earlier run"] : [],
       );
-      if (isUnreadable) assert.match(String(log.lines[0]?.keys["err"]), /drains-ownership\.json: /);
+      if (isUnreadable) assert.match(String(log.lines[0]?.keys["err"]), /state\.json: /);
     });
   }
 
@@ -220,7 +214,7 @@ describe("the ownership record", () => {
     }
     assert.equal(log.lines.length, 1);
     const [line] = log.lines;
-    assert.match(line?.event ?? "", /ownership/i);
+    assert.match(line?.event ?? "", /state file/);
     assert.equal(line?.keys["path"], path);
     assert.match(String(line?.keys["err"]), /EEXIST|ENOTDIR/);
   });

@@ -1,0 +1,265 @@
+/**
+ * The file that carries facts over a restart of the program, and not over a boot: the kernel's state is gone then. Its
+ * sections belong to the records beside this file, and it is replaced as a whole. If it is missing, foreign or broken,
+ * nothing is known. A folder that cannot be written is reported once and is not an error.
+ */
+import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
+import { mkdir, rename, unlink, writeFile } from "node:fs/promises";
+import { uptime } from "node:os";
+import { dirname, join } from "node:path";
+import { attempt } from "../../base/attempt.ts";
+import { background } from "../../base/background.ts";
+import { isRecord } from "../../base/is-record.ts";
+import { type Logger, silentLogger } from "../../base/log.ts";
+import { parseJson } from "../../base/parse-json.ts";
+import { systemErrorCode, systemErrorText } from "../../base/system-error-text.ts";
+
+/** Time since the machine was started. */
+export interface BootClock {
+  /** Differs from boot to boot. */
+  readonly bootId: string;
+  /** Milliseconds, suspended time included. */
+  uptimeMs(): number;
+}
+
+/** The machine's own. Without a boot id (no /proc) nothing is ever recalled. */
+export function systemBootClock(): BootClock {
+  const bootId = attempt(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim());
+  return { bootId: bootId ?? "", uptimeMs: () => uptime() * 1000 };
+}
+
+const maxBytes = 2 ** 23;
+const version = 1;
+
+type Content = Readonly<Record<string, unknown>>;
+
+export interface StateFileOptions {
+  readonly log: Logger;
+  readonly bootClock: BootClock;
+  /** What is unknown if the file cannot be read. */
+  readonly effect: string;
+  /** The log line if the file cannot be written. */
+  readonly failureEvent: string;
+  /** Other files that are read instead if there is none at the path. They are removed with the first write. */
+  readonly formerPaths?: readonly string[];
+  readonly isReadOnly?: boolean;
+}
+
+export class StateFile {
+  /** The sections that an earlier program of this boot left. Empty if they are not known. */
+  readonly content: Content;
+  /** Why they are not known. Undefined if they are. */
+  readonly whyUnknown: string | undefined;
+  readonly #path: string;
+  readonly #options: StateFileOptions;
+  /** JSON of each section as it is to be written. A section that is not kept again stays as it was. */
+  readonly #texts: Map<string, string>;
+  /** Sections that changed since the last write; their values are computed when they are written. */
+  readonly #pending = new Map<string, () => unknown>();
+  #writing: Promise<void> | undefined;
+  #isFileCurrent = false;
+  #isTrouble = false;
+
+  /** Reads the file. With an empty path nothing is read or written. */
+  constructor(path: string, options: StateFileOptions) {
+    this.#path = path;
+    this.#options = options;
+    const recalled = recall(path, options);
+    this.content = recalled.content;
+    this.whyUnknown = recalled.whyUnknown;
+    this.#texts = new Map(
+      Object.entries(recalled.content).map(([name, value]) => [name, JSON.stringify(value)]),
+    );
+  }
+
+  /** Replaces these sections in the background. Does not wait, never throws. An undefined value removes a section. */
+  keep(sections: Readonly<Record<string, () => unknown>>): void {
+    if (this.#path === "" || this.#options.isReadOnly === true) return;
+    for (const [section, value] of Object.entries(sections)) this.#pending.set(section, value);
+    if (this.#writing !== undefined) return;
+    this.#writing = this.#writeAll().finally(() => {
+      this.#writing = undefined;
+    });
+    background(this.#writing, this.#options.log, this.#path);
+  }
+
+  /** Resolves when everything given so far is in the file, or could not be written. */
+  async idle(): Promise<void> {
+    await this.#writing;
+  }
+
+  async #writeAll(): Promise<void> {
+    while (this.#pending.size > 0) {
+      if (!this.#takePending() && this.#isFileCurrent) continue;
+      try {
+        await this.#replace();
+        this.#isTrouble = false;
+      } catch (error) {
+        // A full disk still deletes: without a record, the next start does not take an old one for the present.
+        await unlinkIfThere(this.#path).catch(() => undefined);
+        this.#reportTrouble(error);
+      }
+      for (const path of this.#options.formerPaths ?? [])
+        await unlinkIfThere(path).catch(() => undefined);
+    }
+  }
+
+  /** Returns whether a section differs from before. */
+  #takePending(): boolean {
+    const pending = [...this.#pending];
+    this.#pending.clear();
+    let isChanged = false;
+    for (const [section, value] of pending) {
+      const text = JSON.stringify(value()) as string | undefined;
+      if (text === this.#texts.get(section)) continue;
+      isChanged = true;
+      if (text === undefined) this.#texts.delete(section);
+      else this.#texts.set(section, text);
+    }
+    return isChanged;
+  }
+
+  /** Without a section there is no file. */
+  async #replace(): Promise<void> {
+    this.#isFileCurrent = false;
+    if (this.#texts.size === 0) await unlinkIfThere(this.#path);
+    else {
+      const { bootId } = this.#options.bootClock;
+      const head = { version: String(version), bootId: JSON.stringify(bootId) };
+      const members = [...Object.entries(head), ...this.#texts].map(
+        ([name, text]) => `${JSON.stringify(name)}:${text}`,
+      );
+      await replaceFile(this.#path, `{${members.join(",")}}`);
+    }
+    this.#isFileCurrent = true;
+  }
+
+  #reportTrouble(error: unknown): void {
+    if (this.#isTrouble) return;
+    this.#isTrouble = true;
+    const { log, failureEvent } = this.#options;
+    log.info(failureEvent, { path: this.#path, err: systemErrorText(error) });
+  }
+}
+
+/** The state of the daemon on this node. */
+export function openState(
+  path: string,
+  options: Pick<StateFileOptions, "log" | "bootClock" | "isReadOnly">,
+): StateFile {
+  return new StateFile(path, {
+    ...options,
+    effect:
+      "drain deadlines start again, virtual servers that no ipset names are not taken for ours, and chains of an earlier mode may stay: kube-ipvs --cleanup",
+    failureEvent:
+      "Cannot save the state file, a restart resets drain deadlines and relies on the ipsets alone",
+    formerPaths: formerPathsOf(path),
+  });
+}
+
+/** What the daemon would know at a start. Nothing is recorded. */
+export function readState(path: string, log: Logger = silentLogger): StateFile {
+  return openState(path, { log, bootClock: systemBootClock(), isReadOnly: true });
+}
+
+/** All files that {@link openState} reads or removes. */
+export function statePaths(path: string): readonly string[] {
+  return path === "" ? [] : [path, ...formerPathsOf(path)];
+}
+
+/** kube-ipvs 0.2 had a file for each record, with the same sections. */
+function formerPathsOf(path: string): readonly string[] {
+  if (path === "") return [];
+  const names = ["drains.json", "drains-ownership.json", "drains-modes.json"];
+  return names.map((name) => join(dirname(path), name)).filter((one) => one !== path);
+}
+
+/** Removes the file, and what a writer that was killed left beside it; says whether there was one. */
+export async function removeStateFile(path: string): Promise<boolean> {
+  await unlinkIfThere(temporaryOf(path));
+  return unlinkIfThere(path);
+}
+
+interface Recalled {
+  readonly content: Content;
+  readonly whyUnknown: string | undefined;
+}
+
+function recall(path: string, options: StateFileOptions): Recalled {
+  if (path === "") return unknown("no state file is configured");
+  const recalled = readOne(path, options);
+  if (recalled !== undefined) return recalled;
+  const former = (options.formerPaths ?? []).flatMap((one) => readOne(one, options) ?? []);
+  if (former.length === 0) return unknown(`${path} does not exist`);
+  return {
+    content: Object.assign({}, ...former.map(({ content }) => content)) as Content,
+    whyUnknown: former.find(({ whyUnknown }) => whyUnknown !== undefined)?.whyUnknown,
+  };
+}
+
+/** Undefined if there is no such file. Warns of one that cannot be read. */
+function readOne(
+  path: string,
+  { bootClock: { bootId }, log, effect }: StateFileOptions,
+): Recalled | undefined {
+  let value: unknown;
+  try {
+    value = parseJson(readBounded(path));
+  } catch (error) {
+    const code = systemErrorCode(error);
+    if (code === "ENOENT") return undefined;
+    const err = `${path}: ${systemErrorText(error)}`;
+    // A path that leads through a file is reported when the file is written.
+    if (code !== "ENOTDIR") log.warn("Cannot read the record of an earlier run", { err, effect });
+    return unknown(err);
+  }
+  const { version: writtenBy, bootId: writtenIn, ...content } = isRecord(value) ? value : {};
+  const isOurs = writtenBy === version && writtenIn === bootId && bootId !== "";
+  if (isOurs) return { content, whyUnknown: undefined };
+  return unknown(`${path} was written in another boot or by another version`);
+}
+
+function unknown(whyUnknown: string): Recalled {
+  return { content: {}, whyUnknown };
+}
+
+async function unlinkIfThere(path: string): Promise<boolean> {
+  try {
+    await unlink(path);
+    return true;
+  } catch (error) {
+    if (systemErrorCode(error) === "ENOENT") return false;
+    throw error;
+  }
+}
+
+function temporaryOf(path: string): string {
+  return `${path}.new`;
+}
+
+/** Only a plain file of a bearable size: neither a pipe that waits nor a link to somewhere else. */
+function readBounded(path: string): string {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const status = fstatSync(file);
+    if (!status.isFile()) throw new Error("not a regular file");
+    if (status.size > maxBytes) throw new Error(`larger than ${maxBytes} bytes`);
+    return readFileSync(file, "utf8");
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** A reader sees the old file or the new one, whenever the program is killed. */
+async function replaceFile(path: string, text: string): Promise<void> {
+  const temporary = temporaryOf(path);
+  await mkdir(dirname(path), { recursive: true });
+  await unlinkIfThere(temporary);
+  try {
+    await writeFile(temporary, text, { flag: "wx", mode: 0o600 });
+    await rename(temporary, path);
+  } catch (error) {
+    await unlinkIfThere(temporary).catch(() => undefined);
+    throw error;
+  }
+}
