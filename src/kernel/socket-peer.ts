@@ -3,6 +3,8 @@ import type { Socket } from "node:net";
 import { readPeer, type SocketPeer } from "../../native-shim/socket-peer.ts";
 import { attempt } from "../base/attempt.ts";
 
+export type { SocketPeer } from "../../native-shim/socket-peer.ts";
+
 /** Undefined if it cannot be read: the socket is closed. */
 export function peerOf(socket: Socket): SocketPeer | undefined {
   // Node.js has no public way to a socket's descriptor.

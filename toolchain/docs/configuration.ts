@@ -21,9 +21,9 @@ const introduction: readonly string[] = [
   "- **Errors** are reported together, each with path, value and reason, and kube-ipvs exits with code 1. Unknown and",
   "  duplicate fields only cause warnings. `--write-config-to` writes the effective configuration.",
   "- **Underscores** in flag names are equivalent to hyphens.",
-  "- **Changes of the file.** Like kube-proxy, kube-ipvs exits with code 1 when the file is written or renamed, and does",
-  "  not notice when it is replaced, as in a ConfigMap volume. With `kubeIpvs.configReload` it reloads the file in all",
-  "  these cases, applies the fields marked `live`, and logs which other fields require a restart. In both cases it keeps",
+  "- **Changes of the file.** Like kube-proxy, kube-ipvs exits with code 1 when the text of the file changes, and ignores",
+  "  a file that replaces it, as in a ConfigMap volume. With `kubeIpvs.configReload` it reloads the file in both",
+  "  cases, applies the fields marked `live`, and logs which other fields require a restart. In both cases it keeps",
   "  running with the previous configuration if the new file is invalid, and logs an error.",
 ];
 

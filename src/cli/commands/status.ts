@@ -47,7 +47,7 @@ async function statusWithoutDaemon(
     const summary = `Not running: no kube-ipvs on this node answers on ${path} (${reason})`;
     return { apiVersion, kind: "Status", verdict: "NotRunning", summary };
   }
-  const process = holder === undefined ? "" : ` (process ${holder.pid})`;
+  const process = holder === undefined || holder.pid === 0 ? "" : ` (process ${holder.pid})`;
   const summary = `Degraded: kube-ipvs is running${process}, but does not answer on its operator socket ${path} (${reason})`;
   return { apiVersion, kind: "Status", verdict: "Degraded", summary };
 }

@@ -1,10 +1,11 @@
+import { statSync } from "node:fs";
 import { background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
 import { Exclusive } from "../../base/exclusive.ts";
 import { type Logger, silentLogger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import { type ConfigState, changeConfig } from "../../config/config-change.ts";
-import { watchForWrites, watchText } from "./config-watch.ts";
+import { watchText } from "./config-watch.ts";
 
 /** A configuration file that may be read again. */
 export interface ConfigFileSource {
@@ -32,17 +33,23 @@ export function followConfigFile(
   parts: ConfigReloadParts & { readonly fail: (error: Error) => void },
 ): () => void {
   const { path, initial } = source;
-  if (!initial.config.isConfigReloaded) {
-    const stop = watchForWrites(path, (what) => {
-      if (what === "written" && !isValid(source, parts.log)) return;
-      stop();
-      parts.fail(new Error(`Configuration file ${path} was ${what}, exiting to restart`));
-    });
-    return stop;
-  }
   const reload = new ConfigReload(source, parts);
-  const onText = (): void => background(reload.run(), parts.log, "configuration reload");
-  return watchText(path, { ...parts, onText });
+  const inode = inodeOf(path);
+  const exit = (): void => {
+    // As with kube-proxy, another file under the name is ignored: a ConfigMap edit must not restart every node at once.
+    if (inodeOf(path) !== inode || !isValid(source, parts.log)) return;
+    stop();
+    parts.fail(new Error(`Configuration file ${path} was written, exiting to restart`));
+  };
+  const onText = initial.config.isConfigReloaded
+    ? () => background(reload.run(), parts.log, "configuration reload")
+    : exit;
+  const stop = watchText(path, { ...parts, onText });
+  return stop;
+}
+
+function inodeOf(path: string): number | undefined {
+  return statSync(path, { throwIfNoEntry: false })?.ino;
 }
 
 function isValid(source: ConfigFileSource, log: Logger): boolean {

@@ -1,12 +1,12 @@
-import { mkdirSync, readlinkSync } from "node:fs";
+import { mkdirSync, readFileSync, readlinkSync } from "node:fs";
 import { connect, createServer, type Server } from "node:net";
 import { dirname, join } from "node:path";
 import { attempt } from "../../base/attempt.ts";
 import type { Logger } from "../../base/log.ts";
-import { peerOf } from "../../kernel/socket-peer.ts";
+import { peerOf, type SocketPeer } from "../../kernel/socket-peer.ts";
 import { removeLeftoverSocket } from "../operator/operator-socket.ts";
 
-/** Whoever holds the lock, as far as it is known. */
+/** The process that holds the lock, as this process sees it. */
 export interface LockHolder {
   readonly pid: number;
   readonly command: string;
@@ -24,7 +24,7 @@ export class InstanceRunningError extends Error {
   ) {
     const who =
       holder === undefined
-        ? `an unresponsive process holds the lock (find it with: ss -xlp src unix:@${lockName})`
+        ? `a process that is not visible here holds the lock (find it on the node with: ss -xlp src unix:@${lockName})`
         : `process ${holder.pid} (${holder.command}) is running on this node`;
     const remedy = `stop it first${advice === undefined ? "" : `, or ${advice}`}`;
     super(`Cannot ${what ?? "start a second instance"}: ${who}; ${remedy}`);
@@ -37,7 +37,6 @@ export interface InstanceLock {
 }
 
 export interface LockOptions {
-  readonly answerTimeoutMs?: number;
   /** Defaults to {@link lockFolder}. */
   readonly folder?: string;
   /** Is told of a process that is not root and holds the name. */
@@ -56,9 +55,7 @@ export function lockForCleanup(lockName: string): Promise<InstanceLock> {
   });
 }
 
-/** How long the holder may take to say who it is. */
-const defaultAnswerTimeoutMs = 1_000;
-const maxAnswerLength = 500;
+const maxCommandLength = 250;
 
 /** Only root may write there. */
 const lockFolder = "/run/kube-ipvs";
@@ -96,11 +93,12 @@ async function takeName(lockName: string, options: LockOptions): Promise<Server 
   const path = `\0${lockName}`;
   const server = makeServer();
   if (await listen(server, path)) return server;
-  const { answer, uid, pid } = await ask(path, options.answerTimeoutMs ?? defaultAnswerTimeoutMs);
-  if (isTrusted(uid)) throw new InstanceRunningError(lockName, readHolder(answer), options);
+  const peer = await listenerAt(path);
+  if (peer !== undefined && isTrusted(peer))
+    throw new InstanceRunningError(lockName, holderOf(peer), options);
   options.log?.warn("Ignoring the holder of the instance lock, it is not root", {
     lock: `@${lockName}`,
-    ...(pid === undefined ? {} : { pid, uid }),
+    ...peer,
   });
   return undefined;
 }
@@ -113,9 +111,9 @@ async function takeFile(lockName: string, options: LockOptions): Promise<Server 
   await removeLeftoverSocket(path).catch(() => undefined);
   const server = makeServer();
   if (await listen(server, path).catch(() => undefined)) return server;
-  const { answer, uid } = await ask(path, options.answerTimeoutMs ?? defaultAnswerTimeoutMs);
-  if (uid === undefined) return undefined;
-  throw new InstanceRunningError(lockName, readHolder(answer), options);
+  const peer = await listenerAt(path);
+  if (peer === undefined) return undefined;
+  throw new InstanceRunningError(lockName, holderOf(peer), options);
 }
 
 /** One for each network namespace: unlike the name, a path is the same in all of them. */
@@ -129,33 +127,26 @@ function canHaveFolder(folder: string): boolean {
 }
 
 /** Root, or whoever runs this process. */
-function isTrusted(uid: number | undefined): boolean {
-  return uid !== undefined && (uid === 0 || uid === process.geteuid?.());
+function isTrusted({ uid }: SocketPeer): boolean {
+  return uid === 0 || uid === process.geteuid?.();
 }
 
 function makeServer(): Server {
-  const server = createServer((socket) => {
-    socket.on("error", () => {});
-    socket.end(`${JSON.stringify(self())}\n`);
-  });
+  const server = createServer((socket) => socket.destroy());
   server.maxConnections = 16;
   // The lock alone must not keep the process alive.
   server.unref();
   return server;
 }
 
-/** Who has the lock now, as far as it says; undefined: nobody, or nobody who answers and is root. */
+/** The process that has the lock now. Undefined if nobody has it, or only a process that is not root. */
 export async function findLockHolder(lockName: string): Promise<LockHolder | undefined> {
   for (const path of [`\0${lockName}`, lockFile(lockName)]) {
-    const { answer, uid } = await ask(path, defaultAnswerTimeoutMs);
-    const holder = isTrusted(uid) ? readHolder(answer) : undefined;
-    if (holder !== undefined) return holder;
+    const peer = await listenerAt(path);
+    if (peer !== undefined && isTrusted(peer))
+      return holderOf(peer) ?? { pid: peer.pid, command: "" };
   }
   return undefined;
-}
-
-function self(): LockHolder {
-  return { pid: process.pid, command: process.argv.join(" ").slice(0, maxAnswerLength / 2) };
 }
 
 /** False: the name is taken. */
@@ -169,40 +160,22 @@ function listen(server: Server, path: string): Promise<boolean> {
   });
 }
 
-interface Answer {
-  /** What the holder says about itself; empty if it says nothing in time. */
-  readonly answer: string;
-  /** Of the holder, by the kernel; absent if nobody accepts connections. */
-  readonly pid?: number;
-  readonly uid?: number;
-}
-
-function ask(path: string, answerTimeoutMs: number): Promise<Answer> {
+/** The process that listens at a path, by the kernel. Undefined if nobody accepts connections. */
+function listenerAt(path: string): Promise<SocketPeer | undefined> {
   return new Promise((resolve) => {
-    let answer = "";
-    let peer: { readonly pid?: number; readonly uid?: number } = {};
-    const socket = connect(path);
-    const finish = (): void => {
+    const socket = connect(path, () => {
+      resolve(peerOf(socket));
       socket.destroy();
-      resolve({ answer, ...peer });
-    };
-    socket.on("connect", () => {
-      peer = peerOf(socket) ?? {};
     });
-    socket.setTimeout(answerTimeoutMs, finish);
-    socket.setEncoding("utf8");
-    socket.on("data", (text: string) => {
-      answer += text;
-      if (answer.length >= maxAnswerLength) finish();
-    });
-    socket.on("error", finish);
-    socket.on("close", finish);
+    socket.on("error", () => resolve(undefined));
   });
 }
 
-/** Any process of the namespace may have taken the name: the answer is not to be trusted. */
-function readHolder(answer: string): LockHolder | undefined {
-  const [, pid = "", command = ""] = /^\{"pid":(\d{1,10}),"command":"(.*)"\}\n$/.exec(answer) ?? [];
-  if (pid === "") return undefined;
-  return { pid: Number(pid), command: command.replace(/[^\x20-\x7e]|\\u[0-9a-f]{4}/g, "?") };
+/** Undefined if the process is in another container. Its command is not to be trusted on a terminal. */
+function holderOf({ pid }: SocketPeer): LockHolder | undefined {
+  const words =
+    pid === 0 ? undefined : attempt(() => readFileSync(`/proc/${pid}/cmdline`, "latin1"));
+  if (words === undefined) return undefined;
+  const command = words.replace(/\0$/, "").replaceAll("\0", " ").slice(0, maxCommandLength);
+  return { pid, command: command.replace(/[^\x20-\x7e]/g, "?") };
 }

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { systemClock } from "../../../../src/base/clock.ts";
 import type { Config } from "../../../../src/config/config.ts";
 import type { ConfigState } from "../../../../src/config/config-change.ts";
 import { configText } from "../../../../src/config/config-text.ts";
@@ -99,7 +100,7 @@ describe("a configuration file that is read again", () => {
   });
 });
 
-describe("a configuration file that ends the program when written", () => {
+describe("a configuration file that ends the program when its text changes", () => {
   const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 
   it("does so only when it is valid: an empty mode is logged, and the program keeps running", async (test) => {
@@ -118,7 +119,7 @@ describe("a configuration file that ends the program when written", () => {
       isLogged.resolve();
     };
     const stop = followConfigFile(source, {
-      clock: new FakeClock(),
+      clock: systemClock,
       log,
       apply: async () => {},
       fail,
@@ -134,5 +135,30 @@ describe("a configuration file that ends the program when written", () => {
       (await failure).message,
       `Configuration file ${path} was written, exiting to restart`,
     );
+  });
+
+  it("ignores a file that replaces it, as in a ConfigMap volume", async (test) => {
+    const folder = mkdtempSync(join(tmpdir(), "config-reload-"));
+    const path = join(folder, "config.conf");
+    test.after(() => rmSync(folder, { recursive: true }));
+    writeFileSync(path, `${head}mode: ipvs\n`);
+    const read = (): ConfigState => load({}, readFileSync(path, "utf8"));
+    const failures: Error[] = [];
+    const clock = new FakeClock();
+    const stop = followConfigFile(
+      { path, initial: read(), read },
+      {
+        ...{ clock, log: new RecordingLogger(), apply: async () => {} },
+        fail: (error) => failures.push(error),
+      },
+    );
+    test.after(stop);
+    writeFileSync(`${path}.new`, `${head}mode: iptables\n`);
+    renameSync(`${path}.new`, path);
+    await clock.advance(60_000);
+    assert.deepEqual(failures, []);
+    writeFileSync(path, `${head}mode: ipvs\nipvs: {scheduler: lc}\n`);
+    await clock.advance(60_000);
+    assert.deepEqual(failures, []);
   });
 });
