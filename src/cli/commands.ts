@@ -9,6 +9,7 @@ import { planCommand } from "./commands/plan.ts";
 import { servicesCommand } from "./commands/services.ts";
 import { statusCommand } from "./commands/status.ts";
 import { topCommand } from "./commands/top.ts";
+import { waitCommand } from "./commands/wait.ts";
 
 export const commands: readonly Command[] = [
   statusCommand,
@@ -20,6 +21,7 @@ export const commands: readonly Command[] = [
   planCommand,
   completionCommand,
   endpointControllerCommand,
+  waitCommand,
 ];
 
 export const daemonExamples: readonly Example[] = [

@@ -1,16 +1,9 @@
 import { type Cidr, familyOf, type IpAddress, parseIpAddress } from "../base/ip.ts";
 import { parseSchedulerFlags } from "../base/scheduler.ts";
 import { checkSettings, type Report } from "./check-settings.ts";
-import type {
-  Config,
-  ListenAddress,
-  LocalTraffic,
-  NodePortAddresses,
-  ObjectsFrom,
-} from "./config.ts";
+import type { Config, LocalTraffic, NodePortAddresses, ObjectsFrom } from "./config.ts";
 import type { ConfigProblem } from "./config-error.ts";
 import { gateValues } from "./feature-gates.ts";
-import type { FieldValues } from "./field.ts";
 import type { Settings } from "./fields.ts";
 import { readCidrs } from "./kinds.ts";
 import { proxyModeOf } from "./proxy-mode.ts";
@@ -138,6 +131,7 @@ function configOf(
     featureGates: gateValues(settings.featureGates),
     isConfigReloaded: settings["kubeIpvs.configReload"],
     isOtherProxyAllowed: settings["kubeIpvs.ignoreRunningKubeProxy"],
+    waitsForKubeProxy: settings["kubeIpvs.waitForKubeProxy"],
     virtualAddresses: settings["kubeIpvs.virtualAddresses"],
     nodeAddressPeriodMs: settings["kubeIpvs.nodeAddressPeriod"],
     isLeftoverRemoved: settings["kubeIpvs.removeLeftovers"],
@@ -175,28 +169,24 @@ function servers(
   const anywhere = parseIpAddress(isIpv6 ? "::" : "0.0.0.0") as IpAddress;
   const loopback = parseIpAddress(isIpv6 ? "::1" : "127.0.0.1") as IpAddress;
   if (metricsPort === 0) report("metricsBindAddress", undefined, "the metrics port must not be 0");
-  const ports = settings["kubeIpvs.observeOnly"] ? observeOnlyPorts : usualPorts;
-  const { healthzBindAddress: healthz, metricsBindAddress: metrics } = settings;
+  const given = { healthz: settings.healthzBindAddress, metrics: settings.metricsBindAddress };
+  // The configured ports are those of the kube-proxy that is observed.
+  const ports = settings["kubeIpvs.observeOnly"]
+    ? observeOnlyPorts
+    : {
+        healthz: given.healthz?.port ?? healthzPort ?? 10_256,
+        metrics: given.metrics?.port ?? metricsPort ?? 10_249,
+      };
+  const address = { healthz: given.healthz?.address, metrics: given.metrics?.address };
   return {
     ...(healthzPort === 0
       ? {}
-      : { healthzBindAddress: listenAddress(healthz, anywhere, healthzPort ?? ports.healthz) }),
-    metricsBindAddress: listenAddress(metrics, loopback, metricsPort ?? ports.metrics),
+      : { healthzBindAddress: { address: address.healthz ?? anywhere, port: ports.healthz } }),
+    metricsBindAddress: { address: address.metrics ?? loopback, port: ports.metrics },
   };
 }
 
-/** kube-proxy's. */
-const usualPorts = { healthz: 10_256, metrics: 10_249 };
-/** Where no port is given: who only observes does so beside a proxy that has the usual ones. */
 const observeOnlyPorts = { healthz: 10_356, metrics: 10_349 };
-
-function listenAddress(
-  given: FieldValues["listen"],
-  address: IpAddress,
-  port: number,
-): ListenAddress {
-  return { address: given?.address ?? address, port: given?.port ?? port };
-}
 
 function localTraffic(settings: Settings, report: Report): LocalTraffic {
   switch (settings.detectLocalMode) {

@@ -159,6 +159,8 @@ export interface Config {
   readonly isConfigReloaded: boolean;
   /** Start even if a kube-proxy runs on this node. */
   readonly isOtherProxyAllowed: boolean;
+  /** If a kube-proxy runs on this node, wait until it is gone instead of failing. */
+  readonly waitsForKubeProxy: boolean;
   /** How IPv4 virtual IPs become local: on kube-ipvs0, or by routes to it. */
   readonly virtualAddresses: "addresses" | "routes";
   /** Shortest pause between two readings of all Nodes' addresses; 0: never read. */

@@ -154,7 +154,7 @@ function clusterNotices(
   return idle.map((setting) => noEffectNotice(setting, reason));
 }
 
-/** Nobody should look for it where kube-proxy answers. */
+/** Without it, an operator would ask kube-proxy's ports. */
 function portNotice(config: Config): readonly ConfigNotice[] {
   if (!config.isObserveOnly) return [];
   const { metricsBindAddress: metrics, healthzBindAddress: healthz } = config;
@@ -164,7 +164,11 @@ function portNotice(config: Config): readonly ConfigNotice[] {
     ...(healthz === undefined ? {} : { healthzBindAddress: text(healthz) }),
   };
   return [
-    { level: "info", event: "Observing only, kube-proxy's default ports are left alone", keys },
+    {
+      level: "info",
+      event: "Observing only, listening on ports that kube-proxy does not use",
+      keys,
+    },
   ];
 }
 

@@ -17,7 +17,12 @@ import type { ShownConfig } from "./http/metrics-server.ts";
 import { startServers } from "./http/servers.ts";
 import { watchEstimator } from "./node/estimator.ts";
 import { cleanUpOtherModes } from "./node/other-modes.ts";
-import { findOtherProxy, OtherProxyError } from "./node/other-proxy.ts";
+import {
+  findOtherProxy,
+  findOtherProxyAt,
+  OtherProxyError,
+  otherProxyGone,
+} from "./node/other-proxy.ts";
 import { prepareConntrack } from "./node/prepare-conntrack.ts";
 import { prepareKernel, requireIpvs } from "./node/prepare-kernel.ts";
 import { cleanUnusedBackend, printUnusedBackend } from "./node/unused-backend.ts";
@@ -66,12 +71,16 @@ export interface CommandParts {
   readonly configFile?: ConfigFileSource;
 }
 
-type DaemonRunParts = CommandParts & { readonly fail: (error: Error) => void };
+type DaemonRunParts = CommandParts & {
+  readonly fail: (error: Error) => void;
+  /** Aborts the start. */
+  readonly signal: AbortSignal;
+};
 
 /** Runs until a signal; rejects where the start makes no sense. */
 export async function runDaemon(config: Config, parts: CommandParts): Promise<void> {
   parts.log.info(`Using ${config.mode} Proxier`, { version, node: config.nodeName });
-  await runUntilSignal(parts, (signal, fail) => start(config, { ...parts, fail }, signal));
+  await runUntilSignal(parts, (signal, fail) => start(config, { ...parts, fail, signal }));
 }
 
 /** `--init-only`: everything that needs more rights than the daemon; no API server, no rule. */
@@ -117,7 +126,8 @@ export async function cleanUpNode(config: Config, parts: CommandParts): Promise<
  * Starts everything in the order in which things depend on each other, and gives the stop. What was begun
  * is ended again when a later part fails, or when the start is cut short.
  */
-async function start(config: Config, parts: DaemonRunParts, signal: AbortSignal): Promise<Stop> {
+async function start(config: Config, parts: DaemonRunParts): Promise<Stop> {
+  const { signal } = parts;
   const stops: Stop[] = [];
   const fatal = new FatalEvents(config.nodeName);
   const fail = (error: Error): void => {
@@ -230,7 +240,7 @@ async function* beginCommonParts(
   const lock = await acquireInstanceLock(config.lockName, { log });
   yield () => lock.release();
   // Only to observe is no conflict: that is the dry run before a change of proxies.
-  if (!config.isOtherProxyAllowed && !config.isObserveOnly) await refuseOtherProxy();
+  if (!config.isOtherProxyAllowed && !config.isObserveOnly) await refuseOtherProxy(config, parts);
   await writeOomScore(config.oomScoreAdj, parts);
   const metrics = prometheusMetrics({
     version,
@@ -306,7 +316,9 @@ async function limitConntrack(kernel: Kernel, config: Config, log: Logger): Prom
   }
 }
 
-async function refuseOtherProxy(): Promise<void> {
-  const proxy = await findOtherProxy();
+async function refuseOtherProxy(config: Config, parts: DaemonRunParts): Promise<void> {
+  const find = (): ReturnType<typeof findOtherProxy> => findOtherProxyAt(config.metricsBindAddress);
+  if (config.waitsForKubeProxy) return await otherProxyGone(parts, parts.signal, find);
+  const proxy = await find();
   if (proxy !== undefined) throw new OtherProxyError(proxy);
 }

@@ -13,6 +13,8 @@ export interface E2eOptions {
   readonly image?: string;
   /** Nodes that get pods of the test. */
   readonly nodeCount: number;
+  /** Names of the only nodes to test; empty: all nodes. */
+  readonly nodes: readonly string[];
   /** Names of checks that are not run. */
   readonly skipped: ReadonlySet<string>;
   readonly format: ReportFormat;
@@ -31,6 +33,7 @@ Usage: kube-ipvs-e2e [flags]
   --daemon-selector LABELS of their pods (default k8s-app in (kube-ipvs,kube-proxy))
   --image IMAGE            of the pods of the test (default: the daemon's)
   --nodes N                nodes that get pods; plan, health and 403 are checked on all (default 3)
+  --node NAME,…            test only these nodes, for example the last ones of a migration
   --skip CHECK,…           leave these out
   --wait SECONDS           for a check that does not hold at once (default 60)
   -o, --output FORMAT      table or json
@@ -56,6 +59,7 @@ export function readOptions(
       "daemon-selector": { type: "string", default: "k8s-app in (kube-ipvs,kube-proxy)" },
       image: { type: "string" },
       nodes: { type: "string", default: "3" },
+      node: { type: "string", default: "" },
       skip: { type: "string", default: "" },
       wait: { type: "string", default: "60" },
       output: { type: "string", short: "o", default: "table" },
@@ -69,6 +73,7 @@ export function readOptions(
     daemonSelector: values["daemon-selector"],
     ...(values.image === undefined ? {} : { image: values.image }),
     nodeCount: wholeNumber("--nodes", values.nodes),
+    nodes: listed(values.node),
     skipped: skippedChecks(values.skip),
     format: formatOf(values.output),
     patienceMs: wholeNumber("--wait", values.wait) * 1000,
@@ -81,8 +86,12 @@ function wholeNumber(flag: string, text: string): number {
   throw new Error(`${flag} ${text}: must be a whole number above 0`);
 }
 
+function listed(text: string): readonly string[] {
+  return text.split(",").filter((name) => name !== "");
+}
+
 function skippedChecks(text: string): ReadonlySet<string> {
-  const names = text.split(",").filter((name) => name !== "");
+  const names = listed(text);
   const known = allChecks.map(({ name }) => name);
   const unknown = names.find((name) => !known.includes(name));
   if (unknown === undefined) return new Set(names);

@@ -47,6 +47,8 @@ export async function prepare(parts: Parts): Promise<Scene> {
   const { api, patience, options, progress } = parts;
   const listDaemons = (): Promise<readonly Daemon[]> => findDaemons(parts);
   const daemons = await listDaemons();
+  const missing = options.nodes.filter((name) => !daemons.some((one) => one.nodeName === name));
+  if (missing.length > 0) throw new Error(`No kube-ipvs pod runs on node ${missing.join(", ")}`);
   const nodes = await chooseNodes(parts, daemons);
   progress(
     `Testing ${daemons.length} daemons, with pods on ${nodes.map(({ name }) => name).join(", ")}`,
@@ -90,6 +92,7 @@ async function findDaemons({ api, options }: Parts): Promise<readonly Daemon[]> 
   return items
     .filter(({ metadata }) => metadata?.deletionTimestamp === undefined)
     .flatMap((pod) => daemonOf(pod) ?? [])
+    .filter(({ nodeName }) => options.nodes.length === 0 || options.nodes.includes(nodeName))
     .toSorted((one, other) => (one.nodeName < other.nodeName ? -1 : 1));
 }
 

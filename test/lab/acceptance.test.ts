@@ -44,6 +44,14 @@ describe("kube-ipvs-e2e", () => {
     assertNothingLeft();
   });
 
+  it("tests one node alone", async () => {
+    const run = start("--node=node-2", "--skip=restart,draining");
+    const { code } = await run.ends(limitMs);
+    assert.equal(code, 0, run.output);
+    assert.match(run.output, /^Testing 1 daemons, with pods on node-2$/m);
+    assertNothingLeft();
+  });
+
   it("says what fails, and leaves nothing where it is broken off", async () => {
     const drop = "OUTPUT -d 10.244.1.0/24 -p udp -j DROP";
     shell(`ip netns exec node-1 iptables -I ${drop}`);

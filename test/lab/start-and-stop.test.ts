@@ -279,9 +279,16 @@ describe("the last line of a start that makes no sense", () => {
     try {
       assert.equal(
         await refused(start()),
-        `Cannot start while kube-proxy is running: process ${other.pid} (${path} 1000); remove it from this node first, or set --kube-ipvs-ignore-running-kube-proxy`,
+        `Cannot start while kube-proxy is running: process ${other.pid} (${path} 1000); remove it from this node first, or set --kube-ipvs-wait-for-kube-proxy`,
       );
-      await start(["--kube-ipvs-ignore-running-kube-proxy"]).prints(synced);
+      const waiting = start(["--kube-ipvs-wait-for-kube-proxy"]);
+      await waiting.prints(
+        /"Waiting for kube-proxy to stop" proxy="kube-proxy is running: process/,
+      );
+      assertNotLogged(waiting.output, "HTTP server is listening");
+      other.kill();
+      await waiting.prints(/"kube-proxy has stopped, taking over"/);
+      await waiting.prints(synced);
     } finally {
       other.kill();
     }

@@ -284,6 +284,12 @@ export const ownFields = [
     help: "start even if kube-proxy is running on this node",
   },
   {
+    path: "kubeIpvs.waitForKubeProxy",
+    kind: "boolean",
+    default: "false",
+    help: "while kube-proxy is running on this node, wait until it has been gone for 5 s, then start; without this setting, startup fails",
+  },
+  {
     path: "kubeIpvs.removeLeftovers",
     kind: "boolean",
     default: "false",

@@ -5,14 +5,14 @@ export const serverFields = [
     kind: "listen",
     default: "",
     flag: "healthz-bind-address",
-    help: "IP and port of /healthz, /livez and /readyz (0.0.0.0:10256, or [::]:10256; port 10356 with observeOnly)",
+    help: "IP and port of /healthz, /livez and /readyz (0.0.0.0:10256, or [::]:10256; always port 10356 with observeOnly)",
   },
   {
     path: "metricsBindAddress",
     kind: "listen",
     default: "",
     flag: "metrics-bind-address",
-    help: "IP and port of /metrics, /proxyMode, /configz (127.0.0.1:10249, or [::1]:10249; port 10349 with observeOnly)",
+    help: "IP and port of /metrics, /proxyMode, /configz (127.0.0.1:10249, or [::1]:10249; always port 10349 with observeOnly)",
   },
   {
     path: "bindAddressHardFail",

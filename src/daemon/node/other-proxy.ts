@@ -2,6 +2,10 @@ import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { get } from "node:http";
 import { basename } from "node:path";
 import { attempt } from "../../base/attempt.ts";
+import { type Clock, sleep } from "../../base/clock.ts";
+import { hostPort } from "../../base/ip.ts";
+import type { Logger } from "../../base/log.ts";
+import type { ListenAddress } from "../../config/config.ts";
 import { type ListeningSocket, listListeningSockets } from "../../kernel/listening-sockets.ts";
 
 /** A kube-proxy that is alive on this node. */
@@ -18,7 +22,7 @@ export class OtherProxyError extends Error {
   constructor(proxy: OtherProxy) {
     super(
       `Cannot start while ${proxyText(proxy)}; remove it from this node first, ` +
-        "or set --kube-ipvs-ignore-running-kube-proxy",
+        "or set --kube-ipvs-wait-for-kube-proxy",
     );
     this.proxy = proxy;
   }
@@ -56,6 +60,38 @@ export async function findOtherProxy(
   search: ProxySearch = thisNode,
 ): Promise<OtherProxy | undefined> {
   return findProcess(search) ?? (isRootListening(search) ? await askMode(search) : undefined);
+}
+
+/** As {@link findOtherProxy}, also at the configured metrics address: kube-proxy may have the same configuration. */
+export async function findOtherProxyAt(metrics: ListenAddress): Promise<OtherProxy | undefined> {
+  const loopbacks = new Map([
+    ["0.0.0.0", "127.0.0.1"],
+    ["::", "::1"],
+  ]);
+  const host = loopbacks.get(metrics.address) ?? metrics.address;
+  const modeUrl = `http://${hostPort(host, metrics.port)}/proxyMode`;
+  return (await findOtherProxy()) ?? (await findOtherProxy({ ...thisNode, modeUrl }));
+}
+
+/** A kube-proxy that restarts is absent for a moment. */
+const checksUntilGone = 5;
+const checkPeriodMs = 1_000;
+
+/** Resolves when kube-proxy has been absent in several checks in a row; rejects when `signal` aborts. */
+export async function otherProxyGone(
+  { clock, log }: { readonly clock: Clock; readonly log: Logger },
+  signal: AbortSignal,
+  find: () => Promise<OtherProxy | undefined>,
+): Promise<void> {
+  const first = await find();
+  if (first === undefined) return;
+  log.info("Waiting for kube-proxy to stop", { proxy: proxyText(first) });
+  for (let absent = 0; absent < checksUntilGone; ) {
+    await sleep(clock, checkPeriodMs, signal);
+    signal.throwIfAborted();
+    absent = (await find()) === undefined ? absent + 1 : 0;
+  }
+  log.info("kube-proxy has stopped, taking over");
 }
 
 /** kube-proxy runs as root. Any user may answer like it, and would keep us from starting. */

@@ -343,7 +343,7 @@ describe("the failure of a command", () => {
     [
       "for a command that there is not",
       ["stauts"],
-      "kube-ipvs: unknown command 'stauts' (commands are status, services, explain, drains, top, doctor, plan, completion, endpoint-controller) (see --help)\n",
+      "kube-ipvs: unknown command 'stauts' (commands are status, services, explain, drains, top, doctor, plan, completion, endpoint-controller, wait) (see --help)\n",
     ],
     [
       "for several settings at once",

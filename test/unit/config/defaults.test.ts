@@ -67,6 +67,7 @@ describe("the configuration without any setting", () => {
       oomScoreAdj: -999,
       logging: { format: "text", verbosity: 0 },
       isOtherProxyAllowed: false,
+      waitsForKubeProxy: false,
       isLeftoverRemoved: false,
       virtualAddresses: "addresses",
       nodeAddressPeriodMs: 600_000,

@@ -1,9 +1,9 @@
 /** A kube-proxy that runs beside has the usual ports. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { load } from "./loading.ts";
+import { load, loadFile } from "./loading.ts";
 
-const event = "Observing only, kube-proxy's default ports are left alone";
+const event = "Observing only, listening on ports that kube-proxy does not use";
 
 function portsOf(flags: Readonly<Record<string, string>>): readonly unknown[] {
   const { config, notices } = load(flags);
@@ -24,11 +24,12 @@ describe("the ports of a program that only observes", () => {
     assert.deepEqual(portsOf({}), [10_249, 10_256, undefined]);
   });
 
-  it("are those that are set", () => {
-    const [metrics] = portsOf({
-      "kube-ipvs-observe-only": "true",
-      "metrics-bind-address": "127.0.0.1:10249",
-    });
-    assert.equal(metrics, 10_249);
+  it("are the same whatever the file and the flags name, which are kube-proxy's", () => {
+    const file = "metricsBindAddress: 0.0.0.0:20249\nhealthzBindAddress: 127.0.0.1:10256\n";
+    for (const flags of [{}, { "metrics-port": "10249", "healthz-port": "20256" }]) {
+      const { config } = loadFile(file, { ...flags, "kube-ipvs-observe-only": "true" });
+      assert.deepEqual(config.metricsBindAddress, { address: "0.0.0.0", port: 10_349 });
+      assert.deepEqual(config.healthzBindAddress, { address: "127.0.0.1", port: 10_356 });
+    }
   });
 });

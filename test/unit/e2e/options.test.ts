@@ -11,10 +11,15 @@ describe("the command line of kube-ipvs-e2e", () => {
       daemonNamespace: "kube-system",
       daemonSelector: "k8s-app in (kube-ipvs,kube-proxy)",
       nodeCount: 3,
+      nodes: [],
       skipped: new Set(),
       format: "table",
       patienceMs: 60_000,
     });
+  });
+
+  it("takes a list of nodes", () => {
+    assert.deepEqual(readOptions(["--node", "node-1,node-2"], {})?.nodes, ["node-1", "node-2"]);
   });
 
   it("refuses what makes no sense, and says what would", () => {

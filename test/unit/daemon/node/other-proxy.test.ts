@@ -6,12 +6,15 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
+import { silentLogger } from "../../../../src/base/log.ts";
 import {
   findOtherProxy,
   type OtherProxy,
   OtherProxyError,
+  otherProxyGone,
 } from "../../../../src/daemon/node/other-proxy.ts";
 import { listListeningSockets } from "../../../../src/kernel/listening-sockets.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
 import { ip } from "../../../support/records.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "other-proxy-"));
@@ -172,8 +175,56 @@ describe("the message", () => {
     it(`names a proxy known by its ${proxy.kind}, and what to do`, () => {
       assert.equal(
         new OtherProxyError(proxy).message,
-        `Cannot start while kube-proxy is running: ${want}; remove it from this node first, or set --kube-ipvs-ignore-running-kube-proxy`,
+        `Cannot start while kube-proxy is running: ${want}; remove it from this node first, or set --kube-ipvs-wait-for-kube-proxy`,
       );
     });
   }
+});
+
+interface Waiting {
+  readonly result: () => string;
+  readonly clock: FakeClock;
+  readonly abort: AbortController;
+}
+
+describe("waiting for kube-proxy", () => {
+  const running: OtherProxy = { kind: "process", pid: 77, command: "kube-proxy" };
+
+  async function waitWith(
+    answers: readonly (OtherProxy | undefined)[],
+    seconds: number,
+  ): Promise<Waiting> {
+    const clock = new FakeClock();
+    const abort = new AbortController();
+    let checks = 0;
+    let result = "waiting";
+    const find = async (): Promise<OtherProxy | undefined> => answers[checks++];
+    otherProxyGone({ clock, log: silentLogger }, abort.signal, find).then(
+      () => {
+        result = "gone";
+      },
+      () => {
+        result = "aborted";
+      },
+    );
+    await clock.advance(seconds * 1_000);
+    return { result: () => result, clock, abort };
+  }
+
+  it("ends at once if none runs", async () => {
+    assert.equal((await waitWith([undefined], 0)).result(), "gone");
+  });
+
+  it("ends 5 s after it stopped, and a restart in between begins anew", async () => {
+    const answers = [running, running, undefined, undefined, running];
+    assert.equal((await waitWith(answers, 8)).result(), "waiting");
+    assert.equal((await waitWith(answers, 9)).result(), "gone");
+  });
+
+  it("ends when the program is stopped", async () => {
+    const { result, clock, abort } = await waitWith(Array(100).fill(running), 2);
+    abort.abort();
+    await clock.advance(0);
+    assert.equal(result(), "aborted");
+  });
 });

@@ -1,0 +1,25 @@
+import { once } from "node:events";
+import { exitCodes } from "../../answer/answer.ts";
+import type { Command } from "../command.ts";
+
+export const waitCommand: Command = {
+  name: "wait",
+  summary: "wait for SIGTERM or SIGINT",
+  description:
+    "Waits for SIGTERM or SIGINT. A clean-up pod stays Ready with it after its init container " +
+    "has cleaned the node.",
+  options: [],
+  hasOwnFlagsOnly: true,
+  needsNoMode: true,
+  drawsItself: true,
+  examples: [{ command: "kube-ipvs wait", purpose: "the last container of a clean-up pod" }],
+  run: async ({ writeOut }) => {
+    // A signal listener does not keep a Node.js process alive.
+    const keepAlive = setInterval(() => {}, 2 ** 30);
+    const signals = ["SIGTERM", "SIGINT"].map((name) => once(process, name));
+    writeOut("Waiting for SIGTERM\n");
+    await Promise.race(signals);
+    clearInterval(keepAlive);
+    return exitCodes.fine;
+  },
+};
