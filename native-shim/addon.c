@@ -11,43 +11,47 @@
 #include "js-values.h"
 #include "legacy-table.h"
 
-/* open(protocol, options) */
+/* open(protocol, receiveBufferBytes, flags, groups): a Uint8Array of 32-bit numbers, in the host's order. */
 static napi_value open_socket(napi_env env, napi_callback_info call) {
-  napi_value arguments[2];
+  static const double most[] = {INT_MAX, INT_MAX / 2, 7};
+  napi_value arguments[4];
   void *environment;
-  double protocol;
-  struct open_options options = {0};
-  uint32_t groups[MAX_GROUPS];
-  if (!read_arguments(env, call, 2, arguments, &environment)) return NULL;
-  if (!read_integer(env, arguments[0], 0, INT_MAX, &protocol))
-    return throw_type_error(env, "protocol must be a netlink protocol number");
-  const char *problem = read_options(env, arguments[1], &options, groups);
-  if (problem != NULL) return throw_type_error(env, problem);
+  double numbers[3];
+  const uint8_t *groups;
+  size_t bytes;
+  if (!read_arguments(env, call, 4, arguments, &environment)) return NULL;
+  if (!read_integers(env, arguments, 3, most, numbers) ||
+      !read_bytes(env, arguments[3], &groups, &bytes))
+    return throw_type_error(env, "open: wrong protocol, receiveBufferBytes, flags or groups");
+  int flags = (int)numbers[2];
+  const struct open_options options = {.receive_buffer_bytes = (int)numbers[1],
+                                       .extended_ack = (flags & 1) != 0,
+                                       .cap_ack = (flags & 2) != 0,
+                                       .strict_check = (flags & 4) != 0,
+                                       .groups = (const uint32_t *)(const void *)groups,
+                                       .group_count = bytes / sizeof(uint32_t)};
   const char *failed;
-  struct completion_queue *completion_queue = ((struct environment *)environment)->completion_queue;
+  struct completion_queue *queue = ((struct environment *)environment)->completion_queue;
   struct netlink_socket *socket =
-      netlink_socket_open((int)protocol, &options, completion_queue, &failed);
+      netlink_socket_open((int)numbers[0], &options, queue, &failed);
   if (socket == NULL) return throw_errno(env, "open netlink socket", errno, failed);
   return wrap_socket(env, environment, socket);
 }
 
 /* Reads request, lastSequence, timeoutMs, pieceBytes and oneByOne. Returns what is wrong, or NULL. */
 static const char *read_call(napi_env env, const napi_value *arguments, struct call *call) {
-  double sequence, timeout_ms, piece_bytes;
-  if (!read_bytes(env, arguments[0], call)) return "request must be a Uint8Array";
-  if (!read_integer(env, arguments[1], 0, UINT32_MAX, &sequence))
-    return "lastSequence must be an unsigned 32-bit integer";
-  if (!read_number(env, arguments[2], 0, INT_MAX, &timeout_ms))
-    return "timeoutMs must be a number from 0 to 2147483647";
-  if (!read_integer(env, arguments[3], 0, MAX_REPLY_BYTES, &piece_bytes))
-    return "pieceBytes must be an integer from 0 to 268435456";
-  if (napi_get_value_bool(env, arguments[4], &call->one_by_one) != napi_ok)
-    return "oneByOne must be a boolean";
+  static const double most[] = {UINT32_MAX, INT_MAX, MAX_REPLY_BYTES, 1};
+  double numbers[4];
+  if (!read_bytes(env, arguments[0], &call->request, &call->request_length))
+    return "request must be a Uint8Array";
+  if (!read_integers(env, arguments + 1, 4, most, numbers))
+    return "submit: wrong lastSequence, timeoutMs, pieceBytes or oneByOne";
   /* Only a piece can have been read before: then there is nothing to send. */
-  if (call->request_length == 0 && piece_bytes == 0) return "request must not be empty";
-  call->last_sequence = (uint32_t)sequence;
-  call->piece_bytes = (size_t)piece_bytes;
-  call->deadline_ns = monotonic_ns() + (int64_t)(timeout_ms * 1e6);
+  if (call->request_length == 0 && numbers[2] == 0) return "request must not be empty";
+  call->last_sequence = (uint32_t)numbers[0];
+  call->deadline_ns = monotonic_ns() + (int64_t)(numbers[1] * 1e6);
+  call->piece_bytes = (size_t)numbers[2];
+  call->one_by_one = numbers[3] == 1;
   return NULL;
 }
 
@@ -130,12 +134,13 @@ static napi_value forbid_core_dumps(napi_env env, napi_callback_info call) {
 
 /* readPeer(fd): who listens on, or connected to, the other end of a unix socket; unix(7), SO_PEERCRED. */
 static napi_value read_peer(napi_env env, napi_callback_info call) {
+  static const double most[] = {INT_MAX};
   napi_value argument;
   double fd;
   struct ucred peer;
   socklen_t length = sizeof peer;
   if (!read_arguments(env, call, 1, &argument, NULL)) return NULL;
-  if (!read_integer(env, argument, 0, INT_MAX, &fd))
+  if (!read_integers(env, &argument, 1, most, &fd))
     return throw_type_error(env, "fd must be a file descriptor");
   if (getsockopt((int)fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
     return throw_errno(env, "read the peer of a socket", errno, "getsockopt");
@@ -144,23 +149,21 @@ static napi_value read_peer(napi_env env, napi_callback_info call) {
                         : throw_errno(env, "read the peer of a socket", ENOMEM, "allocate");
 }
 
-/* readLegacyTable(family, name, maxBytes) */
+/* readLegacyTable(name, family, maxBytes) */
 static napi_value legacy_table(napi_env env, napi_callback_info call) {
+  static const double most[] = {6, MAX_REPLY_BYTES};
   napi_value arguments[3];
-  double family, max_bytes;
+  double numbers[2];
   char name[64];
   size_t length;
   if (!read_arguments(env, call, 3, arguments, NULL)) return NULL;
-  if (!read_integer(env, arguments[0], 4, 6, &family) || family == 5)
-    return throw_type_error(env, "family must be 4 or 6");
-  if (napi_get_value_string_utf8(env, arguments[1], name, sizeof name, &length) != napi_ok)
-    return throw_type_error(env, "name must be a string");
-  if (!read_integer(env, arguments[2], 0, MAX_REPLY_BYTES, &max_bytes))
-    return throw_type_error(env, "maxBytes must be an integer from 0 to 268435456");
+  if (napi_get_value_string_utf8(env, arguments[0], name, sizeof name, &length) != napi_ok ||
+      !read_integers(env, arguments + 1, 2, most, numbers))
+    return throw_type_error(env, "readLegacyTable: wrong name, family or maxBytes");
   struct reply_buffer entries = {0};
   const char *failed = "";
-  int error = read_legacy_table(family == 4 ? AF_INET : AF_INET6, name, (size_t)max_bytes, &entries,
-                                &failed);
+  int family = numbers[0] == 4 ? AF_INET : AF_INET6;
+  int error = read_legacy_table(family, name, (size_t)numbers[1], &entries, &failed);
   napi_value result = error == 0 ? copy_bytes(env, &entries) : NULL;
   reply_buffer_free(&entries);
   if (error == 0 && result == NULL) error = ENOMEM, failed = "allocate";

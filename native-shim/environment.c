@@ -108,9 +108,9 @@ static void ring(void *context) {
 
 void hand_over_all(napi_env env, struct environment *environment) {
   for (int watched = 0; watched < WATCHED_PER_RING;) {
-    struct completion_queue_item *item = completion_queue_take(environment->completion_queue);
-    if (item == NULL) return;
-    if (hand_over(env, (struct delivery *)item)) watched++;
+    struct delivery *delivery = completion_queue_take(environment->completion_queue);
+    if (delivery == NULL) return;
+    if (hand_over(env, delivery)) watched++;
   }
   ring(environment);
 }
@@ -215,8 +215,7 @@ static void forget_calls(struct environment *environment, struct netlink_socket 
 
 static void forget_finished(struct environment *environment) {
   struct completion_queue *queue = environment->completion_queue;
-  for (struct completion_queue_item *left; (left = completion_queue_take(queue)) != NULL;) {
-    struct delivery *delivery = (struct delivery *)left;
+  for (struct delivery *delivery; (delivery = completion_queue_take(queue)) != NULL;) {
     if (!delivery->is_watched) pending_free(environment->env, delivery->context);
     delivery_free(delivery);
   }

@@ -30,7 +30,10 @@ const maxDelayMs = 2 ** 31 - 1;
  * with `errno` and `operation`.
  */
 export function open(protocol: number, options: OpenOptions): SocketHandle {
-  return addon().open(protocol, options);
+  const { receiveBufferBytes = 0, extendedAck, capAck, strictCheck, groups = [] } = options;
+  const flags = (extendedAck ? 1 : 0) | (capAck ? 2 : 0) | (strictCheck ? 4 : 0);
+  const bytes = new Uint8Array(new Uint32Array(groups).buffer);
+  return addon().open(protocol, receiveBufferBytes, flags, bytes);
 }
 
 /**
@@ -54,7 +57,7 @@ export function transact(
   timeoutMs: number,
   pieceBytes = 0,
 ): Promise<TransactResult> {
-  return submit(socket, request, lastSequence, timeoutMs, pieceBytes, false);
+  return submit(socket, request, lastSequence, timeoutMs, pieceBytes, 0);
 }
 
 /**
@@ -70,7 +73,7 @@ export function transactEach(
   timeoutMs: number,
   pieceBytes: number,
 ): Promise<TransactResult> {
-  return submit(socket, requests, 0, timeoutMs, pieceBytes, true);
+  return submit(socket, requests, 0, timeoutMs, pieceBytes, 1);
 }
 
 /**
@@ -85,14 +88,14 @@ function submit(
   lastSequence: number,
   timeoutMs: number,
   pieceBytes: number,
-  oneByOne: boolean,
+  oneByOne: 0 | 1,
 ): Promise<TransactResult> {
   const { promise, resolve } = Promise.withResolvers<TransactResult>();
   const onResult = (result = withoutMemory): void => {
     clearTimeout(timer);
     setImmediate(resolve, result);
   };
-  const call = [request, lastSequence, timeoutMs, pieceBytes, oneByOne] as const;
+  const call = [request, lastSequence, Math.ceil(timeoutMs), pieceBytes, oneByOne] as const;
   const refused = addon().submit(socket, ...call, onResult);
   if (refused !== undefined) return Promise.resolve(refused);
   const delayMs = Math.min(timeoutMs + graceMs, maxDelayMs);

@@ -1,7 +1,6 @@
 #include "js-values.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,13 +39,15 @@ static bool set_text(napi_env env, napi_value object, const char *name, const ch
          napi_set_named_property(env, object, name, value) == napi_ok;
 }
 
-bool read_number(napi_env env, napi_value value, double least, double most, double *number) {
-  if (napi_get_value_double(env, value, number) != napi_ok) return false;
-  return *number >= least && *number <= most;
-}
-
-bool read_integer(napi_env env, napi_value value, double least, double most, double *number) {
-  return read_number(env, value, least, most, number) && *number == (double)(int64_t)*number;
+bool read_integers(napi_env env, const napi_value *values, size_t count, const double *most,
+                   double *numbers) {
+  for (size_t index = 0; index < count; index++) {
+    double *number = &numbers[index];
+    if (napi_get_value_double(env, values[index], number) != napi_ok) return false;
+    /* NaN is not in any range. */
+    if (!(*number >= 0 && *number <= most[index]) || *number != (double)(int64_t)*number) return false;
+  }
+  return true;
 }
 
 /* A copy in an ArrayBuffer of its own; NULL when there is no memory. */
@@ -93,80 +94,12 @@ napi_value throw_errno(napi_env env, const char *action, int error, const char *
   return NULL;
 }
 
-/* Reads a property that may be absent: leaves `number` alone then. */
-static bool read_optional_bytes(napi_env env, napi_value options, const char *name, int *number) {
-  napi_value value;
-  napi_valuetype type;
-  double read;
-  if (napi_get_named_property(env, options, name, &value) != napi_ok) return false;
-  if (napi_typeof(env, value, &type) != napi_ok) return false;
-  if (type == napi_undefined) return true;
-  if (!read_integer(env, value, 1, INT_MAX / 2, &read)) return false;
-  *number = (int)read;
-  return true;
-}
-
-static bool read_optional_flag(napi_env env, napi_value options, const char *name, bool *flag) {
-  napi_value value;
-  napi_valuetype type;
-  if (napi_get_named_property(env, options, name, &value) != napi_ok) return false;
-  if (napi_typeof(env, value, &type) != napi_ok) return false;
-  return type == napi_undefined || napi_get_value_bool(env, value, flag) == napi_ok;
-}
-
-static bool read_group(napi_env env, napi_value groups, uint32_t index, uint32_t *group) {
-  napi_value value;
-  double read;
-  if (napi_get_element(env, groups, index, &value) != napi_ok) return false;
-  if (!read_integer(env, value, 1, UINT32_MAX, &read)) return false;
-  *group = (uint32_t)read;
-  return true;
-}
-
-static bool read_groups(napi_env env, napi_value options, uint32_t *groups, size_t *count) {
-  napi_value value;
-  napi_valuetype type;
-  bool is_array = false;
-  uint32_t length = 0;
-  *count = 0;
-  if (napi_get_named_property(env, options, "groups", &value) != napi_ok) return false;
-  if (napi_typeof(env, value, &type) != napi_ok) return false;
-  if (type == napi_undefined) return true;
-  if (napi_is_array(env, value, &is_array) != napi_ok || !is_array) return false;
-  if (napi_get_array_length(env, value, &length) != napi_ok || length > MAX_GROUPS) return false;
-  for (uint32_t index = 0; index < length; index++)
-    if (!read_group(env, value, index, &groups[index])) return false;
-  *count = length;
-  return true;
-}
-
-/* Returns what is wrong, or NULL. */
-const char *read_options(napi_env env, napi_value value, struct open_options *options,
-                         uint32_t *groups) {
-  napi_valuetype type;
-  if (napi_typeof(env, value, &type) != napi_ok || type != napi_object)
-    return "options must be an object";
-  if (!read_optional_bytes(env, value, "receiveBufferBytes", &options->receive_buffer_bytes))
-    return "receiveBufferBytes must be an integer from 1 to 1073741823";
-  if (!read_optional_flag(env, value, "extendedAck", &options->extended_ack))
-    return "extendedAck must be a boolean";
-  if (!read_optional_flag(env, value, "capAck", &options->cap_ack))
-    return "capAck must be a boolean";
-  if (!read_optional_flag(env, value, "strictCheck", &options->strict_check))
-    return "strictCheck must be a boolean";
-  if (!read_groups(env, value, groups, &options->group_count))
-    return "groups must be at most 64 group numbers";
-  options->groups = groups;
-  return NULL;
-}
-
-bool read_bytes(napi_env env, napi_value value, struct call *call) {
+bool read_bytes(napi_env env, napi_value value, const uint8_t **bytes, size_t *length) {
   napi_typedarray_type type;
-  void *bytes = NULL;
   bool is_typed = false;
   if (napi_is_typedarray(env, value, &is_typed) != napi_ok || !is_typed) return false;
-  napi_status status = napi_get_typedarray_info(env, value, &type, &call->request_length, &bytes,
-                                                NULL, NULL);
-  call->request = bytes;
+  void *data = NULL;
+  napi_status status = napi_get_typedarray_info(env, value, &type, length, &data, NULL, NULL);
+  *bytes = data;
   return status == napi_ok && type == napi_uint8_array;
 }

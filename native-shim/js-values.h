@@ -11,8 +11,6 @@
 
 #include "netlink-socket.h"
 
-enum { MAX_GROUPS = 64 };
-
 extern const struct reply_buffer no_replies;
 
 /* Throws a TypeError, unless something is thrown already; returns NULL. */
@@ -39,17 +37,11 @@ napi_value make_result(napi_env env, int error, int operation, const struct repl
 /* `{pid, uid}`; NULL when there is no memory. */
 napi_value make_peer(napi_env env, int pid, unsigned uid);
 
-/* A number in [least, most]; anything else, NaN too, gives false. */
-bool read_number(napi_env env, napi_value value, double least, double most, double *number);
+/* Reads integers from 0 to `most`, each with a limit of its own; anything else, NaN too, gives false. */
+bool read_integers(napi_env env, const napi_value *values, size_t count, const double *most,
+                   double *numbers);
 
-/* The same, and no fraction. */
-bool read_integer(napi_env env, napi_value value, double least, double most, double *number);
-
-/* Reads OpenOptions; `groups` has MAX_GROUPS places. Returns what is wrong, or NULL. */
-const char *read_options(napi_env env, napi_value value, struct open_options *options,
-                         uint32_t *groups);
-
-/* Reads a Uint8Array, which may be empty. */
-bool read_bytes(napi_env env, napi_value value, struct call *call);
+/* Reads a Uint8Array, which may be empty. Its bytes belong to JavaScript. */
+bool read_bytes(napi_env env, napi_value value, const uint8_t **bytes, size_t *length);
 
 #endif

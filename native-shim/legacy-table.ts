@@ -8,5 +8,5 @@ import { addon } from "./load-addon.ts";
  * EMSGSIZE when there are more than `maxBytes`, EAGAIN when the table was changed meanwhile.
  */
 export function readLegacyTable(family: 4 | 6, name: string, maxBytes: number): Uint8Array {
-  return addon().readLegacyTable(family, name, maxBytes);
+  return addon().readLegacyTable(name, family, maxBytes);
 }

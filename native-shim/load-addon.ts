@@ -50,7 +50,13 @@ export interface SocketPeer {
 
 /** What `addon.c` exports. */
 export interface Addon {
-  open(protocol: number, options: OpenOptions): SocketHandle;
+  /** `flags`: 1 extendedAck, 2 capAck, 4 strictCheck. `groups`: 32-bit numbers in the host's order. */
+  open(
+    protocol: number,
+    receiveBufferBytes: number,
+    flags: number,
+    groups: Uint8Array,
+  ): SocketHandle;
   /**
    * Calls back once, after it has returned, without a result if there is no memory for one; or returns the result of a call
    * that it refused.
@@ -61,7 +67,7 @@ export interface Addon {
     lastSequence: number,
     timeoutMs: number,
     pieceBytes: number,
-    oneByOne: boolean,
+    oneByOne: 0 | 1,
     onResult: (result?: TransactResult) => void,
   ): TransactResult | undefined;
   /** Settles every call on the socket that is past its deadline, even when the kernel still holds it. */
@@ -70,7 +76,7 @@ export interface Addon {
   close(socket: SocketHandle): void;
   forbidCoreDumps(): void;
   readPeer(fd: number): SocketPeer;
-  readLegacyTable(family: number, name: string, maxBytes: number): Uint8Array;
+  readLegacyTable(name: string, family: number, maxBytes: number): Uint8Array;
 }
 
 /** The bundle has the addon beside it; the sources have it where `make build` puts it. */

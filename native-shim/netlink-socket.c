@@ -10,6 +10,46 @@
 
 #include "socket-state.h"
 
+struct completion_queue {
+  pthread_mutex_t lock;
+  struct delivery *first, *last;
+  void (*ring)(void *context);
+  void *context;
+};
+
+struct completion_queue *completion_queue_create(void (*ring)(void *context), void *context) {
+  struct completion_queue *queue = calloc(1, sizeof *queue);
+  if (queue == NULL) return NULL;
+  pthread_mutex_init(&queue->lock, NULL);
+  queue->ring = ring;
+  queue->context = context;
+  return queue;
+}
+
+void completion_queue_free(struct completion_queue *queue) {
+  pthread_mutex_destroy(&queue->lock);
+  free(queue);
+}
+
+void completion_queue_put(struct completion_queue *queue, struct delivery *delivery) {
+  delivery->next = NULL;
+  pthread_mutex_lock(&queue->lock);
+  bool was_empty = queue->first == NULL;
+  if (was_empty) queue->first = delivery;
+  else queue->last->next = delivery;
+  queue->last = delivery;
+  pthread_mutex_unlock(&queue->lock);
+  if (was_empty) queue->ring(queue->context);
+}
+
+struct delivery *completion_queue_take(struct completion_queue *queue) {
+  pthread_mutex_lock(&queue->lock);
+  struct delivery *delivery = queue->first;
+  if (delivery != NULL) queue->first = delivery->next;
+  pthread_mutex_unlock(&queue->lock);
+  return delivery;
+}
+
 struct netlink_socket *socket_retain(struct netlink_socket *socket) {
   atomic_fetch_add(&socket->references, 1);
   return socket;

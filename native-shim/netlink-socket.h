@@ -25,10 +25,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "completion-queue.h"
 #include "receive-loop.h"
 
 struct netlink_socket;
+struct delivery;
+
+/* Where threads put what is finished, and where the owner takes it from. */
+struct completion_queue;
+
+/*
+ * Makes a completion queue; `ring(context)` is called, on any thread, when it is no longer empty. NULL: ENOMEM.
+ */
+struct completion_queue *completion_queue_create(void (*ring)(void *context), void *context);
+
+/* Frees it. Close all sockets and take what is left first. */
+void completion_queue_free(struct completion_queue *queue);
+
+/* Takes the oldest delivery; NULL when there is none. */
+struct delivery *completion_queue_take(struct completion_queue *queue);
 
 /* Bytes and groups as netlink(7) has them; 0 or false leaves the kernel's default. */
 struct open_options {
@@ -50,8 +64,7 @@ struct netlink_socket *netlink_socket_open(int protocol, const struct open_optio
 
 /* A finished call, or something that a watched socket received: what comes through the completion queue. */
 struct delivery {
-  struct completion_queue_item item;
-  /* In the socket's queue. */
+  /* In the socket's queue, then in the completion queue. */
   struct delivery *next;
   struct netlink_socket *socket;
   /* Whatever the owner gave with the call or the watch. */

@@ -37,6 +37,9 @@ void socket_release(struct netlink_socket *socket);
 /* Makes one that keeps `socket` alive; its request is zeroed. NULL: no memory. */
 struct delivery *delivery_create(struct netlink_socket *socket, size_t request_length);
 
+/* Adds a delivery and rings if it is the first: the owner takes until nothing is left. */
+void completion_queue_put(struct completion_queue *queue, struct delivery *delivery);
+
 /* Starts the socket's thread unless it runs. Returns 0 or an errno. The lock is held. */
 int ensure_thread(struct netlink_socket *socket);
 

@@ -21,7 +21,7 @@ enum { STACK_BYTES = 256 * 1024 };
  */
 static void deliver(struct netlink_socket *socket, struct delivery *delivery) {
   if (delivery->context != NULL && !socket->is_closed) {
-    completion_queue_put(socket->completion_queue, &delivery->item);
+    completion_queue_put(socket->completion_queue, delivery);
     return;
   }
   pthread_mutex_unlock(&socket->lock);

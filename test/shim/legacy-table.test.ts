@@ -9,7 +9,6 @@ type Loose = (...args: unknown[]) => unknown;
 describe("readLegacyTable", () => {
   const wrong: readonly (readonly [string, readonly unknown[]])[] = [
     ["no arguments", []],
-    ["a family that is none", [5, "nat", 1]],
     ["a family by name", ["IPv4", "nat", 1]],
     ["a number as name", [4, 7, 1]],
     ["no limit", [4, "nat"]],

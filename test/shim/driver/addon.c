@@ -17,8 +17,9 @@ static bool is_deaf(void) {
 }
 
 static napi_value open_socket(void) {
-  const napi_value arguments[] = {number_value(NETLINK_ROUTE), object_value()};
-  return call_addon("open", 2, arguments);
+  const napi_value arguments[] = {number_value(NETLINK_ROUTE), number_value(0), number_value(0),
+                                  bytes_value("", 0)};
+  return call_addon("open", 4, arguments);
 }
 
 /* Submits a NOOP that the kernel acknowledges. True if a callback has to come. */
@@ -32,7 +33,7 @@ static bool submit(napi_value socket, double timeout_ms, int *calls) {
                                   number_value(7),
                                   number_value(timeout_ms),
                                   number_value(0),
-                                  bool_value(false),
+                                  number_value(0),
                                   counting_function(calls)};
   napi_value refused = call_addon("submit", 7, arguments);
   return refused != NULL && is_undefined(refused);
@@ -79,7 +80,7 @@ static void live(void) {
   }
   const napi_value no_socket = number_value(0);
   CHECK(call_addon("readPeer", 1, &no_socket) == NULL);
-  const napi_value table[] = {number_value(5), undefined_value(), number_value(0)};
+  const napi_value table[] = {undefined_value(), number_value(4), number_value(0)};
   CHECK(call_addon("readLegacyTable", 3, table) == NULL);
   call_addon("close", 1, &socket);
 }

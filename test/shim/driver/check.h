@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "completion-queue.h"
 #include "receive-loop.h"
 
 /* Ends the driver at once: a failed case is a defect, and what follows would only be noise. */
@@ -83,7 +82,7 @@ void start_owner(struct owner *owner);
 /* Waits for every thread, so that whatever still holds memory is a leak. */
 void stop_owner(struct owner *owner);
 /* What comes out of the completion queue next, waited for up to ten seconds. */
-struct completion_queue_item *next_item(struct owner *owner);
+struct delivery *next_item(struct owner *owner);
 
 /* Makes calls of send(2) block, as a kernel lock would, until they are let go. */
 void stall_sends(void);

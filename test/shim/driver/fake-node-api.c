@@ -209,27 +209,11 @@ napi_status napi_set_named_property(napi_env env, napi_value object, const char 
   return napi_ok;
 }
 
-napi_status napi_get_named_property(napi_env env, napi_value object, const char *name,
-                                    napi_value *result) {
-  (void)env;
-  MAY_FAIL_OR_THROW;
-  *result = property_of(object, name);
-  return napi_ok;
-}
-
 napi_status napi_get_value_double(napi_env env, napi_value value, double *result) {
   (void)env;
   MAY_FAIL;
   if (known(value)->type != napi_number) return napi_number_expected;
   *result = value->number;
-  return napi_ok;
-}
-
-napi_status napi_get_value_bool(napi_env env, napi_value value, bool *result) {
-  (void)env;
-  MAY_FAIL;
-  if (known(value)->type != napi_boolean) return napi_boolean_expected;
-  *result = value->number != 0;
   return napi_ok;
 }
 
@@ -240,24 +224,6 @@ napi_status napi_get_value_string_utf8(napi_env env, napi_value value, char *tex
   if (known(value)->type != napi_string) return napi_string_expected;
   *length = (size_t)snprintf(text, capacity, "%s", value->text);
   return napi_ok;
-}
-
-/* Nobody here joins multicast groups by name. */
-napi_status napi_is_array(napi_env env, napi_value value, bool *result) {
-  (void)env;
-  MAY_FAIL;
-  *result = known(value) == NULL;
-  return napi_ok;
-}
-
-napi_status napi_get_array_length(napi_env env, napi_value value, uint32_t *result) {
-  (void)env, (void)value, (void)result;
-  return napi_array_expected;
-}
-
-napi_status napi_get_element(napi_env env, napi_value object, uint32_t index, napi_value *result) {
-  (void)env, (void)object, (void)index, (void)result;
-  return napi_array_expected;
 }
 
 napi_status napi_is_typedarray(napi_env env, napi_value value, bool *result) {
@@ -515,24 +481,14 @@ napi_value number_value(double number) {
   return value;
 }
 
-napi_value bool_value(bool boolean) {
-  napi_value value = make(napi_boolean);
-  value->number = boolean;
-  return value;
-}
-
 napi_value bytes_value(const void *bytes, size_t length) {
   napi_value value = make(napi_object);
   value->is_typed = true;
-  value->bytes = malloc(length);
+  value->bytes = malloc(length + 1);
   CHECK(value->bytes != NULL);
   memcpy(value->bytes, bytes, length);
   value->length = length;
   return value;
-}
-
-napi_value object_value(void) {
-  return make(napi_object);
 }
 
 napi_value undefined_value(void) {

@@ -33,9 +33,7 @@ void turn_event_loop(void);
 void end_environment_of_addon(void);
 
 napi_value number_value(double number);
-napi_value bool_value(bool boolean);
 napi_value bytes_value(const void *bytes, size_t length);
-napi_value object_value(void);
 napi_value undefined_value(void);
 
 /* A function that counts its calls in `calls`. */

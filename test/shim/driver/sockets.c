@@ -10,11 +10,11 @@
 #include "netlink-socket.h"
 
 static struct delivery *next_delivery(struct owner *owner) {
-  return (struct delivery *)next_item(owner);
+  return next_item(owner);
 }
 
 static struct delivery *take_delivery(struct owner *owner) {
-  return (struct delivery *)completion_queue_take(owner->completion_queue);
+  return completion_queue_take(owner->completion_queue);
 }
 
 static struct netlink_socket *open_route(struct owner *owner, int receive_bytes, uint32_t group) {

@@ -106,16 +106,15 @@ void start_owner(struct owner *owner) {
 
 void stop_owner(struct owner *owner) {
   struct completion_queue *queue = owner->completion_queue;
-  for (struct completion_queue_item *left; (left = completion_queue_take(queue)) != NULL;)
-    delivery_free((struct delivery *)left);
+  for (struct delivery *left; (left = completion_queue_take(queue)) != NULL;) delivery_free(left);
   completion_queue_free(owner->completion_queue);
   wait_for_threads();
   close(owner->bell);
 }
 
-struct completion_queue_item *next_item(struct owner *owner) {
+struct delivery *next_item(struct owner *owner) {
   for (;;) {
-    struct completion_queue_item *item = completion_queue_take(owner->completion_queue);
+    struct delivery *item = completion_queue_take(owner->completion_queue);
     if (item != NULL) return item;
     struct pollfd bell = {.fd = owner->bell, .events = POLLIN};
     CHECK(poll(&bell, 1, 10000) == 1);
