@@ -32,7 +32,10 @@ const neededFields: Readonly<Record<keyof Answers, readonly string[]>> = {
   ],
   ServiceList: ["items"],
   DrainList: ["items"],
-  PlanFacts: ["mode", "families", "destinations", "services", "rules"],
+  PlanFacts: [
+    ...["mode", "families", "destinations", "services", "rules", "forwards", "virtualServers"],
+    ...["setEntries", "boundAddresses", "listeners"],
+  ],
 };
 
 /** Reads what a daemon answered. Throws if it is something else, as of a daemon of another version. */

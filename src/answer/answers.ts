@@ -178,6 +178,8 @@ export interface ServiceRow {
   readonly trafficPolicy: "Cluster" | "Local";
   /** Why there is no such virtual server in the kernel; absent: there is. */
   readonly reason?: string;
+  /** Clients that are let in; undefined: all. */
+  readonly sourceRanges?: readonly string[];
   /** Only where another Service has it: which one, and why. */
   readonly claimedBy?: {
     readonly namespace: string;
@@ -248,30 +250,24 @@ export interface ServicesQuery {
   readonly hasConnections: boolean;
 }
 
-/** `/v1/plan`: what is planned about some addresses and ports, to be held against the kernel. */
-export type PlanFacts = IpvsFacts | TablesFacts | ListenerFacts;
-
-/** What is known in every mode. */
-interface CommonFacts extends AskedFacts {
-  /** Rows of `/v1/services` about these, with endpoints: also of Services that lost the claim. */
-  readonly services: readonly ServiceRow[];
-  /** In mode userspace that of rules that lead to listeners. */
-  readonly rules: Readonly<Partial<Record<IpFamily, RuleSet>>>;
-}
-
-/** What was asked. */
-export interface AskedFacts extends Envelope<"PlanFacts"> {
+/** `/v1/plan`: what is planned about some addresses and ports, to be compared with the kernel. */
+export interface PlanFacts extends Envelope<"PlanFacts">, PlannedState {
   readonly families: readonly IpFamily[];
   /** What was asked for; for a Service all its addresses and ports. */
   readonly destinations: readonly Destination[];
-  /** There were more, which are left out. */
+  /** There were more, which are omitted. */
   readonly isTruncated: boolean;
 }
 
-/** In mode ipvs. */
-export interface IpvsFacts extends CommonFacts {
-  readonly mode: "ipvs";
-  readonly iptablesBackend: IptablesBackend;
+/** What is empty does not exist in this mode. */
+export interface PlannedState {
+  readonly mode: "ipvs" | "iptables" | "userspace";
+  /** Undefined in userspace mode without rules. */
+  readonly iptablesBackend?: "legacy" | "nft";
+  /** Rows of `/v1/services` about these, with endpoints: also of Services that lost the claim. */
+  readonly services: readonly ServiceRow[];
+  /** In iptables mode those that packets to these destinations may meet, in userspace mode those that lead to listeners. */
+  readonly rules: Readonly<Partial<Record<IpFamily, RuleSet>>>;
   /** Of the destinations those that this process itself forwards: node ports on a loopback address. */
   readonly forwards: readonly { readonly from: Destination; readonly to: Destination }[];
   readonly virtualServers: readonly {
@@ -282,24 +278,18 @@ export interface IpvsFacts extends CommonFacts {
   readonly setEntries: Readonly<Record<string, readonly SetEntry[]>>;
   /** Of the addresses asked about, those that belong on kube-ipvs0. */
   readonly boundAddresses: readonly IpAddress[];
-}
-
-/** In mode iptables: of the rules those that packets to these destinations may meet. */
-export interface TablesFacts extends CommonFacts {
-  readonly mode: "iptables";
-  readonly iptablesBackend: IptablesBackend;
-}
-
-/** In mode userspace. */
-export interface ListenerFacts extends CommonFacts {
-  readonly mode: "userspace";
-  /** Undefined if there are listeners but no rules. */
-  readonly iptablesBackend?: IptablesBackend;
-  /** Those that serve the destinations. */
+  /** Sockets that serve the destinations. */
   readonly listeners: readonly ListenerFact[];
 }
 
-type IptablesBackend = "legacy" | "nft";
+/** What modes other than IPVS mode do not plan. */
+export const withoutIpvs: Omit<PlannedState, "mode" | "services" | "rules"> = {
+  forwards: [],
+  virtualServers: [],
+  setEntries: {},
+  boundAddresses: [],
+  listeners: [],
+};
 
 /** A socket of this process that stands for a service port. */
 export interface ListenerFact {

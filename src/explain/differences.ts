@@ -1,22 +1,30 @@
-/** Where the kernel is not as planned in mode ipvs, as far as it concerns one destination; and its chains, in every mode. Pure. */
+/** Where the kernel is not as planned, as far as it concerns one destination. Pure. */
 
+import type { Destination, ListenerFact, PlanFacts } from "../answer/answers.ts";
 import type { Difference } from "../answer/explanation.ts";
 import { hostPort } from "../base/ip.ts";
 import { realServerKey } from "../state/real-server.ts";
-import { chainsAbout, type RuleDestination } from "../state/rules-about.ts";
+import { chainKey } from "../state/rule.ts";
+import { chainsAbout } from "../state/rules-about.ts";
 import { sameVirtualServer, virtualServerKey } from "../state/virtual-server.ts";
-import type { Compared } from "./modes/mode.ts";
-import type { ListedRule, ListedServer, Picture } from "./packet/picture.ts";
+import type { ListedChains, ListedRule, ListedServer, NodeState } from "./packet/node-state.ts";
+
+/** What is planned and what is there, about one destination. */
+export interface Compared {
+  readonly planned: NodeState;
+  readonly observed: NodeState;
+  readonly destination: Destination;
+  readonly mode: PlanFacts["mode"];
+}
 
 export function differencesOf(compared: Compared): readonly Difference[] {
+  const { mode, observed } = compared;
   return [
     ...addressDifferences(compared),
-    ...chainDifferences(compared.planned.chains, compared.observed.chains, (key) =>
-      key.includes(" KUBE-"),
-    ),
+    ...chainDifferences(compared),
     ...setDifferences(compared),
     ...serverDifferences(compared),
-    ...(compared.network.isIpvsTracked
+    ...(mode !== "ipvs" || observed.network.isIpvsTracked
       ? []
       : [{ kind: "different", subject: "sysctl net.ipv4.vs.conntrack is 0, planned 1" } as const]),
   ];
@@ -40,42 +48,39 @@ function addressDifferences({
   return [planned.bound.has(address) ? missing(subject) : notPlanned(subject)];
 }
 
-type ListedChains = ReadonlyMap<string, readonly ListedRule[]>;
-
-/** Of chains that are not `isOurs`, as the built-in ones, only our rules are of interest. */
-function chainDifferences(
-  planned: ListedChains,
-  observed: ListedChains,
-  isOurs: (key: string) => boolean,
-): readonly Difference[] {
-  return [...planned].flatMap(([key, rules]) => {
-    const present = observed.get(key);
-    if (present === undefined) return [missing(`chain ${key}`)];
+/** Of chains that packets to the destination meet. */
+function chainDifferences({ planned, observed, destination }: Compared): readonly Difference[] {
+  const destinations = withSockets(destination, planned.serviceSockets);
+  const about = ({ chains }: NodeState): ListedChains =>
+    chainsAbout(destinations, (key) => chains.get(key));
+  const present = about(observed);
+  return [...about(planned)].flatMap(([key, rules]) => {
+    // A chain that no rule leads to any more may still exist.
+    const others = present.get(key) ?? observed.chains.get(key);
+    if (others === undefined) return [missing(`chain ${key}`)];
     return [
-      ...without(rules, present).map((text) => missing(`rule ${key} ${text}`)),
+      ...without(rules, others).map((text) => missing(`rule ${key} ${text}`)),
       ...(isOurs(key)
-        ? without(present, rules).map((text) => notPlanned(`rule ${key} ${text}`))
+        ? without(others, rules).map((text) => notPlanned(`rule ${key} ${text}`))
         : []),
     ];
   });
 }
 
-/** Of chains that packets to some destinations meet; `isOurs` as of {@link chainDifferences}. */
-export function differencesAbout(
-  { planned, observed }: Pick<Compared, "planned" | "observed">,
-  destinations: readonly RuleDestination[],
-  isOurs: (key: string) => boolean,
-): readonly Difference[] {
-  const about = ({ chains }: Picture): ListedChains =>
-    chainsAbout(destinations, (key) => chains.get(key));
-  const wanted = about(planned);
-  const present = new Map(about(observed));
-  // A chain to which no rule leads any more is there all the same.
-  for (const key of wanted.keys()) {
-    const rules = observed.chains.get(key);
-    if (!present.has(key) && rules !== undefined) present.set(key, rules);
-  }
-  return chainDifferences(wanted, present, isOurs);
+/** Of built-in chains only the planned rules are of interest, and kubelet writes KUBE-FIREWALL, too. */
+function isOurs(key: string): boolean {
+  return key.includes(" KUBE-") && key !== chainKey("filter", "KUBE-FIREWALL");
+}
+
+/** Rules let in what comes to the ports of sockets. */
+export function withSockets(
+  destination: Destination,
+  sockets: readonly ListenerFact[],
+): readonly Destination[] {
+  const led = sockets.flatMap(({ protocol, port, portOnLoopback }) =>
+    [...new Set([port, portOnLoopback])].map((one) => ({ ...destination, protocol, port: one })),
+  );
+  return [destination, ...led];
 }
 
 function without(rules: readonly ListedRule[], others: readonly ListedRule[]): readonly string[] {

@@ -1,55 +1,53 @@
 /** One address, port and protocol: who is served there, from where, and what is wrong. Pure. */
 
-import type { Destination, ServiceRow } from "../answer/answers.ts";
+import type { Destination, PlanFacts, ServiceRow } from "../answer/answers.ts";
 import type { Connections, Explanation, PacketExplanation } from "../answer/explanation.ts";
-import { cidrText, hostPort, isLoopback } from "../base/ip.ts";
+import { hostPort, isLoopback, parseCidr } from "../base/ip.ts";
+import { chainKey, type Match } from "../state/rule.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";
+import { differencesOf } from "./differences.ts";
 import { explainPacket } from "./explain-packet.ts";
-import type { ExplainedMode } from "./modes/mode.ts";
 import { type From, originOf, usualOrigins } from "./origins.ts";
-import type { NodeNetwork, Picture } from "./packet/picture.ts";
+import type { NodeState } from "./packet/node-state.ts";
 import { destinationText } from "./verdict-text.ts";
 
 export interface DestinationInput {
   readonly destination: Destination;
-  readonly mode: ExplainedMode;
+  readonly mode: PlanFacts["mode"];
   readonly services: readonly ServiceRow[];
-  readonly planned: Picture;
-  readonly observed: Picture;
-  readonly network: NodeNetwork;
-  /** If undefined, packets of every kind match. */
+  readonly planned: NodeState;
+  readonly observed: NodeState;
+  /** If undefined, packets of every kind are explained. */
   readonly from?: From;
   readonly connections: Connections;
 }
 
 export function explainDestination(input: DestinationInput): Explanation {
-  const { destination, mode, services, planned, observed, network, from, connections } = input;
+  const { destination, mode, services, from, connections } = input;
   const key = virtualServerKey(destination);
   const rows = services.filter((row) => virtualServerKey(row) === key);
   const row = rows.find(({ reason }) => reason !== lostClaim);
-  const ranges = mode.sourceRanges(destination, [planned, observed]);
+  const sourceRanges = row?.sourceRanges ?? [];
+  const ranges = sourceRanges.flatMap((text) => parseCidr(text) ?? []);
   const endpoints = row?.endpoints ?? [];
-  const packetInput = {
-    ...{ mode, planned, observed, network, ranges },
-    onNode: new Set(
-      endpoints
-        .filter(({ local }) => local === true)
-        .map(({ address, port }) => hostPort(address, port)),
-    ),
-    endpointCount: endpoints.filter(({ ready }) => ready !== undefined).length,
-  };
-  const originInput = { destination, picture: observed, network };
-  // Nobody else gets to a loopback address.
+  const local = endpoints.filter((endpoint) => endpoint.local === true);
+  const onNode = new Set(local.map(({ address, port }) => hostPort(address, port)));
+  const planned = { ...input.planned, onNode };
+  const observed = { ...input.observed, onNode };
+  const endpointCount = endpoints.filter(({ ready }) => ready !== undefined).length;
+  const originInput = { destination, state: observed };
+  // Only the node itself reaches a loopback address.
   const only = from ?? (isLoopback(destination.address) ? "node" : undefined);
   const origins =
     only === undefined
-      ? usualOrigins(originInput, { detector: mode.localDetector(planned), ranges })
+      ? usualOrigins(originInput, { detector: podDetector(planned), ranges })
       : [originOf(only, originInput)];
+  const packetInput = { planned, observed, ranges, endpointCount };
   const packets = origins.map((origin) => explainPacket(origin, packetInput));
   const virtualServer = observed.servers.get(key)?.virtualServer;
   return {
     ...destination,
-    mode: mode.name,
+    mode,
     verdict: worstOf(packets),
     summary: summaryOf(packets, destination, row),
     ...(row === undefined ? {} : { service: serviceOf(row) }),
@@ -57,12 +55,29 @@ export function explainDestination(input: DestinationInput): Explanation {
       .filter(({ reason }) => reason === lostClaim)
       .map(({ namespace, name }) => `${namespace}/${name}`),
     ...(virtualServer === undefined ? {} : { virtualServer }),
-    sourceRanges: ranges.map(cidrText),
+    sourceRanges,
     endpoints,
     packets,
-    differences: mode.differences({ planned, observed, network, destination }),
+    differences: differencesOf({ planned, observed, destination, mode }),
     connections,
   };
+}
+
+/** How rules of Services recognize pods of this node; undefined: they do not. */
+function podDetector({ chains }: NodeState): Match | undefined {
+  for (const [key, rules] of chains) {
+    const isOfService = /^nat KUBE-(?:SVC|SVL|EXT)-/.test(key);
+    if (!isOfService && key !== chainKey("nat", "KUBE-SERVICES")) continue;
+    const found = rules
+      .flatMap(({ rule }) => rule?.matches ?? [])
+      .find(
+        (match) =>
+          (match.kind === "source" || match.kind === "in-interface") &&
+          (isOfService || match.isNegated),
+      );
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 const lostClaim = "claimed-by-another-service";

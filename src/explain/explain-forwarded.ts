@@ -4,16 +4,16 @@ import type { Destination } from "../answer/answers.ts";
 import type { Explanation, PacketExplanation, Verdict } from "../answer/explanation.ts";
 import { hostPort } from "../base/ip.ts";
 import { type DestinationInput, explainDestination } from "./explain-destination.ts";
-import { listenerKey } from "./packet/picture.ts";
+import { listenerKey } from "./packet/node-state.ts";
 import { destinationText } from "./verdict-text.ts";
 
 /** `to`: where it connects to. */
 export function explainForwarded(input: DestinationInput, to: Destination): Explanation {
-  const { destination, network } = input;
+  const { destination, observed } = input;
   const before = explainDestination({ ...input, from: "node" });
   const target = explainDestination({ ...input, destination: to, from: "node" });
   const isReached = before.verdict === "node";
-  const isListening = network.listeners.has(listenerKey(destination));
+  const isListening = observed.network.listeners.has(listenerKey(destination));
   const planned = forwardedText(target.packets[0]?.planned ?? target.summary, destination, to);
   const summary = isListening
     ? forwardedText(target.summary, destination, to)

@@ -3,55 +3,49 @@
 import type { DeliveryGroup, PacketExplanation, PathStep, Verdict } from "../answer/explanation.ts";
 import { type Cidr, hostPort } from "../base/ip.ts";
 import { chainKey } from "../state/rule.ts";
-import type { ExplainedMode } from "./modes/mode.ts";
+import { masqueradeText, sourceRangeText } from "./masquerade-text.ts";
 import type { Origin } from "./origins.ts";
+import { follow } from "./packet/follow.ts";
+import type { NodeState } from "./packet/node-state.ts";
 import type { Packet } from "./packet/packet.ts";
 import type { EndpointPath, PacketPath, PathEnd } from "./packet/path.ts";
-import type { NodeNetwork, Picture } from "./packet/picture.ts";
 import type { Step } from "./packet/traverse.ts";
 import { packetSummary } from "./verdict-text.ts";
 
 export interface PacketInput {
-  readonly mode: ExplainedMode;
-  readonly planned: Picture;
-  readonly observed: Picture;
-  readonly network: NodeNetwork;
-  /** By the keys of real servers. */
-  readonly onNode: ReadonlySet<string>;
+  readonly planned: NodeState;
+  readonly observed: NodeState;
   /** Ready or not: "3 of 4" counts them. */
   readonly endpointCount: number;
-  /** For this address and port; empty: everybody is let in. */
+  /** For this address and port; empty: all clients are let in. */
   readonly ranges: readonly Cidr[];
 }
 
-/** What the kernel does, and what the plan would do where that differs. */
+/** What the kernel does, and what the plan would do if that differs. */
 export function explainPacket(origin: Origin, input: PacketInput): PacketExplanation {
   const { packet, label } = origin;
-  const path = pathIn(input.observed, origin, input);
-  const summary = packetSummary(path, origin, input);
-  const planned = packetSummary(pathIn(input.planned, origin, input), origin, input);
-  const { mode, ranges } = input;
-  const sourceRange = ranges.length === 0 ? undefined : mode.sourceRangeText(packet, ranges);
-  const masquerading = mode.masqueradeText(path, input.network);
+  const { planned, observed, ranges, endpointCount } = input;
+  const path = pathIn(observed, origin);
+  const summary = packetSummary(path, origin, endpointCount);
+  const plannedSummary = packetSummary(pathIn(planned, origin), origin, endpointCount);
+  const masquerading = masqueradeText(path, observed.network);
   return {
     from: label,
     source: packet.source,
     ...(packet.inLink === "" ? {} : { inLink: packet.inLink }),
     verdict: verdictOf(path.end, packet),
     summary,
-    ...(planned === summary ? {} : { planned }),
-    ...(sourceRange === undefined ? {} : { sourceRange }),
+    ...(plannedSummary === summary ? {} : { planned: plannedSummary }),
+    ...(ranges.length === 0 ? {} : { sourceRange: sourceRangeText(packet, ranges, observed) }),
     ...(masquerading === undefined ? {} : { masquerading }),
-    path: path.steps.map((step) => pathStep(step, input.planned)),
-    deliveries: groupsOf(endpointsOf(path.end), input.planned),
+    path: path.steps.map((step) => pathStep(step, planned)),
+    deliveries: groupsOf(endpointsOf(path.end), planned),
   };
 }
 
-function pathIn(picture: Picture, origin: Origin, input: PacketInput): PacketPath {
-  const { mode, network, onNode } = input;
-  const { packet } = origin;
-  const path = mode.follow({ packet, surroundings: { picture, network, onNode } });
-  return origin.isExample ? withoutObstacles(path) : path;
+function pathIn(state: NodeState, { packet, isExample }: Origin): PacketPath {
+  const path = follow(packet, state);
+  return isExample ? withoutObstacles(path) : path;
 }
 
 /** Where an example stands for many clients, nobody knows how their answers go. */
@@ -81,7 +75,7 @@ function endpointsOf(end: PathEnd): readonly EndpointPath[] {
   return end.kind === "balanced" || end.kind === "taken" ? end.endpoints : [];
 }
 
-function pathStep({ entries, rule, ...place }: Step, planned: Picture): PathStep {
+function pathStep({ entries, rule, ...place }: Step, planned: NodeState): PathStep {
   const rules = planned.chains.get(chainKey(place.table, place.chain)) ?? [];
   const isRule = rules.some(({ text }) => text === rule);
   const isEntry = entries.every(({ set, entry }) => planned.sets.get(set)?.entries.has(entry));
@@ -94,7 +88,10 @@ function pathStep({ entries, rule, ...place }: Step, planned: Picture): PathStep
 }
 
 /** Endpoints whose packets take the same way, but for the rules that choose them, are shown together. */
-function groupsOf(endpoints: readonly EndpointPath[], planned: Picture): readonly DeliveryGroup[] {
+function groupsOf(
+  endpoints: readonly EndpointPath[],
+  planned: NodeState,
+): readonly DeliveryGroup[] {
   const groups = new Map<string, DeliveryGroup & { readonly realServers: string[] }>();
   for (const endpoint of endpoints) {
     const { realServer, choice = [], steps, fate, isMasqueraded, source, obstacle } = endpoint;

@@ -7,11 +7,8 @@ import { familyOf, hostPort, type IpAddress, type IpFamily, isLoopback } from ".
 import { openReaders } from "../kernel/open-readers.ts";
 import { type DestinationInput, explainDestination } from "./explain-destination.ts";
 import { explainForwarded } from "./explain-forwarded.ts";
-import { iptablesMode } from "./modes/iptables.ts";
-import { ipvsMode } from "./modes/ipvs.ts";
-import type { ExplainedMode } from "./modes/mode.ts";
-import { userspaceMode } from "./modes/userspace.ts";
 import type { From } from "./origins.ts";
+import { isHere } from "./packet/node-state.ts";
 import { readAffinity } from "./read/read-affinity.ts";
 import { readConnections } from "./read/read-connections.ts";
 import { type ExplainReaders, type FamilyState, readFamilies } from "./read/read-families.ts";
@@ -58,22 +55,11 @@ export interface FactsInput extends Omit<DestinationInput, "mode" | "services"> 
   readonly facts: PlanFacts;
 }
 
-/** In mode ipvs, of a node port that kube-ipvs forwards itself, both halves of the way. Pure. */
+/** Of a node port that kube-ipvs forwards itself, both halves of the path. Pure. */
 export function explainOne({ facts, ...given }: FactsInput): Explanation {
-  const input = { ...given, mode: modeOf(facts), services: facts.services };
+  const input = { ...given, mode: facts.mode, services: facts.services };
   const to = forwardOf(facts, input.destination, input.from);
   return to === undefined ? explainDestination(input) : explainForwarded(input, to);
-}
-
-function modeOf(facts: PlanFacts): ExplainedMode {
-  switch (facts.mode) {
-    case "ipvs":
-      return ipvsMode;
-    case "iptables":
-      return iptablesMode;
-    case "userspace":
-      return userspaceMode(facts.listeners);
-  }
 }
 
 interface Asked {
@@ -103,7 +89,6 @@ function forwardOf(
   { protocol, address, port }: Destination,
   from: From | undefined,
 ): Destination | undefined {
-  if (facts.mode !== "ipvs") return undefined;
   if (from !== undefined && from !== "node" && !isLoopback(from)) return undefined;
   return facts.forwards.find(
     (one) =>
@@ -115,12 +100,10 @@ function forwardOf(
 function clientOf(
   from: From | undefined,
   { address }: Destination,
-  { observed, network }: FamilyState,
+  { observed }: FamilyState,
 ): IpAddress | undefined {
   if (from !== "node") return from;
-  const isOwn =
-    observed.bound.has(address) || network.addresses.has(address) || isLoopback(address);
-  return isOwn ? address : network.routes.get(address)?.source;
+  return isHere(address, observed) ? address : observed.network.routes.get(address)?.source;
 }
 
 /** `10.96.0.10:80` is not an address of a family that is served. */

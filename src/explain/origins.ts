@@ -7,13 +7,12 @@ import {
   familyOf,
   type IpAddress,
   type IpFamily,
-  isLoopback,
   parseCidr,
   parseIpAddress,
 } from "../base/ip.ts";
 import type { Match } from "../state/rule.ts";
+import { isHere, type NodeState } from "./packet/node-state.ts";
 import type { Packet } from "./packet/packet.ts";
-import { isLocal, type NodeNetwork, type Picture } from "./packet/picture.ts";
 
 /** `node`: a process of this node, with the source that the kernel chooses. */
 export type From = IpAddress | "node";
@@ -28,16 +27,16 @@ export interface Origin {
 
 export interface OriginInput {
   readonly destination: Destination;
-  readonly picture: Picture;
-  readonly network: NodeNetwork;
+  readonly state: NodeState;
 }
 
 export function originOf(from: From, input: OriginInput): Origin {
-  const { destination, picture, network } = input;
+  const { destination, state } = input;
+  const { network } = state;
   if (from === "node") {
     return { label: "this node", packet: nodePacket(input), isExample: false };
   }
-  const isFromNode = isLocal(from, picture, network) || isLoopback(from);
+  const isFromNode = isHere(from, state);
   const route = network.routes.get(from);
   const packet: Packet = {
     ...packetTo(destination),
@@ -100,10 +99,11 @@ function linkOf(pattern: string): string {
 }
 
 /** To an address of its own a process has that very address. */
-function nodePacket({ destination, picture, network }: OriginInput): Packet {
+function nodePacket({ destination, state }: OriginInput): Packet {
   const { address } = destination;
-  const isOwn = isLocal(address, picture, network) || isLoopback(address);
-  const source = isOwn ? address : (network.routes.get(address)?.source ?? address);
+  const source = isHere(address, state)
+    ? address
+    : (state.network.routes.get(address)?.source ?? address);
   return { ...packetTo(destination), source, isFromNode: true, inLink: "", isBridged: false };
 }
 

@@ -2,7 +2,6 @@
 
 import type { Destination } from "../answer/answers.ts";
 import { hostPort } from "../base/ip.ts";
-import type { PacketInput } from "./explain-packet.ts";
 import type { Origin } from "./origins.ts";
 import type { Packet } from "./packet/packet.ts";
 import type { EndpointPath, PacketPath, PathEnd } from "./packet/path.ts";
@@ -12,11 +11,11 @@ import type { Step } from "./packet/traverse.ts";
 export function packetSummary(
   { end }: PacketPath,
   { label, packet }: Pick<Origin, "label" | "packet">,
-  input: Pick<PacketInput, "endpointCount" | "mode">,
+  endpointCount: number,
 ): string {
   const { protocol, destination: address, port } = packet;
   const name = destinationText({ protocol, address, port });
-  return `Packets from ${label} to ${name} ${fateText(end, packet, input)}`;
+  return `Packets from ${label} to ${name} ${fateText(end, packet, endpointCount)}`;
 }
 
 /** `10.96.0.10:53/udp`; TCP is not named. */
@@ -25,16 +24,12 @@ export function destinationText({ protocol, address, port }: Destination): strin
   return `${hostPort(address, port)}${protocol === "TCP" ? "" : `/${protocol.toLowerCase()}`}`;
 }
 
-function fateText(
-  end: PathEnd,
-  packet: Packet,
-  input: Pick<PacketInput, "endpointCount" | "mode">,
-): string {
+function fateText(end: PathEnd, packet: Packet, endpointCount: number): string {
   switch (end.kind) {
     case "balanced":
-      return `${balancedText(end.endpoints, input)}${restText(end.rest, packet, input)}`;
+      return `${balancedText(end, endpointCount)}${restText(end.rest, packet, endpointCount)}`;
     case "taken":
-      return takenText(end.endpoints, packet, input);
+      return takenText(end.endpoints, packet, endpointCount);
     case "unheard":
       return `are led to port ${end.port} of this node, where kube-ipvs does not listen`;
     case "no-endpoint":
@@ -56,14 +51,15 @@ function byText(step: Step | undefined): string {
 }
 
 function balancedText(
-  endpoints: readonly EndpointPath[],
-  { endpointCount, mode }: Pick<PacketInput, "endpointCount" | "mode">,
+  { endpoints, isByIpvs }: Extract<PathEnd, { readonly kind: "balanced" }>,
+  endpointCount: number,
 ): string {
   const delivered = endpoints.filter(({ fate }) => fate === "delivered");
   if (delivered.length === 0) {
     const [first] = endpoints;
     const why = first?.obstacle === undefined ? byText(first?.steps.at(-1)) : `: ${first.obstacle}`;
-    return `are ${first?.fate ?? "dropped"} ${mode.behindChoice}${why}`;
+    const where = isByIpvs ? "behind IPVS" : "on their way to the endpoint";
+    return `are ${first?.fate ?? "dropped"} ${where}${why}`;
   }
   const over = `are balanced over ${countText(endpoints, endpointCount)}`;
   return `${over} and ${masqueradedText(delivered)}${unansweredText(delivered)}`;
@@ -76,21 +72,17 @@ function countText({ length }: readonly EndpointPath[], endpointCount: number): 
 }
 
 /** What no rule gives to an endpoint, although rules should. */
-function restText(
-  rest: PathEnd | undefined,
-  packet: Packet,
-  input: Pick<PacketInput, "endpointCount" | "mode">,
-): string {
+function restText(rest: PathEnd | undefined, packet: Packet, endpointCount: number): string {
   return rest === undefined
     ? ""
-    : `; those that no rule gives to one ${fateText(rest, packet, input)}`;
+    : `; those that no rule gives to one ${fateText(rest, packet, endpointCount)}`;
 }
 
 /** A process accepts a connection before it looks for an endpoint. */
 function takenText(
   endpoints: readonly EndpointPath[],
   { protocol }: Packet,
-  { endpointCount }: Pick<PacketInput, "endpointCount">,
+  endpointCount: number,
 ): string {
   if (endpoints.length > 0) {
     return `are taken by kube-ipvs and balanced over ${countText(endpoints, endpointCount)}`;

@@ -1,19 +1,14 @@
 /** Packets to victims, and to addresses of the node and others, on a node with a hostile tenant. */
 import assert from "node:assert/strict";
+import type { ListenerFact } from "../../src/answer/answers.ts";
 import { familyOf, hostPrefixLength, ipFamilies, wildcardAddresses } from "../../src/base/ip.ts";
 import type { ModeView } from "../../src/daemon/operator/daemon-view.ts";
-import { followByIpvs } from "../../src/explain/packet/follow-by-ipvs.ts";
-import { followThroughTables } from "../../src/explain/packet/follow-through-tables.ts";
-import {
-  followToListener,
-  type KnownListener,
-} from "../../src/explain/packet/follow-to-listener.ts";
+import { follow } from "../../src/explain/packet/follow.ts";
+import type { ListedChains, ListedRule } from "../../src/explain/packet/node-state.ts";
 import type { Packet } from "../../src/explain/packet/packet.ts";
 import type { PacketPath } from "../../src/explain/packet/path.ts";
-import type { ListedRule, Picture } from "../../src/explain/packet/picture.ts";
-import type { Walk } from "../../src/explain/packet/walk.ts";
 import type { FakeKernel } from "../support/fake-kernel/fake-kernel.ts";
-import { fakeNetwork, pictureOf } from "../support/fake-kernel/picture-of.ts";
+import { nodeStateOf } from "../support/fake-kernel/node-state-of.ts";
 import { ip } from "../support/records.ts";
 import {
   apiServer,
@@ -82,40 +77,40 @@ export class TenantPackets {
   }
 
   #ends(packets: readonly Packet[]): readonly string[] {
-    const pictures = new Map(
+    const serviceSockets = this.#serviceSockets();
+    const states = new Map(
       ipFamilies.map((family) => {
-        const picture = pictureOf(this.#kernel, family);
-        return [family, { ...picture, chains: new NarrowedChains(picture.chains) }] as const;
+        const state = nodeStateOf(this.#kernel, family);
+        return [
+          family,
+          { ...state, serviceSockets, chains: new NarrowedChains(state.chains) },
+        ] as const;
       }),
     );
-    const follow = this.#follower();
     return packets.map((packet) => {
-      const picture = pictures.get(packet.family) ?? assert.fail();
-      picture.chains.narrow(packet);
-      const surroundings = { picture, network: fakeNetwork, onNode: new Set<string>() };
-      return endText(follow({ packet, surroundings }));
+      const state = states.get(packet.family) ?? assert.fail();
+      state.chains.narrow(packet);
+      return endText(follow(packet, state));
     });
   }
 
-  #follower(): (walk: Walk) => PacketPath {
+  #serviceSockets(): readonly ListenerFact[] {
     const view = this.#view;
-    if (view.mode === "ipvs") return followByIpvs;
-    if (view.mode === "iptables") return followThroughTables;
-    const listeners = view.open().map(({ wanted, localPorts }): KnownListener => {
+    if (view.mode !== "userspace") return [];
+    return view.open().map(({ wanted, localPorts }) => {
       const { family, protocol, backends } = wanted;
       return { family, protocol, host: wildcardAddresses[family], ...localPorts, backends };
     });
-    return (walk) => followToListener(walk, listeners);
   }
 }
 
 /** Chains without rules about other destinations: there may be ten thousand of them, and hundreds of packets. */
 class NarrowedChains extends Map<string, readonly ListedRule[]> {
-  readonly #whole: Picture["chains"];
+  readonly #whole: ListedChains;
   readonly #places = new Map<string, ReadonlyMap<string, readonly number[]>>();
   #cidr = "";
 
-  constructor(whole: Picture["chains"]) {
+  constructor(whole: ListedChains) {
     super();
     this.#whole = whole;
   }

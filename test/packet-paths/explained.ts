@@ -1,6 +1,6 @@
 /** What `kube-ipvs explain` says of every row, from the plan and the kernel as they are: to be held against the packets. */
 
-import type { Destination, IpvsFacts } from "../../src/answer/answers.ts";
+import type { Destination, PlanFacts } from "../../src/answer/answers.ts";
 import type { Explanation } from "../../src/answer/explanation.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { familyOf, type IpAddress, type IpFamily, parseIpAddress } from "../../src/base/ip.ts";
@@ -30,14 +30,14 @@ export interface Explainer {
 }
 
 /** What is planned for all Services; the daemon may be stopped afterwards. */
-export async function readPlan(view: DaemonView): Promise<IpvsFacts> {
-  const all: IpvsFacts[] = [];
+export async function readPlan(view: DaemonView): Promise<PlanFacts> {
+  const all: PlanFacts[] = [];
   for (const service of view.plan.tracker.serviceNames()) {
     const [namespace = "", name = ""] = service.split("/");
-    all.push((await planFacts(view, { kind: "service", namespace, name })) as IpvsFacts);
+    all.push(await planFacts(view, { kind: "service", namespace, name }));
   }
   for (const destination of loopbackDestinations(view)) {
-    all.push((await planFacts(view, { kind: "destination", destination })) as IpvsFacts);
+    all.push(await planFacts(view, { kind: "destination", destination }));
   }
   const [first] = all;
   if (first === undefined) throw new Error("No Service is planned");
@@ -76,7 +76,7 @@ function loopbackDestinations({ config, families, plan }: DaemonView): readonly 
 
 /** Reads rules, sets and virtual servers once; sockets are open until `body` ends. */
 export async function withExplainer<T>(
-  facts: IpvsFacts,
+  facts: PlanFacts,
   body: (explainer: Explainer) => Promise<T>,
 ): Promise<T> {
   const opened = openReaders(systemClock, process.env);
@@ -104,7 +104,7 @@ function rememberedRoutes({ routes: lookup }: KernelReaders): Routes["find"] {
 
 interface Known {
   readonly readers: Pick<KernelReaders, "sysctl" | "sockets"> & { readonly routes: Routes };
-  readonly facts: IpvsFacts;
+  readonly facts: PlanFacts;
   readonly states: ReadonlyMap<IpFamily, FamilyState>;
 }
 
@@ -115,9 +115,10 @@ async function explainAll(
 ): Promise<ReadonlyMap<Path, Explained>> {
   const now = new Map<IpFamily, FamilyState>();
   for (const [family, state] of states) {
-    const { addresses } = state.network;
+    const { planned, observed } = state;
+    const { addresses } = observed.network;
     const network = await readNetwork(readers, { family, addresses, peers: peersOf(family) });
-    now.set(family, { ...state, network });
+    now.set(family, { planned: { ...planned, network }, observed: { ...observed, network } });
   }
   return new Map(
     paths.map((path) => [
@@ -136,7 +137,7 @@ function peersOf(family: IpFamily): readonly IpAddress[] {
 function explainedIn(
   path: Path,
   column: Column,
-  facts: IpvsFacts,
+  facts: PlanFacts,
   states: ReadonlyMap<IpFamily, FamilyState>,
 ): string {
   const { family } = column;

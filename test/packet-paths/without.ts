@@ -2,7 +2,7 @@
  * What each part is for: the proxy is stopped (the kernel keeps its state), one part is taken away, and paths
  * come out otherwise. It shows too that the suite sees such a loss.
  */
-import type { IpvsFacts } from "../../src/answer/answers.ts";
+import type { PlanFacts } from "../../src/answer/answers.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 import { readPlan, withExplainer } from "./explained.ts";
 import { inColumns } from "./matrix.ts";
@@ -151,7 +151,7 @@ export async function walkWithoutParts(stations: Stations): Promise<readonly Row
   return rows;
 }
 
-async function planAndStop(): Promise<IpvsFacts> {
+async function planAndStop(): Promise<PlanFacts> {
   const proxy = await startProxy();
   try {
     return await readPlan(proxy.view);

@@ -1,6 +1,11 @@
 /** What is planned about some addresses and ports in mode ipvs, from the daemon's own state. Nothing is decided again. */
 
-import type { AskedFacts, Destination, IpvsFacts, ServiceRow } from "../../answer/answers.ts";
+import {
+  type Destination,
+  type PlannedState,
+  type ServiceRow,
+  withoutIpvs,
+} from "../../answer/answers.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import { familyOf, type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
 import { loopbackNodePorts } from "../../plan/loopback-node-ports.ts";
@@ -17,7 +22,7 @@ export async function ipvsFacts(
   view: DaemonView,
   destinations: readonly Destination[],
   from: IpAddress | undefined,
-): Promise<Omit<IpvsFacts, keyof AskedFacts>> {
+): Promise<PlannedState> {
   const { desired } = view.plan;
   const forwards = destinations.flatMap((destination) => forwardOf(view, destination));
   const concerned = [...destinations, ...forwards.map(({ to }) => to)];
@@ -27,6 +32,7 @@ export async function ipvsFacts(
     ...(from === undefined ? [] : [from]),
   ];
   return {
+    ...withoutIpvs,
     mode: "ipvs",
     iptablesBackend: view.iptables.choice.backend,
     forwards,
@@ -60,7 +66,7 @@ export function destinationsOf(
 }
 
 /** Asked for a loopback address alone, all Services are gone through: nobody looks them up by node port. */
-function forwardOf({ config, plan }: DaemonView, from: Destination): IpvsFacts["forwards"] {
+function forwardOf({ config, plan }: DaemonView, from: Destination): PlannedState["forwards"] {
   if (!config.areNodePortsOnLocalhost || !isLoopback(from.address)) return [];
   const family = familyOf(from.address);
   for (const service of plan.tracker.serviceNames()) {
@@ -95,7 +101,7 @@ function entriesAbout(
   view: DaemonView,
   destinations: readonly Destination[],
   from: IpAddress | undefined,
-): IpvsFacts["setEntries"] {
+): PlannedState["setEntries"] {
   const { desired } = view.plan;
   const found = new Map<string, Set<SetEntry>>();
   for (const destination of destinations) {

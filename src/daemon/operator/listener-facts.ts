@@ -1,6 +1,11 @@
 /** What mode userspace does with packets to some addresses and ports, from the daemon's own state. */
 
-import type { AskedFacts, Destination, ListenerFact, ListenerFacts } from "../../answer/answers.ts";
+import {
+  type Destination,
+  type ListenerFact,
+  type PlannedState,
+  withoutIpvs,
+} from "../../answer/answers.ts";
 import { familyOf, type IpAddress } from "../../base/ip.ts";
 import type { RuleSet } from "../../state/rule.ts";
 import { listenAddressOf } from "../../userspace/listen-addresses.ts";
@@ -13,9 +18,10 @@ import { type Claim, rowsOfClaims } from "./object-claims.ts";
 export async function listenerFacts(
   view: ListenersView,
   destinations: readonly Destination[],
-): Promise<Omit<ListenerFacts, keyof AskedFacts>> {
+): Promise<PlannedState> {
   const open = openFor(view, destinations);
   return {
+    ...withoutIpvs,
     mode: "userspace",
     ...(view.iptables === undefined ? {} : { iptablesBackend: view.iptables.choice.backend }),
     services: await rowsOfClaims(view, destinations, byListener),
@@ -44,7 +50,7 @@ function openFor(
 function rulesOf(
   { families }: ListenersView,
   open: readonly OpenListener[],
-): ListenerFacts["rules"] {
+): PlannedState["rules"] {
   return Object.fromEntries(
     families.map((family): [string, RuleSet] => [family, portalRules(family, open)]),
   );

@@ -4,6 +4,7 @@ import {
   apiVersion,
   type Destination,
   type PlanFacts,
+  type PlannedState,
   type PlanQuery,
 } from "../../answer/answers.ts";
 import type { ServiceName } from "../../api/objects.ts";
@@ -23,20 +24,28 @@ export async function planFacts(view: ModeView, query: PlanQuery): Promise<PlanF
       ? [query.destination]
       : servedAt(view, `${query.namespace}/${query.name}`);
   const destinations = all.slice(0, maxDestinations);
-  const asked = {
+  return {
     apiVersion,
     kind: "PlanFacts",
     families: view.families,
     destinations,
     isTruncated: all.length > destinations.length,
-  } as const;
+    ...(await plannedState(view, destinations, query)),
+  };
+}
+
+async function plannedState(
+  view: ModeView,
+  destinations: readonly Destination[],
+  { from }: PlanQuery,
+): Promise<PlannedState> {
   switch (view.mode) {
     case "ipvs":
-      return { ...asked, ...(await ipvsFacts(view, destinations, query.from)) };
+      return await ipvsFacts(view, destinations, from);
     case "iptables":
-      return { ...asked, ...(await tablesFacts(view, destinations)) };
+      return await tablesFacts(view, destinations);
     case "userspace":
-      return { ...asked, ...(await listenerFacts(view, destinations)) };
+      return await listenerFacts(view, destinations);
   }
 }
 

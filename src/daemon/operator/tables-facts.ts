@@ -1,6 +1,6 @@
 /** What is planned about some addresses and ports in mode iptables, from the daemon's own state. Nothing is decided again. */
 
-import type { AskedFacts, Destination, TablesFacts } from "../../answer/answers.ts";
+import { type Destination, type PlannedState, withoutIpvs } from "../../answer/answers.ts";
 import { familyOf, type IpFamily } from "../../base/ip.ts";
 import { bySeniority, servicePortKey } from "../../model/service-port.ts";
 import { chainKey, type RuleSet } from "../../state/rule.ts";
@@ -11,8 +11,9 @@ import { type Claim, rowsOfClaims } from "./object-claims.ts";
 export async function tablesFacts(
   view: TablesView,
   destinations: readonly Destination[],
-): Promise<Omit<TablesFacts, keyof AskedFacts>> {
+): Promise<PlannedState> {
   return {
+    ...withoutIpvs,
     mode: "iptables",
     iptablesBackend: view.iptables.choice.backend,
     services: await rowsOfClaims(view, destinations, byAge),

@@ -1,13 +1,12 @@
 import type { IpAddress } from "../../base/ip.ts";
 import { type RealServerId, realServerKey } from "../../state/real-server.ts";
-import type { Surroundings } from "./match-rule.ts";
+import { isLocal, type NodeState } from "./node-state.ts";
 import type { Packet } from "./packet.ts";
 import type { EndpointPath } from "./path.ts";
-import { isLocal } from "./picture.ts";
 import type { Step } from "./traverse.ts";
 
 /** A packet that every rule let through to an endpoint. */
-export interface Arrival {
+export interface ArrivedPacket {
   readonly packet: Packet;
   readonly endpoint: RealServerId;
   readonly steps: readonly Step[];
@@ -16,10 +15,10 @@ export interface Arrival {
 }
 
 /** What the endpoint sees, and how its answer goes. Pure. */
-export function deliver(arrival: Arrival, surroundings: Surroundings): EndpointPath {
-  const { packet, endpoint, steps, isMasqueraded } = arrival;
-  const source = isMasqueraded ? leavingAddress(endpoint.address, surroundings) : packet.source;
-  const obstacle = answerObstacle(arrival, surroundings);
+export function deliver(arrived: ArrivedPacket, state: NodeState): EndpointPath {
+  const { packet, endpoint, steps, isMasqueraded } = arrived;
+  const source = isMasqueraded ? leavingAddress(endpoint.address, state) : packet.source;
+  const obstacle = answerObstacle(arrived, state);
   return {
     ...{ realServer: endpoint, steps, isMasqueraded },
     fate: "delivered",
@@ -29,12 +28,9 @@ export function deliver(arrival: Arrival, surroundings: Surroundings): EndpointP
 }
 
 /** The node's address on the way to an endpoint. */
-export function leavingAddress(
-  endpoint: IpAddress,
-  { picture, network }: Surroundings,
-): IpAddress | undefined {
-  if (isLocal(endpoint, picture, network)) return endpoint;
-  return network.routes.get(endpoint)?.source;
+export function leavingAddress(endpoint: IpAddress, state: NodeState): IpAddress | undefined {
+  if (isLocal(endpoint, state)) return endpoint;
+  return state.network.routes.get(endpoint)?.source;
 }
 
 /**
@@ -42,15 +38,16 @@ export function leavingAddress(
  * the client asked; undefined: they do. Only where the source is kept can anything go wrong.
  */
 function answerObstacle(
-  { packet: { source }, endpoint, isMasqueraded }: Arrival,
-  { picture, network, onNode }: Surroundings,
+  { packet: { source }, endpoint, isMasqueraded }: ArrivedPacket,
+  state: NodeState,
 ): string | undefined {
-  if (isMasqueraded || isLocal(endpoint.address, picture, network)) return undefined;
+  if (isMasqueraded || isLocal(endpoint.address, state)) return undefined;
+  const { network, onNode } = state;
   if (endpoint.address === source) return "the endpoint sees its own address as the source";
   // As its EndpointSlice says.
   const isOnNode = onNode.has(realServerKey(endpoint));
-  if (isLocal(source, picture, network)) {
-    const isElsewhere = picture.bound.has(source) && !isOnNode;
+  if (isLocal(source, state)) {
+    const isElsewhere = state.bound.has(source) && !isOnNode;
     return isElsewhere
       ? `the endpoint's node does not send ${source} back to this node`
       : undefined;

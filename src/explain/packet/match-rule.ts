@@ -1,26 +1,18 @@
-import { cidrContains, type IpAddress, isLoopback, parseCidr } from "../../base/ip.ts";
+import { cidrContains, type IpAddress, parseCidr } from "../../base/ip.ts";
 import { protocolNumbers } from "../../base/protocol.ts";
 import type { Match, Rule } from "../../state/rule.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
 import { findEntry } from "./find-entry.ts";
-import type { Passing } from "./packet.ts";
-import { isLocal, type NodeNetwork, type Picture } from "./picture.ts";
-
-/** What a packet is held against. */
-export interface Surroundings {
-  readonly picture: Picture;
-  readonly network: NodeNetwork;
-  /** What the objects say of endpoints: by the keys of real servers that run on this node. */
-  readonly onNode: ReadonlySet<string>;
-}
+import { isHere, type NodeState } from "./node-state.ts";
+import type { PacketInFlight } from "./packet.ts";
 
 /** A packet and the place where a rule sees it. */
-export interface Sight {
-  readonly passing: Passing;
+export interface PacketAtRule {
+  readonly inFlight: PacketInFlight;
   /** In OUTPUT and POSTROUTING there is no link through which it came in. */
   readonly hasInLink: boolean;
-  /** Asked for each rule that matches by chance. */
-  readonly lot: () => boolean;
+  /** Called for each rule that matches at random. */
+  readonly draw: () => boolean;
 }
 
 /** An entry that a packet matches, and the name of its set. */
@@ -32,70 +24,70 @@ export interface FoundEntry {
 /** The set entries that a matching rule has found; undefined if the rule does not match. Pure. */
 export function matchRule(
   { matches }: Rule,
-  sight: Sight,
-  surroundings: Surroundings,
+  at: PacketAtRule,
+  state: NodeState,
 ): readonly FoundEntry[] | undefined {
   const entries: FoundEntry[] = [];
   for (const match of matches) {
     if (match.kind === "set") {
-      const set = surroundings.picture.sets.get(match.name);
-      const entry = set && findEntry(set, sight.passing, match.directions);
+      const set = state.sets.get(match.name);
+      const entry = set && findEntry(set, at.inFlight, match.directions);
       if (entry === undefined) return undefined;
       entries.push({ set: match.name, entry });
-    } else if (!isMatch(match, sight, surroundings)) return undefined;
+    } else if (!isMatch(match, at, state)) return undefined;
   }
   return entries;
 }
 
 function isMatch(
   match: Exclude<Match, { kind: "set" }>,
-  sight: Sight,
-  surroundings: Surroundings,
+  at: PacketAtRule,
+  state: NodeState,
 ): boolean {
-  const { passing } = sight;
-  const { packet } = passing;
+  const { inFlight } = at;
+  const { packet } = inFlight;
   switch (match.kind) {
     case "comment":
     case "accounting":
     case "recent-set":
       return true;
     case "chance":
-      return sight.lot();
-    // A client that nobody remembers is explained.
+      return at.draw();
+    // A client that no list remembers is explained.
     case "recent-check":
       return false;
     case "source":
       return isInside(match.cidr, packet.source) !== match.isNegated;
     case "destination":
-      return isInside(match.cidr, passing.destination) !== match.isNegated;
+      return isInside(match.cidr, inFlight.destination) !== match.isNegated;
     case "port":
       return (
         match.protocol.toUpperCase() === packet.protocol &&
-        (match.destination ?? passing.port) === passing.port
+        (match.destination ?? inFlight.port) === inFlight.port
       );
     case "in-interface":
-      return isLink(match.name, sight.hasInLink ? packet.inLink : "") !== match.isNegated;
+      return isLink(match.name, at.hasInLink ? packet.inLink : "") !== match.isNegated;
     case "protocol":
       return match.protocol.toUpperCase() === packet.protocol;
     case "echo-request":
       return packet.protocol === "ICMP";
     case "mark":
-      return ((passing.mark & match.mask) >>> 0 === match.value) !== match.isNegated;
+      return ((inFlight.mark & match.mask) >>> 0 === match.value) !== match.isNegated;
     case "conntrack-state":
-      return isInState(match, passing) !== (match.isNegated === true);
+      return isInState(match, inFlight) !== (match.isNegated === true);
     case "address-type":
-      return isOfType(match, passing, surroundings) !== match.isNegated;
+      return isOfType(match, inFlight, state) !== match.isNegated;
     case "physical-in":
-      return (sight.hasInLink && packet.isBridged) !== match.isNegated;
+      return (at.hasInLink && packet.isBridged) !== match.isNegated;
     case "ipvs":
-      return isVirtual(match, passing);
+      return isVirtual(match, inFlight);
   }
 }
 
 /** The first packet of a connection; its destination may be translated. */
 function isInState(
   { states }: Match & { kind: "conntrack-state" },
-  { packet, destination, port }: Passing,
+  { packet, destination, port }: PacketInFlight,
 ): boolean {
   const isTranslated = destination !== packet.destination || port !== packet.port;
   return states.includes("NEW") || (isTranslated && states.includes("DNAT"));
@@ -113,16 +105,15 @@ function isLink(pattern: string, name: string): boolean {
 
 function isOfType(
   { end, type }: Match & { kind: "address-type" },
-  { packet, destination }: Passing,
-  { picture, network }: Surroundings,
+  { packet, destination }: PacketInFlight,
+  state: NodeState,
 ): boolean {
-  const address = end === "src" ? packet.source : destination;
-  return type === "LOCAL" && (isLoopback(address) || isLocal(address, picture, network));
+  return type === "LOCAL" && isHere(end === "src" ? packet.source : destination, state);
 }
 
 function isVirtual(
   { protocolNumber, address, port }: Match & { kind: "ipvs" },
-  { packet, virtual }: Passing,
+  { packet, virtual }: PacketInFlight,
 ): boolean {
   if (virtual === undefined || packet.protocol === "ICMP") return false;
   const isProtocol = protocolNumbers[packet.protocol] === protocolNumber;

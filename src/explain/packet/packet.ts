@@ -12,14 +12,14 @@ export interface Packet {
   readonly port: number;
   /** A process of this node sends it. */
   readonly isFromNode: boolean;
-  /** The link through which it comes in; empty where it does not, or where that is not known. */
+  /** The link through which it comes in; empty if it does not, or if that is unknown. */
   readonly inLink: string;
   /** It comes in through a port of a bridge, and netfilter sees it there (br_netfilter). */
   readonly isBridged: boolean;
 }
 
-/** A packet at one place of its way: IPVS changes the destination, rules change the mark. */
-export interface Passing {
+/** A packet on its path: DNAT and IPVS change the destination, rules change the mark. */
+export interface PacketInFlight {
   readonly packet: Packet;
   readonly destination: IpAddress;
   readonly port: number;

@@ -8,6 +8,7 @@ export type PathEnd =
   /** One of these is chosen: by IPVS, or by rules. `rest`: where those end that rules give to none of them. */
   | {
       readonly kind: "balanced";
+      readonly isByIpvs: boolean;
       readonly endpoints: readonly EndpointPath[];
       readonly rest?: PathEnd;
     }

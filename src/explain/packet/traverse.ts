@@ -1,6 +1,7 @@
 import { chainKey, type TableName, type Target } from "../../state/rule.ts";
-import { type FoundEntry, matchRule, type Surroundings } from "./match-rule.ts";
-import type { Passing } from "./packet.ts";
+import { type FoundEntry, matchRule } from "./match-rule.ts";
+import type { NodeState } from "./node-state.ts";
+import type { PacketInFlight } from "./packet.ts";
 
 export type Hook = "PREROUTING" | "INPUT" | "FORWARD" | "OUTPUT" | "POSTROUTING";
 
@@ -18,9 +19,6 @@ export interface Step {
 /** A rewritten destination. */
 export type Translation = Target & { readonly kind: "translate" | "redirect" };
 
-/** Whether a rule that matches by chance does so now. */
-export type Lot = () => boolean;
-
 /** What the rules of one table do with a packet at one hook. */
 export interface Traversal {
   readonly verdict: "pass" | "dropped" | "refused";
@@ -34,70 +32,91 @@ export interface Traversal {
 /** Chains that lead to each other are a third party's; the kernel allows no loop. */
 const maxDepth = 16;
 
-interface Walk {
+interface Context {
   readonly hook: Hook;
   readonly table: TableName;
-  readonly surroundings: Surroundings;
-  readonly passing: Passing;
-  readonly lot: Lot;
+  readonly state: NodeState;
+  readonly inFlight: PacketInFlight;
+  /** Whether a rule that matches at random does so now. */
+  readonly draw: () => boolean;
   mark: number;
   isMasqueraded: boolean;
   translation?: Translation;
   readonly steps: Step[];
 }
 
+/** What comes of every sequence of random matches, a match first. */
+export function everyTraversal(...at: Parameters<typeof traverse>): readonly Traversal[] {
+  const [hook, table, inFlight, state] = at;
+  const traversals: Traversal[] = [];
+  const drawn: boolean[] = [];
+  do {
+    let asked = 0;
+    const draw = (): boolean => {
+      asked += 1;
+      if (asked > drawn.length) drawn.push(true);
+      return drawn[asked - 1] === true;
+    };
+    traversals.push(traverse(hook, table, inFlight, state, draw));
+  } while (drawNext(drawn));
+  return traversals;
+}
+
+/** The last match that was drawn becomes none; false: there is no further sequence. */
+function drawNext(drawn: boolean[]): boolean {
+  while (drawn.at(-1) === false) drawn.pop();
+  if (drawn.length === 0) return false;
+  drawn[drawn.length - 1] = false;
+  return true;
+}
+
 /**
  * Follows a packet through the chains of a table, from the built-in one. Rules that cannot be read, and chains that are not
- * in the picture, are passed over. Pure.
+ * listed, are skipped. By default no rule matches at random. Pure.
  */
 export function traverse(
   hook: Hook,
   table: TableName,
-  passing: Passing,
-  surroundings: Surroundings,
-  lot: Lot = never,
+  inFlight: PacketInFlight,
+  state: NodeState,
+  draw: () => boolean = () => false,
 ): Traversal {
-  const walk: Walk = {
-    ...{ hook, table, passing, surroundings, lot },
-    mark: passing.mark,
+  const context: Context = {
+    ...{ hook, table, inFlight, state, draw },
+    mark: inFlight.mark,
     isMasqueraded: false,
     steps: [],
   };
-  const end = walkChain(hook, walk, 0);
+  const end = walkChain(hook, context, 0);
   const verdict = end === "dropped" || end === "refused" ? end : "pass";
-  const { isMasqueraded, mark, steps, translation } = walk;
+  const { isMasqueraded, mark, steps, translation } = context;
   return {
     ...{ verdict, isMasqueraded, mark, steps },
     ...(translation === undefined ? {} : { translation }),
   };
 }
 
-/** Beside IPVS no rule of ours asks. */
-function never(): boolean {
-  return false;
-}
-
 /** `return`: and the chain before goes on behind the jump. */
 type End = "accept" | "dropped" | "refused" | "return";
 
-function walkChain(chain: string, walk: Walk, depth: number): End {
-  const { hook, table, surroundings, lot } = walk;
-  const rules = surroundings.picture.chains.get(chainKey(table, chain)) ?? [];
+function walkChain(chain: string, context: Context, depth: number): End {
+  const { hook, table, state, draw } = context;
+  const rules = state.chains.get(chainKey(table, chain)) ?? [];
   const hasInLink = hook === "PREROUTING" || hook === "INPUT" || hook === "FORWARD";
   for (const { text, rule } of rules) {
     if (rule === undefined || depth > maxDepth) continue;
-    const passing = { ...walk.passing, mark: walk.mark };
-    const entries = matchRule(rule, { passing, hasInLink, lot }, surroundings);
+    const inFlight = { ...context.inFlight, mark: context.mark };
+    const entries = matchRule(rule, { inFlight, hasInLink, draw }, state);
     if (entries === undefined) continue;
-    walk.steps.push({ hook, table, chain, rule: text, entries });
-    const end = follow(rule.target, walk, depth);
+    context.steps.push({ hook, table, chain, rule: text, entries });
+    const end = applyTarget(rule.target, context, depth);
     if (end !== undefined) return end;
   }
   return "return";
 }
 
 /** Undefined: the next rule is looked at. */
-function follow(target: Target, walk: Walk, depth: number): End | undefined {
+function applyTarget(target: Target, context: Context, depth: number): End | undefined {
   switch (target.kind) {
     case "accept":
     case "return":
@@ -110,16 +129,16 @@ function follow(target: Target, walk: Walk, depth: number): End | undefined {
       return undefined;
     case "translate":
     case "redirect":
-      walk.translation = target;
+      context.translation = target;
       return "accept";
     case "masquerade":
-      walk.isMasqueraded = true;
+      context.isMasqueraded = true;
       return "accept";
     case "xmark":
-      walk.mark = ((walk.mark & ~target.mask) ^ target.value) >>> 0;
+      context.mark = ((context.mark & ~target.mask) ^ target.value) >>> 0;
       return undefined;
     case "jump": {
-      const end = walkChain(target.chain, walk, depth + 1);
+      const end = walkChain(target.chain, context, depth + 1);
       return end === "return" ? undefined : end;
     }
   }

@@ -6,14 +6,14 @@ import { hostPort, type IpAddress } from "../../base/ip.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
 import { chainKey } from "../../state/rule.ts";
 import { chainsAbout } from "../../state/rules-about.ts";
-import type { ListedRule } from "../packet/picture.ts";
+import type { ListedChains } from "../packet/node-state.ts";
 
 /** Endpoints in whose lists the client is; how long ago it came there is not shown in seconds. */
 export function readAffinity(
   { recentLists }: Pick<KernelReaders, "recentLists">,
   destination: Destination,
   client: IpAddress,
-  chains: ReadonlyMap<string, readonly ListedRule[]>,
+  chains: ListedChains,
 ): readonly RememberedConnection[] {
   const rules = [...chainsAbout([destination], (key) => chains.get(key)).values()].flat();
   return rules.flatMap(({ rule }): readonly RememberedConnection[] => {
@@ -27,10 +27,7 @@ export function readAffinity(
   });
 }
 
-function endpointsOf(
-  chain: string,
-  chains: ReadonlyMap<string, readonly ListedRule[]>,
-): readonly string[] {
+function endpointsOf(chain: string, chains: ListedChains): readonly string[] {
   return (chains.get(chainKey("nat", chain)) ?? []).flatMap(({ rule }) =>
     rule?.target.kind === "translate" ? [hostPort(rule.target.address, rule.target.port)] : [],
   );

@@ -6,7 +6,7 @@ import { parseRule } from "../../kernel/iptables/parse-rule.ts";
 import type { Iptables, ObservedChain } from "../../kernel/kernel.ts";
 import { chainKey, type RuleSet } from "../../state/rule.ts";
 import { chainsAbout } from "../../state/rules-about.ts";
-import type { ListedRule } from "../packet/picture.ts";
+import type { ListedChains, ListedRule } from "../packet/node-state.ts";
 
 export interface ChainsQuery {
   readonly family: IpFamily;
@@ -21,7 +21,7 @@ const ownChain = /^nat KUBE-(?:SVC|SVL|EXT|FW|SEP)-[A-Z2-7]{16}$/;
 export async function readChains(
   rules: Pick<Iptables, "observe">,
   { family, planned, destinations }: ChainsQuery,
-): Promise<ReadonlyMap<string, readonly ListedRule[]>> {
+): Promise<ListedChains> {
   const chains = await rules.observe(family, { planned, hasOthers: true });
   const byKey = new Map(chains.map((chain) => [chainKey(chain.table, chain.name), chain]));
   const plannedKeys = new Set([

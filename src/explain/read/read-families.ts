@@ -3,16 +3,15 @@
 import type { Destination, PlanFacts } from "../../answer/answers.ts";
 import { familyOf, type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
 import { renderRule } from "../../kernel/iptables/render.ts";
-import type { Iptables } from "../../kernel/kernel.ts";
+import type { Iptables, NodeAddress } from "../../kernel/kernel.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
-import type { RuleSet } from "../../state/rule.ts";
-import { withListeners } from "../modes/userspace.ts";
+import { withSockets } from "../differences.ts";
 import type { From } from "../origins.ts";
-import type { NodeNetwork, Picture } from "../packet/picture.ts";
-import { plannedChains, plannedPicture } from "../planned-picture.ts";
+import type { NodeState, Tables } from "../packet/node-state.ts";
+import { plannedTables } from "../planned-tables.ts";
 import { readChains } from "./read-chains.ts";
 import { readNetwork } from "./read-network.ts";
-import { type ReadAddresses, readAddresses, readPicture } from "./read-picture.ts";
+import { readServers, readSets } from "./read-servers.ts";
 
 /** What is read of the kernel. */
 export type ExplainReaders = Pick<
@@ -26,9 +25,8 @@ export type ExplainReaders = Pick<
 
 /** What one family's packets meet. */
 export interface FamilyState {
-  readonly planned: Picture;
-  readonly observed: Picture;
-  readonly network: NodeNetwork;
+  readonly planned: NodeState;
+  readonly observed: NodeState;
 }
 
 /** Families of the destinations. */
@@ -37,119 +35,80 @@ export async function readFamilies(
   facts: PlanFacts,
   from: From | undefined,
 ): Promise<ReadonlyMap<IpFamily, FamilyState>> {
-  const found = await readAddresses(readers);
-  const rules =
-    facts.iptablesBackend === undefined
-      ? undefined
-      : await readers.openRules(facts.iptablesBackend);
+  const { iptablesBackend: backend } = facts;
+  const rules = backend === undefined ? undefined : await readers.openRules(backend);
+  const dummy = await readers.link.find();
+  const all = await readers.link.listAddresses();
   const states = new Map<IpFamily, FamilyState>();
   for (const family of facts.families) {
-    const destinations = destinationsOf(facts, family);
+    const destinations = [...facts.destinations, ...facts.forwards.map(({ to }) => to)].filter(
+      ({ address }) => familyOf(address) === family,
+    );
     if (destinations.length === 0) continue;
-    const query: FamilyQuery = { facts, family, destinations, found, rules };
-    states.set(family, await readFamily(readers, query, from));
+    const isBound = ({ linkIndex }: NodeAddress): boolean => linkIndex === dummy?.index;
+    const bound = new Set(all.filter(isBound).map(({ address }) => address));
+    const addresses = new Set(all.filter((one) => !isBound(one)).map(({ address }) => address));
+    const planned = plannedTables(facts, family, (rule) => renderRule(family, rule));
+    const tables = await readTables(readers, { facts, family, destinations, rules });
+    const observed = { ...tables, bound };
+    const isElsewhere = (address: IpAddress): boolean =>
+      !bound.has(address) && !addresses.has(address);
+    const peers = peersOf(destinations, facts, [planned, observed], from).filter(isElsewhere);
+    const around = {
+      network: await readNetwork(readers, { family, addresses, peers }),
+      serviceSockets: facts.listeners,
+      onNode: new Set<string>(),
+    };
+    states.set(family, {
+      planned: { ...planned, ...around },
+      observed: { ...observed, ...around },
+    });
   }
   return states;
-}
-
-function destinationsOf(facts: PlanFacts, family: IpFamily): readonly Destination[] {
-  const forwarded = facts.mode === "ipvs" ? facts.forwards.map(({ to }) => to) : [];
-  return [...facts.destinations, ...forwarded].filter(
-    ({ address }) => familyOf(address) === family,
-  );
 }
 
 interface FamilyQuery {
   readonly facts: PlanFacts;
   readonly family: IpFamily;
   readonly destinations: readonly Destination[];
-  readonly found: ReadAddresses;
   /** Undefined: there are none. */
   readonly rules: Pick<Iptables, "observe"> | undefined;
 }
 
-type Pictures = Pick<FamilyState, "planned" | "observed">;
-
-async function readFamily(
+/** Of IPVS and of sets only what the mode plans: in other modes the kernel may not have them. */
+async function readTables(
   readers: ExplainReaders,
-  query: FamilyQuery,
-  from: From | undefined,
-): Promise<FamilyState> {
-  const { facts, family, destinations, found } = query;
-  const pictures = await readPictures(readers, query);
-  const { bound } = pictures.observed;
-  // Only IPVS has addresses of its own.
-  const addresses =
-    facts.mode === "ipvs" ? found.others : new Set([...found.bound, ...found.others]);
-  const isElsewhere = (address: IpAddress): boolean =>
-    !bound.has(address) && !addresses.has(address);
-  const peers = [...peersOf(destinations, facts, pictures, from)].filter(isElsewhere);
-  return { ...pictures, network: await readNetwork(readers, { family, addresses, peers }) };
-}
-
-async function readPictures(
-  readers: ExplainReaders,
-  { facts, family, destinations, found, rules }: FamilyQuery,
-): Promise<Pictures> {
-  const planned: RuleSet = facts.rules[family] ?? { chains: [], jumps: [] };
-  const render = (rule: Parameters<typeof renderRule>[1]): string => renderRule(family, rule);
-  if (facts.mode === "ipvs" && rules !== undefined) {
-    const { bound } = found;
-    return {
-      planned: plannedPicture(facts, family, render),
-      observed: await readPicture(readers, { family, planned, destinations, bound, rules }),
-    };
-  }
-  const chains = plannedChains(planned, render);
-  const concerned =
-    facts.mode === "userspace"
-      ? destinations.flatMap((one) => withListeners(one, facts.listeners))
-      : destinations;
-  const query = { family, planned, destinations: concerned };
+  { facts, family, destinations, rules }: FamilyQuery,
+): Promise<Omit<Tables, "bound">> {
+  const planned = facts.rules[family] ?? { chains: [], jumps: [] };
+  const concerned = destinations.flatMap((one) => withSockets(one, facts.listeners));
+  const isIpvs = facts.mode === "ipvs";
   return {
-    planned: { ...noServers, chains },
-    observed: {
-      ...noServers,
-      chains: rules === undefined ? new Map() : await readChains(rules, query),
-    },
+    chains:
+      rules === undefined
+        ? new Map()
+        : await readChains(rules, { family, planned, destinations: concerned }),
+    sets: isIpvs ? await readSets(readers, family) : new Map(),
+    servers: isIpvs ? await readServers(readers, family, destinations) : new Map(),
   };
 }
 
-/** In modes without IPVS. */
-const noServers: Omit<Picture, "chains"> = {
-  sets: new Map(),
-  servers: new Map(),
-  bound: new Set(),
-};
-
-/** To whom routes are looked for: clients, destinations, endpoints. */
-function* peersOf(
+/** Whose routes are read: clients, destinations, endpoints. */
+function peersOf(
   destinations: readonly Destination[],
-  facts: PlanFacts,
-  { planned, observed }: Pictures,
+  { listeners }: PlanFacts,
+  tables: readonly Tables[],
   from: From | undefined,
-): Generator<IpAddress> {
-  if (from !== undefined && from !== "node") yield from;
-  for (const { address } of destinations) if (!isLoopback(address)) yield address;
-  for (const { address } of endpointsOf(facts, [planned, observed])) yield address;
-}
-
-function endpointsOf(
-  facts: PlanFacts,
-  pictures: readonly Picture[],
-): readonly { readonly address: IpAddress }[] {
-  switch (facts.mode) {
-    case "ipvs":
-      return pictures.flatMap(({ servers }) =>
-        [...servers.values()].flatMap(({ realServers }) => realServers),
-      );
-    case "iptables":
-      return pictures.flatMap(({ chains }) =>
-        [...chains.values()]
-          .flat()
-          .flatMap(({ rule }) => (rule?.target.kind === "translate" ? [rule.target] : [])),
-      );
-    case "userspace":
-      return facts.listeners.flatMap(({ backends }) => backends);
-  }
+): readonly IpAddress[] {
+  const servers = tables.flatMap((one) => [...one.servers.values()]);
+  const rules = tables.flatMap(({ chains }) => [...chains.values()].flat());
+  return [
+    ...(from === undefined || from === "node" ? [] : [from]),
+    ...destinations.map(({ address }) => address).filter((address) => !isLoopback(address)),
+    ...servers.flatMap(({ realServers }) => realServers.map(({ address }) => address)),
+    ...rules.flatMap(({ rule }) =>
+      rule?.target.kind === "translate" ? [rule.target.address] : [],
+    ),
+    ...listeners.flatMap(({ backends }) => backends.map(({ address }) => address)),
+  ];
 }

@@ -2,7 +2,7 @@
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Sysctl } from "../../kernel/kernel.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
-import { type KnownRoute, listenerKey, type NodeNetwork } from "../packet/picture.ts";
+import { type KnownRoute, listenerKey, type NodeNetwork } from "../packet/node-state.ts";
 
 export interface NetworkQuery {
   readonly family: IpFamily;

@@ -2,10 +2,6 @@
 import assert from "node:assert/strict";
 import type { EndpointSliceRecord, ServiceRecord } from "../../../src/api/objects.ts";
 import { familyOf } from "../../../src/base/ip.ts";
-import { followByIpvs } from "../../../src/explain/packet/follow-by-ipvs.ts";
-import { followThroughTables } from "../../../src/explain/packet/follow-through-tables.ts";
-import type { PacketPath } from "../../../src/explain/packet/path.ts";
-import type { Walk } from "../../../src/explain/packet/walk.ts";
 import { TablesPlan } from "../../../src/plan/iptables/tables-plan.ts";
 import { TablesReconciler } from "../../../src/reconcile/iptables/tables-reconciler.ts";
 import type { FakeClock } from "../fake-clock.ts";
@@ -24,19 +20,16 @@ export interface Program {
 export interface Mode {
   readonly name: "ipvs" | "iptables";
   start(kernel: FakeKernel, clock: FakeClock): Program;
-  follow(walk: Walk): PacketPath;
 }
 
 export const ipvsMode: Mode = {
   name: "ipvs",
   start: (kernel, clock) => new IpvsProgram(kernel, clock),
-  follow: followByIpvs,
 };
 
 export const iptablesMode: Mode = {
   name: "iptables",
   start: (kernel, clock) => new IptablesProgram(kernel, clock),
-  follow: followThroughTables,
 };
 
 class IpvsProgram implements Program {

@@ -182,7 +182,6 @@ class Play {
 
   #tryAll(): readonly boolean[] {
     const fates = fatesOf(
-      this.#mode,
       this.kernel,
       this.#probes.map(({ packet }) => packet),
     );

@@ -70,7 +70,7 @@ const facts: PlanFacts = {
     rules: {},
     setEntries: {},
   },
-  boundAddresses: [],
+  ...{ boundAddresses: [], listeners: [] },
 };
 
 function run(

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { IpvsFacts, PlanQuery } from "../../../../src/answer/answers.ts";
+import type { PlanFacts, PlanQuery } from "../../../../src/answer/answers.ts";
 import { planFacts } from "../../../../src/daemon/operator/plan-facts.ts";
 import { planTarget, readPlanQuery } from "../../../../src/daemon/operator/plan-query.ts";
 import { FakeNode } from "../../../support/fake-node.ts";
@@ -14,8 +14,8 @@ function read(target: string): PlanQuery | string {
   return readPlanQuery(new URLSearchParams(target.slice(target.indexOf("?"))));
 }
 
-async function ipvsFacts(...asked: Parameters<typeof planFacts>): Promise<IpvsFacts> {
-  return (await planFacts(...asked)) as IpvsFacts;
+async function ipvsFacts(...asked: Parameters<typeof planFacts>): Promise<PlanFacts> {
+  return (await planFacts(...asked)) as PlanFacts;
 }
 
 describe("plan facts", () => {

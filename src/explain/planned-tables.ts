@@ -1,23 +1,23 @@
-import type { IpvsFacts } from "../answer/answers.ts";
+import type { PlannedState } from "../answer/answers.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import { setsFor } from "../plan/sets.ts";
 import { chainKey, type Rule, type RuleSet } from "../state/rule.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";
-import type { ListedRule, Picture } from "./packet/picture.ts";
+import type { ListedChains, ListedRule, Tables } from "./packet/node-state.ts";
 
-/** What the kernel is to have of one family in mode ipvs, as far as the facts go. Pure. */
-export function plannedPicture(
-  facts: Pick<IpvsFacts, "rules" | "setEntries" | "virtualServers" | "boundAddresses">,
+/** What the kernel is to have of one family, as far as the facts go. Pure. */
+export function plannedTables(
+  facts: Omit<PlannedState, "mode" | "services">,
   family: IpFamily,
   render: (rule: Rule) => string,
-): Picture {
+): Tables {
   return {
     chains: plannedChains(facts.rules[family] ?? { chains: [], jumps: [] }, render),
     sets: new Map(
-      setsFor(family).map(({ name, type }) => [
-        name,
-        { type, entries: new Set(facts.setEntries[name] ?? []) },
-      ]),
+      setsFor(family).flatMap(({ name, type }) => {
+        const entries = facts.setEntries[name];
+        return entries === undefined ? [] : [[name, { type, entries: new Set(entries) }]];
+      }),
     ),
     servers: new Map(
       facts.virtualServers.map((server) => [virtualServerKey(server.virtualServer), server]),
@@ -26,11 +26,7 @@ export function plannedPicture(
   };
 }
 
-/** By `chainKey`. */
-export function plannedChains(
-  { chains, jumps }: RuleSet,
-  render: (rule: Rule) => string,
-): ReadonlyMap<string, readonly ListedRule[]> {
+function plannedChains({ chains, jumps }: RuleSet, render: (rule: Rule) => string): ListedChains {
   const listed = (rule: Rule): ListedRule => ({ text: render(rule), rule });
   const planned = new Map<string, readonly ListedRule[]>(
     chains.map(({ table, name, rules }) => [chainKey(table, name), rules.map(listed)]),

@@ -1,10 +1,11 @@
-import { hostPort, type IpAddress } from "../../base/ip.ts";
+import type { ListenerFact } from "../../answer/answers.ts";
+import { hostPort, type IpAddress, isLoopback } from "../../base/ip.ts";
 import type { RealServer } from "../../state/real-server.ts";
 import type { Rule } from "../../state/rule.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
 import type { VirtualServer } from "../../state/virtual-server.ts";
 
-/** A rule of a chain; without a value it is one that only a third party writes, and is passed over. */
+/** A rule of a chain; without a value it is one that only a third party writes, and is skipped. */
 export interface ListedRule {
   /** Behind `-A CHAIN `. */
   readonly text: string;
@@ -22,10 +23,12 @@ export interface ListedServer {
   readonly realServers: readonly RealServer[];
 }
 
-/** What a packet meets: as it is planned, or as the kernel has it. */
-export interface Picture {
-  /** By `chainKey` of `state/rules-about.ts`. */
-  readonly chains: ReadonlyMap<string, readonly ListedRule[]>;
+/** By `chainKey` of `state/rules-about.ts`. */
+export type ListedChains = ReadonlyMap<string, readonly ListedRule[]>;
+
+/** What kube-ipvs writes for one family: as it is planned, or as the kernel has it. A map is empty if the mode has none. */
+export interface Tables {
+  readonly chains: ListedChains;
   readonly sets: ReadonlyMap<string, ListedSet>;
   /** By the key of the virtual server. */
   readonly servers: ReadonlyMap<string, ListedServer>;
@@ -33,30 +36,39 @@ export interface Picture {
   readonly bound: ReadonlySet<IpAddress>;
 }
 
-/** The way of packets to an address, as far as it matters here. */
+/** The route to an address, as far as it matters here. */
 export interface KnownRoute {
-  /** The link through which they leave. */
+  /** The link through which packets leave. */
   readonly link: string;
   readonly isBridge: boolean;
   readonly source?: IpAddress;
 }
 
-/** What a packet meets and nobody plans. */
+/** What a packet meets and kube-ipvs does not plan. */
 export interface NodeNetwork {
   /** Addresses of this node on links other than kube-ipvs0. */
   readonly addresses: ReadonlySet<IpAddress>;
-  /** Of addresses that are not this node's; absent: nothing gets there. */
+  /** Of addresses that are not this node's. Undefined if there is no route. */
   readonly routes: ReadonlyMap<IpAddress, KnownRoute>;
-  /** Where processes listen, as {@link listenerKey} has it. */
+  /** Sockets of processes that listen, as {@link listenerKey} names them. */
   readonly listeners: ReadonlySet<string>;
-  /** net.ipv4.vs.conntrack: without it nothing that IPVS balances is masqueraded. */
+  /** net.ipv4.vs.conntrack: without it, packets that IPVS balances are not masqueraded. */
   readonly isIpvsTracked: boolean;
-  /** net.ipv4.ip_forward, or net.ipv6.conf.all.forwarding: packets that are not for this node go on. */
+  /** net.ipv4.ip_forward, or net.ipv6.conf.all.forwarding: packets that are not for this node are forwarded. */
   readonly isForwarding: boolean;
   /** net.ipv4.conf.all.route_localnet: packets from a loopback address may leave the node. */
   readonly isLoopbackRouted: boolean;
   /** bridge-nf-call-iptables, or -ip6tables: packets between ports of a bridge pass netfilter. */
   readonly isBridgeFiltered: boolean;
+}
+
+/** All that packets meet. */
+export interface NodeState extends Tables {
+  readonly network: NodeNetwork;
+  /** Sockets of kube-ipvs that stand for service ports. */
+  readonly serviceSockets: readonly ListenerFact[];
+  /** Endpoints that run on this node, by the keys of real servers. */
+  readonly onNode: ReadonlySet<string>;
 }
 
 /** `TCP 127.0.0.1:30080`. */
@@ -73,6 +85,11 @@ export function listenerKey({
 }
 
 /** An address of this node, on kube-ipvs0 or elsewhere. */
-export function isLocal(address: IpAddress, picture: Picture, network: NodeNetwork): boolean {
-  return picture.bound.has(address) || network.addresses.has(address);
+export function isLocal(address: IpAddress, { bound, network }: NodeState): boolean {
+  return bound.has(address) || network.addresses.has(address);
+}
+
+/** Packets to it are delivered on this node. */
+export function isHere(address: IpAddress, state: NodeState): boolean {
+  return isLocal(address, state) || isLoopback(address);
 }

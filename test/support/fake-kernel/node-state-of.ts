@@ -4,8 +4,8 @@ import type {
   ListedServer,
   ListedSet,
   NodeNetwork,
-  Picture,
-} from "../../../src/explain/packet/picture.ts";
+  NodeState,
+} from "../../../src/explain/packet/node-state.ts";
 import { listedRule } from "../../../src/explain/read/read-chains.ts";
 import type { ObservedChain } from "../../../src/kernel/kernel.ts";
 import { chainKey } from "../../../src/state/rule.ts";
@@ -14,7 +14,7 @@ import type { FakeKernel } from "./fake-kernel.ts";
 import { standardNodeAddresses } from "./fake-link.ts";
 
 /** What a packet meets on the fake node and nobody plans. */
-export const fakeNetwork: NodeNetwork = {
+const fakeNetwork: NodeNetwork = {
   addresses: new Set(standardNodeAddresses.map(({ address }) => address)),
   routes: new Map(),
   listeners: new Set(),
@@ -29,7 +29,10 @@ const parsed = new Map<string, ListedRule>();
 const mostParsed = 50_000;
 
 /** What the fake kernel holds, as a packet of this family meets it. */
-export function pictureOf({ iptables, ipSets, ipvs, link }: FakeKernel, family: IpFamily): Picture {
+export function nodeStateOf(
+  { iptables, ipSets, ipvs, link }: FakeKernel,
+  family: IpFamily,
+): NodeState {
   const sets = ipSets
     .peek()
     .map(({ set, entries }): readonly [string, ListedSet] => [
@@ -47,6 +50,7 @@ export function pictureOf({ iptables, ipSets, ipvs, link }: FakeKernel, family: 
     sets: new Map(sets),
     servers: new Map(servers),
     bound: new Set<IpAddress>(link.peek()),
+    ...{ network: fakeNetwork, serviceSockets: [], onNode: new Set() },
   };
 }
 

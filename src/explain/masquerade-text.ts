@@ -1,0 +1,51 @@
+/** Which rule decides whether the endpoint sees the client, and which range whether it gets in. Pure. */
+import { type Cidr, cidrContains, cidrText } from "../base/ip.ts";
+import { chainKey } from "../state/rule.ts";
+import type { NodeNetwork, NodeState } from "./packet/node-state.ts";
+import type { Packet } from "./packet/packet.ts";
+import type { PacketPath } from "./packet/path.ts";
+
+/** Undefined: no endpoint gets the packet. */
+export function masqueradeText(
+  { steps, end }: PacketPath,
+  network: NodeNetwork,
+): string | undefined {
+  if (end.kind === "taken" && end.endpoints.length > 0) {
+    return "kube-ipvs connects itself, so the endpoint sees this node";
+  }
+  if (end.kind !== "balanced") return undefined;
+  const { endpoints, isByIpvs } = end;
+  if (isByIpvs && !network.isIpvsTracked) return "none: net.ipv4.vs.conntrack is 0";
+  const behind = endpoints.flatMap((endpoint) => endpoint.steps);
+  const hairpin = behind.find(({ rule }) => rule.includes("LOOP-BACK"));
+  if (hairpin !== undefined) return `to itself: ${hairpin.entries[0]?.entry} is in KUBE-LOOP-BACK`;
+  const before = [...steps, ...endpoints.flatMap(({ choice = [] }) => choice)];
+  const mark = before.find(({ rule }) => rule.endsWith("-j KUBE-MARK-MASQ"));
+  if (mark === undefined) return "none: no rule marks the packet";
+  const marked = `marked in ${chainKey(mark.table, mark.chain)}: ${mark.rule}`;
+  if (endpoints.some(({ isMasqueraded }) => isMasqueraded)) {
+    return mark.chain.startsWith("KUBE-SEP-") ? `to itself: ${marked}` : marked;
+  }
+  const isDelivered = endpoints.some(({ fate }) => fate === "delivered");
+  const leaves = behind.some(({ hook }) => hook === "POSTROUTING");
+  return isDelivered && !leaves
+    ? "none: the endpoint is on this node, in the host's network"
+    : `none, although ${marked}`;
+}
+
+/** `192.168.20.1/32 lets 192.168.20.1 in`. */
+export function sourceRangeText(
+  { source, isFromNode }: Packet,
+  ranges: readonly Cidr[],
+  { bound }: NodeState,
+): string {
+  const all = ranges.map(cidrText).join(", ");
+  // A packet to a virtual IP has that address as its source; the address by which the cluster knows the node decides.
+  if (isFromNode && bound.has(source)) {
+    return `this node gets in if one of ${all} contains its node address`;
+  }
+  const range = ranges.find((one) => cidrContains(one, source));
+  return range === undefined
+    ? `${source} is in none of ${all}`
+    : `${cidrText(range)} lets ${source} in`;
+}

@@ -1,0 +1,40 @@
+/** Sets and virtual servers of the kernel. */
+
+import type { Destination } from "../../answer/answers.ts";
+import { familyOf, type IpFamily } from "../../base/ip.ts";
+import type { IpSets, Ipvs } from "../../kernel/kernel.ts";
+import { setsFor } from "../../plan/sets.ts";
+import { virtualServerKey } from "../../state/virtual-server.ts";
+import type { ListedServer, ListedSet } from "../packet/node-state.ts";
+
+/** Sets by our names; one of another type contains nothing that could be compared. */
+export async function readSets(
+  { ipSets }: { readonly ipSets: Pick<IpSets, "listSets" | "listEntries"> },
+  family: IpFamily,
+): Promise<ReadonlyMap<string, ListedSet>> {
+  const present = new Map((await ipSets.listSets()).map((set) => [set.name, set]));
+  const listed = new Map<string, ListedSet>();
+  for (const set of setsFor(family)) {
+    if (present.get(set.name)?.type !== set.type) continue;
+    listed.set(set.name, { type: set.type, entries: new Set(await ipSets.listEntries(set)) });
+  }
+  return listed;
+}
+
+export async function readServers(
+  { ipvs }: { readonly ipvs: Pick<Ipvs, "listVirtualServers" | "listRealServers"> },
+  family: IpFamily,
+  destinations: readonly Destination[],
+): Promise<ReadonlyMap<string, ListedServer>> {
+  const keys = new Set(destinations.map(virtualServerKey));
+  const present = (await ipvs.listVirtualServers()).filter(
+    (server) => familyOf(server.address) === family && keys.has(virtualServerKey(server)),
+  );
+  const lists = await ipvs.listRealServers(present);
+  return new Map(
+    present.map((virtualServer, index) => [
+      virtualServerKey(virtualServer),
+      { virtualServer, realServers: lists[index] ?? [] },
+    ]),
+  );
+}
