@@ -2,7 +2,6 @@
 
 import type { Destination, ListenerFact, PlanFacts } from "../answer/answers.ts";
 import type { Difference } from "../answer/explanation.ts";
-import { hostPort } from "../base/ip.ts";
 import { realServerKey } from "../state/real-server.ts";
 import { chainKey } from "../state/rule.ts";
 import { chainsAbout } from "../state/rules-about.ts";
@@ -18,9 +17,12 @@ export interface Compared {
 }
 
 export function differencesOf(compared: Compared): readonly Difference[] {
-  const { mode, observed } = compared;
+  const { planned, observed, destination, mode } = compared;
+  const address = destination.address;
+  const boundTo = ({ bound }: NodeState): readonly string[] =>
+    bound.has(address) ? [address] : [];
   return [
-    ...addressDifferences(compared),
+    ...differing(boundTo(planned), boundTo(observed), (one) => `address ${one} on kube-ipvs0`),
     ...chainDifferences(compared),
     ...setDifferences(compared),
     ...serverDifferences(compared),
@@ -30,22 +32,24 @@ export function differencesOf(compared: Compared): readonly Difference[] {
   ];
 }
 
+/** What is planned and missing, then what is there and not planned. `isOurs`: of the latter, what is of interest. */
+function differing(
+  planned: Iterable<string>,
+  present: Iterable<string>,
+  subjectOf: (text: string) => string,
+  isOurs: (text: string) => boolean = () => true,
+): readonly Difference[] {
+  const [wanted, found] = [new Set(planned), new Set(present)];
+  return [
+    ...[...wanted].filter((text) => !found.has(text)).map((text) => missing(subjectOf(text))),
+    ...[...found]
+      .filter((text) => !wanted.has(text) && isOurs(text))
+      .map((text): Difference => ({ kind: "not-planned", subject: subjectOf(text) })),
+  ];
+}
+
 function missing(subject: string): Difference {
   return { kind: "missing", subject };
-}
-
-function notPlanned(subject: string): Difference {
-  return { kind: "not-planned", subject };
-}
-
-function addressDifferences({
-  planned,
-  observed,
-  destination: { address },
-}: Compared): readonly Difference[] {
-  const subject = `address ${address} on kube-ipvs0`;
-  if (planned.bound.has(address) === observed.bound.has(address)) return [];
-  return [planned.bound.has(address) ? missing(subject) : notPlanned(subject)];
 }
 
 /** Of chains that packets to the destination meet. */
@@ -53,17 +57,14 @@ function chainDifferences({ planned, observed, destination }: Compared): readonl
   const destinations = withSockets(destination, planned.serviceSockets);
   const about = ({ chains }: NodeState): ListedChains =>
     chainsAbout(destinations, (key) => chains.get(key));
+  const texts = (rules: readonly ListedRule[]): readonly string[] => rules.map(({ text }) => text);
   const present = about(observed);
   return [...about(planned)].flatMap(([key, rules]) => {
     // A chain that no rule leads to any more may still exist.
     const others = present.get(key) ?? observed.chains.get(key);
     if (others === undefined) return [missing(`chain ${key}`)];
-    return [
-      ...without(rules, others).map((text) => missing(`rule ${key} ${text}`)),
-      ...(isOurs(key)
-        ? without(others, rules).map((text) => notPlanned(`rule ${key} ${text}`))
-        : []),
-    ];
+    const subjectOf = (text: string): string => `rule ${key} ${text}`;
+    return differing(texts(rules), texts(others), subjectOf, () => isOurs(key));
   });
 }
 
@@ -83,27 +84,18 @@ export function withSockets(
   return [destination, ...led];
 }
 
-function without(rules: readonly ListedRule[], others: readonly ListedRule[]): readonly string[] {
-  const texts = new Set(others.map(({ text }) => text));
-  return rules.filter(({ text }) => !texts.has(text)).map(({ text }) => text);
-}
-
 function setDifferences({ planned, observed, destination }: Compared): readonly Difference[] {
   const { protocol, address, port } = destination;
   const own = `${address},${protocol.toLowerCase()}:${port}`;
   const isAbout = (entry: string): boolean =>
     entry === address || entry === own || entry.startsWith(`${own},`);
   return [...planned.sets].flatMap(([name, { entries }]) => {
-    const present = observed.sets.get(name);
+    const present = observed.sets.get(name)?.entries;
     if (present === undefined) return [missing(`ipset ${name}`)];
-    return [
-      ...[...entries]
-        .filter((entry) => !present.entries.has(entry) && !isElsewhere(entry, own, destination))
-        .map((entry) => missing(`entry ${entry} of ${name}`)),
-      ...[...present.entries]
-        .filter((entry) => isAbout(entry) && !entries.has(entry))
-        .map((entry) => notPlanned(`entry ${entry} of ${name}`)),
-    ];
+    const concerned = [...entries].filter(
+      (entry) => present.has(entry) || !isElsewhere(entry, own, destination),
+    );
+    return differing(concerned, present, (entry) => `entry ${entry} of ${name}`, isAbout);
   });
 }
 
@@ -121,41 +113,41 @@ function isElsewhere(
 function serverDifferences({ planned, observed, destination }: Compared): readonly Difference[] {
   const key = virtualServerKey(destination);
   const [wanted, present] = [planned.servers.get(key), observed.servers.get(key)];
-  if (wanted === undefined) {
-    return present === undefined ? [] : [notPlanned(`virtual server ${key}`)];
-  }
-  if (present === undefined) return [missing(`virtual server ${key}`)];
-  return [...parameterDifference(key, wanted, present), ...realServers(key, wanted, present)];
+  const keys = (server: ListedServer | undefined): readonly string[] =>
+    server === undefined ? [] : [key];
+  const absent = differing(keys(wanted), keys(present), () => `virtual server ${key}`);
+  if (wanted === undefined || present === undefined) return absent;
+  const parameters = ({ virtualServer }: ListedServer): string => {
+    const { scheduler, persistenceTimeoutSeconds, flags } = virtualServer;
+    return `${scheduler}, persistence ${persistenceTimeoutSeconds} s, flags ${flags}`;
+  };
+  const subject = `virtual server ${key}: ${parameters(present)}, planned ${parameters(wanted)}`;
+  return [
+    ...(sameVirtualServer(wanted.virtualServer, present.virtualServer)
+      ? []
+      : [{ kind: "different", subject } as const]),
+    ...realServerDifferences(key, wanted, present),
+  ];
 }
 
-function parameterDifference(
-  key: string,
-  { virtualServer: wanted }: ListedServer,
-  { virtualServer: present }: ListedServer,
-): readonly Difference[] {
-  if (sameVirtualServer(wanted, present)) return [];
-  const text = ({ scheduler, persistenceTimeoutSeconds, flags }: typeof wanted): string =>
-    `${scheduler}, persistence ${persistenceTimeoutSeconds} s, flags ${flags}`;
-  const subject = `virtual server ${key}: ${text(present)}, planned ${text(wanted)}`;
-  return [{ kind: "different", subject }];
-}
-
-/** One with weight 0 drains: nobody plans it any more, and it is as it should be. */
-function realServers(
+/** One that is not planned and has weight 0 drains. */
+function realServerDifferences(
   key: string,
   wanted: ListedServer,
   present: ListedServer,
 ): readonly Difference[] {
-  const takes = new Set(present.realServers.filter(({ weight }) => weight > 0).map(realServerKey));
-  const planned = new Set(wanted.realServers.map(realServerKey));
-  const subject = ({ address, port }: ListedServer["realServers"][number]): string =>
-    `real server ${hostPort(address, port)} of ${key}`;
-  return [
-    ...wanted.realServers
-      .filter((one) => one.weight > 0 && !takes.has(realServerKey(one)))
-      .map((one) => missing(subject(one))),
-    ...present.realServers
-      .filter((one) => one.weight > 0 && !planned.has(realServerKey(one)))
-      .map((one) => notPlanned(subject(one))),
-  ];
+  const weightsOf = ({ realServers }: ListedServer): ReadonlyMap<string, number> =>
+    new Map(realServers.map((one) => [realServerKey(one), one.weight]));
+  const [planned, observed] = [weightsOf(wanted), weightsOf(present)];
+  const servers = [...new Set([...planned.keys(), ...observed.keys()])];
+  return servers.flatMap((server): readonly Difference[] => {
+    const subject = `real server ${server} of ${key}`;
+    const [weight, plannedWeight] = [observed.get(server), planned.get(server)];
+    if (Boolean(weight) === Boolean(plannedWeight)) return [];
+    if (weight === undefined) return [missing(subject)];
+    if (plannedWeight === undefined) return [{ kind: "not-planned", subject }];
+    return [
+      { kind: "different", subject: `${subject}: weight ${weight}, planned ${plannedWeight}` },
+    ];
+  });
 }

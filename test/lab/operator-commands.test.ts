@@ -210,7 +210,7 @@ describe("the operator's commands", () => {
       assert.match(terminal.screen(), counted);
       assert.match(terminal.screen(), /^kube-ipvs top - 1 Service port, by conns\/s, every 2s$/m);
       terminal.press("Enter");
-      await terminal.shows(/^ +(\S+ +){5}10\.244\.1\.20:8080 {2}1$/m);
+      await terminal.shows(/^ +(\S+ +){5}10\.244\.1\.20:8080 +1$/m);
       test.diagnostic(`\n${terminal.screen()}`);
       assert.match(terminal.screen(), /^kube-ipvs top - 2 endpoints of default\/web:http TCP,/);
       terminal.press("Escape", "/", "z", "z", "Enter");
@@ -241,7 +241,7 @@ describe("the operator's commands", () => {
     const { code, out, err } = kubeIpvs("top");
     test.diagnostic(out);
     assert.match(err, /^The estimator is off \(net\.ipv4\.vs\.run_estimation=0\)/);
-    assert.match(out, /^ CONNS\/S .*\n +- +- +- +\d+ +\d+ {2}default\/web:http TCP {2}10\.96/);
+    assert.match(out, /^CONNS\/S .*\n +- +- +- +\d+ +\d+ {2}default\/web:http TCP {2}10\.96/);
     assert.equal(code, 0);
     shell("sysctl -qw net.ipv4.vs.run_estimation=1");
     const answer = parseJson(kubeIpvs("top", "web", "-o", "json").out) as {
@@ -324,7 +324,7 @@ describe("the operator's commands", () => {
     assert.deepEqual(
       packets.map(({ from, verdict, sourceRange }) => `${from}: ${verdict}, ${sourceRange}`),
       [
-        "this node: balanced, this node gets in where one of 198.51.100.0/24 holds its node address",
+        "this node: balanced, this node gets in if one of 198.51.100.0/24 contains its node address",
         "pods (10.244.0.0/16): dropped, 10.244.0.0 is in none of 198.51.100.0/24",
         "elsewhere: dropped, 192.0.2.1 is in none of 198.51.100.0/24",
         "198.51.100.0/24 (a source range): balanced, 198.51.100.0/24 lets 198.51.100.0 in",

@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import type { From } from "../../../src/explain/origins.ts";
 import { setFor } from "../../../src/plan/sets.ts";
 import { addressPortEntry } from "../../../src/state/set-entry.ts";
+import { real } from "../../contract/servers.ts";
 import type { FakeNode } from "../../support/fake-node.ts";
 import type { NamedObject } from "../../support/memory-source.ts";
 import { endpoint, endpointSlice, service, servicePort } from "../../support/objects.ts";
@@ -211,6 +212,15 @@ describe("explain", () => {
           "missing real server 10.244.2.5:8080 of TCP 10.96.0.10:80",
         ],
       );
+      const after = real("10.244.1.5", { weight: 0 });
+      await ipvs.apply([{ kind: "real-server-update", virtualServer: web, after }]);
+      assert.deepEqual((await explained(onNode, pod)).differences.slice(1), [
+        {
+          kind: "different",
+          subject: "real server 10.244.1.5:8080 of TCP 10.96.0.10:80: weight 0, planned 1",
+        },
+        { kind: "missing", subject: "real server 10.244.2.5:8080 of TCP 10.96.0.10:80" },
+      ]);
       await link.apply([{ kind: "address-remove", address: web.address }]);
       assert.match((await explained(onNode, pod)).summary, /is not an address of this node$/);
     });
