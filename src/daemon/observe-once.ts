@@ -16,7 +16,7 @@ import type { CommandParts } from "./run.ts";
 import { startDaemon } from "./start.ts";
 
 const userspaceText =
-  "Cannot say what a start would find: mode userspace serves from sockets of its own process; where it runs, ask it: kube-ipvs services";
+  "Cannot say what a start would find: userspace mode serves from sockets of its own process; if it runs, ask it: kube-ipvs services";
 
 /** What a first sync would find and do. */
 export interface Observation {

@@ -124,7 +124,7 @@ describe("the operator's commands in other modes", () => {
     it("say why nothing drains", () => {
       const { code, err } = kubeIpvs("drains");
       assert.equal(code, 1);
-      assert.match(err, /^kube-ipvs drains: [^\n]*: mode iptables drains nothing: [^{\n]*\n$/);
+      assert.match(err, /^kube-ipvs drains: [^\n]*: iptables mode drains nothing: [^{\n]*\n$/);
     });
 
     it("explain where session affinity leads a client", async () => {
@@ -240,7 +240,7 @@ describe("the operator's commands in other modes", () => {
     it("explain which socket takes a packet, and to whom it connects", async (test) => {
       const gone = kubeIpvs("explain", `${clusterIp}:80`, ...given);
       assert.equal(gone.code, 1);
-      assert.match(gone.err, /mode userspace serves from sockets of its own process/);
+      assert.match(gone.err, /userspace mode serves from sockets of its own process/);
       await node.start(flags);
       const { code, out, err } = kubeIpvs("explain", "--from", "node", "--to", `${clusterIp}:80`);
       test.diagnostic(out);

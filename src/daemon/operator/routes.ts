@@ -10,7 +10,7 @@ import { objectRows } from "./object-rows.ts";
 import { planFacts } from "./plan-facts.ts";
 import { readPlanQuery } from "./plan-query.ts";
 import { serviceRows } from "./service-rows.ts";
-import { type StatusParts, statusOf } from "./status.ts";
+import { beforeFirstSyncText, type StatusParts, statusOf } from "./status.ts";
 
 export type OperatorAnswer =
   | { readonly kind: "object"; readonly status: number; readonly object: object }
@@ -36,6 +36,10 @@ export async function answerTo(target: string, parts: RouteParts): Promise<Opera
   }
   const view = parts.view();
   if (view === undefined) return failure(503, "the kernel is not prepared yet");
+  if (view.history.last === undefined) {
+    const servers = view.mode === "ipvs" ? (await view.ipvs.listTraffic()).length : 0;
+    return failure(503, beforeFirstSyncText(parts.status(), servers));
+  }
   return await answerFrom(view, target);
 }
 
@@ -72,8 +76,8 @@ async function planAnswer(view: ModeView, parameters: URLSearchParams): Promise<
 /** What a command about drains says. */
 export function withoutDrains(mode: ObjectsView["mode"]): string {
   return mode === "iptables"
-    ? "mode iptables drains nothing: connections that stand go on by conntrack"
-    : "mode userspace drains nothing in the kernel: the process ends its connections";
+    ? "iptables mode drains nothing: conntrack continues open connections"
+    : "userspace mode drains nothing in the kernel: the process ends its connections";
 }
 
 export function failure(status: number, message: string): OperatorAnswer {

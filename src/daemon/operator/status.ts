@@ -2,6 +2,7 @@
 import { release } from "node:os";
 import { apiVersion, type Status, type SyncStatus } from "../../answer/answers.ts";
 import type { Clock } from "../../base/clock.ts";
+import { counted } from "../../base/counted.ts";
 import { version } from "../../base/version.ts";
 import type { Config } from "../../config/config.ts";
 import { subjectText } from "../../reconcile/subject.ts";
@@ -12,7 +13,7 @@ import { type PastSync, SyncHistory } from "../report/sync-history.ts";
 import { agesNow, type SecondsSince, toTenth } from "./ages.ts";
 import type { ModeView } from "./daemon-view.ts";
 import { countsOf } from "./object-counts.ts";
-import { problemsOf, summaryOf, verdictOf } from "./verdict.ts";
+import { problemsOf, problemsText, summaryOf, verdictOf } from "./verdict.ts";
 
 export interface StatusParts {
   readonly clock: Pick<Clock, "monotonicMs">;
@@ -67,6 +68,15 @@ export function* statusOf(parts: StatusParts): Generator<void, Status> {
     versions: { program: version, nodeJs: process.versions.node, kernel: release() },
     process: { pid: process.pid, uptimeSeconds: secondsSince(parts.startedAtMs) },
   };
+}
+
+/** Why Services are unknown before the first sync. `servers`: virtual servers in the kernel. */
+export function beforeFirstSyncText(status: StatusParts, servers: number): string {
+  const { clock, view } = status;
+  const history = view?.history ?? new SyncHistory(clock);
+  const problems = problemsOf({ ...status, history, secondsSince: agesNow(clock) });
+  const served = `the kernel still has ${counted(servers, "virtual server")}`;
+  return `Services are not read yet: ${problemsText(problems)}; ${served}`;
 }
 
 function sourceOf(

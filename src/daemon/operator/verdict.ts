@@ -54,10 +54,14 @@ export function summaryOf(
         : `last sync ${durationText(secondsSince(last.endedAtMs))} ago, ${last.elapsedMs.toFixed(1)} ms`;
     return `OK, ${count(services, "Service")}, ${sync}`;
   }
+  return `${verdict}: ${problemsText(problems)}`;
+}
+
+export function problemsText(problems: readonly Problem[]): string {
   const texts = problems.map(({ message, sinceSeconds }) =>
     sinceSeconds === undefined ? message : `${message} (for ${durationText(sinceSeconds)})`,
   );
-  return `${verdict}: ${texts.join("; ")}`;
+  return texts.join("; ");
 }
 
 function readiness({ health, startedAtMs, history, secondsSince }: Evidence): readonly Problem[] {

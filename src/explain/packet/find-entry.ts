@@ -7,40 +7,40 @@ import {
 } from "../../base/ip.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
 import type { ListedSet } from "./node-state.ts";
-import type { PacketInFlight } from "./packet.ts";
+import type { PacketOnPath } from "./packet.ts";
 
 export type Direction = "src" | "dst";
 
 /** The entry of a set that a packet matches, as xt_set looks for it; undefined: none. Pure. */
 export function findEntry(
   { type, entries }: ListedSet,
-  inFlight: PacketInFlight,
+  onPath: PacketOnPath,
   directions: readonly Direction[],
 ): SetEntry | undefined {
   const has = (text: string): SetEntry | undefined =>
     entries.has(text as SetEntry) ? (text as SetEntry) : undefined;
   const [first = "dst", second = "dst", third = "src"] = directions;
-  const address = addressAt(inFlight, first);
+  const address = addressAt(onPath, first);
   switch (type) {
     case "hash:ip":
       return has(address);
     case "bitmap:port":
       // It reads these two protocols only.
-      if (!["TCP", "UDP"].includes(inFlight.packet.protocol)) return undefined;
-      return has(String(portAt(inFlight, first)));
+      if (!["TCP", "UDP"].includes(onPath.packet.protocol)) return undefined;
+      return has(String(portAt(onPath, first)));
     case "hash:ip,port":
-      return has(portText(address, inFlight, second));
+      return has(portText(address, onPath, second));
     case "hash:ip,port,ip":
-      return has(`${portText(address, inFlight, second)},${addressAt(inFlight, third)}`);
+      return has(`${portText(address, onPath, second)},${addressAt(onPath, third)}`);
     case "hash:ip,port,net":
-      return netEntry(entries, portText(address, inFlight, second), addressAt(inFlight, third));
+      return netEntry(entries, portText(address, onPath, second), addressAt(onPath, third));
     default:
       return undefined;
   }
 }
 
-function portText(address: IpAddress, inFlight: PacketInFlight, direction: Direction): string {
-  return `${address},${inFlight.packet.protocol.toLowerCase()}:${portAt(inFlight, direction)}`;
+function portText(address: IpAddress, onPath: PacketOnPath, direction: Direction): string {
+  return `${address},${onPath.packet.protocol.toLowerCase()}:${portAt(onPath, direction)}`;
 }
 
 /** The narrowest network, as the kernel has it. */
@@ -63,11 +63,11 @@ function netEntry(
   return best?.entry;
 }
 
-function addressAt({ packet, destination }: PacketInFlight, direction: Direction): IpAddress {
+function addressAt({ packet, destination }: PacketOnPath, direction: Direction): IpAddress {
   return direction === "src" ? packet.source : destination;
 }
 
 /** No rule of ours asks for the source port, which a client does not choose. */
-function portAt({ port }: PacketInFlight, direction: Direction): number {
+function portAt({ port }: PacketOnPath, direction: Direction): number {
   return direction === "dst" ? port : 0;
 }

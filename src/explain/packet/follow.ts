@@ -9,7 +9,7 @@ import type { RealServerId } from "../../state/real-server.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import { deliver, leavingAddress } from "./deliver.ts";
 import { isHere, isLocal, type NodeState } from "./node-state.ts";
-import type { Packet, PacketInFlight } from "./packet.ts";
+import type { Packet, PacketOnPath } from "./packet.ts";
 import type { EndpointPath, PacketPath, PathEnd } from "./path.ts";
 import { everyTraversal, type Hook, type Step, type Traversal, traverse } from "./traverse.ts";
 
@@ -62,7 +62,7 @@ function followUnchosen(
 }
 
 /** On its way to the destination that it began with. */
-function sent(packet: Packet, mark: number): PacketInFlight {
+function sent(packet: Packet, mark: number): PacketOnPath {
   const { destination, port } = packet;
   return { packet, destination, port, mark };
 }
@@ -76,11 +76,11 @@ function filterHooks({ isFromNode }: Packet, isForNode: boolean): readonly Hook[
 type Filtered = Pick<Traversal, "verdict" | "steps" | "mark">;
 
 /** Passes filter at these hooks, one after the other, until it is stopped. */
-function passFilter(hooks: readonly Hook[], inFlight: PacketInFlight, state: NodeState): Filtered {
+function passFilter(hooks: readonly Hook[], onPath: PacketOnPath, state: NodeState): Filtered {
   const steps: Step[] = [];
-  let { mark } = inFlight;
+  let { mark } = onPath;
   for (const hook of hooks) {
-    const filtered = traverse(hook, "filter", { ...inFlight, mark }, state);
+    const filtered = traverse(hook, "filter", { ...onPath, mark }, state);
     steps.push(...filtered.steps);
     mark = filtered.mark;
     if (filtered.verdict !== "pass") return { verdict: filtered.verdict, steps, mark };
@@ -94,15 +94,15 @@ function stoppedEnd({ verdict, steps }: Filtered): PathEnd | undefined {
 }
 
 /** Undefined: there is no virtual server. */
-function balance(inFlight: PacketInFlight, state: NodeState): PathEnd | undefined {
-  const { packet, destination: address, port } = inFlight;
+function balance(onPath: PacketOnPath, state: NodeState): PathEnd | undefined {
+  const { packet, destination: address, port } = onPath;
   const server = state.servers.get(virtualServerKey({ protocol: packet.protocol, address, port }));
   if (server === undefined) return undefined;
   const taking = server.realServers.filter(({ weight }) => weight > 0);
   if (taking.length === 0) return { kind: "no-endpoint" };
   const endpoints = taking.map((realServer) => {
     const { address: destination, port: realPort } = realServer;
-    const balanced = { ...inFlight, destination, port: realPort, virtual: { address, port } };
+    const balanced = { ...onPath, destination, port: realPort, virtual: { address, port } };
     // IPVS sends it through OUTPUT, also if it came from outside; nat has decided before.
     const goesUp = !packet.isFromNode && isLocal(destination, state);
     return toEndpoint(balanced, goesUp ? [] : ["OUTPUT"], state);
@@ -119,11 +119,11 @@ function commonSteps(lists: readonly (readonly Step[])[]): readonly Step[] {
 }
 
 /** Rules rewrote its destination. */
-function translated(packet: Packet, inFlight: PacketInFlight, state: NodeState): EndpointPath {
-  const isForNode = isLocal(inFlight.destination, state);
+function translated(packet: Packet, onPath: PacketOnPath, state: NodeState): EndpointPath {
+  const isForNode = isLocal(onPath.destination, state);
   const obstacle = isForNode ? undefined : forwardingObstacle(packet, state);
-  if (obstacle === undefined) return toEndpoint(inFlight, filterHooks(packet, isForNode), state);
-  const realServer = { address: inFlight.destination, port: inFlight.port };
+  if (obstacle === undefined) return toEndpoint(onPath, filterHooks(packet, isForNode), state);
+  const realServer = { address: onPath.destination, port: onPath.port };
   return { realServer, steps: [], isMasqueraded: false, fate: "dropped", obstacle };
 }
 
@@ -142,14 +142,10 @@ function forwardingObstacle(
 }
 
 /** An endpoint is chosen: through filter at these hooks, and POSTROUTING. */
-function toEndpoint(
-  inFlight: PacketInFlight,
-  hooks: readonly Hook[],
-  state: NodeState,
-): EndpointPath {
-  const { packet } = inFlight;
-  const endpoint = { address: inFlight.destination, port: inFlight.port };
-  const { verdict, steps, mark } = passFilter(hooks, inFlight, state);
+function toEndpoint(onPath: PacketOnPath, hooks: readonly Hook[], state: NodeState): EndpointPath {
+  const { packet } = onPath;
+  const endpoint = { address: onPath.destination, port: onPath.port };
+  const { verdict, steps, mark } = passFilter(hooks, onPath, state);
   if (verdict !== "pass") {
     return { realServer: endpoint, steps, fate: verdict, isMasqueraded: false };
   }
@@ -157,8 +153,8 @@ function toEndpoint(
   if (!packet.isFromNode && isLocal(endpoint.address, state)) {
     return deliver({ packet, endpoint, steps, isMasqueraded: false }, state);
   }
-  const leaving = traverse("POSTROUTING", "nat", { ...inFlight, mark }, state);
-  const mayBeMasqueraded = inFlight.virtual === undefined || state.network.isIpvsTracked;
+  const leaving = traverse("POSTROUTING", "nat", { ...onPath, mark }, state);
+  const mayBeMasqueraded = onPath.virtual === undefined || state.network.isIpvsTracked;
   const isMasqueraded = leaving.isMasqueraded && mayBeMasqueraded;
   return deliver({ packet, endpoint, steps: [...steps, ...leaving.steps], isMasqueraded }, state);
 }

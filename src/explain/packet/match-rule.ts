@@ -4,11 +4,11 @@ import type { Match, Rule } from "../../state/rule.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
 import { findEntry } from "./find-entry.ts";
 import { isHere, type NodeState } from "./node-state.ts";
-import type { PacketInFlight } from "./packet.ts";
+import type { PacketOnPath } from "./packet.ts";
 
 /** A packet and the place where a rule sees it. */
 export interface PacketAtRule {
-  readonly inFlight: PacketInFlight;
+  readonly onPath: PacketOnPath;
   /** In OUTPUT and POSTROUTING there is no link through which it came in. */
   readonly hasInLink: boolean;
   /** Called for each rule that matches at random. */
@@ -31,7 +31,7 @@ export function matchRule(
   for (const match of matches) {
     if (match.kind === "set") {
       const set = state.sets.get(match.name);
-      const entry = set && findEntry(set, at.inFlight, match.directions);
+      const entry = set && findEntry(set, at.onPath, match.directions);
       if (entry === undefined) return undefined;
       entries.push({ set: match.name, entry });
     } else if (!isMatch(match, at, state)) return undefined;
@@ -44,8 +44,8 @@ function isMatch(
   at: PacketAtRule,
   state: NodeState,
 ): boolean {
-  const { inFlight } = at;
-  const { packet } = inFlight;
+  const { onPath } = at;
+  const { packet } = onPath;
   switch (match.kind) {
     case "comment":
     case "accounting":
@@ -59,11 +59,11 @@ function isMatch(
     case "source":
       return isInside(match.cidr, packet.source) !== match.isNegated;
     case "destination":
-      return isInside(match.cidr, inFlight.destination) !== match.isNegated;
+      return isInside(match.cidr, onPath.destination) !== match.isNegated;
     case "port":
       return (
         match.protocol.toUpperCase() === packet.protocol &&
-        (match.destination ?? inFlight.port) === inFlight.port
+        (match.destination ?? onPath.port) === onPath.port
       );
     case "in-interface":
       return isLink(match.name, at.hasInLink ? packet.inLink : "") !== match.isNegated;
@@ -72,22 +72,22 @@ function isMatch(
     case "echo-request":
       return packet.protocol === "ICMP";
     case "mark":
-      return ((inFlight.mark & match.mask) >>> 0 === match.value) !== match.isNegated;
+      return ((onPath.mark & match.mask) >>> 0 === match.value) !== match.isNegated;
     case "conntrack-state":
-      return isInState(match, inFlight) !== (match.isNegated === true);
+      return isInState(match, onPath) !== (match.isNegated === true);
     case "address-type":
-      return isOfType(match, inFlight, state) !== match.isNegated;
+      return isOfType(match, onPath, state) !== match.isNegated;
     case "physical-in":
       return (at.hasInLink && packet.isBridged) !== match.isNegated;
     case "ipvs":
-      return isVirtual(match, inFlight);
+      return isVirtual(match, onPath);
   }
 }
 
 /** The first packet of a connection; its destination may be translated. */
 function isInState(
   { states }: Match & { kind: "conntrack-state" },
-  { packet, destination, port }: PacketInFlight,
+  { packet, destination, port }: PacketOnPath,
 ): boolean {
   const isTranslated = destination !== packet.destination || port !== packet.port;
   return states.includes("NEW") || (isTranslated && states.includes("DNAT"));
@@ -105,7 +105,7 @@ function isLink(pattern: string, name: string): boolean {
 
 function isOfType(
   { end, type }: Match & { kind: "address-type" },
-  { packet, destination }: PacketInFlight,
+  { packet, destination }: PacketOnPath,
   state: NodeState,
 ): boolean {
   return type === "LOCAL" && isHere(end === "src" ? packet.source : destination, state);
@@ -113,7 +113,7 @@ function isOfType(
 
 function isVirtual(
   { protocolNumber, address, port }: Match & { kind: "ipvs" },
-  { packet, virtual }: PacketInFlight,
+  { packet, virtual }: PacketOnPath,
 ): boolean {
   if (virtual === undefined || packet.protocol === "ICMP") return false;
   const isProtocol = protocolNumbers[packet.protocol] === protocolNumber;

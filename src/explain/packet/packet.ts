@@ -19,7 +19,7 @@ export interface Packet {
 }
 
 /** A packet on its path: DNAT and IPVS change the destination, rules change the mark. */
-export interface PacketInFlight {
+export interface PacketOnPath {
   readonly packet: Packet;
   readonly destination: IpAddress;
   readonly port: number;

@@ -1,7 +1,7 @@
 import { chainKey, type TableName, type Target } from "../../state/rule.ts";
 import { type FoundEntry, matchRule } from "./match-rule.ts";
 import type { NodeState } from "./node-state.ts";
-import type { PacketInFlight } from "./packet.ts";
+import type { PacketOnPath } from "./packet.ts";
 
 export type Hook = "PREROUTING" | "INPUT" | "FORWARD" | "OUTPUT" | "POSTROUTING";
 
@@ -36,7 +36,7 @@ interface Context {
   readonly hook: Hook;
   readonly table: TableName;
   readonly state: NodeState;
-  readonly inFlight: PacketInFlight;
+  readonly onPath: PacketOnPath;
   /** Whether a rule that matches at random does so now. */
   readonly draw: () => boolean;
   mark: number;
@@ -47,7 +47,7 @@ interface Context {
 
 /** What comes of every sequence of random matches, a match first. */
 export function everyTraversal(...at: Parameters<typeof traverse>): readonly Traversal[] {
-  const [hook, table, inFlight, state] = at;
+  const [hook, table, onPath, state] = at;
   const traversals: Traversal[] = [];
   const drawn: boolean[] = [];
   do {
@@ -57,7 +57,7 @@ export function everyTraversal(...at: Parameters<typeof traverse>): readonly Tra
       if (asked > drawn.length) drawn.push(true);
       return drawn[asked - 1] === true;
     };
-    traversals.push(traverse(hook, table, inFlight, state, draw));
+    traversals.push(traverse(hook, table, onPath, state, draw));
   } while (drawNext(drawn));
   return traversals;
 }
@@ -77,13 +77,13 @@ function drawNext(drawn: boolean[]): boolean {
 export function traverse(
   hook: Hook,
   table: TableName,
-  inFlight: PacketInFlight,
+  onPath: PacketOnPath,
   state: NodeState,
   draw: () => boolean = () => false,
 ): Traversal {
   const context: Context = {
-    ...{ hook, table, inFlight, state, draw },
-    mark: inFlight.mark,
+    ...{ hook, table, onPath, state, draw },
+    mark: onPath.mark,
     isMasqueraded: false,
     steps: [],
   };
@@ -105,8 +105,8 @@ function walkChain(chain: string, context: Context, depth: number): End {
   const hasInLink = hook === "PREROUTING" || hook === "INPUT" || hook === "FORWARD";
   for (const { text, rule } of rules) {
     if (rule === undefined || depth > maxDepth) continue;
-    const inFlight = { ...context.inFlight, mark: context.mark };
-    const entries = matchRule(rule, { inFlight, hasInLink, draw }, state);
+    const onPath = { ...context.onPath, mark: context.mark };
+    const entries = matchRule(rule, { onPath, hasInLink, draw }, state);
     if (entries === undefined) continue;
     context.steps.push({ hook, table, chain, rule: text, entries });
     const end = applyTarget(rule.target, context, depth);

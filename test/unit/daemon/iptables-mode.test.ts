@@ -135,7 +135,7 @@ describe("mode iptables", () => {
     ]);
     const refusal = await answerTo("/v1/drains", parts);
     assert.ok(refusal.kind === "object" && refusal.status === 501);
-    assert.match(JSON.stringify(refusal.object), /mode iptables drains nothing/);
+    assert.match(JSON.stringify(refusal.object), /iptables mode drains nothing/);
   });
 
   it("writes two chains when one endpoint comes, and none when nothing changed", async () => {

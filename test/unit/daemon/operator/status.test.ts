@@ -2,9 +2,11 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Status } from "../../../../src/answer/answers.ts";
 import { errno } from "../../../../src/base/errno.ts";
+import { answerTo } from "../../../../src/daemon/operator/routes.ts";
 import { statusOf } from "../../../../src/daemon/operator/status.ts";
 import { ApiContact } from "../../../../src/daemon/report/api-contact.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
+import { SyncHistory } from "../../../../src/daemon/report/sync-history.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import type { Operation } from "../../../support/fake-kernel/operations.ts";
 import { FakeNode } from "../../../support/fake-node.ts";
@@ -35,6 +37,35 @@ function statusOn(onNode: FakeNode, apiContact?: ApiContact): Status {
   const startedAtMs = clock.monotonicMs();
   return run(statusOf({ clock, config, health, apiContact: contact, startedAtMs, view }));
 }
+
+describe("a question before the first sync", () => {
+  it("is answered with what the sync waits for, and what the kernel has", async () => {
+    const onNode = new FakeNode({});
+    apply(onNode, node(), service(), endpointSlice({ endpoints: ["10.244.1.10"] }));
+    await onNode.start();
+    await onNode.settle();
+    const clock = new FakeClock();
+    const view = { ...onNode.view, history: new SyncHistory(clock) };
+    const apiContact = new ApiContact(clock, silentMetrics);
+    apiContact.apiRequestAnswered("GET", "10.0.0.1:6443", "<error>");
+    await clock.advance(90_000);
+    const { config } = new FakeNode({});
+    const health = new ProxyHealth(clock, 60_000);
+    for (const target of ["/v1/services?", "/v1/drains", "/v1/plan?name=web"]) {
+      const answer = await answerTo(target, {
+        clock,
+        view: () => view,
+        status: () => ({ clock, config, health, apiContact, startedAtMs: 0, view }),
+      });
+      assert.ok(answer.kind === "object" && answer.status === 503);
+      assert.match(
+        (answer.object as { readonly message: string }).message,
+        /^Services are not read yet: The first sync waits for the Node object, Services, EndpointSlices \(for .*\); API server 10\.0\.0\.1:6443 does not answer \(for 1 min 30 s\); the kernel still has 1 virtual server$/,
+      );
+    }
+    await onNode.stop();
+  });
+});
 
 describe("the status", () => {
   it("says OK, how much there is, and when it was synced last", async () => {
