@@ -1,5 +1,4 @@
-import type { Field, FlagOnlyOption } from "../config/field.ts";
-import { fieldGroups, flagOnlyOptions } from "../config/fields.ts";
+import { fieldGroups, flagOnlyFields } from "../config/fields.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
 import { kinds } from "../config/kinds.ts";
 
@@ -19,42 +18,26 @@ export interface Flag {
 
 /** Every flag but --help and --version, in the order of --help. */
 export const flags: readonly Flag[] = [
-  ...flagOnlyOptions.filter(({ noEffect }) => noEffect === undefined).map(flagOnlyOption),
-  ...fieldGroups.flatMap(({ title, fields }) =>
-    fields.flatMap((field): readonly Flag[] => {
-      if (field.flag === undefined) return [];
-      return [
-        {
-          name: field.flag,
-          ...(field.flagAlias === undefined ? {} : { alias: field.flagAlias }),
-          ...(field.shortFlag === undefined ? {} : { short: field.shortFlag }),
-          isBoolean: field.kind === "boolean",
-          placeholder: placeholderOf(field),
-          help: field.help,
-          default: field.defaultWithoutFile ?? field.default,
-          group: title,
-        },
-      ];
-    }),
-  ),
-  ...flagOnlyOptions.filter(({ noEffect }) => noEffect !== undefined).map(flagOnlyOption),
-];
-
-function flagOnlyOption({ flag, kind, help }: FlagOnlyOption): Flag {
-  return {
-    name: flag,
-    isBoolean: kind === "boolean",
-    placeholder: placeholderOf({ kind }),
-    help,
-    default: "",
-    group: "Start",
-  };
-}
-
-function placeholderOf({ kind }: Pick<FlagOnlyOption | Field, "kind">): string {
-  const { type, placeholder = type } = kinds[kind];
-  return placeholder;
-}
+  { title: "Start", fields: flagOnlyFields },
+  ...fieldGroups,
+].flatMap(({ title, fields }) =>
+  fields.flatMap((field): readonly Flag[] => {
+    const { type, placeholder = type } = kinds[field.kind];
+    if (field.flag === undefined) return [];
+    return [
+      {
+        name: field.flag,
+        ...(field.flagAlias === undefined ? {} : { alias: field.flagAlias }),
+        ...(field.shortFlag === undefined ? {} : { short: field.shortFlag }),
+        isBoolean: field.kind === "boolean",
+        placeholder,
+        help: field.help,
+        default: field.defaultWithoutFile ?? field.default,
+        group: title,
+      },
+    ];
+  }),
+);
 
 /** Every flag with the value given or its default; a password inside an address is not shown. */
 export function shownFlags(values: FlagValues): ReadonlyMap<string, string> {

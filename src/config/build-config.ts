@@ -15,8 +15,8 @@ export interface ConfigSurroundings {
   /** An empty mode is invalid: a configuration file is to be run. */
   readonly isModeRequired?: boolean;
   /** From the deprecated flags; 0 means "no server". */
-  readonly healthzPort?: number;
-  readonly metricsPort?: number;
+  readonly healthzPort?: number | undefined;
+  readonly metricsPort?: number | undefined;
 }
 
 /** Says what the settings mean. The Config is only good when no problem was found. */

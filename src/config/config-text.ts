@@ -38,20 +38,26 @@ export function configObject(
   values: ReadonlyMap<string, unknown>,
   config: Pick<Config, "mode" | "healthzBindAddress" | "metricsBindAddress">,
 ): Readonly<Record<string, unknown>> {
-  const resolved = new Map<string, unknown>([
-    ...values,
-    ["mode", config.mode],
-    ...(config.healthzBindAddress === undefined
-      ? []
-      : [["healthzBindAddress", config.healthzBindAddress] as const]),
-    ["metricsBindAddress", config.metricsBindAddress],
-  ]);
+  const resolved = valuesInForce(values, config);
   const root: Record<string, unknown> = { apiVersion: configApiVersion, kind: configKind };
   for (const field of allFields) {
     const value = written(field, resolved.get(field.path), config.mode);
     if (value !== undefined) put(root, field.path.split("."), value);
   }
   return root;
+}
+
+/** The values with what the defaults of mode and listening addresses mean. */
+export function valuesInForce(
+  values: ReadonlyMap<string, unknown>,
+  {
+    mode,
+    healthzBindAddress,
+    metricsBindAddress,
+  }: Pick<Config, "mode" | "healthzBindAddress" | "metricsBindAddress">,
+): ReadonlyMap<string, unknown> {
+  const healthz = healthzBindAddress === undefined ? {} : { healthzBindAddress };
+  return new Map([...values, ...Object.entries({ mode, ...healthz, metricsBindAddress })]);
 }
 
 function written({ path, kind }: Field, value: unknown, mode: ProxyMode): unknown {

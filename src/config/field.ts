@@ -21,6 +21,8 @@ export interface FieldValues {
   gates: ReadonlyMap<string, boolean>;
   /** Milliseconds; a number in the file counts nanoseconds. */
   "duration-or-nanoseconds": number;
+  /** Undefined for the empty text. */
+  "optional-integer": number | undefined;
   /** `300-2000`, `300+100` or `300`; empty: no range. */
   "port-range": string;
   /** Any value of a setting without effect, as it was given. */
@@ -34,7 +36,7 @@ export type FieldKind = keyof FieldValues;
  * is to add a row, and to say in `build-config.ts` what it means.
  */
 export interface Field {
-  /** Where it stands in the configuration file: `ipvs.syncPeriod`. */
+  /** Where it stands in the configuration file: `ipvs.syncPeriod`; `--master` for a flag without a field in the file. */
   readonly path: string;
   readonly kind: FieldKind;
   /** In the form of a flag's value. Counts where the setting is absent, null or (see below) zero. */
@@ -70,17 +72,7 @@ export interface Field {
   readonly help: string;
   /** The reason why the setting is accepted, but has no effect. */
   readonly noEffect?: string;
-}
-
-/** A flag that stands for no field of the file. */
-export interface FlagOnlyOption {
-  readonly flag: string;
-  readonly kind: "text" | "boolean" | "integer";
-  readonly min?: number;
-  readonly max?: number;
-  readonly help: string;
-  readonly noEffect?: string;
-  /** Deprecated, and what to write now. It counts for nothing beside a file. */
+  /** The flag that replaces this deprecated one. */
   readonly insteadOf?: string;
 }
 

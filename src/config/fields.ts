@@ -1,4 +1,4 @@
-import type { Field, FieldGroup, FieldValues, FlagOnlyOption } from "./field.ts";
+import type { Field, FieldGroup, FieldValues } from "./field.ts";
 import { ignoredFields } from "./fields/ignored-fields.ts";
 import { iptablesFields } from "./fields/iptables-fields.ts";
 import { ipvsFields } from "./fields/ipvs-fields.ts";
@@ -7,6 +7,7 @@ import { nodeFields } from "./fields/node-fields.ts";
 import { ownFields } from "./fields/own-fields.ts";
 import { conntrackFields, processFields } from "./fields/process-fields.ts";
 import { serverFields } from "./fields/server-fields.ts";
+import { startFields } from "./fields/start-fields.ts";
 
 /** Every setting, in the order of --help. */
 export const fieldGroups: readonly FieldGroup[] = [
@@ -17,7 +18,7 @@ export const fieldGroups: readonly FieldGroup[] = [
   { title: "Connection tracking", fields: conntrackFields },
   { title: "Process", fields: processFields },
   { title: "Logging", fields: loggingFields.map(winning) },
-  { title: "Options specific to kube-ipvs", fields: ownFields.map(withFlag).map(winning) },
+  { title: "Options specific to kube-ipvs", fields: ownFields.map(own) },
   { title: "Ignored for compatibility", fields: ignoredFields },
 ];
 
@@ -25,19 +26,34 @@ function winning(field: Field): Field {
   return { ...field, winsOverFile: true };
 }
 
-/** With the flag of its name, unless it has another one. */
-function withFlag(field: Field): Field {
+/** With the flag of its name, unless it has another one. Zero is valid, unless the row says otherwise. */
+function own(field: Field): Field {
+  const { kind, isPositive, min } = field;
   const name = field.path.replace("kubeIpvs.", "");
   const flag = name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-  return { flag: `kube-ipvs-${flag}`, ...field };
+  const isZeroValid =
+    (kind === "integer" || kind === "duration") && isPositive !== true && min === undefined;
+  return winning({
+    flag: `kube-ipvs-${flag}`,
+    ...(isZeroValid ? { keepsZero: true, min: 0 } : {}),
+    ...field,
+  });
 }
 
 /** Decides on the defaults of other fields. */
-export const profileField: Field = winning(withFlag(ownFields[0]));
+export const profileField: Field = own(ownFields[0]);
 
+/** Flags without a field in the file. */
+export const flagOnlyFields: readonly Field[] = startFields.map((row: Field): Field => {
+  const field = { ...row, flag: row.path.slice("--".length) };
+  return row.insteadOf === undefined ? winning(field) : field;
+});
+
+/** Every setting that has a field in the file. */
 export const allFields: readonly Field[] = fieldGroups.flatMap(({ fields }) => fields);
 
 type ReadField =
+  | (typeof startFields)[number]
   | (typeof nodeFields)[number]
   | (typeof ipvsFields)[number]
   | (typeof iptablesFields)[number]
@@ -47,60 +63,10 @@ type ReadField =
   | (typeof loggingFields)[number]
   | (typeof ownFields)[number];
 
-/** The value of each setting that has an effect, by its path in the file. */
+/** The value of each setting that has an effect, by its path. */
 export type Settings = { readonly [F in ReadField as F["path"]]: SettingOf<F> };
 
 /** One of its words, where the row has a choice of them. */
 type SettingOf<F extends ReadField> = F extends { readonly words: readonly (infer Word)[] }
   ? Word
   : FieldValues[F["kind"]];
-
-/** Flags that stand for no field of the file. */
-export const flagOnlyOptions: readonly FlagOnlyOption[] = [
-  { flag: "config", kind: "text", help: "path of a KubeProxyConfiguration file (v1alpha1)" },
-  { flag: "master", kind: "text", help: "URL of the API server, instead of the kubeconfig's" },
-  {
-    flag: "cleanup",
-    kind: "boolean",
-    help: "remove all kernel state of kube-ipvs and exit",
-  },
-  {
-    flag: "init-only",
-    kind: "boolean",
-    help: "load modules, set sysctls and exit; for a privileged init container",
-  },
-  {
-    flag: "write-config-to",
-    kind: "text",
-    help: "write the effective configuration to this file and exit",
-  },
-  {
-    flag: "kube-ipvs-force-cleanup",
-    kind: "boolean",
-    help: "let --cleanup run beside a running kube-ipvs, which writes everything again",
-  },
-  {
-    flag: "strict",
-    kind: "boolean",
-    help: "reject a configuration with unknown fields or feature gates, or settings without effect",
-  },
-  {
-    flag: "healthz-port",
-    kind: "integer",
-    min: 0,
-    max: 65_535,
-    help: "port for --healthz-bind-address; 0 disables the health server (deprecated)",
-    insteadOf: "--healthz-bind-address",
-  },
-  {
-    flag: "metrics-port",
-    kind: "integer",
-    min: 0,
-    max: 65_535,
-    help: "port for --metrics-bind-address (deprecated)",
-    insteadOf: "--metrics-bind-address",
-  },
-  ...["boot-id-file", "machine-id-file", "vmodule"].map(
-    (flag): FlagOnlyOption => ({ flag, kind: "text", help: "", noEffect: "not used" }),
-  ),
-];

@@ -3,9 +3,14 @@ import { isRecord } from "../base/is-record.ts";
 import type { ProxyMode } from "./config.ts";
 import type { ConfigProblem } from "./config-error.ts";
 import type { Field } from "./field.ts";
-import { allFields, profileField, type Settings } from "./fields.ts";
+import { allFields, flagOnlyFields, profileField, type Settings } from "./fields.ts";
 import { kinds, type Reading } from "./kinds.ts";
-import { type ConfigNotice, ignoredFlagNotice, noEffectNotice } from "./notice.ts";
+import {
+  type ConfigNotice,
+  deprecatedNotice,
+  ignoredFlagNotice,
+  noEffectNotice,
+} from "./notice.ts";
 import { proxyModeOf } from "./proxy-mode.ts";
 import { readFileValue, readText } from "./read-value.ts";
 
@@ -45,25 +50,32 @@ export function gatherSettings(
   const notices: ConfigNotice[] = [];
   checkStructure(file ?? {}, "", { problems, notices });
   const profile = chosenProfile(file, flags);
-  for (const field of allFields.map((row) => withProfile(row, profile))) {
+  for (const row of [...flagOnlyFields, ...allFields]) {
+    const field = withProfile(row, profile);
     const choice = choose(field, file, flags);
     names.set(field.path, choice.name);
     if ("reason" in choice.reading) {
       problems.push({ path: choice.name, value: choice.raw, reason: choice.reading.reason });
       values.set(field.path, defaultValue(field));
     } else values.set(field.path, choice.reading.value);
-    const isFlagBesideFile = file !== undefined && flags.has(field.flag ?? "");
+    const isFlagGiven = flags.has(field.flag ?? "");
+    if (isFlagGiven && field.insteadOf !== undefined) notices.push(deprecatedNotice(field));
+    const isFlagBesideFile = file !== undefined && isFlagGiven;
     // The field of the mode stands before those that depend on it.
     const mode = proxyModeOf({ mode: String(values.get("mode")), "kubeIpvs.profile": profile });
     notices.push(...noticesOf(field, choice, { isFlagBesideFile, mode }));
   }
   return {
-    settings: Object.fromEntries(values) as Settings,
+    settings: settingsOf(values),
     values,
     nameOf: (path) => names.get(path) ?? path,
     problems,
     notices,
   };
+}
+
+export function settingsOf(values: ReadonlyMap<string, unknown>): Settings {
+  return Object.fromEntries(values) as Settings;
 }
 
 type Profile = Settings["kubeIpvs.profile"];
@@ -110,6 +122,7 @@ function fromFlag(field: Field, given: readonly string[]): Choice {
 }
 
 function fromFile(field: Field, file: Readonly<Record<string, unknown>> = {}): Choice | undefined {
+  if (flagOnlyFields.includes(field)) return undefined;
   const raw = lookUp(file, field.path);
   const reading = readFileValue(field, raw);
   return reading === undefined ? undefined : { name: field.path, raw, from: "file", reading };

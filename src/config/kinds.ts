@@ -41,6 +41,11 @@ export const kinds: { readonly [K in FieldKind]: Kind<FieldValues[K]> } = {
     fromText: (text) => readInteger(decimal(text)),
     fromFile: readInteger,
   },
+  "optional-integer": {
+    type: "integer",
+    placeholder: "number",
+    fromText: (text) => (text === "" ? { value: undefined } : readInteger(decimal(text))),
+  },
   float: {
     type: "number",
     fromText: (text) => readNumber(decimal(text)),

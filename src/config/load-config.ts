@@ -1,12 +1,18 @@
 import { hostPort } from "../base/ip.ts";
 import { buildConfig, type ConfigSurroundings } from "./build-config.ts";
 import type { Command, Config, ListenAddress, LogFormat } from "./config.ts";
+import type { ConfigState } from "./config-change.ts";
 import { ConfigError, type ConfigProblem } from "./config-error.ts";
 import { readConfigFile } from "./config-file.ts";
 import { configObject, configText } from "./config-text.ts";
 import { gateNotices } from "./feature-gates.ts";
-import { blankNodeName, type FlagOnlyValues, readFlagOnlyOptions } from "./flag-only-options.ts";
-import { type FlagValues, type GatheredSettings, gatherSettings } from "./gather-settings.ts";
+import type { Settings } from "./fields.ts";
+import {
+  type FlagValues,
+  type GatheredSettings,
+  gatherSettings,
+  settingsOf,
+} from "./gather-settings.ts";
 import { type ConfigNotice, noEffectNotice } from "./notice.ts";
 import { emptyModeNotices } from "./proxy-mode.ts";
 
@@ -17,13 +23,10 @@ export interface ConfigWorld {
   readonly hostname: () => string;
 }
 
-export interface LoadedConfig {
+export interface LoadedConfig extends ConfigState {
   readonly command: Command;
   /** `--cleanup` beside a running daemon, too. */
   readonly isCleanupForced: boolean;
-  readonly config: Config;
-  /** The settings that it was made of, by their paths. */
-  readonly values: ReadonlyMap<string, unknown>;
   /** Of `--config`; empty: there is none. */
   readonly filePath: string;
   /** The configuration in force, as a KubeProxyConfiguration v1alpha1. */
@@ -49,42 +52,41 @@ export function loadConfig(
   world: ConfigWorld,
   subcommand?: AskedSubcommand,
 ): LoadedConfig {
-  const flagOnly = readFlagOnlyOptions(flags);
-  const path = flagOnly.texts.get("config") ?? "";
+  const path = flags.get("config")?.at(-1) ?? "";
   const file = path === "" ? undefined : readConfigFile(path, world.readFile);
   const gathered = gatherSettings(file?.fields, flags);
-  const command = subcommand === undefined ? commandOf(flagOnly) : "subcommand";
-  const early = [...flagOnly.problems, ...gathered.problems, ...blankNodeName(flags)];
-  const logFormat = gathered.settings["logging.format"];
+  const { settings, nameOf, values } = gathered;
+  const command = subcommand === undefined ? commandOf(settings) : "subcommand";
+  const early = [...gathered.problems, ...blankNodeName(flags)];
+  const logFormat = settings["logging.format"];
   const build = (surroundings: ConfigSurroundings): Config =>
-    built(early, buildConfig(gathered.settings, surroundings, gathered.nameOf), logFormat);
+    built(early, buildConfig(settings, surroundings, nameOf), logFormat);
   // A clean-up removes the state of every mode.
   const isModeRequired =
-    file !== undefined &&
-    flagOnly.texts.get("cleanup") !== "true" &&
-    subcommand?.needsMode !== false;
-  const surroundings = surroundingsOf(flagOnly, world, isModeRequired);
+    file !== undefined && !settings["--cleanup"] && subcommand?.needsMode !== false;
+  const surroundings = surroundingsOf(settings, world, isModeRequired);
   const config = build(surroundings);
-  const writtenPath = flagOnly.texts.get("write-config-to") ?? "";
+  const writtenPath = settings["--write-config-to"];
   // The deprecated port flags are left out of it, as upstream.
   const text = (): string =>
-    configText(gathered.values, build({ hostname: surroundings.hostname, isModeRequired }));
-  const { settings, nameOf } = gathered;
+    configText(values, build({ hostname: surroundings.hostname, isModeRequired }));
   const notices = [
-    ...[...flagOnly.notices, ...(file?.notices ?? []), ...gathered.notices],
+    ...[...(file?.notices ?? []), ...gathered.notices],
     ...gateNotices(settings.featureGates, nameOf("featureGates")),
-    ...clusterNotices(gathered, flagOnly),
+    ...clusterNotices(gathered),
     ...emptyModeNotices(settings, command),
     ...portNotice(config),
   ];
-  if (flagOnly.texts.get("strict") === "true") refuseIgnored(notices, logFormat);
+  if (settings["--strict"]) refuseIgnored(notices, logFormat);
   return {
     command,
-    isCleanupForced: flagOnly.texts.get("kube-ipvs-force-cleanup") === "true",
+    isCleanupForced: settings["--kube-ipvs-force-cleanup"],
     config: freeze(config),
-    values: gathered.values,
+    values,
+    rebuild: (changed) =>
+      freeze(built([], buildConfig(settingsOf(changed), surroundings, nameOf), logFormat)),
     filePath: path,
-    object: configObject(gathered.values, config),
+    object: configObject(values, config),
     ...(writtenPath === "" ? {} : { written: { path: writtenPath, text: text() } }),
     notices,
   };
@@ -116,39 +118,40 @@ function refuseIgnored(notices: readonly ConfigNotice[], logFormat: LogFormat): 
 }
 
 /** Where several are asked for, the one that upstream takes first. */
-function commandOf({ texts }: FlagOnlyValues): Command {
-  if ((texts.get("write-config-to") ?? "") !== "") return "write-config";
-  if (texts.get("cleanup") === "true") return "clean-up";
-  return texts.get("init-only") === "true" ? "init-only" : "run";
+function commandOf(settings: Settings): Command {
+  if (settings["--write-config-to"] !== "") return "write-config";
+  if (settings["--cleanup"]) return "clean-up";
+  return settings["--init-only"] ? "init-only" : "run";
 }
 
 function surroundingsOf(
-  { texts }: FlagOnlyValues,
+  settings: Settings,
   world: ConfigWorld,
   isModeRequired: boolean,
 ): ConfigSurroundings {
-  const masterUrl = texts.get("master");
-  const healthzPort = texts.get("healthz-port");
-  const metricsPort = texts.get("metrics-port");
   return {
     hostname: world.hostname(),
     isModeRequired,
-    ...(masterUrl === undefined ? {} : { masterUrl }),
-    ...(healthzPort === undefined ? {} : { healthzPort: Number(healthzPort) }),
-    ...(metricsPort === undefined ? {} : { metricsPort: Number(metricsPort) }),
+    masterUrl: settings["--master"],
+    healthzPort: settings["--healthz-port"],
+    metricsPort: settings["--metrics-port"],
   };
 }
 
+/** White space alone is a mistake (an unset variable in a manifest), not "no override". */
+function blankNodeName(flags: FlagValues): readonly ConfigProblem[] {
+  const value = flags.get("hostname-override")?.at(-1) ?? "";
+  if (value === "" || value.trim() !== "") return [];
+  return [{ path: "--hostname-override", value, reason: "must not be blank" }];
+}
+
 /** A folder of manifests takes the place of a cluster: what names one counts for nothing beside it. */
-function clusterNotices(
-  { settings, nameOf }: GatheredSettings,
-  { texts }: FlagOnlyValues,
-): readonly ConfigNotice[] {
+function clusterNotices({ settings, nameOf }: GatheredSettings): readonly ConfigNotice[] {
   if (settings["kubeIpvs.manifests"] === "") return [];
   const kubeconfig = "clientConnection.kubeconfig";
   const idle = [
     ...(settings[kubeconfig] === "" ? [] : [nameOf(kubeconfig)]),
-    ...((texts.get("master") ?? "") === "" ? [] : ["--master"]),
+    ...(settings["--master"] === "" ? [] : ["--master"]),
   ];
   const reason = `objects are read from ${nameOf("kubeIpvs.manifests")}`;
   return idle.map((setting) => noEffectNotice(setting, reason));

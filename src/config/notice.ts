@@ -1,3 +1,5 @@
+import type { Field } from "./field.ts";
+
 /** Something to log once logging is set up: configuration is read before. */
 export interface ConfigNotice {
   readonly level: "info" | "warn";
@@ -20,7 +22,7 @@ export function ignoredFlagNotice(flag: string): ConfigNotice {
 }
 
 /** A flag that upstream will remove. */
-export function deprecatedNotice(flag: string, insteadOf: string): ConfigNotice {
-  const keys = { flag: `--${flag}`, instead: insteadOf };
+export function deprecatedNotice({ path, insteadOf = "" }: Field): ConfigNotice {
+  const keys = { flag: path, instead: insteadOf };
   return { level: "warn", event: "Flag is deprecated", keys };
 }

@@ -1,6 +1,6 @@
 /** docs/configuration.md: every setting, from the table that the parser reads. */
 import type { Field } from "../../src/config/field.ts";
-import { fieldGroups, flagOnlyOptions } from "../../src/config/fields.ts";
+import { fieldGroups, flagOnlyFields } from "../../src/config/fields.ts";
 import { kinds } from "../../src/config/kinds.ts";
 import { code, documentOf, table } from "./markdown.ts";
 
@@ -29,9 +29,9 @@ const introduction: readonly string[] = [
 
 /** The whole document. */
 export function configurationDocument(): string {
-  const flagOnly = flagOnlyOptions
+  const flagOnly = flagOnlyFields
     .filter(({ help }) => help !== "")
-    .map(({ flag, kind, help }) => [code(`--${flag}`), kinds[kind].type, help]);
+    .map(({ path, kind, help }) => [code(path), kinds[kind].type, help]);
   return documentOf([
     introduction,
     ["## Flags without a field"],

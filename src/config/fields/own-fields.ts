@@ -1,6 +1,7 @@
 /**
  * Settings that kube-proxy does not have, under the key `kubeIpvs` of the same file. Their flags win over the file. A row
- * without a flag has that of its name: `--kube-ipvs-lock-name` for `kubeIpvs.lockName`.
+ * without a flag has that of its name: `--kube-ipvs-lock-name` for `kubeIpvs.lockName`. Zero is a valid number or duration,
+ * unless the row has a minimum or `isPositive`.
  */
 export const ownFields = [
   // The first row: it chooses the defaults of the rows that have a kubeProxyDefault.
@@ -34,8 +35,6 @@ export const ownFields = [
     kind: "duration",
     default: "15m",
     kubeProxyDefault: "0s",
-    keepsZero: true,
-    min: 0,
     isLive: true,
     help: "how long a removed endpoint keeps its TCP and SCTP connections; 0s: until they end",
   },
@@ -44,8 +43,6 @@ export const ownFields = [
     kind: "duration",
     default: "5m",
     kubeProxyDefault: "0s",
-    keepsZero: true,
-    min: 0,
     isLive: true,
     help: "how long a removed endpoint that is still serving keeps its UDP connections; 0s: not at all",
   },
@@ -82,8 +79,6 @@ export const ownFields = [
     path: "kubeIpvs.maxConnections",
     kind: "integer",
     default: "0",
-    keepsZero: true,
-    min: 0,
     max: 2_147_483_647,
     isLive: true,
     help: "maximum number of connections from this node to an endpoint, per virtual server; 0 means no limit. The annotation kube-ipvs.io/max-connections overrides it",
@@ -100,8 +95,6 @@ export const ownFields = [
     path: "kubeIpvs.slowStart",
     kind: "duration",
     default: "0s",
-    keepsZero: true,
-    min: 0,
     isLive: true,
     help: "how long the weight of a new endpoint grows, with schedulers that use weights; 0s disables this. The annotation kube-ipvs.io/slow-start overrides it",
   },
@@ -117,16 +110,12 @@ export const ownFields = [
     path: "kubeIpvs.ruleCheckPeriod",
     kind: "duration",
     default: "10s",
-    keepsZero: true,
-    min: 0,
     help: "how often iptables rules are checked for changes by a third party; 0s means with each verification",
   },
   {
     path: "kubeIpvs.relistGuardPercent",
     kind: "integer",
     default: "50",
-    keepsZero: true,
-    min: 0,
     max: 100,
     help: "quarantine a list at startup or after a watch gap if it is empty, or would remove more than this percentage of ten or more addresses. A second list or one minute ends the quarantine; 0 disables this",
   },
@@ -162,32 +151,24 @@ export const ownFields = [
     path: "kubeIpvs.serviceFrontendLimit",
     kind: "integer",
     default: "4096",
-    keepsZero: true,
-    min: 0,
     help: "addresses with a port (virtual servers, or rules for them) that a Service may have: each port at its cluster IPs, node port, load-balancer and external IPs; what exceeds it is not served and is reported; 0: no limit",
   },
   {
     path: "kubeIpvs.namespaceFrontendLimit",
     kind: "integer",
     default: "100000",
-    keepsZero: true,
-    min: 0,
     help: "the same for all Services of a namespace together; older Services come first; 0: no limit",
   },
   {
     path: "kubeIpvs.serviceEndpointLimit",
     kind: "integer",
     default: "50000",
-    keepsZero: true,
-    min: 0,
     help: "endpoints (real servers) that a Service may have, each counted once for each address with a port; what exceeds it is not served and is reported; 0: no limit",
   },
   {
     path: "kubeIpvs.namespaceEndpointLimit",
     kind: "integer",
     default: "1000000",
-    keepsZero: true,
-    min: 0,
     help: "the same for all Services of a namespace together; older Services come first; 0: no limit",
   },
   {
@@ -273,8 +254,6 @@ export const ownFields = [
     path: "kubeIpvs.nodeAddressPeriod",
     kind: "duration",
     default: "10m",
-    keepsZero: true,
-    min: 0,
     help: "how often the addresses of all Nodes are listed, while a Service has external or load-balancer IPs, or weights by Node: no Node's address is bound or served on other nodes; at least 1s per Node; a new external IP is served after the next list, within 10s or 0.1s per Node; 0s: never",
   },
   {

@@ -407,8 +407,8 @@ describe("--strict", () => {
       const { code, err, calls, files } = await run([...args, ...more]);
       assert.deepEqual([code, calls, files.size], [1, [], 0]);
       assert.deepEqual(failuresIn(err), [
-        "--boot-id-file: Setting has no effect: not used",
         "foo: Ignoring unknown configuration field",
+        "--boot-id-file: Setting has no effect: not used",
         "--ipvs-scheduler: Ignoring flag because a configuration file is set",
       ]);
     }

@@ -86,6 +86,15 @@ describe("changes of several settings", () => {
     assert.deepEqual(changeConfig(state, first).needRestart, []);
   });
 
+  it("keep the mode that runs if an empty one is replaced together with the profile that allowed it", () => {
+    const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
+    const running = load({}, `${head}kubeIpvs: {profile: kube-proxy}\n`);
+    const { state, needRestart } = changeConfig(running, load({}, `${head}mode: ipvs\n`));
+    assert.deepEqual(needRestart, ["mode"]);
+    assert.equal(state.config.mode, "iptables");
+    assert.equal(state.config.foreignVirtualServers, "keep");
+  });
+
   it("say nothing of settings without effect", () => {
     const { applied, needRestart } = changeConfig(load({}), load({ "config-sync-period": "7s" }));
     assert.deepEqual([...applied, ...needRestart], []);

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { ipFamilies } from "../../../src/base/ip.ts";
 import { featureGates } from "../../../src/config/feature-gates.ts";
-import { allFields, flagOnlyOptions } from "../../../src/config/fields.ts";
+import { allFields, flagOnlyFields } from "../../../src/config/fields.ts";
 import { planConntrackLimits } from "../../../src/plan/conntrack-limits.ts";
 import { planEstimator } from "../../../src/plan/estimator.ts";
 import { planRules } from "../../../src/plan/rules.ts";
@@ -102,7 +102,7 @@ describe("the table of compatibility", () => {
   });
 
   it("says which of them have no effect, and why", () => {
-    const ofFlags = [...flagOnlyOptions, ...allFields].map(
+    const ofFlags = [...flagOnlyFields, ...allFields].map(
       ({ flag, noEffect }) => [`--${flag}`, flag === undefined ? undefined : noEffect] as const,
     );
     assert.deepEqual(documentedWithoutEffect(flags), withoutEffect(ofFlags.toSorted()));

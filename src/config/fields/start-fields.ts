@@ -1,0 +1,66 @@
+/** Flags without a field in the file. A deprecated flag is ignored if there is a file. */
+export const startFields = [
+  {
+    path: "--config",
+    kind: "text",
+    default: "",
+    help: "path of a KubeProxyConfiguration file (v1alpha1)",
+  },
+  {
+    path: "--master",
+    kind: "text",
+    default: "",
+    help: "URL of the API server, instead of the kubeconfig's",
+  },
+  {
+    path: "--cleanup",
+    kind: "boolean",
+    default: "false",
+    help: "remove all kernel state of kube-ipvs and exit",
+  },
+  {
+    path: "--init-only",
+    kind: "boolean",
+    default: "false",
+    help: "load modules, set sysctls and exit; for a privileged init container",
+  },
+  {
+    path: "--write-config-to",
+    kind: "text",
+    default: "",
+    help: "write the effective configuration to this file and exit",
+  },
+  {
+    path: "--kube-ipvs-force-cleanup",
+    kind: "boolean",
+    default: "false",
+    help: "let --cleanup run beside a running kube-ipvs, which writes everything again",
+  },
+  {
+    path: "--strict",
+    kind: "boolean",
+    default: "false",
+    help: "reject a configuration with unknown fields or feature gates, or settings without effect",
+  },
+  {
+    path: "--healthz-port",
+    kind: "optional-integer",
+    default: "",
+    min: 0,
+    max: 65_535,
+    help: "port for --healthz-bind-address; 0 disables the health server (deprecated)",
+    insteadOf: "--healthz-bind-address",
+  },
+  {
+    path: "--metrics-port",
+    kind: "optional-integer",
+    default: "",
+    min: 0,
+    max: 65_535,
+    help: "port for --metrics-bind-address (deprecated)",
+    insteadOf: "--metrics-bind-address",
+  },
+  { path: "--boot-id-file", kind: "text", default: "", help: "", noEffect: "not used" },
+  { path: "--machine-id-file", kind: "text", default: "", help: "", noEffect: "not used" },
+  { path: "--vmodule", kind: "text", default: "", help: "", noEffect: "not used" },
+] as const;
