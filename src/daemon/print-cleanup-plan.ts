@@ -3,107 +3,91 @@ import { existsSync } from "node:fs";
 import { type PlannedChanges, plannedChanges } from "../answer/plan.ts";
 import { errorText } from "../base/error-text.ts";
 import type { Config } from "../config/config.ts";
-import type { Kernel } from "../kernel/kernel.ts";
 import { observeOnly } from "../kernel/observe-only.ts";
 import { openKernel } from "../kernel/open-kernel.ts";
-import type { Kept } from "../reconcile/diff/plan-removal.ts";
-import { type PlannedRemoval, planRemovalFrom } from "../reconcile/remove-all.ts";
+import { type ChangePlan, emptyPlan } from "../reconcile/change-plan.ts";
 import { planObject } from "../reconcile/render/plan-json.ts";
 import { planText } from "../reconcile/render/plan-text.ts";
-import { keptReasons, removalGoal } from "./clean-up.ts";
-import { presentNftTables } from "./node/other-modes.ts";
-import { countUnusedRules } from "./node/unused-backend.ts";
+import { type CleanUpPlan, keptLines, planNodeCleanUp } from "./clean-up.ts";
+import { findOtherProxy } from "./node/other-proxy.ts";
 import { statePaths } from "./process/state-file.ts";
 import type { CommandParts } from "./run.ts";
 
 /** Rejects if the kernel cannot be read. */
 export async function planCleanUp(
   config: Config,
-  parts: Pick<CommandParts, "clock" | "log">,
+  { clock, log }: Pick<CommandParts, "clock" | "log">,
 ): Promise<PlannedChanges> {
-  const { clock, log } = parts;
   const kernel = await openKernel({ clock, log, environment: process.env });
   try {
-    const removal = await planFor(kernel, config, parts);
-    return plannedChanges(objectOf(removal), textOf(removal), hasChanges(removal));
+    const proxy = await findOtherProxy();
+    const unchanged = { ...kernel, modules: observeOnly(kernel).modules };
+    const planned = await planNodeCleanUp(unchanged, config, { clock, proxy });
+    const [failure] = failuresOf(planned);
+    if (failure !== undefined) {
+      const message = `Cannot plan the clean-up: ${failure.subject}: ${errorText(failure.error)}`;
+      throw new Error(message, { cause: failure.error });
+    }
+    const paths = [...statePaths(config.statePath), config.operatorSocketPath];
+    return changesOf(planned, paths.filter(existsSync));
   } finally {
     kernel.close();
   }
 }
 
-export interface CleanUpPlan extends Pick<PlannedRemoval, "plan" | "kept"> {
-  readonly files: readonly string[];
-  /** Of ours, in the backend of iptables that is not in use. */
-  readonly unusedRuleCount: number;
-  /** Chains of kube-proxy's mode iptables: `legacy IPv4 nat KUBE-SEP-…`. They stay while a kube-proxy runs. */
-  readonly modeChains: readonly string[];
-  /** Of kube-proxy's mode nftables: `ip kube-proxy`. They stay while a kube-proxy runs. */
-  readonly nftTables: readonly string[];
-}
-
-async function planFor(
-  kernel: Kernel,
-  config: Config,
-  { clock }: Pick<CommandParts, "clock">,
-): Promise<CleanUpPlan> {
-  const observed = observeOnly(kernel);
-  const goal = await removalGoal(observed, config);
-  const { plan, kept, failures } = await planRemovalFrom(observed, clock, goal);
-  const [failure] = failures;
-  if (failure !== undefined) {
-    const message = `Cannot plan the clean-up: ${failure.subject}: ${errorText(failure.error)}`;
-    throw new Error(message, { cause: failure.error });
-  }
-  const paths = [...statePaths(config.statePath), config.operatorSocketPath];
-  return {
-    plan,
-    kept,
-    files: paths.filter((path) => path !== "" && existsSync(path)),
-    unusedRuleCount: await countUnusedRules(kernel, config),
-    modeChains: (kernel.iptablesMode ?? []).flatMap(({ backend, found }) =>
-      [...found].flatMap(([family, chains]) =>
-        chains.map((chain) => `${backend} ${family} ${chain}`),
-      ),
-    ),
-    nftTables: await presentNftTables(kernel),
+/** Pure. */
+export function changesOf(planned: CleanUpPlan, files: readonly string[]): PlannedChanges {
+  const { removal, nftTables } = planned;
+  const { plan, kept } = removal;
+  const object = {
+    ...planObject(plan),
+    ...{ kept, files, nftTables },
+    unusedBackend: planObject(unusedPlan(planned)),
   };
+  return plannedChanges(object, textOf(planned, files), hasChanges(planned, files));
 }
 
-function hasChanges({ plan, files, unusedRuleCount, modeChains, nftTables }: CleanUpPlan): boolean {
-  const named = files.length + modeChains.length + nftTables.length;
-  return plan.changes.length + unusedRuleCount + named > 0;
-}
-
-/** Pure. */
-export function objectOf({ plan, ...rest }: CleanUpPlan): object {
-  return { ...planObject(plan), ...rest };
-}
-
-/** Pure. */
-export function textOf(removal: CleanUpPlan): string {
-  const { plan, kept, files, unusedRuleCount, modeChains, nftTables } = removal;
-  if (!hasChanges(removal)) return [...keptLines(kept), "No changes."].join("\n");
-  const chains = plan.changes.length === 0 ? [] : [planText(plan).trimEnd(), ""];
-  const group = (title: string, lines: readonly string[]): readonly string[] =>
+function textOf(planned: CleanUpPlan, files: readonly string[]): string {
+  const { removal, unused, nftTables } = planned;
+  const sections = [removal.plan, unusedPlan(planned)].map((plan) =>
+    plan.changes.length === 0 ? "" : planText(plan),
+  );
+  const list = (title: string, lines: readonly string[]): string =>
     lines.length === 0
-      ? []
-      : [`${title}: ${lines.length}`, ...lines.map((line) => `  - ${line}`), ""];
-  const unused =
-    unusedRuleCount === 0
-      ? []
-      : [`iptables chains and jumps in the backend that is not in use: ${unusedRuleCount}`, ""];
-  return [
-    ...chains,
-    ...unused,
-    ...group("Chains of kube-proxy's mode iptables, unless a kube-proxy runs", modeChains),
-    ...group("Tables of kube-proxy's mode nftables, unless a kube-proxy runs", nftTables),
-    ...group("Files", files),
-    ...keptLines(kept),
-  ]
-    .join("\n")
-    .trimEnd();
+      ? ""
+      : `${title}: ${lines.length}\n${lines.map((line) => `  - ${line}\n`).join("")}`;
+  const [main = "", ofUnused = ""] = sections;
+  const where = `In ${unused[0]?.backend ?? ""}, which is not in use`;
+  const parts = [
+    main,
+    ofUnused === "" ? "" : `${where}:\n${ofUnused}`,
+    list("Tables of kube-proxy's nftables mode", nftTables),
+    list("Files", files),
+    keptLines(planned, removal.kept).join("\n"),
+    hasChanges(planned, files) ? "" : "No changes.",
+  ];
+  return parts
+    .filter(Boolean)
+    .map((part) => part.trimEnd())
+    .join("\n\n");
 }
 
-function keptLines(kept: readonly Kept[]): readonly string[] {
-  return kept.map(({ subject, reason }) => `Kept ${subject}: ${keptReasons[reason]}`);
+function unusedPlan({ unused }: CleanUpPlan): ChangePlan {
+  return { ...emptyPlan, changes: unused.flatMap(({ removal }) => removal.changes) };
+}
+
+function hasChanges(planned: CleanUpPlan, files: readonly string[]): boolean {
+  const { removal, nftTables } = planned;
+  const { changes } = unusedPlan(planned);
+  return removal.plan.changes.length + changes.length + nftTables.length + files.length > 0;
+}
+
+function failuresOf({
+  removal,
+  unusedFailures,
+}: CleanUpPlan): readonly { readonly subject: string; readonly error: unknown }[] {
+  const ofUnused = unusedFailures.map(({ backend, family, error }) => {
+    return { subject: `${family} rules in ${backend}`, error };
+  });
+  return [...removal.failures, ...ofUnused];
 }

@@ -16,7 +16,6 @@ import { cleanUp } from "./clean-up.ts";
 import type { ShownConfig } from "./http/metrics-server.ts";
 import { startServers } from "./http/servers.ts";
 import { watchEstimator } from "./node/estimator.ts";
-import { cleanUpOtherModes } from "./node/other-modes.ts";
 import {
   findOtherProxy,
   findOtherProxyAt,
@@ -25,7 +24,6 @@ import {
 } from "./node/other-proxy.ts";
 import { prepareConntrack } from "./node/prepare-conntrack.ts";
 import { prepareKernel, requireIpvs } from "./node/prepare-kernel.ts";
-import { cleanUnusedBackend, printUnusedBackend } from "./node/unused-backend.ts";
 import type { ModeView } from "./operator/daemon-view.ts";
 import { openOperatorSocket } from "./operator/operator-socket.ts";
 import { checkCapabilities } from "./process/capabilities.ts";
@@ -105,15 +103,8 @@ export async function cleanUpNode(config: Config, parts: CommandParts): Promise<
   try {
     const kernel = await openNodeKernel(config, parts);
     try {
-      // What other modes left leads to our chains, and rules in the unused backend hold our sets as well.
-      const areModesClean = await cleanUpOtherModes(kernel, config, {
-        print: parts.print,
-        proxy: await findOtherProxy(),
-      });
-      const unused = await cleanUnusedBackend(kernel, config);
-      const isUnusedClean = printUnusedBackend(unused, parts.print);
-      const isClean = await cleanUp(kernel, config, parts.print);
-      return isClean && isUnusedClean && areModesClean;
+      const proxy = await findOtherProxy();
+      return await cleanUp(kernel, config, parts.print, { proxy });
     } finally {
       kernel.close();
     }

@@ -5,6 +5,7 @@ import type { Config } from "../config/config.ts";
 import { observeOnly } from "../kernel/observe-only.ts";
 import { type Metrics, showServerVersion } from "../metrics/prometheus-metrics.ts";
 import { type MakeListener, ServiceHealthServers } from "./http/service-health.ts";
+import { onceSynced } from "./leftovers/once-synced.ts";
 import { beginIptables } from "./modes/iptables-mode.ts";
 import { beginIpvs } from "./modes/ipvs-mode.ts";
 import type { RunningMode } from "./modes/mode.ts";
@@ -12,7 +13,6 @@ import { BackendWatch } from "./node/backend-watch.ts";
 import { checkFamilies, type FamilyFacts, primaryFamily } from "./node/family-check.ts";
 import { rememberServers } from "./node/node-network.ts";
 import { StartError } from "./node/prepare-kernel.ts";
-import { tidyOnceSynced } from "./node/tidy-once-synced.ts";
 import type { ModeView } from "./operator/daemon-view.ts";
 import type { ModeRecord } from "./process/mode-record.ts";
 import { healthPortFailedEvent, startingEvent } from "./report/events.ts";
@@ -68,7 +68,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
     events,
     onReport: (report) => {
       parts.onReport?.(report);
-      if (report.failures.length === 0) tidy();
+      if (report.failures.length === 0) removeLeftovers();
     },
     kernel,
     live,
@@ -81,11 +81,11 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   const { input } = loop;
   const stopped = new AbortController();
   modeRecord?.begin(config.mode);
-  const tidy = tidyOnceSynced({ ...parts, stop: stopped.signal }, async () => {
+  const removeLeftovers = onceSynced({ ...parts, stop: stopped.signal }, async () => {
     await loop.settled();
-    const isTidy = await mode.tidy(stopped.signal);
-    if (isTidy && !stopped.signal.aborted) modeRecord?.tidied(config.mode);
-    return isTidy;
+    const isGone = await mode.removeLeftovers(stopped.signal);
+    if (isGone && !stopped.signal.aborted) modeRecord?.tidied(config.mode);
+    return isGone;
   });
   const backendWatch = new BackendWatch(kernel.iptables, parts, config.verificationPeriodMs);
   loop.start();

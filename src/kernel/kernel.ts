@@ -28,10 +28,6 @@ export interface Kernel {
   readonly iptables: Iptables;
   /** The backend of iptables that is not in use, where it holds anything; its rules are in force all the same. */
   readonly unusedBackend?: UnusedBackend;
-  /** Backends of iptables in which kube-proxy's mode iptables left rules; absent: none. */
-  readonly iptablesMode?: readonly IptablesModeRules[];
-  /** The backend in use holds chains of our mode userspace; absent: it does not. */
-  readonly hasPortals?: true;
   /** Absent where the kernel has no nftables, or is only observed. */
   readonly nftTables?: NftTables;
   /** Absent where the kernel is only imitated. */
@@ -236,6 +232,10 @@ export interface BackendFinding {
   readonly reason: string;
   /** Present when rules in the other one may decide over the same packets. */
   readonly warning?: string;
+  /** Chains of iptables mode that were found there: `nat KUBE-SEP-…`. Undefined if there are none. */
+  readonly leftovers?: ReadonlyMap<IpFamily, readonly string[]>;
+  /** Chains of userspace mode were found there. */
+  readonly hasPortals?: true;
 }
 
 /** iptables and ip6tables, through their own programs: there is no stable netlink API for legacy tables. */
@@ -273,22 +273,10 @@ export interface Iptables {
 }
 
 /** The other backend of iptables: earlier runs may have left rules of ours there. */
-export type UnusedBackend = Pick<Iptables, "backend" | "observe" | "apply" | "render">;
-
-/** Rules of kube-proxy's mode iptables in one backend: it leaves them behind when its mode becomes ipvs. */
-export interface IptablesModeRules {
-  readonly backend: BackendFinding["backend"];
-  /** Chains, as found when the backends were looked at: `nat KUBE-SEP-…`. */
-  readonly found: ReadonlyMap<IpFamily, readonly string[]>;
-  /**
-   * Removes the chains that only mode iptables makes, and what leads to them. `emptied`: chains of both modes, as
-   * `nat KUBE-SERVICES`, that may be emptied for it. `kept` names chains that rules of other programs lead to.
-   */
-  remove(
-    family: IpFamily,
-    emptied: ReadonlySet<string>,
-  ): Promise<{ readonly removedCount: number; readonly kept: readonly string[] }>;
-}
+export type UnusedBackend = Pick<
+  Iptables,
+  "backend" | "choice" | "observe" | "apply" | "render" | "parse"
+>;
 
 /** Whole tables of nftables: nfnetlink subsystem 10. Nothing of ours is there. */
 export interface NftTables {

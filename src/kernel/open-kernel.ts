@@ -12,7 +12,7 @@ import { type BackendChoice, chooseBackend } from "./iptables/backend.ts";
 import { IptablesClient } from "./iptables/client.ts";
 import { openGenerations } from "./iptables/generations.ts";
 import { IpvsClient } from "./ipvs/client.ts";
-import type { IptablesModeRules, Kernel } from "./kernel.ts";
+import type { Kernel } from "./kernel.ts";
 import { DummyLinkClient } from "./link/client.ts";
 import { ModulesClient } from "./modules/client.ts";
 import { NftTablesClient } from "./nftables/client.ts";
@@ -63,13 +63,10 @@ export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> 
     choice.unused === undefined
       ? undefined
       : new IptablesClient({ runProgram, log }, choice.unused);
-  const iptablesMode = [iptables, unusedBackend].flatMap(leftoversIn);
   return {
     ...sockets,
     iptables,
     ...(unusedBackend === undefined ? {} : { unusedBackend }),
-    ...(iptablesMode.length === 0 ? {} : { iptablesMode }),
-    ...(choice.hasPortals === true ? { hasPortals: true } : {}),
     ...(nftTables === undefined ? {} : { nftTables }),
     sysctl: new SysctlClient(),
     modules,
@@ -78,13 +75,6 @@ export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> 
       nftTables?.close();
     },
   };
-}
-
-function leftoversIn(client: IptablesClient | undefined): readonly IptablesModeRules[] {
-  const found = client?.choice.leftovers;
-  if (client === undefined || found === undefined) return [];
-  const remove: IptablesModeRules["remove"] = (...which) => client.removeLeftovers(...which);
-  return [{ backend: client.backend, found, remove }];
 }
 
 function reportBackend({ backend, reason, warning }: BackendChoice, log: Logger): void {

@@ -2,25 +2,34 @@ import type { Clock } from "../base/clock.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import { inSlices } from "../base/time-slice.ts";
 import type { Iptables, Kernel } from "../kernel/kernel.ts";
-import type { Rule, RuleSet } from "../state/rule.ts";
+import type { RuleSet } from "../state/rule.ts";
 import { applyChanges } from "./apply/apply-plan.ts";
 import type { RefusedChange } from "./apply/outcome.ts";
 import { isSetInUse } from "./apply/refusal-reason.ts";
 import { ConntrackCleaner } from "./apply/stale-flows.ts";
 import type { ChangeKind } from "./change.ts";
 import type { ChangePlan } from "./change-plan.ts";
-import { type RulesRemoval, removalOfRules } from "./diff/diff-rules.ts";
 import { type Kept, planRemoval } from "./diff/plan-removal.ts";
+import {
+  planRulesRemoval,
+  type RulesRemoval,
+  type RulesRemovalInput,
+} from "./iptables/plan-rules-removal.ts";
 import { CachedState } from "./observed/cached-state.ts";
 import { type ObservedPart, Observer } from "./observed/observer.ts";
 import { classifyServers, type RecordedOwnership } from "./ownership/classify.ts";
 import type { OwnershipPolicy } from "./ownership/policy.ts";
 import { subjectOf, subjectText } from "./subject.ts";
 
-/** What clean-up works on. */
+/** Which rules of one family are removed. */
+export interface RulesGoal extends Pick<RulesRemovalInput, "leftover" | "kept" | "emptied"> {
+  /** What must be read to find them. */
+  readonly places: RuleSet;
+}
+
+/** What is removed. */
 export interface RemovalGoal {
-  /** The names of our chains and jumps: rules planned for an empty cluster. */
-  readonly rules: ReadonlyMap<IpFamily, RuleSet>;
+  readonly rules: ReadonlyMap<IpFamily, RulesGoal>;
   readonly nodeAddresses: ReadonlySet<IpAddress>;
   readonly ownership: OwnershipPolicy;
   readonly recorded: RecordedOwnership;
@@ -89,34 +98,38 @@ export async function planRemovalFrom(
   const rules = new Map<IpFamily, RulesRemoval>();
   for (const [family, planned] of goal.rules) {
     await attempt(failures, `${family} rules`, async () => {
-      rules.set(family, await planRulesRemoval(kernel.iptables, family, planned));
+      rules.set(family, await planRemovalOfRules(kernel.iptables, family, planned));
     });
   }
   const removal = planRemoval({ cached, owners, policy: goal.ownership, rules });
   return { ...removal, failures, cached };
 }
 
-/** Plans the removal of these chains and jumps from what is there. Rejects where that cannot be read. */
-export async function planRulesRemoval(
-  iptables: Pick<Iptables, "observe" | "render">,
+/** Plans the removal of rules from what exists. Rejects if that cannot be read. */
+export async function planRemovalOfRules(
+  iptables: Pick<Iptables, "observe" | "parse">,
   family: IpFamily,
-  planned: RuleSet,
+  { places, ...names }: RulesGoal,
 ): Promise<RulesRemoval> {
-  const observed = await iptables.observe(family, { planned, hasOthers: true });
-  const render = (rule: Rule): string => iptables.render(family, rule);
-  return removalOfRules({ family, planned, render }, observed);
+  const observed = await iptables.observe(family, { planned: places, hasOthers: true });
+  return planRulesRemoval({ ...names, family, observed, parse: (text) => iptables.parse(text) });
 }
 
-/**
- * Removes everything that is ours: observes, plans towards nothing, applies the plan. What cannot be read or removed
- * holds up nothing else; removing what is not there is success.
- */
+/** Observes, plans towards nothing and applies the plan. Removing what does not exist is success. */
 export async function removeAll(
   kernel: Kernel,
   clock: Clock,
   goal: RemovalGoal,
 ): Promise<RemovalReport> {
-  const { plan, kept, cached, failures: unread } = await planRemovalFrom(kernel, clock, goal);
+  return applyRemoval(kernel, clock, await planRemovalFrom(kernel, clock, goal));
+}
+
+/** Removes what is planned. What cannot be read or removed holds up nothing else. */
+export async function applyRemoval(
+  kernel: Kernel,
+  clock: Clock,
+  { plan, kept, cached, failures: unread }: PlannedRemoval,
+): Promise<RemovalReport> {
   const outcomes = await applyChanges(plan.changes, {
     kernel,
     cached,

@@ -315,8 +315,8 @@ describe("mode iptables", () => {
     const ipvsKept =
       /"Keeping leftovers of IPVS mode until their connections end" virtualServers=\d/;
     const ipvsRemoved = /"Removed leftovers of IPVS mode"/;
-    const rulesRemoved = /"Removed rules of kube-proxy's iptables mode"/;
-    const portalsRemoved = /"Removed leftovers of userspace mode"/;
+    const rulesRemoved = /"Removed leftover iptables rules" .*modes="?iptables/;
+    const portalsRemoved = /"Removed leftover iptables rules" .*modes="?userspace/;
 
     /** Chains of ours and, where mode ipvs is there, what else it has. */
     function left(): string {

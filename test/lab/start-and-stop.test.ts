@@ -95,7 +95,7 @@ describe("mode userspace", () => {
     ]);
     const program = start();
     await program.prints(synced);
-    assert.match(program.output, /"Removed leftovers of userspace mode"/);
+    assert.match(program.output, /"Removed leftover iptables rules" .*modes="?userspace/);
     assert.doesNotMatch(execFileSync("iptables-save").toString(), new RegExp(chain));
     program.kill("SIGTERM");
     await program.ends();
@@ -228,7 +228,7 @@ describe("rules that kube-proxy's mode iptables left", () => {
     await program.ends();
     const cleaning = start(["--cleanup"]);
     assert.deepEqual(await cleaning.ends(), { code: 0, signal: null });
-    assert.match(cleaning.output, /Removed +20 iptables chains and jumps of kube-proxy's mode ipt/);
+    assert.match(cleaning.output, /Removed +\d+ iptables chains and jumps$/m);
     assert.deepEqual(savedLines(/^:KUBE-/), [
       ":KUBE-IPTABLES-HINT - [0:0]",
       ":KUBE-KUBELET-CANARY - [0:0]",
@@ -241,7 +241,7 @@ describe("rules that kube-proxy's mode iptables left", () => {
   it("are removed after the first sync with removeLeftovers, and ours stay", async () => {
     restore();
     const program = start(["--kube-ipvs-remove-leftovers"]);
-    await program.prints(/"Removed rules of kube-proxy's iptables mode"/);
+    await program.prints(/"Removed leftover iptables rules" .*modes="?iptables/);
     assert.deepEqual([savedLines(ofIptablesMode), savedLines(refused)], [[], []]);
     assert.equal(savedLines(/^-A OUTPUT .* -j KUBE-SERVICES$/).length, 1);
     assert.doesNotMatch(program.output, /^E/m);

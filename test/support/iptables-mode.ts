@@ -1,3 +1,18 @@
+import type { TableName } from "../../src/state/rule.ts";
+import type { FakeIptables } from "./fake-kernel/fake-iptables.ts";
+
+/** Puts rules into the tables as another program would: what `iptables-save` prints. */
+export function putRules(iptables: FakeIptables, saved: string): void {
+  let table: TableName = "nat";
+  for (const line of saved.split("\n")) {
+    const [, opened, created, chain = "", text = ""] =
+      /^(?:\*(\S+)|:(\S+) - .*|-A (\S+) (.*))$/.exec(line) ?? [];
+    if (opened !== undefined) table = opened as TableName;
+    else if (created !== undefined) iptables.table("IPv4", table).create(created);
+    else if (chain !== "") iptables.table("IPv4", table).append(chain, text);
+  }
+}
+
 /** What kube-proxy 1.36 in mode iptables writes for three Services, shortened: input of iptables-restore. */
 export const iptablesModeRules = `*mangle
 :KUBE-IPTABLES-HINT - [0:0]

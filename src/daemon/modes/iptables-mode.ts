@@ -1,11 +1,9 @@
 import type { ServedAddresses } from "../../api/source.ts";
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
-import { tidyOtherModes } from "../node/other-modes.ts";
+import { leftoverRemoval, removePortals } from "../leftovers/remove-leftovers.ts";
 import { prepareTables } from "../node/prepare-tables.ts";
 import { guardedBy } from "../node/served-before.ts";
 import { readServedByRules, type ServedByRules } from "../node/served-by-rules.ts";
-import { rulesOfIpvsAlone, tidyIpvs } from "../node/tidy-ipvs.ts";
-import { tidyPortals } from "../node/tidy-portals.ts";
 import { TablesReporter } from "../report/tables-reporter.ts";
 import { TablesLoop } from "../sync/tables-loop.ts";
 import type { ModeParts, RunningMode } from "./mode.ts";
@@ -15,14 +13,14 @@ export async function beginIptables(parts: ModeParts): Promise<RunningMode> {
   const { config, kernel, log, clock, live } = parts;
   const prepared = await prepareTables(kernel, config, log);
   const { families } = prepared;
-  await tidyPortals(kernel, config, log);
+  await removePortals(kernel, config, log);
   const reporter = new TablesReporter({ ...parts, nodeName: config.nodeName });
   const loop = new TablesLoop(
     { ...parts, reporter, onNodeReady: (node) => parts.onNodeReady(node, families) },
     live,
     prepared,
   );
-  let ranIpvs = parts.modeRecord?.earlier.has("ipvs") === true;
+  const ran = parts.modeRecord?.earlier ?? new Set();
   return {
     families,
     loop,
@@ -48,13 +46,7 @@ export async function beginIptables(parts: ModeParts): Promise<RunningMode> {
       },
     },
     configure: async () => {},
-    tidy: async (stop) => {
-      const isTidy = await tidyOtherModes(kernel, config, { log });
-      const ipvsParts = { clock, log, stop, ranIpvs, rulesOf: rulesOfIpvsAlone };
-      const isIpvsGone = await tidyIpvs(kernel, config, ipvsParts);
-      ranIpvs ||= !isIpvsGone;
-      return isTidy && isIpvsGone;
-    },
+    removeLeftovers: leftoverRemoval((work) => work(kernel), config, { clock, log, ran }),
   };
 }
 

@@ -1,9 +1,12 @@
+import {
+  leftoverRemoval,
+  removePortals,
+  reportLeftoverChains,
+} from "../leftovers/remove-leftovers.ts";
+import type { Mode } from "../leftovers/rules-of-modes.ts";
 import { LocalhostNodePorts } from "../localhost/localhost-node-ports.ts";
-import { reportLeftoverChains, tidyOtherModes } from "../node/other-modes.ts";
 import { configureKernel, prepareKernel } from "../node/prepare-kernel.ts";
 import { servedBefore } from "../node/served-before.ts";
-import { tidyPortals } from "../node/tidy-portals.ts";
-import { tidyUnusedBackend } from "../node/unused-backend.ts";
 import { SyncReporter } from "../report/sync-reporter.ts";
 import { SyncLoop } from "../sync/sync-loop.ts";
 import type { ModeParts, RunningMode } from "./mode.ts";
@@ -15,7 +18,7 @@ const ipvsUdpSeconds = 300;
 export async function beginIpvs(parts: ModeParts): Promise<RunningMode> {
   const { config, kernel, log, live } = parts;
   const families = await prepareKernel(kernel, config, log);
-  await tidyPortals(kernel, config, log);
+  await removePortals(kernel, config, log);
   const reporter = new SyncReporter({ ...parts, nodeName: config.nodeName });
   const udpIdleMs = (): number => (live.current.ipvsTimeouts.udpSeconds || ipvsUdpSeconds) * 1_000;
   const localhost = config.areNodePortsOnLocalhost
@@ -29,8 +32,9 @@ export async function beginIpvs(parts: ModeParts): Promise<RunningMode> {
     live,
     families,
   );
-  const ranIptables = parts.modeRecord?.earlier.has("iptables") === true;
-  reportLeftoverChains(kernel, config, { log, ranIptables });
+  const leftovers = { clock: parts.clock, log, ran: parts.modeRecord?.earlier ?? new Set<Mode>() };
+  reportLeftoverChains(kernel, config, leftovers);
+  const removeRules = leftoverRemoval((work) => work(kernel), config, leftovers);
   return {
     families,
     loop,
@@ -54,18 +58,16 @@ export async function beginIpvs(parts: ModeParts): Promise<RunningMode> {
       },
     },
     configure: (next) => configureKernel(kernel, next, { families, log }),
-    // What mode iptables left goes first, since it leads to chains of ours in the unused backend.
-    tidy: async () => {
-      const isTidy = await tidyOtherModes(kernel, config, { log, ranIptables });
-      await tidyUnusedBackend(kernel, config, log);
-      await tidyVirtualAddresses(kernel, config, log);
-      return isTidy;
+    removeLeftovers: async (stop) => {
+      const isGone = await removeRules(stop);
+      await convertVirtualAddresses(kernel, config, log);
+      return isGone;
     },
   };
 }
 
 /** Removes what a run with the other setting of `kubeIpvs.virtualAddresses` bound. */
-async function tidyVirtualAddresses(
+async function convertVirtualAddresses(
   { link }: ModeParts["kernel"],
   { virtualAddresses, isObserveOnly }: ModeParts["config"],
   log: ModeParts["log"],

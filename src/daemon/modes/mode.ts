@@ -33,7 +33,7 @@ export interface RunningMode {
    * Removes what other modes and earlier runs left. Called when the first sync ended, and again each minute while it resolves
    * with false because something could not be removed. `stop`: the program ends.
    */
-  tidy(stop: AbortSignal): Promise<boolean>;
+  removeLeftovers(stop: AbortSignal): Promise<boolean>;
 }
 
 /** What a mode is made of. */

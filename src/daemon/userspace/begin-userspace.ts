@@ -15,8 +15,9 @@ import { listenAddressOf } from "../../userspace/listen-addresses.ts";
 import { UserspaceProxier } from "../../userspace/proxier.ts";
 import { listenerKey } from "../../userspace/service-listeners.ts";
 import { socketQuotas } from "../../userspace/service-quota.ts";
+import { onceSynced } from "../leftovers/once-synced.ts";
+import { leftoverRemoval, type WithKernel } from "../leftovers/remove-leftovers.ts";
 import { rememberServers } from "../node/node-network.ts";
-import { tidyOnceSynced } from "../node/tidy-once-synced.ts";
 import type { ListenersView, ServedAddress } from "../operator/daemon-view.ts";
 import type { ModeRecord } from "../process/mode-record.ts";
 import { ConflictReporter } from "../report/conflict-reporter.ts";
@@ -32,7 +33,6 @@ import { ObservedListeners, type ObservedListenersParts } from "./observed-liste
 import { openFileLimit } from "./open-file-limit.ts";
 import { findIptables } from "./plan-userspace.ts";
 import { Portals } from "./portals.ts";
-import { tidyForUserspace } from "./tidy-for-userspace.ts";
 import { type Listeners, type RulesToListeners, UserspaceLoop } from "./userspace-loop.ts";
 
 export interface UserspaceParts {
@@ -74,7 +74,7 @@ export async function beginUserspace(
   const { proxier, portals } = isObserveOnly
     ? onlyObserved(config, parts, { usable, held: holderRecord.held, loop: () => loop })
     : served(config, parts, usable);
-  const onSynced = (): void => tidy();
+  const onSynced = (): void => removeLeftovers();
   const history = new SyncHistory(clock);
   const { nodeName } = config;
   const conflicts = new ConflictReporter({ ...parts, nodeName, history });
@@ -96,16 +96,16 @@ export async function beginUserspace(
   const loop = new UserspaceLoop({ ...parts, ...own }, { current: config });
   const stopped = new AbortController();
   if (usable !== undefined && !isObserveOnly) parts.modeRecord?.begin("userspace");
-  let ranIpvs = parts.modeRecord?.earlier.has("ipvs") === true;
-  const tidy = tidyOnceSynced({ clock, log, stop: stopped.signal }, async () => {
+  const removal = leftoverRemoval(withKernelOf(usable, log), config, {
+    ...{ clock, log },
+    ran: parts.modeRecord?.earlier ?? new Set(),
+  });
+  const removeLeftovers = onceSynced({ clock, log, stop: stopped.signal }, async () => {
     if (usable === undefined || isObserveOnly) return true;
     await loop.settled();
-    const tidyParts = { clock, log, stop: stopped.signal, ranIpvs };
-    const isTidy = await tidyForUserspace(usable, config, tidyParts);
-    // What failed may have been anything that IPVS mode left.
-    ranIpvs ||= !isTidy;
-    if (isTidy && !stopped.signal.aborted) parts.modeRecord?.tidied("userspace");
-    return isTidy;
+    const isGone = await removal(stopped.signal);
+    if (isGone && !stopped.signal.aborted) parts.modeRecord?.tidied("userspace");
+    return isGone;
   });
   loop.start();
   await source.start({
@@ -123,6 +123,24 @@ export async function beginUserspace(
       network.close();
       conntrack?.close();
     },
+  };
+}
+
+/** A process without rights removes nothing, and does not try again. */
+function withKernelOf(usable: UsableIptables | undefined, log: Logger): WithKernel {
+  return async (work) => {
+    try {
+      const kernel = await usable?.openKernel();
+      if (kernel === undefined) return true;
+      try {
+        return await work(kernel);
+      } finally {
+        kernel.close();
+      }
+    } catch (error) {
+      log.warn("Cannot remove leftovers of other modes", { err: errorText(error) });
+      return true;
+    }
   };
 }
 

@@ -6,7 +6,6 @@
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { BackendFinding } from "../kernel.ts";
 import { ProgramError, type RunProgram, readLines } from "../program.ts";
-import { findLeftoverChains } from "./iptables-mode.ts";
 
 export type IptablesBackend = BackendFinding["backend"];
 
@@ -15,10 +14,6 @@ export interface BackendChoice extends BackendFinding {
   readonly programs: Readonly<Record<IpFamily, string>>;
   /** The other backend, where it holds chains or rules of anybody. */
   readonly unused?: BackendChoice;
-  /** Chains of kube-proxy's mode iptables: `nat KUBE-SEP-…`; absent: none. */
-  readonly leftovers?: ReadonlyMap<IpFamily, readonly string[]>;
-  /** Chains of our mode userspace; absent: none. */
-  readonly hasPortals?: true;
 }
 
 /** What one backend's programs show. */
@@ -31,7 +26,7 @@ export interface BackendSurvey {
   readonly ruleCount: number;
   /** True when there is any chain that is not built in. */
   readonly hasChains: boolean;
-  /** As {@link BackendChoice.leftovers}. */
+  /** As {@link BackendFinding.leftovers}. */
   readonly leftovers?: ReadonlyMap<IpFamily, readonly string[]>;
   readonly hasPortals?: boolean;
 }
@@ -130,6 +125,29 @@ const namedPrograms: Readonly<Record<IptablesBackend, Readonly<Record<IpFamily, 
 };
 
 const plainPrograms: Readonly<Record<IpFamily, string>> = { IPv4: "iptables", IPv6: "ip6tables" };
+
+/** Chains of nat, filter and mangle that only iptables mode makes; those of kubelet, and of both modes, are not among them. */
+const iptablesModeChain: Readonly<Record<string, RegExp>> = {
+  nat: /^KUBE-(?:(?:SVC|SEP|SVL|EXT|FW|XLB)-[A-Z2-7]{16}|NODEPORTS|PROXY-CANARY)$/,
+  filter: /^KUBE-(?:SERVICES|EXTERNAL-SERVICES|NODEPORTS|PROXY-CANARY)$/,
+  mangle: /^KUBE-PROXY-CANARY$/,
+};
+
+/** Whether only iptables mode makes such a chain. 16 characters of base 32 name a Service or an endpoint; XLB was EXT before 1.24. */
+export function isOfIptablesMode(table: string, chain: string): boolean {
+  return iptablesModeChain[table]?.test(chain) === true;
+}
+
+/** In what `iptables-save` printed: `nat KUBE-SEP-…`. */
+export function findLeftoverChains(saved: string): readonly string[] {
+  const found: string[] = [];
+  let table = "";
+  for (const [, opened, chain = ""] of saved.matchAll(/^(?:\*(\S+)|:(KUBE-\S+) )/gm)) {
+    if (opened !== undefined) table = opened;
+    else if (isOfIptablesMode(table, chain)) found.push(`${table} ${chain}`);
+  }
+  return found;
+}
 
 /** Of mode userspace, in tables nat and filter: a removal that was cut short may have left one of them. */
 const portalChain = /^:KUBE-(?:(?:PORTALS|NODEPORT)-(?:CONTAINER|HOST)|NODEPORT-NON-LOCAL) /m;

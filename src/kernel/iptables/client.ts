@@ -1,13 +1,7 @@
 import type { IpFamily } from "../../base/ip.ts";
 import { type Logger, silentLogger } from "../../base/log.ts";
 import type { Rule, RuleSet, TableName } from "../../state/rule.ts";
-import type {
-  Iptables,
-  IptablesModeRules,
-  ObservedChain,
-  RuleChange,
-  RulesScope,
-} from "../kernel.ts";
+import type { Iptables, ObservedChain, RuleChange, RulesScope } from "../kernel.ts";
 import {
   type ProgramCall,
   ProgramError,
@@ -19,7 +13,6 @@ import { type BackendChoice, chooseBackend, type IptablesBackend } from "./backe
 import { IptablesError, isIptablesBusy } from "./errors.ts";
 import type { RuleGenerations } from "./generations.ts";
 import { changesFrom, dropGoneJumps, targetsOf } from "./gone-jumps.ts";
-import { type LeftoverRemoval, mayConcernLeftovers, planLeftoverRemoval } from "./iptables-mode.ts";
 import { parseSaved, SavedReader, UnreadableTableError } from "./parse.ts";
 import { parseRule } from "./parse-rule.ts";
 import { readByChain, UnexpectedAnswer } from "./read-by-chain.ts";
@@ -182,22 +175,6 @@ export class IptablesClient implements Iptables {
       }
       throw error;
     }
-  }
-
-  /** As {@link IptablesModeRules.remove}: one process to read, one to write. */
-  async removeLeftovers(
-    family: IpFamily,
-    emptied: ReadonlySet<string>,
-  ): Promise<Omit<LeftoverRemoval, "input">> {
-    const lines: string[] = [];
-    await this.#readSaved(family, (line) => {
-      if (mayConcernLeftovers(line)) lines.push(line);
-    });
-    const { input, ...removal } = planLeftoverRemoval(lines.join("\n"), emptied);
-    if (input !== "") {
-      await this.#run(family, { action: "remove rules of mode iptables", verb: "restore", input });
-    }
-    return removal;
   }
 
   /**

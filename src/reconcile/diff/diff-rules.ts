@@ -1,17 +1,9 @@
-/** What must change so that the rules in the kernel become the planned ones, or go. Pure. */
+/** What must change so that the rules in the kernel become the planned ones. Pure. */
 import type { IpFamily } from "../../base/ip.ts";
-import type { ObservedChain } from "../../kernel/kernel.ts";
 import { type Chain, chainKey, type Jump, type RuleSet } from "../../state/rule.ts";
 import type { ChangeReason, FamilyRuleChange } from "../change.ts";
 import type { CachedRules } from "../observed/cached-state.ts";
-import {
-  cachedRulesOf,
-  groupKey,
-  jumpGroups,
-  jumpText,
-  type RenderRule,
-  wantedOrder,
-} from "./rule-texts.ts";
+import { groupKey, jumpGroups, type RenderRule, wantedOrder } from "./rule-texts.ts";
 
 export type PlannedRuleChange = FamilyRuleChange & { readonly reason: ChangeReason };
 
@@ -45,66 +37,6 @@ function chainWrite({ family, cached }: RulesInput, chain: Chain): PlannedRuleCh
   return { kind: "chain-write", family, chain, before, reason };
 }
 
-export interface RulesRemoval {
-  readonly changes: readonly PlannedRuleChange[];
-  /** Chains that stay, since a third party's rule still leads to them. */
-  readonly kept: readonly Chain[];
-}
-
-/** Lists the changes that take out everything of ours, but for chains that a third party's rule leads to. */
-export function removalOfRules(
-  { family, planned, render }: Omit<RulesInput, "cached">,
-  observed: readonly ObservedChain[],
-): RulesRemoval {
-  const cached = cachedRulesOf(observed, planned, render);
-  const present = planned.chains.filter(({ table, name }) =>
-    cached.chains.has(chainKey(table, name)),
-  );
-  const kept = keptChains(present, planned, observed, render);
-  const input = { family, planned, cached, render };
-  const jumps = jumpGroups(planned).flatMap((group) => groupRemovals(group, input, "unwanted"));
-  const chains = present
-    .filter((chain) => !kept.includes(chain))
-    .map(
-      ({ table, name: chainName }): PlannedRuleChange => ({
-        kind: "chain-remove",
-        family,
-        table,
-        chainName,
-        reason: "unwanted",
-      }),
-    );
-  return { changes: [...jumps, ...chains], kept };
-}
-
-/** Chains to which a third party's rule leads, at once or through another chain that is kept. */
-function keptChains(
-  present: readonly Chain[],
-  planned: RuleSet,
-  observed: readonly ObservedChain[],
-  render: RenderRule,
-): readonly Chain[] {
-  const ours = new Set(present.map(({ table, name }) => chainKey(table, name)));
-  const ourJumps = new Set(planned.jumps.map((jump) => jumpText(jump, render)));
-  const kept = new Set<string>();
-  for (let size = -1; size < kept.size; ) {
-    size = kept.size;
-    for (const { table, name, rules } of observed) {
-      const key = chainKey(table, name);
-      if (ours.has(key) && !kept.has(key)) continue;
-      for (const { text } of rules) {
-        const target = chainKey(table, targetOf(text) ?? "");
-        if (ours.has(target) && !ourJumps.has(`${key} ${text}`)) kept.add(target);
-      }
-    }
-  }
-  return present.filter(({ table, name }) => kept.has(chainKey(table, name)));
-}
-
-function targetOf(ruleText: string): string | undefined {
-  return /(?:^| )-[jg] (\S+)/.exec(ruleText)?.[1];
-}
-
 function sameTexts(
   cached: readonly string[] | undefined,
   chain: Chain,
@@ -124,18 +56,17 @@ function groupChanges(group: readonly Jump[], input: RulesInput): readonly Plann
   const missing = wanted.length - present.length;
   const isLowerPart = missing >= 0 && present.every((text, at) => text === wanted[missing + at]);
   if (isLowerPart) return insertions.slice(present.length);
-  return [...groupRemovals(group, input, "differs"), ...insertions];
+  return [...groupRemovals(group, input), ...insertions];
 }
 
-/** One removal for each copy of each jump that stands there. */
+/** One removal for each copy of each jump that exists. */
 function groupRemovals(
   group: readonly Jump[],
   { family, cached, render }: RulesInput,
-  reason: ChangeReason,
 ): readonly PlannedRuleChange[] {
   const jumpByText = new Map(group.map((jump) => [render(jump.rule), jump]));
   return (cached.jumps.get(groupKey(group)) ?? []).flatMap((text): readonly PlannedRuleChange[] => {
     const jump = jumpByText.get(text);
-    return jump === undefined ? [] : [{ kind: "jump-remove", family, jump, reason }];
+    return jump === undefined ? [] : [{ kind: "jump-remove", family, jump, reason: "differs" }];
   });
 }

@@ -4,10 +4,10 @@ import { setsFor, temporaryNameOf } from "../../plan/sets.ts";
 import { dummyLinkName } from "../../state/dummy-link.ts";
 import type { Change } from "../change.ts";
 import { type ChangePlan, emptyPlan } from "../change-plan.ts";
+import type { RulesRemoval } from "../iptables/plan-rules-removal.ts";
 import type { CachedState } from "../observed/cached-state.ts";
 import type { Owner } from "../ownership/classify.ts";
 import { isExcluded, type OwnershipPolicy } from "../ownership/policy.ts";
-import type { RulesRemoval } from "./diff-rules.ts";
 
 /** Something that stays, and why. */
 export interface Kept {
@@ -59,8 +59,8 @@ function serverRemovals({ cached, owners, policy }: RemovalInput, kept: Kept[]):
 
 function ruleRemovals({ rules }: RemovalInput, kept: Kept[]): readonly Change[] {
   return [...rules].flatMap(([family, removal]) => {
-    for (const { name } of removal.kept) {
-      kept.push({ subject: `${family} ${name}`, reason: "referenced-by-third-party" });
+    for (const chain of removal.kept) {
+      kept.push({ subject: `${family} ${chain}`, reason: "referenced-by-third-party" });
     }
     return removal.changes;
   });

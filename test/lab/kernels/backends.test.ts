@@ -94,7 +94,7 @@ for (const [before, after] of directions) {
         hint(after, "-N");
         const daemon = await start();
         const removals = (): number =>
-          daemon.lines.filter(({ event }) => /Removed rules of an earlier run/.test(event)).length;
+          daemon.lines.filter(({ event }) => /Removed leftover iptables rules/.test(event)).length;
         try {
           // Logged once both families are done.
           await eventually(removals, 1, noticedMs);
@@ -186,7 +186,7 @@ describe("what kube-proxy's other modes left", () => {
         addTables();
         assert.match(
           cleanUp(),
-          /Removed +1 nft table of kube-proxy's mode nftables: ip kube-proxy/,
+          /Removed +1 nft table of kube-proxy's nftables mode: ip kube-proxy/,
         );
         assert.deepEqual([ofKubeProxy(), tables().includes("table ip other")], [false, true]);
       });
@@ -216,7 +216,10 @@ describe("what kube-proxy's other modes left", () => {
         );
         assert.ok(ofIptablesMode(rules).length > 10);
         await daemon.stop();
-        assert.match(cleanUp(), new RegExp(`of kube-proxy's mode iptables in ${rules}`));
+        assert.match(
+          cleanUp(),
+          rules === inUse ? /Removed +\d+ iptables/ : new RegExp(`and jumps from ${rules}`),
+        );
         assert.deepEqual([ofIptablesMode(rules), ofIptablesMode(inUse)], [[], []]);
         assert.deepEqual(ourSets(), []);
       });

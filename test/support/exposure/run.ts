@@ -4,8 +4,10 @@
  */
 import type { ServiceRecord } from "../../../src/api/objects.ts";
 import { planEmptyRules } from "../../../src/plan/rules.ts";
+import { namesIn, noNames } from "../../../src/reconcile/iptables/plan-rules-removal.ts";
 import { nothingRecorded } from "../../../src/reconcile/ownership/classify.ts";
 import { removeAll } from "../../../src/reconcile/remove-all.ts";
+import type { Rule } from "../../../src/state/rule.ts";
 import { FakeClock } from "../fake-clock.ts";
 import { FakeKernel } from "../fake-kernel/fake-kernel.ts";
 import { type Operation, operationText } from "../fake-kernel/operations.ts";
@@ -146,7 +148,13 @@ class Play {
     const options = { isMasqueradeAll: false, masqueradeMark: 0x4000 };
     const families = ["IPv4", "IPv6"] as const;
     const { failures } = await removeAll(this.kernel, this.#clock, {
-      rules: new Map(families.map((family) => [family, planEmptyRules(family, options)])),
+      rules: new Map(
+        families.map((family) => {
+          const places = planEmptyRules(family, options);
+          const render = (rule: Rule): string => this.kernel.iptables.render(family, rule);
+          return [family, { places, leftover: namesIn(places, render), kept: noNames }];
+        }),
+      ),
       nodeAddresses: new Set([ip("192.168.10.11")]),
       ownership: { foreignVirtualServers: "keep", excludeCidrs: [] },
       recorded: nothingRecorded,

@@ -45,6 +45,11 @@ export class FakeTable {
     }));
   }
 
+  /** Makes an empty chain, as another program would. */
+  create(chain: string): void {
+    this.#chains.set(chain, []);
+  }
+
   /** Puts a rule behind the others, making the chain where it is missing: as another program would. */
   append(chain: string, text: string): void {
     this.#references = undefined;
@@ -181,5 +186,5 @@ function setsOf({ text }: ObservedRule): readonly string[] {
 }
 
 function targetOf({ text }: ObservedRule): string | undefined {
-  return /(?:^| )-[jg] (\S+)/.exec(text)?.[1];
+  return /(?:^| )-[jg] (\S+)/.exec(text.replaceAll(/"[^"]*"/g, '""'))?.[1];
 }

@@ -77,24 +77,13 @@ describe("a change of mode", () => {
       .filter((event) => event.includes("leftovers of IPVS mode"));
   }
 
-  it("to ipvs removes the rules of mode iptables again where that failed, and forgets that mode only then", async () => {
+  it("to ipvs removes the rules of iptables mode again if that failed, and forgets that mode only then", async () => {
     await start("iptables");
     await daemon.stop();
-    let attempts = 0;
-    Object.assign(kernel, {
-      iptablesMode: [
-        {
-          backend: "legacy",
-          found: new Map([["IPv4", ["nat KUBE-SVC-A"]]]),
-          async remove() {
-            attempts += 1;
-            if (attempts === 1)
-              throw new Error("Another app is currently holding the xtables lock");
-            return { removedCount: 1, kept: [] };
-          },
-        },
-      ],
-    });
+    const leftovers = new Map([["IPv4", ["nat KUBE-SVC-A"]] as const]);
+    kernel.iptables.choice = { ...kernel.iptables.choice, leftovers };
+    kernel.iptables.rejects = (_family, change) =>
+      change.kind === "chain-remove" && change.chainName === "KUBE-NODEPORTS";
     const tidied: string[] = [];
     const modeRecord = {
       earlier: new Set(["iptables"]),
@@ -102,9 +91,12 @@ describe("a change of mode", () => {
       tidied: (mode: string) => void tidied.push(mode),
     } as unknown as ModeRecord;
     await start("ipvs", {}, modeRecord);
-    assert.deepEqual([attempts, tidied], [1, []]);
+    assert.match(iptablesText(kernel, "IPv4"), /KUBE-NODEPORTS/);
+    assert.deepEqual(tidied, []);
+    kernel.iptables.rejects = () => false;
     await clock.advance(200_000);
-    assert.deepEqual([attempts, tidied], [2, ["ipvs"]]);
+    assert.doesNotMatch(iptablesText(kernel, "IPv4"), /KUBE-(?:NODEPORTS|SVC|SEP)/);
+    assert.deepEqual(tidied, ["ipvs"]);
   });
 
   it("to iptables removes at once what no connection needs", async () => {
@@ -165,6 +157,18 @@ describe("a change of mode", () => {
     await clock.advance(2_000);
     assert.equal(kernel.ipvs.peek().length, 0);
     assert.equal(await kernel.link.find(), undefined);
+  });
+
+  it("sends no new connection through a virtual server that is kept, and does so again after a change back", async () => {
+    const weights = (): readonly number[] =>
+      kernel.ipvs.peek().flatMap(({ realServers }) => realServers.map(({ weight }) => weight));
+    const before = weights();
+    kernel.ipvs.setConnections(tcp, pod, { active: 1 });
+    await start("iptables");
+    assert.deepEqual(weights(), [0, 0]);
+    await daemon.stop();
+    await start("ipvs");
+    assert.deepEqual(weights(), before);
   });
 
   it("keeps everything if the virtual servers cannot be read", async () => {

@@ -7,22 +7,26 @@ import { errno } from "../../../src/base/errno.ts";
 import { ipFamilies } from "../../../src/base/ip.ts";
 import { silentLogger } from "../../../src/base/log.ts";
 import type { Config } from "../../../src/config/config.ts";
-import { cleanUp } from "../../../src/daemon/clean-up.ts";
-import type { RuleChange } from "../../../src/kernel/kernel.ts";
+import { type CleanUpPlan, cleanUp, planNodeCleanUp } from "../../../src/daemon/clean-up.ts";
+import type { OtherProxy } from "../../../src/daemon/node/other-proxy.ts";
+import { changesOf } from "../../../src/daemon/print-cleanup-plan.ts";
+import type { Kernel, RuleChange } from "../../../src/kernel/kernel.ts";
 import { DesiredState } from "../../../src/plan/desired-state.ts";
 import { planService } from "../../../src/plan/planner.ts";
 import { planRules } from "../../../src/plan/rules.ts";
 import { Reconciler } from "../../../src/reconcile/reconciler.ts";
 import { portalRules } from "../../../src/userspace/portal-rules.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
+import { FakeIptables } from "../../support/fake-kernel/fake-iptables.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
-import type { Operation } from "../../support/fake-kernel/operations.ts";
+import { type Operation, Operations } from "../../support/fake-kernel/operations.ts";
 import {
   addressesText,
   ipSetText,
   iptablesText,
   ipvsText,
 } from "../../support/fake-kernel/state-text.ts";
+import { iptablesModeRules, putRules } from "../../support/iptables-mode.ts";
 import {
   ip,
   localEndpoint,
@@ -33,7 +37,12 @@ import {
 
 type Cleaning = Pick<
   Config,
-  "foreignVirtualServers" | "excludeCidrs" | "isMasqueradeAll" | "masqueradeMark" | "statePath"
+  | "foreignVirtualServers"
+  | "excludeCidrs"
+  | "isMasqueradeAll"
+  | "masqueradeMark"
+  | "statePath"
+  | "operatorSocketPath"
 >;
 
 const config: Cleaning = {
@@ -42,6 +51,7 @@ const config: Cleaning = {
   isMasqueradeAll: false,
   masqueradeMark: 0x4000,
   statePath: "",
+  operatorSocketPath: "",
 };
 
 async function clean(
@@ -199,6 +209,86 @@ describe("cleanUp", () => {
     assert.equal(worked, true);
     assert.match(ipvsText(kernel), /10\.50\.0\.1:80/);
     assert.ok(lines.some((line) => line.startsWith("Kept TCP 10.50.0.1:80: ")));
+  });
+});
+
+describe("cleanUp and kube-proxy's iptables and nftables modes", () => {
+  const proxies: readonly (readonly [OtherProxy | undefined, isKept: boolean])[] = [
+    [undefined, false],
+    [{ kind: "process", pid: 812, command: "kube-proxy" }, true],
+    [{ kind: "port", url: "http://127.0.0.1:10249", mode: "nftables" }, true],
+    [{ kind: "port", url: "http://127.0.0.1:10249", mode: "ipvs" }, false],
+  ];
+  for (const [proxy, isKept] of proxies) {
+    const who = proxy === undefined ? "no kube-proxy" : JSON.stringify(proxy);
+    it(`${isKept ? "keeps" : "removes"} their rules while ${who} runs`, async () => {
+      const kernel = Object.assign(await programmed(), { nftTables: nftTables() });
+      putRules(kernel.iptables, iptablesModeRules);
+      const lines: string[] = [];
+      const print = (line: string): void => void lines.push(line);
+      assert.equal(await cleanUp(kernel, config as Config, print, { proxy }), true);
+      const left = /KUBE-(?:SVC|SEP|NODEPORTS)/.test(iptablesText(kernel, "IPv4"));
+      assert.deepEqual([left, lines.some((line) => /nft table/.test(line))], [isKept, !isKept]);
+      assert.equal(
+        lines.some((line) => /^Kept rules of kube-proxy's .*running/.test(line)),
+        isKept,
+      );
+    });
+  }
+
+  it("names what it cannot remove, and removes the rest, in both backends", async () => {
+    const unusedBackend = new FakeIptables(new Operations());
+    unusedBackend.useSets(() => true);
+    putRules(unusedBackend, iptablesModeRules);
+    unusedBackend.table("IPv4", "nat").append("OTHERS", "-j KUBE-SVL-ZNLZPHNJPSNFOWJC");
+    const kernel = Object.assign(await programmed(), { unusedBackend });
+    const { worked, lines } = await clean(kernel);
+    assert.equal(worked, true);
+    assert.deepEqual(lines.slice(-2), [
+      "Removed    28 iptables chains and jumps from legacy, which is not in use",
+      "Kept IPv4 nat KUBE-SVL-ZNLZPHNJPSNFOWJC in legacy: a rule that is not ours still uses it",
+    ]);
+    unusedBackend.rejects = () => true;
+    putRules(unusedBackend, iptablesModeRules);
+    const again = await clean(kernel);
+    assert.equal(again.worked, false);
+    assert.match(again.lines.at(-1) ?? "", /^Could not remove rules of IPv4 from legacy: /);
+  });
+
+  function nftTables(): NonNullable<Kernel["nftTables"]> {
+    return { has: async (family) => family === "IPv4", async remove() {} };
+  }
+});
+
+describe("the plan of a clean-up", () => {
+  const files = ["/run/kube-ipvs/drains.json"];
+  const planOf = (kernel: Kernel): Promise<CleanUpPlan> =>
+    planNodeCleanUp(kernel, config as Config, { clock: new FakeClock(), proxy: undefined });
+
+  it("says so if there is nothing to remove", async () => {
+    const { view, answer, hasChanges } = changesOf(await planOf(new FakeKernel()), []);
+    assert.deepEqual([[...view.blocks(answer, false)], hasChanges], [["No changes."], false]);
+  });
+
+  it("names what is removed in both backends, of every mode, and writes nothing", async () => {
+    const unusedBackend = new FakeIptables(new Operations());
+    putRules(unusedBackend, iptablesModeRules);
+    const kernel = Object.assign(await programmed(), { unusedBackend });
+    putRules(kernel.iptables, iptablesModeRules);
+    kernel.operations.clear();
+    const planned = await planOf(kernel);
+    const { view, answer, hasChanges } = changesOf(planned, files);
+    assert.equal(hasChanges, true);
+    const text = [...view.blocks(answer, false)].join("\n");
+    assert.match(text, /^Link: 1\n {2}- kube-ipvs0 {2}# unwanted\n/);
+    const chain = "- IPv4 nat KUBE-SVC-ZNLZPHNJPSNFOWJC  # unwanted";
+    const [inUse = "", unused = ""] = text.split("In legacy, which is not in use:\n");
+    assert.ok(inUse.includes(chain) && unused.includes(chain), text);
+    assert.match(text, /\n\nFiles: 1\n {2}- \/run\/kube-ipvs\/drains\.json$/);
+    assert.deepEqual(kernel.operations.texts(), []);
+    const { changes } = (answer as { readonly unusedBackend: { readonly changes: object[] } })
+      .unusedBackend;
+    assert.ok(changes.length > 10);
   });
 });
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ObservedChain } from "../../../src/kernel/kernel.ts";
 import type { FamilyRuleChange } from "../../../src/reconcile/change.ts";
-import { diffRules, removalOfRules } from "../../../src/reconcile/diff/diff-rules.ts";
+import { diffRules } from "../../../src/reconcile/diff/diff-rules.ts";
 import { cachedRulesAfter, cachedRulesOf } from "../../../src/reconcile/diff/rule-texts.ts";
 import type { Jump, Rule, RuleSet } from "../../../src/state/rule.ts";
 
@@ -141,39 +141,6 @@ describe("diffRules changes", () => {
       ["missing", undefined],
       ["differs", ["-j DROP"]],
     ]);
-  });
-});
-
-describe("removalOfRules", () => {
-  const chains = {
-    ...inPlace,
-    "KUBE-IPVS-FILTER": ["-j KUBE-NODE-PORT"],
-  };
-
-  it("takes out our jumps, then our chains", () => {
-    const { changes, kept } = removalOfRules(input, observed(chains));
-    assert.deepEqual(changes.map(changeText), [
-      "remove KUBE-IPVS-FILTER",
-      "remove KUBE-NODE-PORT",
-      "remove chain KUBE-NODE-PORT",
-      "remove chain KUBE-IPVS-FILTER",
-    ]);
-    assert.deepEqual(kept, []);
-  });
-
-  it("keeps a chain that a third-party rule uses, and what that chain uses", () => {
-    const used = { ...chains, OTHERS: ["-p tcp -j KUBE-IPVS-FILTER"] };
-    const { changes, kept } = removalOfRules(input, observed(used));
-    assert.deepEqual(
-      kept.map(({ name }) => name),
-      ["KUBE-NODE-PORT", "KUBE-IPVS-FILTER"],
-    );
-    assert.deepEqual(changes.map(changeText), ["remove KUBE-IPVS-FILTER", "remove KUBE-NODE-PORT"]);
-  });
-
-  it("changes nothing where there is nothing of ours", () => {
-    const { changes, kept } = removalOfRules(input, observed({ INPUT: ["-j DROP"] }));
-    assert.deepEqual([changes, kept], [[], []]);
   });
 });
 

@@ -3,17 +3,10 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../../src/base/errno.ts";
 import { ipFamilies } from "../../../../src/base/ip.ts";
-import { loadConfig } from "../../../../src/config/load-config.ts";
-import { removePortals, tidyPortals } from "../../../../src/daemon/node/tidy-portals.ts";
-import {
-  cleanUnusedBackend,
-  countUnusedRules,
-} from "../../../../src/daemon/node/unused-backend.ts";
 import { Portals } from "../../../../src/daemon/userspace/portals.ts";
-import type { Kernel, RuleChange } from "../../../../src/kernel/kernel.ts";
+import type { RuleChange } from "../../../../src/kernel/kernel.ts";
 import { portalRules } from "../../../../src/userspace/portal-rules.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
-import { RecordingLogger } from "../../../support/recording-logger.ts";
 import { listenerFor } from "../../userspace/backends.ts";
 
 const web = {
@@ -113,68 +106,4 @@ describe("the rules of mode userspace", () => {
     assert.deepEqual(standingJumps(), inOrder);
     assert.ok(chains().includes("KUBE-PORTALS-HOST 1"));
   });
-
-  it("are removed, but for a chain that a third party's rule leads to", async () => {
-    const rule = { matches: [], target: { kind: "jump", chain: "KUBE-PORTALS-HOST" } } as const;
-    await change({ kind: "chain-write", chain: { table: "nat", name: "OTHERS", rules: [rule] } });
-    assert.deepEqual(await removePortals(kernel), ["IPv4 KUBE-PORTALS-HOST"]);
-    assert.deepEqual(
-      [standingJumps(), chains()],
-      [["OTHERS KUBE-PORTALS-HOST"], ["KUBE-PORTALS-HOST 1"]],
-    );
-    await change({ kind: "chain-remove", table: "nat", chainName: "OTHERS" });
-    assert.deepEqual(await removePortals(kernel), []);
-    assert.deepEqual(chains(), []);
-  });
-});
-
-describe("rules that an earlier run of mode userspace left", () => {
-  const left = (): Kernel => Object.assign(kernel, { hasPortals: true } as const);
-  const tidied = async (
-    node: Kernel,
-    flags: Readonly<Record<string, string>> = {},
-  ): Promise<RecordingLogger> => {
-    const values = new Map(Object.entries(flags).map(([name, value]) => [name, [value]]));
-    const { config } = loadConfig(values, { readFile: () => "", hostname: () => "node-1" });
-    const log = new RecordingLogger();
-    await tidyPortals(node, config, log);
-    return log;
-  };
-
-  it("go at a start in another mode", async () => {
-    const log = await tidied(left());
-    assert.deepEqual([...chains(), ...standingJumps()], []);
-    assert.deepEqual(
-      log.lines.map(({ level }) => level),
-      ["info"],
-    );
-  });
-
-  it("stay while the program only observes, or a kube-proxy may use them", async () => {
-    const before = chains();
-    assert.deepEqual((await tidied(kernel)).lines, [], "nobody found them at the start");
-    for (const name of ["kube-ipvs-observe-only", "kube-ipvs-ignore-running-kube-proxy"]) {
-      assert.deepEqual((await tidied(left(), { [name]: "true" })).lines, []);
-    }
-    assert.deepEqual(chains(), before);
-  });
-
-  it("that cannot be removed are reported, with what does", async () => {
-    kernel.operations.failNth(1, errno.EPERM);
-    const [line] = (await tidied(left())).lines;
-    assert.deepEqual(
-      [line?.level, line?.keys["advice"]],
-      ["error", "Run on this node: kube-ipvs --cleanup"],
-    );
-  });
-});
-
-it("rules that lead to listeners go from the backend of iptables that is not in use", async () => {
-  const { config } = loadConfig(new Map(), { readFile: () => "", hostname: () => "node-1" });
-  const nodeOnOther = { unusedBackend: kernel.iptables };
-  const planned = await countUnusedRules(nodeOnOther, config);
-  assert.ok(planned > 0);
-  const report = await cleanUnusedBackend(nodeOnOther, config);
-  assert.deepEqual([report?.removedCount, report?.failures], [planned, []]);
-  assert.deepEqual([...chains(), ...standingJumps()], []);
 });

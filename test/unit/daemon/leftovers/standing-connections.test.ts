@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
-import { connectionsEnd } from "../../../../src/daemon/node/standing-connections.ts";
+import { connectionsEnd } from "../../../../src/daemon/leftovers/standing-connections.ts";
 import type { ConnectionCounts } from "../../../../src/state/traffic.ts";
 import { type VirtualServerId, virtualServerKey } from "../../../../src/state/virtual-server.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
@@ -50,7 +50,7 @@ describe("waiting for the connections of an earlier mode", () => {
     const hasEstablished = async (ids: readonly VirtualServerId[]): Promise<boolean> =>
       ids.some((id) => !synSent.has(id));
     Object.assign(kernel.ipvs, { sumConnections, hasEstablished });
-    const onWait = (count: number): number => announced.push(count);
+    const onWait = (count: number): void => void announced.push(count);
     const drain = { tcpDeadlineSeconds, udpDeadlineSeconds };
     const parts = { clock, stop: stop.signal, onWait };
     void connectionsEnd(kernel, [web, dns], { drain }, parts).then((standing) => {

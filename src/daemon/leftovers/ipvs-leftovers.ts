@@ -1,64 +1,60 @@
-/** What mode ipvs left on a node that goes on in another mode: virtual servers, kube-ipvs0, sets, rules. */
+/** What IPVS mode left on a node that goes on in another mode: virtual servers, kube-ipvs0, sets, rules. */
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
-import { type IpFamily, ipFamilies } from "../../base/ip.ts";
+import { ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
-import { fixedChains, fixedJumps } from "../../plan/iptables/fixed-chains.ts";
-import type { IptablesOptions } from "../../plan/iptables/options.ts";
-import { sharedChains } from "../../plan/iptables/shared-chains.ts";
-import { planEmptyRules } from "../../plan/rules.ts";
 import { readNodeAddresses } from "../../reconcile/observed/read-addresses.ts";
 import { planRemovalFrom, type RemovalGoal, removeAll } from "../../reconcile/remove-all.ts";
-import { chainKey, type Jump, type RuleSet } from "../../state/rule.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
 import { ownershipRecordIn } from "../process/ownership-record.ts";
 import { readState } from "../process/state-file.ts";
-import { mayBeInUse } from "./other-modes.ts";
+import { rulesGoal } from "./rule-leftovers.ts";
 import { connectionsEnd, forgetFlows } from "./standing-connections.ts";
 
-export interface TidyIpvsParts {
+export interface IpvsRemovalContext {
   readonly clock: Clock;
   readonly log: Logger;
   readonly stop: AbortSignal;
   /** IPVS mode ran here, or an earlier removal failed: anything may be left, even if the link is gone. */
   readonly ranIpvs: boolean;
   /** Rules may be left without the link: chains of both modes, which iptables mode left. */
-  readonly mayHaveRules?: boolean;
-  /** Chains and jumps that go. */
-  readonly rulesOf: (family: IpFamily, config: Config) => RuleSet;
+  readonly hasRules: boolean;
 }
 
 /**
- * To be called when the rules of the new mode stand: until then the old ones serve. New connections take the new way from
- * then on; those that go through a virtual server need it, so all stays until the last one ended, or its time as a drain
- * is over. Never rejects; returns false if something is left that should be gone.
+ * New connections take the new way. Those that go through a virtual server need it, so all stays until the last one ended, or
+ * its drain deadline passed. Never rejects; returns false if something is left that should be gone.
  */
-export async function tidyIpvs(
+export async function removeIpvs(
   kernel: Kernel,
   config: Config,
-  parts: TidyIpvsParts,
+  { clock, log, stop, ranIpvs, hasRules }: IpvsRemovalContext,
 ): Promise<boolean> {
-  if (config.isObserveOnly || mayBeInUse(config)) return true;
-  const { clock, log, stop } = parts;
   try {
-    const hasServed = parts.ranIpvs || (await hasTraces(kernel));
-    if (!hasServed && parts.mayHaveRules !== true) return true;
+    const hasServed = ranIpvs || (await hasTraces(kernel));
+    if (!hasServed && !hasRules) return true;
+    const { mode } = config;
     const goal = {
       ...(await ownedBy(kernel, config)),
-      rules: new Map(ipFamilies.map((family) => [family, parts.rulesOf(family, config)])),
+      rules: new Map(
+        ipFamilies.map((family) => [
+          family,
+          rulesGoal({ modes: ["ipvs"], current: mode }, family, config, kernel.iptables),
+        ]),
+      ),
       hasIpvs: hasServed && kernel.modules.isAvailable("ip_vs") !== false,
     };
     const left = await virtualServersOf(kernel, clock, goal);
-    const onWait = (virtualServers: number): void =>
-      log.info("Keeping leftovers of IPVS mode until their connections end", {
-        virtualServers,
-        ...config.drain,
-      });
+    const onWait = async (count: number): Promise<void> => {
+      const keys = { virtualServers: count, ...config.drain };
+      log.info("Keeping leftovers of IPVS mode until their connections end", keys);
+      await stopBalancing(kernel, left);
+    };
     const standing = await connectionsEnd(kernel, left, config, { clock, stop, onWait });
     if (stop.aborted) return false;
-    const isRemoved = await remove(kernel, goal, parts);
+    const isRemoved = await remove(kernel, goal, { clock, log });
     await forgetFlows(kernel, standing);
     return isRemoved;
   } catch (error) {
@@ -67,10 +63,34 @@ export async function tidyIpvs(
   }
 }
 
+/**
+ * Real servers get weight 0: their connections continue, and nobody keeps them up to date any more. A cluster IP that loses
+ * its last endpoint has no rule of iptables mode, so its packets reach its virtual server.
+ */
+async function stopBalancing(
+  { ipvs }: Pick<Kernel, "ipvs">,
+  ids: readonly VirtualServerId[],
+): Promise<void> {
+  const servers = await ipvs.readRealServers(ids);
+  const failed = await ipvs.apply(
+    ids.flatMap((virtualServer, index) =>
+      (servers[index] ?? [])
+        .filter(({ weight }) => weight > 0)
+        .map((server) => ({
+          kind: "real-server-update" as const,
+          virtualServer,
+          after: { ...server, weight: 0 },
+        })),
+    ),
+  );
+  const [first] = failed;
+  if (first !== undefined) throw first.error;
+}
+
 async function remove(
   kernel: Kernel,
   goal: RemovalGoal,
-  { clock, log }: Pick<TidyIpvsParts, "clock" | "log">,
+  { clock, log }: Pick<IpvsRemovalContext, "clock" | "log">,
 ): Promise<boolean> {
   const { changes, kept, failures } = await removeAll(kernel, clock, goal);
   if (changes.size > 0) log.info("Removed leftovers of IPVS mode", Object.fromEntries(changes));
@@ -87,7 +107,7 @@ async function hasTraces({ link }: Pick<Kernel, "link">): Promise<boolean> {
   return (await link.find()) !== undefined;
 }
 
-/** Which virtual servers are ours, where all of ours go. */
+/** Which virtual servers are ours, if all of ours are removed. */
 export async function ownedBy(
   kernel: Kernel,
   config: Config,
@@ -114,40 +134,4 @@ async function virtualServersOf(
   return plan.changes.flatMap((change) =>
     change.kind === "virtual-server-remove" ? [change.before] : [],
   );
-}
-
-/** All of mode ipvs without chains and jumps that mode iptables has, too: those are its own by now. */
-export function rulesOfIpvsAlone(family: IpFamily, config: Config): RuleSet {
-  const { chains, jumps } = planEmptyRules(family, config);
-  const used = new Set(
-    [...fixedChains(anyOptions), ...sharedChains].map(({ table, name }) => chainKey(table, name)),
-  );
-  const usedJumps = new Set(
-    fixedJumps({ servesAllAddresses: true, nodePortAddresses: [], servesLoopback: true }).map(
-      jumpKey,
-    ),
-  );
-  return {
-    chains: chains.filter(({ table, name }) => !used.has(chainKey(table, name))),
-    jumps: jumps.filter((jump) => !usedJumps.has(jumpKey(jump))),
-  };
-}
-
-/** Names do not depend on them. */
-const anyOptions: IptablesOptions = {
-  shared: {
-    place: { nodeName: "", zone: "" },
-    families: new Map(),
-    scheduler: "",
-    isMasqueradeAll: false,
-    masqueradeMark: 0,
-  },
-  families: new Map(),
-  hasCounters: false,
-  isTcpLiberal: false,
-  largeFamilies: new Set(),
-};
-
-function jumpKey(jump: Jump): string {
-  return JSON.stringify(jump);
 }

@@ -13,8 +13,8 @@ const pausePerLook = 50;
 export interface StandingParts {
   readonly clock: Clock;
   readonly stop: AbortSignal;
-  /** Called once, where there is something to wait for, with the number of virtual servers. */
-  readonly onWait: (count: number) => void;
+  /** Called once if there is something to wait for, with the number of virtual servers. */
+  readonly onWait: (count: number) => void | Promise<void>;
 }
 
 /**
@@ -35,7 +35,7 @@ export async function connectionsEnd(
     const elapsedSeconds = (clock.monotonicMs() - beganMs) / 1_000;
     const waiting = standing.filter((id) => mayGoOn(id, elapsedSeconds, drain));
     if (waiting.length === 0 || stop.aborted) return standing.filter(isUdp);
-    if (look === 0) onWait(waiting.length);
+    if (look === 0) await onWait(waiting.length);
     const tookMs = clock.monotonicMs() - lookedMs;
     const pauseMs = Math.min(maxPauseMs, Math.max(minPauseMs, pausePerLook * tookMs));
     await sleep(clock, pauseMs, stop);

@@ -1,0 +1,25 @@
+import { background } from "../../base/background.ts";
+import { type Clock, sleep } from "../../base/clock.ts";
+import type { Logger } from "../../base/log.ts";
+
+const retryMs = 60_000;
+
+/**
+ * Returns a function to call after each successful sync. The first call runs `remove`, which removes leftovers: before a first
+ * sync, traffic would have neither the old rules nor the new ones. While `remove` resolves with false, because something could
+ * not be removed, it runs again each minute until the program stops.
+ */
+export function onceSynced(
+  { clock, log, stop }: { readonly clock: Clock; readonly log: Logger; readonly stop: AbortSignal },
+  remove: () => Promise<boolean>,
+): () => void {
+  let hasBegun = false;
+  const run = async (): Promise<void> => {
+    while (!(await remove()) && !stop.aborted) await sleep(clock, retryMs, stop);
+  };
+  return () => {
+    if (hasBegun) return;
+    hasBegun = true;
+    background(run(), log, "removal of leftovers");
+  };
+}

@@ -1,0 +1,113 @@
+/** Removes what earlier modes, backends and versions left, of ours and kube-proxy's, while a mode runs. */
+import type { Clock } from "../../base/clock.ts";
+import { ipFamilies } from "../../base/ip.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Config } from "../../config/config.ts";
+import type { Kernel } from "../../kernel/kernel.ts";
+import { removeIpvs } from "./ipvs-leftovers.ts";
+import { removeAndLogNftTables } from "./nft-leftovers.ts";
+import { removeRules } from "./rule-leftovers.ts";
+import type { Mode } from "./rules-of-modes.ts";
+
+/** How many chains a log line names. */
+const namedChains = 5;
+
+/** Whether a kube-proxy may be using them at the same time, in another mode than ours. */
+export function mayBeInUse({
+  isOtherProxyAllowed,
+  serviceProxyName,
+}: Pick<Config, "isOtherProxyAllowed" | "serviceProxyName">): boolean {
+  return isOtherProxyAllowed || serviceProxyName !== undefined;
+}
+
+/** Names the chains of iptables mode in one line, and what removes them. */
+export function reportLeftoverChains(
+  { iptables, unusedBackend }: Pick<Kernel, "iptables" | "unusedBackend">,
+  config: Config,
+  { log, ran }: { readonly log: Logger; readonly ran: ReadonlySet<Mode> },
+): void {
+  if (config.isLeftoverRemoved || ran.has("iptables") || mayBeInUse(config)) return;
+  const backends = [iptables, unusedBackend].filter((one) => one?.choice.leftovers !== undefined);
+  const found = backends.flatMap((one) => [...(one?.choice.leftovers ?? [])]);
+  const chains = found.flatMap(([, names]) => names);
+  if (chains.length === 0) return;
+  log.warn("Found rules of kube-proxy's iptables mode", {
+    backends: backends.flatMap((one) => one?.backend ?? []),
+    ipFamilies: ipFamilies.filter((family) => found.some(([one]) => one === family)),
+    chainCount: chains.length,
+    chains: chains.slice(0, namedChains),
+    effect: "Services that had no endpoints when the mode changed may still be refused",
+    advice:
+      "Set kubeIpvs.removeLeftovers: true, or stop kube-ipvs and run on this node: kube-ipvs --cleanup",
+  });
+}
+
+/**
+ * Removes the rules of userspace mode. To be called before the first sync: they lead to listeners that ended with their
+ * process, and whatever they catch is refused. Never rejects.
+ */
+export async function removePortals(
+  { iptables }: Pick<Kernel, "iptables">,
+  config: Config,
+  log: Logger,
+): Promise<void> {
+  if (iptables.choice.hasPortals !== true || config.isObserveOnly || mayBeInUse(config)) return;
+  if (await removeRules(iptables, config, { modes: ["userspace"], current: undefined, log }))
+    return;
+  log.error("Services may be refused until leftovers of userspace mode are removed", {
+    advice: "Run on this node: kube-ipvs --cleanup",
+  });
+}
+
+export interface LeftoverContext {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Modes that ran here before. */
+  readonly ran: ReadonlySet<Mode>;
+}
+
+/** Runs `work` with a kernel. Userspace mode opens one for it. */
+export type WithKernel = (work: (kernel: Kernel) => Promise<boolean>) => Promise<boolean>;
+
+/**
+ * Returns the removal. To be called when the rules of the current mode exist: until then those of the old mode serve. Chains of
+ * iptables mode are removed if the configuration says so, or if they are our own of an earlier run. Never rejects; returns
+ * false if something is left that should be gone.
+ */
+export function leftoverRemoval(
+  withKernel: WithKernel,
+  config: Config,
+  { clock, log, ran }: LeftoverContext,
+): (stop: AbortSignal) => Promise<boolean> {
+  const { mode } = config;
+  const isIptablesLeft = mode === "userspace" || config.isLeftoverRemoved || ran.has("iptables");
+  const ofIptables: readonly Mode[] = isIptablesLeft ? ["iptables"] : [];
+  let ranIpvs = ran.has("ipvs");
+  const removeIn = async (kernel: Kernel, stop: AbortSignal): Promise<boolean> => {
+    const { iptables, unusedBackend } = kernel;
+    const { leftovers, hasPortals } = iptables.choice;
+    const inUse: Mode[] = mode === "iptables" || leftovers === undefined ? [] : [...ofIptables];
+    if (hasPortals === true && mode !== "userspace") inUse.push("userspace");
+    const unused = ["ipvs", "userspace", ...ofIptables] as const;
+    const results = [
+      await removeRules(iptables, config, {
+        ...{ modes: inUse, current: mode, log },
+        ...(mode === "userspace" ? { emptied: "ipvs" } : {}),
+      }),
+      await removeRules(unusedBackend, config, { modes: unused, current: undefined, log }),
+      await removeAndLogNftTables(kernel, log),
+    ];
+    if (mode === "ipvs") return results.every(Boolean);
+    const isGone = await removeIpvs(kernel, config, {
+      ...{ clock, log, stop, ranIpvs },
+      hasRules: mode === "userspace" && leftovers !== undefined,
+    });
+    // What failed may have been anything that IPVS mode left.
+    ranIpvs ||= !isGone;
+    return isGone && results.every(Boolean);
+  };
+  return async (stop) => {
+    if (config.isObserveOnly || mayBeInUse(config)) return true;
+    return withKernel((kernel) => removeIn(kernel, stop));
+  };
+}

@@ -1,0 +1,96 @@
+/** Chains and jumps of each mode, of ours and kube-proxy's. Pure. */
+import type { IpFamily } from "../../base/ip.ts";
+import type { Config } from "../../config/config.ts";
+import { isOfIptablesMode } from "../../kernel/iptables/backend.ts";
+import type { Iptables } from "../../kernel/kernel.ts";
+import { fixedChains, fixedJumps } from "../../plan/iptables/fixed-chains.ts";
+import type { IptablesOptions } from "../../plan/iptables/options.ts";
+import { sharedChains } from "../../plan/iptables/shared-chains.ts";
+import { planEmptyRules } from "../../plan/rules.ts";
+import { namesIn, type RuleNames } from "../../reconcile/iptables/plan-rules-removal.ts";
+import type { RuleSet } from "../../state/rule.ts";
+import { portalRules } from "../../userspace/portal-rules.ts";
+
+export type Mode = Config["mode"];
+
+/** kube-proxy marks the jumps that only iptables mode makes; their other matches differ between its versions. */
+const iptablesJumps =
+  /(?:^| )-m comment --comment "kubernetes (?:(?:service|externally-visible service) portals|health check service ports|load balancer firewall)" -j KUBE-/;
+
+function isIptablesChain(key: string): boolean {
+  const [table = "", name = ""] = key.split(" ");
+  return isOfIptablesMode(table, name);
+}
+
+/** Chains in a table that is read only if a rule set names it. */
+const iptablesPlaces: RuleSet = {
+  chains: [{ table: "mangle", name: "KUBE-PROXY-CANARY", rules: [] }],
+  jumps: [],
+};
+
+/** Names do not depend on them. */
+const anyOptions: IptablesOptions = {
+  shared: {
+    place: { nodeName: "", zone: "" },
+    families: new Map(),
+    scheduler: "",
+    isMasqueradeAll: false,
+    masqueradeMark: 0,
+  },
+  families: new Map(),
+  hasCounters: false,
+  isTcpLiberal: false,
+  largeFamilies: new Set(),
+};
+
+/** What an observation must read to find leftovers of any mode. */
+export function rulesOfAnyMode(family: IpFamily, config: Config): RuleSet {
+  const sets = [planEmptyRules(family, config), portalRules(family, []), iptablesPlaces];
+  return {
+    chains: sets.flatMap(({ chains }) => chains),
+    jumps: sets.flatMap(({ jumps }) => jumps),
+  };
+}
+
+/** Names of these modes together. */
+export function namesOfModes(
+  modes: readonly Mode[],
+  family: IpFamily,
+  config: Config,
+  { render }: Pick<Iptables, "render">,
+): RuleNames {
+  const ofEach = modes.map((mode): RuleNames => {
+    if (mode === "iptables") {
+      return {
+        hasChain: (key) => isIptablesChain(key),
+        hasJump: (_, text) => iptablesJumps.test(text),
+      };
+    }
+    const rules = mode === "ipvs" ? planEmptyRules(family, config) : portalRules(family, []);
+    return namesIn(rules, (rule) => render(family, rule));
+  });
+  return {
+    hasChain: (key) => ofEach.some((names) => names.hasChain(key)),
+    hasJump: (key, text) => ofEach.some((names) => names.hasJump(key, text)),
+  };
+}
+
+/** What a running mode writes itself. */
+export function namesInUse(
+  mode: Mode,
+  family: IpFamily,
+  config: Config,
+  iptables: Pick<Iptables, "render">,
+): RuleNames {
+  if (mode !== "iptables") return namesOfModes([mode], family, config, iptables);
+  const chains = [...fixedChains(anyOptions), ...sharedChains].map((chain) => {
+    return { ...chain, rules: [] };
+  });
+  const servesLoopback = family === "IPv4";
+  const jumps = fixedJumps({ servesAllAddresses: true, nodePortAddresses: [], servesLoopback });
+  const shared = namesIn({ chains, jumps }, (rule) => iptables.render(family, rule));
+  return {
+    hasChain: (key) => shared.hasChain(key) || isIptablesChain(key),
+    hasJump: shared.hasJump,
+  };
+}

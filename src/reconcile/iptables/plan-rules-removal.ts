@@ -1,0 +1,102 @@
+/** What takes leftover chains, and the jumps to them, out of one family's tables. Pure. */
+import type { IpFamily } from "../../base/ip.ts";
+import type { ObservedChain } from "../../kernel/kernel.ts";
+import { chainKey, type Rule, type RuleSet } from "../../state/rule.ts";
+import type { PlannedRuleChange } from "../diff/diff-rules.ts";
+import { jumpText, type RenderRule } from "../diff/rule-texts.ts";
+
+/** Chains and jumps that belong to modes of a proxy. Keys are `nat KUBE-SERVICES`. */
+export interface RuleNames {
+  hasChain(key: string): boolean;
+  /** `text`: a rule in the chain `key`, as `iptables-save` prints it. */
+  hasJump(key: string, text: string): boolean;
+}
+
+/** Those of a rule set. */
+export function namesIn({ chains, jumps }: RuleSet, render: RenderRule): RuleNames {
+  const keys = new Set(chains.map(({ table, name }) => chainKey(table, name)));
+  const texts = new Set(jumps.map((jump) => jumpText(jump, render)));
+  return { hasChain: (key) => keys.has(key), hasJump: (key, text) => texts.has(`${key} ${text}`) };
+}
+
+export const noNames: RuleNames = { hasChain: () => false, hasJump: () => false };
+
+export interface RulesRemovalInput {
+  readonly family: IpFamily;
+  readonly observed: readonly ObservedChain[];
+  readonly leftover: RuleNames;
+  /** Of the current mode. They stay. */
+  readonly kept: RuleNames;
+  /** Chains that are removed later, and emptied now if they lead to a leftover. */
+  readonly emptied?: RuleNames;
+  /** Undefined for a rule that is not like ours. */
+  parse(text: string): Rule | undefined;
+}
+
+export interface RulesRemoval {
+  readonly changes: readonly PlannedRuleChange[];
+  /** Chains that stay because a rule of a third party leads to them: `nat KUBE-SVC-…`. */
+  readonly kept: readonly string[];
+}
+
+/** Jumps are removed first, then chains. A jump of the removed modes is removed even if it leads to a chain that stays. */
+export function planRulesRemoval(input: RulesRemovalInput): RulesRemoval {
+  const { family, observed, leftover, kept: current, emptied = noNames, parse } = input;
+  const keyOf = ({ table, name }: ObservedChain): string => chainKey(table, name);
+  const isLeftover = (key: string): boolean => leftover.hasChain(key) && !current.hasChain(key);
+  const present = observed.filter((chain) => isLeftover(keyOf(chain)));
+  const names = new Set(present.map(keyOf));
+  const jumps: PlannedRuleChange[] = [];
+  const emptyings: PlannedRuleChange[] = [];
+  const entries: string[] = [];
+  for (const chain of observed) {
+    const key = keyOf(chain);
+    const { table, name, rules } = chain;
+    if (names.has(key)) continue;
+    const texts = rules.map(({ text }) => text);
+    const isOurJump = (text: string): boolean =>
+      leftover.hasJump(key, text) && !current.hasJump(key, text);
+    for (const rule of texts.filter(isOurJump).flatMap((text) => parse(text) ?? [])) {
+      const jump = { table, from: name, rule };
+      jumps.push({ kind: "jump-remove", family, jump, reason: "unwanted" });
+    }
+    const targets = texts
+      .filter((text) => !isOurJump(text))
+      .map((text) => chainKey(table, targetOf(text)))
+      .filter((target) => names.has(target));
+    if (targets.length === 0) continue;
+    if (emptied.hasChain(key)) {
+      const change = { chain: { table, name, rules: [] }, before: texts, reason: "unwanted" };
+      emptyings.push({ kind: "chain-write", family, ...change } as PlannedRuleChange);
+    } else entries.push(...targets);
+  }
+  const kept = reachableFrom(entries, present);
+  const removals = present
+    .filter((chain) => !kept.has(keyOf(chain)))
+    .map(({ table, name: chainName }): PlannedRuleChange => {
+      return { kind: "chain-remove", family, table, chainName, reason: "unwanted" };
+    });
+  return { changes: [...emptyings, ...jumps, ...removals], kept: [...kept] };
+}
+
+/** `entries`, and the chains to which they lead. */
+function reachableFrom(
+  entries: readonly string[],
+  chains: readonly ObservedChain[],
+): ReadonlySet<string> {
+  const byKey = new Map(chains.map((chain) => [chainKey(chain.table, chain.name), chain]));
+  const reachable = new Set<string>();
+  const pending = [...entries];
+  for (let key = pending.pop(); key !== undefined; key = pending.pop()) {
+    const chain = byKey.get(key);
+    if (chain === undefined || reachable.has(key)) continue;
+    reachable.add(key);
+    pending.push(...chain.rules.map(({ text }) => chainKey(chain.table, targetOf(text))));
+  }
+  return reachable;
+}
+
+/** Words in a comment lead nowhere. */
+function targetOf(text: string): string {
+  return /(?:^| )-[jg] (\S+)/.exec(text.replaceAll(/"(?:[^"\\]|\\.)*"/g, '""'))?.[1] ?? "";
+}

@@ -1,0 +1,242 @@
+/** What each mode removes of what other modes, backends and kube-proxy left. */
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import type { IpFamily } from "../../../../src/base/ip.ts";
+import type { Config } from "../../../../src/config/config.ts";
+import {
+  leftoverRemoval,
+  removePortals,
+  reportLeftoverChains,
+} from "../../../../src/daemon/leftovers/remove-leftovers.ts";
+import type { Mode } from "../../../../src/daemon/leftovers/rules-of-modes.ts";
+import type { Kernel } from "../../../../src/kernel/kernel.ts";
+import { planEmptyRules } from "../../../../src/plan/rules.ts";
+import type { RuleSet } from "../../../../src/state/rule.ts";
+import { portalRules } from "../../../../src/userspace/portal-rules.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+import { FakeIptables } from "../../../support/fake-kernel/fake-iptables.ts";
+import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
+import { Operations } from "../../../support/fake-kernel/operations.ts";
+import { iptablesModeRules, putRules } from "../../../support/iptables-mode.ts";
+import { RecordingLogger } from "../../../support/recording-logger.ts";
+import { load } from "../../config/loading.ts";
+
+const found: ReadonlyMap<IpFamily, readonly string[]> = new Map([
+  ["IPv4", ["nat KUBE-SVC-ZNLZPHNJPSNFOWJC", "nat KUBE-SEP-6E37RDV4FITU7CIU"]],
+]);
+const ofIptablesMode = /^KUBE-(?:SVC|SEP|SVL|EXT|FW)-|^KUBE-(?:EXTERNAL|NODEPORTS|PROXY-CANARY)/;
+/** kubelet's, and those of both modes. */
+const ofKubelet = ["KUBE-FIREWALL", "KUBE-KUBELET-CANARY", "KUBE-MARK-DROP"];
+
+let kernel: FakeKernel;
+let unusedBackend: FakeIptables;
+let log: RecordingLogger;
+
+beforeEach(() => {
+  kernel = new FakeKernel();
+  unusedBackend = new FakeIptables(new Operations());
+  log = new RecordingLogger();
+});
+
+async function write(iptables: FakeIptables, { chains, jumps }: RuleSet): Promise<void> {
+  iptables.useSets(() => true);
+  await iptables.apply("IPv4", [
+    ...chains.map((chain) => ({ kind: "chain-write", chain }) as const),
+    ...jumps.map((jump) => ({ kind: "jump-insert", jump }) as const),
+  ]);
+}
+
+function leaveIptablesMode(iptables: FakeIptables): void {
+  putRules(iptables, iptablesModeRules);
+  iptables.choice = { ...iptables.choice, leftovers: found };
+}
+
+function configOf(mode: Mode, flags: Readonly<Record<string, string>> = {}): Config {
+  return load({ "proxy-mode": mode, ...flags }).config;
+}
+
+function removal(
+  config: Config,
+  ran: readonly Mode[] = [],
+  node: Kernel = Object.assign(kernel, { unusedBackend }),
+): () => Promise<boolean> {
+  const context = { clock: new FakeClock(), log, ran: new Set(ran) };
+  const remove = leftoverRemoval((work) => work(node), config, context);
+  return () => remove(new AbortController().signal);
+}
+
+function chainsIn(iptables: FakeIptables, pattern = /^KUBE-/): readonly string[] {
+  const mangle = iptables.table("IPv4", "mangle").observe();
+  return [...iptables.peek("IPv4"), ...mangle]
+    .map(({ name }) => name)
+    .filter((name) => pattern.test(name));
+}
+
+function jumpsIn(iptables: FakeIptables, target: RegExp): number {
+  const rules = iptables.peek("IPv4").filter(({ name }) => !name.startsWith("KUBE-"));
+  return rules.flatMap((chain) => chain.rules).filter(({ text }) => target.test(text)).length;
+}
+
+describe("rules of iptables mode", () => {
+  const { config: ipvs } = load({ "proxy-mode": "ipvs" });
+
+  beforeEach(async () => {
+    leaveIptablesMode(kernel.iptables);
+    await write(kernel.iptables, { chains: planEmptyRules("IPv4", ipvs).chains, jumps: [] });
+  });
+
+  it("are named in one line when IPVS mode starts, with what removes them", () => {
+    leaveIptablesMode(unusedBackend);
+    const node = { iptables: kernel.iptables, unusedBackend };
+    reportLeftoverChains(node, ipvs, { log, ran: new Set() });
+    const [line] = log.lines;
+    assert.deepEqual(
+      [line?.level, line?.keys["chainCount"], line?.keys["backends"], line?.keys["ipFamilies"]],
+      ["warn", 4, ["legacy", "legacy"], ["IPv4"]],
+    );
+    assert.match(String(line?.keys["advice"]), /removeLeftovers: true, or .* kube-ipvs --cleanup$/);
+    reportLeftoverChains(node, ipvs, { log, ran: new Set(["iptables"]) });
+    reportLeftoverChains({ iptables: new FakeKernel().iptables }, ipvs, { log, ran: new Set() });
+    assert.equal(log.lines.length, 1);
+  });
+
+  for (const [title, flags, ran] of [
+    ["with removeLeftovers", { "kube-ipvs-remove-leftovers": "true" }, []],
+    ["of an earlier run of ours", {}, ["iptables"]],
+  ] as const) {
+    it(`are removed in IPVS mode ${title}; those of both modes and kubelet's stay`, async () => {
+      assert.equal(await removal(configOf("ipvs", flags), ran)(), true);
+      assert.deepEqual(chainsIn(kernel.iptables, ofIptablesMode), []);
+      assert.equal(jumpsIn(kernel.iptables, /KUBE-PROXY-FIREWALL|KUBE-EXTERNAL|KUBE-NODEPORTS/), 0);
+      assert.equal(jumpsIn(kernel.iptables, /"kubernetes service portals" -j KUBE-SERVICES/), 2);
+      assert.equal(jumpsIn(kernel.iptables, /-j KUBE-FIREWALL/), 2);
+      const stay = ["KUBE-SERVICES", "KUBE-POSTROUTING", "KUBE-MARK-MASQ", "KUBE-PROXY-FIREWALL"];
+      const left = chainsIn(kernel.iptables);
+      assert.deepEqual(
+        [...stay, ...ofKubelet].filter((name) => !left.includes(name)),
+        [],
+      );
+    });
+  }
+
+  it("stay in IPVS mode otherwise, and in iptables mode", async () => {
+    const before = chainsIn(kernel.iptables);
+    assert.equal(await removal(configOf("ipvs"))(), true);
+    assert.equal(await removal(configOf("iptables"), ["iptables"])(), true);
+    assert.deepEqual(
+      chainsIn(kernel.iptables, ofIptablesMode),
+      before.filter((name) => ofIptablesMode.test(name)),
+    );
+  });
+
+  it("are removed in userspace mode, with all other rules of ours", async () => {
+    kernel = new FakeKernel();
+    leaveIptablesMode(kernel.iptables);
+    await write(kernel.iptables, portalRules("IPv4", []));
+    const left = (): readonly string[] =>
+      chainsIn(kernel.iptables).filter((name) => !ofKubelet.includes(name));
+    assert.equal(await removal(configOf("userspace"))(), true);
+    const portals = portalRules("IPv4", []).chains.map(({ name }) => name);
+    assert.deepEqual([...new Set(left())].sort(), ["KUBE-IPTABLES-HINT", ...portals].sort());
+    assert.equal(jumpsIn(kernel.iptables, /-j KUBE-(?!FIREWALL|PORTALS|NODEPORT-)/), 0);
+  });
+
+  it("stay if a rule of a third party leads to them", async () => {
+    kernel.iptables.table("IPv4", "nat").append("OTHERS", "-j KUBE-SVL-ZNLZPHNJPSNFOWJC");
+    const comment = '-m comment --comment "or -j KUBE-SVC-ZNLZPHNJPSNFOWJC" -j RETURN';
+    kernel.iptables.table("IPv4", "nat").append("OTHERS", comment);
+    await removal(configOf("ipvs"), ["iptables"])();
+    assert.deepEqual(chainsIn(kernel.iptables, ofIptablesMode), ["KUBE-SVL-ZNLZPHNJPSNFOWJC"]);
+    assert.ok(log.lines.some(({ event }) => event === "Kept leftover iptables chains"));
+  });
+
+  for (const flags of [
+    { "kube-ipvs-ignore-running-kube-proxy": "true" },
+    { "kube-ipvs-service-proxy-name": "trial" },
+    { "kube-ipvs-observe-only": "true" },
+  ]) {
+    it(`stay with ${JSON.stringify(flags)}`, async () => {
+      const before = chainsIn(kernel.iptables);
+      const config = configOf("ipvs", { ...flags, "kube-ipvs-remove-leftovers": "true" });
+      assert.equal(await removal(config, ["iptables"])(), true);
+      assert.deepEqual(chainsIn(kernel.iptables), before);
+    });
+  }
+});
+
+describe("rules of ours in the backend that is not in use", () => {
+  for (const mode of ["ipvs", "iptables", "userspace"] as const) {
+    it(`are removed in ${mode} mode, and again after a failure`, async () => {
+      const config = configOf(mode);
+      await write(unusedBackend, planEmptyRules("IPv4", config));
+      await write(unusedBackend, portalRules("IPv4", []));
+      leaveIptablesMode(unusedBackend);
+      unusedBackend.rejects = () => true;
+      const remove = removal(config, ["iptables"]);
+      assert.equal(await remove(), false);
+      assert.deepEqual(
+        log.lines.map(({ event, keys }) => [event, keys["ipFamily"]]),
+        [["Cannot remove leftover iptables rules", "IPv4"]],
+      );
+      unusedBackend.rejects = () => false;
+      assert.equal(await remove(), true);
+      assert.deepEqual(
+        chainsIn(unusedBackend).toSorted(),
+        ["KUBE-IPTABLES-HINT", ...ofKubelet, "KUBE-KUBELET-CANARY"].toSorted(),
+      );
+    });
+  }
+});
+
+describe("rules of userspace mode", () => {
+  beforeEach(() => write(kernel.iptables, portalRules("IPv4", [])));
+
+  it("are removed before the first sync of another mode", async () => {
+    await removePortals(kernel, configOf("ipvs"), log);
+    assert.equal(chainsIn(kernel.iptables).length, 5, "nobody found them at the start");
+    kernel.iptables.choice = { ...kernel.iptables.choice, hasPortals: true };
+    await removePortals(kernel, configOf("ipvs"), log);
+    assert.deepEqual([chainsIn(kernel.iptables), jumpsIn(kernel.iptables, /KUBE-/)], [[], 0]);
+  });
+
+  it("are removed after it if that failed, which is logged with what removes them", async () => {
+    kernel.iptables.choice = { ...kernel.iptables.choice, hasPortals: true };
+    kernel.iptables.rejects = () => true;
+    await removePortals(kernel, configOf("iptables"), log);
+    assert.match(String(log.lines.at(-1)?.keys["advice"]), /kube-ipvs --cleanup$/);
+    const remove = removal(configOf("iptables"));
+    assert.equal(await remove(), false);
+    kernel.iptables.rejects = () => false;
+    assert.equal(await remove(), true);
+    assert.deepEqual(chainsIn(kernel.iptables), []);
+  });
+});
+
+it("tables of kube-proxy's nftables mode are removed in every mode, and again after a failure", async () => {
+  for (const mode of ["ipvs", "iptables", "userspace"] as const) {
+    const present = new Set<IpFamily>(["IPv4", "IPv6"]);
+    let failures = 1;
+    const nftTables: NonNullable<Kernel["nftTables"]> = {
+      has: async (family, name) => name === "kube-proxy" && present.has(family),
+      remove: async (family) => {
+        if (failures > 0) {
+          failures -= 1;
+          throw new Error("EBUSY");
+        }
+        present.delete(family);
+      },
+    };
+    const remove = removal(configOf(mode), [], Object.assign(new FakeKernel(), { nftTables }));
+    assert.deepEqual([await remove(), [...present]], [false, ["IPv4"]]);
+    assert.deepEqual([await remove(), [...present]], [true, []]);
+  }
+});
+
+it("userspace mode tries again if sets of IPVS mode could not be read", async () => {
+  const isSetList = ({ action }: { readonly action: string }): boolean => action === "list-sets";
+  const mend = kernel.operations.failWhere(isSetList, new Error("EBUSY"));
+  const remove = removal(configOf("userspace"), ["ipvs"]);
+  assert.equal(await remove(), false);
+  mend();
+  assert.equal(await remove(), true);
+});
