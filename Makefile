@@ -44,6 +44,7 @@ setup-build:
 setup-lab: setup-build
 	@toolchain/install-packages.sh lab
 	@toolchain/require-lab.sh
+	@toolchain/extract-lab-kernel.sh
 
 setup-release: setup-build
 	@toolchain/install-packages.sh release

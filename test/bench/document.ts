@@ -3,6 +3,7 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, release, totalmem } from "node:os";
 import { join } from "node:path";
+import { findLabKernel } from "../lab/lab-kernel.ts";
 import { type Plot, plotSvg } from "./plot.ts";
 import { type CaseResult, type Growth, type Row, summarize, verdictOf } from "./rows.ts";
 import { loadText, number, totals } from "./table.ts";
@@ -72,7 +73,9 @@ ${lines.join("\n")}
 
 function labVersion(): string {
   try {
-    return execFileSync("linux.uml", ["--version"], { encoding: "utf8" }).trim();
+    return execFileSync(findLabKernel()?.binary ?? "linux.uml", ["--version"], {
+      encoding: "utf8",
+    }).trim();
   } catch {
     return "";
   }

@@ -93,7 +93,7 @@ export function renderReport(measured: readonly Measured[], suites: readonly str
     "",
     "Written by `make test-kernels`: suites of `test/lab` on user-mode Linux from Debian's kernel source",
     "(`make lab-kernel`), with iptables on each of its backends. The suite `kernels/backends` has rules in both at",
-    "once. `make test` runs all suites on Linux 6.1 with legacy iptables.",
+    "once. `make test` runs all suites on Linux 6.12 with legacy iptables.",
     "",
     "| kernel | backend | suite | passed | failed |",
     "|---|---|---|---:|---:|",

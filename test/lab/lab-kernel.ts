@@ -19,7 +19,7 @@ import { dirname, join } from "node:path";
 import type { Readable } from "node:stream";
 import { allowedCpu } from "./kernel-needs.ts";
 
-/** The binary and the modules of the Debian package `user-mode-linux`, or what `make lab-kernel` built. */
+/** The binary and the modules of a Debian package `user-mode-linux`, or what `make lab-kernel` built. */
 export interface LabKernel {
   readonly binary: string;
   /** Folder named after the kernel's version. */
@@ -74,6 +74,7 @@ const BINARY = "/usr/bin/linux.uml";
 const MODULES = "/usr/lib/uml/modules";
 const SCRIPTS: string = import.meta.dirname;
 const PROJECT: string = join(SCRIPTS, "../..");
+const FETCHED: string = join(PROJECT, "build/lab/kernel");
 /** See uml-registers.c; built by `make lab`. */
 const REGISTERS_LIBRARY: string = join(PROJECT, "build/lab/uml-registers.so");
 
@@ -87,8 +88,13 @@ const withoutMeasuring = ["lpj=50000000", "initcall_blacklist=raid6_select_algo"
 const bootSeconds = 90;
 const mostBoots = 2;
 
-/** The installed lab kernel, or the one in a folder of `make lab-kernel`; undefined when there is none. */
-export function findLabKernel(folder?: string): LabKernel | undefined {
+/**
+ * The lab kernel in `folder`; without one the kernel that toolchain/extract-lab-kernel.sh fetched, else the installed one;
+ * undefined when there is none.
+ */
+export function findLabKernel(
+  folder: string | undefined = existsSync(FETCHED) ? FETCHED : undefined,
+): LabKernel | undefined {
   const binary = folder === undefined ? BINARY : join(folder, "linux");
   const modules = folder === undefined ? MODULES : join(folder, "modules");
   if (!existsSync(binary) || !existsSync(modules)) return undefined;
