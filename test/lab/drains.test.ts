@@ -153,7 +153,7 @@ describe("a real server that leaves", () => {
     node.apply(...web(two));
     await node.hasWeights(tcp, "pod-1 0, pod-2 1");
     await node.program.prints(
-      /"Cannot save drain start times, a restart will reset drain deadlines" .*EROFS/,
+      /"Cannot save the state file, a restart resets drain deadlines [^"]*" .*EROFS/,
     );
     assert.doesNotMatch(node.program.output, /^E/m);
     await connection.ping("still here");
