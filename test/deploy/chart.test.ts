@@ -142,7 +142,7 @@ describe("the chart, rendered", () => {
     assert.equal(initContainers, undefined);
     const granted = containers[0]?.securityContext?.capabilities?.add;
     assert.deepEqual(granted, ["NET_ADMIN", "NET_RAW", "SYS_MODULE"]);
-    assert.equal(containers[0]?.command.at(-1), "-v=3");
+    assert.equal(containers[0]?.command.at(-2), "-v=3");
   });
 
   it("takes a seccomp profile of the node", () => {
@@ -264,8 +264,8 @@ describe("the chart, only observing", () => {
     const { objects = [], text } = renderChart(values);
     assert.doesNotMatch(configOf(objects)["config.conf"] ?? "", /1024[0-9]|1025[0-9]/);
     assert.match(text, /changes nothing/);
-    assert.doesNotMatch(text, /refuses to start/);
-    assert.match(renderChart({ ...values, observeOnly: false }).text, /refuses to start/);
+    assert.doesNotMatch(text, /deploy\/roll-out/);
+    assert.match(renderChart({ ...values, observeOnly: false }).text, /deploy\/roll-out start NODE/);
   });
 
   it("takes the ConfigMap of kubeadm's kube-proxy", () => {
@@ -281,7 +281,8 @@ describe("the chart, for leaving", () => {
     const cleanUp = podOf(renderChart({ ...leastValues, cleanUp: true }).objects ?? []);
     const proxy = podOf(renderChart(leastValues).objects ?? []);
     const [first] = cleanUp.initContainers;
-    assert.deepEqual(first?.command, [...(proxy.containers[0]?.command ?? []), "--cleanup"]);
+    const command = proxy.containers[0]?.command.slice(0, -1) ?? [];
+    assert.deepEqual(first?.command, [...command, "--cleanup"]);
     assert.deepEqual(first?.securityContext, proxy.containers[0]?.securityContext);
     const [idle] = podOf(readManifests("clean-up")).containers;
     assert.deepEqual(cleanUp.containers[0]?.command, idle?.command);

@@ -29,7 +29,6 @@ export const leastValues: Values = {
 export const everything: Values = {
   ...leastValues,
   imagePullSecrets: [{ name: "pull" }],
-  affinity: { nodeAffinity: {} },
   podLabels: { team: "network" },
   podAnnotations: { note: "text" },
   extraArgs: ["--v=2"],

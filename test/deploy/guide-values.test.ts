@@ -4,6 +4,7 @@ import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { parse } from "yaml";
 import { argumentsOf, commandsOf } from "../support/documents/guide-commands.ts";
 import { readGuides } from "../support/documents/guides.ts";
 import { renderChart, type Values } from "./chart.ts";
@@ -20,6 +21,7 @@ const pages = [
 const filledIn: Readonly<Record<string, string>> = {
   REPOSITORY: "registry.example/network",
   HOST: "10.0.0.1",
+  SERVER: "10.0.0.1",
   CIDR: "10.244.0.0/16",
 };
 
@@ -36,6 +38,7 @@ function valuesIn(args: readonly string[]): Values {
     for (const [path, value] of Object.entries(installed)) put(values, path.split("."), value);
   }
   for (const [index, argument] of args.entries()) {
+    if (args[index - 1] === "-f") Object.assign(values, parse(readFileSync(argument, "utf8")));
     if (args[index - 1] !== "--set") continue;
     const [path = "", text = ""] = argument.split("=");
     const value = text.replaceAll(/\b[A-Z]+\b/g, (name) => filledIn[name] ?? name);

@@ -89,7 +89,7 @@ describe("what goes to an API server", () => {
   });
 
   it("would be found out otherwise", async () => {
-    const [object] = readManifests("kubeadm");
+    const object = readManifests("kubeadm").find(({ kind }) => kind === "DaemonSet");
     assert.ok(object !== undefined);
     const wrong = structuredClone(object) as unknown as {
       spec: { template: { spec: Record<string, unknown> } };
@@ -183,6 +183,7 @@ describe("the manifests", () => {
       return [...initContainers, ...containers].map((container) => [
         container.securityContext,
         container.volumeMounts?.filter(({ name }) => name !== "extra"),
+        container.startupProbe,
         container.livenessProbe,
         container.readinessProbe,
         container.env?.filter(({ name }) => name !== "EXTRA"),
@@ -195,6 +196,8 @@ describe("the manifests", () => {
   for (const { name, objects } of proxies) {
     it(`stop a rollout at a node that does not sync: ${name}`, () => {
       const [container] = podOf(objects).containers;
+      assert.equal(container?.command.at(-1), "--kube-ipvs-wait-for-kube-proxy");
+      assert.equal(container?.startupProbe?.httpGet.path, "/readyz");
       assert.equal(container?.livenessProbe?.httpGet.path, "/livez");
       assert.equal(container?.readinessProbe?.httpGet.path, "/readyz");
       const { minReadySeconds, updateStrategy } = rolloutOf(objects);
@@ -221,7 +224,8 @@ describe("what observes beside kube-proxy", () => {
     const [observer] = containers;
 
     it(`is the proxy with one flag more, and with no more rights: ${name}`, () => {
-      assert.deepEqual(observer?.command, [...(proxy?.command ?? []), observeFlag]);
+      const command = proxy?.command.slice(0, -1) ?? [];
+      assert.deepEqual(observer?.command, [...command, observeFlag]);
       assert.deepEqual(observer?.securityContext, proxy?.securityContext);
     });
 
@@ -229,7 +233,8 @@ describe("what observes beside kube-proxy", () => {
       assert.equal(initContainers, undefined);
       const ports = observer?.ports?.map(({ containerPort }) => containerPort);
       assert.deepEqual(ports, [10_349, 10_356]);
-      assert.deepEqual([observer?.livenessProbe, observer?.readinessProbe], [undefined, undefined]);
+      assert.equal(observer?.livenessProbe, undefined);
+      assert.deepEqual(observer?.readinessProbe?.httpGet, { path: "/readyz", port: "healthz" });
     });
   }
 

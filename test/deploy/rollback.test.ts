@@ -1,5 +1,5 @@
 /**
- * The commands of docs/migrate/kubeadm.md and README that save kubeadm's DaemonSet and put it back, run by kubectl against a server with the API
+ * The commands of docs/migrate/kubeadm.md that save kubeadm's DaemonSet and put it back, run by kubectl against a server with the API
  * server's rule for updates: one that carries another resourceVersion than the stored object's is a conflict.
  */
 import assert from "node:assert/strict";
@@ -16,8 +16,6 @@ import { shellBlocksOf } from "../support/documents/guides.ts";
 
 const project = join(import.meta.dirname, "../..");
 const guide = readFileSync(join(project, "docs/migrate/kubeadm.md"), "utf8");
-
-const readme = readFileSync(join(project, "README.md"), "utf8");
 
 const upgradeGuide = readFileSync(join(project, "docs/upgrade.md"), "utf8");
 
@@ -52,31 +50,9 @@ const daemonSet = (image: string): Stored => ({
     },
   },
 });
-const configMap = (name: string, data: object): Stored => ({
-  apiVersion: "v1",
-  kind: "ConfigMap",
-  metadata: { name, namespace: "kube-system", resourceVersion: "3" },
-  data,
-});
 const namespace = "namespaces/kube-system";
 const path = `/apis/apps/v1/${namespace}/daemonsets/kube-proxy`;
-const stored = new Map<string, Stored>([
-  [path, daemonSet("kube-proxy")],
-  [
-    `/api/v1/${namespace}/configmaps/kubeadm-config`,
-    configMap("kubeadm-config", {
-      ClusterConfiguration:
-        "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.36.2\n",
-    }),
-  ],
-  [
-    `/api/v1/${namespace}/configmaps/kube-proxy`,
-    configMap("kube-proxy", {
-      "config.conf":
-        "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\nclusterCIDR: 10.244.0.0/16\n",
-    }),
-  ],
-]);
+const stored = new Map<string, Stored>([[path, daemonSet("kube-proxy")]]);
 
 const resource = (name: string, kind: string, short: string): object => ({
   name,
@@ -98,11 +74,7 @@ const discovery: Readonly<Record<string, object>> = {
       },
     ],
   },
-  "/api/v1": {
-    kind: "APIResourceList",
-    groupVersion: "v1",
-    resources: [resource("configmaps", "ConfigMap", "cm")],
-  },
+  "/api/v1": { kind: "APIResourceList", groupVersion: "v1", resources: [] },
   "/apis/apps/v1": {
     kind: "APIResourceList",
     groupVersion: "apps/v1",
@@ -196,7 +168,8 @@ function linesOf(block: string, start: string): string {
 
 /** The guide's command; the server here has no schemas to validate with. */
 function rollback(): string {
-  return commandsWith("kubectl replace").replace("replace", "replace --validate=false");
+  const command = linesOf(commandsWith("kubectl replace"), "kubectl replace");
+  return command.replace("replace", "replace --validate=false");
 }
 
 const hasKubectl = spawnSync("kubectl", ["version", "--client"]).status === 0;
@@ -214,20 +187,6 @@ describe("a rollback with kubectl", { skip: hasKubectl ? false : "no kubectl her
     assert.deepEqual(images, ['"image":"kube-proxy"']);
   });
 
-  it("creates again what README saves and deletes", async () => {
-    stored.set(path, daemonSet("kube-proxy"));
-    const [block = ""] = shellBlocksOf(readme).filter((text) => text.includes("helm install"));
-    const kept = await run(linesOf(block, "kubectl -n kube-system get daemonset kube-proxy"));
-    assert.equal(kept.code, 0, kept.output);
-    const gone = await run(linesOf(block, "kubectl -n kube-system delete daemonset kube-proxy"));
-    assert.equal(gone.code, 0, gone.output);
-    assert.ok(!stored.has(path));
-    const [command = ""] = /kubectl create -f [\w.-]+/.exec(readme) ?? [];
-    const back = await run(command.replace("create", "create --validate=false"));
-    assert.equal(back.code, 0, back.output);
-    assert.match(JSON.stringify(stored.get(path)), /"image":"kube-proxy"/);
-  });
-
   it("would be refused with the object as it is printed", async () => {
     stored.set(path, daemonSet("kube-proxy"));
     const saved = await run(
@@ -240,37 +199,16 @@ describe("a rollback with kubectl", { skip: hasKubectl ? false : "no kubectl her
     assert.match(back.output, /Conflict/);
   });
 
-  it("gives kubeadm the cluster's configuration, mode and pod network among it", async () => {
-    const block = commandsWith("kubeadm init phase addon kube-proxy");
-    const made = await run(block.replaceAll(/^kubeadm .*$/gm, ""));
-    assert.equal(made.code, 0, made.output);
-    const [, file] = /kubeadm init phase addon kube-proxy --config (\S+)/.exec(block) ?? [];
-    const documents = parseAllDocuments(readFileSync(join(folder, file ?? ""), "utf8"));
-    assert.deepEqual(
-      documents.map((document) => document.get("kind")),
-      ["ClusterConfiguration", "KubeProxyConfiguration"],
-    );
-    assert.deepEqual(
-      [documents[1]?.get("mode"), documents[1]?.get("clusterCIDR")],
-      ["ipvs", "10.244.0.0/16"],
-    );
+  it("changes a node only when its pod is deleted during an upgrade", async () => {
+    const [printed = ""] = commandsWith("OnDelete/", upgradeGuide).split("| kubectl apply");
+    const script = `cd '${project}'; ${printed}`;
+    const { code, output } = await run(script);
+    assert.equal(code, 0, output);
+    const documents = parseAllDocuments(output).map((document) => document.toJS());
+    const [daemonSet] = documents.filter(({ kind }) => kind === "DaemonSet");
+    assert.deepEqual(daemonSet.spec.updateStrategy, { type: "OnDelete" });
+    const [usual] = readManifests("replace-kube-proxy").filter(({ kind }) => kind === "DaemonSet");
+    const { template } = (usual as unknown as typeof daemonSet).spec;
+    assert.deepEqual(daemonSet.spec.template, template);
   });
-
-  for (const [overlay, page] of [
-    ["kubeadm", guide],
-    ["replace-kube-proxy", upgradeGuide],
-  ] as const) {
-    it(`changes a node only when its pod is deleted, where one node is first: ${overlay}`, async () => {
-      const [printed = ""] = commandsWith("OnDelete/", page).split("| kubectl apply");
-      const script = `cd '${project}'; ${printed}`;
-      const { code, output } = await run(script);
-      assert.equal(code, 0, output);
-      const documents = parseAllDocuments(output).map((document) => document.toJS());
-      const [daemonSet] = documents.filter(({ kind }) => kind === "DaemonSet");
-      assert.deepEqual(daemonSet.spec.updateStrategy, { type: "OnDelete" });
-      const [usual] = readManifests(overlay).filter(({ kind }) => kind === "DaemonSet");
-      const { template } = (usual as unknown as typeof daemonSet).spec;
-      assert.deepEqual(daemonSet.spec.template, template);
-    });
-  }
 });

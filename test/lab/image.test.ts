@@ -218,7 +218,7 @@ describe("the image on a node", () => {
       "",
     );
     const waiting = onNode.start(done);
-    await waiting.prints(/^Node is clean$/m);
+    await waiting.prints(/^Waiting for SIGTERM$/m);
     assert.equal(statusLine(waiting, "Uid"), "65534\t65534\t65534\t65534");
     assert.equal(statusLine(waiting, "CapBnd"), "0000000000000000");
     onNode.signal(waiting, "TERM");

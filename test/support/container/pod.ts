@@ -35,6 +35,7 @@ export interface ContainerTemplate {
   readonly securityContext?: SecurityContext;
   readonly volumeMounts?: readonly VolumeMount[];
   readonly ports?: readonly { readonly name: string; readonly containerPort: number }[];
+  readonly startupProbe?: Probe;
   readonly livenessProbe?: Probe;
   readonly readinessProbe?: Probe;
 }

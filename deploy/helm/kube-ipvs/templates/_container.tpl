@@ -77,7 +77,7 @@ ports:
 httpGet:
   path: {{ .path }}
   port: healthz
-  {{- if and (not .root.Values.existingConfigMap) (hasPrefix "127." .root.Values.config.healthzBindAddress) }}
+  {{- if and (not .root.Values.existingConfigMap) (not .root.Values.observeOnly) (hasPrefix "127." .root.Values.config.healthzBindAddress) }}
   host: 127.0.0.1
   {{- end }}
 {{- end }}

@@ -4,10 +4,8 @@
 {{- if gt (int .Values.verbosity) 0 }}
 {{- $command = append $command (printf "-v=%d" (int .Values.verbosity)) }}
 {{- end }}
-{{- if .Values.observeOnly }}
-{{- $command = append $command "--kube-ipvs-observe-only" }}
-{{- end }}
 {{- $command = concat $command .Values.extraArgs }}
+{{- $role := ternary "--kube-ipvs-observe-only" "--kube-ipvs-wait-for-kube-proxy" .Values.observeOnly }}
 {{- if and .Values.prepareNode (not .Values.observeOnly) -}}
 initContainers:
   - name: prepare-node
@@ -25,21 +23,26 @@ containers:
     image: {{ include "kube-ipvs.image" . }}
     imagePullPolicy: {{ .Values.image.pullPolicy }}
     command:
-      {{- toYaml $command | nindent 6 }}
+      {{- toYaml (append $command $role) | nindent 6 }}
     {{- include "kube-ipvs.container" . | nindent 4 }}
     {{- include "kube-ipvs.ports" . | nindent 4 }}
+    startupProbe:
+      {{- include "kube-ipvs.httpGet" (dict "path" "/readyz" "root" .) | nindent 6 }}
+      {{- with .Values.startupProbe }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
     {{- if not .Values.observeOnly }}
     livenessProbe:
       {{- include "kube-ipvs.httpGet" (dict "path" "/livez" "root" .) | nindent 6 }}
       {{- with .Values.livenessProbe }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
+    {{- end }}
     readinessProbe:
       {{- include "kube-ipvs.httpGet" (dict "path" "/readyz" "root" .) | nindent 6 }}
       {{- with .Values.readinessProbe }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
-    {{- end }}
     securityContext:
       {{- include "kube-ipvs.securityContext" . | nindent 6 }}
 {{- end }}
@@ -63,9 +66,8 @@ containers:
     image: {{ include "kube-ipvs.image" . }}
     imagePullPolicy: {{ .Values.image.pullPolicy }}
     command:
-      - /usr/local/lib/kube-ipvs/node
-      - --eval
-      - process.on("SIGTERM", () => process.exit()); console.log("Node is clean"); setInterval(() => {}, 2 ** 30)
+      - /usr/local/bin/kube-ipvs
+      - wait
     resources:
       {{- toYaml .Values.resources | nindent 6 }}
     securityContext:

@@ -1,0 +1,244 @@
+/** `deploy/roll-out` with a kubectl that keeps nodes in files and patches kube-proxy's DaemonSet with the real kubectl. */
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, beforeEach, describe, it } from "node:test";
+import { readManifests } from "../support/container/pod.ts";
+
+const script = join(import.meta.dirname, "../../deploy/roll-out");
+const folder = mkdtempSync(join(tmpdir(), "roll-out-"));
+after(() => rmSync(folder, { recursive: true }));
+const nodes = ["node-1", "node-2", "node-3"];
+
+writeFileSync(
+  join(folder, "kubectl"),
+  `#!/bin/sh
+cd ${folder}
+local_patch() { /usr/bin/kubectl patch --local -f proxy.json "$@"; }
+case "$*" in
+  *"get daemonset"*) shift 5; local_patch --type merge -p '{}' "$@" ;;
+  *"patch daemonset"*) shift 5; local_patch "$@" -o json > new.json && mv new.json proxy.json; echo patch >> log ;;
+  "label nodes"*)
+    shift 2
+    for word; do case $word in *-) value= ;; *=*) value=\${word#*=} ;; esac; done
+    for node; do case $node in node-?) echo "$value" > "labels/$node" && echo "label $node $value" >> log ;; esac; done ;;
+  *"get nodes"*)
+    for node in ${nodes.join(" ")}; do
+      value=$(cat labels/$node)
+      case "$*" in
+        *!=kube-ipvs*) [ "$value" = kube-ipvs ] || printf '%s ' $node ;;
+        *=kube-ipvs*) [ "$value" != kube-ipvs ] || printf '%s ' $node ;;
+        *) printf '%s ' $node ;;
+      esac
+    done ;;
+  *"get pods"*) echo "pod/\${8#*=}" ;;
+  *" logs "*) [ -e "silent-\${4#pod/}" ] || { echo "wait \${4#pod/}" >> log; echo 'Waiting for kube-proxy to stop'; } ;;
+  *" wait "*) for pod; do :; done; [ ! -e "unready-\${pod#pod/}" ] && echo "ready \${pod#pod/}" >> log ;;
+  *"rollout status"*) ;;
+  *) echo "unexpected: $*" >&2; exit 9 ;;
+esac
+`,
+  { mode: 0o755 },
+);
+writeFileSync(
+  join(folder, "e2e"),
+  `#!/bin/sh\necho "test $4" >> ${folder}/log\n[ ! -e ${folder}/failing ]\n`,
+  { mode: 0o755 },
+);
+
+interface Requirement {
+  readonly key: string;
+  readonly operator: string;
+  readonly values: readonly string[];
+}
+type Terms = readonly { readonly matchExpressions: readonly Requirement[] }[];
+interface DaemonSet {
+  readonly spec: {
+    readonly updateStrategy: { readonly type: string };
+    readonly template: {
+      readonly spec: {
+        readonly affinity?: {
+          readonly nodeAffinity: {
+            readonly requiredDuringSchedulingIgnoredDuringExecution: {
+              readonly nodeSelectorTerms: Terms;
+            };
+          };
+        };
+      };
+    };
+  };
+}
+
+/** kube-proxy's DaemonSet as kubeadm creates it, or with the terms that a provider gives it. */
+function install(terms?: Terms): void {
+  const required = { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: terms } };
+  const affinity = terms === undefined ? {} : { affinity: { nodeAffinity: required } };
+  const spec = {
+    selector: { matchLabels: { "k8s-app": "kube-proxy" } },
+    updateStrategy: { type: "RollingUpdate", rollingUpdate: { maxUnavailable: 1 } },
+    template: {
+      metadata: { labels: { "k8s-app": "kube-proxy" } },
+      spec: { ...affinity, containers: [{ name: "kube-proxy", image: "kube-proxy" }] },
+    },
+  };
+  const object = {
+    apiVersion: "apps/v1",
+    kind: "DaemonSet",
+    metadata: { name: "kube-proxy" },
+    spec,
+  };
+  writeFileSync(join(folder, "proxy.json"), JSON.stringify(object));
+}
+
+const proxy = (): DaemonSet => JSON.parse(readFileSync(join(folder, "proxy.json"), "utf8"));
+const kubeIpvs = readManifests("replace-kube-proxy").find(
+  ({ kind }) => kind === "DaemonSet",
+) as unknown as DaemonSet;
+
+function termsOf({ spec }: DaemonSet): Terms {
+  const { affinity } = spec.template.spec;
+  return (
+    affinity?.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms ?? []
+  );
+}
+
+/** Whether the scheduler places a pod on a node with this label and no other. */
+function runsOn(daemonSet: DaemonSet, label: string | undefined): boolean {
+  const terms = termsOf(daemonSet);
+  const holds = ({ key, operator, values }: Requirement): boolean => {
+    const value = key === "kube-ipvs.io/proxy" ? label : undefined;
+    const isIn = value !== undefined && values.includes(value);
+    return operator === "In" ? isIn : !isIn;
+  };
+  return terms.length === 0 || terms.some((term) => term.matchExpressions.every(holds));
+}
+
+function run(...args: readonly string[]): { readonly code: number | null; readonly text: string } {
+  const { status, stdout, stderr } = spawnSync(script, args, {
+    encoding: "utf8",
+    env: { PATH: `${folder}:/usr/bin:/bin`, E2E: join(folder, "e2e"), PATIENCE: "0" },
+  });
+  return { code: status, text: stdout + stderr };
+}
+const steps = (): readonly string[] =>
+  readFileSync(join(folder, "log"), "utf8")
+    .split("\n")
+    .filter((line) => line !== "" && line !== "patch");
+const mark = (name: string): void => writeFileSync(join(folder, name), "");
+const labelOf = (node: string): string => readFileSync(join(folder, "labels", node), "utf8").trim();
+
+beforeEach(() => {
+  for (const node of nodes) {
+    rmSync(join(folder, `silent-${node}`), { force: true });
+    rmSync(join(folder, `unready-${node}`), { force: true });
+    mkdirSync(join(folder, "labels"), { recursive: true });
+    writeFileSync(join(folder, "labels", node), "");
+  }
+  rmSync(join(folder, "failing"), { force: true });
+  mark("log");
+  install();
+});
+
+const hasKubectl = spawnSync("/usr/bin/kubectl", ["version", "--client"]).status === 0;
+
+describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, () => {
+  it("takes over one node at a time: kube-ipvs waits there first, and is tested last", () => {
+    const { code, text } = run("start", "--all");
+    assert.equal(code, 0, text);
+    const expected = nodes.flatMap((node) => [
+      ...[`label ${node} `, `wait ${node}`, `label ${node} kube-ipvs`],
+      ...[`ready ${node}`, `test ${node}`],
+    ]);
+    assert.deepEqual(steps(), expected);
+  });
+
+  it("takes over a wave together, and skips nodes that kube-ipvs serves", () => {
+    writeFileSync(join(folder, "labels/node-1"), "kube-ipvs\n");
+    assert.equal(run("--wave", "5", "start", "--all").code, 0);
+    assert.deepEqual(
+      steps().filter((step) => step.startsWith("test")),
+      ["test node-2,node-3"],
+    );
+  });
+
+  const failures: readonly (readonly [string, string])[] = [
+    ["silent-node-2", "node-2: kube-ipvs does not wait for kube-proxy"],
+    ["unready-node-2", "node-2: kube-ipvs is not ready"],
+  ];
+  for (const [name, message] of failures) {
+    it(`gives the wave back and stops: ${message}`, () => {
+      mark(name);
+      const { code, text } = run("start", "--all");
+      assert.equal(code, 1);
+      assert.ok(text.includes(message), text);
+      assert.deepEqual(nodes.map(labelOf), ["kube-ipvs", "kube-proxy", ""]);
+    });
+  }
+
+  it("leaves a node to kube-proxy if kube-ipvs does not wait there", () => {
+    mark("silent-node-1");
+    run("start", "node-1");
+    assert.ok(!steps().includes("label node-1 kube-ipvs"));
+  });
+
+  it("gives the wave back and stops if the test fails", () => {
+    mark("failing");
+    const { code, text } = run("start", "--all");
+    assert.equal(code, 1);
+    assert.match(text, /node-1: the test failed\n.*gave back node-1 and stopped/);
+    assert.deepEqual(nodes.map(labelOf), ["kube-proxy", "", ""]);
+  });
+
+  it("restarts no pod of kube-proxy, and keeps its node selector terms", () => {
+    const own = { key: "compute-type", operator: "NotIn", values: ["fargate"] };
+    const other = { key: "arch", operator: "In", values: ["amd64"] };
+    install([{ matchExpressions: [own] }, { matchExpressions: [other] }]);
+    run("start", "node-1");
+    run("start", "node-2");
+    const added = { key: "kube-ipvs.io/proxy", operator: "NotIn", values: ["kube-ipvs"] };
+    assert.deepEqual(termsOf(proxy()), [
+      { matchExpressions: [own, added] },
+      { matchExpressions: [other, added] },
+    ]);
+    assert.deepEqual(proxy().spec.updateStrategy, { type: "OnDelete" });
+  });
+
+  it("leaves a proxy on each node at each step, also on nodes that are added", () => {
+    run("start", "node-1");
+    assert.deepEqual([runsOn(proxy(), undefined), runsOn(kubeIpvs, undefined)], [true, true]);
+    for (const finish of [false, true]) {
+      if (finish) assert.deepEqual([run("start", "--all").code, run("finish").code], [0, 0]);
+      assert.deepEqual(
+        [runsOn(proxy(), "kube-ipvs"), runsOn(kubeIpvs, "kube-ipvs")],
+        [false, true],
+      );
+      assert.deepEqual(
+        [runsOn(proxy(), "kube-proxy"), runsOn(kubeIpvs, "kube-proxy")],
+        [true, false],
+      );
+    }
+    assert.deepEqual([runsOn(proxy(), undefined), runsOn(kubeIpvs, undefined)], [false, true]);
+  });
+
+  it("does not finish before kube-ipvs serves all nodes", () => {
+    run("start", "node-1", "node-2");
+    const { code, text } = run("finish");
+    assert.equal(code, 1);
+    assert.match(text, /kube-ipvs does not serve node-3\n/);
+    assert.equal(runsOn(proxy(), undefined), true);
+  });
+
+  it("gives nodes back in one command", () => {
+    run("start", "--all");
+    assert.equal(run("back", "--all").code, 0);
+    assert.deepEqual(nodes.map(labelOf), ["kube-proxy", "kube-proxy", "kube-proxy"]);
+  });
+
+  it("rejects what it does not know", () => {
+    assert.match(run("strat").text, /unknown command strat/);
+    assert.match(run("--waves", "2", "start").text, /unknown option --waves/);
+    assert.match(run("start").text, /start needs names of nodes, or --all/);
+  });
+});
