@@ -265,7 +265,10 @@ describe("the chart, only observing", () => {
     assert.doesNotMatch(configOf(objects)["config.conf"] ?? "", /1024[0-9]|1025[0-9]/);
     assert.match(text, /changes nothing/);
     assert.doesNotMatch(text, /deploy\/roll-out/);
-    assert.match(renderChart({ ...values, observeOnly: false }).text, /deploy\/roll-out start NODE/);
+    assert.match(
+      renderChart({ ...values, observeOnly: false }).text,
+      /deploy\/roll-out start NODE/,
+    );
   });
 
   it("takes the ConfigMap of kubeadm's kube-proxy", () => {
