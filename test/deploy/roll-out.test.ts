@@ -237,7 +237,7 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
   });
 
   it("rejects what it does not know", () => {
-    assert.match(run("strat").text, /unknown command strat/);
+    assert.match(run("begin").text, /unknown command begin/);
     assert.match(run("--waves", "2", "start").text, /unknown option --waves/);
     assert.match(run("start").text, /start needs names of nodes, or --all/);
   });
