@@ -1,16 +1,18 @@
 /** What the chart takes, what it refuses, and what it makes of it. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { Ajv } from "ajv";
 import { parse } from "yaml";
+import { allFields } from "../../src/config/fields.ts";
 import { configOf, type Manifest, podOf, readManifests } from "../support/container/pod.ts";
 import {
   chartPath,
   everything,
   leastValues,
   leastWithConfigMap,
+  presetValues,
   readChartFile,
   renderChart,
   type Values,
@@ -30,6 +32,33 @@ describe("the schema of the values", () => {
   it("knows each value of values.yaml, and no other but Helm's own", () => {
     const known = Object.keys(schema.properties).filter((name) => name !== "global");
     assert.deepEqual(known.toSorted(), Object.keys(defaults).toSorted());
+  });
+
+  it("knows each field of the configuration", () => {
+    const { propertyNames, properties } = (
+      schema as unknown as {
+        readonly properties: {
+          readonly config: {
+            readonly propertyNames: { readonly enum: readonly string[] };
+            readonly properties: Readonly<
+              Record<string, { readonly propertyNames?: { readonly enum: readonly string[] } }>
+            >;
+          };
+        };
+      }
+    ).properties.config;
+    for (const { path } of allFields) {
+      const [section = "", field] = path.split(".");
+      assert.ok(propertyNames.enum.includes(section), path);
+      if (field !== undefined)
+        assert.ok(properties[section]?.propertyNames?.enum.includes(field), path);
+    }
+  });
+
+  it("takes every preset", () => {
+    const presets = readdirSync(join(chartPath, "presets"));
+    assert.ok(presets.length >= 6);
+    for (const name of presets) assert.deepEqual(problems(presetValues(name)), [], name);
   });
 
   it("takes the defaults with an API server, or with a ConfigMap", () => {
@@ -66,6 +95,12 @@ describe("the schema of the values", () => {
     { values: { config: { metricsBindAddress: "0.0.0.0" } }, want: "/config/metricsBindAddress" },
     { values: { image: { repository: "r", digest: "sha256:12" } }, want: "/image/digest" },
     { values: { nodeselector: {} }, want: "" },
+    { values: { podMonitor: { scrapetimeout: "5s" } }, want: "/podMonitor" },
+    { values: { endpointController: { enable: true } }, want: "/endpointController" },
+    { values: { updateStrategy: { maxUnavailable: 1 } }, want: "/updateStrategy" },
+    { values: { config: { clusterCidr: "10.244.0.0/16" } }, want: "/config" },
+    { values: { config: { ipvs: { strictArp: true } } }, want: "/config/ipvs" },
+    { values: { extraPodSpec: { tolerations: [] } }, want: "/extraPodSpec" },
     { values: { verbosity: "4" }, want: "/verbosity" },
   ];
   for (const { values, want } of refused) {
@@ -106,8 +141,8 @@ describe("the chart, rendered", () => {
     assert.match(file, /^clusterCIDR: 10\.244\.0\.0\/16$/m);
     assert.match(file, /^ipvs:\n {2}scheduler: lc$/m);
     assert.equal(podOf(objects).containers[0]?.ports?.[0]?.containerPort, 20_249);
-    assert.doesNotMatch(text, /open to the node itself only/);
-    assert.match(renderChart(leastValues).text, /open to the node itself only/);
+    assert.doesNotMatch(text, /Only the node itself can read metrics/);
+    assert.match(renderChart(leastValues).text, /Only the node itself can read metrics/);
   });
 
   it("rolls out when the configuration changes", () => {
@@ -115,6 +150,46 @@ describe("the chart, rendered", () => {
       /checksum\/config: (\S+)/.exec(renderChart({ ...leastValues, ...values }).text)?.[1];
     assert.equal(sum({}), sum({}));
     assert.notEqual(sum({}), sum({ config: { ipvs: { strictARP: true } } }));
+  });
+
+  it("rolls out when an existing ConfigMap changes", () => {
+    const sum = (content: string): string | undefined => {
+      const cluster = { "ConfigMap/kube-proxy": { data: { "config.conf": content } } };
+      const { text } = renderChart(leastWithConfigMap, "kube-ipvs", cluster);
+      return /checksum\/config: (\S+)/.exec(text)?.[1];
+    };
+    assert.equal(sum("mode: ipvs"), sum("mode: ipvs"));
+    assert.notEqual(sum("mode: ipvs"), sum("mode: iptables"));
+  });
+
+  it("tests the release with the rights of deploy/kustomize/e2e", () => {
+    const { tests = [] } = renderChart({ ...leastValues, tests: { args: ["--nodes=5"] } }, "edge");
+    const rights = readFileSync(join(chartPath, "../../kustomize/e2e/rbac.yaml"), "utf8");
+    assert.equal(tests.length, rights.split("\n---\n").length + 1);
+    const job = JSON.stringify(tests.at(-1));
+    for (const text of [
+      '"--daemon-selector=app.kubernetes.io/instance=edge","--nodes=5"',
+      '"image":"registry.example/kube-ipvs:',
+    ]) {
+      assert.ok(job.includes(text), job);
+    }
+    assert.deepEqual(renderChart({ ...leastValues, tests: { enabled: false } }).tests, []);
+  });
+
+  it("gives each container its resources, and adds containers and pod fields", () => {
+    const [pod] = (
+      renderChart({
+        ...leastValues,
+        initResources: { limits: { memory: "64Mi" } },
+        extraContainers: [{ name: "tls", image: "tls" }],
+        extraPodSpec: { runtimeClassName: "runc" },
+      }).objects ?? []
+    ).filter(({ kind }) => kind === "DaemonSet");
+    const text = JSON.stringify(pod);
+    assert.match(text, /"name":"prepare-node".*"limits":\{"memory":"64Mi"/);
+    assert.match(text, /"name":"kube-ipvs",.*"resources":\{"requests"/);
+    assert.match(text, /"name":"tls"/);
+    assert.match(text, /"runtimeClassName":"runc"/);
   });
 
   it("uses an existing ConfigMap and account in the place of its own", () => {
@@ -161,7 +236,7 @@ describe("the chart, rendered", () => {
   it("binds the account to the proxy's role, unless set otherwise", () => {
     const kinds = (values: Values): readonly string[] =>
       (renderChart({ ...leastValues, ...values }).objects ?? []).map(({ kind }) => kind);
-    assert.deepEqual(kinds({}), ["ConfigMap", "DaemonSet", "ServiceAccount", "ClusterRoleBinding"]);
+    assert.deepEqual(kinds({}), ["ClusterRoleBinding", "ConfigMap", "DaemonSet", "ServiceAccount"]);
     assert.deepEqual(kinds({ rbac: { create: false } }), [
       "ConfigMap",
       "DaemonSet",

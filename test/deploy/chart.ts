@@ -35,10 +35,31 @@ export const everything: Values = {
   extraEnv: [{ name: "EXTRA", value: "1" }],
   extraVolumes: [{ name: "extra", emptyDir: {} }],
   extraVolumeMounts: [{ name: "extra", mountPath: "/extra" }],
-  serviceMonitor: { enabled: true, additionalLabels: { release: "prometheus" } },
+  commonLabels: { part: "network" },
+  annotations: { note: "text" },
+  revisionHistoryLimit: 3,
+  terminationGracePeriodSeconds: 5,
+  initResources: { requests: { cpu: "10m" } },
+  extraPodSpec: { runtimeClassName: "runc" },
+  extraObjects: [{ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "extra" } }],
+  serviceAccount: { annotations: { note: "text" } },
+  endpointController: { enabled: true, podSpec: { tolerations: [{ operator: "Exists" }] } },
+  serviceMonitor: {
+    enabled: true,
+    additionalLabels: { release: "prometheus" },
+    scrapeTimeout: "5s",
+    relabelings: [{ action: "labeldrop", regex: "pod" }],
+    metricRelabelings: [{ action: "drop", sourceLabels: ["__name__"], regex: "nodejs_.*" }],
+  },
   prometheusRule: { enabled: true, additionalLabels: { release: "prometheus" } },
   dashboard: { enabled: true, annotations: { folder: "network" } },
 };
+
+/** A preset, with the least that an operator must add. */
+export function presetValues(name: string): Values {
+  const preset = readChartFile(`presets/${name}`) as Values;
+  return { image: leastValues["image"], apiServer: leastValues["apiServer"], ...preset };
+}
 
 /** A file of the chart as a value. */
 export function readChartFile(name: string): unknown {
@@ -48,21 +69,31 @@ export function readChartFile(name: string): unknown {
 export interface Rendering {
   /** Absent: it could not be rendered. */
   readonly objects?: readonly Manifest[];
+  /** What `helm test` applies. */
+  readonly tests?: readonly Manifest[];
   readonly text: string;
   readonly error: string;
 }
 
-/** Renders all templates; `values` are laid over the chart's. */
-export function renderChart(values: Values, release = "kube-ipvs"): Rendering {
+/** Renders all templates; `values` are laid over the chart's. `cluster` has existing objects by KIND/NAME. */
+export function renderChart(
+  values: Values,
+  release = "kube-ipvs",
+  cluster: Values = {},
+): Rendering {
   const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-chart-"));
   const file = join(folder, "values.yaml");
   writeFileSync(file, JSON.stringify(values));
-  const { status, stdout, stderr } = spawnSync(renderer, [chartPath, file, release], {
-    encoding: "utf8",
-  });
+  const existing = join(folder, "cluster.yaml");
+  writeFileSync(existing, JSON.stringify(cluster));
+  const args = [chartPath, file, release, existing];
+  const { status, stdout, stderr } = spawnSync(renderer, args, { encoding: "utf8" });
   rmSync(folder, { recursive: true });
   if (status !== 0) return { text: stdout, error: stderr || `the renderer ended with ${status}` };
-  return { objects: objectsIn(stdout), text: stdout, error: "" };
+  const { tests = [], objects = [] } = Object.groupBy(objectsIn(stdout), (object) =>
+    JSON.stringify(object).includes('"helm.sh/hook":"test"') ? "tests" : "objects",
+  );
+  return { objects, tests, text: stdout, error: "" };
 }
 
 /** NOTES.txt is for people. */

@@ -28,7 +28,14 @@ export function packageChart(chart: string, folder: string, facts: ChartFacts): 
   const unset = 'repository: ""\n';
   if (!text.includes(unset)) throw new Error(`values.yaml: the image has no empty repository`);
   writeFileSync(values, text.replace(unset, `repository: ${repository}\n`));
-  const names = ["Chart.yaml", "values.yaml", "values.schema.json", "README.md", "files"];
+  const names = [
+    "Chart.yaml",
+    "values.yaml",
+    "values.schema.json",
+    "README.md",
+    "files",
+    "presets",
+  ];
   const members = [...names, "templates"].map((name) => `kube-ipvs/${name}`);
   return gzipped(tarOf(dirname(folder), { epochSeconds, members, mode: plainMode }));
 }

@@ -1,14 +1,15 @@
 // Renders a Helm chart with the engine that Helm uses – Go's text/template with the sprig functions – where there is
 // no helm: a stand-in for `helm template`, made of Debian packages. Values are not checked against the schema here.
 //
-//	go run main.go CHART VALUES.yaml [RELEASE]
+//	go run main.go CHART VALUES.yaml [RELEASE [OBJECTS.yaml]]
+//
+// OBJECTS.yaml has the cluster's objects that the function lookup finds, by KIND/NAME.
 package main
 
 import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sort"
 	"strings"
 	"text/template"
 
@@ -54,7 +55,7 @@ func (chart files) Get(name string) string {
 	return string(text)
 }
 
-func functions(all *template.Template) template.FuncMap {
+func functions(all *template.Template, cluster map[string]interface{}) template.FuncMap {
 	functions := sprig.TxtFuncMap()
 	delete(functions, "env")
 	delete(functions, "expandenv")
@@ -73,6 +74,13 @@ func functions(all *template.Template) template.FuncMap {
 		err := all.ExecuteTemplate(&text, name, data)
 		return text.String(), err
 	}
+	functions["lookup"] = func(version, kind, namespace, name string) map[string]interface{} {
+		found, _ := cluster[kind+"/"+name].(map[string]interface{})
+		if found == nil {
+			found = map[string]interface{}{}
+		}
+		return found
+	}
 	functions["required"] = func(message string, value interface{}) (interface{}, error) {
 		if value == nil || value == "" {
 			return nil, fmt.Errorf("%s", message)
@@ -89,6 +97,10 @@ func main() {
 	if len(os.Args) > 3 {
 		release = os.Args[3]
 	}
+	cluster := map[string]interface{}{}
+	if len(os.Args) > 4 {
+		cluster = readYaml(os.Args[4])
+	}
 	data := map[string]interface{}{
 		"Values":  merge(readYaml(filepath.Join(chart, "values.yaml")), readYaml(os.Args[2])),
 		"Chart":   map[string]interface{}{"Name": about["name"], "AppVersion": about["appVersion"]},
@@ -96,10 +108,12 @@ func main() {
 		"Release": map[string]interface{}{"Name": release, "Namespace": "kube-system", "Service": "Helm"},
 	}
 	all := template.New("chart").Option("missingkey=zero")
-	all.Funcs(functions(all))
-	templates, err := filepath.Glob(filepath.Join(chart, "templates", "*"))
+	all.Funcs(functions(all, cluster))
+	templates, err := filepath.Glob(filepath.Join(chart, "templates", "*.*"))
 	check(err)
-	sort.Strings(templates)
+	tests, err := filepath.Glob(filepath.Join(chart, "templates", "tests", "*"))
+	check(err)
+	templates = append(templates, tests...)
 	for _, file := range templates {
 		text, err := os.ReadFile(file)
 		check(err)

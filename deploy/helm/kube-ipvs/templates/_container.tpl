@@ -1,6 +1,6 @@
 {{/*
-What the init container and the container have in common. With `privileged` without the compile cache: the container below
-writes it, and what it wrote there would run privileged.
+Fields of the init container and the container. The privileged one does not use the compile cache, because code that the
+other one wrote there would run privileged.
 */}}
 {{- define "kube-ipvs.container" -}}
 env:
@@ -19,7 +19,7 @@ env:
   {{- toYaml . | nindent 2 }}
   {{- end }}
 resources:
-  {{- toYaml .Values.resources | nindent 2 }}
+  {{- toYaml (ternary (.Values.initResources | default .Values.resources) .Values.resources (hasKey . "privileged")) | nindent 2 }}
 volumeMounts:
   - name: kube-proxy
     mountPath: /var/lib/kube-proxy
@@ -72,7 +72,7 @@ ports:
     containerPort: {{ $healthz }}
 {{- end }}
 
-{{/* A dict of path and root. The kubelet asks at the node's address, where the program may not listen. */}}
+{{/* Takes a dict of path and root. The kubelet's default is the node's address, where the program may not listen. */}}
 {{- define "kube-ipvs.httpGet" -}}
 httpGet:
   path: {{ .path }}

@@ -45,9 +45,12 @@ containers:
       {{- end }}
     securityContext:
       {{- include "kube-ipvs.securityContext" . | nindent 6 }}
+  {{- with .Values.extraContainers }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end }}
 
-{{/* The same for leaving: cleans the node, then waits, so that the pod is Ready on each node that was cleaned. */}}
+{{/* Cleans the node, then waits, so that the pod is Ready on each clean node. */}}
 {{- define "kube-ipvs.cleanUp" -}}
 initContainers:
   - name: clean-up

@@ -34,7 +34,17 @@
 {{- end -}}
 {{- end }}
 
-{{/* What can never change: a DaemonSet's selector is immutable. */}}
+{{/* Of the configuration. An existing ConfigMap is read from the cluster, so `helm template` does not see its content. */}}
+{{- define "kube-ipvs.checksum" -}}
+{{- if .Values.existingConfigMap -}}
+{{- $found := lookup "v1" "ConfigMap" .Release.Namespace .Values.existingConfigMap -}}
+{{ toYaml ($found.data | default dict) | sha256sum }}
+{{- else -}}
+{{ toYaml .Values.config | printf "%s%s" .Values.apiServer | sha256sum }}
+{{- end -}}
+{{- end }}
+
+{{/* A DaemonSet's selector is immutable. */}}
 {{- define "kube-ipvs.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "kube-ipvs.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -45,8 +55,17 @@ k8s-app: {{ .Values.appLabel }}
 {{ include "kube-ipvs.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- define "kube-ipvs.port" -}}
 {{ . | splitList ":" | last }}
+{{- end }}
+
+{{/* A manifest of deploy/kustomize with the release's namespace and image. Takes a dict of text and root. */}}
+{{- define "kube-ipvs.placed" -}}
+{{- $image := include "kube-ipvs.image" .root | printf "image: %s" -}}
+{{ regexReplaceAllLiteral "image: kube-ipvs:.*" (.text | replace "kube-system" .root.Release.Namespace) $image }}
 {{- end }}
