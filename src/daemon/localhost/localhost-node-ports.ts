@@ -3,9 +3,9 @@ import type { IpFamily } from "../../base/ip.ts";
 import { type LoopbackNodePort, loopbackNodePorts } from "../../plan/loopback-node-ports.ts";
 import type { PlanOptions } from "../../plan/options.ts";
 import type { ServicePlan } from "../../plan/planner.ts";
-import { Forwarder, type ForwarderParts } from "./forwarder.ts";
+import { Forwarder, type ForwarderOptions } from "./forwarder.ts";
 
-export interface LocalhostNodePortsParts extends ForwarderParts {
+export interface LocalhostNodePortsOptions extends ForwarderOptions {
   /** Defaults to a {@link Forwarder}. */
   readonly makeForwarder?: (nodePort: LoopbackNodePort) => Pick<Forwarder, "start" | "stop">;
 }
@@ -18,7 +18,7 @@ type Wanted = Pick<ServicePlan, "family" | "servicePorts">;
  * IPVS drops what comes from a loopback address and goes to another host, and IPv6 has no route for it either.
  */
 export class LocalhostNodePorts {
-  readonly #makeForwarder: NonNullable<LocalhostNodePortsParts["makeForwarder"]>;
+  readonly #makeForwarder: NonNullable<LocalhostNodePortsOptions["makeForwarder"]>;
   /** By family and Service; those that have node ports. */
   readonly #wanted = new Map<`${IpFamily} ${ServiceName}`, Wanted>();
   readonly #open = new Map<string, Pick<Forwarder, "start" | "stop">>();
@@ -26,8 +26,8 @@ export class LocalhostNodePorts {
   /** As text. */
   #servedNodeIps = "";
 
-  constructor(parts: LocalhostNodePortsParts) {
-    this.#makeForwarder = parts.makeForwarder ?? ((nodePort) => new Forwarder(parts, nodePort));
+  constructor(options: LocalhostNodePortsOptions) {
+    this.#makeForwarder = options.makeForwarder ?? ((nodePort) => new Forwarder(options, nodePort));
   }
 
   /** Takes note of what a plan wants served; nothing is opened or closed yet. */
