@@ -212,7 +212,7 @@ release-check: release ## rebuild the release, compare it and try the images
 	@$(step) "The release, once more" node toolchain/release/main.ts $(release_folder)-again
 	@$(step) "What was released" node --test --test-timeout=600000 'test/release/*.test.ts'
 
-docs: setup-build ## write the generated documents, manual page and pictures
+docs: setup-build ## write the generated documents and pictures
 	@node toolchain/docs/write.ts
 
 pictures: docs ## draw docs/pictures from docs/quick-start.md
@@ -230,7 +230,7 @@ dist/kube-ipvs: $(bundle_sources) $(addon) | setup-build
 $(addon): $(wildcard native-shim/*.c native-shim/*.h) native-shim/Makefile | setup-build
 	@$(step) "Compiling native-shim" $(MAKE) -C native-shim
 
-build/image/root/usr/local/bin/kube-proxy: dist/kube-ipvs deploy/image/packages.txt deploy/image/assemble-root.sh docs/man/kube-ipvs.1
+build/image/root/usr/local/bin/kube-proxy: dist/kube-ipvs deploy/image/packages.txt deploy/image/assemble-root.sh
 	@$(step) "Assembling the image's root" deploy/image/assemble-root.sh build/image/root
 	@touch $@
 

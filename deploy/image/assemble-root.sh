@@ -98,8 +98,6 @@ place_program() {
   for name in kube-ipvs kube-proxy kube-ipvs-e2e; do
     cp "$dist/$name" "$root/usr/local/bin/$name"
   done
-  mkdir -p "$root/usr/local/share/man/man1"
-  cp "$project/docs/man/kube-ipvs.1" "$root/usr/local/share/man/man1"
   (cd "$dist/lib" && tar -c --exclude ./compile-cache .) | tar -x -C "$root/usr/local/lib/kube-ipvs"
   # A clone or build under umask 077 has files that only their owner can read; the container's user is another one.
   chmod -R u=rwX,go=rX "$root/usr/local"

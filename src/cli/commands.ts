@@ -1,4 +1,4 @@
-/** All commands besides the daemon itself. Parser, help, completion and the manual page are made of this list. */
+/** All commands besides the daemon itself. Parser, help and completion are made of this list. */
 import type { Command, Example } from "./command.ts";
 import { completionCommand } from "./commands/completion.ts";
 import { doctorCommand } from "./commands/doctor.ts";

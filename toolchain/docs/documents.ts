@@ -1,7 +1,6 @@
 /** The documents that are generated: `make docs` writes them, a test compares them with what is there. */
 import { chartReadme } from "./chart.ts";
 import { configurationDocument } from "./configuration.ts";
-import { manualPage } from "./man.ts";
 import { metricsDocument } from "./metrics.ts";
 import { terminalPicture } from "./picture.ts";
 
@@ -10,7 +9,6 @@ export const documents: Readonly<Record<string, () => string>> = {
   "deploy/helm/kube-ipvs/README.md": chartReadme,
   "docs/configuration.md": configurationDocument,
   "docs/metrics.md": metricsDocument,
-  "docs/man/kube-ipvs.1": manualPage,
   "docs/pictures/explain-light.svg": () => terminalPicture("light"),
   "docs/pictures/explain-dark.svg": () => terminalPicture("dark"),
 };
