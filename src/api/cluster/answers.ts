@@ -4,6 +4,7 @@ import { ApiError } from "../api-error.ts";
 import type { ApiResponse } from "../connection.ts";
 import { fieldOf, pathOf } from "../decode/fields.ts";
 import { printableText } from "../refusals.ts";
+import { ByteParts } from "./byte-parts.ts";
 import type { WatchedResource } from "./watched-resources.ts";
 
 /** What messages call the thing that was asked for. */
@@ -54,6 +55,17 @@ export function readWatchEvent(resource: Named, line: string): WatchEvent {
 export async function expectOk(resource: Named, response: ApiResponse): Promise<void> {
   if (response.status === 200) return;
   throw statusError(resource, await failureOf(response));
+}
+
+/** Longer answers than this are refused. */
+const longestJsonBytes = 16 * 1024 * 1024;
+
+/** The JSON of an answer. Throws an ApiError for one that is not a success, or makes no sense. */
+export async function readJson(resource: Named, response: ApiResponse): Promise<unknown> {
+  if (response.status !== 201) await expectOk(resource, response);
+  const body = new ByteParts(longestJsonBytes);
+  for await (const chunk of response.body) parsed(resource, () => body.add(chunk));
+  return parseAnswer(resource, body.take());
 }
 
 /** What a response that is no success says about itself; reads a part of its body. */

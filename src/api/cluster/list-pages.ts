@@ -1,5 +1,9 @@
+import type { Clock } from "../../base/clock.ts";
 import { ApiError } from "../api-error.ts";
-import type { ListHead } from "./answers.ts";
+import type { ApiConnection } from "../connection.ts";
+import { type ListHead, parsed, readListHead } from "./answers.ts";
+import { ListSplitter } from "./list-splitter.ts";
+import { readBody } from "./watched-request.ts";
 import type { WatchedResource } from "./watched-resources.ts";
 
 /** A million objects at the page size that we ask for. */
@@ -22,4 +26,42 @@ export async function readPages(
   }
   const message = `Cannot list ${name}: the API server returns a continue token with every page; check proxies on the way to it`;
   throw new ApiError(message, { reason: "endless-list", resource: name });
+}
+
+/** The largest item: a Node with all its images is some tens of kilobytes. */
+const itemLimitBytes = 8 * 1024 * 1024;
+const idleMs = 60_000;
+const pageSize = "500";
+
+export interface ListConnection {
+  readonly connection: ApiConnection;
+  readonly clock: Clock;
+}
+
+/**
+ * Lists a resource once: from the API server's cache, in pages if it makes some, one object in memory at a time. Throws
+ * ApiError.
+ */
+export async function listItems(
+  connection: ListConnection,
+  given: {
+    readonly resource: Pick<WatchedResource, "path" | "name">;
+    readonly signal: AbortSignal;
+  },
+  take: (item: unknown) => void,
+): Promise<void> {
+  const { resource, signal } = given;
+  await readPages(resource, async (token) => {
+    const splitter = new ListSplitter(itemLimitBytes);
+    const from = token === "" ? { resourceVersion: "0" } : { continue: token };
+    const query = { limit: pageSize, ...from };
+    await readBody(connection, { resource, query, idleMs, signal }, (chunk) => {
+      for (const item of splitter.push(chunk)) take(item);
+    });
+    if (signal.aborted) return { resourceVersion: "", continueToken: "" };
+    return readListHead(
+      resource,
+      parsed(resource, () => splitter.end()),
+    );
+  });
 }

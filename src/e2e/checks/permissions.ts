@@ -1,41 +1,25 @@
 /** What the daemon's account may do, whether anything was forbidden to it, and whether its Events arrive. */
 import { ApiError } from "../../api/api-error.ts";
+import { neededRights, type Right, rightsTo } from "../../api/needed-rights.ts";
 import { errorText } from "../../base/error-text.ts";
 import { claimingService, program } from "../objects.ts";
 import { judged, notApplicable, type Outcome, ok } from "../outcome.ts";
 import { clusterIps, outputOf, type Scene } from "../scene.ts";
 
-interface Permission {
-  readonly verb: string;
-  readonly group: string;
-  readonly resource: string;
-  readonly isAllowed: boolean;
-}
-
-function permissions(
-  isAllowed: boolean,
-  group: string,
-  resource: string,
-  verbs: readonly string[],
-): readonly Permission[] {
-  return verbs.map((verb) => ({ verb, group, resource, isAllowed }));
-}
-
-/** What the role system:node-proxier gives, and some of what it does not. */
-const expected: readonly Permission[] = [
-  ...permissions(true, "", "services", ["list", "watch"]),
-  ...permissions(true, "", "nodes", ["get", "list", "watch"]),
-  ...permissions(true, "discovery.k8s.io", "endpointslices", ["list", "watch"]),
-  ...permissions(true, "events.k8s.io", "events", ["create", "patch"]),
-  ...permissions(false, "", "secrets", ["list"]),
-  ...permissions(false, "", "pods", ["create"]),
-  ...permissions(false, "", "services", ["patch"]),
+/** Some of what the role system:node-proxier does not give. */
+const excessRights: readonly Right[] = [
+  ...rightsTo("", "secrets", ["list"]),
+  ...rightsTo("", "pods", ["create"]),
+  ...rightsTo("", "services", ["patch"]),
 ];
 
 export async function account(scene: Scene): Promise<Outcome> {
   const user = scene.nodes[0].daemon.account;
   try {
-    const problems = await Promise.all(expected.map((one) => permissionProblems(scene, user, one)));
+    const problems = await Promise.all([
+      ...neededRights.map((right) => rightProblems(scene, user, { ...right, isExpected: true })),
+      ...excessRights.map((right) => rightProblems(scene, user, { ...right, isExpected: false })),
+    ]);
     return judged(problems.flat(), `${user} may read what it needs and write Events, no more`);
   } catch (error) {
     if (!(error instanceof ApiError && error.status === 403)) throw error;
@@ -43,10 +27,10 @@ export async function account(scene: Scene): Promise<Outcome> {
   }
 }
 
-async function permissionProblems(
+async function rightProblems(
   { api }: Scene,
   user: string,
-  { verb, group, resource, isAllowed }: Permission,
+  { verb, group, resource, isExpected }: Right & { readonly isExpected: boolean },
 ): Promise<readonly string[]> {
   const [, , namespace = ""] = user.split(":");
   const groups = [
@@ -61,8 +45,8 @@ async function permissionProblems(
       spec: { user, groups, resourceAttributes: { verb, group, resource } },
     },
   });
-  if ((status?.allowed === true) === isAllowed) return [];
-  return [`${user} may ${isAllowed ? "not " : ""}${verb} ${resource}`];
+  if ((status?.allowed === true) === isExpected) return [];
+  return [`${user} may ${isExpected ? "not " : ""}${verb} ${resource}`];
 }
 
 /** A Service that asks for a cluster IP of another one: it does not get it, and an Event says so. */

@@ -131,6 +131,10 @@ function serverWith(
 }
 
 const version = { gitVersion: "v1.36.2" };
+const list = (...items: readonly object[]): object => ({
+  ...{ kind: "List", metadata: { resourceVersion: "1" } },
+  items,
+});
 const node = (name: string, address: string): object => ({
   metadata: { name },
   status: {
@@ -149,8 +153,8 @@ describe("what an API server says", () => {
     const server = serverWith(
       {
         "/version": version,
-        "/api/v1/nodes": { items: [node("node-1", "192.0.2.1"), node("node-2", "192.0.2.2")] },
-        "/api/v1/services": { items: [] },
+        "/api/v1/nodes": list(node("node-1", "192.0.2.1"), node("node-2", "192.0.2.2")),
+        "/api/v1/services": list(),
       },
       (resource) => resource !== "events",
     );
@@ -183,17 +187,13 @@ describe("what an API server says", () => {
     ["/api/v1/namespaces/metallb-system/configmaps/config", {}, /ConfigMap/],
     [
       "/api/v1/services",
-      {
-        items: [
-          {
-            metadata: {
-              namespace: "default",
-              name: "web",
-              annotations: { "metallb.universe.tf/ip-allocated-from-pool": "a" },
-            },
-          },
-        ],
-      },
+      list({
+        metadata: {
+          namespace: "default",
+          name: "web",
+          annotations: { "metallb.universe.tf/ip-allocated-from-pool": "a" },
+        },
+      }),
       /default\/web/,
     ],
   ];
@@ -206,7 +206,7 @@ describe("what an API server says", () => {
 
   it("where it refuses, with its words", async () => {
     const cluster = clusterOf(serverWith({}));
-    const error = { message: "Cannot read /version: HTTP 403 (forbidden)" };
+    const error = { message: /^Cannot read version: 403 HTTP403 \(forbidden\)/ };
     await assert.rejects(cluster.version(), error);
     await assert.rejects(cluster.rights(), error);
   });
