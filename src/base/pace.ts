@@ -14,6 +14,18 @@ export class Pace {
     return Math.max(0, this.#fullAtMs - (burst - 1) * intervalMs - nowMs);
   }
 
+  /** Whether it may happen now; it is noted then. */
+  take(nowMs: number, rate: Rate): boolean {
+    if (this.waitMs(nowMs, rate) > 0) return false;
+    this.note(nowMs, rate);
+    return true;
+  }
+
+  /** It did not happen for so long that a whole burst may pass. */
+  isFull(nowMs: number): boolean {
+    return this.#fullAtMs <= nowMs;
+  }
+
   /** It happens, now or after {@link waitMs}. */
   note(nowMs: number, { intervalMs }: Rate): void {
     this.#fullAtMs = Math.max(this.#fullAtMs, nowMs) + intervalMs;

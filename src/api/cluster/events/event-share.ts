@@ -50,10 +50,7 @@ export class EventShare {
       intervalMs: nodeCount * clusterIntervalMs,
       burst: Math.max(1, Math.min(nodeBurst, Math.floor(clusterBurst / nodeCount))),
     };
-    const nowMs = this.#clock.monotonicMs();
-    if (this.#pace.waitMs(nowMs, rate) > 0) return false;
-    this.#pace.note(nowMs, rate);
-    return true;
+    return this.#pace.take(this.#clock.monotonicMs(), rate);
   }
 
   /** Chosen by name, so that each Event has other writers and no node has to know who they are. */

@@ -32,7 +32,7 @@ interface Series {
 }
 
 /** As client-go: 25 events about an object at once, then one every five minutes. */
-const spam = { burst: 25, refillMs: 300_000 } as const;
+const spam = { burst: 25, intervalMs: 300_000 } as const;
 const maxQueued = 1_000;
 const maxTries = 12;
 const retryMs = 10_000;

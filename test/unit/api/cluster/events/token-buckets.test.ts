@@ -6,7 +6,7 @@ import { FakeClock } from "../../../../support/fake-clock.ts";
 describe("a token bucket", () => {
   it("gives its burst at once, then one each refill time, for each key alone", async () => {
     const clock = new FakeClock();
-    const buckets = new TokenBuckets(clock, { burst: 3, refillMs: 1_000 });
+    const buckets = new TokenBuckets(clock, { burst: 3, intervalMs: 1_000 });
     const takes = (key: string, times: number): boolean[] =>
       Array.from({ length: times }, () => buckets.take(key));
     assert.deepEqual(takes("a", 4), [true, true, true, false]);
@@ -21,7 +21,7 @@ describe("a token bucket", () => {
 
   it("is shared by the keys above 4096, until others are full again", async () => {
     const clock = new FakeClock();
-    const buckets = new TokenBuckets(clock, { burst: 1, refillMs: 1_000 });
+    const buckets = new TokenBuckets(clock, { burst: 1, intervalMs: 1_000 });
     for (let index = 0; index < 4_096; index += 1) assert.equal(buckets.take(`key ${index}`), true);
     assert.equal(buckets.take("one more"), true);
     assert.equal(buckets.take("yet another"), false);
