@@ -159,6 +159,7 @@ e2e: build ## test a cluster that runs kube-ipvs (docs/acceptance.md)
 faults: setup-lab build lab ## inject every fault, long form, and write
 ## docs/reports/data/faults.tsv
 	@TEST_EXPOSURE=whole $(step) "Exposure under every single fault" node --test test/unit/reconcile/exposure.test.ts
+	@TEST_LONG=1 $(step) "Random pairs of what was left and what is wanted" node --test test/unit/daemon/random-pairs.test.ts
 	@node test/lab/boot.ts --timeout 14400 -- node test/faults/main.ts --form long > build/faults.json
 	@node test/faults/write-document.ts build/faults.json
 

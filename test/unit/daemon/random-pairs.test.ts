@@ -1,0 +1,219 @@
+/**
+ * Random pairs: what any mode, backend or kube-proxy left → any mode, or clean-up. The program is killed at a random change on
+ * the way, or not, and started again. In the end the kernel is as a fresh start makes it. `make faults` tries more of them.
+ */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { silentLogger } from "../../../src/base/log.ts";
+import type { Config } from "../../../src/config/config.ts";
+import { cleanUp } from "../../../src/daemon/clean-up.ts";
+import { leftoverRemoval } from "../../../src/daemon/leftovers/remove-leftovers.ts";
+import type { Mode } from "../../../src/daemon/leftovers/rules-of-modes.ts";
+import type { ModeRecord } from "../../../src/daemon/process/mode-record.ts";
+import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
+import { startDaemon } from "../../../src/daemon/start.ts";
+import { Portals } from "../../../src/daemon/userspace/portals.ts";
+import { isOfIptablesMode } from "../../../src/kernel/iptables/backend.ts";
+import { portalRules } from "../../../src/userspace/portal-rules.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+import { FakeIptables } from "../../support/fake-kernel/fake-iptables.ts";
+import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
+import { Operations } from "../../support/fake-kernel/operations.ts";
+import { addressesText, ipSetText, ipvsText } from "../../support/fake-kernel/state-text.ts";
+import { iptablesModeRules, putRules } from "../../support/iptables-mode.ts";
+import { MemorySource, type NamedObject } from "../../support/memory-source.ts";
+import { endpoint, endpointSlice, service } from "../../support/objects.ts";
+import { groupsOf, seededRandom, seeds } from "../../support/seeds.ts";
+import { silentMetrics } from "../../support/silent-metrics.ts";
+import { load } from "../config/loading.ts";
+
+const pairs = { short: 40, long: 200 };
+const pairsPerTest = 10;
+
+type Left = Mode | "kube-proxy" | "nothing";
+type Goal = Mode | "clean-up";
+
+const lefts: readonly Left[] = ["ipvs", "iptables", "userspace", "kube-proxy", "nothing"];
+const goals: readonly Goal[] = ["ipvs", "iptables", "userspace", "clean-up"];
+/** Longer than the pauses of retries, drains and the removal of leftovers. */
+const restMs = 700_000;
+
+/** One node over several runs of the program. */
+class PairNode {
+  readonly #kernel = Object.assign(new FakeKernel(), {
+    unusedBackend: new FakeIptables(new Operations()),
+  });
+  readonly #backends: readonly [FakeIptables, FakeIptables];
+  readonly #clock = new FakeClock();
+  readonly #ran = new Set<Mode>();
+
+  constructor() {
+    const { operations, iptables, ipSets } = this.#kernel;
+    const other = new FakeIptables(operations);
+    other.useSets((name) => ipSets.has(name));
+    this.#backends = [iptables, other];
+    this.use(0);
+  }
+
+  /** The backend that the programs of the node use from now on. */
+  use(index: number): void {
+    const [first, second] = this.#backends;
+    const [iptables, unusedBackend] = index === 0 ? [first, second] : [second, first];
+    Object.assign(this.#kernel, { iptables, unusedBackend });
+  }
+
+  leaveKubeProxyRules(): void {
+    putRules(this.#kernel.iptables, iptablesModeRules);
+    this.#ran.add("iptables");
+  }
+
+  crashAt(change: number): void {
+    this.#kernel.operations.crashAt(change);
+  }
+
+  get hasCrashed(): boolean {
+    return this.#kernel.operations.hasCrashed;
+  }
+
+  async run(goal: Goal, services: readonly string[]): Promise<void> {
+    for (const iptables of this.#backends) iptables.choice = choiceOf(iptables);
+    const { config } = load({ "proxy-mode": goal === "clean-up" ? "ipvs" : goal });
+    try {
+      if (goal === "clean-up") await this.#cleanUp(config);
+      else if (goal === "userspace") await this.#runUserspace(config);
+      else await this.#runDaemon(config, services);
+    } finally {
+      if (this.hasCrashed) this.#kernel.operations.revive();
+    }
+  }
+
+  async #cleanUp(config: Config): Promise<void> {
+    if (await cleanUp(this.#kernel, config, () => {}, { clock: this.#clock })) this.#ran.clear();
+  }
+
+  /** Its rules without a listener, and what it removes. */
+  async #runUserspace(config: Config): Promise<void> {
+    const context = { clock: this.#clock, log: silentLogger, ran: new Set(this.#ran) };
+    this.#ran.add("userspace");
+    await new Portals(this.#kernel.iptables, ["IPv4", "IPv6"]).sync([]);
+    const remove = leftoverRemoval((work) => work(this.#kernel), config, context);
+    const stop = new AbortController();
+    const removed = remove(stop.signal);
+    await this.#clock.advance(restMs);
+    if (await removed) this.#noteTidied("userspace");
+  }
+
+  async #runDaemon(config: Config, services: readonly string[]): Promise<void> {
+    const source = new MemorySource();
+    for (const object of services.flatMap(objectsOf)) source.apply(object);
+    const modeRecord = {
+      earlier: new Set(this.#ran),
+      begin: (mode: Mode) => void this.#ran.add(mode),
+      tidied: (mode: Mode) => this.#noteTidied(mode),
+    } as unknown as ModeRecord;
+    const daemon = await startDaemon({
+      ...{ config, source, modeRecord, kernel: this.#kernel, clock: this.#clock },
+      ...{ metrics: silentMetrics, log: silentLogger },
+      health: new ProxyHealth(this.#clock, 60_000),
+    });
+    await this.#clock.advance(restMs);
+    await daemon.stop();
+  }
+
+  #noteTidied(mode: Mode): void {
+    if (this.hasCrashed) return;
+    this.#ran.clear();
+    this.#ran.add(mode);
+  }
+
+  /** Everything but kubelet's chains, which kube-proxy may have made. */
+  state(): string {
+    const rules = [this.#kernel.iptables, this.#kernel.unusedBackend].map((iptables) =>
+      (["IPv4", "IPv6"] as const).flatMap((family) =>
+        (["filter", "nat", "mangle"] as const).flatMap((table) =>
+          iptables
+            .table(family, table)
+            .observe()
+            .filter(({ name }) => !ofKubelet.has(name))
+            .map(({ name, rules }) => {
+              const texts = rules.map(({ text }) => text).filter((text) => !toKubelet.test(text));
+              return [`${family} ${table} ${name}`, ...texts].join("\n  ");
+            }),
+        ),
+      ),
+    );
+    const kernel = this.#kernel;
+    return [ipvsText(kernel), ipSetText(kernel), addressesText(kernel), ...rules.flat()].join("\n");
+  }
+}
+
+const ofKubelet: ReadonlySet<string> = new Set([
+  "KUBE-FIREWALL",
+  "KUBE-MARK-DROP",
+  "KUBE-IPTABLES-HINT",
+  "KUBE-KUBELET-CANARY",
+]);
+const toKubelet = /-j KUBE-FIREWALL$/;
+
+/** As the program finds it when it starts. */
+function choiceOf(iptables: FakeIptables): FakeIptables["choice"] {
+  const names = (["nat", "filter", "mangle"] as const).flatMap((table) =>
+    iptables
+      .table("IPv4", table)
+      .observe()
+      .map(({ name }) => [table, name] as const),
+  );
+  const left = names.filter(([table, name]) => isOfIptablesMode(table, name));
+  const portals = new Set(portalRules("IPv4", []).chains.map(({ name }) => name));
+  const { backend, reason } = iptables.choice;
+  return {
+    ...{ backend, reason },
+    ...(left.length === 0 ? {} : { leftovers: new Map([["IPv4", left.map(String)] as const]) }),
+    ...(names.some(([, name]) => portals.has(name)) ? { hasPortals: true } : {}),
+  };
+}
+
+function objectsOf(name: string): readonly NamedObject[] {
+  const number = name.codePointAt(0) ?? 0;
+  const clusterIps = [`10.96.0.${number}`];
+  const spec = number % 2 === 0 ? { loadBalancerSourceRanges: ["198.51.100.0/24"] } : {};
+  const status = { loadBalancer: { ingress: [{ ip: `203.0.113.${number}` }] } };
+  const wanted = service({ name, clusterIps, type: "LoadBalancer", spec, status });
+  const slice = endpointSlice({ service: name, endpoints: [endpoint(`10.244.1.${number}`)] });
+  return [wanted, slice] as unknown as readonly NamedObject[];
+}
+
+async function tryPair(seed: number): Promise<void> {
+  const random = seededRandom(seed);
+  const oneOf = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)] as T;
+  const someServices = (): readonly string[] => ["a", "b", "c"].filter(() => random() < 0.6);
+  const [left, goal] = [oneOf(lefts), oneOf(goals)];
+  const [backendBefore, backend] = [oneOf([0, 1]), oneOf([0, 1])];
+  const [before, after] = [someServices(), someServices()];
+  const kills = oneOf([0, 1, 2]);
+  const name = `${left} in ${backendBefore} (${before}) → ${goal} in ${backend} (${after})`;
+
+  const node = new PairNode();
+  node.use(backendBefore);
+  if (left === "kube-proxy") node.leaveKubeProxyRules();
+  else if (left !== "nothing") await node.run(left, before);
+  node.use(backend);
+  for (let kill = 0; kill < kills; kill += 1) {
+    node.crashAt(1 + Math.floor(random() * 60));
+    await node.run(goal, after).catch(() => undefined);
+  }
+  await node.run(goal, after);
+
+  const fresh = new PairNode();
+  fresh.use(backend);
+  await fresh.run(goal, after);
+  assert.equal(node.state(), fresh.state(), `seed ${seed}: ${name}, ${kills} kills`);
+}
+
+describe("whatever was left, a start or a clean-up ends like one on a fresh node", () => {
+  for (const some of groupsOf(pairsPerTest, seeds(pairs))) {
+    it(`with seeds ${some[0]} to ${some.at(-1)}`, async () => {
+      for (const seed of some) await tryPair(seed);
+    });
+  }
+});
