@@ -1,12 +1,9 @@
-import { Exclusive } from "../../base/exclusive.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import { type NextRun, type Pace, Periodic } from "../../base/periodic.ts";
-import { inSlices, yieldToEventLoop } from "../../base/time-slice.ts";
+import { inSlices } from "../../base/time-slice.ts";
 import type { ChangeTracker } from "../../model/change-tracker.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { NodePlace } from "../../model/topology.ts";
-import { type ClaimMemory, noClaimMemory } from "../../plan/claims/claim-memory.ts";
-import { type HolderRecord, noHolderRecord } from "../../plan/claims/holder-record.ts";
 import { frontendsOf } from "../../plan/frontends.ts";
 import type { IptablesNodeOptions } from "../../plan/iptables/options.ts";
 import { TablesPlan } from "../../plan/iptables/tables-plan.ts";
@@ -15,16 +12,14 @@ import type { PlanOptions } from "../../plan/options.ts";
 import { TablesReconciler, type TablesReport } from "../../reconcile/iptables/tables-reconciler.ts";
 import type { RuleSet } from "../../state/rule.ts";
 import { iptablesOptionsOf } from "../node/iptables-facts.ts";
-import type { KnownNode } from "../node/known-node.ts";
 import { type PreparedTables, routeLocalnet } from "../node/prepare-tables.ts";
 import type { ServedAddress } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { TablesReporter } from "../report/tables-reporter.ts";
 import { AddressWatch } from "./address-watch.ts";
-import { ClusterInput, type LoopParts } from "./cluster-input.ts";
+import type { LoopParts } from "./cluster-input.ts";
 import { findHoldersInTables } from "./find-holders.ts";
-import { RetryTimer } from "./retry-timer.ts";
-import { Runner, runnerOptions } from "./runner.ts";
+import { Loop } from "./loop.ts";
 
 export interface TablesLoopParts extends LoopParts {
   readonly reporter: TablesReporter;
@@ -38,73 +33,44 @@ const fullComparisonMs = 3_600_000;
 
 const noRules: RuleSet = { chains: [], jumps: [] };
 
-/**
- * The heart of mode iptables: takes what the source reports, and from time to time plans what changed and writes the chains
- * that are about it. The same Node, lists, runner and health as in mode ipvs; another plan, another reconciler. Nothing
- * is written before Services and EndpointSlices are completely listed.
- */
-export class TablesLoop {
-  readonly #live: LiveConfig;
+/** The loop of iptables mode. */
+export class TablesLoop extends Loop<TablesPlan, TablesLoopParts> {
   readonly #prepared: PreparedTables;
-  readonly #parts: TablesLoopParts;
-  /** What the source reports. */
-  readonly input: ClusterInput;
-  readonly #plan: TablesPlan;
   readonly #reconciler: TablesReconciler;
-  readonly #holderRecord: HolderRecord;
-  readonly #claimMemory: ClaimMemory;
   #hasGoal = false;
-  readonly #runner: Runner;
   readonly #addressWatch: AddressWatch;
   readonly #check: Periodic;
-  readonly #exclusive = new Exclusive();
-  readonly #retry: RetryTimer;
   #nodeOptions: { readonly shared: PlanOptions; readonly own: IptablesNodeOptions } | undefined;
   #comparedAtMs = 0;
 
   constructor(parts: TablesLoopParts, live: LiveConfig, prepared: PreparedTables) {
     const { kernel, clock, healthChecks } = parts;
-    this.#parts = parts;
-    this.#live = live;
+    super(parts, {
+      ...{ live, families: prepared.families },
+      makePlan: (records) =>
+        new TablesPlan({
+          ...records,
+          limits: live.current.limits,
+          startedAtMs: clock.nowMs(),
+          onPlan: (plan) => healthChecks.note(plan),
+        }),
+    });
     this.#prepared = prepared;
-    this.#holderRecord = parts.holderRecord ?? noHolderRecord;
-    this.#claimMemory = parts.claimMemory ?? noClaimMemory();
-    this.#plan = new TablesPlan({
-      held: this.#holderRecord.held,
-      limits: live.current.limits,
-      claims: this.#claimMemory,
-      startedAtMs: clock.nowMs(),
-      onPlan: (plan) => healthChecks.note(plan),
-    });
-    this.input = new ClusterInput(parts, {
-      live,
-      families: prepared.families,
-      tracker: this.#plan.tracker,
-      reporter: parts.reporter,
-      onChange: () => this.#request(),
-    });
     const { isObserveOnly: isDryRun } = live.current;
     this.#reconciler = new TablesReconciler({ kernel, clock, isDryRun });
-    this.#runner = new Runner(() => this.#run(), parts, runnerOptions(live));
-    this.#retry = new RetryTimer(clock, () => this.#runner.request());
-    const look = () => this.#exclusive.run(() => this.#checkAddresses());
+    const look = () => this.exclusive.run(() => this.#checkAddresses());
     this.#addressWatch = new AddressWatch(look, parts);
     this.#check = this.#makeCheck();
   }
 
-  /** Families whose programs and kernel parts work here. */
-  get families(): readonly IpFamily[] {
-    return this.#prepared.families;
-  }
-
   /** Objects as last known. */
   get objects(): ChangeTracker {
-    return this.#plan.tracker;
+    return this.plan.tracker;
   }
 
   /** What was planned for a family at the last sync; empty before the first one. */
   rulesOf(family: IpFamily): RuleSet {
-    return this.#plan.isPlanned ? this.#plan.ruleSet(family) : noRules;
+    return this.plan.isPlanned ? this.plan.ruleSet(family) : noRules;
   }
 
   /** Addresses and ports of a service port, as they were planned; those of loopback, too. */
@@ -121,114 +87,75 @@ export class TablesLoop {
 
   /** Who has which address and port. */
   get claims(): TablesPlan["desired"]["claims"] {
-    return this.#plan.desired.claims;
+    return this.plan.desired.claims;
   }
 
   /** Where this node stood at the last sync. */
   get place(): NodePlace {
-    return this.#nodeOptions?.shared.place ?? { nodeName: this.#live.current.nodeName, zone: "" };
+    return this.#nodeOptions?.shared.place ?? { nodeName: this.live.current.nodeName, zone: "" };
   }
 
-  start(): void {
-    this.#parts.reporter.started(this.families);
-    this.input.start();
-    this.#addressWatch.start();
-    this.#check.start();
-    this.#runner.start();
-  }
-
-  /** Resolves when everything reported so far is in the kernel. */
-  settled(): Promise<void> {
-    return this.#runner.settled();
-  }
-
-  /** Ends after the sync that may be running. The kernel keeps its state. */
-  async stop(): Promise<void> {
-    this.input.stop();
-    this.#addressWatch.stop();
-    this.#check.stop();
-    this.#retry.stop();
-    await this.#runner.stop();
-    await this.#exclusive.idle();
-    await this.#parts.healthChecks.stop();
-  }
-
-  /** The configuration is another one: everything that depends on it is planned again. */
-  reconfigured(): void {
-    this.#runner.configure(runnerOptions(this.#live));
-    this.#check.configure(this.#checkPace);
-    this.input.reconfigured();
+  protected override invalidate(): void {
     this.#nodeOptions = undefined;
     this.#reconciler.invalidate();
-    this.#request();
   }
 
-  get #node(): KnownNode {
-    return this.input.node;
+  protected override startChecks(): void {
+    this.#addressWatch.start();
+    this.#check.start();
   }
 
-  #request(): void {
-    if (!this.input.isReady) return;
-    this.#parts.reporter.queued(this.families);
-    this.#runner.request();
+  protected override stopChecks(): void {
+    this.#addressWatch.stop();
+    this.#check.stop();
   }
 
-  async #run(): Promise<boolean> {
-    // What asked for it has been at work until now.
-    await yieldToEventLoop();
-    return this.#exclusive.run(() => this.#sync());
+  protected override configureChecks(): void {
+    this.#check.configure(this.#checkPace);
   }
 
-  async #sync(): Promise<boolean> {
-    if (!this.input.isReady) return true;
-    const { clock, reporter, healthChecks, onReport = () => {} } = this.#parts;
+  protected override async sync(): Promise<boolean> {
+    const { clock, reporter, healthChecks, onReport = () => {} } = this.parts;
     const startedAtMs = clock.monotonicMs();
     const options = await this.#refreshOptions();
-    const { services, triggers } = await inSlices(clock, this.#plan.update(options));
-    const { kernel, log } = this.#parts;
-    if (!this.#hasGoal) await findHoldersInTables(this.#plan, kernel.iptables, this.families);
+    const { services, triggers } = await inSlices(clock, this.plan.update(options));
+    const { kernel, log } = this.parts;
+    if (!this.#hasGoal) await findHoldersInTables(this.plan, kernel.iptables, this.families);
     const report = await this.#reconciler.sync(this.#takeGoal());
-    const { claims } = this.#plan.desired;
-    // Only who writes the rules decides whom they serve.
-    if (!this.#live.current.isObserveOnly) {
-      const ofPorts = healthChecks.claims.contestedHolders();
-      this.#holderRecord.keepHolders(claims.contestedHolders(), ofPorts);
-      const claimRecord = this.#claimMemory.ages.takeRecord();
-      if (claimRecord !== undefined) this.#claimMemory.keep(claimRecord);
-    }
+    this.keepClaims();
     onReport(report);
     reporter.synced({
       report,
-      isObserveOnly: this.#live.current.isObserveOnly,
+      isObserveOnly: this.live.current.isObserveOnly,
       serviceCount: this.objects.serviceCount,
       plannedServiceCount: services.length,
       elapsedMs: clock.monotonicMs() - startedAtMs,
       triggers,
-      desired: this.#plan.desired,
+      desired: this.plan.desired,
       lostHealthPorts: healthChecks.claims.lost(),
       limitedServices: this.objects.limitedServices(),
     });
     const hasWorked = report.failures.length === 0;
-    this.#retry.at(hasWorked ? this.#reconciler.nextRetryMs : undefined);
+    this.retry.at(hasWorked ? this.#reconciler.nextRetryMs : undefined);
     this.#noteComparison(report);
-    if (!this.#live.current.isObserveOnly) {
+    if (!this.live.current.isObserveOnly) {
       if (hasWorked && options.families.get("IPv4")?.servesLoopback === true) {
         routeLocalnet(kernel, log);
       }
-      await healthChecks.serve(this.#node.healthCheckAddresses);
+      await healthChecks.serve(this.node.healthCheckAddresses);
     }
     return hasWorked;
   }
 
   /** The same object while nothing in it differs. */
   async #refreshOptions(): Promise<IptablesNodeOptions> {
-    const shared = await this.#node.refresh();
+    const shared = await this.node.refresh();
     if (this.#nodeOptions?.shared !== shared) {
       // Rules that belong to no Service depend on them, too.
       this.#reconciler.invalidate();
-      const { current: config } = this.#live;
+      const { current: config } = this.live;
       const { hasCounters } = this.#prepared;
-      const facts = { config, node: this.#node.record, shared, hasCounters };
+      const facts = { config, node: this.node.record, shared, hasCounters };
       this.#nodeOptions = { shared, own: iptablesOptionsOf(facts) };
     }
     return this.#nodeOptions.own;
@@ -237,38 +164,38 @@ export class TablesLoop {
   /** From now on every Service holds the addresses that it has. */
   #takeGoal(): Parameters<TablesReconciler["sync"]>[0] {
     this.#hasGoal = true;
-    this.#plan.desired.claims.settle();
+    this.plan.desired.claims.settle();
     return {
       families: this.families.map((family) => ({
         family,
-        wanted: () => this.#plan.ruleSet(family),
-        touched: this.#plan.takeTouched(family),
+        wanted: () => this.plan.ruleSet(family),
+        touched: this.plan.takeTouched(family),
       })),
-      touchedUdp: this.#plan.desired.takeTouchedUdp(),
-      allUdp: () => this.#plan.desired.allUdp(),
+      touchedUdp: this.plan.desired.takeTouchedUdp(),
+      allUdp: () => this.plan.desired.allUdp(),
     };
   }
 
   #noteComparison({ families }: TablesReport): void {
     const isCompared = families.every(({ isFull, failure }) => isFull && failure === undefined);
-    if (isCompared) this.#comparedAtMs = this.#parts.clock.monotonicMs();
+    if (isCompared) this.#comparedAtMs = this.parts.clock.monotonicMs();
   }
 
   async #checkAddresses(): Promise<void> {
-    const { isChanged } = await this.#node.look();
-    if (isChanged) this.#request();
+    const { isChanged } = await this.node.look();
+    if (isChanged) this.request();
   }
 
   /** Some program changed a rule, a canary is gone, or nobody has looked for an hour: the next sync compares everything. */
   async #compare(): Promise<NextRun> {
-    await this.#exclusive.runIfIdle(async () => {
+    await this.exclusive.runIfIdle(async () => {
       if (!this.input.isReady) return;
-      const { clock, reporter } = this.#parts;
+      const { clock, reporter } = this.parts;
       const isOverdue = clock.monotonicMs() - this.#comparedAtMs >= fullComparisonMs;
       if (!isOverdue && !(await this.#mayDiffer())) return;
       reporter.comparing();
       this.#reconciler.invalidate();
-      this.#request();
+      this.request();
     }, undefined);
     return "paced";
   }
@@ -281,7 +208,7 @@ export class TablesLoop {
   }
 
   #makeCheck(): Periodic {
-    const { processorMs, clock, log } = this.#parts;
+    const { processorMs, clock, log } = this.parts;
     const task = {
       name: "check of rules",
       ...this.#checkPace,
@@ -293,7 +220,7 @@ export class TablesLoop {
   }
 
   get #checkPace(): Pace {
-    const { ruleCheckPeriodMs, syncPeriodMs } = this.#live.current;
+    const { ruleCheckPeriodMs, syncPeriodMs } = this.live.current;
     const intervalMs = ruleCheckPeriodMs > 0 ? ruleCheckPeriodMs : syncPeriodMs;
     return { intervalMs, longestPauseMs: mostIntervals * intervalMs };
   }

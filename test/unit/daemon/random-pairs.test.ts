@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { type IpFamily, ipFamilies } from "../../../src/base/ip.ts";
 import { silentLogger } from "../../../src/base/log.ts";
 import type { Config } from "../../../src/config/config.ts";
 import { cleanUp } from "../../../src/daemon/clean-up.ts";
@@ -33,6 +34,7 @@ const pairsPerTest = 10;
 type Left = Mode | "kube-proxy" | "nothing";
 type Goal = Mode | "clean-up";
 
+const tables = ["filter", "nat", "mangle"] as const;
 const lefts: readonly Left[] = ["ipvs", "iptables", "userspace", "kube-proxy", "nothing"];
 const goals: readonly Goal[] = ["ipvs", "iptables", "userspace", "clean-up"];
 /** Longer than the pauses of retries, drains and the removal of leftovers. */
@@ -95,7 +97,7 @@ class PairNode {
   async #runUserspace(config: Config): Promise<void> {
     const context = { clock: this.#clock, log: silentLogger, ran: new Set(this.#ran) };
     this.#ran.add("userspace");
-    await new Portals(this.#kernel.iptables, ["IPv4", "IPv6"]).sync([]);
+    await new Portals(this.#kernel.iptables, ipFamilies).sync([]);
     const remove = leftoverRemoval((work) => work(this.#kernel), config, context);
     const stop = new AbortController();
     const removed = remove(stop.signal);
@@ -129,8 +131,8 @@ class PairNode {
   /** Everything but kubelet's chains, which kube-proxy may have made. */
   state(): string {
     const rules = [this.#kernel.iptables, this.#kernel.unusedBackend].map((iptables) =>
-      (["IPv4", "IPv6"] as const).flatMap((family) =>
-        (["filter", "nat", "mangle"] as const).flatMap((table) =>
+      ipFamilies.flatMap((family) =>
+        tables.flatMap((table) =>
           iptables
             .table(family, table)
             .observe()
@@ -157,19 +159,29 @@ const toKubelet = /-j KUBE-FIREWALL$/;
 
 /** As the program finds it when it starts. */
 function choiceOf(iptables: FakeIptables): FakeIptables["choice"] {
-  const names = (["nat", "filter", "mangle"] as const).flatMap((table) =>
-    iptables
-      .table("IPv4", table)
-      .observe()
-      .map(({ name }) => [table, name] as const),
-  );
-  const left = names.filter(([table, name]) => isOfIptablesMode(table, name));
   const portals = new Set(portalRules("IPv4", []).chains.map(({ name }) => name));
   const { backend, reason } = iptables.choice;
+  const leftovers = new Map<IpFamily, readonly string[]>();
+  let hasPortals = false;
+  for (const family of ipFamilies) {
+    const names = tables.flatMap((table) =>
+      iptables
+        .table(family, table)
+        .observe()
+        .map(({ name }) => ({ table, name })),
+    );
+    hasPortals ||= names.some(({ name }) => portals.has(name));
+    const left = names.filter(({ table, name }) => isOfIptablesMode(table, name));
+    if (left.length > 0)
+      leftovers.set(
+        family,
+        left.map(({ table, name }) => `${table} ${name}`),
+      );
+  }
   return {
     ...{ backend, reason },
-    ...(left.length === 0 ? {} : { leftovers: new Map([["IPv4", left.map(String)] as const]) }),
-    ...(names.some(([, name]) => portals.has(name)) ? { hasPortals: true } : {}),
+    ...(leftovers.size === 0 ? {} : { leftovers }),
+    ...(hasPortals ? { hasPortals } : {}),
   };
 }
 
