@@ -80,13 +80,14 @@ export function renderChart(
   values: Values,
   release = "kube-ipvs",
   cluster: Values = {},
+  chart: string = chartPath,
 ): Rendering {
   const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-chart-"));
   const file = join(folder, "values.yaml");
   writeFileSync(file, JSON.stringify(values));
   const existing = join(folder, "cluster.yaml");
   writeFileSync(existing, JSON.stringify(cluster));
-  const args = [chartPath, file, release, existing];
+  const args = [chart, file, release, existing];
   const { status, stdout, stderr } = spawnSync(renderer, args, { encoding: "utf8" });
   rmSync(folder, { recursive: true });
   if (status !== 0) return { text: stdout, error: stderr || `the renderer ended with ${status}` };

@@ -23,6 +23,8 @@ export function packageChart(chart: string, folder: string, facts: ChartFacts): 
     if (!new RegExp(`^${field}: ${version}$`, "m").test(about))
       throw new Error(`Chart.yaml: ${field} is not ${version}, the version in package.json`);
   }
+  const image = `- name: kube-ipvs\n      image: ${repository}:${version}`;
+  writeFileSync(join(folder, "Chart.yaml"), `${about}  artifacthub.io/images: |\n    ${image}\n`);
   const values = join(folder, "values.yaml");
   const text = readFileSync(values, "utf8");
   const unset = 'repository: ""\n';

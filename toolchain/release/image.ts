@@ -51,7 +51,7 @@ export function imageOf(root: string, facts: ImageFacts): Image {
     created,
     architecture,
     os: "linux",
-    config: execution,
+    config: { ...execution, Labels: annotationsOf(facts, created) },
     rootfs: { type: "layers", diff_ids: tars.map(digestOf) },
     history: layers.map(({ what }) => ({ created, created_by: "make release", comment: what })),
   });

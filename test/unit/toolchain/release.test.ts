@@ -103,16 +103,18 @@ describe("an image", () => {
     ]);
   });
 
-  it("names its layers by their digests, packed and unpacked", (test) => {
+  it("names its layers by their digests, packed and unpacked, and has labels", (test) => {
     const { blobs } = imageFrom(test);
     const [config, ...layers] = blobs;
-    const { rootfs } = JSON.parse(config?.bytes.toString() ?? "") as {
+    const { rootfs, config: started } = JSON.parse(config?.bytes.toString() ?? "") as {
+      readonly config: { readonly Labels: Readonly<Record<string, string>> };
       readonly rootfs: { readonly diff_ids: readonly string[] };
     };
     assert.deepEqual(
       rootfs.diff_ids,
       layers.map(({ bytes }) => digestOf(gunzipSync(bytes))),
     );
+    assert.equal(started.Labels["org.opencontainers.image.version"], version);
     for (const { descriptor, bytes } of blobs) {
       assert.deepEqual([descriptor.digest, descriptor.size], [digestOf(bytes), bytes.length]);
     }
@@ -197,6 +199,12 @@ describe("what is released with it", () => {
       execFileSync("tar", ["-xzO", `kube-ipvs/${name}`], { input: first, encoding: "utf8" });
     assert.equal(textOf("files/dashboard.json"), read("deploy/monitoring/dashboard.json"));
     assert.match(textOf("values.yaml"), /^ {2}repository: example\/kube-ipvs$/m);
+    const about = parse(textOf("Chart.yaml")) as {
+      readonly annotations: Readonly<Record<string, string>>;
+    };
+    assert.deepEqual(parse(about.annotations["artifacthub.io/images"] ?? ""), [
+      { name: "kube-ipvs", image: `example/kube-ipvs:${version}` },
+    ]);
   });
 
   it("refuses a chart of another version", (test) => {
