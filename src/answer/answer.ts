@@ -29,6 +29,7 @@ const neededFields: Readonly<Record<keyof Answers, readonly string[]>> = {
   Status: [
     ...["verdict", "summary", "node", "mode", "ipFamilies", "source", "counts", "versions"],
     ...["process", "rejectedObjects", "conflicts", "backingOffRepairs", "manualWeights"],
+    "ignoredAnnotations",
   ],
   ServiceList: ["items"],
   DrainList: ["items"],

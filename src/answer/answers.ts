@@ -58,6 +58,8 @@ export interface Status extends Envelope<"Status"> {
   readonly backingOffRepairs: readonly BackingOffRepair[];
   /** Weights that a third party set and that stay. */
   readonly manualWeights: readonly ManualWeightStatus[];
+  /** Annotations of Services. */
+  readonly ignoredAnnotations: readonly IgnoredAnnotationStatus[];
   /** The last one of a third party's changes. */
   readonly lastDrift?: {
     readonly subject: string;
@@ -124,6 +126,7 @@ export interface Counts {
   readonly drifts: number;
   readonly backingOffRepairs: number;
   readonly manualWeights: number;
+  readonly ignoredAnnotations: number;
 }
 
 export interface RejectedObject {
@@ -159,6 +162,15 @@ export interface ManualWeightStatus {
   readonly realServer: string;
   readonly weight: number;
   readonly plannedWeight: number;
+}
+
+export interface IgnoredAnnotationStatus {
+  readonly service: string;
+  readonly annotation: string;
+  readonly value: string;
+  readonly reason: string;
+  readonly message: string;
+  readonly sinceSeconds: number;
 }
 
 /** Rows of `/v1/services`: one for each address, port and protocol of a Service. */

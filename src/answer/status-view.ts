@@ -20,6 +20,14 @@ function factsOf(status: Status): readonly Fact[] {
     ({ realServer, weight, plannedWeight }) =>
       `${realServer}: weight ${weight}, planned ${plannedWeight}`,
   );
+  const ignored = status.ignoredAnnotations.map(
+    ({ service, annotation, value, reason, message }) =>
+      `${service}: ${annotation}: ${JSON.stringify(value)} (${reason}): ${message}`,
+  );
+  const tuning: readonly Fact[] = [
+    ["Manual weights", grouped(counts.manualWeights), weights],
+    ["Ignored annotations", grouped(counts.ignoredAnnotations), ignored],
+  ];
   return [
     ["Node", `${node.name}${node.isEligible ? "" : ", not eligible for new traffic"}`],
     ["Mode", modeText(status)],
@@ -39,7 +47,7 @@ function factsOf(status: Status): readonly Fact[] {
           `${subject}: reverted ${drifts} times within 10 min, next repair after ${durationText(pauseSeconds)}`,
       ),
     ],
-    ...(isIpvs ? [["Manual weights", grouped(counts.manualWeights), weights] as const] : []),
+    ...(isIpvs ? tuning : []),
     [
       "iptables",
       iptables === undefined ? "-" : `${iptables.backend}: ${iptables.reason}`,

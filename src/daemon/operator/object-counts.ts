@@ -18,6 +18,7 @@ export function* countsOf(view: ModeView | undefined): Generator<void, Counts> {
     drifts: history?.driftCount ?? 0,
     backingOffRepairs: history?.reverted.length ?? 0,
     manualWeights: history?.manualWeights.length ?? 0,
+    ignoredAnnotations: history?.ignoredAnnotations.length ?? 0,
   };
 }
 

@@ -7,8 +7,8 @@ import { version } from "../../base/version.ts";
 import type { Config } from "../../config/config.ts";
 import { subjectText } from "../../reconcile/subject.ts";
 import type { ApiContact } from "../report/api-contact.ts";
-import { manualWeightText } from "../report/manual-weight-reporter.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
+import { manualWeightText } from "../report/sync-findings.ts";
 import { type PastSync, SyncHistory } from "../report/sync-history.ts";
 import { agesNow, type SecondsSince, toTenth } from "./ages.ts";
 import type { ModeView } from "./daemon-view.ts";
@@ -113,7 +113,12 @@ function troublesOf(
   secondsSince: SecondsSince,
 ): Pick<
   Status,
-  "rejectedObjects" | "conflicts" | "backingOffRepairs" | "manualWeights" | "lastDrift"
+  | "rejectedObjects"
+  | "conflicts"
+  | "backingOffRepairs"
+  | "manualWeights"
+  | "ignoredAnnotations"
+  | "lastDrift"
 > {
   const { refusals, conflicts, reverted, manualWeights, lastDrift } = history;
   return {
@@ -144,6 +149,9 @@ function troublesOf(
       weight: one.weight,
       plannedWeight: one.plannedWeight,
     })),
+    ignoredAnnotations: history.ignoredAnnotations
+      .slice(0, maxListed)
+      .map(({ sinceMs, ...ignored }) => ({ ...ignored, sinceSeconds: secondsSince(sinceMs) })),
     ...(lastDrift === undefined
       ? {}
       : {

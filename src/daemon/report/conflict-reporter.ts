@@ -1,37 +1,35 @@
 import { type Conflict, conflictReasons } from "./conflicts.ts";
 import { conflictEvent } from "./events.ts";
+import { Findings } from "./findings.ts";
 import type { ReporterParts } from "./loop-reporter.ts";
 import type { SyncHistory } from "./sync-history.ts";
 
-type Parts = Pick<ReporterParts, "metrics" | "log" | "events" | "nodeName"> & {
+type Destinations = Pick<ReporterParts, "metrics" | "log" | "events" | "nodeName" | "clock"> & {
   readonly history: SyncHistory;
 };
 
 /** Services that do not get what they ask for: counted by reason, and each reported when it appears. */
 export class ConflictReporter {
-  readonly #parts: Parts;
-  #reported = new Set<string>();
+  readonly #destinations: Destinations;
+  readonly #findings: Findings<Conflict>;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(destinations: Destinations) {
+    this.#destinations = destinations;
+    this.#findings = new Findings(destinations, (conflict) => ({
+      key: conflict.key,
+      begins: conflict.event,
+      keys: { ...conflict.keys, reason: conflict.reason },
+      event: conflictEvent(destinations.nodeName, conflict),
+    }));
   }
 
   /** All that there are now. */
   report(conflicts: readonly Conflict[]): void {
-    const { history, metrics, log, events, nodeName } = this.#parts;
-    history.noteConflicts(conflicts);
+    const { history, metrics } = this.#destinations;
     for (const reason of conflictReasons) {
       const count = conflicts.filter((conflict) => conflict.reason === reason).length;
       metrics.conflicts.set({ reason }, count);
     }
-    const reported = new Set<string>();
-    for (const conflict of conflicts) {
-      if (!this.#reported.has(conflict.key) && !reported.has(conflict.key)) {
-        log.warn(conflict.event, { ...conflict.keys, reason: conflict.reason });
-        events.record(conflictEvent(nodeName, conflict));
-      }
-      reported.add(conflict.key);
-    }
-    this.#reported = reported;
+    history.conflicts = this.#findings.replace(conflicts);
   }
 }

@@ -6,6 +6,8 @@ import type { Refusal } from "../../reconcile/refusals.ts";
 import type { FoundDrift, SyncReport } from "../../reconcile/report.ts";
 import { subjectText } from "../../reconcile/subject.ts";
 import type { Conflict } from "./conflicts.ts";
+import type { Lasting } from "./findings.ts";
+import type { IgnoredAnnotation } from "./sync-findings.ts";
 
 /** A sync that worked; times are monotonic. */
 export interface PastSync {
@@ -19,11 +21,6 @@ export interface FailingSyncs {
   readonly sinceMs: number;
   /** What failed last. */
   readonly message: string;
-}
-
-export interface LastingConflict extends Conflict {
-  /** Monotonic. */
-  readonly sinceMs: number;
 }
 
 export interface LastDrift {
@@ -52,7 +49,8 @@ export class SyncHistory {
   possiblyOwned: readonly string[] = [];
   /** Keys of those that Services claim. */
   claimedForeignServers: readonly string[] = [];
-  conflicts: readonly LastingConflict[] = [];
+  conflicts: readonly Lasting<Conflict>[] = [];
+  ignoredAnnotations: readonly Lasting<IgnoredAnnotation>[] = [];
   /** Since the start. */
   driftCount = 0;
   lastDrift: LastDrift | undefined;
@@ -96,17 +94,6 @@ export class SyncHistory {
     const past = { endedAtMs: this.#clock.monotonicMs(), elapsedMs };
     if (isFull) this.lastFull = past;
     else this.lastPartial = past;
-  }
-
-  /** All that there are now; each keeps its beginning. */
-  noteConflicts(conflicts: readonly Conflict[]): void {
-    if (conflicts.length === 0 && this.conflicts.length === 0) return;
-    const nowMs = this.#clock.monotonicMs();
-    const sinceMs = new Map(this.conflicts.map((conflict) => [conflict.key, conflict.sinceMs]));
-    this.conflicts = conflicts.map((conflict) => ({
-      ...conflict,
-      sinceMs: sinceMs.get(conflict.key) ?? nowMs,
-    }));
   }
 
   /** Of either kind. */

@@ -1,13 +1,25 @@
 import type { ServiceName } from "../../api/objects.ts";
 import type { IpFamily } from "../../base/ip.ts";
-import type { AnnotationProblem } from "../../model/tuning.ts";
+import { type AnnotationProblem, annotationReasons } from "../../model/tuning.ts";
 import type { DesiredState } from "../../plan/desired-state.ts";
+import { driftKinds } from "../../reconcile/drift/drift.ts";
+import type { ReconcileConflict } from "../../reconcile/drift/repair-guard.ts";
 import { changeCount, type SyncReport } from "../../reconcile/report.ts";
-import { AnnotationReporter } from "./annotation-reporter.ts";
+import { subjectText } from "../../reconcile/subject.ts";
 import { conflictsOf } from "./conflicts.ts";
-import { DriftReporter } from "./drift-reporter.ts";
+import { Findings } from "./findings.ts";
 import { LoopReporter, type LoopSummary, type ReporterParts } from "./loop-reporter.ts";
-import { ManualWeightReporter } from "./manual-weight-reporter.ts";
+import {
+  annotationFinding,
+  type FoundServer,
+  foreignServerFinding,
+  type IgnoredAnnotation,
+  ignoredAnnotations,
+  manualWeightFinding,
+  type OwnedWeight,
+  possiblyOwnedFinding,
+  revertedFinding,
+} from "./sync-findings.ts";
 
 /** What drains at the moment. */
 export interface DrainFigures {
@@ -26,31 +38,32 @@ export interface SyncSummary extends LoopSummary {
 
 /** Turns what the loop does into metrics, health, log lines and events. */
 export class SyncReporter extends LoopReporter {
-  readonly #drifts: DriftReporter;
-  readonly #manualWeights: ManualWeightReporter;
-  readonly #annotations: AnnotationReporter;
-  /** Each is reported when it appears, not with every sync. */
-  #reportedForeign = new Set<string>();
-  #reportedPossible = new Set<string>();
+  readonly #reverted: Findings<ReconcileConflict>;
+  readonly #manualWeights: Findings<OwnedWeight>;
+  readonly #annotations: Findings<IgnoredAnnotation>;
+  readonly #foreign: Findings<FoundServer>;
+  readonly #possiblyOwned: Findings<FoundServer>;
 
   constructor(parts: ReporterParts) {
     super(parts);
-    this.#drifts = new DriftReporter(parts);
-    this.#manualWeights = new ManualWeightReporter(parts);
-    this.#annotations = new AnnotationReporter(parts);
+    this.#reverted = new Findings(parts, revertedFinding);
+    this.#manualWeights = new Findings(parts, manualWeightFinding);
+    this.#annotations = new Findings(parts, (one) => annotationFinding(parts.nodeName, one));
+    this.#foreign = new Findings(parts, foreignServerFinding);
+    this.#possiblyOwned = new Findings(parts, possiblyOwnedFinding);
   }
 
   synced(summary: SyncSummary): void {
     const { report, families, elapsedMs } = summary;
     const hasWorked = this.noteSync(summary);
     for (const family of families) this.noteFamily(family, elapsedMs, hasWorked);
-    this.#drifts.drifted(report);
+    this.#noteDrifts(report);
     if (hasWorked) this.#noteState(report, summary.desired);
     this.countWithoutLocal(summary.desired, families);
     this.#drainFigures(summary.drains);
     if (hasWorked) this.observeLatency(summary.triggers);
     this.logFailures(report);
-    this.#annotations.report(summary.annotationProblems ?? new Map());
+    this.#noteAnnotations(summary.annotationProblems ?? new Map());
     if (hasWorked) this.conflicts.report(conflictsOf(summary, report.conflicts));
     // The families share one sync.
     for (const family of families) this.logCompletion({ ...summary, family }, summary);
@@ -77,39 +90,43 @@ export class SyncReporter extends LoopReporter {
     this.refusals.report(report.refusals);
   }
 
+  /** The audit: a line for each object that a third party changed. */
+  #noteDrifts({ drifts }: SyncReport): void {
+    const { metrics, log } = this.parts;
+    for (const { kind, subject, before, after, action } of drifts) {
+      metrics.drift.inc({ kind, action });
+      // The reason keeps a flood of one kind from hiding the others.
+      const keys = { kind, subject: subjectText(subject), before, after, action };
+      log.warn("Kernel state changed by a third party", { ...keys, reason: `drift-${kind}` });
+    }
+  }
+
   /** What a sync that ran knows of the kernel, beside what it changed. */
   #noteState(report: SyncReport, desired: DesiredState): void {
-    this.#drifts.conflicts(report);
-    this.#manualWeights.report(report, desired);
-    this.#noteForeign(report);
-    this.#notePossiblyOwned(report);
+    const { reconcileConflicts, manualWeights, foreignServers, possiblyOwned } = report;
+    const { metrics } = this.parts;
+    for (const kind of driftKinds) {
+      const ofKind = reconcileConflicts.filter((conflict) => conflict.kind === kind);
+      metrics.suppressedRepairs.set({ kind }, ofKind.length);
+    }
+    this.#reverted.replace(reconcileConflicts);
+    metrics.manualWeights.set(manualWeights.length);
+    const serviceOf = (key: string): ServiceName | undefined => desired.servicesOfServer(key)[0];
+    this.#manualWeights.replace(
+      manualWeights.map((one) => ({ ...one, service: serviceOf(one.virtualServerKey) })),
+    );
+    metrics.foreignVirtualServers.set(foreignServers.length);
+    this.#foreign.replace(foreignServers.map((virtualServer) => ({ virtualServer })));
+    this.#possiblyOwned.replace(possiblyOwned.map((virtualServer) => ({ virtualServer })));
   }
 
-  /** Foreign virtual servers are counted, and each is named once. */
-  #noteForeign({ foreignServers }: SyncReport): void {
-    this.parts.metrics.foreignVirtualServers.set(foreignServers.length);
-    for (const virtualServer of foreignServers) {
-      if (this.#reportedForeign.has(virtualServer)) continue;
-      this.parts.log.info("Keeping foreign virtual server", {
-        virtualServer,
-        reason: "foreign-virtual-server",
-      });
+  #noteAnnotations(problems: ReadonlyMap<ServiceName, readonly AnnotationProblem[]>): void {
+    const ignored = ignoredAnnotations(problems);
+    const counts = Map.groupBy(ignored, ({ reason }) => reason);
+    for (const reason of annotationReasons) {
+      this.parts.metrics.ignoredAnnotations.set({ reason }, counts.get(reason)?.length ?? 0);
     }
-    this.#reportedForeign = new Set(foreignServers);
-  }
-
-  /** Nothing but its real servers says that it is ours: the operator decides. */
-  #notePossiblyOwned({ possiblyOwned }: SyncReport): void {
-    for (const virtualServer of possiblyOwned) {
-      if (this.#reportedPossible.has(virtualServer)) continue;
-      this.parts.log.warn("Virtual server may be a leftover of this proxy", {
-        virtualServer,
-        reason: "possibly-owned",
-        advice:
-          "Its real servers are endpoints of Services, but no set or record names it: remove it with ipvsadm -D if it is not used",
-      });
-    }
-    this.#reportedPossible = new Set(possiblyOwned);
+    this.history.ignoredAnnotations = this.#annotations.replace(ignored);
   }
 
   #drainFigures({ count, oldestAgeSeconds }: DrainFigures): void {

@@ -36,11 +36,13 @@ const well: Status = {
     drifts: 0,
     backingOffRepairs: 0,
     manualWeights: 0,
+    ignoredAnnotations: 0,
   },
   rejectedObjects: [],
   conflicts: [],
   backingOffRepairs: [],
   manualWeights: [],
+  ignoredAnnotations: [],
   iptables: { backend: "nft", reason: "kubelet uses it" },
   versions: { program: "0.2.0", nodeJs: "24.1.0", kernel: "6.1.0" },
   process: { pid: 1, uptimeSeconds: 7_802 },
@@ -103,22 +105,23 @@ describe("kube-ipvs status", () => {
       out,
       `OK, 1,204 Services, last sync 3 s ago, 4.1 ms
 
-Node               node-1
-Mode               ipvs, IPv4 and IPv6, scheduler rr
-API server         10.0.0.1:6443, last answer 12 s ago
-Last full sync     2 h 10 min ago, 120.5 ms
-Last partial sync  3 s ago, 4.1 ms
-Services           1,204 with 12,040 endpoints
-Virtual servers    1,300, and 1 foreign
-Real servers       13,000, 2 draining
-Rejected objects   0
-Conflicts          0
-Drift              none since the start
-Backing off        0
-Manual weights     0
-iptables           nft: kubelet uses it
-Versions           kube-ipvs 0.2.0, Node.js 24.1.0, Linux 6.1.0
-Process            1, up 2 h 10 min
+Node                 node-1
+Mode                 ipvs, IPv4 and IPv6, scheduler rr
+API server           10.0.0.1:6443, last answer 12 s ago
+Last full sync       2 h 10 min ago, 120.5 ms
+Last partial sync    3 s ago, 4.1 ms
+Services             1,204 with 12,040 endpoints
+Virtual servers      1,300, and 1 foreign
+Real servers         13,000, 2 draining
+Rejected objects     0
+Conflicts            0
+Drift                none since the start
+Backing off          0
+Manual weights       0
+Ignored annotations  0
+iptables             nft: kubelet uses it
+Versions             kube-ipvs 0.2.0, Node.js 24.1.0, Linux 6.1.0
+Process              1, up 2 h 10 min
 `,
     );
   });
@@ -182,7 +185,10 @@ Process            1, up 2 h 10 min
     await answer(200, JSON.stringify({ ...well, mode: "iptables", counts }));
     const { out } = await run();
     assert.match(out, /^Services +1 with 1 endpoint$/m);
-    assert.doesNotMatch(out, /^(?:Virtual servers|Real servers|Manual weights) /m);
+    assert.doesNotMatch(
+      out,
+      /^(?:Virtual servers|Real servers|Manual weights|Ignored annotations) /m,
+    );
   });
 
   it("passes on why the daemon does not answer a question", async () => {

@@ -24,6 +24,7 @@ describe("what the daemon says", () => {
     ...{ apiVersion: "kube-ipvs/v1", kind: "Status", verdict: "OK", summary: "", mode: "ipvs" },
     ...{ node: {}, ipFamilies: [], source: {}, versions: {}, process: {} },
     ...{ rejectedObjects: [], conflicts: [], backingOffRepairs: [], manualWeights: [] },
+    ignoredAnnotations: [],
     counts: { conflicts: 0 },
   };
   let code = 200;

@@ -84,6 +84,22 @@ describe("the status", () => {
     await onNode.stop();
   });
 
+  it("lists annotations that are ignored, and stays OK", async () => {
+    const onNode = new FakeNode({});
+    const annotations = { "kube-ipvs.io/scheduler": "nonsense" };
+    apply(onNode, node(), service({ metadata: { annotations } }), endpointSlice());
+    await onNode.start();
+    await onNode.settle();
+    const { verdict, counts, ignoredAnnotations } = statusOn(onNode);
+    assert.deepEqual([verdict, counts.ignoredAnnotations], ["OK", 1]);
+    const [{ service: name, annotation, value, reason } = assert.fail()] = ignoredAnnotations;
+    assert.deepEqual(
+      [name, annotation, value, reason],
+      ["default/web", "kube-ipvs.io/scheduler", "nonsense", "scheduler-not-allowed"],
+    );
+    await onNode.stop();
+  });
+
   it("shows the scheduler that counts, also where it was reloaded", async () => {
     const onNode = new FakeNode({});
     await onNode.start();

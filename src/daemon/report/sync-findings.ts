@@ -1,0 +1,115 @@
+/** What a sync in IPVS mode finds, in words for log and Events. Pure. */
+import type { ServiceName } from "../../api/objects.ts";
+import { escapeUnprintable } from "../../base/printable.ts";
+import type { AnnotationProblem } from "../../model/tuning.ts";
+import type { ManualWeight } from "../../reconcile/drift/manual-weights.ts";
+import type { ReconcileConflict } from "../../reconcile/drift/repair-guard.ts";
+import { subjectKey, subjectText } from "../../reconcile/subject.ts";
+import { annotationEvent } from "./events.ts";
+import type { Finding } from "./findings.ts";
+
+/** A third party keeps reverting a repair. */
+export function revertedFinding({
+  kind,
+  subject,
+  driftCount,
+  pauseMs,
+}: ReconcileConflict): Finding {
+  const keys = { kind, subject: subjectText(subject), reason: "reconcile-conflict" };
+  return {
+    key: subjectKey(subject),
+    begins: "Repair keeps being reverted, backing off",
+    keys: { ...keys, times: driftCount, backOff: `${pauseMs / 1000}s` },
+    ends: "Repair is no longer reverted",
+  };
+}
+
+/** A weight that a third party set, and the Service of its virtual server. */
+export interface OwnedWeight extends ManualWeight {
+  readonly service: ServiceName | undefined;
+}
+
+export function manualWeightFinding(one: OwnedWeight): Finding {
+  const { service, weight, plannedWeight } = one;
+  return {
+    key: `${manualWeightText(one)} ${weight}`,
+    begins: "Weight set by a third party, keeping it",
+    keys: {
+      ...(service === undefined ? {} : { service }),
+      realServer: manualWeightText(one),
+      ...{ weight, plannedWeight, reason: "manual-weight" },
+      advice: `Set it back with ipvsadm -e -w ${plannedWeight}, or write kubeIpvs.manualWeights: repair`,
+    },
+    ends: "Weight set by a third party is gone",
+  };
+}
+
+/** The real server, as in other lines. */
+export function manualWeightText({ virtualServerKey, realServerKey }: ManualWeight): string {
+  const ids = { virtualServer: virtualServerKey, realServer: realServerKey };
+  return subjectText({ type: "real-server", ...ids });
+}
+
+/** An annotation of a Service that is ignored. */
+export interface IgnoredAnnotation extends AnnotationProblem {
+  readonly service: ServiceName;
+}
+
+/** Users write annotations: they are escaped and shortened. */
+export function ignoredAnnotations(
+  problems: ReadonlyMap<ServiceName, readonly AnnotationProblem[]>,
+): readonly IgnoredAnnotation[] {
+  return [...problems].flatMap(([service, list]) =>
+    list.map((problem) => ({
+      service,
+      ...problem,
+      annotation: printable(problem.annotation),
+      value: printable(problem.value),
+    })),
+  );
+}
+
+const longestPrinted = 80;
+
+function printable(text: string): string {
+  return escapeUnprintable(
+    text.length > longestPrinted ? `${text.slice(0, longestPrinted)}…` : text,
+  );
+}
+
+export function annotationFinding(nodeName: string, ignored: IgnoredAnnotation): Finding {
+  const { service, annotation, value, reason, message } = ignored;
+  return {
+    key: [service, annotation, reason, value].join(" "),
+    begins: "Ignoring annotation",
+    keys: { service, annotation, value, reason, message },
+    event: annotationEvent(nodeName, service, ignored),
+  };
+}
+
+export function foreignServerFinding({ virtualServer }: FoundServer): Finding {
+  return {
+    key: virtualServer,
+    level: "info",
+    begins: "Keeping foreign virtual server",
+    keys: { virtualServer, reason: "foreign-virtual-server" },
+  };
+}
+
+export interface FoundServer {
+  readonly virtualServer: string;
+}
+
+/** Only its real servers suggest that it is ours: the operator decides. */
+export function possiblyOwnedFinding({ virtualServer }: FoundServer): Finding {
+  return {
+    key: virtualServer,
+    begins: "Virtual server may be a leftover of this proxy",
+    keys: {
+      virtualServer,
+      reason: "possibly-owned",
+      advice:
+        "Its real servers are endpoints of Services, but no set or record names it: remove it with ipvsadm -D if it is not used",
+    },
+  };
+}
