@@ -4,7 +4,7 @@ import type { Clock } from "../base/clock.ts";
 import type { Config } from "../config/config.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
 import type { ConfigWorld, LoadedConfig } from "../config/load-config.ts";
-import type { CommandParts } from "../daemon/run.ts";
+import type { RunContext } from "../daemon/run.ts";
 import type { Flag } from "./flags.ts";
 import type { Programs } from "./programs.ts";
 import type { Source } from "./source.ts";
@@ -42,7 +42,7 @@ export interface CommandContext extends ProcessContext {
   /** That `-o` asks for. */
   readonly format: string;
   /** What the daemon's own code works with; a log without information unless `-v` asks for it. */
-  readonly parts: () => CommandParts;
+  readonly runContext: () => RunContext;
   /** Prints an answer in this format. */
   readonly print: <A>(answer: A, view: View<A>) => void;
 }

@@ -6,12 +6,12 @@ import type { LogFormat } from "../config/config.ts";
 import { ConfigError } from "../config/config-error.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
 import { type LoadedConfig, loadConfig } from "../config/load-config.ts";
-import type { CommandParts } from "../daemon/run.ts";
+import type { RunContext } from "../daemon/run.ts";
 import type { CommandContext, ProcessContext } from "./command.ts";
 import { type CalledCommand, callerName, parseCommandLine } from "./command-line.ts";
-import { askingPartsOf, partsOf } from "./command-parts.ts";
 import { completionsOf } from "./complete.ts";
 import { type FailureForm, fatalText } from "./fatal.ts";
+import { quietRunContextOf, runContextOf } from "./run-context.ts";
 import { withSlowNotice } from "./slow-notice.ts";
 import { sourceOn } from "./source.ts";
 
@@ -74,20 +74,24 @@ async function runDaemonFlags(
 ): Promise<number> {
   const { command, config } = loaded;
   // A clean-up prints what it removes.
-  const parts = (command === "clean-up" ? askingPartsOf : partsOf)(loaded, values, process);
+  const runContext = (command === "clean-up" ? quietRunContextOf : runContextOf)(
+    loaded,
+    values,
+    process,
+  );
   if (loaded.written !== undefined) return writeConfig(loaded.written, process);
   const { cleanUpNode, prepareNode, runDaemon } = await process.programs.daemon();
   switch (command) {
     case "clean-up": {
-      const isClean = await cleanUpNode(config, parts);
+      const isClean = await cleanUpNode(config, runContext);
       if (!isClean) throw new Error("Cleanup incomplete, see above");
       return 0;
     }
     case "init-only":
-      await prepareNode(config, parts);
+      await prepareNode(config, runContext);
       return 0;
     default:
-      await runDaemon(config, parts);
+      await runDaemon(config, runContext);
       return 0;
   }
 }
@@ -107,20 +111,20 @@ function contextOf(
 ): CommandContext {
   const { command, options, values } = line;
   const { config } = loaded;
-  const makeParts = command.runsOn === true ? partsOf : askingPartsOf;
-  const parts = (): CommandParts => makeParts(loaded, values, process);
+  const makeRunContext = command.runsOn === true ? runContextOf : quietRunContextOf;
+  const runContext = (): RunContext => makeRunContext(loaded, values, process);
   const written = options.get("output") ?? "text";
   const format = written === "table" ? "text" : written;
   const form = { width: widthOf(options.get("width"), process), hasColor: process.hasColors };
   const firstSync = async (target: string): Promise<string> => {
     const { answerWithoutDaemon } = await process.programs.firstSync();
     // A log would be written over what the command draws.
-    const log = command.drawsItself === true ? silentLogger : parts().log;
+    const log = command.drawsItself === true ? silentLogger : runContext().log;
     return await answerWithoutDaemon(config, { clock: process.clock, log }, target);
   };
   return {
     ...process,
-    ...{ config, values, options, parts, format, form },
+    ...{ config, values, options, runContext, format, form },
     arguments: line.arguments,
     source: sourceOn(config.operatorSocketPath, firstSync, process.writeErr),
     print: (answer, view) => process.writeOut(rendered(answer, view, format, form)),

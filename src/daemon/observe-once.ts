@@ -12,7 +12,7 @@ import { openSource } from "./process/open-source.ts";
 import { holderRecordIn, ownershipRecordIn } from "./process/ownership-record.ts";
 import { readState, systemBootClock } from "./process/state-file.ts";
 import { ProxyHealth } from "./report/proxy-health.ts";
-import type { CommandParts } from "./run.ts";
+import type { RunContext } from "./run.ts";
 import { startDaemon } from "./start.ts";
 
 const userspaceText =
@@ -27,7 +27,7 @@ export interface Observation {
 /** Hands over what a first sync finds; rejects where that cannot be worked out. */
 export async function observeOnce<T>(
   config: Config,
-  { clock, log }: Pick<CommandParts, "clock" | "log">,
+  { clock, log }: Pick<RunContext, "clock" | "log">,
   read: (observation: Observation) => T | Promise<T>,
 ): Promise<T> {
   if (config.mode === "userspace") throw new Error(userspaceText);

@@ -11,12 +11,12 @@ import { planText } from "../reconcile/render/plan-text.ts";
 import { type CleanUpPlan, keptLines, planNodeCleanUp } from "./clean-up.ts";
 import { findOtherProxy } from "./node/other-proxy.ts";
 import { statePaths } from "./process/state-file.ts";
-import type { CommandParts } from "./run.ts";
+import type { RunContext } from "./run.ts";
 
 /** Rejects if the kernel cannot be read. */
 export async function planCleanUp(
   config: Config,
-  { clock, log }: Pick<CommandParts, "clock" | "log">,
+  { clock, log }: Pick<RunContext, "clock" | "log">,
 ): Promise<PlannedChanges> {
   const kernel = await openKernel({ clock, log, environment: process.env });
   try {

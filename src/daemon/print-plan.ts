@@ -5,13 +5,13 @@ import { withoutFlowChecks } from "../reconcile/change-plan.ts";
 import { planObject } from "../reconcile/render/plan-json.ts";
 import { planText } from "../reconcile/render/plan-text.ts";
 import { observeOnce } from "./observe-once.ts";
-import type { CommandParts } from "./run.ts";
+import type { RunContext } from "./run.ts";
 import { planUserspaceStart } from "./userspace/print-userspace-plan.ts";
 
 /** The plan of a first sync. Rejects if it is unknown. */
 export async function planSync(
   config: Config,
-  parts: Pick<CommandParts, "clock" | "log">,
+  parts: Pick<RunContext, "clock" | "log">,
 ): Promise<PlannedChanges> {
   if (config.mode === "userspace") return await planUserspaceStart(config, parts);
   return await observeOnce(config, parts, ({ report }) => {

@@ -3,9 +3,9 @@ import { version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
 import { ConfigError, type ConfigProblem } from "../config/config-error.ts";
 import { runUntilSignal, type Stop } from "./process/life-cycle.ts";
-import type { CommandParts } from "./run.ts";
+import type { RunContext } from "./run.ts";
 
-type ControllerParts = Pick<CommandParts, "clock" | "log">;
+type ControllerParts = Pick<RunContext, "clock" | "log">;
 
 /** Runs until a signal; rejects where there is no usable API server in the configuration. */
 export async function runEndpointController(config: Config, parts: ControllerParts): Promise<void> {

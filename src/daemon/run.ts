@@ -53,7 +53,7 @@ import { type Daemon, startDaemon } from "./start.ts";
 import { TrafficMetrics } from "./traffic/traffic-metrics.ts";
 
 /** What a command works with. */
-export interface CommandParts {
+export interface RunContext {
   readonly clock: Clock;
   readonly log: Logger;
   /** Prints a line on stdout. */
@@ -69,20 +69,20 @@ export interface CommandParts {
   readonly configFile?: ConfigFileSource;
 }
 
-type DaemonRunParts = CommandParts & {
+type DaemonRunParts = RunContext & {
   readonly fail: (error: Error) => void;
   /** Aborts the start. */
   readonly signal: AbortSignal;
 };
 
 /** Runs until a signal; rejects where the start makes no sense. */
-export async function runDaemon(config: Config, parts: CommandParts): Promise<void> {
+export async function runDaemon(config: Config, parts: RunContext): Promise<void> {
   parts.log.info(`Using ${config.mode} Proxier`, { version, node: config.nodeName });
   await runUntilSignal(parts, (signal, fail) => start(config, { ...parts, fail, signal }));
 }
 
 /** `--init-only`: everything that needs more rights than the daemon; no API server, no rule. */
-export async function prepareNode(config: Config, parts: CommandParts): Promise<void> {
+export async function prepareNode(config: Config, parts: RunContext): Promise<void> {
   const { log } = parts;
   if (config.isObserveOnly) return log.warn("Skipping node preparation in observe-only mode");
   checkCapabilities();
@@ -97,7 +97,7 @@ export async function prepareNode(config: Config, parts: CommandParts): Promise<
 }
 
 /** `--cleanup`; false where something of ours was left. */
-export async function cleanUpNode(config: Config, parts: CommandParts): Promise<boolean> {
+export async function cleanUpNode(config: Config, parts: RunContext): Promise<boolean> {
   checkCapabilities();
   const lock = parts.isCleanupForced ? undefined : await lockForCleanup(config.lockName);
   try {
@@ -205,7 +205,7 @@ async function* beginParts(
 
 function openNodeKernel(
   { virtualAddresses }: Config,
-  parts: Pick<CommandParts, "clock" | "log">,
+  parts: Pick<RunContext, "clock" | "log">,
 ): ReturnType<typeof openKernel> {
   return openKernel({ ...parts, environment: process.env, virtualAddresses });
 }
@@ -262,7 +262,7 @@ async function* beginCommonParts(
 /** From now on health, metrics and the operator's questions are answered. */
 async function* beginAnswers(
   config: Config,
-  parts: CommandParts &
+  parts: RunContext &
     CommonParts & { readonly object: () => object; readonly view: () => ModeView | undefined },
 ): AsyncGenerator<Stop> {
   const { clock, health, apiContact, object, view } = parts;
@@ -290,7 +290,7 @@ async function* beginUserspaceParts(
 }
 
 /** Before credentials are read. Where it cannot be, the proxy's work is worth more. */
-function keepMemoryPrivate({ forbidCoreDumps, log }: CommandParts): void {
+function keepMemoryPrivate({ forbidCoreDumps, log }: RunContext): void {
   try {
     forbidCoreDumps();
   } catch (error) {

@@ -19,9 +19,9 @@ export const endpointControllerCommand: Command = {
     },
     { command: "kube-ipvs endpoint-controller", purpose: "in a pod, with its service account" },
   ],
-  run: async ({ programs, config, parts }) => {
+  run: async ({ programs, config, runContext }) => {
     const { runEndpointController } = await programs.endpointController();
-    await runEndpointController(config, parts());
+    await runEndpointController(config, runContext());
     return exitCodes.fine;
   },
 };

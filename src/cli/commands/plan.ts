@@ -18,11 +18,11 @@ export const planCommand: Command = {
     { command: "kube-ipvs plan --manifests ./services -o json", purpose: "without a cluster" },
     { command: "kube-ipvs plan --cleanup", purpose: "what kube-ipvs --cleanup would remove" },
   ],
-  run: async ({ programs, config, values, parts, print }) => {
+  run: async ({ programs, config, values, runContext, print }) => {
     const isCleanup = values.get("cleanup")?.at(-1) === "true";
     const planned = isCleanup
-      ? await (await programs.cleanUpPlan()).planCleanUp(config, parts())
-      : await (await programs.plan()).planSync(config, parts());
+      ? await (await programs.cleanUpPlan()).planCleanUp(config, runContext())
+      : await (await programs.plan()).planSync(config, runContext());
     print(planned.answer, planned.view);
     return planned.hasChanges ? exitCodes.wrong : exitCodes.fine;
   },

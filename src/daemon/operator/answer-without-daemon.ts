@@ -4,7 +4,7 @@ import { type Drain, drainKey } from "../../reconcile/drain/drains.ts";
 import { type Observation, observeOnce } from "../observe-once.ts";
 import { drainStartTimesIn } from "../process/drain-start-times.ts";
 import { readState, systemBootClock } from "../process/state-file.ts";
-import type { CommandParts } from "../run.ts";
+import type { RunContext } from "../run.ts";
 import { listText } from "./list-text.ts";
 import { answerFrom, withoutDrains } from "./routes.ts";
 
@@ -14,18 +14,18 @@ import { answerFrom, withoutDrains } from "./routes.ts";
  */
 export async function answerWithoutDaemon(
   config: Config,
-  parts: Pick<CommandParts, "clock" | "log">,
+  context: Pick<RunContext, "clock" | "log">,
   target: string,
 ): Promise<string> {
-  return await observeOnce(config, parts, async ({ report, view }) => {
+  return await observeOnce(config, context, async ({ report, view }) => {
     const isOfDrains = target.startsWith("/v1/drains");
     if (isOfDrains && view.mode !== "ipvs") {
       throw new Error(`Cannot list drains: ${withoutDrains(view.mode)}`);
     }
-    const drains = isOfDrains ? foundDrains(report, config, parts) : [];
+    const drains = isOfDrains ? foundDrains(report, config, context) : [];
     const answer = await answerFrom(view, target, drains);
     if (answer.kind === "list")
-      return await textOf(listText(answer.listKind, answer.rows, parts.clock));
+      return await textOf(listText(answer.listKind, answer.rows, context.clock));
     const text = JSON.stringify(answer.object);
     if (answer.status !== 200) throw new Error(`Cannot answer ${target}: ${text}`);
     return text;
@@ -36,7 +36,7 @@ export async function answerWithoutDaemon(
 function foundDrains(
   { plan }: Observation["report"],
   { statePath }: Config,
-  { clock, log }: Pick<CommandParts, "clock" | "log">,
+  { clock, log }: Pick<RunContext, "clock" | "log">,
 ): readonly Drain[] {
   const clocks = { clock, bootClock: systemBootClock() };
   const recorded = drainStartTimesIn(readState(statePath, log), clocks);

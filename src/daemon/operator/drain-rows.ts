@@ -5,7 +5,7 @@ import type { Drain, DrainPolicy } from "../../reconcile/drain/drains.ts";
 import { type ObservedRealServer, realServerKey } from "../../state/real-server.ts";
 import { toTenth } from "./ages.ts";
 import type { DaemonView } from "./daemon-view.ts";
-import { namesOf } from "./row-parts.ts";
+import { namesOf } from "./row-fields.ts";
 
 /** Drains whose connections are counted at a time. Thousands may be of one virtual server, which is read once each time. */
 const drainsPerRead = 500;

@@ -14,7 +14,7 @@ import { setsFor } from "../../plan/sets.ts";
 import { addressEntry, addressPortEntry, portEntry, type SetEntry } from "../../state/set-entry.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { DaemonView } from "./daemon-view.ts";
-import { namesOf } from "./row-parts.ts";
+import { namesOf } from "./row-fields.ts";
 import { serviceRows } from "./service-rows.ts";
 
 /** `from`: the client; undefined: any. Rejects where the kernel does not answer for counts of connections. */

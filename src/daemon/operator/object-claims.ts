@@ -10,7 +10,7 @@ import type { LostTo } from "../../plan/claims/claim.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { ObjectsView, ServedAddress } from "./daemon-view.ts";
 import { objectRows } from "./object-rows.ts";
-import { claimedBy, namesOf } from "./row-parts.ts";
+import { claimedBy, namesOf } from "./row-fields.ts";
 
 /** A service port that asks for the address and port of a destination. */
 export interface Claim {

@@ -11,7 +11,7 @@ import { type AskedFrontend, askedFrontends, isPolicyLocal } from "../../plan/fr
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { ObjectsView } from "./daemon-view.ts";
 import { namedEndpoint, notChosenReason } from "./endpoint-rows.ts";
-import { claimedBy, namesOf, serviceNames, sourceRangesOf } from "./row-parts.ts";
+import { claimedBy, namesOf, serviceNames, sourceRangesOf } from "./row-fields.ts";
 import { ServiceEndpoints } from "./service-endpoints.ts";
 
 /** What the rows of one service port have in common. */

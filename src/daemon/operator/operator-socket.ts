@@ -9,9 +9,9 @@ import { errorText } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
 import { closeServer } from "../http/http-listener.ts";
 import { listText } from "./list-text.ts";
-import { answerTo, failure, type OperatorAnswer, type RouteParts } from "./routes.ts";
+import { type AnswerSources, answerTo, failure, type OperatorAnswer } from "./routes.ts";
 
-export interface OperatorSocketParts extends RouteParts {
+export interface OperatorSocketContext extends AnswerSources {
   readonly clock: Clock;
   readonly log: Logger;
   /** Defaults to {@link answerTimeoutMs}. */
@@ -35,19 +35,19 @@ const answerTimeoutMs = 60_000;
  */
 export async function openOperatorSocket(
   path: string,
-  parts: OperatorSocketParts,
+  context: OperatorSocketContext,
 ): Promise<() => Promise<void>> {
   const nothing = async (): Promise<void> => {};
   if (path === "") return nothing;
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     await removeLeftoverSocket(path);
-    const server = makeServer(parts);
+    const server = makeServer(context);
     await listen(server, path);
-    server.on("error", (err) => parts.log.warn("Operator socket failed", { path, err }));
-    return () => closeServer(server, parts.clock);
+    server.on("error", (err) => context.log.warn("Operator socket failed", { path, err }));
+    return () => closeServer(server, context.clock);
   } catch (err) {
-    parts.log.warn("Cannot open the operator socket, commands such as status have no answer", {
+    context.log.warn("Cannot open the operator socket, commands such as status have no answer", {
       path,
       err,
     });
@@ -55,14 +55,17 @@ export async function openOperatorSocket(
   }
 }
 
-function makeServer(parts: OperatorSocketParts): Server {
-  const server = createServer(limits, (request, response) => void serve(request, response, parts));
+function makeServer(context: OperatorSocketContext): Server {
+  const server = createServer(
+    limits,
+    (request, response) => void serve(request, response, context),
+  );
   server.maxConnections = maxConnections;
   server.maxRequestsPerSocket = 1;
   server.keepAliveTimeout = 1;
-  const { timeoutMs = answerTimeoutMs } = parts;
+  const { timeoutMs = answerTimeoutMs } = context;
   server.on("connection", (socket) => {
-    const cancel = parts.clock.after(timeoutMs, () => socket.destroy());
+    const cancel = context.clock.after(timeoutMs, () => socket.destroy());
     socket.on("close", cancel);
   });
   // The socket alone must not keep the process alive.
@@ -107,24 +110,24 @@ async function listen(server: Server, path: string): Promise<void> {
 async function serve(
   { method, url = "/" }: IncomingMessage,
   response: ServerResponse,
-  parts: OperatorSocketParts,
+  context: OperatorSocketContext,
 ): Promise<void> {
   try {
-    const answer = method === "GET" ? await answerTo(url, parts) : failure(405, "only GET");
-    await send(answer, response, parts);
+    const answer = method === "GET" ? await answerTo(url, context) : failure(405, "only GET");
+    await send(answer, response, context);
   } catch (err) {
     // A reader that went away is no failure of ours.
     if (response.destroyed) return;
-    parts.log.warn("Cannot answer on the operator socket", { url, err });
+    context.log.warn("Cannot answer on the operator socket", { url, err });
     if (response.headersSent) response.destroy();
-    else await send(failure(500, errorText(err)), response, parts);
+    else await send(failure(500, errorText(err)), response, context);
   }
 }
 
 async function send(
   answer: OperatorAnswer,
   response: ServerResponse,
-  { clock }: OperatorSocketParts,
+  { clock }: OperatorSocketContext,
 ): Promise<void> {
   response.setHeader("Content-Type", "application/json");
   response.setHeader("Connection", "close");

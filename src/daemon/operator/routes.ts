@@ -10,35 +10,35 @@ import { objectRows } from "./object-rows.ts";
 import { planFacts } from "./plan-facts.ts";
 import { readPlanQuery } from "./plan-query.ts";
 import { serviceRows } from "./service-rows.ts";
-import { beforeFirstSyncText, type StatusParts, statusOf } from "./status.ts";
+import { beforeFirstSyncText, type StatusSources, statusOf } from "./status.ts";
 
 export type OperatorAnswer =
   | { readonly kind: "object"; readonly status: number; readonly object: object }
   /** A list whose rows are made while they are sent. */
   | { readonly kind: "list"; readonly listKind: ListKind; readonly rows: AsyncIterable<object> };
 
-export interface RouteParts {
+export interface AnswerSources {
   readonly clock: Clock;
-  readonly status: () => StatusParts;
+  readonly status: () => StatusSources;
   /** Undefined until the kernel was prepared. */
   readonly view: () => ModeView | undefined;
 }
 
 /** `target`: path and query of a request, as it was sent. */
-export async function answerTo(target: string, parts: RouteParts): Promise<OperatorAnswer> {
-  const { path } = partsOf(target);
+export async function answerTo(target: string, sources: AnswerSources): Promise<OperatorAnswer> {
+  const { path } = splitTarget(target);
   if (path === "/v1/status") {
-    const object = await inSlices(parts.clock, statusOf(parts.status()));
+    const object = await inSlices(sources.clock, statusOf(sources.status()));
     return { kind: "object", status: 200, object };
   }
   if (!viewPaths.includes(path)) {
     return failure(404, `not found: the paths are /v1/status, ${viewPaths.join(" and ")}`);
   }
-  const view = parts.view();
+  const view = sources.view();
   if (view === undefined) return failure(503, "the kernel is not prepared yet");
   if (view.history.last === undefined) {
     const servers = view.mode === "ipvs" ? (await view.ipvs.listTraffic()).length : 0;
-    return failure(503, beforeFirstSyncText(parts.status(), servers));
+    return failure(503, beforeFirstSyncText(sources.status(), servers));
   }
   return await answerFrom(view, target);
 }
@@ -51,7 +51,7 @@ export async function answerFrom(
   target: string,
   drains?: Iterable<Drain>,
 ): Promise<OperatorAnswer> {
-  const { path, parameters } = partsOf(target);
+  const { path, parameters } = splitTarget(target);
   if (path === "/v1/plan") return await planAnswer(view, parameters);
   if (path === "/v1/drains") {
     if (view.mode !== "ipvs") return failure(501, `${path}: ${withoutDrains(view.mode)}`);
@@ -62,7 +62,10 @@ export async function answerFrom(
   return { kind: "list", listKind: "ServiceList", rows };
 }
 
-function partsOf(target: string): { readonly path: string; readonly parameters: URLSearchParams } {
+function splitTarget(target: string): {
+  readonly path: string;
+  readonly parameters: URLSearchParams;
+} {
   const [path = "", query] = target.split("?", 2);
   return { path, parameters: new URLSearchParams(query) };
 }

@@ -8,7 +8,7 @@ import { virtualServerKey } from "../../state/virtual-server.ts";
 import { absenceOf } from "./absence.ts";
 import type { DaemonView } from "./daemon-view.ts";
 import { type EndpointsContext, endpointRows, type WantedServer } from "./endpoint-rows.ts";
-import { claimedBy, namesOf, serviceNames, sourceRangesOf } from "./row-parts.ts";
+import { claimedBy, namesOf, serviceNames, sourceRangesOf } from "./row-fields.ts";
 import { ServiceEndpoints } from "./service-endpoints.ts";
 
 /** Virtual servers whose connections are counted by one request to the kernel. */

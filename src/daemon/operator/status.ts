@@ -15,7 +15,7 @@ import type { ModeView } from "./daemon-view.ts";
 import { countsOf } from "./object-counts.ts";
 import { problemsOf, problemsText, summaryOf, verdictOf } from "./verdict.ts";
 
-export interface StatusParts {
+export interface StatusSources {
   readonly clock: Pick<Clock, "monotonicMs">;
   /** As at the start; what was reloaded since is in the view. */
   readonly config: Config;
@@ -31,13 +31,13 @@ export interface StatusParts {
 const maxListed = 100;
 
 /** Yields now and then; counting is what takes time. */
-export function* statusOf(parts: StatusParts): Generator<void, Status> {
-  const { view, health, apiContact } = parts;
-  const config = view?.config ?? parts.config;
+export function* statusOf(sources: StatusSources): Generator<void, Status> {
+  const { view, health, apiContact } = sources;
+  const config = view?.config ?? sources.config;
   const counts = yield* countsOf(view);
-  const history = view?.history ?? new SyncHistory(parts.clock);
-  const secondsSince = agesNow(parts.clock);
-  const evidence = { ...parts, history, secondsSince };
+  const history = view?.history ?? new SyncHistory(sources.clock);
+  const secondsSince = agesNow(sources.clock);
+  const evidence = { ...sources, history, secondsSince };
   const problems = problemsOf(evidence);
   const verdict = verdictOf(problems, evidence);
   const choice = view?.iptables?.choice;
@@ -55,7 +55,7 @@ export function* statusOf(parts: StatusParts): Generator<void, Status> {
     source: sourceOf(config, apiContact, secondsSince),
     ...syncsOf(history, secondsSince),
     counts,
-    ...troublesOf(history, parts.clock.monotonicMs(), secondsSince),
+    ...troublesOf(history, sources.clock.monotonicMs(), secondsSince),
     ...(choice === undefined
       ? {}
       : {
@@ -66,12 +66,12 @@ export function* statusOf(parts: StatusParts): Generator<void, Status> {
           },
         }),
     versions: { program: version, nodeJs: process.versions.node, kernel: release() },
-    process: { pid: process.pid, uptimeSeconds: secondsSince(parts.startedAtMs) },
+    process: { pid: process.pid, uptimeSeconds: secondsSince(sources.startedAtMs) },
   };
 }
 
 /** Why Services are unknown before the first sync. `servers`: virtual servers in the kernel. */
-export function beforeFirstSyncText(status: StatusParts, servers: number): string {
+export function beforeFirstSyncText(status: StatusSources, servers: number): string {
   const { clock, view } = status;
   const history = view?.history ?? new SyncHistory(clock);
   const problems = problemsOf({ ...status, history, secondsSince: agesNow(clock) });

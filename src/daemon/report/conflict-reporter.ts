@@ -1,10 +1,10 @@
 import { type Conflict, conflictReasons } from "./conflicts.ts";
 import { conflictEvent } from "./events.ts";
 import { Findings } from "./findings.ts";
-import type { ReporterParts } from "./loop-reporter.ts";
+import type { ReportTargets } from "./loop-reporter.ts";
 import type { SyncHistory } from "./sync-history.ts";
 
-type Destinations = Pick<ReporterParts, "metrics" | "log" | "events" | "nodeName" | "clock"> & {
+type Destinations = Pick<ReportTargets, "metrics" | "log" | "events" | "nodeName" | "clock"> & {
   readonly history: SyncHistory;
 };
 

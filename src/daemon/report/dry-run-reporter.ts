@@ -2,7 +2,7 @@ import { sameSet } from "../../base/same-set.ts";
 import type { ServiceName } from "../../base/service-name.ts";
 import type { ChangePlan } from "../../reconcile/change-plan.ts";
 import { changeText } from "../../reconcile/render/plan-text.ts";
-import type { ReporterParts } from "./loop-reporter.ts";
+import type { ReportTargets } from "./loop-reporter.ts";
 
 /** Changes that are logged one by one at every verbosity; the others are there from 2 on. */
 const maxLines = 50;
@@ -27,17 +27,17 @@ export function pendingChanges(plan: ChangePlan): readonly PendingChange[] {
 
 /** While only observing: what a sync would change, logged where it differs from the sync before. */
 export class DryRunReporter {
-  readonly #parts: Pick<ReporterParts, "metrics" | "log">;
+  readonly #targets: Pick<ReportTargets, "metrics" | "log">;
   #counts: ReadonlyMap<string, number> = new Map();
   #logged: ReadonlySet<string> = new Set();
   #isFirst = true;
 
-  constructor(parts: Pick<ReporterParts, "metrics" | "log">) {
-    this.#parts = parts;
+  constructor(targets: Pick<ReportTargets, "metrics" | "log">) {
+    this.#targets = targets;
   }
 
   planned(changes: readonly PendingChange[]): void {
-    const { metrics } = this.#parts;
+    const { metrics } = this.#targets;
     const counts = countByKind(changes);
     for (const kind of this.#counts.keys()) {
       if (!counts.has(kind)) metrics.pendingChanges.set({ kind }, 0);
@@ -51,7 +51,7 @@ export class DryRunReporter {
   }
 
   #logAll(changes: readonly PendingChange[], counts: ReadonlyMap<string, number>): void {
-    const { log } = this.#parts;
+    const { log } = this.#targets;
     const total = changes.length;
     log.info("Observing only, would change", { changes: total, ...Object.fromEntries(counts) });
     for (const [index, { text, reason, servicesOf }] of changes.entries()) {

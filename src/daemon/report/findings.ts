@@ -1,6 +1,6 @@
 import type { ClusterEvent } from "../../api/event.ts";
 import type { LogKeys } from "../../base/log.ts";
-import type { ReporterParts } from "./loop-reporter.ts";
+import type { ReportTargets } from "./loop-reporter.ts";
 
 /** Something that is wrong, in words for log and Events. */
 export interface Finding {
@@ -20,22 +20,22 @@ export type Lasting<T> = T & { readonly sinceMs: number };
 
 /** What is wrong now, of one kind: a line and an Event when it begins, a line when it ends. */
 export class Findings<T> {
-  readonly #parts: Pick<ReporterParts, "log" | "events" | "clock">;
+  readonly #targets: Pick<ReportTargets, "log" | "events" | "clock">;
   readonly #describe: (one: T) => Finding;
   #present: ReadonlyMap<string, Lasting<T>> = new Map();
 
   constructor(
-    parts: Pick<ReporterParts, "log" | "events" | "clock">,
+    targets: Pick<ReportTargets, "log" | "events" | "clock">,
     describe: (one: T) => Finding,
   ) {
-    this.#parts = parts;
+    this.#targets = targets;
     this.#describe = describe;
   }
 
   /** Takes all that there are now, each once. Gives them with their beginning. */
   replace(found: readonly T[]): readonly Lasting<T>[] {
     if (found.length === 0 && this.#present.size === 0) return [];
-    const { log, events, clock } = this.#parts;
+    const { log, events, clock } = this.#targets;
     const nowMs = clock.monotonicMs();
     const present = new Map<string, Lasting<T>>();
     for (const one of found) {

@@ -1,6 +1,6 @@
 import type { LogKeys } from "../../base/log.ts";
 import type { ApplyProgress } from "../../reconcile/apply/apply-plan.ts";
-import type { LoopSummary, ReporterParts } from "./loop-reporter.ts";
+import type { LoopSummary, ReportTargets } from "./loop-reporter.ts";
 
 /** Objects that the initial lists brought. */
 export interface ListedCounts {
@@ -16,24 +16,24 @@ const lifeSignMs = 5_000;
  * every 5 s while a sync runs, and one line and one metric at the end. After that it costs nothing.
  */
 export class FirstSync {
-  readonly #parts: ReporterParts;
+  readonly #targets: ReportTargets;
   readonly #startedAtMs: number;
   #isOver = false;
 
-  constructor(parts: ReporterParts) {
-    this.#parts = parts;
-    this.#startedAtMs = parts.clock.monotonicMs();
+  constructor(targets: ReportTargets) {
+    this.#targets = targets;
+    this.#startedAtMs = targets.clock.monotonicMs();
   }
 
   /** To be called once, when everything is listed. */
   listed(counts: ListedCounts): void {
-    this.#parts.log.info("Initial lists completed", { ...counts, ...this.#sinceStart() });
+    this.#targets.log.info("Initial lists completed", { ...counts, ...this.#sinceStart() });
   }
 
   /** Runs a sync. Only the first one is asked for its progress. */
   async watch<T>(sync: (onProgress?: ApplyProgress) => Promise<T>): Promise<T> {
     if (this.#isOver) return await sync();
-    const { clock, log } = this.#parts;
+    const { clock, log } = this.#targets;
     const startedAtMs = clock.monotonicMs();
     // Until something is applied the kernel is observed and the changes are planned.
     let progress: LogKeys = { phase: "plan" };
@@ -60,7 +60,7 @@ export class FirstSync {
     if (this.#isOver) return;
     this.#isOver = true;
     const { changes, ...others } = figures();
-    const { log, metrics } = this.#parts;
+    const { log, metrics } = this.#targets;
     metrics.firstSyncCompleted.set(1);
     log.info("First sync completed", {
       services: serviceCount,
@@ -72,7 +72,7 @@ export class FirstSync {
   }
 
   #sinceStart(): { readonly sinceStart: string } {
-    const elapsedMs = this.#parts.clock.monotonicMs() - this.#startedAtMs;
+    const elapsedMs = this.#targets.clock.monotonicMs() - this.#startedAtMs;
     return { sinceStart: secondsText(elapsedMs) };
   }
 }

@@ -20,7 +20,7 @@ import { RefusalReporter } from "./refusal-reporter.ts";
 import { SyncHistory } from "./sync-history.ts";
 
 /** Where reports go. */
-export interface ReporterParts {
+export interface ReportTargets {
   readonly metrics: Metrics;
   readonly health: ProxyHealth;
   readonly clock: Clock;
@@ -53,7 +53,7 @@ const maxLoggedFailures = 10;
 
 /** What the loops of modes ipvs and iptables report alike: what comes from the cluster, and what becomes of it. */
 export class LoopReporter {
-  protected readonly parts: ReporterParts;
+  protected readonly targets: ReportTargets;
   /** What the last syncs came to. */
   readonly history: SyncHistory;
   readonly firstSync: FirstSync;
@@ -61,19 +61,19 @@ export class LoopReporter {
   protected readonly refusals: RefusalReporter;
   readonly #dryRun: DryRunReporter;
 
-  constructor(parts: ReporterParts) {
-    this.parts = parts;
-    this.history = new SyncHistory(parts.clock);
-    this.conflicts = new ConflictReporter({ ...parts, history: this.history });
-    this.refusals = new RefusalReporter(parts);
-    this.#dryRun = new DryRunReporter(parts);
-    this.firstSync = new FirstSync(parts);
+  constructor(targets: ReportTargets) {
+    this.targets = targets;
+    this.history = new SyncHistory(targets.clock);
+    this.conflicts = new ConflictReporter({ ...targets, history: this.history });
+    this.refusals = new RefusalReporter(targets);
+    this.#dryRun = new DryRunReporter(targets);
+    this.firstSync = new FirstSync(targets);
   }
 
   /** The loop begins: health is judged from now on. */
   started(families: readonly IpFamily[]): void {
     for (const family of families) {
-      this.parts.health.started(family);
+      this.targets.health.started(family);
       this.#noteQueued(family);
     }
   }
@@ -81,36 +81,36 @@ export class LoopReporter {
   /** A sync is asked for. */
   queued(families: readonly IpFamily[]): void {
     for (const family of families) {
-      this.parts.health.queued(family);
+      this.targets.health.queued(family);
       this.#noteQueued(family);
     }
   }
 
   #noteQueued(family: IpFamily): void {
-    const { metrics, clock } = this.parts;
+    const { metrics, clock } = this.targets;
     metrics.syncLastQueued.set({ ip_family: family }, clock.nowMs() / 1000);
   }
 
   /** Counted once for each family, as upstream's two proxiers do. */
   serviceChanged(families: readonly IpFamily[], pendingCount: number): void {
-    const { serviceChanges, serviceChangesPending } = this.parts.metrics;
+    const { serviceChanges, serviceChangesPending } = this.targets.metrics;
     serviceChanges.inc(families.length);
     serviceChangesPending.set(pendingCount);
   }
 
   sliceChanged(pendingCount: number): void {
-    const { endpointChanges, endpointChangesPending } = this.parts.metrics;
+    const { endpointChanges, endpointChangesPending } = this.targets.metrics;
     endpointChanges.inc();
     endpointChangesPending.set(pendingCount);
   }
 
   nodeChanged(node: NodeRecord | undefined): void {
-    if (node !== undefined) this.parts.health.setNodeEligible(node.isEligible);
+    if (node !== undefined) this.targets.health.setNodeEligible(node.isEligible);
   }
 
   /** A sync of a family ended. */
   protected noteFamily(family: IpFamily, elapsedMs: number, hasWorked: boolean): void {
-    const { metrics, health, clock } = this.parts;
+    const { metrics, health, clock } = this.targets;
     metrics.syncDuration.observe({ ip_family: family }, elapsedMs / 1000);
     if (!hasWorked) return;
     metrics.syncLastTimestamp.set({ ip_family: family }, clock.nowMs() / 1000);
@@ -119,7 +119,7 @@ export class LoopReporter {
 
   /** A sync of all families ended; says whether it worked. */
   protected noteSync({ report, isFull, isObserveOnly, elapsedMs }: LoopSummary): boolean {
-    const { metrics } = this.parts;
+    const { metrics } = this.targets;
     const hasWorked = report.failures.length === 0;
     this.history.noteSync(report, { isFull, elapsedMs });
     metrics.serviceChangesPending.set(0);
@@ -133,7 +133,7 @@ export class LoopReporter {
   }
 
   protected countChanges(report: SyncReport): void {
-    const { kernelChanges } = this.parts.metrics;
+    const { kernelChanges } = this.targets.metrics;
     for (const [kind, times] of report.changes) {
       kernelChanges.inc({ kind, result: "success" }, times);
     }
@@ -142,13 +142,13 @@ export class LoopReporter {
     }
     for (const { kind } of report.failures) kernelChanges.inc({ kind, result: "failure" });
     for (const family of report.failedRestores) {
-      this.parts.metrics.iptablesRestoreFailures.inc({ ip_family: family });
+      this.targets.metrics.iptablesRestoreFailures.inc({ ip_family: family });
     }
-    for (const pass of report.conntrackPasses) countConntrackPass(pass, this.parts.metrics);
+    for (const pass of report.conntrackPasses) countConntrackPass(pass, this.targets.metrics);
   }
 
   protected logFailures({ failures }: SyncReport): void {
-    const { log } = this.parts;
+    const { log } = this.targets;
     for (const { kind, subject, error } of failures.slice(0, maxLoggedFailures)) {
       const err = errorText(error);
       if (kind === "observe") log.error("Cannot read kernel state", { subject, err });
@@ -163,7 +163,7 @@ export class LoopReporter {
     family: Pick<FamilySync, "family" | "elapsedMs" | "isFull">,
     { report, serviceCount, plannedServiceCount }: Omit<LoopSummary, "isFull">,
   ): void {
-    this.parts.log.verbose(2, "SyncProxyRules complete", {
+    this.targets.log.verbose(2, "SyncProxyRules complete", {
       ipFamily: family.family,
       elapsed: `${family.elapsedMs.toFixed(1)}ms`,
       full: family.isFull,
@@ -183,14 +183,14 @@ export class LoopReporter {
       for (const policy of trafficPolicies) {
         const count = desired.withoutLocalEndpoints(policy, family);
         const labels = { traffic_policy: policy, ip_family: family };
-        this.parts.metrics.noLocalEndpoints.set(labels, count);
+        this.targets.metrics.noLocalEndpoints.set(labels, count);
       }
     }
   }
 
   /** From the change in the cluster to the kernel. */
   protected observeLatency(triggers: readonly Trigger[]): void {
-    const { metrics, clock } = this.parts;
+    const { metrics, clock } = this.targets;
     const nowMs = clock.nowMs();
     for (const { family, timeMs } of triggers) {
       metrics.networkProgramming.observe({ ip_family: family }, (nowMs - timeMs) / 1000);

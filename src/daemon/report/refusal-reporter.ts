@@ -2,24 +2,24 @@ import type { Logger, LogKeys } from "../../base/log.ts";
 import { countRefusals, type Refusal, type RefusalReport } from "../../reconcile/refusals.ts";
 import { subjectText } from "../../reconcile/subject.ts";
 import { refusedObjectEvent } from "./events.ts";
-import type { ReporterParts } from "./loop-reporter.ts";
+import type { ReportTargets } from "./loop-reporter.ts";
 
 /** Lines of one sync at every verbosity; the others are there from 2 on. */
 const maxLines = 20;
 
 /** Reports objects that the kernel refuses: a line and an Event when it begins, a line when it ends, a gauge meanwhile. */
 export class RefusalReporter {
-  readonly #parts: ReporterParts;
+  readonly #targets: ReportTargets;
   /** Series that are not zero. */
   #counted = new Map<string, readonly [kind: string, reason: string]>();
 
-  constructor(parts: ReporterParts) {
-    this.#parts = parts;
+  constructor(targets: ReportTargets) {
+    this.#targets = targets;
   }
 
   report({ begun, ended, present }: RefusalReport): void {
     this.#count(present);
-    const { log, events, clock, nodeName } = this.#parts;
+    const { log, events, clock, nodeName } = this.#targets;
     for (const refusal of begun) {
       for (const service of refusal.services) {
         events.record(refusedObjectEvent(nodeName, service, subjectText(refusal.subject), refusal));
@@ -38,11 +38,11 @@ export class RefusalReporter {
   #count(present: readonly Refusal[]): void {
     const counted = new Map<string, readonly [string, string]>();
     for (const { type, reason, count } of countRefusals(present)) {
-      this.#parts.metrics.refusedObjects.set({ kind: type, reason }, count);
+      this.#targets.metrics.refusedObjects.set({ kind: type, reason }, count);
       counted.set(`${type} ${reason}`, [type, reason]);
     }
     for (const [key, [kind, reason]] of this.#counted) {
-      if (!counted.has(key)) this.#parts.metrics.refusedObjects.set({ kind, reason }, 0);
+      if (!counted.has(key)) this.#targets.metrics.refusedObjects.set({ kind, reason }, 0);
     }
     this.#counted = counted;
   }

@@ -8,7 +8,7 @@ import { changeCount, type SyncReport } from "../../reconcile/report.ts";
 import { subjectText } from "../../reconcile/subject.ts";
 import { conflictsOf } from "./conflicts.ts";
 import { Findings } from "./findings.ts";
-import { LoopReporter, type LoopSummary, type ReporterParts } from "./loop-reporter.ts";
+import { LoopReporter, type LoopSummary, type ReportTargets } from "./loop-reporter.ts";
 import {
   annotationFinding,
   type FoundServer,
@@ -44,13 +44,13 @@ export class SyncReporter extends LoopReporter {
   readonly #foreign: Findings<FoundServer>;
   readonly #possiblyOwned: Findings<FoundServer>;
 
-  constructor(parts: ReporterParts) {
-    super(parts);
-    this.#reverted = new Findings(parts, revertedFinding);
-    this.#manualWeights = new Findings(parts, manualWeightFinding);
-    this.#annotations = new Findings(parts, (one) => annotationFinding(parts.nodeName, one));
-    this.#foreign = new Findings(parts, foreignServerFinding);
-    this.#possiblyOwned = new Findings(parts, possiblyOwnedFinding);
+  constructor(targets: ReportTargets) {
+    super(targets);
+    this.#reverted = new Findings(targets, revertedFinding);
+    this.#manualWeights = new Findings(targets, manualWeightFinding);
+    this.#annotations = new Findings(targets, (one) => annotationFinding(targets.nodeName, one));
+    this.#foreign = new Findings(targets, foreignServerFinding);
+    this.#possiblyOwned = new Findings(targets, possiblyOwnedFinding);
   }
 
   synced(summary: SyncSummary): void {
@@ -76,8 +76,8 @@ export class SyncReporter extends LoopReporter {
 
   /** A check between syncs found that a third party changed what we wrote; the sync after it says what. */
   driftDetected(state: "sets" | "rules"): void {
-    this.parts.metrics.driftDetected.inc({ state });
-    this.parts.log.verbose(2, "Drift detected", { state });
+    this.targets.metrics.driftDetected.inc({ state });
+    this.targets.log.verbose(2, "Drift detected", { state });
   }
 
   /** A check of the draining real servers is over. */
@@ -92,7 +92,7 @@ export class SyncReporter extends LoopReporter {
 
   /** The audit: a line for each object that a third party changed. */
   #noteDrifts({ drifts }: SyncReport): void {
-    const { metrics, log } = this.parts;
+    const { metrics, log } = this.targets;
     for (const { kind, subject, before, after, action } of drifts) {
       metrics.drift.inc({ kind, action });
       // The reason keeps a flood of one kind from hiding the others.
@@ -104,7 +104,7 @@ export class SyncReporter extends LoopReporter {
   /** What a sync that ran knows of the kernel, beside what it changed. */
   #noteState(report: SyncReport, desired: DesiredState): void {
     const { reconcileConflicts, manualWeights, foreignServers, possiblyOwned } = report;
-    const { metrics } = this.parts;
+    const { metrics } = this.targets;
     for (const kind of driftKinds) {
       const ofKind = reconcileConflicts.filter((conflict) => conflict.kind === kind);
       metrics.suppressedRepairs.set({ kind }, ofKind.length);
@@ -124,13 +124,13 @@ export class SyncReporter extends LoopReporter {
     const ignored = ignoredAnnotations(problems);
     const counts = Map.groupBy(ignored, ({ reason }) => reason);
     for (const reason of annotationReasons) {
-      this.parts.metrics.ignoredAnnotations.set({ reason }, counts.get(reason)?.length ?? 0);
+      this.targets.metrics.ignoredAnnotations.set({ reason }, counts.get(reason)?.length ?? 0);
     }
     this.history.ignoredAnnotations = this.#annotations.replace(ignored);
   }
 
   #drainFigures({ count, oldestAgeSeconds }: DrainFigures): void {
-    this.parts.metrics.drainingRealServers.set(count);
-    this.parts.metrics.oldestDrain.set(oldestAgeSeconds);
+    this.targets.metrics.drainingRealServers.set(count);
+    this.targets.metrics.oldestDrain.set(oldestAgeSeconds);
   }
 }

@@ -14,8 +14,8 @@ export interface TablesSummary extends Omit<LoopSummary, "isFull"> {
 export class TablesReporter extends LoopReporter {
   /** A check between syncs found that rules may differ. */
   comparing(): void {
-    this.parts.metrics.driftDetected.inc({ state: "rules" });
-    this.parts.log.verbose(2, "Rules may have been changed, comparing them all");
+    this.targets.metrics.driftDetected.inc({ state: "rules" });
+    this.targets.log.verbose(2, "Rules may have been changed, comparing them all");
   }
 
   synced(summary: TablesSummary): void {
@@ -45,7 +45,7 @@ export class TablesReporter extends LoopReporter {
   }
 
   #countRules({ family, elapsedMs, isFull, totalRules, writtenRules }: FamilySync): void {
-    const { metrics } = this.parts;
+    const { metrics } = this.targets;
     const duration = isFull ? metrics.fullSyncDuration : metrics.partialSyncDuration;
     duration.observe({ ip_family: family }, elapsedMs / 1000);
     for (const [table, count] of totalRules) {
@@ -58,7 +58,7 @@ export class TablesReporter extends LoopReporter {
   #countFailedPartialRestores({ families, failedRestores }: TablesReport): void {
     for (const { family, isFull } of families) {
       if (isFull || !failedRestores.includes(family)) continue;
-      this.parts.metrics.partialRestoreFailures.inc({ ip_family: family });
+      this.targets.metrics.partialRestoreFailures.inc({ ip_family: family });
     }
   }
 }

@@ -24,7 +24,7 @@ import { type CountedServer, TrafficTotals } from "./traffic-totals.ts";
 /** The kernel adds its counters up every 2 s: reading more often shows nothing new. */
 const shortestPauseMs = 5_000;
 
-export interface TrafficMetricsParts {
+export interface TrafficSources {
   readonly clock: Clock;
   readonly log: Logger;
   readonly sysctl: Pick<Sysctl, "read">;
@@ -40,7 +40,7 @@ export interface TrafficMetricsOptions {
 }
 
 export class TrafficMetrics {
-  readonly #parts: TrafficMetricsParts;
+  readonly #sources: TrafficSources;
   readonly #hasEndpoints: boolean;
   readonly #services: TrafficTotals;
   readonly #endpoints: TrafficTotals;
@@ -49,8 +49,8 @@ export class TrafficMetrics {
   #reading: Promise<void> | undefined;
   #isWarned = false;
 
-  constructor(parts: TrafficMetricsParts, { hasEndpoints, limit }: TrafficMetricsOptions) {
-    this.#parts = parts;
+  constructor(sources: TrafficSources, { hasEndpoints, limit }: TrafficMetricsOptions) {
+    this.#sources = sources;
     this.#hasEndpoints = hasEndpoints;
     this.#services = new TrafficTotals(limit, ["", "other", "", ""]);
     this.#endpoints = new TrafficTotals(limit, ["", "other", "", "", ""]);
@@ -58,7 +58,7 @@ export class TrafficMetrics {
 
   /** Never rejects: what cannot be read is left out of this scrape. */
   async exposition(): Promise<string> {
-    const { clock } = this.#parts;
+    const { clock } = this.#sources;
     if (clock.monotonicMs() - this.#readAtMs >= shortestPauseMs) {
       this.#reading ??= this.#read().finally(() => {
         this.#reading = undefined;
@@ -69,7 +69,7 @@ export class TrafficMetrics {
   }
 
   async #read(): Promise<void> {
-    const { clock, log, view } = this.#parts;
+    const { clock, log, view } = this.#sources;
     const present = view();
     if (present === undefined) return;
     try {
@@ -113,7 +113,7 @@ export class TrafficMetrics {
   }
 
   async #write(): Promise<string> {
-    const { clock, sysctl, log } = this.#parts;
+    const { clock, sysctl, log } = this.#sources;
     const isCounting = sysctl.read("net/ipv4/vs/run_estimation") !== "0";
     if (!isCounting && !this.#isWarned) {
       log.warn("Traffic metrics have no connections, packets and bytes", {

@@ -16,7 +16,7 @@ import { answerDeadline } from "../process/answer-deadline.ts";
 import { openSource } from "../process/open-source.ts";
 import { holderRecordIn } from "../process/ownership-record.ts";
 import { readState } from "../process/state-file.ts";
-import type { CommandParts } from "../run.ts";
+import type { RunContext } from "../run.ts";
 import { openNetworkReader } from "./network-reader.ts";
 import {
   addressesOf,
@@ -29,7 +29,7 @@ import {
 /** What a start would do. Rejects if that is unknown. */
 export async function planUserspaceStart(
   config: Config,
-  { clock, log }: Pick<CommandParts, "clock" | "log">,
+  { clock, log }: Pick<RunContext, "clock" | "log">,
 ): Promise<PlannedChanges> {
   const deadline = answerDeadline(config, clock);
   const { observer } = deadline;

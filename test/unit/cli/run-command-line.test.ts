@@ -4,7 +4,7 @@ import { listOf } from "../../../src/answer/answer.ts";
 import { apiVersion } from "../../../src/answer/answers.ts";
 import { plannedChanges } from "../../../src/answer/plan.ts";
 import type { Config } from "../../../src/config/config.ts";
-import type { CommandParts } from "../../../src/daemon/run.ts";
+import type { RunContext } from "../../../src/daemon/run.ts";
 import type { DoctorReport } from "../../../src/doctor/render.ts";
 import { failuresIn } from "../../support/failure-lines.ts";
 import { type CommandRun, type Fakes, runCommand } from "../../support/run-command.ts";
@@ -116,7 +116,7 @@ describe("the program", () => {
   });
 
   it("gives the daemon what to show: the configuration in force, the flags, no password", async () => {
-    let parts: CommandParts | undefined;
+    let parts: RunContext | undefined;
     await run(["--config=/config", "-v=4", "--master=https://me:secret@10.0.0.1:6443"], {
       daemon: {
         async runDaemon(_config, given) {

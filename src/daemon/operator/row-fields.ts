@@ -23,7 +23,7 @@ export function sourceRangesOf(
   return isRestricted ? { sourceRanges: sourceRanges.map(cidrText) } : {};
 }
 
-/** Its two parts. */
+/** Namespace and name. */
 export function namesOf(service: ServiceName): Pick<ServiceRow, "namespace" | "name"> {
   const [namespace = "", name = ""] = service.split("/");
   return { namespace, name };

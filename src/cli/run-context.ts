@@ -3,16 +3,16 @@ import { type Logger, withoutInfo } from "../base/log.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
 import { type LoadedConfig, loadConfig } from "../config/load-config.ts";
 import { LogWriter } from "../daemon/log/log-writer.ts";
-import type { CommandParts } from "../daemon/run.ts";
+import type { RunContext } from "../daemon/run.ts";
 import type { ProcessContext } from "./command.ts";
 import { shownFlags } from "./flags.ts";
 
 /** The log begins with what the configuration has to say. */
-export function partsOf(
+export function runContextOf(
   loaded: LoadedConfig,
   values: FlagValues,
   process: ProcessContext,
-): CommandParts {
+): RunContext {
   const { clock, pid, forbidCoreDumps } = process;
   const log = new LogWriter({ clock, pid, write: process.writeErr }, loaded.config.logging);
   logNotices(loaded, log);
@@ -32,10 +32,12 @@ export function partsOf(
  * Of a command that answers on stdout: in a terminal what a start would log would stand before the answer. Warnings stay,
  * and from `-v=1` on all of it.
  */
-export function askingPartsOf(...given: Parameters<typeof partsOf>): CommandParts {
-  const parts = partsOf(...given);
+export function quietRunContextOf(...given: Parameters<typeof runContextOf>): RunContext {
+  const runContext = runContextOf(...given);
   const [{ config }] = given;
-  return config.logging.verbosity > 0 ? parts : { ...parts, log: withoutInfo(parts.log) };
+  return config.logging.verbosity > 0
+    ? runContext
+    : { ...runContext, log: withoutInfo(runContext.log) };
 }
 
 function logNotices({ notices }: LoadedConfig, log: Logger): void {
@@ -46,7 +48,7 @@ function configFile(
   initial: LoadedConfig,
   values: FlagValues,
   process: ProcessContext,
-): NonNullable<CommandParts["configFile"]> {
+): NonNullable<RunContext["configFile"]> {
   return {
     path: initial.filePath,
     initial,
