@@ -263,7 +263,7 @@ describe("the operator's commands", () => {
   it("say what the kernel refuses and what a third party has, and why the node is degraded", async (test) => {
     shell(`ipvsadm -A -t ${foreign} -s wlc; ipvsadm -a -t ${foreign} -r 172.30.0.9:80 -m`);
     node.apply(...webOf(one, two, notReady), ...broken);
-    await node.program.prints(/Kernel refused a change/);
+    await node.program.prints(/Kernel rejected a change/);
     await node.program.prints(/Foreign virtual server keeps an address of a Service/);
     assert.deepEqual(endpointsOf("bad"), ["10.244.1.20 -", `${broadcast} EINVAL`]);
     const [api] = servicesOf("api");

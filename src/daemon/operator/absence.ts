@@ -8,7 +8,7 @@ export interface Absence {
   isForeign(virtualServerKey: string): boolean;
   /** A third party set its weight, and it stays. */
   isManualWeight(virtualServerKey: string, realServerKey: string): boolean;
-  /** `EEXIST` and the like: refused; `blocked`: waits for what was refused; `reverted`: by a third party; `pending`. */
+  /** `EEXIST` and the like: rejected; `blocked`: waits for a rejected change; `reverted`: by a third party; `pending`. */
   reasonOf(subject: Subject, service: ServiceName): string;
 }
 

@@ -51,7 +51,7 @@ export interface ObjectsView extends Pick<DaemonView, "config" | "clock" | "fami
   frontends(port: ServicePort, family: IpFamily): readonly ServedAddress[];
 }
 
-/** In mode iptables. */
+/** In iptables mode. */
 export interface TablesView extends ObjectsView {
   readonly mode: "iptables";
   readonly iptables: Pick<Iptables, "choice">;
@@ -59,7 +59,7 @@ export interface TablesView extends ObjectsView {
   rulesOf(family: IpFamily): RuleSet;
 }
 
-/** In mode userspace. */
+/** In userspace mode. */
 export interface ListenersView extends ObjectsView {
   readonly mode: "userspace";
   /** Service ports that are served now, and where. */

@@ -1,4 +1,4 @@
-/** What is planned about some addresses and ports in mode ipvs, from the daemon's own state. Nothing is decided again. */
+/** What is planned about some addresses and ports in IPVS mode, from the daemon's own state. Nothing is decided again. */
 
 import {
   type Destination,

@@ -1,4 +1,4 @@
-/** What mode userspace does with packets to some addresses and ports, from the daemon's own state. */
+/** What userspace mode does with packets to some addresses and ports, from the daemon's own state. */
 
 import {
   type Destination,

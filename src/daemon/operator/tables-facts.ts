@@ -1,4 +1,4 @@
-/** What is planned about some addresses and ports in mode iptables, from the daemon's own state. Nothing is decided again. */
+/** What is planned about some addresses and ports in iptables mode, from the daemon's own state. Nothing is decided again. */
 
 import { type Destination, type PlannedState, withoutIpvs } from "../../answer/answers.ts";
 import { familyOf, type IpFamily } from "../../base/ip.ts";

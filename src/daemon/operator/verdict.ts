@@ -104,7 +104,7 @@ function conflicts({ history, secondsSince }: Evidence): readonly Problem[] {
   const unserved = history.conflicts.filter(({ reason }) => unservedReasons.has(reason));
   if (unserved.length === 0) return [];
   const reasons = [...new Set(unserved.map(({ reason }) => reason))].join(", ");
-  // A virtual server in mode ipvs alone.
+  // Only IPVS mode has virtual servers.
   const addresses = unserved.length === 1 ? "address" : "addresses";
   const message = `${grouped(unserved.length)} Service ${addresses} not served (${reasons})`;
   return [{ reason: "conflicts", message, sinceSeconds: oldest(unserved, secondsSince) }];

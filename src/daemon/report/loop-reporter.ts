@@ -51,7 +51,7 @@ export interface LoopSummary {
 /** Failures logged one by one; the rest is a number. */
 const maxLoggedFailures = 10;
 
-/** What the loops of modes ipvs and iptables report alike: what comes from the cluster, and what becomes of it. */
+/** What the loops of IPVS and iptables mode report alike: what comes from the cluster, and what becomes of it. */
 export class LoopReporter {
   protected readonly targets: ReportTargets;
   /** What the last syncs came to. */

@@ -25,14 +25,14 @@ export class RefusalReporter {
         events.record(refusedObjectEvent(nodeName, service, subjectText(refusal.subject), refusal));
       }
     }
-    logEach(log, "error", "Kernel refused a change, retrying with back-off", begun.map(keysOf));
+    logEach(log, "error", "Kernel rejected a change, retrying with back-off", begun.map(keysOf));
     const nowMs = clock.monotonicMs();
     const endings = ended.map((refusal) => ({
       ...keysOf(refusal),
       attempts: refusal.attempts,
       elapsedSeconds: Number(((nowMs - refusal.sinceMs) / 1000).toFixed(1)),
     }));
-    logEach(log, "info", "Kernel no longer refuses a change", endings);
+    logEach(log, "info", "Kernel accepts a change that it rejected", endings);
   }
 
   #count(present: readonly Refusal[]): void {

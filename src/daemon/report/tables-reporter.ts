@@ -4,13 +4,13 @@ import { changeCount } from "../../reconcile/report.ts";
 import { claimConflict, healthPortConflict, limitConflict, reservedConflict } from "./conflicts.ts";
 import { LoopReporter, type LoopSummary } from "./loop-reporter.ts";
 
-/** What there is to say about one sync in mode iptables. */
+/** What there is to say about one sync in iptables mode. */
 export interface TablesSummary extends Omit<LoopSummary, "isFull"> {
   readonly report: TablesReport;
   readonly desired: Pick<DesiredTables, "withoutLocalEndpoints" | "claims" | "unservedAddresses">;
 }
 
-/** Turns what the loop of mode iptables does into metrics, health and log lines. */
+/** Turns what the loop of iptables mode does into metrics, health and log lines. */
 export class TablesReporter extends LoopReporter {
   /** A check between syncs found that rules may differ. */
   comparing(): void {

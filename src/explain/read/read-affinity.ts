@@ -1,4 +1,4 @@
-/** What session affinity remembers of a client in mode iptables. */
+/** What session affinity remembers of a client in iptables mode. */
 
 import type { Destination } from "../../answer/answers.ts";
 import type { RememberedConnection } from "../../answer/explanation.ts";

@@ -71,6 +71,7 @@ function viewOf(servers: number): DaemonView {
       possiblyOwned: [],
       reverted: [],
       manualWeights: [],
+      ignoredAnnotations: [],
       driftCount: 0,
     },
   } as unknown as DaemonView;
