@@ -40,6 +40,7 @@ describe("observing only", () => {
   let metrics: PrometheusMetrics;
   let source: MemorySource;
   let running: Daemon | undefined;
+  let health: ProxyHealth;
 
   beforeEach(() => {
     kernel = new FakeKernel();
@@ -63,7 +64,7 @@ describe("observing only", () => {
       [["hostname-override", "node-1"] as const, ...flags].map(([name, value]) => [name, [value]]),
     );
     const { config } = loadConfig(given, { readFile: () => "", hostname: () => "other" });
-    const health = new ProxyHealth(clock, 60_000);
+    health = new ProxyHealth(clock, 60_000);
     running = await startDaemon({
       config,
       kernel: kernel as Kernel,
@@ -90,6 +91,11 @@ describe("observing only", () => {
     const text = await metrics.exposition();
     return text.split("\n").filter((line) => line.startsWith(`${name}{`));
   }
+
+  it("is ready after its first plan, which its rollout waits for", async () => {
+    await start(observing);
+    assert.equal(health.notReadyReason, undefined);
+  });
 
   it("says by kind what would be changed on an empty node, and changes nothing", async () => {
     await start(observing);
