@@ -18,12 +18,12 @@ import type { ModeRecord } from "./process/mode-record.ts";
 import { healthPortFailedEvent, startingEvent } from "./report/events.ts";
 import type { ProxyHealth } from "./report/proxy-health.ts";
 import { sourceListener } from "./sync/source-listener.ts";
-import type { SyncLoopParts } from "./sync/sync-loop.ts";
+import type { SyncLoopContext } from "./sync/sync-loop.ts";
 
 /** What the working part of the daemon is made of; tests bring their own kernel and source. */
 export interface DaemonParts
   extends Omit<
-    SyncLoopParts,
+    SyncLoopContext,
     "source" | "apiServers" | "reporter" | "healthChecks" | "localhostNodePorts" | "onNodeReady"
   > {
   readonly config: Config;

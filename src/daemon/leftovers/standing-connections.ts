@@ -10,7 +10,7 @@ const minPauseMs = 1_000;
 const maxPauseMs = 30_000;
 const pausePerLook = 50;
 
-export interface StandingParts {
+export interface ConnectionWait {
   readonly clock: Clock;
   readonly stop: AbortSignal;
   /** Called once if there is something to wait for, with the number of virtual servers. */
@@ -25,7 +25,7 @@ export async function connectionsEnd(
   { ipvs }: Pick<Kernel, "ipvs">,
   ids: readonly VirtualServerId[],
   { drain }: Pick<Config, "drain">,
-  { clock, stop, onWait }: StandingParts,
+  { clock, stop, onWait }: ConnectionWait,
 ): Promise<readonly VirtualServerId[]> {
   const beganMs = clock.monotonicMs();
   let standing = ids;

@@ -6,10 +6,10 @@ import { guardedBy } from "../node/served-before.ts";
 import { readServedByRules, type ServedByRules } from "../node/served-by-rules.ts";
 import { TablesReporter } from "../report/tables-reporter.ts";
 import { TablesLoop } from "../sync/tables-loop.ts";
-import type { ModeParts, RunningMode } from "./mode.ts";
+import type { ModeContext, RunningMode } from "./mode.ts";
 
 /** Prepares the kernel for mode iptables. Throws where a start makes no sense. */
-export async function beginIptables(parts: ModeParts): Promise<RunningMode> {
+export async function beginIptables(parts: ModeContext): Promise<RunningMode> {
   const { config, kernel, log, clock, live } = parts;
   const prepared = await prepareTables(kernel, config, log);
   const { families } = prepared;
@@ -53,7 +53,7 @@ export async function beginIptables(parts: ModeParts): Promise<RunningMode> {
 /** Services and endpoints are asked for one after the other, and read once. */
 function servedByTables(
   families: readonly IpFamily[],
-  { kernel: { iptables }, config, fail = () => {} }: ModeParts,
+  { kernel: { iptables }, config, fail = () => {} }: ModeContext,
 ): ServedAddresses | undefined {
   let reading: Promise<ServedByRules> | undefined;
   const read = (): Promise<ServedByRules> => {

@@ -9,13 +9,13 @@ import { configureKernel, prepareKernel } from "../node/prepare-kernel.ts";
 import { servedBefore } from "../node/served-before.ts";
 import { SyncReporter } from "../report/sync-reporter.ts";
 import { SyncLoop } from "../sync/sync-loop.ts";
-import type { ModeParts, RunningMode } from "./mode.ts";
+import type { ModeContext, RunningMode } from "./mode.ts";
 
 /** The kernel's own timeout of UDP flows, where `ipvs.udpTimeout` sets none. */
 const ipvsUdpSeconds = 300;
 
 /** Prepares the kernel for mode ipvs. Throws where a start makes no sense. */
-export async function beginIpvs(parts: ModeParts): Promise<RunningMode> {
+export async function beginIpvs(parts: ModeContext): Promise<RunningMode> {
   const { config, kernel, log, live } = parts;
   const families = await prepareKernel(kernel, config, log);
   await removePortals(kernel, config, log);
@@ -68,9 +68,9 @@ export async function beginIpvs(parts: ModeParts): Promise<RunningMode> {
 
 /** Removes what a run with the other setting of `kubeIpvs.virtualAddresses` bound. */
 async function convertVirtualAddresses(
-  { link }: ModeParts["kernel"],
-  { virtualAddresses, isObserveOnly }: ModeParts["config"],
-  log: ModeParts["log"],
+  { link }: ModeContext["kernel"],
+  { virtualAddresses, isObserveOnly }: ModeContext["config"],
+  log: ModeContext["log"],
 ): Promise<void> {
   if (isObserveOnly) return;
   const count = await link.removeOtherForm();

@@ -37,7 +37,7 @@ export interface RunningMode {
 }
 
 /** What a mode is made of. */
-export interface ModeParts extends DaemonParts {
+export interface ModeContext extends DaemonParts {
   readonly events: EventRecorder;
   readonly live: LiveConfig;
   readonly healthChecks: ServiceHealthServers;

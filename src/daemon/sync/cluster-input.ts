@@ -32,7 +32,7 @@ export interface ClusterInputCollaborators {
 }
 
 /** What the loop of either mode is given. */
-export interface LoopParts extends ClusterInputCollaborators {
+export interface LoopContext extends ClusterInputCollaborators {
   readonly kernel: Kernel;
   readonly healthChecks: ServiceHealthServers;
   /** If undefined, a restart knows the owner of a contested address only if the kernel shows it. */
@@ -45,7 +45,7 @@ export interface LoopParts extends ClusterInputCollaborators {
   readonly processorMs?: () => number;
 }
 
-export interface ClusterInputParts {
+export interface ClusterInputOptions {
   readonly live: LiveConfig;
   readonly families: readonly IpFamily[];
   /** Takes what changed. */
@@ -73,7 +73,7 @@ export interface ClusterInputParts {
 
 /** What the loop of any mode knows of the cluster and of the nodes, and whether it is enough to plan. */
 export class ClusterInput {
-  readonly #parts: ClusterInputParts;
+  readonly #parts: ClusterInputOptions;
   /** Before these are completely listed nothing may be planned. */
   readonly #unlisted = new Set<ResourceKind>(["services", "endpointslices"]);
   readonly #nodeWait: NodeWait;
@@ -81,7 +81,7 @@ export class ClusterInput {
   readonly #claims = new UncheckedClaims();
   readonly node: KnownNode;
 
-  constructor(collaborators: ClusterInputCollaborators, parts: ClusterInputParts) {
+  constructor(collaborators: ClusterInputCollaborators, parts: ClusterInputOptions) {
     this.#parts = parts;
     this.#nodeWait = this.#makeNodeWait(collaborators);
     this.#otherNodes = this.#watchOtherNodes(collaborators);

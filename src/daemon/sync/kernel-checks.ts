@@ -10,7 +10,7 @@ import type { KnownNode } from "../node/known-node.ts";
 import type { SyncReporter } from "../report/sync-reporter.ts";
 import { AddressWatch } from "./address-watch.ts";
 
-export interface KernelCheckParts {
+export interface KernelCheckContext {
   readonly kernel: Pick<Kernel, "link">;
   readonly clock: Clock;
   readonly log: Logger;
@@ -49,14 +49,14 @@ const checkShare = 0.05;
 
 /** What is checked between syncs, each on a timer of its own that no change puts off. */
 export class KernelChecks {
-  readonly #parts: KernelCheckParts;
+  readonly #parts: KernelCheckContext;
   readonly #addressWatch: AddressWatch;
   readonly #drains: Periodic;
   readonly #verifications: Periodic;
   #verificationMs: number;
   readonly #periodic: readonly Periodic[];
 
-  constructor(parts: KernelCheckParts, { ruleCheckMs, verificationMs }: KernelCheckPeriods) {
+  constructor(parts: KernelCheckContext, { ruleCheckMs, verificationMs }: KernelCheckPeriods) {
     this.#parts = parts;
     this.#verificationMs = verificationMs;
     const { exclusive } = parts;

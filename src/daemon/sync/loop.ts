@@ -9,7 +9,7 @@ import type { ApplyProgress } from "../../reconcile/apply/apply-plan.ts";
 import type { KnownNode } from "../node/known-node.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { LoopReporter } from "../report/loop-reporter.ts";
-import { ClusterInput, type ClusterInputParts, type LoopParts } from "./cluster-input.ts";
+import { ClusterInput, type ClusterInputOptions, type LoopContext } from "./cluster-input.ts";
 import { RetryTimer } from "./retry-timer.ts";
 import { Runner, runnerOptions } from "./runner.ts";
 
@@ -26,7 +26,7 @@ export interface LoopOptions<P> {
     readonly held: HolderRecord["held"];
     readonly claims: ClaimMemory;
   }) => P;
-  readonly areWeightsDefault?: ClusterInputParts["areWeightsDefault"];
+  readonly areWeightsDefault?: ClusterInputOptions["areWeightsDefault"];
 }
 
 /**
@@ -36,7 +36,7 @@ export interface LoopOptions<P> {
  */
 export abstract class Loop<
   P extends Plan,
-  Parts extends LoopParts & { readonly reporter: LoopReporter },
+  Parts extends LoopContext & { readonly reporter: LoopReporter },
 > {
   protected readonly parts: Parts;
   protected readonly live: LiveConfig;

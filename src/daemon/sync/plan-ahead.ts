@@ -6,7 +6,7 @@ import { inSlices } from "../../base/time-slice.ts";
 import type { ClusterPlan } from "../../plan/cluster-plan.ts";
 import type { KnownNode } from "../node/known-node.ts";
 
-export interface PlanAheadParts {
+export interface PlanAheadContext {
   readonly clock: Clock;
   readonly log: Logger;
   readonly plan: ClusterPlan;
@@ -23,13 +23,13 @@ const pendingPerNote = 8;
 
 /** Plans Services while their lists arrive, so that the first sync has little left to plan. Writes nothing. */
 export class PlanAhead {
-  readonly #parts: PlanAheadParts;
+  readonly #parts: PlanAheadContext;
   /** A pass runs; or one failed, and what is wrong is for the first sync to say. */
   #isBusy = false;
   /** Objects since the last pass began: a slice may be what a Service waits for that is pending already. */
   #notes = 0;
 
-  constructor(parts: PlanAheadParts) {
+  constructor(parts: PlanAheadContext) {
     this.#parts = parts;
   }
 

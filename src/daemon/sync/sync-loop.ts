@@ -17,13 +17,13 @@ import { sysctlsOf } from "../node/prepare-kernel.ts";
 import type { DaemonView } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { SyncReporter } from "../report/sync-reporter.ts";
-import type { LoopParts } from "./cluster-input.ts";
+import type { LoopContext } from "./cluster-input.ts";
 import { findHolders } from "./find-holders.ts";
 import { type KernelCheckPeriods, KernelChecks } from "./kernel-checks.ts";
 import { Loop } from "./loop.ts";
 import { PlanAhead } from "./plan-ahead.ts";
 
-export interface SyncLoopParts extends LoopParts {
+export interface SyncLoopContext extends LoopContext {
   readonly reporter: SyncReporter;
   /** If undefined, a restart does not know when drains began. */
   readonly drainStartTimes?: DrainStartTimes;
@@ -36,7 +36,7 @@ export interface SyncLoopParts extends LoopParts {
 }
 
 /** The loop of IPVS mode. */
-export class SyncLoop extends Loop<ClusterPlan, SyncLoopParts> {
+export class SyncLoop extends Loop<ClusterPlan, SyncLoopContext> {
   readonly #isObserveOnly: boolean;
   readonly #schedulers: AvailableSchedulers;
   readonly #reconciler: Reconciler;
@@ -45,7 +45,7 @@ export class SyncLoop extends Loop<ClusterPlan, SyncLoopParts> {
   #lastGoal: SyncGoal | undefined;
   readonly #nodeWeights = new AllNodeWeights();
 
-  constructor(parts: SyncLoopParts, live: LiveConfig, families: readonly IpFamily[]) {
+  constructor(parts: SyncLoopContext, live: LiveConfig, families: readonly IpFamily[]) {
     const { kernel, clock, log, healthChecks, localhostNodePorts } = parts;
     super(parts, {
       ...{ live, families },

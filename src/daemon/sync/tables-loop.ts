@@ -17,11 +17,11 @@ import type { ServedAddress } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { TablesReporter } from "../report/tables-reporter.ts";
 import { AddressWatch } from "./address-watch.ts";
-import type { LoopParts } from "./cluster-input.ts";
+import type { LoopContext } from "./cluster-input.ts";
 import { findHoldersInTables } from "./find-holders.ts";
 import { Loop } from "./loop.ts";
 
-export interface TablesLoopParts extends LoopParts {
+export interface TablesLoopContext extends LoopContext {
   readonly reporter: TablesReporter;
 }
 
@@ -34,7 +34,7 @@ const fullComparisonMs = 3_600_000;
 const noRules: RuleSet = { chains: [], jumps: [] };
 
 /** The loop of iptables mode. */
-export class TablesLoop extends Loop<TablesPlan, TablesLoopParts> {
+export class TablesLoop extends Loop<TablesPlan, TablesLoopContext> {
   readonly #prepared: PreparedTables;
   readonly #reconciler: TablesReconciler;
   #hasGoal = false;
@@ -43,7 +43,7 @@ export class TablesLoop extends Loop<TablesPlan, TablesLoopParts> {
   #nodeOptions: { readonly shared: PlanOptions; readonly own: IptablesNodeOptions } | undefined;
   #comparedAtMs = 0;
 
-  constructor(parts: TablesLoopParts, live: LiveConfig, prepared: PreparedTables) {
+  constructor(parts: TablesLoopContext, live: LiveConfig, prepared: PreparedTables) {
     const { kernel, clock, healthChecks } = parts;
     super(parts, {
       ...{ live, families: prepared.families },

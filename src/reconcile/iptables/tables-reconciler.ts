@@ -19,7 +19,7 @@ import { CachedTables } from "./cached-tables.ts";
 import { planEverything, planTouched } from "./plan-writes.ts";
 import { type TablesWrite, writeInStages } from "./write-in-stages.ts";
 
-export interface TablesReconcilerParts {
+export interface TablesReconcilerContext {
   readonly kernel: { readonly iptables: Iptables; readonly conntrack: Conntrack };
   readonly clock: Clock;
   /** Nothing is written: each sync compares everything, and reports what it would change. */
@@ -86,7 +86,7 @@ export class TablesReconciler {
   /** As they were after the last write. */
   readonly #generations = new Map<IpFamily, number | undefined>();
 
-  constructor({ kernel, clock, isDryRun }: TablesReconcilerParts) {
+  constructor({ kernel, clock, isDryRun }: TablesReconcilerContext) {
     this.#iptables = kernel.iptables;
     this.#clock = clock;
     this.#isDryRun = isDryRun;
