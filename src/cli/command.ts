@@ -3,14 +3,14 @@ import type { Form, View } from "../answer/render.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Config } from "../config/config.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
-import type { ConfigWorld, LoadedConfig } from "../config/load-config.ts";
+import type { ConfigInputs, LoadedConfig } from "../config/load-config.ts";
 import type { RunContext } from "../daemon/run.ts";
 import type { Flag } from "./flags.ts";
 import type { Programs } from "./programs.ts";
 import type { Source } from "./source.ts";
 
 /** What the process offers. */
-export interface ProcessContext extends ConfigWorld {
+export interface ProcessContext extends ConfigInputs {
   readonly clock: Clock;
   readonly pid: number;
   readonly environment: Readonly<Record<string, string | undefined>>;

@@ -9,7 +9,7 @@ import { readCidrs } from "./kinds.ts";
 import { proxyModeOf } from "./proxy-mode.ts";
 
 /** What settings must be joined with to make a Config. */
-export interface ConfigSurroundings {
+export interface ConfigContext {
   readonly masterUrl?: string;
   readonly hostname: string;
   /** An empty mode is invalid: a configuration file is to be run. */
@@ -22,34 +22,34 @@ export interface ConfigSurroundings {
 /** Says what the settings mean. The Config is only good when no problem was found. */
 export function buildConfig(
   settings: Settings,
-  surroundings: ConfigSurroundings,
+  context: ConfigContext,
   nameOf: (path: keyof Settings) => string,
 ): { readonly config: Config; readonly problems: readonly ConfigProblem[] } {
   const problems: ConfigProblem[] = [];
   const report: Report = (path, value, reason) =>
     problems.push({ path: nameOf(path), value, reason });
   const mode = proxyModeOf(settings);
-  checkSettings(settings, { mode, isModeRequired: surroundings.isModeRequired === true }, report);
-  return { config: configOf(settings, { mode, ...surroundings }, report), problems };
+  checkSettings(settings, { mode, isModeRequired: context.isModeRequired === true }, report);
+  return { config: configOf(settings, { mode, ...context }, report), problems };
 }
 
 /** In the order of {@link Config}. */
 function configOf(
   settings: Settings,
-  surroundings: ConfigSurroundings & Pick<Config, "mode">,
+  context: ConfigContext & Pick<Config, "mode">,
   report: Report,
 ): Config {
-  const { mode } = surroundings;
+  const { mode } = context;
   // Mode iptables has a section of its own; userspace takes that of ipvs.
   const section = mode === "iptables" ? "iptables" : "ipvs";
   const isObserveOnly = settings["kubeIpvs.observeOnly"];
   const lockName = lockNameOf(settings, report);
   return {
     mode,
-    objectsFrom: objectsFrom(settings, surroundings),
-    nodeName: nodeName(settings, surroundings, report),
+    objectsFrom: objectsFrom(settings, context),
+    nodeName: nodeName(settings, context, report),
     bindAddress: settings.bindAddress,
-    ...servers(settings, surroundings, report),
+    ...servers(settings, context, report),
     // A port is no reason to stop watching.
     isBindFailureFatal: !isObserveOnly && settings.bindAddressHardFail,
     isProfilingEnabled: settings.enableProfiling,
@@ -141,7 +141,7 @@ function configOf(
   };
 }
 
-function objectsFrom(settings: Settings, { masterUrl }: ConfigSurroundings): ObjectsFrom {
+function objectsFrom(settings: Settings, { masterUrl }: ConfigContext): ObjectsFrom {
   const folder = settings["kubeIpvs.manifests"];
   if (folder !== "") return { kind: "manifests", folder };
   const kubeconfigPath = settings["clientConnection.kubeconfig"];
@@ -152,7 +152,7 @@ function objectsFrom(settings: Settings, { masterUrl }: ConfigSurroundings): Obj
   };
 }
 
-function nodeName(settings: Settings, { hostname }: ConfigSurroundings, report: Report): string {
+function nodeName(settings: Settings, { hostname }: ConfigContext, report: Report): string {
   const given = settings.hostnameOverride;
   const name = (given === "" ? hostname : given).trim().toLowerCase();
   if (name === "") report("hostnameOverride", given, "the node's name must not be empty");
@@ -162,7 +162,7 @@ function nodeName(settings: Settings, { hostname }: ConfigSurroundings, report: 
 /** Undefined without a health server. */
 function servers(
   settings: Settings,
-  { healthzPort, metricsPort }: ConfigSurroundings,
+  { healthzPort, metricsPort }: ConfigContext,
   report: Report,
 ): Pick<Config, "healthzBindAddress" | "metricsBindAddress"> {
   const isIpv6 = familyOf(settings.bindAddress) === "IPv6";

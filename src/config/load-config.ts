@@ -1,5 +1,5 @@
 import { hostPort } from "../base/ip.ts";
-import { buildConfig, type ConfigSurroundings } from "./build-config.ts";
+import { buildConfig, type ConfigContext } from "./build-config.ts";
 import type { Command, Config, ListenAddress, LogFormat } from "./config.ts";
 import type { ConfigState } from "./config-change.ts";
 import { ConfigError, type ConfigProblem } from "./config-error.ts";
@@ -16,8 +16,8 @@ import {
 import { type ConfigNotice, noEffectNotice } from "./notice.ts";
 import { emptyModeNotices } from "./proxy-mode.ts";
 
-/** What configuration needs of the world. */
-export interface ConfigWorld {
+/** What configuration reads besides flags. */
+export interface ConfigInputs {
   /** The text of a file; throws where it cannot be read. */
   readonly readFile: (path: string) => string;
   readonly hostname: () => string;
@@ -49,27 +49,27 @@ export interface AskedSubcommand {
  */
 export function loadConfig(
   flags: FlagValues,
-  world: ConfigWorld,
+  inputs: ConfigInputs,
   subcommand?: AskedSubcommand,
 ): LoadedConfig {
   const path = flags.get("config")?.at(-1) ?? "";
-  const file = path === "" ? undefined : readConfigFile(path, world.readFile);
+  const file = path === "" ? undefined : readConfigFile(path, inputs.readFile);
   const gathered = gatherSettings(file?.fields, flags);
   const { settings, nameOf, values } = gathered;
   const command = subcommand === undefined ? commandOf(settings) : "subcommand";
   const early = [...gathered.problems, ...blankNodeName(flags)];
   const logFormat = settings["logging.format"];
-  const build = (surroundings: ConfigSurroundings): Config =>
-    built(early, buildConfig(settings, surroundings, nameOf), logFormat);
+  const build = (context: ConfigContext): Config =>
+    built(early, buildConfig(settings, context, nameOf), logFormat);
   // A clean-up removes the state of every mode.
   const isModeRequired =
     file !== undefined && !settings["--cleanup"] && subcommand?.needsMode !== false;
-  const surroundings = surroundingsOf(settings, world, isModeRequired);
-  const config = build(surroundings);
+  const context = contextOf(settings, inputs, isModeRequired);
+  const config = build(context);
   const writtenPath = settings["--write-config-to"];
   // The deprecated port flags are left out of it, as upstream.
   const text = (): string =>
-    configText(values, build({ hostname: surroundings.hostname, isModeRequired }));
+    configText(values, build({ hostname: context.hostname, isModeRequired }));
   const notices = [
     ...[...(file?.notices ?? []), ...gathered.notices],
     ...gateNotices(settings.featureGates, nameOf("featureGates")),
@@ -84,7 +84,7 @@ export function loadConfig(
     config: freeze(config),
     values,
     rebuild: (changed) =>
-      freeze(built([], buildConfig(settingsOf(changed), surroundings, nameOf), logFormat)),
+      freeze(built([], buildConfig(settingsOf(changed), context, nameOf), logFormat)),
     filePath: path,
     object: configObject(values, config),
     ...(writtenPath === "" ? {} : { written: { path: writtenPath, text: text() } }),
@@ -124,13 +124,13 @@ function commandOf(settings: Settings): Command {
   return settings["--init-only"] ? "init-only" : "run";
 }
 
-function surroundingsOf(
+function contextOf(
   settings: Settings,
-  world: ConfigWorld,
+  inputs: ConfigInputs,
   isModeRequired: boolean,
-): ConfigSurroundings {
+): ConfigContext {
   return {
-    hostname: world.hostname(),
+    hostname: inputs.hostname(),
     isModeRequired,
     masterUrl: settings["--master"],
     healthzPort: settings["--healthz-port"],

@@ -30,7 +30,7 @@ import { checkCapabilities } from "./process/capabilities.ts";
 import { openClaimMemory } from "./process/claim-record.ts";
 import {
   type ConfigFileSource,
-  type ConfigReloadParts,
+  type ConfigReloadDependencies,
   followConfigFile,
 } from "./process/config-reload.ts";
 import { drainStartTimesIn, rampStartTimesIn } from "./process/drain-start-times.ts";
@@ -156,7 +156,7 @@ async function* beginParts(
   let { object } = parts.shown;
   const started = Promise.withResolvers<Daemon>();
   if (parts.configFile !== undefined) {
-    const apply: ConfigReloadParts["apply"] = async (next, values) => {
+    const apply: ConfigReloadDependencies["apply"] = async (next, values) => {
       const daemon = await started.promise;
       await daemon.reconfigure(next);
       if (!next.isObserveOnly) await limitConntrack(kernel, next, log);

@@ -12,7 +12,7 @@ import { runChecks } from "./run.ts";
 /** No check failed, one did, the test could not be run. */
 const exitCodes = { passed: 0, failed: 1, notRun: 2 } as const;
 
-export interface Surroundings {
+export interface CommandLineContext {
   readonly print: (text: string) => void;
   readonly environment: Readonly<Record<string, string | undefined>>;
 }
@@ -20,7 +20,7 @@ export interface Surroundings {
 /** Rejects where the test cannot be run, or was broken off. */
 export async function runCommandLine(
   args: readonly string[],
-  { print, environment }: Surroundings,
+  { print, environment }: CommandLineContext,
 ): Promise<number> {
   const options = readOptions(args, environment);
   if (options === undefined) {
@@ -34,7 +34,7 @@ export async function runCommandLine(
 
 async function test(
   options: E2eOptions,
-  environment: Surroundings["environment"],
+  environment: CommandLineContext["environment"],
 ): ReturnType<typeof runChecks> {
   const dependencies = { clock: systemClock, environment };
   const userAgent = `kube-ipvs-e2e/${version} (linux/${process.arch})`;

@@ -17,7 +17,7 @@ import type { E2eOptions } from "./options.ts";
 import type { Patience } from "./patience.ts";
 import { type Backend, type Scene, statusOf, type TestNode } from "./scene.ts";
 
-export interface Parts {
+export interface RunContext {
   readonly api: ClusterApi;
   readonly shell: ExecShell;
   /** For pods, whose image may have to come first, and for the end of a namespace. */
@@ -43,17 +43,17 @@ const zoneLabel = "topology.kubernetes.io/zone";
 const nowhere = "kube-ipvs-e2e-elsewhere";
 
 /** Rejects where the cluster cannot be tested; what was applied until then stays for {@link removeAll}. */
-export async function prepare(parts: Parts): Promise<Scene> {
-  const { api, patience, options, progress } = parts;
-  const listDaemons = (): Promise<readonly Daemon[]> => findDaemons(parts);
+export async function prepare(context: RunContext): Promise<Scene> {
+  const { api, patience, options, progress } = context;
+  const listDaemons = (): Promise<readonly Daemon[]> => findDaemons(context);
   const daemons = await listDaemons();
   const missing = options.nodes.filter((name) => !daemons.some((one) => one.nodeName === name));
   if (missing.length > 0) throw new Error(`No kube-ipvs pod runs on node ${missing.join(", ")}`);
-  const nodes = await chooseNodes(parts, daemons);
+  const nodes = await chooseNodes(context, daemons);
   progress(
     `Testing ${daemons.length} daemons, with pods on ${nodes.map(({ name }) => name).join(", ")}`,
   );
-  await makeNamespace(parts);
+  await makeNamespace(context);
   const planned = plannedPods(nodes);
   const image = options.image ?? nodes[0].daemon.image;
   const { namespace } = options;
@@ -63,7 +63,7 @@ export async function prepare(parts: Parts): Promise<Scene> {
       return api.core.createNamespacedPod({ namespace, body: pod });
     }),
   );
-  const services = await makeServices(parts);
+  const services = await makeServices(context);
   progress(`Waiting for ${planned.length} pods in namespace ${namespace}`);
   const pods = await patience.until(`${planned.length} ready pods in ${namespace}`, async () => {
     const { items } = await api.core.listNamespacedPod({ namespace });
@@ -71,21 +71,21 @@ export async function prepare(parts: Parts): Promise<Scene> {
   });
   const [first, ...rest] = nodes.map((node) => furnished(node, { planned, pods, namespace }));
   if (first === undefined) throw new Error("No node was chosen");
-  await makeHints(parts, [first, ...rest]);
+  await makeHints(context, [first, ...rest]);
   return {
     namespace,
     api,
-    shell: parts.shell,
-    patience: parts.checkPatience,
+    shell: context.shell,
+    patience: context.checkPatience,
     daemons,
     nodes: [first, ...rest],
     services,
-    firstStatus: await statusOf(parts, first.daemon),
+    firstStatus: await statusOf(context, first.daemon),
     listDaemons,
   };
 }
 
-async function findDaemons({ api, options }: Parts): Promise<readonly Daemon[]> {
+async function findDaemons({ api, options }: RunContext): Promise<readonly Daemon[]> {
   const { daemonNamespace: namespace, daemonSelector: labelSelector } = options;
   const { items } = await api.core.listNamespacedPod({ namespace, labelSelector });
   // One that ends is replaced.
@@ -97,7 +97,7 @@ async function findDaemons({ api, options }: Parts): Promise<readonly Daemon[]> 
 }
 
 async function chooseNodes(
-  { api, options }: Parts,
+  { api, options }: RunContext,
   daemons: readonly Daemon[],
 ): Promise<readonly [PlannedNode, ...PlannedNode[]]> {
   const { items } = await api.core.listNode();
@@ -144,13 +144,13 @@ function plannedPods(nodes: readonly PlannedNode[]): readonly PlannedPod[] {
 
 function furnished(
   node: PlannedNode,
-  parts: {
+  context: {
     readonly planned: readonly PlannedPod[];
     readonly pods: readonly V1Pod[];
     readonly namespace: string;
   },
 ): TestNode {
-  const { planned, pods, namespace } = parts;
+  const { planned, pods, namespace } = context;
   const own = planned.filter((one) => one.node === node);
   const isClient = ({ labels }: PlannedPod): boolean => labels[ownLabel] === "client";
   const client = own.find(isClient)?.name ?? "";
@@ -165,14 +165,14 @@ function furnished(
 }
 
 /** Uses an empty namespace that deploy/kustomize/e2e applied with the rights in it. One that an earlier run left is removed first. */
-async function makeNamespace(parts: Parts): Promise<void> {
-  const { api, options, progress } = parts;
+async function makeNamespace(context: RunContext): Promise<void> {
+  const { api, options, progress } = context;
   const { namespace } = options;
   const found = await unlessMissing(api.core.readNamespace({ name: namespace }));
   if (found !== undefined) {
     if (isOwn(found) && (await isUnused(api, found))) return;
     progress(`Removing namespace ${namespace}, which an earlier run left`);
-    await removeAll(parts);
+    await removeAll(context);
   }
   await api.core.createNamespace({ body: namespaceObject(namespace) });
 }
@@ -191,7 +191,7 @@ async function isUnused({ core }: ClusterApi, { metadata }: V1Namespace): Promis
 async function makeServices({
   api,
   options: { namespace },
-}: Parts): Promise<ReadonlyMap<ServiceRole, V1Service>> {
+}: RunContext): Promise<ReadonlyMap<ServiceRole, V1Service>> {
   const made = serviceRoles.map(async (role) => {
     const body = serviceObject(namespace, role);
     return [role, await api.core.createNamespacedService({ namespace, body })] as const;
@@ -200,7 +200,7 @@ async function makeServices({
 }
 
 async function makeHints(
-  { api, options: { namespace } }: Parts,
+  { api, options: { namespace } }: RunContext,
   nodes: readonly TestNode[],
 ): Promise<void> {
   const backends = nodes.flatMap(({ backends: own }) => own);
@@ -217,7 +217,7 @@ export async function removeAll({
   api,
   patience,
   options: { namespace },
-}: Pick<Parts, "api" | "patience" | "options">): Promise<void> {
+}: Pick<RunContext, "api" | "patience" | "options">): Promise<void> {
   const find = (): Promise<V1Namespace | undefined> =>
     unlessMissing(api.core.readNamespace({ name: namespace }));
   const found = await find();

@@ -5,12 +5,12 @@ import { servedServices } from "./checks/served-services.ts";
 import { runTraffic, type TrafficPlan } from "./checks/traffic.ts";
 import { judged, type NamedOutcome, notApplicable, type Outcome } from "./outcome.ts";
 import { Patience } from "./patience.ts";
-import { type Parts, prepare, removeAll } from "./prepare.ts";
+import { prepare, type RunContext, removeAll } from "./prepare.ts";
 import type { Scene } from "./scene.ts";
 
 const preparationMs = 300_000;
 
-export interface RunParts extends Omit<Parts, "patience" | "checkPatience"> {
+export interface RunDependencies extends Omit<RunContext, "patience" | "checkPatience"> {
   readonly clock: Clock;
   /** Breaks the run off; what was applied is removed all the same. */
   readonly signal: AbortSignal;
@@ -20,20 +20,20 @@ export interface RunParts extends Omit<Parts, "patience" | "checkPatience"> {
  * Runs all checks and removes everything, however they end. Rejects where the cluster cannot be tested, where the run
  * was broken off, or where something could not be removed.
  */
-export async function runChecks(given: RunParts): Promise<readonly NamedOutcome[]> {
+export async function runChecks(given: RunDependencies): Promise<readonly NamedOutcome[]> {
   const { clock, options, signal } = given;
-  const parts: Parts = {
+  const context: RunContext = {
     ...given,
     patience: new Patience(clock, signal, preparationMs),
     checkPatience: new Patience(clock, signal, options.patienceMs),
   };
   // Not to be broken off.
   const patience = new Patience(clock, new AbortController().signal, preparationMs);
-  const removal = { ...parts, patience };
+  const removal = { ...context, patience };
   try {
-    const scene = await prepare(parts);
-    const outcomes = await outcomesOf(scene, parts);
-    parts.progress("Removing everything");
+    const scene = await prepare(context);
+    const outcomes = await outcomesOf(scene, context);
+    context.progress("Removing everything");
     await removeAll(removal);
     const last = await attempt(() => nothingLeft(scene));
     return [...outcomes, { check: cleanUpCheck, ...last }];
@@ -47,7 +47,7 @@ export async function runChecks(given: RunParts): Promise<readonly NamedOutcome[
 
 async function outcomesOf(
   scene: Scene,
-  { options, progress, patience }: Parts,
+  { options, progress, patience }: RunContext,
 ): Promise<readonly NamedOutcome[]> {
   const outcomes: NamedOutcome[] = [];
   const checks = allChecks.filter(({ name }) => !options.skipped.has(name));

@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { ListQuarantine } from "../source.ts";
 
-export interface ListGuardParts {
+export interface ListGuardOptions {
   readonly clock: Clock;
   /** A list may take away so much of the known addresses, in percent; 0: as much as it likes. */
   readonly percent: number;
@@ -49,10 +49,10 @@ export function countMissing(known: ReadonlySet<string>, listed: ReadonlySet<str
  * after a minute. Watch events are never quarantined: each is something that was done.
  */
 export class ListGuard {
-  readonly #parts: ListGuardParts;
+  readonly #parts: ListGuardOptions;
   #cancelHold: (() => void) | undefined;
 
-  constructor(parts: ListGuardParts) {
+  constructor(parts: ListGuardOptions) {
     this.#parts = parts;
   }
 

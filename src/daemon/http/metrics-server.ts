@@ -15,7 +15,7 @@ export interface ShownConfig {
   readonly flags: ReadonlyMap<string, string>;
 }
 
-export interface MetricsServerParts {
+export interface MetricsServerDependencies {
   readonly clock: Clock;
   readonly metrics: Exposition;
   readonly shown: ShownConfig;
@@ -29,11 +29,11 @@ type Page = (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer>;
 
 /** Answers on the metrics address (10249): what kube-proxy serves there. */
 export function metricsResponder(
-  parts: MetricsServerParts,
+  dependencies: MetricsServerDependencies,
   options: MetricsServerConfig,
 ): HttpResponder {
-  const pages = pagesOf(parts, options);
-  const debug = options.isProfilingEnabled ? new DebugPages(parts) : undefined;
+  const pages = pagesOf(dependencies, options);
+  const debug = options.isProfilingEnabled ? new DebugPages(dependencies) : undefined;
   return (request) => {
     if (request.path.startsWith("/debug/")) return debug?.answer(request) ?? notFound;
     return pages.get(request.path)?.(request) ?? notFound;
@@ -41,7 +41,7 @@ export function metricsResponder(
 }
 
 function pagesOf(
-  { clock, metrics, shown }: MetricsServerParts,
+  { clock, metrics, shown }: MetricsServerDependencies,
   { featureGates, mode }: MetricsServerConfig,
 ): ReadonlyMap<string, Page> {
   const slis = new SliMetrics();

@@ -10,7 +10,7 @@ import { HttpListener } from "./http-listener.ts";
 import { type MetricsServerConfig, metricsResponder, type ShownConfig } from "./metrics-server.ts";
 import type { Exposition } from "./pages/metrics-page.ts";
 
-export interface ServerParts {
+export interface ServerDependencies {
   readonly clock: Clock;
   readonly log: Logger;
   readonly metrics: Metrics & Exposition;
@@ -28,27 +28,27 @@ type ServerConfig = MetricsServerConfig &
  * bindAddressHardFail. Returns the stop, which ends within a second.
  */
 export async function startServers(
-  parts: ServerParts,
+  dependencies: ServerDependencies,
   config: ServerConfig,
 ): Promise<() => Promise<void>> {
-  const { clock, metrics, health, events } = parts;
+  const { clock, metrics, health, events } = dependencies;
   const { nodeName, healthzBindAddress, metricsBindAddress, isBindFailureFatal } = config;
   // As upstream: only a failure that ends the program is worth an event.
   const failed = (server: "health" | "metrics") => (reason: string) => {
     if (isBindFailureFatal) events.record(serverFailedEvent(nodeName, server, reason));
   };
   const listeners = [
-    new HttpListener(parts, {
+    new HttpListener(dependencies, {
       name: "metrics server",
       address: metricsBindAddress,
       isFailureFatal: isBindFailureFatal,
-      respond: metricsResponder(parts, config),
+      respond: metricsResponder(dependencies, config),
       onFailure: failed("metrics"),
     }),
   ];
   if (healthzBindAddress !== undefined) {
     listeners.push(
-      new HttpListener(parts, {
+      new HttpListener(dependencies, {
         name: "health server",
         address: healthzBindAddress,
         isFailureFatal: isBindFailureFatal,

@@ -29,7 +29,7 @@ export type Listener = Pick<HttpListener, "start" | "stop">;
 
 export type MakeListener = (options: HttpListenerOptions) => Listener;
 
-export interface ServiceHealthParts {
+export interface ServiceHealthDependencies {
   readonly clock: Clock;
   readonly log: Logger;
   readonly health: ProxyHealth;
@@ -60,7 +60,7 @@ interface OpenPort {
  * port one has it, by the rule for addresses.
  */
 export class ServiceHealthServers {
-  readonly #parts: ServiceHealthParts;
+  readonly #dependencies: ServiceHealthDependencies;
   readonly #makeListener: MakeListener;
   readonly #boundConnections = keepFairly(maxConnections);
   readonly #checks = new Map<string, ServiceHealthCheck>();
@@ -70,10 +70,11 @@ export class ServiceHealthServers {
   #servedAddresses = "";
   #isStale = false;
 
-  constructor(parts: ServiceHealthParts) {
-    this.#parts = parts;
-    this.#makeListener = parts.makeListener ?? ((options) => new HttpListener(parts, options));
-    this.#claims = new PortClaims(parts.held);
+  constructor(dependencies: ServiceHealthDependencies) {
+    this.#dependencies = dependencies;
+    this.#makeListener =
+      dependencies.makeListener ?? ((options) => new HttpListener(dependencies, options));
+    this.#claims = new PortClaims(dependencies.held);
   }
 
   /** Who has which port, of those that Services ask for. */
@@ -134,7 +135,7 @@ export class ServiceHealthServers {
       isSingleFamily: true,
       boundConnections: this.#boundConnections,
       respond: () => this.#answer(open.check),
-      onFailure: (reason) => this.#parts.onFailure?.(open.check, reason),
+      onFailure: (reason) => this.#dependencies.onFailure?.(open.check, reason),
     });
     const open: OpenPort = { listener, check };
     this.#open.set(key, open);
@@ -143,7 +144,7 @@ export class ServiceHealthServers {
 
   /** Any path, any method; the body is kube-proxy's. */
   #answer({ service, localReadyCount }: ServiceHealthCheck): HttpAnswer {
-    const serviceProxyHealthy = this.#parts.health.report().isHealthy;
+    const serviceProxyHealthy = this.#dependencies.health.report().isHealthy;
     const [namespace, name] = service.split("/");
     const body = {
       service: { namespace, name },

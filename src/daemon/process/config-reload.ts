@@ -16,7 +16,7 @@ export interface ConfigFileSource {
   read(log: Logger): ConfigState;
 }
 
-export interface ConfigReloadParts {
+export interface ConfigReloadDependencies {
   readonly clock: Clock;
   readonly log: Logger;
   /** Puts a configuration in the place of the running one; rejects where it cannot work. */
@@ -30,21 +30,21 @@ export interface ConfigReloadParts {
  */
 export function followConfigFile(
   source: ConfigFileSource,
-  parts: ConfigReloadParts & { readonly fail: (error: Error) => void },
+  dependencies: ConfigReloadDependencies & { readonly fail: (error: Error) => void },
 ): () => void {
   const { path, initial } = source;
-  const reload = new ConfigReload(source, parts);
+  const reload = new ConfigReload(source, dependencies);
   const inode = inodeOf(path);
   const exit = (): void => {
     // As with kube-proxy, another file under the name is ignored: a ConfigMap edit must not restart every node at once.
-    if (inodeOf(path) !== inode || !isValid(source, parts.log)) return;
+    if (inodeOf(path) !== inode || !isValid(source, dependencies.log)) return;
     stop();
-    parts.fail(new Error(`Configuration file ${path} was written, exiting to restart`));
+    dependencies.fail(new Error(`Configuration file ${path} was written, exiting to restart`));
   };
   const onText = initial.config.isConfigReloaded
-    ? () => background(reload.run(), parts.log, "configuration reload")
+    ? () => background(reload.run(), dependencies.log, "configuration reload")
     : exit;
-  const stop = watchText(path, { ...parts, onText });
+  const stop = watchText(path, { ...dependencies, onText });
   return stop;
 }
 
@@ -69,13 +69,13 @@ function logInvalid(log: Logger, path: string, error: unknown): void {
 /** Applies what a changed file says, as far as that can be done alive, and names the rest. */
 export class ConfigReload {
   readonly #source: ConfigFileSource;
-  readonly #parts: ConfigReloadParts;
+  readonly #dependencies: ConfigReloadDependencies;
   readonly #exclusive = new Exclusive();
   #running: ConfigState;
 
-  constructor(source: ConfigFileSource, parts: ConfigReloadParts) {
+  constructor(source: ConfigFileSource, dependencies: ConfigReloadDependencies) {
     this.#source = source;
-    this.#parts = parts;
+    this.#dependencies = dependencies;
     this.#running = source.initial;
   }
 
@@ -85,7 +85,7 @@ export class ConfigReload {
   }
 
   async #run(): Promise<void> {
-    const { log, apply } = this.#parts;
+    const { log, apply } = this.#dependencies;
     const { path } = this.#source;
     try {
       const { state, applied, needRestart } = changeConfig(this.#running, this.#source.read(log));

@@ -18,7 +18,7 @@ export interface OpenSource {
   readonly close: Stop;
 }
 
-export interface SourceParts {
+export interface SourceDependencies {
   readonly clock: Clock;
   readonly log: Logger;
   /** Counts requests to the API server. */
@@ -29,17 +29,20 @@ export interface SourceParts {
  * Loads only what this source needs: the cluster client is most of the program's memory. Throws where there can
  * be no objects: no folder, no usable kubeconfig. Asks no server yet.
  */
-export async function openSource(config: Config, parts: SourceParts): Promise<OpenSource> {
+export async function openSource(
+  config: Config,
+  dependencies: SourceDependencies,
+): Promise<OpenSource> {
   const { objectsFrom, nodeName, serviceProxyName, listGuardPercent, requestRate } = config;
   const selection = { nodeName, serviceProxyName };
   if (objectsFrom.kind === "cluster") {
-    const given = { ...parts, rate: requestRate };
+    const given = { ...dependencies, rate: requestRate };
     const opened = await openCluster(objectsFrom, { ...selection, listGuardPercent }, given);
     // Who only observes writes nothing, and the other proxy's events are not to be mixed with ours.
     return config.isObserveOnly ? { ...opened, events: silentEvents } : opened;
   }
   const { ManifestSource } = await import("../../api/manifest/manifest-source.ts");
-  const source = new ManifestSource(parts, { folder: objectsFrom.folder, ...selection });
+  const source = new ManifestSource(dependencies, { folder: objectsFrom.folder, ...selection });
   await source.checkFolder();
   return { source, events: silentEvents, close: async () => {} };
 }
@@ -47,7 +50,7 @@ export async function openSource(config: Config, parts: SourceParts): Promise<Op
 async function openCluster(
   { kubeconfigPath = "", masterUrl = "" }: Extract<Config["objectsFrom"], { kind: "cluster" }>,
   selection: ClusterSourceOptions,
-  { clock, log, observer, rate }: SourceParts & { readonly rate: RequestRate },
+  { clock, log, observer, rate }: SourceDependencies & { readonly rate: RequestRate },
 ): Promise<OpenSource> {
   const [{ openConnection }, { ClusterSource }, { EventWriter }] = await Promise.all([
     import("../../api/cluster/open-connection.ts"),
@@ -59,11 +62,14 @@ async function openCluster(
     { clock, environment: process.env, observer, rate },
     { kubeconfig: kubeconfigPath, master: masterUrl, userAgent },
   );
-  const parts = { connection, clock, log, random: Math.random };
-  const events = new EventWriter(parts, { hostname: hostname(), nodeName: selection.nodeName });
+  const dependencies = { connection, clock, log, random: Math.random };
+  const events = new EventWriter(dependencies, {
+    hostname: hostname(),
+    nodeName: selection.nodeName,
+  });
   const close = async (): Promise<void> => {
     await events.stop();
     connection.close();
   };
-  return { source: new ClusterSource(parts, selection), events, close };
+  return { source: new ClusterSource(dependencies, selection), events, close };
 }

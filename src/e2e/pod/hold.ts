@@ -10,14 +10,14 @@ import { type HeldConnection, readGreeting, wishes } from "./conversation.ts";
 const pingPeriodMs = 200;
 const connectMs = 5_000;
 
-export interface HoldParts {
+export interface HoldOptions {
   readonly print: (line: string) => void;
   /** Resolves when it is enough. */
   readonly stopped: Promise<unknown>;
 }
 
 /** Rejects where the connection cannot be opened. */
-export async function hold(address: string, port: number, parts: HoldParts): Promise<void> {
+export async function hold(address: string, port: number, options: HoldOptions): Promise<void> {
   const socket = connect({ host: address, port, timeout: connectMs });
   const lines = createInterface(socket);
   lines.on("error", () => {});
@@ -41,10 +41,10 @@ export async function hold(address: string, port: number, parts: HoldParts): Pro
     .then((ending) => opened.reject(new Error(`Cannot connect to ${address}:${port}: ${ending}`)))
     .catch(opened.reject);
   const { name } = readGreeting(await opened.promise);
-  parts.print(JSON.stringify({ name }));
+  options.print(JSON.stringify({ name }));
   const timer = setInterval(() => socket.write("ping\n"), pingPeriodMs);
-  const ending = await Promise.race([over.promise, parts.stopped.then(() => "open")]);
+  const ending = await Promise.race([over.promise, options.stopped.then(() => "open")]);
   clearInterval(timer);
   socket.destroy();
-  parts.print(JSON.stringify({ name, pings, ending } satisfies HeldConnection));
+  options.print(JSON.stringify({ name, pings, ending } satisfies HeldConnection));
 }

@@ -15,7 +15,7 @@ import {
 import { EventShare } from "./event-share.ts";
 import { TokenBuckets } from "./token-buckets.ts";
 
-export interface EventWriterParts {
+export interface EventWriterDependencies {
   readonly connection: ApiConnection;
   readonly clock: Clock;
   readonly log: Logger;
@@ -50,7 +50,7 @@ const stopGraceMs = 300;
  * events.events.k8s.io, which system:node-proxier has; without them a line in the log says so once.
  */
 export class EventWriter implements EventRecorder {
-  readonly #parts: EventWriterParts;
+  readonly #dependencies: EventWriterDependencies;
   readonly #reportingInstance: string;
   readonly #buckets: TokenBuckets;
   readonly #share: EventShare;
@@ -64,13 +64,13 @@ export class EventWriter implements EventRecorder {
 
   /** `hostname`: the machine's own name, not the node's. */
   constructor(
-    parts: EventWriterParts,
+    dependencies: EventWriterDependencies,
     { hostname, nodeName }: { readonly hostname: string; readonly nodeName: string },
   ) {
-    this.#parts = parts;
+    this.#dependencies = dependencies;
     this.#reportingInstance = `kube-proxy-${hostname}`;
-    this.#buckets = new TokenBuckets(parts.clock, spam);
-    this.#share = new EventShare(parts.clock, nodeName);
+    this.#buckets = new TokenBuckets(dependencies.clock, spam);
+    this.#share = new EventShare(dependencies.clock, nodeName);
   }
 
   noteSlice(
@@ -87,20 +87,20 @@ export class EventWriter implements EventRecorder {
     const series = this.#series.get(key);
     if (series === undefined) this.#begin(key, event);
     else this.#repeat(series);
-    this.#cancelSweep ??= this.#parts.clock.after(silenceMs, () => this.#sweep());
+    this.#cancelSweep ??= this.#dependencies.clock.after(silenceMs, () => this.#sweep());
   }
 
   /** Gives what is queued a moment, then drops it. */
   async stop(): Promise<void> {
     this.#cancelSweep?.();
-    const cancel = this.#parts.clock.after(stopGraceMs, () => this.#abort.abort());
+    const cancel = this.#dependencies.clock.after(stopGraceMs, () => this.#abort.abort());
     await this.#working;
     cancel();
     this.#abort.abort();
   }
 
   #begin(key: string, event: ClusterEvent): void {
-    const { clock } = this.#parts;
+    const { clock } = this.#dependencies;
     const stamp = this.#stamp();
     const collection = eventsPath(event.subject);
     const path = `${collection}/${encodeURIComponent(eventName(event.subject, stamp))}`;
@@ -113,13 +113,13 @@ export class EventWriter implements EventRecorder {
   /** The second time is reported at once, later ones with the next sweep. */
   #repeat(series: Series): void {
     series.count += 1;
-    series.lastObservedMs = this.#parts.clock.nowMs();
+    series.lastObservedMs = this.#dependencies.clock.nowMs();
     if (series.count === 2) this.#report(series);
   }
 
   #report(series: Series): void {
     series.reportedCount = series.count;
-    series.reportedAtMs = this.#parts.clock.monotonicMs();
+    series.reportedAtMs = this.#dependencies.clock.monotonicMs();
     this.#enqueue({
       method: "PATCH",
       path: series.path,
@@ -129,7 +129,7 @@ export class EventWriter implements EventRecorder {
   }
 
   #sweep(): void {
-    const { clock } = this.#parts;
+    const { clock } = this.#dependencies;
     for (const [key, series] of this.#series) {
       const isOver = clock.nowMs() - series.lastObservedMs >= silenceMs;
       const isStale = clock.monotonicMs() - series.reportedAtMs >= refreshMs;
@@ -142,7 +142,7 @@ export class EventWriter implements EventRecorder {
 
   /** Nanoseconds since the epoch as hex digits, as client-go; never the same twice. */
   #stamp(): EventStamp {
-    const timeMs = this.#parts.clock.nowMs();
+    const timeMs = this.#dependencies.clock.nowMs();
     const wanted = BigInt(Math.round(timeMs)) * 1_000_000n;
     this.#lastSerial = wanted > this.#lastSerial ? wanted : this.#lastSerial + 1n;
     const serial = this.#lastSerial.toString(16);
@@ -165,7 +165,7 @@ export class EventWriter implements EventRecorder {
   }
 
   async #deliver(write: ApiWrite): Promise<void> {
-    const { clock, log } = this.#parts;
+    const { clock, log } = this.#dependencies;
     for (let attempt = 1; attempt <= maxTries; attempt += 1) {
       const problem = await this.#attempt(write);
       if (problem === undefined || this.#abort.signal.aborted) return;
@@ -178,7 +178,7 @@ export class EventWriter implements EventRecorder {
 
   /** Undefined: it is written. */
   async #attempt(write: ApiWrite): Promise<Problem | undefined> {
-    const { connection, clock } = this.#parts;
+    const { connection, clock } = this.#dependencies;
     const abort = new AbortController();
     const cancel = clock.after(requestTimeoutMs, () => abort.abort());
     const signal = AbortSignal.any([this.#abort.signal, abort.signal]);
@@ -195,8 +195,9 @@ export class EventWriter implements EventRecorder {
 
   #reportRefused(text: string): void {
     const keys = { reason: "event-refused", err: text };
-    if (this.#hasReportedRefusal) this.#parts.log.verbose(2, "API server rejected Event", keys);
-    else this.#parts.log.warn("API server rejected Event", keys);
+    if (this.#hasReportedRefusal)
+      this.#dependencies.log.verbose(2, "API server rejected Event", keys);
+    else this.#dependencies.log.warn("API server rejected Event", keys);
     this.#hasReportedRefusal = true;
   }
 }

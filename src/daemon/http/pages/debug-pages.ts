@@ -3,7 +3,7 @@ import { type Clock, sleep } from "../../../base/clock.ts";
 import type { HttpAnswer, HttpRequest } from "../http-listener.ts";
 import { jsonAnswer, notFound, textAnswer } from "./answers.ts";
 
-export interface DebugParts {
+export interface DebugDependencies {
   readonly clock: Clock;
   /** Changes what `-v` gave. */
   readonly setVerbosity: (level: number) => void;
@@ -26,11 +26,11 @@ heap                memory statistics
  * machine only, since a profile costs time and shows the inside.
  */
 export class DebugPages {
-  readonly #parts: DebugParts;
+  readonly #dependencies: DebugDependencies;
   #isProfiling = false;
 
-  constructor(parts: DebugParts) {
-    this.#parts = parts;
+  constructor(dependencies: DebugDependencies) {
+    this.#dependencies = dependencies;
   }
 
   async answer(request: HttpRequest): Promise<HttpAnswer> {
@@ -67,7 +67,7 @@ export class DebugPages {
       session.connect();
       await session.post("Profiler.enable");
       await session.post("Profiler.start");
-      await sleep(this.#parts.clock, seconds * 1000);
+      await sleep(this.#dependencies.clock, seconds * 1000);
       const { profile } = await session.post("Profiler.stop");
       return jsonAnswer(profile);
     } finally {
@@ -82,7 +82,7 @@ export class DebugPages {
     const text = (await readBody()).trim();
     if (!/^\d{1,9}$/.test(text))
       return textAnswer(`failed to set v to ${JSON.stringify(text)}\n`, 400);
-    this.#parts.setVerbosity(Number(text));
+    this.#dependencies.setVerbosity(Number(text));
     return textAnswer(`successfully set klog.logging.verbosity to ${text}\n`);
   }
 }

@@ -10,7 +10,7 @@ import { configText } from "../../../../src/config/config-text.ts";
 import {
   type ConfigFileSource,
   ConfigReload,
-  type ConfigReloadParts,
+  type ConfigReloadDependencies,
   followConfigFile,
 } from "../../../../src/daemon/process/config-reload.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
@@ -19,7 +19,7 @@ import { load, loadFile } from "../../config/loading.ts";
 
 function reloadOf(
   lines: readonly string[],
-  apply?: ConfigReloadParts["apply"],
+  apply?: ConfigReloadDependencies["apply"],
 ): { readonly reload: ConfigReload; readonly log: RecordingLogger; readonly applied: Config[] } {
   const [first = "", ...later] = lines;
   const log = new RecordingLogger();
