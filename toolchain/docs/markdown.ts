@@ -1,4 +1,8 @@
-/** Small parts of generated documents. */
+/** Tables of documents. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const project: string = join(import.meta.dirname, "../..");
 
 /** A table whose columns line up in the source too. */
 export function table(
@@ -26,6 +30,24 @@ export function code(text: string): string {
 /** Lines with one blank line between the parts, and a line end. */
 export function documentOf(parts: readonly (readonly string[])[]): string {
   return `${parts.map((part) => part.join("\n")).join("\n\n")}\n`;
+}
+
+/**
+ * The document at a path of the project with each table behind its mark, `<!-- table: NAME -->`. Throws if a mark is unknown, or a
+ * table has none.
+ */
+export function withTables(
+  path: string,
+  tables: Readonly<Record<string, readonly string[]>>,
+): string {
+  const missing = new Set(Object.keys(tables));
+  const text = readFileSync(join(project, path), "utf8");
+  const filled = text.replace(/^<!-- table: (.+) -->\n(?:\|.*\n)*/gm, (mark, name: string) => {
+    if (!missing.delete(name)) throw new Error(`${path}: unknown table ${name}`);
+    return [mark.split("\n")[0], ...(tables[name] ?? []), ""].join("\n");
+  });
+  if (missing.size === 0) return filled;
+  throw new Error(`${path}: <!-- table: … --> is missing for ${[...missing].join(", ")}`);
 }
 
 function cellText(text: string): string {
