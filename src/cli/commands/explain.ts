@@ -1,7 +1,7 @@
 import { exitCodes, listOf } from "../../answer/answer.ts";
 import type { PlanQuery } from "../../answer/answers.ts";
 import { explanationView, shortExplanationView } from "../../answer/explanation-view.ts";
-import { planTarget } from "../../daemon/operator/plan-query.ts";
+import { planTarget } from "../../answer/questions.ts";
 import { type Command, namespaceOption, outputOptions, valueOption } from "../command.ts";
 import { explainQuestion } from "../explain-question.ts";
 

@@ -1,6 +1,6 @@
 import type { ServicesQuery } from "../../answer/answers.ts";
+import { servicesTarget } from "../../answer/questions.ts";
 import { servicesView } from "../../answer/services-view.ts";
-import { servicesTarget } from "../../daemon/operator/routes.ts";
 import {
   type Command,
   type CommandContext,

@@ -1,7 +1,6 @@
 import { exitCodes } from "../../answer/answer.ts";
 import { apiVersion, type StatusWithoutDaemon } from "../../answer/answers.ts";
 import { statusView } from "../../answer/status-view.ts";
-import { findLockHolder } from "../../daemon/process/instance-lock.ts";
 import { type Command, type CommandContext, outputOptions } from "../command.ts";
 import { failureText } from "../source.ts";
 
@@ -42,6 +41,7 @@ async function statusWithoutDaemon(
   reason: string,
   { operatorSocketPath: path, lockName }: CommandContext["config"],
 ): Promise<StatusWithoutDaemon> {
+  const { findLockHolder } = await import("../../daemon/process/instance-lock.ts");
   const holder = await findLockHolder(lockName);
   if (!hasFailed && holder === undefined) {
     const summary = `Not running: no kube-ipvs on this node answers on ${path} (${reason})`;

@@ -1,7 +1,7 @@
 import { exitCodes } from "../../answer/answer.ts";
+import { servicesTarget } from "../../answer/questions.ts";
 import { trafficView } from "../../answer/traffic-view.ts";
 import { parseDuration } from "../../base/duration.ts";
-import { servicesTarget } from "../../daemon/operator/routes.ts";
 import type { NamesAnswer } from "../../top/names.ts";
 import { type TopOptions, topSortKeys } from "../../top/options.ts";
 import {

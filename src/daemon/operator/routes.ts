@@ -1,6 +1,7 @@
 /** Which answer a path has. No sockets. */
 
-import { apiVersion, type ListKind, type ServicesQuery } from "../../answer/answers.ts";
+import { apiVersion, type ListKind } from "../../answer/answers.ts";
+import { readPlanQuery, readServicesQuery } from "../../answer/questions.ts";
 import type { Clock } from "../../base/clock.ts";
 import { inSlices } from "../../base/time-slice.ts";
 import type { Drain } from "../../reconcile/drain/drains.ts";
@@ -8,7 +9,6 @@ import type { ModeView, ObjectsView } from "./daemon-view.ts";
 import { drainRows } from "./drain-rows.ts";
 import { objectRows } from "./object-rows.ts";
 import { planFacts } from "./plan-facts.ts";
-import { readPlanQuery } from "./plan-query.ts";
 import { serviceRows } from "./service-rows.ts";
 import { beforeFirstSyncText, type StatusSources, statusOf } from "./status.ts";
 
@@ -57,7 +57,7 @@ export async function answerFrom(
     if (view.mode !== "ipvs") return failure(501, `${path}: ${withoutDrains(view.mode)}`);
     return { kind: "list", listKind: "DrainList", rows: drainRows(view, drains) };
   }
-  const query = servicesQuery(parameters);
+  const query = readServicesQuery(parameters);
   const rows = view.mode === "ipvs" ? serviceRows(view, query) : objectRows(view, query);
   return { kind: "list", listKind: "ServiceList", rows };
 }
@@ -85,27 +85,4 @@ export function withoutDrains(mode: ObjectsView["mode"]): string {
 
 export function failure(status: number, message: string): OperatorAnswer {
   return { kind: "object", status, object: { apiVersion, kind: "Error", message } };
-}
-
-/** What is not known is ignored. */
-function servicesQuery(query: URLSearchParams): ServicesQuery {
-  const namespace = query.get("namespace") ?? "";
-  const name = query.get("name") ?? "";
-  return {
-    ...(namespace === "" ? {} : { namespace }),
-    ...(name === "" ? {} : { name }),
-    hasEndpoints: query.get("endpoints") === "true",
-    hasConnections: query.get("connections") === "true",
-  };
-}
-
-/** The query that {@link answerTo} reads as `query`. */
-export function servicesTarget(query: ServicesQuery): string {
-  const parameters = new URLSearchParams({
-    ...(query.namespace === undefined ? {} : { namespace: query.namespace }),
-    ...(query.name === undefined ? {} : { name: query.name }),
-    ...(query.hasEndpoints ? { endpoints: "true" } : {}),
-    ...(query.hasConnections ? { connections: "true" } : {}),
-  });
-  return `/v1/services?${parameters}`;
 }

@@ -1,7 +1,7 @@
-/** The query of `/v1/plan`, written and read. Pure. */
+/** Questions to the daemon as paths and queries of its operator socket, written and read. Pure. */
 
-import type { Destination, PlanQuery, PlanSubject } from "../../answer/answers.ts";
-import { type IpAddress, parseIpAddress } from "../../base/ip.ts";
+import { type IpAddress, parseIpAddress } from "../base/ip.ts";
+import type { Destination, PlanQuery, PlanSubject, ServicesQuery } from "./answers.ts";
 
 const protocols: readonly Destination["protocol"][] = ["TCP", "UDP", "SCTP", "ICMP"];
 
@@ -40,4 +40,27 @@ function readSubject(parameters: URLSearchParams): PlanSubject | string {
   const port = Number(portText);
   if (!/^\d{1,5}$/.test(portText) || port > 65_535) return "port: must be a number up to 65535";
   return { kind: "destination", destination: { protocol, address, port } };
+}
+
+/** What is not known is ignored. */
+export function readServicesQuery(query: URLSearchParams): ServicesQuery {
+  const namespace = query.get("namespace") ?? "";
+  const name = query.get("name") ?? "";
+  return {
+    ...(namespace === "" ? {} : { namespace }),
+    ...(name === "" ? {} : { name }),
+    hasEndpoints: query.get("endpoints") === "true",
+    hasConnections: query.get("connections") === "true",
+  };
+}
+
+/** The query that {@link readServicesQuery} reads as `query`. */
+export function servicesTarget(query: ServicesQuery): string {
+  const parameters = new URLSearchParams({
+    ...(query.namespace === undefined ? {} : { namespace: query.namespace }),
+    ...(query.name === undefined ? {} : { name: query.name }),
+    ...(query.hasEndpoints ? { endpoints: "true" } : {}),
+    ...(query.hasConnections ? { connections: "true" } : {}),
+  });
+  return `/v1/services?${parameters}`;
 }
