@@ -5,7 +5,7 @@ import { type IpFamily, ipFamilies } from "../base/ip.ts";
 import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { ChangeKind } from "../reconcile/change.ts";
-import type { Kept } from "../reconcile/diff/plan-removal.ts";
+import type { Kept } from "../reconcile/plan-removal.ts";
 import {
   applyRemoval,
   type PlannedRemoval,

@@ -3,8 +3,8 @@ import type { DesiredView } from "../plan/desired-state.ts";
 import type { RealServer } from "../state/real-server.ts";
 import type { VirtualServerId } from "../state/virtual-server.ts";
 import type { Change } from "./change.ts";
+import { subjectOf } from "./kinds/kinds.ts";
 import type { Scope } from "./scope.ts";
-import { subjectOf } from "./subject.ts";
 
 /** A real server that nobody wants and that keeps its connections for now. */
 export interface DrainStart {

@@ -4,6 +4,7 @@ import type { AddressChange, EntryChange, IpvsChange, RuleChange } from "../kern
 import type { FlowSelection } from "../state/flow.ts";
 import type { IpSet } from "../state/ip-set.ts";
 import type { RealServer } from "../state/real-server.ts";
+import type { SetEntry } from "../state/set-entry.ts";
 import type { VirtualServer } from "../state/virtual-server.ts";
 
 /** Why a change is made; the same codes in dry runs, logs and tests. */
@@ -28,9 +29,7 @@ export type ChangeReason =
   | "resize"
   /** A set of our name whose type or family does not fit. */
   | "incompatible-set"
-  /** Rules are led to a stand-in while a set is recreated. */
-  | "redirect"
-  /** Left behind by a set that was recreated or resized. */
+  /** Left behind by the replacement of a set. */
   | "leftover"
   /** Tracked UDP flows that lead to a real server that left, or to nobody. */
   | "stale-conntrack";
@@ -57,11 +56,11 @@ export interface SetCreate {
   readonly set: IpSet;
 }
 
-/** Exchanges the contents of two sets: rules follow the name. */
+/** Replaces a set by one with other parameters and the same entries. Rules follow the name. */
 export interface SetSwap {
   readonly kind: "set-swap";
   readonly set: IpSet;
-  readonly temporary: IpSet;
+  readonly entries: ReadonlySet<SetEntry>;
 }
 
 export interface SetDestroy {
@@ -93,7 +92,7 @@ export interface ConntrackDelete {
   readonly selection: FlowSelection;
 }
 
-/** One change. Identity of what it is about: {@link subjectOf}. */
+/** One change. What it is about: `subjectOf` in `kinds/kinds.ts`. */
 export type Change = { readonly reason: ChangeReason } & (
   | ModuleLoad
   | SysctlWrite

@@ -1,28 +1,18 @@
 import type { Clock } from "../base/clock.ts";
-import { earliest } from "../base/earliest.ts";
 import type { IpAddress } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
 import { inSlices } from "../base/time-slice.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { DesiredView } from "../plan/desired-state.ts";
-import {
-  type ApplyProgress,
-  type ApplyTools,
-  applyChanges,
-  applyPlan,
-} from "./apply/apply-plan.ts";
-import { OutcomeCollector, type Outcomes } from "./apply/outcome.ts";
-import { ConntrackCleaner, cleanConntrack } from "./apply/stale-flows.ts";
-import type { ChangePlan } from "./change-plan.ts";
-import { type Deferral, deferChanges } from "./defer.ts";
-import { type PlannedChanges, planChanges } from "./diff/plan-changes.ts";
-import { cachedRulesAfter } from "./diff/rule-texts.ts";
-import { Drainer, noEnds } from "./drain/drainer.ts";
+import type { RefusedChange } from "./apply/outcome.ts";
+import type { ApplyProgress } from "./apply/pass.ts";
+import { Pass } from "./apply/pass.ts";
+import { type ChangePlan, servicesOfChange } from "./change-plan.ts";
+import { Drainer } from "./drain/drainer.ts";
 import { type DrainPolicy, type DrainStartTimes, noDrainStartTimes } from "./drain/drains.ts";
-import { findDrift } from "./drift/find-drift.ts";
-import { ManualWeights } from "./drift/manual-weights.ts";
-import { RepairGuard } from "./drift/repair-guard.ts";
-import { isRestriction } from "./limits.ts";
+import { findDrift } from "./find-drift.ts";
+import { subjectOf } from "./kinds/kinds.ts";
+import { ConntrackCleaner, cleanConntrack } from "./kinds/stale-flows.ts";
 import { type CachedServers, CachedState, noteRightRules } from "./observed/cached-state.ts";
 import { Differences } from "./observed/difference.ts";
 import { Freshness } from "./observed/freshness.ts";
@@ -38,20 +28,15 @@ import {
   type OwnershipView,
   readOnlyRecord,
 } from "./ownership/ownership.ts";
-import { joinReports, type RefusalReport, Refusals } from "./refusals.ts";
-import {
-  emptyReport,
-  type Failure,
-  joinOutcomes,
-  type OutcomeReport,
-  reportOf,
-  type SyncReport,
-} from "./report.ts";
-import { isTouched, Scope } from "./scope.ts";
-import { subjectKey, subjectOf } from "./subject.ts";
+import { type PlannedChanges, planChanges } from "./plan-changes.ts";
+import { emptyReport, type Failure, reportOf, type SyncReport } from "./report.ts";
+import { Scope } from "./scope.ts";
+import { isWeightKept, manualWeights, updateManualWeights } from "./status/manual-weights.ts";
+import { distrusted, isBackingOff, noteDrifts, reconcileConflicts } from "./status/repairs.ts";
+import { StatusTable } from "./status/status-table.ts";
 import type { SyncGoal } from "./sync-goal.ts";
 
-export interface ReconcilerParts {
+export interface ReconcilerDependencies {
   readonly kernel: Kernel;
   readonly clock: Clock;
   readonly log: Logger;
@@ -69,15 +54,13 @@ export interface ReconcilerParts {
  * unknown, that part of the kernel is observed again.
  */
 export class Reconciler {
-  readonly #parts: ReconcilerParts;
+  readonly #dependencies: ReconcilerDependencies;
   readonly #cached = new CachedState();
   readonly #observer: Observer;
   readonly #drainer: Drainer;
   readonly #cleaner: ConntrackCleaner;
   readonly #ownership: Ownership;
-  readonly #refusals = new Refusals();
-  readonly #guard = new RepairGuard();
-  readonly #manualWeights = new ManualWeights();
+  readonly #status = new StatusTable();
   readonly #freshness: Freshness;
   /** What the next sync compares; kept while the kernel cannot be read. */
   #scope = new Scope();
@@ -86,23 +69,21 @@ export class Reconciler {
   #isFirst = true;
   #isInitialized = false;
 
-  constructor(parts: ReconcilerParts) {
-    const { kernel, clock, log } = parts;
-    this.#parts = parts;
-    this.serversAhead = new ServersAhead({ ipvs: kernel.ipvs, clock });
+  constructor(dependencies: ReconcilerDependencies) {
+    const { kernel, clock, log } = dependencies;
+    this.#dependencies = dependencies;
+    this.serversAhead = new ServersAhead(kernel.ipvs, clock);
     this.#observer = new Observer(kernel, this.#cached, this.serversAhead);
-    const startTimes = parts.drainStartTimes ?? noDrainStartTimes;
+    const startTimes = dependencies.drainStartTimes ?? noDrainStartTimes;
     this.#drainer = new Drainer({
       ...{ clock, log, startTimes, ipvs: kernel.ipvs },
-      apply: async (changes, desired) => {
-        const outcomes = await applyChanges(changes, this.#applyTools(desired));
-        this.#freshness.noteUnknown(outcomes);
-        return outcomes;
-      },
+      ...{ cached: this.#cached, status: this.#status },
     });
     this.#cleaner = new ConntrackCleaner(kernel.conntrack, clock);
-    const record = parts.ownershipRecord ?? noOwnershipRecord;
-    this.#ownership = new Ownership(parts.isDryRun === true ? readOnlyRecord(record) : record);
+    const record = dependencies.ownershipRecord ?? noOwnershipRecord;
+    this.#ownership = new Ownership(
+      dependencies.isDryRun === true ? readOnlyRecord(record) : record,
+    );
     this.verification = new Verification(kernel, this.#cached, this.#observer);
     this.#freshness = new Freshness(this.#observer, this.verification);
   }
@@ -131,9 +112,9 @@ export class Reconciler {
     return this.#drainer.count > 0 || this.#cleaner.pending.length > 0;
   }
 
-  /** Monotonic; when something that was refused or suppressed is to be retried. Undefined: nothing waits. */
+  /** Monotonic; when a pending change is retried. Undefined if nothing is pending. */
   get nextRetryMs(): number | undefined {
-    return earliest([this.#refusals.nextDueMs, this.#guard.nextDueMs]);
+    return this.#status.nextRetryMs;
   }
 
   /** The next sync observes everything again. */
@@ -148,30 +129,32 @@ export class Reconciler {
 
   /** One pass. An observation that fails ends it before the first write. */
   async sync(goal: SyncGoal, onProgress?: ApplyProgress): Promise<SyncReport> {
-    if (this.#parts.isDryRun === true) this.invalidate();
+    if (this.#dependencies.isDryRun === true) this.invalidate();
     this.#scope.include(goal.touched);
-    this.#drainer.hasten(goal.touched.virtualServers);
+    this.#status.hastenDrainEnds(goal.touched.virtualServers);
     const failure = await this.#observe(goal);
     if (failure !== undefined) return { ...emptyReport, failures: [failure] };
     const differences = this.#takeDifferences();
     const scope = this.#scope;
     this.#scope = new Scope();
     const { desired, planned } = await this.#plan(goal, scope, differences);
-    const drifts = this.#findDrift(planned, differences, desired, goal);
-    const plan: ChangePlan = { ...planned, ...this.#defer(planned, goal, drifts) };
-    if (this.#parts.isDryRun === true) {
-      this.#ownership.update(this.#ownershipView(desired, goal), scope.virtualServers);
-      return this.#report(plan, new OutcomeCollector(), noEnds, drifts);
+    const drifts = this.#findDrift(planned, differences);
+    const plan = this.#defer(planned, goal);
+    const pass = this.#newPass(desired, goal.rules);
+    const view = this.#ownershipView(desired, goal);
+    if (this.#dependencies.isDryRun === true) {
+      this.#ownership.update(view, scope.virtualServers);
+      return this.#report(plan, pass, drifts);
     }
-    await this.#ownership.recordAhead(this.#ownershipView(desired, goal), scope.virtualServers);
+    await this.#ownership.recordAhead(view, scope.virtualServers);
     this.#ownership.noteCreations(plan.changes);
-    const outcomes = await applyPlan(plan, this.#applyTools(desired, goal.rules), onProgress);
-    const ends = await this.#drainer.after(plan, outcomes, desired, goal.drain);
-    this.#noteOutcomes(outcomes, { scope, planned, plan });
-    this.#ownership.update(this.#ownershipView(desired, goal), scope.virtualServers);
+    await pass.applyPlan(plan, onProgress);
+    await this.#drainer.after(plan, pass, desired, goal.drain);
+    this.#noteOutcomes(pass, planned, plan);
+    this.#ownership.update(view, scope.virtualServers);
     this.#drainer.keepStartTimes();
-    this.#isFirst &&= outcomes.unknown.length > 0;
-    return this.#report(plan, outcomes, ends, drifts);
+    this.#isFirst &&= pass.outcomes.unknown.length > 0;
+    return this.#report(plan, pass, drifts);
   }
 
   /**
@@ -179,12 +162,16 @@ export class Reconciler {
    * drains, whatever else there is. `desired` says which endpoints still serve.
    */
   async checkDrains(desired: DesiredView, policy: DrainPolicy): Promise<SyncReport> {
-    const leftovers = new OutcomeCollector();
-    await cleanConntrack(this.#cleaner, [], this.#cached, leftovers);
-    const ends = await this.#drainer.check(desired, policy);
+    const pass = this.#newPass(desired);
+    const { outcomes } = pass;
+    await cleanConntrack(this.#cleaner, [], this.#cached, outcomes);
+    await this.#drainer.check(pass, desired, policy);
+    this.#freshness.noteUnknown(outcomes);
+    // A virtual server that no Service wants goes with everything in it: nobody is asked who wanted it.
+    const nowMs = this.#dependencies.clock.monotonicMs();
+    this.#status.reject(outcomes.refused, servicesOfChange(desired), nowMs);
     this.#drainer.keepStartTimes();
-    const done = joinOutcomes(ends, reportOf(leftovers));
-    return { ...emptyReport, ...done, refusals: this.#takeRefusals() };
+    return { ...emptyReport, ...reportOf(outcomes), refusals: this.#status.takeRejections() };
   }
 
   /** Brings the cache up to date, and the scope with what was found to differ or is due again. */
@@ -202,11 +189,10 @@ export class Reconciler {
   }
 
   #includeDue(scope: Scope): void {
-    const nowMs = this.#parts.clock.monotonicMs();
+    const nowMs = this.#dependencies.clock.monotonicMs();
     if (this.#isInitialized) scope.includeDifferences(this.#observer.differences);
     for (const name of this.verification.takeOversizedSets()) scope.resizableSets.add(name);
-    this.#refusals.includeIn(scope);
-    for (const subject of this.#guard.takeWaiting(nowMs)) scope.includeSubject(subject);
+    this.#status.includeIn(scope, nowMs);
   }
 
   async #plan(
@@ -214,9 +200,9 @@ export class Reconciler {
     scope: Scope,
     differences: Differences,
   ): Promise<{ readonly desired: DesiredView; readonly planned: PlannedChanges }> {
-    const { clock, kernel } = this.#parts;
+    const { clock, kernel } = this.#dependencies;
     // A dry run has made nothing: what it finds, each time, is what a start would find.
-    if (!this.#isInitialized || this.#parts.isDryRun === true) {
+    if (!this.#isInitialized || this.#dependencies.isDryRun === true) {
       await adoptServers(this.#ownership, this.#cached, goal, clock);
     }
     this.#isInitialized = true;
@@ -225,7 +211,7 @@ export class Reconciler {
     const isOwned = (key: string): boolean => this.#ownership.isOwned(key);
     const mayBeOurs = this.#freshness.takeUnknownWrites();
     const input = { differences, desired, cached: this.cachedServers, mayBeOurs, isOwned };
-    this.#manualWeights.update(goal.manualWeights, input);
+    updateManualWeights(this.#status, goal.manualWeights, input);
     const planned = await inSlices(
       clock,
       planChanges({
@@ -236,11 +222,11 @@ export class Reconciler {
         conflicts: this.#ownership.conflicts,
         isOwned,
         drains: this.#drainer.drains,
-        keptWeights: this.#manualWeights,
+        isWeightKept: (key, planned, present) => isWeightKept(this.#status, key, planned, present),
         render: (family, rule) => kernel.iptables.render(family, rule),
         parse: (text) => kernel.iptables.parse(text),
-        isSetRefused: (setName) =>
-          this.#refusals.isWaiting(subjectKey({ type: "set", setName }), clock.monotonicMs()),
+        isSetPending: (setName) =>
+          this.#status.isPending({ type: "set", setName }, clock.monotonicMs()),
         isFirst: this.#isFirst,
       }),
       "large",
@@ -255,103 +241,65 @@ export class Reconciler {
   }
 
   #findDrift(
-    { changes }: PlannedChanges,
+    { changes, impossible }: PlannedChanges,
     differences: Differences,
-    desired: DesiredView,
-    { rules }: SyncGoal,
   ): SyncReport["drifts"] {
-    const drifts = findDrift({
-      differences,
-      changes,
-      desired,
-      isOwned: (key) => this.#ownership.isOwned(key),
-      manualWeights: this.#manualWeights,
-      wantedRules: (family) => {
-        const planned = rules.get(family);
-        const { iptables } = this.#parts.kernel;
-        return planned && cachedRulesAfter(planned, (rule) => iptables.render(family, rule));
-      },
-    });
-    const nowMs = this.#parts.clock.monotonicMs();
-    if (this.#parts.isDryRun === true)
+    const planned = [changes, impossible.map(({ change }) => change)].flat();
+    const drifts = findDrift(planned, differences, (key) => this.#ownership.isOwned(key));
+    const nowMs = this.#dependencies.clock.monotonicMs();
+    if (this.#dependencies.isDryRun === true)
       return drifts.map((drift) => ({ ...drift, action: "report" }));
-    this.#guard.note(drifts, nowMs);
+    noteDrifts(this.#status, drifts, nowMs);
     return drifts.map((drift) => {
-      const isSuppressed = this.#guard.isSuppressed(subjectKey(drift.subject), nowMs);
+      const isSuppressed = isBackingOff(this.#status, drift.subject, nowMs);
       return { ...drift, action: isSuppressed ? "suppress" : "repair" };
     });
   }
 
-  #defer(planned: PlannedChanges, { touched }: SyncGoal, drifts: SyncReport["drifts"]): Deferral {
-    const nowMs = this.#parts.clock.monotonicMs();
-    const lost = new Set(
-      drifts
-        .map(({ subject }) => subject)
-        .filter(isRestriction)
-        .map(subjectKey),
+  #defer(planned: PlannedChanges, { touched }: SyncGoal): ChangePlan {
+    const nowMs = this.#dependencies.clock.monotonicMs();
+    const { changes, deferred } = this.#status.defer(planned.changes, touched, nowMs);
+    const impossible = planned.impossible.map(
+      ({ change }) => ({ change, reason: "refused" }) as const,
     );
-    return deferChanges(planned.changes, {
-      isAnyWaiting: !this.#refusals.isEmpty || !this.#guard.isEmpty,
-      isTouched: (subject) => isTouched(subject, touched),
-      // A restriction that was just lost is repaired, although the kernel rejected another change of it before.
-      isRefused: (key) => this.#refusals.isWaiting(key, nowMs) && !lost.has(key),
-      isSuppressed: (key) => this.#guard.isSuppressed(key, nowMs),
-      impossible: planned.impossible.map(({ change }) => change),
+    return { ...planned, changes, deferred: [...impossible, ...deferred] };
+  }
+
+  /** Without `rules` none are written, and what depends on them is not asked for. */
+  #newPass(desired: DesiredView, rules: SyncGoal["rules"] = new Map()): Pass {
+    const { kernel, clock } = this.#dependencies;
+    return new Pass({
+      ...{ kernel, desired, rules, cached: this.#cached, cleaner: this.#cleaner },
+      render: (family, rule) => kernel.iptables.render(family, rule),
+      distrusted: distrusted(this.#status, clock.monotonicMs()),
     });
   }
 
-  #takeRefusals(): RefusalReport {
-    return joinReports(this.#refusals.takeReport(), this.#drainer.takeRefusals());
-  }
-
-  /** `rules` absent: none are written, and what depends on them is not asked for. */
-  #applyTools(desired: DesiredView, rules: SyncGoal["rules"] = new Map()): ApplyTools {
-    const { kernel, clock } = this.#parts;
-    return {
-      ...{ kernel, desired, rules, cached: this.#cached, cleaner: this.#cleaner },
-      render: (family, rule) => kernel.iptables.render(family, rule),
-      distrusted: this.#guard.distrusted(clock.monotonicMs()),
-    };
-  }
-
-  #noteOutcomes(
-    outcomes: Outcomes,
-    context: { readonly scope: Scope; readonly planned: PlannedChanges; readonly plan: ChangePlan },
-  ): void {
-    const { scope, planned, plan } = context;
+  #noteOutcomes({ outcomes }: Pass, { impossible }: PlannedChanges, plan: ChangePlan): void {
     this.#freshness.noteUnknown(outcomes);
     this.#freshness.noteContradictions(outcomes);
-    if (outcomes.unknown.length > 0) {
-      for (const change of outcomes.blocked) this.#scope.includeSubject(subjectOf(change));
-    }
-    const nowMs = this.#parts.clock.monotonicMs();
-    const impossible = planned.impossible.filter(
-      ({ change }) => !this.#refusals.isWaiting(subjectKey(subjectOf(change)), nowMs),
-    );
-    const refused = [...outcomes.refused, ...impossible];
-    const waiting = [...outcomes.refused, ...plan.deferred].map(({ change }) => change);
-    for (const change of [...waiting, ...outcomes.blocked]) {
+    const nowMs = this.#dependencies.clock.monotonicMs();
+    const isNew = ({ change }: RefusedChange): boolean =>
+      !this.#status.isPending(subjectOf(change), nowMs);
+    const refused = [...outcomes.refused, ...impossible.filter(isNew)];
+    const notMade = [...outcomes.refused, ...plan.deferred].map(({ change }) => change);
+    for (const change of [...notMade, ...outcomes.blocked]) {
       if (change.kind === "virtual-server-create") this.#ownership.noteNotCreated(change.key);
     }
-    this.#refusals.note({ ...outcomes, refused }, { scope, planned: planned.changes, plan }, nowMs);
+    this.#status.note({ ...outcomes, refused }, plan, nowMs);
   }
 
-  #report(
-    plan: ChangePlan,
-    outcomes: Outcomes,
-    ends: OutcomeReport,
-    drifts: SyncReport["drifts"],
-  ): SyncReport {
+  #report(plan: ChangePlan, { outcomes }: Pass, drifts: SyncReport["drifts"]): SyncReport {
     return {
       plan,
-      ...joinOutcomes(reportOf(outcomes), ends),
-      refusals: this.#takeRefusals(),
+      ...reportOf(outcomes),
+      refusals: this.#status.takeRejections(),
       foreignServers: [...this.#ownership.foreign],
       conflicts: plan.conflicts,
       possiblyOwned: this.#ownership.possiblyOwned,
       drifts,
-      reconcileConflicts: this.#guard.conflicts,
-      manualWeights: this.#manualWeights.all,
+      reconcileConflicts: reconcileConflicts(this.#status),
+      manualWeights: manualWeights(this.#status),
     };
   }
 }

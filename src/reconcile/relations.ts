@@ -32,7 +32,7 @@ import {
   setEntryParts,
 } from "../state/set-entry.ts";
 import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
-import { isAsStrict } from "./diff/restrictions.ts";
+import { isAsStrict } from "./kinds/restrictions.ts";
 import {
   addressGuard,
   chainsOfGuard,
@@ -237,7 +237,7 @@ export class Relations {
       case "link":
         return cached.hasLink;
       case "set":
-        return cached.setEntries.has(subject.setName) || cached.temporarySets.has(subject.setName);
+        return cached.setEntries.has(subject.setName);
       case "entry":
         return cached.hasEntry(subject.setName, subject.entry) && !this.#admitsMore(subject);
       case "virtual-server":

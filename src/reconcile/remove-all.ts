@@ -3,23 +3,24 @@ import type { IpAddress, IpFamily } from "../base/ip.ts";
 import { inSlices } from "../base/time-slice.ts";
 import type { Iptables, Kernel } from "../kernel/kernel.ts";
 import type { RuleSet } from "../state/rule.ts";
-import { applyChanges } from "./apply/apply-plan.ts";
 import type { RefusedChange } from "./apply/outcome.ts";
+import { applyChanges } from "./apply/pass.ts";
 import { isSetInUse } from "./apply/refusal-reason.ts";
-import { ConntrackCleaner } from "./apply/stale-flows.ts";
 import type { ChangeKind } from "./change.ts";
 import type { ChangePlan } from "./change-plan.ts";
-import { type Kept, planRemoval } from "./diff/plan-removal.ts";
 import {
   planRulesRemoval,
   type RulesRemoval,
   type RulesRemovalInput,
 } from "./iptables/plan-rules-removal.ts";
+import { subjectOf } from "./kinds/kinds.ts";
+import { ConntrackCleaner } from "./kinds/stale-flows.ts";
 import { CachedState } from "./observed/cached-state.ts";
 import { type ObservedPart, Observer } from "./observed/observer.ts";
 import { classifyServers, type RecordedOwnership } from "./ownership/classify.ts";
 import type { OwnershipPolicy } from "./ownership/policy.ts";
-import { subjectOf, subjectText } from "./subject.ts";
+import { type Kept, planRemoval } from "./plan-removal.ts";
+import { subjectText } from "./subject.ts";
 
 /** Which rules of one family are removed. */
 export interface RulesGoal extends Pick<RulesRemovalInput, "leftover" | "kept" | "emptied"> {

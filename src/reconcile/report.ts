@@ -2,11 +2,12 @@ import type { IpFamily } from "../base/ip.ts";
 import type { ConntrackPass, Outcomes, UnknownOutcome } from "./apply/outcome.ts";
 import type { ChangeKind } from "./change.ts";
 import { type ChangePlan, emptyPlan } from "./change-plan.ts";
-import type { Drift } from "./drift/drift.ts";
-import type { ManualWeight } from "./drift/manual-weights.ts";
-import type { ReconcileConflict } from "./drift/repair-guard.ts";
-import { noRefusals, type RefusalReport } from "./refusals.ts";
-import { subjectOf, subjectText } from "./subject.ts";
+import type { Drift } from "./drift.ts";
+import { subjectOf } from "./kinds/kinds.ts";
+import type { ManualWeight } from "./status/manual-weights.ts";
+import { noRejections, type RejectionReport } from "./status/rejection.ts";
+import type { ReconcileConflict } from "./status/repairs.ts";
+import { subjectText } from "./subject.ts";
 
 /** Something that a sync could not find out or finish; it is repeated, after another observation. */
 export interface Failure {
@@ -35,7 +36,7 @@ export interface SyncReport {
   readonly failedRestores: readonly IpFamily[];
   /** Empty: the sync ran and the kernel answers. */
   readonly failures: readonly Failure[];
-  readonly refusals: RefusalReport;
+  readonly refusals: RejectionReport;
   /** Passes through the connection table, one for each family that had a reason. */
   readonly conntrackPasses: readonly ConntrackPass[];
   /** Virtual servers that stay as they are, by key: not ours, or unwanted in an excluded network. */
@@ -58,7 +59,7 @@ export const emptyReport: SyncReport = {
   refusedChanges: new Map(),
   failedRestores: [],
   failures: [],
-  refusals: noRefusals,
+  refusals: noRejections,
   conntrackPasses: [],
   foreignServers: [],
   conflicts: [],
@@ -68,13 +69,13 @@ export const emptyReport: SyncReport = {
   manualWeights: [],
 };
 
-export type OutcomeReport = Pick<
+/** The part of a report that follows from the outcomes of changes. */
+export function reportOf(
+  outcomes: Outcomes,
+): Pick<
   SyncReport,
   "changes" | "refusedChanges" | "failedRestores" | "failures" | "conntrackPasses"
->;
-
-/** The part of a report that follows from the outcomes of changes. */
-export function reportOf(outcomes: Outcomes): OutcomeReport {
+> {
   const refusedChanges = new Map<ChangeKind, number>();
   for (const { change } of outcomes.refused) {
     refusedChanges.set(change.kind, (refusedChanges.get(change.kind) ?? 0) + 1);
@@ -83,7 +84,7 @@ export function reportOf(outcomes: Outcomes): OutcomeReport {
     changes: outcomes.done,
     refusedChanges,
     failedRestores: failedRestores(outcomes),
-    failures: outcomes.unknown.map(failureOf),
+    failures: [...outcomes.unknown.map(failureOf), ...outcomes.unread],
     conntrackPasses: outcomes.conntrackPasses,
   };
 }
@@ -102,27 +103,6 @@ function failedRestores({ refused, unknown }: Outcomes): readonly IpFamily[] {
 function failureOf({ kind, first, count, error }: UnknownOutcome): Failure {
   const more = count > 1 ? ` and ${count - 1} more` : "";
   return { kind, subject: `${subjectText(first)}${more}`, error };
-}
-
-/** What came of two lists of changes, as one. */
-export function joinOutcomes(one: OutcomeReport, other: OutcomeReport): OutcomeReport {
-  return {
-    changes: addCounts(one.changes, other.changes),
-    refusedChanges: addCounts(one.refusedChanges, other.refusedChanges),
-    failedRestores: [...one.failedRestores, ...other.failedRestores],
-    failures: [...one.failures, ...other.failures],
-    conntrackPasses: [...one.conntrackPasses, ...other.conntrackPasses],
-  };
-}
-
-/** Both sums of counts, kind by kind. */
-function addCounts(
-  one: ReadonlyMap<ChangeKind, number>,
-  other: ReadonlyMap<ChangeKind, number>,
-): ReadonlyMap<ChangeKind, number> {
-  const sum = new Map(one);
-  for (const [kind, count] of other) sum.set(kind, (sum.get(kind) ?? 0) + count);
-  return sum;
 }
 
 /** Number of changes in all. */

@@ -7,15 +7,8 @@ import type { SetEntry } from "../state/set-entry.ts";
 import type { Differences } from "./observed/difference.ts";
 import type { Subject } from "./subject.ts";
 
-/** As {@link DirtyKeys}; undefined: all. */
-interface ComparedKeys {
-  readonly virtualServers: ReadonlySet<string> | undefined;
-  readonly setEntries: ReadonlyMap<string, ReadonlySet<SetEntry>> | undefined;
-  readonly addresses: ReadonlySet<IpAddress> | undefined;
-}
-
-/** Keys to be compared; `all` after everything of that kind was observed. Grows between syncs. */
-export class Scope implements ComparedKeys {
+/** Keys to be compared; undefined is all, after everything of that kind was observed. Grows between syncs. */
+export class Scope {
   readonly #virtualServers = new Set<string>();
   readonly #setEntries = new Map<string, Set<SetEntry>>();
   readonly #addresses = new Set<IpAddress>();
@@ -116,34 +109,20 @@ export class Scope implements ComparedKeys {
   }
 }
 
-/** Whether planning touched this since the sync before: a change of it waits for nothing. */
+/** Whether planning touched this since the sync before: its changes are sent at once. */
 export function isTouched(subject: Subject, touched: DirtyKeys): boolean {
-  if (subject.type === "chain") return touched.rules.has(subject.family);
-  return isAmong(subject, touched) ?? false;
-}
-
-/** Whether a sync of this scope would have planned a change of it, had one been needed. */
-export function isCompared(subject: Subject, scope: Scope): boolean {
-  return isAmong(subject, scope) ?? true;
-}
-
-/** Undefined: of such a subject no keys are kept. */
-function isAmong(
-  subject: Subject,
-  { virtualServers, setEntries, addresses }: ComparedKeys,
-): boolean | undefined {
   switch (subject.type) {
     case "virtual-server":
     case "real-server":
     case "conntrack":
-      return virtualServers?.has(subject.virtualServer) ?? true;
+      return touched.virtualServers.has(subject.virtualServer);
     case "entry":
-      return (
-        setEntries === undefined || setEntries.get(subject.setName)?.has(subject.entry) === true
-      );
+      return touched.setEntries.get(subject.setName)?.has(subject.entry) === true;
     case "address":
-      return addresses?.has(subject.address) ?? true;
+      return touched.addresses.has(subject.address);
+    case "chain":
+      return touched.rules.has(subject.family);
     default:
-      return undefined;
+      return false;
   }
 }

@@ -4,8 +4,8 @@ import type { DirtyKeys } from "../plan/dirty-keys.ts";
 import type { SysctlSetting } from "../plan/sysctls.ts";
 import type { RuleSet } from "../state/rule.ts";
 import type { DrainPolicy } from "./drain/drains.ts";
-import type { ManualWeightPolicy } from "./drift/manual-weights.ts";
 import type { OwnershipPolicy } from "./ownership/policy.ts";
+import type { ManualWeightPolicy } from "./status/manual-weights.ts";
 
 /** What one sync is to reach. */
 export interface SyncGoal {

@@ -5,7 +5,7 @@ import { DesiredState } from "../../src/plan/desired-state.ts";
 import { planService } from "../../src/plan/planner.ts";
 import { RulesMemory } from "../../src/plan/rules-memory.ts";
 import type { SysctlSetting } from "../../src/plan/sysctls.ts";
-import { Reconciler, type ReconcilerParts } from "../../src/reconcile/reconciler.ts";
+import { Reconciler, type ReconcilerDependencies } from "../../src/reconcile/reconciler.ts";
 import type { SyncReport } from "../../src/reconcile/report.ts";
 import type { SyncGoal } from "../../src/reconcile/sync-goal.ts";
 import type { RuleSet } from "../../src/state/rule.ts";
@@ -16,7 +16,7 @@ import { ip, planOptions, sliceRecord } from "./records.ts";
 
 /** What a test may set otherwise. */
 type BenchOptions = Pick<SyncGoal, "ownership" | "drain" | "manualWeights"> &
-  Pick<ReconcilerParts, "isDryRun">;
+  Pick<ReconcilerDependencies, "isDryRun">;
 
 const options: BenchOptions = {
   ownership: { foreignVirtualServers: "keep", excludeCidrs: [] },
@@ -40,7 +40,9 @@ export class Bench {
   constructor(
     kernel: FakeKernel = new FakeKernel(),
     overrides: Partial<BenchOptions> = {},
-    parts: Partial<Omit<ReconcilerParts, "kernel" | "clock">> & { readonly clock?: FakeClock } = {},
+    parts: Partial<Omit<ReconcilerDependencies, "kernel" | "clock">> & {
+      readonly clock?: FakeClock;
+    } = {},
   ) {
     this.#options = { ...options, ...overrides };
     const { isDryRun = false } = this.#options;

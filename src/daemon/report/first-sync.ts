@@ -1,5 +1,5 @@
 import type { LogKeys } from "../../base/log.ts";
-import type { ApplyProgress } from "../../reconcile/apply/apply-plan.ts";
+import type { ApplyProgress } from "../../reconcile/apply/pass.ts";
 import type { LoopSummary, ReportTargets } from "./loop-reporter.ts";
 
 /** Objects that the initial lists brought. */

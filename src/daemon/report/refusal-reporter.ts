@@ -1,5 +1,9 @@
 import type { Logger, LogKeys } from "../../base/log.ts";
-import { countRefusals, type Refusal, type RefusalReport } from "../../reconcile/refusals.ts";
+import {
+  countRejections,
+  type Rejection,
+  type RejectionReport,
+} from "../../reconcile/status/rejection.ts";
 import { subjectText } from "../../reconcile/subject.ts";
 import { refusedObjectEvent } from "./events.ts";
 import type { ReportTargets } from "./loop-reporter.ts";
@@ -17,7 +21,7 @@ export class RefusalReporter {
     this.#targets = targets;
   }
 
-  report({ begun, ended, present }: RefusalReport): void {
+  report({ begun, ended, present }: RejectionReport): void {
     this.#count(present);
     const { log, events, clock, nodeName } = this.#targets;
     for (const refusal of begun) {
@@ -35,9 +39,9 @@ export class RefusalReporter {
     logEach(log, "info", "Kernel accepts a change that it rejected", endings);
   }
 
-  #count(present: readonly Refusal[]): void {
+  #count(present: readonly Rejection[]): void {
     const counted = new Map<string, readonly [string, string]>();
-    for (const { type, reason, count } of countRefusals(present)) {
+    for (const { type, reason, count } of countRejections(present)) {
       this.#targets.metrics.refusedObjects.set({ kind: type, reason }, count);
       counted.set(`${type} ${reason}`, [type, reason]);
     }
@@ -48,7 +52,7 @@ export class RefusalReporter {
   }
 }
 
-function keysOf({ subject, kind, reason, error, services }: Refusal): LogKeys {
+function keysOf({ subject, kind, reason, error, services }: Rejection): LogKeys {
   const service = services.length > 1 ? services : services[0];
   return {
     change: kind,

@@ -2,8 +2,8 @@
 import type { ServiceName } from "../../api/objects.ts";
 import { escapeUnprintable } from "../../base/printable.ts";
 import type { AnnotationProblem } from "../../model/tuning.ts";
-import type { ManualWeight } from "../../reconcile/drift/manual-weights.ts";
-import type { ReconcileConflict } from "../../reconcile/drift/repair-guard.ts";
+import type { ManualWeight } from "../../reconcile/status/manual-weights.ts";
+import type { ReconcileConflict } from "../../reconcile/status/repairs.ts";
 import { subjectKey, subjectText } from "../../reconcile/subject.ts";
 import { annotationEvent } from "./events.ts";
 import type { Finding } from "./findings.ts";

@@ -1,9 +1,9 @@
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
-import type { ManualWeight } from "../../reconcile/drift/manual-weights.ts";
-import type { ReconcileConflict } from "../../reconcile/drift/repair-guard.ts";
-import type { Refusal } from "../../reconcile/refusals.ts";
 import type { FoundDrift, SyncReport } from "../../reconcile/report.ts";
+import type { ManualWeight } from "../../reconcile/status/manual-weights.ts";
+import type { Rejection } from "../../reconcile/status/rejection.ts";
+import type { ReconcileConflict } from "../../reconcile/status/repairs.ts";
 import { subjectText } from "../../reconcile/subject.ts";
 import type { Conflict } from "./conflicts.ts";
 import type { Lasting } from "./findings.ts";
@@ -39,7 +39,7 @@ export class SyncHistory {
   lastFull: PastSync | undefined;
   lastPartial: PastSync | undefined;
   failing: FailingSyncs | undefined;
-  refusals: readonly Refusal[] = [];
+  refusals: readonly Rejection[] = [];
   /** Repairs that a third party reverts again and again. */
   reverted: readonly ReconcileConflict[] = [];
   /** Weights that a third party set and that stay. */

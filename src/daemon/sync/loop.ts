@@ -5,7 +5,7 @@ import type { ChangeTracker } from "../../model/change-tracker.ts";
 import type { Holders } from "../../plan/claims/claim.ts";
 import { type ClaimMemory, noClaimMemory } from "../../plan/claims/claim-memory.ts";
 import { type HolderRecord, noHolderRecord } from "../../plan/claims/holder-record.ts";
-import type { ApplyProgress } from "../../reconcile/apply/apply-plan.ts";
+import type { ApplyProgress } from "../../reconcile/apply/pass.ts";
 import type { KnownNode } from "../node/known-node.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { LoopReporter } from "../report/loop-reporter.ts";

@@ -4,7 +4,7 @@ import { isAllowedScheduler } from "../../base/scheduler.ts";
 import { inSlices } from "../../base/time-slice.ts";
 import { noRampStartTimes, type RampStartTimes } from "../../model/slow-starts.ts";
 import { ClusterPlan } from "../../plan/cluster-plan.ts";
-import type { ApplyProgress } from "../../reconcile/apply/apply-plan.ts";
+import type { ApplyProgress } from "../../reconcile/apply/pass.ts";
 import type { DrainStartTimes } from "../../reconcile/drain/drains.ts";
 import type { ServersAhead } from "../../reconcile/observed/servers-ahead.ts";
 import type { OwnershipRecord } from "../../reconcile/ownership/ownership.ts";

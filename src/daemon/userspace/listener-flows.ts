@@ -8,7 +8,7 @@ import type { Conntrack } from "../../kernel/kernel.ts";
 import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { UdpDestination } from "../../plan/iptables/udp-destinations.ts";
 import { loopbackAddresses } from "../../plan/loopback-node-ports.ts";
-import { ConntrackCleaner, flowCheckOf } from "../../reconcile/apply/stale-flows.ts";
+import { ConntrackCleaner, flowCheckOf } from "../../reconcile/kinds/stale-flows.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { OpenListener } from "../../userspace/listener.ts";
 import { countConntrackPass } from "../report/loop-reporter.ts";

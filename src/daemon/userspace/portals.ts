@@ -1,7 +1,7 @@
 import type { IpFamily } from "../../base/ip.ts";
 import type { Iptables } from "../../kernel/kernel.ts";
-import { diffRules } from "../../reconcile/diff/diff-rules.ts";
-import { cachedRulesAfter, cachedRulesOf } from "../../reconcile/diff/rule-texts.ts";
+import { diffRules } from "../../reconcile/kinds/diff-rules.ts";
+import { cachedRulesAfter, cachedRulesOf } from "../../reconcile/kinds/rule-texts.ts";
 import type { CachedRules } from "../../reconcile/observed/cached-state.ts";
 import type { Rule, RuleSet } from "../../state/rule.ts";
 import type { OpenListener } from "../../userspace/listener.ts";

@@ -4,10 +4,11 @@ import { setFor } from "../../plan/sets.ts";
 import { addressPortEntry, setEntryParts } from "../../state/set-entry.ts";
 import { type VirtualServerId, virtualServerKey } from "../../state/virtual-server.ts";
 import type { Change, ChangeKind, ChangeOf } from "../change.ts";
+import { subjectOf } from "../kinds/kinds.ts";
 import { isLimitSet, serverOfEntry } from "../limits.ts";
 import { nodePortSetRoles } from "../ownership/set-marks.ts";
 import type { Relations } from "../relations.ts";
-import { type Subject, subjectKey, subjectOf } from "../subject.ts";
+import { type Subject, subjectKey } from "../subject.ts";
 
 const guardedRemovals: ReadonlySet<ChangeKind> = new Set([
   "virtual-server-remove",
@@ -46,8 +47,6 @@ export class NotMade {
       case "address-add":
       case "entry-add":
         return !relations.canBeCreated(subjectOf(change));
-      case "set-swap":
-        return this.#isIncomplete(change.temporary.name, relations);
       case "set-destroy":
         // A set shows whose a virtual server is: while one of ours could not be removed, its sets stay.
         return change.reason === "unwanted" && this.#has("virtual-server-remove");
@@ -85,15 +84,6 @@ export class NotMade {
 
   #isLeft(subject: Subject): boolean {
     return this.#changes.get(subjectKey(subject))?.kind.endsWith("-remove") === true;
-  }
-
-  #isIncomplete(setName: string, relations: Relations): boolean {
-    const entryIsMissing = (change: Change): boolean =>
-      change.kind === "entry-add" && change.set.name === setName;
-    return (
-      !relations.exists({ type: "set", setName }) ||
-      [...this.#changes.values()].some(entryIsMissing)
-    );
   }
 
   /** An entry marks a virtual server as ours, or restricts it, so it outlives it; the guard of an address outlives it. */

@@ -1,6 +1,7 @@
 import type { IpFamily } from "../../base/ip.ts";
 import type { Change, ChangeKind } from "../change.ts";
 import type { ObservedPart } from "../observed/observer.ts";
+import type { Failure } from "../report.ts";
 import type { Subject } from "../subject.ts";
 
 /** One change that the kernel refused; it is as it was. */
@@ -37,6 +38,8 @@ export interface Outcomes {
   /** Withdrawals that were tried: of what was there and lost a dependency. */
   readonly withdrawn: readonly Change[];
   readonly unknown: readonly UnknownOutcome[];
+  /** What could not be read. */
+  readonly unread: readonly Failure[];
   readonly conntrackPasses: readonly ConntrackPass[];
 }
 
@@ -47,6 +50,7 @@ export class OutcomeCollector implements Outcomes {
   blocked: Change[] = [];
   readonly withdrawn: Change[] = [];
   readonly unknown: UnknownOutcome[] = [];
+  readonly unread: Failure[] = [];
   readonly conntrackPasses: ConntrackPass[] = [];
 
   count(kind: ChangeKind, times = 1): void {

@@ -1,11 +1,9 @@
 /** Resources that exist although a `lifetime` dependency of theirs is lost, and how they are withdrawn. Pure. */
-import { ipFamilies } from "../../base/ip.ts";
-import { setsFor } from "../../plan/sets.ts";
+
 import type { Change } from "../change.ts";
+import { ourSets } from "../kinds/sets.ts";
 import type { Relations, RelationView } from "../relations.ts";
 import { type Subject, subjectKey } from "../subject.ts";
-
-const setByName = new Map(ipFamilies.flatMap(setsFor).map((set) => [set.name, set]));
 
 /**
  * Withdrawals of everything that lost a `lifetime` dependency. `suspects` may be lost. Addresses are withdrawn first, then
@@ -59,7 +57,7 @@ function withdrawalOf(subject: Subject, { cached }: RelationView): readonly Chan
   if (subject.type === "address")
     return [{ kind: "address-remove", address: subject.address, reason }];
   if (subject.type === "entry") {
-    const set = setByName.get(subject.setName);
+    const set = ourSets.get(subject.setName);
     return set === undefined ? [] : [{ kind: "entry-remove", set, entry: subject.entry, reason }];
   }
   if (subject.type !== "virtual-server") return [];

@@ -4,13 +4,13 @@ import type { Ipvs } from "../../kernel/kernel.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
 import { realServerKey } from "../../state/real-server.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
-import { OutcomeCollector, type Outcomes } from "../apply/outcome.ts";
+import type { Pass } from "../apply/pass.ts";
 import type { Change } from "../change.ts";
-import { type ChangePlan, type DrainStart, servicesOfChange } from "../change-plan.ts";
-import { conntrackDeletion } from "../diff/diff-servers.ts";
-import { type RefusalReport, Refusals } from "../refusals.ts";
-import { type Failure, type OutcomeReport, reportOf } from "../report.ts";
-import { type Subject, subjectKey, subjectOf } from "../subject.ts";
+import type { ChangePlan, DrainStart } from "../change-plan.ts";
+import { conntrackDeletion } from "../kinds/diff-servers.ts";
+import type { CachedState } from "../observed/cached-state.ts";
+import type { StatusTable } from "../status/status-table.ts";
+import type { Subject } from "../subject.ts";
 import { type Begun, type Ended, logBegun, logEnded } from "./drain-log.ts";
 import {
   type Drain,
@@ -25,33 +25,30 @@ import {
 /** Virtual servers in one check between syncs: a sync that is due waits for no more. */
 const serversPerCheck = 1_000;
 
-export const noEnds: OutcomeReport = reportOf(new OutcomeCollector());
-
-export interface DrainerParts {
+export interface DrainerDependencies {
   readonly clock: Clock;
   readonly log: Logger;
   readonly startTimes: DrainStartTimes;
   readonly ipvs: Pick<Ipvs, "listRealServers">;
-  /** Never rejects. */
-  apply(changes: readonly Change[], desired: DesiredView): Promise<Outcomes>;
+  readonly cached: CachedState;
+  readonly status: StatusTable;
 }
 
 /**
  * Lets real servers go without breaking their connections: weight 0 first, which takes no new ones; then the connections
  * that are left are counted; removal when there are none. Weight 0 before the count, or a connection that is opened
- * between the two would be cut. A removal that the kernel refuses is retried with back-off.
+ * between the two would be cut. A removal that the kernel rejects is retried with back-off.
  */
 export class Drainer {
   readonly #drains = new Drains();
-  readonly #parts: DrainerParts;
-  readonly #refusedEnds = new Refusals();
+  readonly #dependencies: DrainerDependencies;
   /** Keys of virtual servers still to be checked in this round. */
   #uncheckedKeys: string[] = [];
   /** Something began or ended that the start times do not know of. At first they know too much. */
   #isUnkept = true;
 
-  constructor(parts: DrainerParts) {
-    this.#parts = parts;
+  constructor(dependencies: DrainerDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** What drains now. */
@@ -66,7 +63,7 @@ export class Drainer {
   /** Seconds since the oldest drain began; 0 when nothing drains. */
   get oldestAgeSeconds(): number {
     const since = this.#drains.oldestSinceMs;
-    return since === undefined ? 0 : (this.#parts.clock.monotonicMs() - since) / 1000;
+    return since === undefined ? 0 : (this.#dependencies.clock.monotonicMs() - since) / 1000;
   }
 
   /** Drains of real servers that are wanted again, or whose virtual server goes, end here. `keys` undefined: all. */
@@ -78,111 +75,96 @@ export class Drainer {
     this.#logEnded(ended);
   }
 
-  /** Planning touched these virtual servers: what was refused of theirs is retried at once. */
-  hasten(virtualServers: ReadonlySet<string>): void {
-    const isTouched = (subject: Subject): boolean =>
-      "virtualServer" in subject && virtualServers.has(subject.virtualServer);
-    this.#refusedEnds.hasten(isTouched, this.#parts.clock.monotonicMs());
-  }
-
-  /** Ends that the kernel refuses. Those of drains that are over for another reason have ended, too. */
-  takeRefusals(): RefusalReport {
-    this.#refusedEnds.endWhere(
-      (subject) =>
-        subject.type !== "real-server" ||
-        !this.#drains.isDraining(subject.virtualServer, subject.realServer),
-    );
-    return this.#refusedEnds.takeReport();
-  }
-
   /** After a sync: what lost its weight drains from now on; what is idle from the start goes at once, and is no news. */
   async after(
-    plan: ChangePlan,
-    outcomes: Outcomes,
+    { drainStarts }: ChangePlan,
+    pass: Pass,
     desired: DesiredView,
     policy: DrainPolicy,
-  ): Promise<OutcomeReport> {
-    const begun = this.#begin(plan, outcomes);
-    if (begun.length === 0) return noEnds;
+  ): Promise<void> {
+    const begun = this.#begin(drainStarts);
+    if (begun.length === 0) return;
     const keys = begun.map(({ drain }) => drain.virtualServerKey);
-    const ends = await this.#removeDue(keys, desired, policy, begun);
+    await this.#removeDue(keys, pass, desired, policy, begun);
     const news = begun.filter(({ drain }) => this.#isDraining(drain));
-    logBegun(this.#parts.log, news);
+    logBegun(this.#dependencies.log, news);
     this.#logUnknownStarts(news);
-    return ends;
   }
 
   /** Removes what is idle or due. Of very many virtual servers some each time, in turn. */
-  check(desired: DesiredView, policy: DrainPolicy): Promise<OutcomeReport> {
+  check(pass: Pass, desired: DesiredView, policy: DrainPolicy): Promise<void> {
     if (this.#uncheckedKeys.length === 0) {
       this.#uncheckedKeys = [...this.#drains.virtualServerKeys()];
     }
-    return this.#removeDue(this.#uncheckedKeys.splice(0, serversPerCheck), desired, policy);
+    return this.#removeDue(this.#uncheckedKeys.splice(0, serversPerCheck), pass, desired, policy);
   }
 
   /** Notes what drains now for the program that runs after this one. */
   keepStartTimes(): void {
     if (!this.#isUnkept) return;
     this.#isUnkept = false;
-    this.#parts.startTimes.keep(this.#drains.all());
+    this.#dependencies.startTimes.keep(this.#drains.all());
   }
 
   /** Those whose weight is 0 in the kernel. Those of an earlier run keep their start times. */
-  #begin({ drainStarts, deferred }: ChangePlan, outcomes: Outcomes): readonly Begun[] {
+  #begin(drainStarts: readonly DrainStart[]): readonly Begun[] {
     if (drainStarts.length === 0) return [];
-    const waiting = deferred.map(({ change }) => change);
-    const isDone = doneBy(outcomes, waiting);
+    const weights = this.#cachedWeights(drainStarts);
     const begun = drainStarts
-      .filter((start) => start.reason === "found-draining" || isDone(subjectOfDrain(start)))
+      .filter((start) => weights.get(drainKey(start)) === 0)
       .map((start) => ({ drain: this.#newDrain(start), reason: start.reason }));
     for (const { drain } of begun) this.#drains.begin(drain);
     this.#isUnkept ||= begun.length > 0;
     return begun;
   }
 
-  /** Removes what is idle or due in these virtual servers. A drain whose removal is refused goes on, with its age. */
+  /** Weights of all real servers of these virtual servers, by the key of a drain. */
+  #cachedWeights(of: readonly Pick<Drain, "virtualServerKey">[]): ReadonlyMap<string, number> {
+    const weights = new Map<string, number>();
+    for (const virtualServerKey of new Set(of.map((one) => one.virtualServerKey))) {
+      const server = this.#dependencies.cached.virtualServers.get(virtualServerKey);
+      for (const realServer of server?.realServers ?? []) {
+        weights.set(drainKey({ virtualServerKey, realServer }), realServer.weight);
+      }
+    }
+    return weights;
+  }
+
+  /** Removes what is idle or due in these virtual servers. If the kernel rejects a removal, its drain continues. */
   async #removeDue(
     keys: readonly string[],
+    pass: Pass,
     desired: DesiredView,
     policy: DrainPolicy,
     newcomers: readonly Begun[] = [],
-  ): Promise<OutcomeReport> {
-    if (keys.length === 0) return noEnds;
-    const { clock, apply } = this.#parts;
+  ): Promise<void> {
+    let due: readonly Ended[];
     try {
-      const nowMs = clock.monotonicMs();
-      const due = await this.#findDue(keys, desired, policy);
-      const removals = due.map(({ drain }) => removal(drain));
-      const outcomes = await apply([...removals, ...flowDeletions(due)], desired);
-      const refused = outcomes.refused.filter(({ change }) => change.kind === "real-server-remove");
-      // A virtual server that no Service wants goes with everything in it: nobody is asked who wanted it.
-      const servicesOf = servicesOfChange(desired);
-      this.#refusedEnds.refuse(refused, { servicesOf }, nowMs);
-      const isDone = doneBy(outcomes);
-      const ended = due.filter(({ drain }) => isDone(subjectOfDrain(drain)));
-      for (const { drain } of ended) this.#end(drain);
-      const unlogged = new Set(newcomers.map(({ drain }) => drain));
-      this.#logEnded(ended.filter(({ drain }) => !unlogged.has(drain)));
-      return reportOf(outcomes);
+      due = await this.#findDue(keys, desired, policy);
     } catch (error) {
       const subject = "draining real servers";
-      const failure: Failure = { kind: "observe", subject, error: error as Error };
-      return { ...noEnds, failures: [failure] };
+      pass.outcomes.unread.push({ kind: "observe", subject, error: error as Error });
+      return;
     }
+    await pass.apply([...due.map(({ drain }) => removal(drain)), ...flowDeletions(due)]);
+    const left = this.#cachedWeights(due.map(({ drain }) => drain));
+    const ended = due.filter(({ drain }) => !left.has(drainKey(drain)));
+    for (const { drain } of ended) this.#end(drain);
+    const unlogged = new Set(newcomers.map(({ drain }) => drain));
+    this.#logEnded(ended.filter(({ drain }) => !unlogged.has(drain)));
   }
 
-  /** Counts the connections of what drains, but for what waits after a refusal. Rejects with what the kernel says. */
+  /** Counts the connections of what drains, except for those whose removal is pending. Rejects with what the kernel says. */
   async #findDue(
     keys: readonly string[],
     desired: DesiredView,
     policy: DrainPolicy,
   ): Promise<readonly Ended[]> {
-    const { clock, ipvs } = this.#parts;
+    const { clock, ipvs, status } = this.#dependencies;
     const askedMs = clock.monotonicMs();
-    const isWaiting = (drain: Drain): boolean =>
-      this.#refusedEnds.isWaiting(subjectKey(subjectOfDrain(drain)), askedMs);
+    const isPending = (drain: Drain): boolean => status.isPending(subjectOfDrain(drain), askedMs);
     const groups = [...new Set(keys)]
-      .map((key) => this.#drains.of(key).filter((drain) => !isWaiting(drain)))
+      .map((key) => this.#drains.of(key).filter((drain) => !isPending(drain)))
       .filter((group) => group.length > 0);
     if (groups.length === 0) return [];
     const observed = await ipvs.listRealServers(
@@ -219,9 +201,12 @@ export class Drainer {
   #newDrain({ reason, ...start }: DrainStart): Drain {
     const present = this.#drains.find(start.virtualServerKey, start.realServer);
     if (present !== undefined) return { ...present, realServer: start.realServer };
-    const drain = { ...start, sinceMs: this.#parts.clock.monotonicMs() };
+    const drain = { ...start, sinceMs: this.#dependencies.clock.monotonicMs() };
     if (reason !== "found-draining") return drain;
-    return { ...drain, sinceMs: this.#parts.startTimes.recall(drainKey(drain)) ?? drain.sinceMs };
+    return {
+      ...drain,
+      sinceMs: this.#dependencies.startTimes.recall(drainKey(drain)) ?? drain.sinceMs,
+    };
   }
 
   #isDraining(drain: Drain): boolean {
@@ -229,16 +214,19 @@ export class Drainer {
   }
 
   #end(drain: Drain): void {
+    const { status } = this.#dependencies;
+    const present = status.find(subjectOfDrain(drain));
+    if (present?.rejection?.isDrainEnd === true) status.endRejection(present);
     this.#drains.end(drain);
     this.#isUnkept = true;
   }
 
   #logEnded(ended: readonly Ended[]): void {
-    logEnded(this.#parts.log, ended, this.#parts.clock.monotonicMs());
+    logEnded(this.#dependencies.log, ended, this.#dependencies.clock.monotonicMs());
   }
 
   #logUnknownStarts(begun: readonly Begun[]): void {
-    const { log, startTimes } = this.#parts;
+    const { log, startTimes } = this.#dependencies;
     const count = begun.filter(
       ({ drain, reason }) =>
         reason === "found-draining" && startTimes.recall(drainKey(drain)) === undefined,
@@ -262,17 +250,6 @@ function flowDeletions(ended: readonly Ended[]): readonly Change[] {
     .map(({ drain: { virtualServerKey, virtualServer, realServer } }) =>
       conntrackDeletion(virtualServerKey, virtualServer, realServer),
     );
-}
-
-/** Says whether the change of a real server was made. */
-function doneBy(
-  { refused, blocked, unknown }: Outcomes,
-  waiting: readonly Change[] = [],
-): (realServer: Subject) => boolean {
-  if (unknown.some(({ part }) => part === "servers")) return () => false;
-  const notDone = [...refused.map(({ change }) => change), ...blocked, ...waiting];
-  const keys = new Set(notDone.map((change) => subjectKey(subjectOf(change))));
-  return (realServer) => !keys.has(subjectKey(realServer));
 }
 
 function subjectOfDrain({

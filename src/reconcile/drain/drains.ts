@@ -72,7 +72,10 @@ export interface DrainView {
 const udpAnswerSeconds = 2;
 
 /** `TCP 10.96.0.1:80 -> 10.244.1.5:8080` */
-export function drainKey({ virtualServerKey, realServer }: Drain): string {
+export function drainKey({
+  virtualServerKey,
+  realServer,
+}: Pick<Drain, "virtualServerKey" | "realServer">): string {
   return `${virtualServerKey} -> ${realServerKey(realServer)}`;
 }
 

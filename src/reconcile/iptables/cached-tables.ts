@@ -1,7 +1,7 @@
 import { type Chain, chainKey, type RuleSet, type TableName } from "../../state/rule.ts";
 import type { Change } from "../change.ts";
-import type { PlannedRuleChange } from "../diff/diff-rules.ts";
-import type { RenderRule } from "../diff/rule-texts.ts";
+import type { PlannedRuleChange } from "../kinds/diff-rules.ts";
+import type { RenderRule } from "../kinds/rule-texts.ts";
 
 /** Our chains in one family's tables, as last observed or written. */
 export class CachedTables {

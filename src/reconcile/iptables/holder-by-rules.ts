@@ -5,7 +5,7 @@ import type { UndecidedClaim } from "../../plan/claims/claims.ts";
 import type { PortClaim } from "../../plan/claims/port-claims.ts";
 import { servicePortChains } from "../../plan/iptables/chain-names.ts";
 import type { ServicePortRules } from "../../plan/iptables/service-port-rules.ts";
-import type { RenderRule } from "../diff/rule-texts.ts";
+import type { RenderRule } from "../kinds/rule-texts.ts";
 
 /**
  * The claimant to whose chain the first rule leads that is about that address and port; undefined: to no claimant's, or

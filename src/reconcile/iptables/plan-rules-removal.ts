@@ -2,8 +2,8 @@
 import type { IpFamily } from "../../base/ip.ts";
 import type { ObservedChain } from "../../kernel/kernel.ts";
 import { chainKey, type Rule, type RuleSet } from "../../state/rule.ts";
-import type { PlannedRuleChange } from "../diff/diff-rules.ts";
-import { jumpText, type RenderRule } from "../diff/rule-texts.ts";
+import type { PlannedRuleChange } from "../kinds/diff-rules.ts";
+import { jumpText, type RenderRule } from "../kinds/rule-texts.ts";
 
 /** Chains and jumps that belong to modes of a proxy. Keys are `nat KUBE-SERVICES`. */
 export interface RuleNames {

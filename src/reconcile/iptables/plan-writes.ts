@@ -4,8 +4,8 @@ import type { ObservedChain } from "../../kernel/kernel.ts";
 import type { TouchedChain } from "../../plan/iptables/desired-tables.ts";
 import { kubeletFirewall } from "../../plan/iptables/fixed-chains.ts";
 import { chainKey, type RuleSet } from "../../state/rule.ts";
-import { diffRules, type PlannedRuleChange } from "../diff/diff-rules.ts";
-import { cachedRulesOf, type RenderRule } from "../diff/rule-texts.ts";
+import { diffRules, type PlannedRuleChange } from "../kinds/diff-rules.ts";
+import { cachedRulesOf, type RenderRule } from "../kinds/rule-texts.ts";
 import type { CachedTables } from "./cached-tables.ts";
 
 /** Chains that belong to a service port; only this mode makes them. XLB was EXT before 1.24. */

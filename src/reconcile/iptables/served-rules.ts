@@ -3,7 +3,7 @@
  * A rule to a KUBE-FW- chain also needs that chain to be at least as strict as planned. Pure.
  */
 import { type Chain, chainKey, type Rule, type RuleSet } from "../../state/rule.ts";
-import type { RenderRule } from "../diff/rule-texts.ts";
+import type { RenderRule } from "../kinds/rule-texts.ts";
 import type { CachedTables } from "./cached-tables.ts";
 
 const firewallChain = /^KUBE-FW-/;

@@ -7,14 +7,16 @@ import type { TouchedChain } from "../../plan/iptables/desired-tables.ts";
 import type { UdpDestination } from "../../plan/iptables/udp-destinations.ts";
 import { chainKey, type Rule, type RuleSet, type TableName } from "../../state/rule.ts";
 import { OutcomeCollector } from "../apply/outcome.ts";
-import { restoreRules } from "../apply/requests.ts";
-import { ConntrackCleaner, flowCheckOf } from "../apply/stale-flows.ts";
 import type { Change } from "../change.ts";
 import { emptyPlan } from "../change-plan.ts";
-import type { PlannedRuleChange } from "../diff/diff-rules.ts";
-import { joinReports, noRefusals, Refusals } from "../refusals.ts";
+import type { PlannedRuleChange } from "../kinds/diff-rules.ts";
+import { subjectOf } from "../kinds/kinds.ts";
+import { restoreRules } from "../kinds/restore.ts";
+import { ConntrackCleaner, flowCheckOf } from "../kinds/stale-flows.ts";
 import { emptyReport, type Failure, reportOf, type SyncReport } from "../report.ts";
-import { subjectKey, subjectOf } from "../subject.ts";
+import { joinReports, noRejections } from "../status/rejection.ts";
+import { StatusTable } from "../status/status-table.ts";
+import { subjectKey } from "../subject.ts";
 import { CachedTables } from "./cached-tables.ts";
 import { planEverything, planTouched } from "./plan-writes.ts";
 import { type TablesWrite, writeInStages } from "./write-in-stages.ts";
@@ -80,7 +82,7 @@ export class TablesReconciler {
   readonly #clock: Clock;
   readonly #isDryRun: boolean;
   readonly #cleaner: ConntrackCleaner;
-  readonly #refusals = new Map<IpFamily, Refusals>();
+  readonly #statuses = new Map<IpFamily, StatusTable>();
   /** A family without an entry is compared as a whole. */
   readonly #cached = new Map<IpFamily, CachedTables>();
   /** As they were after the last write. */
@@ -100,7 +102,7 @@ export class TablesReconciler {
 
   /** Monotonic; when a rejected change is retried. Undefined: none was rejected. */
   get nextRetryMs(): number | undefined {
-    return earliest([...this.#refusals.values()].map(({ nextDueMs }) => nextDueMs));
+    return earliest([...this.#statuses.values()].map(({ nextRetryMs }) => nextRetryMs));
   }
 
   /** Whether any program changed rules since our last write; true if that is unknown. */
@@ -129,9 +131,9 @@ export class TablesReconciler {
       plan: { ...emptyPlan, changes: families.flatMap(({ changes }) => changes) },
       failedRestores: [...report.failedRestores, ...unknown.map(({ family }) => family)],
       failures: failures.filter((failure) => failure !== undefined),
-      refusals: [...this.#refusals.values()]
-        .map((refusals) => refusals.takeReport())
-        .reduce(joinReports, noRefusals),
+      refusals: [...this.#statuses.values()]
+        .map((status) => status.takeRejections())
+        .reduce(joinReports, noRejections),
       families,
     };
   }
@@ -161,17 +163,17 @@ export class TablesReconciler {
   /** Rejected changes that are not due are left out, unless planning touched them. */
   async #plan({ family, wanted, touched }: FamilyGoal): Promise<PlannedWrites> {
     const nowMs = this.#clock.monotonicMs();
-    const refusals = this.#refusalsOf(family);
+    const status = this.#statusOf(family);
     const cached = this.#cached.get(family);
     const render = (rule: Rule): string => this.#iptables.render(family, rule);
-    if (cached !== undefined && !isDue(refusals, nowMs)) {
+    if (cached !== undefined && !isDue(status, nowMs)) {
       return { isFull: false, changes: planTouched(family, touched, cached, render), cached };
     }
     const everything = wanted();
     const scope = { planned: everything, hasOthers: true } as const;
     const observed = await this.#iptables.observe(family, scope);
     const changes = planEverything(family, everything, observed, render);
-    const ready = changes.filter((change) => !refusals.isWaiting(keyOf(change), nowMs));
+    const ready = changes.filter((change) => !status.isPending(subjectOf(change), nowMs));
     return { isFull: true, changes: ready, cached: new CachedTables(everything, changes) };
   }
 
@@ -181,7 +183,7 @@ export class TablesReconciler {
     planned: PlannedWrites,
   ): Promise<{ readonly planned: PlannedWrites; readonly write: TablesWrite }> {
     const { family } = goal;
-    const isAnyRejected = !this.#refusalsOf(family).isEmpty;
+    const isAnyRejected = !this.#statusOf(family).isEmpty;
     this.#cached.delete(family);
     if (!isAnyRejected) {
       const rejection = await restoreRules(planned.changes, this.#iptables);
@@ -222,24 +224,24 @@ export class TablesReconciler {
     { isFull, changes, cached }: PlannedWrites,
     { rejected }: TablesWrite,
   ): void {
-    const refusals = this.#refusalsOf(family);
+    const status = this.#statusOf(family);
     const nowMs = this.#clock.monotonicMs();
-    const keys = refusals.refuse(rejected, { servicesOf: servicesOfRules }, nowMs);
+    const again = status.reject(rejected, servicesOfRules, nowMs);
     const tried = new Set(changes.map(keyOf));
-    refusals.endWhere((subject) => {
-      const key = subjectKey(subject);
+    status.endRejections((one) => {
+      const { subject } = one;
       const isReduced =
         subject.type === "chain" &&
         cached.rejectedRules.has(chainKey(subject.table, subject.chainName));
-      if (keys.has(key) || isReduced) return false;
-      return tried.has(key) || (isFull && !refusals.isWaiting(key, nowMs));
+      if (again.has(one) || isReduced) return false;
+      return tried.has(subjectKey(subject)) || (isFull && !status.isPending(subject, nowMs));
     });
   }
 
-  #refusalsOf(family: IpFamily): Refusals {
-    const refusals = this.#refusals.get(family) ?? new Refusals();
-    this.#refusals.set(family, refusals);
-    return refusals;
+  #statusOf(family: IpFamily): StatusTable {
+    const status = this.#statuses.get(family) ?? new StatusTable();
+    this.#statuses.set(family, status);
+    return status;
   }
 
   /** While rules were missing, any client may have got a flow that leads nowhere. */
@@ -260,8 +262,8 @@ export class TablesReconciler {
   }
 }
 
-function isDue({ nextDueMs = Number.POSITIVE_INFINITY }: Refusals, nowMs: number): boolean {
-  return nextDueMs <= nowMs;
+function isDue({ nextRetryMs = Number.POSITIVE_INFINITY }: StatusTable, nowMs: number): boolean {
+  return nextRetryMs <= nowMs;
 }
 
 function keyOf(change: PlannedRuleChange): string {

@@ -7,8 +7,8 @@ import type { Iptables } from "../../kernel/kernel.ts";
 import { sharedChains } from "../../plan/iptables/shared-chains.ts";
 import { type Chain, chainKey, type Rule, type RuleSet, type TableName } from "../../state/rule.ts";
 import type { RefusedChange } from "../apply/outcome.ts";
-import { sendRules } from "../apply/requests.ts";
-import type { PlannedRuleChange } from "../diff/diff-rules.ts";
+import type { PlannedRuleChange } from "../kinds/diff-rules.ts";
+import { sendRules } from "../kinds/restore.ts";
 import type { CachedTables } from "./cached-tables.ts";
 import { ServedRules } from "./served-rules.ts";
 
@@ -148,7 +148,7 @@ class StagedWrite implements TablesWrite {
 
   /** Resolves with the rejection. */
   async #attempt(change: PlannedRuleChange): Promise<Error | undefined> {
-    const [failed] = await sendRules([change], this.#context);
+    const [failed] = await sendRules([change], this.#context.iptables);
     if (failed === undefined) this.#noteMade([change]);
     return failed?.error;
   }
@@ -156,7 +156,7 @@ class StagedWrite implements TablesWrite {
   async #send(changes: readonly PlannedRuleChange[]): Promise<void> {
     if (changes.length === 0) return;
     const failed = new Map(
-      (await sendRules(changes, this.#context)).map(({ index, error }) => [index, error]),
+      (await sendRules(changes, this.#context.iptables)).map(({ index, error }) => [index, error]),
     );
     this.#noteMade(changes.filter((_, index) => !failed.has(index)));
     for (const [index, error] of failed) {

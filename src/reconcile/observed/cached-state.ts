@@ -30,7 +30,7 @@ export const noRules: CachedRules = { chains: new Map(), jumps: new Map() };
 
 /**
  * The kernel's state as last observed, with the outcomes of our changes since. It saves reading the kernel for each
- * change. Observation (`observer.ts`) and outcomes (`apply/fold.ts`) write it; planning reads it.
+ * change. Observation (`observer.ts`) and outcomes (`kinds/`) write it; planning reads it.
  */
 export class CachedState {
   virtualServers: Map<string, CachedVirtualServer> = new Map();

@@ -1,7 +1,5 @@
 /** Compares what was observed with what is cached, and notes the differences. Does no I/O. */
-import type { IpAddress } from "../../base/ip.ts";
 import { sameRealServers } from "../../state/real-server.ts";
-import type { SetEntry } from "../../state/set-entry.ts";
 import {
   sameVirtualServer,
   type VirtualServer,
@@ -10,23 +8,14 @@ import {
 import type { CachedRules, CachedState, CachedVirtualServer } from "./cached-state.ts";
 import type { Differences } from "./difference.ts";
 
-export function compareAddresses(
-  cached: ReadonlySet<IpAddress>,
-  found: ReadonlySet<IpAddress>,
-  differences: Differences,
+/** Notes each member that only one of the two has, and whether that is the cached one. */
+export function compareMembers<T>(
+  cached: ReadonlySet<T>,
+  found: ReadonlySet<T>,
+  note: (member: T, wasThere: boolean) => void,
 ): void {
-  for (const address of found) if (!cached.has(address)) differences.addresses.set(address, false);
-  for (const address of cached) if (!found.has(address)) differences.addresses.set(address, true);
-}
-
-export function compareEntries(
-  setName: string,
-  cached: ReadonlySet<SetEntry>,
-  found: ReadonlySet<SetEntry>,
-  differences: Differences,
-): void {
-  for (const entry of found) if (!cached.has(entry)) differences.noteEntry(setName, entry, false);
-  for (const entry of cached) if (!found.has(entry)) differences.noteEntry(setName, entry, true);
+  for (const member of found) if (!cached.has(member)) note(member, false);
+  for (const member of cached) if (!found.has(member)) note(member, true);
 }
 
 export function sameRules(one: CachedRules, other: CachedRules): boolean {

@@ -1,8 +1,8 @@
 import { type VirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
 import type { Outcomes } from "../apply/outcome.ts";
 import { contradictsCache } from "../apply/refusal-reason.ts";
-import { kinds } from "../apply/requests.ts";
 import type { Change } from "../change.ts";
+import { kindOf } from "../kinds/kinds.ts";
 import type { Failure } from "../report.ts";
 import type { Scope } from "../scope.ts";
 import type { SyncGoal } from "../sync-goal.ts";
@@ -124,7 +124,7 @@ export class Freshness {
   }
 
   #suspectPart(change: Change): void {
-    const { part } = kinds[change.kind];
+    const { part } = kindOf(change);
     if (part === undefined || part === "sysctls") return;
     this.#suspect.add(part);
     // Rules cannot be written before the sets they name.

@@ -6,9 +6,9 @@ import type { SysctlSetting } from "../../plan/sysctls.ts";
 import { type RealServer, sameRealServers } from "../../state/real-server.ts";
 import type { RuleSet } from "../../state/rule.ts";
 import { type VirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
-import { cachedRulesOf } from "../diff/rule-texts.ts";
+import { cachedRulesOf } from "../kinds/rule-texts.ts";
 import type { CachedState } from "./cached-state.ts";
-import { compareAddresses, compareServer, compareServers, sameRules } from "./compare.ts";
+import { compareMembers, compareServer, compareServers, sameRules } from "./compare.ts";
 import { Differences } from "./difference.ts";
 import { readAddresses } from "./read-addresses.ts";
 import { readAllSets } from "./read-sets.ts";
@@ -84,7 +84,10 @@ export class Observer {
       this.#differences.lostLinkAddressCount = cached.addresses.size;
     }
     const found = new Set(bound);
-    compareAddresses(cached.addresses, found, this.#differences);
+    const { addresses } = this.#differences;
+    compareMembers(cached.addresses, found, (address, wasThere) =>
+      addresses.set(address, wasThere),
+    );
     cached.hasLink = bound !== undefined;
     cached.addresses = found;
   }

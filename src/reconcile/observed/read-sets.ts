@@ -1,17 +1,12 @@
 /** Our sets with their entries, read from the kernel into the cache. */
-import { ipFamilies } from "../../base/ip.ts";
 import type { IpSets } from "../../kernel/kernel.ts";
-import { capacityFor, setsFor, temporaryNameOf } from "../../plan/sets.ts";
+import { capacityFor, temporaryNameOf } from "../../plan/sets.ts";
 import { type IpSet, isSwappable, type ObservedIpSet, sameIpSet } from "../../state/ip-set.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
+import { ourSets } from "../kinds/sets.ts";
 import type { CachedState } from "./cached-state.ts";
-import { compareEntries } from "./compare.ts";
+import { compareMembers } from "./compare.ts";
 import type { Differences } from "./difference.ts";
-
-/** All sets of both families, by name. */
-export const ourSets: ReadonlyMap<string, IpSet> = new Map(
-  ipFamilies.flatMap(setsFor).map((set) => [set.name, set]),
-);
 
 const temporaryNames: ReadonlySet<string> = new Set([...ourSets.keys()].map(temporaryNameOf));
 
@@ -105,7 +100,9 @@ function noteEntries(
   differences: Differences,
 ): void {
   const nothing = new Set<SetEntry>();
-  compareEntries(name, cached.setEntries.get(name) ?? nothing, found ?? nothing, differences);
+  compareMembers(cached.setEntries.get(name) ?? nothing, found ?? nothing, (entry, wasThere) =>
+    differences.noteEntry(name, entry, wasThere),
+  );
   if (found === undefined) cached.setEntries.delete(name);
   else cached.setEntries.set(name, found);
 }

@@ -5,11 +5,6 @@ import type { RealServer } from "../../state/real-server.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { CachedVirtualServer } from "./cached-state.ts";
 
-export interface ServersAheadParts {
-  readonly ipvs: Pick<Ipvs, "listVirtualServers" | "readRealServers">;
-  readonly clock: Pick<Clock, "monotonicMs">;
-}
-
 /** The lists may take hours, where the API server is away: what was read so long ago is read again. */
 const longestAgeMs = 60_000;
 
@@ -18,12 +13,17 @@ const longestAgeMs = 60_000;
  * reading. What a third party does to real servers meanwhile is found by the next verification, as at any other time.
  */
 export class ServersAhead {
-  readonly #parts: ServersAheadParts;
+  readonly #ipvs: Pick<Ipvs, "listVirtualServers" | "readRealServers">;
+  readonly #clock: Pick<Clock, "monotonicMs">;
   #reading: Promise<readonly CachedVirtualServer[]> | undefined;
   #readAtMs = 0;
 
-  constructor(parts: ServersAheadParts) {
-    this.#parts = parts;
+  constructor(
+    ipvs: Pick<Ipvs, "listVirtualServers" | "readRealServers">,
+    clock: Pick<Clock, "monotonicMs">,
+  ) {
+    this.#ipvs = ipvs;
+    this.#clock = clock;
   }
 
   /** Reads once, whoever asks, and again what is too old. Rejects with what the kernel says; who asks then has it read again. */
@@ -54,14 +54,13 @@ export class ServersAhead {
   }
 
   #isTooOld(): boolean {
-    return this.#parts.clock.monotonicMs() - this.#readAtMs > longestAgeMs;
+    return this.#clock.monotonicMs() - this.#readAtMs > longestAgeMs;
   }
 
   async #read(): Promise<readonly CachedVirtualServer[]> {
-    const { ipvs, clock } = this.#parts;
-    this.#readAtMs = clock.monotonicMs();
-    const servers = await ipvs.listVirtualServers();
-    const lists = await ipvs.readRealServers(servers);
+    this.#readAtMs = this.#clock.monotonicMs();
+    const servers = await this.#ipvs.listVirtualServers();
+    const lists = await this.#ipvs.readRealServers(servers);
     return servers.map((virtualServer, index) => ({
       virtualServer,
       realServers: lists[index] ?? [],

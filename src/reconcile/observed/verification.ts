@@ -3,9 +3,10 @@ import type { Kernel } from "../../kernel/kernel.ts";
 import type { SysctlSetting } from "../../plan/sysctls.ts";
 import type { RuleSet } from "../../state/rule.ts";
 import { type VirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
+import { ourSets } from "../kinds/sets.ts";
 import type { CachedState } from "./cached-state.ts";
 import type { Observer } from "./observer.ts";
-import { checkSetHeaders, ourSets, oversizedSets, readOneSet } from "./read-sets.ts";
+import { checkSetHeaders, oversizedSets, readOneSet } from "./read-sets.ts";
 
 /** Virtual servers whose real servers are read in one step: a sync that is due waits for no more. */
 const serversPerStep = 500;

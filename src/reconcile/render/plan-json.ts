@@ -2,7 +2,8 @@
 import type { ServiceName } from "../../base/service-name.ts";
 import type { Change, ChangeKind, ChangeReason } from "../change.ts";
 import type { ChangePlan, DeferralReason } from "../change-plan.ts";
-import { type Subject, subjectOf } from "../subject.ts";
+import { subjectOf } from "../kinds/kinds.ts";
+import type { Subject } from "../subject.ts";
 
 /** One change; `before` and `after` where the kind has them. */
 export interface ChangeObject {

@@ -1,10 +1,9 @@
 /** A plan for people: grouped, one line for each change. Pure. */
 import type { ServiceName } from "../../base/service-name.ts";
-import type { RealServer } from "../../state/real-server.ts";
-import type { VirtualServer } from "../../state/virtual-server.ts";
 import type { Change } from "../change.ts";
 import type { ChangePlan } from "../change-plan.ts";
-import { type SubjectType, subjectOf, subjectText } from "../subject.ts";
+import { kindOf, subjectOf } from "../kinds/kinds.ts";
+import { type SubjectType, subjectText } from "../subject.ts";
 
 const headings: Readonly<Record<SubjectType, string>> = {
   module: "Kernel modules",
@@ -36,7 +35,7 @@ const signs: Readonly<Record<string, string>> = {
 /** `+ virtual server TCP 10.96.0.10:80 (rr)` */
 export function changeText(change: Change): string {
   const [, verb = ""] = /-(\w+)$/.exec(change.kind) ?? [];
-  const detail = detailOf(change);
+  const detail = kindOf(change).detail?.(change) ?? "";
   return `${signs[verb] ?? "~"} ${subjectText(subjectOf(change))}${detail === "" ? "" : ` (${detail})`}`;
 }
 
@@ -64,48 +63,4 @@ export function planText(plan: ChangePlan): string {
 
 function servicesText(services: readonly ServiceName[]): string {
   return services.length === 0 ? "" : `service ${services.join(" ")}`;
-}
-
-function detailOf(change: Change): string {
-  switch (change.kind) {
-    case "sysctl-write":
-      return `${change.before ?? "absent"} -> ${change.after}`;
-    case "set-create":
-      return `${change.set.type}, maxelem ${change.set.maxElements}`;
-    case "set-swap":
-      return `maxelem ${change.set.maxElements}`;
-    case "chain-write":
-      return `${change.before?.length ?? 0} -> ${change.chain.rules.length} rules`;
-    case "virtual-server-create":
-      return settingsText(change.after);
-    case "virtual-server-update":
-      return `${settingsText(change.before)} -> ${settingsText(change.after)}`;
-    case "real-server-create":
-      return weightText(change.after);
-    case "real-server-update":
-      return `${weightText(change.before)} -> ${weightText(change.after)}`;
-    case "jump-insert":
-    case "jump-remove":
-      return `jump ${targetText(change)}`;
-    default:
-      return "";
-  }
-}
-
-function targetText({ jump }: Extract<Change, { readonly jump: unknown }>): string {
-  const { target } = jump.rule;
-  return target.kind === "jump" ? target.chain : target.kind;
-}
-
-function settingsText({ scheduler, persistenceTimeoutSeconds, flags }: VirtualServer): string {
-  const words = [
-    scheduler,
-    persistenceTimeoutSeconds === 0 ? "" : `persistent ${persistenceTimeoutSeconds}s`,
-    flags === 0 ? "" : `flags 0x${flags.toString(16)}`,
-  ];
-  return words.filter(Boolean).join(" ");
-}
-
-function weightText({ weight, limit }: RealServer): string {
-  return `weight ${weight}${limit === undefined ? "" : `, thresholds ${limit.upper} ${limit.lower}`}`;
 }

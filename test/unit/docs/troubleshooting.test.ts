@@ -51,7 +51,7 @@ const link = { kind: "link", subject: { type: "link", link: "kube-ipvs0" } } as 
 
 const refusal: SyncHistory["refusals"][number] = {
   ...{ subject: link.subject, kind: "link-create", reason: "EINVAL", error: new Error("EINVAL") },
-  ...{ services: [], sinceMs: 0, attempts: 1, dueMs: 1_000 },
+  ...{ services: [], sinceMs: 0, attempts: 1, dueMs: 1_000, isDrainEnd: false, isReported: true },
 };
 
 function conflict(

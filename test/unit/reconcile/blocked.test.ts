@@ -1,13 +1,13 @@
 /** What waits for changes that were not made. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { setFor, temporaryNameOf } from "../../../src/plan/sets.ts";
+import { setFor } from "../../../src/plan/sets.ts";
 import { NotMade } from "../../../src/reconcile/apply/blocked.ts";
-import { foldDone } from "../../../src/reconcile/apply/fold.ts";
 import type { Change } from "../../../src/reconcile/change.ts";
+import { foldDone, subjectOf } from "../../../src/reconcile/kinds/kinds.ts";
 import { CachedState } from "../../../src/reconcile/observed/cached-state.ts";
 import { Relations, type RelationView } from "../../../src/reconcile/relations.ts";
-import { subjectOf, subjectText } from "../../../src/reconcile/subject.ts";
+import { subjectText } from "../../../src/reconcile/subject.ts";
 import type { IpSet } from "../../../src/state/ip-set.ts";
 import {
   addressEntry,
@@ -156,10 +156,6 @@ interface Case {
   readonly cached?: CachedState;
 }
 
-const temporary = { ...clusterIps, name: temporaryNameOf(clusterIps.name) };
-const standIn: Change = { kind: "set-create", set: temporary, reason: "missing" };
-const swap: Change = { kind: "set-swap", set: clusterIps, temporary, reason: "resize" };
-
 const cases: readonly Case[] = [
   {
     name: "the entry that marks a virtual server, then the server and its real servers",
@@ -236,23 +232,6 @@ const cases: readonly Case[] = [
       bind("10.96.0.10"),
     ],
     cached: cachedSets(clusterIps),
-  },
-  {
-    name: "the stand-in of a set, then the exchange; the set itself goes on",
-    refused: [standIn],
-    blocked: [add(temporary, entryOf(one)), swap],
-    made: [add(clusterIps, entryOf(two)), create(two)],
-  },
-  {
-    name: "an entry of a stand-in, then the exchange",
-    refused: [add(temporary, entryOf(one))],
-    blocked: [swap],
-    made: [create(one)],
-    cached: (() => {
-      const cached = cachedSets();
-      cached.temporarySets.add(temporary.name);
-      return cached;
-    })(),
   },
   {
     name: "the removal of a virtual server, then that of the entry that marks it",

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ObservedChain } from "../../../src/kernel/kernel.ts";
 import type { FamilyRuleChange } from "../../../src/reconcile/change.ts";
-import { diffRules } from "../../../src/reconcile/diff/diff-rules.ts";
-import { cachedRulesAfter, cachedRulesOf } from "../../../src/reconcile/diff/rule-texts.ts";
+import { diffRules } from "../../../src/reconcile/kinds/diff-rules.ts";
+import { cachedRulesAfter, cachedRulesOf } from "../../../src/reconcile/kinds/rule-texts.ts";
 import type { Jump, Rule, RuleSet } from "../../../src/state/rule.ts";
 
 /** Any injective text will do here. */

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { setFor } from "../../../src/plan/sets.ts";
-import type { Drift } from "../../../src/reconcile/drift/drift.ts";
+import type { Drift } from "../../../src/reconcile/drift.ts";
 import { readAddresses } from "../../../src/reconcile/observed/read-addresses.ts";
 import type { SyncReport } from "../../../src/reconcile/report.ts";
 import { subjectText } from "../../../src/reconcile/subject.ts";
@@ -92,7 +92,7 @@ const cases: readonly Case[] = [
           after: { ...virtualServer, persistenceTimeoutSeconds: 300 },
         },
       ]),
-    drift: [`repair virtual-server ${key}: rr => rr persistent 300s clients /32`],
+    drift: [`repair virtual-server ${key}: rr => rr persistent 300s`],
     writes: [`ipvs virtual-server-update ${key}`],
   },
   {

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { DesiredView } from "../../../src/plan/desired-state.ts";
 import type { Change } from "../../../src/reconcile/change.ts";
-import { planChanges } from "../../../src/reconcile/diff/plan-changes.ts";
-import { findDrift } from "../../../src/reconcile/drift/find-drift.ts";
+import { findDrift } from "../../../src/reconcile/find-drift.ts";
 import { CachedState } from "../../../src/reconcile/observed/cached-state.ts";
 import { Differences } from "../../../src/reconcile/observed/difference.ts";
+import { planChanges } from "../../../src/reconcile/plan-changes.ts";
 import { Scope } from "../../../src/reconcile/scope.ts";
 import { virtual } from "../../contract/servers.ts";
 
@@ -26,7 +26,6 @@ const desired: DesiredView = {
   servicesOfEntry: () => [],
   servicesOfAddress: () => [],
 };
-const noWeights = { isKept: () => false };
 
 describe("more virtual servers than a call takes arguments", () => {
   it("have their UDP flows looked for at a start", () => {
@@ -42,10 +41,10 @@ describe("more virtual servers than a call takes arguments", () => {
       isOwned: () => true,
       drains: { isDraining: () => false },
       drain: { tcpDeadlineSeconds: 0, udpDeadlineSeconds: 0 },
-      keptWeights: noWeights,
+      isWeightKept: () => false,
       render: () => "",
       parse: () => undefined,
-      isSetRefused: () => false,
+      isSetPending: () => false,
       isFirst: true,
     });
     let step = plan.next();
@@ -66,14 +65,7 @@ describe("more virtual servers than a call takes arguments", () => {
         reason: "missing",
       }),
     );
-    const drifts = findDrift({
-      differences,
-      changes,
-      desired,
-      isOwned: () => true,
-      manualWeights: noWeights,
-      wantedRules: () => undefined,
-    });
+    const drifts = findDrift(changes, differences, () => true);
     assert.equal(drifts.length, keys.length);
   });
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { staleFlows } from "../../../src/reconcile/apply/stale-flows.ts";
+import { staleFlows } from "../../../src/reconcile/kinds/stale-flows.ts";
 import type { Flow } from "../../../src/state/flow.ts";
 import { dnsFlow } from "../../support/flows.ts";
 import { ip } from "../../support/records.ts";

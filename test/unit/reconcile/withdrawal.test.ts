@@ -1,7 +1,7 @@
 /** What loses a dependency that it cannot be without is withdrawn, and comes back with it. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
-import { foldDone } from "../../../src/reconcile/apply/fold.ts";
+import { foldDone } from "../../../src/reconcile/kinds/kinds.ts";
 import { CachedState } from "../../../src/reconcile/observed/cached-state.ts";
 import type { Jump } from "../../../src/state/rule.ts";
 import type { Operation } from "../../support/fake-kernel/operations.ts";

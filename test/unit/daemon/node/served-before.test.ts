@@ -23,7 +23,7 @@ function served(
   config: typeof guarded,
   fail: (error: Error) => void = assert.fail,
 ): ReturnType<typeof servedBefore> {
-  const ahead = new ServersAhead({ ipvs: kernel.ipvs, clock: new FakeClock() });
+  const ahead = new ServersAhead(kernel.ipvs, new FakeClock());
   const readBound = async (): Promise<readonly IpAddress[] | undefined> =>
     (await readAddresses(kernel)).bound;
   return servedBefore({ readBound, readServers: () => ahead.read(), fail }, config);

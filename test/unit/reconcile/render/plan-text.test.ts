@@ -23,7 +23,7 @@ const virtualServer: VirtualServer = {
 const key = "TCP 10.96.0.10:80";
 const realServer = { address: ip("10.244.2.11"), port: 8080, weight: 1, forwardingMethod: 0 };
 const clusterIps = setFor("clusterIp", "IPv4");
-const temporary = { ...clusterIps, name: temporaryNameOf(clusterIps.name), maxElements: 131_072 };
+const larger = { ...clusterIps, maxElements: 131_072 };
 const entry = addressPortEntry(ip("10.96.0.10"), "TCP", 80);
 const chain = { table: "filter", name: "KUBE-FORWARD", rules: [] } as const;
 const jump = {
@@ -76,8 +76,8 @@ const plan: ChangePlan = {
     },
     { kind: "link-create", link: dummyLinkName, reason: "missing" },
     { kind: "set-create", set: clusterIps, reason: "missing" },
-    { kind: "set-swap", set: { ...temporary, name: clusterIps.name }, temporary, reason: "resize" },
-    { kind: "set-destroy", setName: temporary.name, reason: "leftover" },
+    { kind: "set-swap", set: larger, entries: new Set(), reason: "resize" },
+    { kind: "set-destroy", setName: temporaryNameOf(clusterIps.name), reason: "leftover" },
     { kind: "entry-add", set: clusterIps, entry, reason: "missing" },
     { kind: "chain-write", family: "IPv4", chain, before: ["-j DROP"], reason: "differs" },
     { kind: "jump-insert", family: "IPv4", jump, reason: "missing" },

@@ -1,16 +1,22 @@
 /** A third party reverts our repairs: those wait longer and longer, and nothing else waits. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
-import { setFor } from "../../../src/plan/sets.ts";
-import type { Drift } from "../../../src/reconcile/drift/drift.ts";
-import { RepairGuard } from "../../../src/reconcile/drift/repair-guard.ts";
-import type { SyncReport } from "../../../src/reconcile/report.ts";
-import { subjectKey } from "../../../src/reconcile/subject.ts";
-import type { RealServer } from "../../../src/state/real-server.ts";
-import { addressPortEntry } from "../../../src/state/set-entry.ts";
-import type { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
-import { Bench } from "../../support/reconcile-bench.ts";
-import { endpointRecord, ip, serviceRecord } from "../../support/records.ts";
+import { setFor } from "../../../../src/plan/sets.ts";
+import type { Drift } from "../../../../src/reconcile/drift.ts";
+import type { SyncReport } from "../../../../src/reconcile/report.ts";
+import {
+  distrusted,
+  isBackingOff,
+  noteDrifts,
+  reconcileConflicts,
+} from "../../../../src/reconcile/status/repairs.ts";
+import { StatusTable } from "../../../../src/reconcile/status/status-table.ts";
+import { subjectKey } from "../../../../src/reconcile/subject.ts";
+import type { RealServer } from "../../../../src/state/real-server.ts";
+import { addressPortEntry } from "../../../../src/state/set-entry.ts";
+import type { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
+import { Bench } from "../../../support/reconcile-bench.ts";
+import { endpointRecord, ip, serviceRecord } from "../../../support/records.ts";
 
 const drift: Drift = {
   kind: "address",
@@ -19,36 +25,35 @@ const drift: Drift = {
   after: "absent",
 };
 const other: Drift = { ...drift, subject: { type: "address", address: ip("10.96.0.11") } };
-const key = subjectKey(drift.subject);
 const secondMs = 1_000;
 
-describe("RepairGuard", () => {
-  let guard: RepairGuard;
+describe("repairs", () => {
+  let table: StatusTable;
   let nowMs: number;
 
   beforeEach(() => {
-    guard = new RepairGuard();
+    table = new StatusTable();
     nowMs = 0;
   });
 
   function change(times: number, what: Drift = drift): void {
     for (let time = 0; time < times; time += 1) {
       nowMs += secondMs;
-      guard.note([what], nowMs);
+      noteDrifts(table, [what], nowMs);
     }
   }
 
   it("lets four repairs in ten minutes happen, and puts the fifth off", () => {
     change(4);
-    assert.equal(guard.isSuppressed(key, nowMs), false);
-    assert.deepEqual(guard.conflicts, []);
+    assert.equal(isBackingOff(table, drift.subject, nowMs), false);
+    assert.deepEqual(reconcileConflicts(table), []);
     change(1);
-    assert.equal(guard.isSuppressed(key, nowMs), true);
-    assert.deepEqual(guard.conflicts, [
+    assert.equal(isBackingOff(table, drift.subject, nowMs), true);
+    assert.deepEqual(reconcileConflicts(table), [
       { kind: "address", subject: drift.subject, driftCount: 5, pauseMs: 30_000 },
     ]);
-    assert.equal(guard.isSuppressed(key, nowMs + 29_999), true);
-    assert.equal(guard.isSuppressed(key, nowMs + 30_000), false);
+    assert.equal(isBackingOff(table, drift.subject, nowMs + 29_999), true);
+    assert.equal(isBackingOff(table, drift.subject, nowMs + 30_000), false);
   });
 
   it("does not take five in a longer time for a reconcile conflict", () => {
@@ -56,14 +61,14 @@ describe("RepairGuard", () => {
       change(1);
       nowMs += 150 * secondMs;
     }
-    assert.deepEqual(guard.conflicts, []);
+    assert.deepEqual(reconcileConflicts(table), []);
   });
 
   it("doubles the pause with each repair that is reverted, up to ten minutes", () => {
     change(5);
     const pauses: number[] = [];
     for (let time = 0; time < 7; time += 1) {
-      const pauseMs = guard.conflicts[0]?.pauseMs ?? 0;
+      const pauseMs = reconcileConflicts(table)[0]?.pauseMs ?? 0;
       pauses.push(pauseMs / secondMs);
       nowMs += pauseMs;
       change(1);
@@ -74,26 +79,26 @@ describe("RepairGuard", () => {
   it("does not count what happens while a repair waits", () => {
     change(5);
     change(20);
-    assert.equal(guard.conflicts[0]?.pauseMs, 30_000);
-    assert.equal(guard.isSuppressed(key, nowMs + 10_000), false);
+    assert.equal(reconcileConflicts(table)[0]?.pauseMs, 30_000);
+    assert.equal(isBackingOff(table, drift.subject, nowMs + 10_000), false);
   });
 
   it("forgets after ten quiet minutes beyond the pause", () => {
     change(5);
     nowMs += 30_000 + 599_000;
-    guard.note([], nowMs);
-    assert.equal(guard.conflicts.length, 1);
-    guard.note([], nowMs + 1_000);
-    assert.deepEqual(guard.conflicts, []);
+    noteDrifts(table, [], nowMs);
+    assert.equal(reconcileConflicts(table).length, 1);
+    noteDrifts(table, [], nowMs + 1_000);
+    assert.deepEqual(reconcileConflicts(table), []);
     nowMs += 1_000;
     change(4);
-    assert.equal(guard.isSuppressed(key, nowMs), false);
+    assert.equal(isBackingOff(table, drift.subject, nowMs), false);
   });
 
   it("holds nothing else up", () => {
     change(5);
     change(1, other);
-    assert.equal(guard.isSuppressed(subjectKey(other.subject), nowMs), false);
+    assert.equal(isBackingOff(table, other.subject, nowMs), false);
   });
 
   it("counts a chain once, however many of its rules were changed", () => {
@@ -106,8 +111,8 @@ describe("RepairGuard", () => {
     const rules = ["a", "b", "c", "d", "e", "f"].map((text): Drift => {
       return { kind: "rule", subject: chain, before: text, after: "absent" };
     });
-    guard.note(rules, secondMs);
-    assert.deepEqual(guard.conflicts, []);
+    noteDrifts(table, rules, secondMs);
+    assert.deepEqual(reconcileConflicts(table), []);
   });
 
   describe("of what implements source ranges", () => {
@@ -117,33 +122,32 @@ describe("RepairGuard", () => {
       before: "-j KUBE-PROXY-FIREWALL",
       after: "absent",
     };
-    const limitKey = subjectKey(limit.subject);
 
     it("is never put off for more than a second", () => {
       change(50, limit);
-      assert.equal(guard.isSuppressed(limitKey, nowMs), false);
+      assert.equal(table.isPending(limit.subject, nowMs), false);
       nowMs += 400;
-      guard.note([limit], nowMs);
-      assert.equal(guard.isSuppressed(limitKey, nowMs + 599), true);
-      assert.equal(guard.isSuppressed(limitKey, nowMs + 600), false);
-      assert.deepEqual(guard.takeWaiting(nowMs + 600), [limit.subject]);
+      noteDrifts(table, [limit], nowMs);
+      assert.equal(table.isPending(limit.subject, nowMs + 599), true);
+      assert.equal(table.isPending(limit.subject, nowMs + 600), false);
+      assert.equal(table.nextRetryMs, nowMs + 600);
     });
 
     it("is not relied on from the fifth time until it has lasted for a minute", () => {
       change(4, limit);
-      assert.deepEqual([...guard.distrusted(nowMs).values()], []);
+      assert.deepEqual([...distrusted(table, nowMs).values()], []);
       change(1, limit);
-      assert.deepEqual([...guard.distrusted(nowMs).values()], [limit.subject]);
-      assert.equal(guard.nextDueMs, nowMs + 60_000);
+      assert.deepEqual([...distrusted(table, nowMs).values()], [limit.subject]);
+      assert.equal(table.nextRetryMs, nowMs + 60_000);
       change(1, limit);
-      assert.deepEqual([...guard.distrusted(nowMs + 59_999).values()], [limit.subject]);
-      assert.deepEqual([...guard.distrusted(nowMs + 60_000).values()], []);
+      assert.deepEqual([...distrusted(table, nowMs + 59_999).values()], [limit.subject]);
+      assert.deepEqual([...distrusted(table, nowMs + 60_000).values()], []);
     });
   });
 
   it("never puts off a set: rules name it", () => {
     change(30, { ...drift, kind: "set", subject: { type: "set", setName: "KUBE-CLUSTER-IP" } });
-    assert.deepEqual(guard.conflicts, []);
+    assert.deepEqual(reconcileConflicts(table), []);
   });
 });
 

@@ -1,10 +1,10 @@
 /** `ipvsadm -e … -w 0` drains a real server by hand: the weight stays until the plan changes or the program restarts. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
-import type { SyncReport } from "../../../src/reconcile/report.ts";
-import type { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
-import { Bench } from "../../support/reconcile-bench.ts";
-import { endpointRecord, ip, portRecord, serviceRecord } from "../../support/records.ts";
+import type { SyncReport } from "../../../../src/reconcile/report.ts";
+import type { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
+import { Bench } from "../../../support/reconcile-bench.ts";
+import { endpointRecord, ip, portRecord, serviceRecord } from "../../../support/records.ts";
 
 const virtualServer = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
 const [one, two] = [endpointRecord("10.244.2.11"), endpointRecord("10.244.2.12")];

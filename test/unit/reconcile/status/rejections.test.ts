@@ -1,18 +1,20 @@
 /** Refused changes: when each is retried, when it begins and ends. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
-import { errno } from "../../../src/base/errno.ts";
-import { IptablesError } from "../../../src/kernel/iptables/errors.ts";
-import { NetlinkError } from "../../../src/netlink/errors.ts";
-import { setFor } from "../../../src/plan/sets.ts";
-import { OutcomeCollector } from "../../../src/reconcile/apply/outcome.ts";
-import type { Change } from "../../../src/reconcile/change.ts";
-import { type ChangePlan, emptyPlan } from "../../../src/reconcile/change-plan.ts";
-import { countRefusals, Refusals } from "../../../src/reconcile/refusals.ts";
-import { Scope } from "../../../src/reconcile/scope.ts";
-import { subjectKey, subjectOf } from "../../../src/reconcile/subject.ts";
-import { addressPortEntry } from "../../../src/state/set-entry.ts";
-import { ip } from "../../support/records.ts";
+import { errno } from "../../../../src/base/errno.ts";
+import { IptablesError } from "../../../../src/kernel/iptables/errors.ts";
+import { NetlinkError } from "../../../../src/netlink/errors.ts";
+import { setFor } from "../../../../src/plan/sets.ts";
+import { OutcomeCollector } from "../../../../src/reconcile/apply/outcome.ts";
+import type { Change } from "../../../../src/reconcile/change.ts";
+import { type ChangePlan, emptyPlan } from "../../../../src/reconcile/change-plan.ts";
+import { subjectOf } from "../../../../src/reconcile/kinds/kinds.ts";
+import { Scope } from "../../../../src/reconcile/scope.ts";
+import { countRejections } from "../../../../src/reconcile/status/rejection.ts";
+import { noteDrifts } from "../../../../src/reconcile/status/repairs.ts";
+import { StatusTable } from "../../../../src/reconcile/status/status-table.ts";
+import { addressPortEntry } from "../../../../src/state/set-entry.ts";
+import { ip } from "../../../support/records.ts";
 
 const virtualServer = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
 const server = "TCP 10.96.0.10:80";
@@ -23,7 +25,6 @@ function realServer(address: string): Change {
 }
 
 const change = realServer("10.244.2.255");
-const key = subjectKey(subjectOf(change));
 const address: Change = { kind: "address-add", address: ip("10.96.0.10"), reason: "missing" };
 const entry: Change = {
   kind: "entry-add",
@@ -36,19 +37,13 @@ function refusedWith(code: number): Error {
   return new NetlinkError({ operation: "create", subject: server, errno: code });
 }
 
-function scopeOf(...subjects: readonly Change[]): Scope {
-  const scope = new Scope();
-  for (const each of subjects) scope.includeSubject(subjectOf(each));
-  return scope;
-}
-
 const secondMs = 1_000;
 
-let refusals: Refusals;
+let table: StatusTable;
 let nowMs: number;
 
 beforeEach(() => {
-  refusals = new Refusals();
+  table = new StatusTable();
   nowMs = 0;
 });
 
@@ -57,29 +52,20 @@ interface Sync {
   readonly blocked?: readonly Change[];
   readonly withdrawn?: readonly Change[];
   readonly deferred?: ChangePlan["deferred"];
-  /** Planned and done. */
-  readonly done?: readonly Change[];
-  readonly scope?: Scope;
+  readonly isUnknown?: true;
 }
 
 /** Notes a sync of these outcomes; gives what it reports. */
-function note({
-  refused = [],
-  blocked = [],
-  withdrawn = [],
-  deferred = [],
-  done = [],
-  scope,
-}: Sync) {
+function note({ refused = [], blocked = [], withdrawn = [], deferred = [], isUnknown }: Sync) {
   const outcomes = new OutcomeCollector();
   for (const [each, error] of refused) outcomes.refused.push({ change: each, error });
   outcomes.blocked.push(...blocked);
   outcomes.withdrawn.push(...withdrawn);
-  const changes = [...done, ...refused.map(([each]) => each), ...blocked];
-  const planned = [...changes, ...deferred.map((one) => one.change)];
-  const plan = { ...emptyPlan, changes, deferred, servicesOf: () => ["default/a"] };
-  refusals.note(outcomes, { scope: scope ?? scopeOf(...planned), planned, plan }, nowMs);
-  return refusals.takeReport();
+  const unknown = { kind: change.kind, first: subjectOf(change), count: 1, error: einval };
+  if (isUnknown) outcomes.unknown.push(unknown);
+  table.includeIn(new Scope(), nowMs);
+  table.note(outcomes, { ...emptyPlan, deferred, servicesOf: () => ["default/a"] }, nowMs);
+  return table.takeRejections();
 }
 
 const einval = refusedWith(errno.EINVAL);
@@ -89,7 +75,7 @@ describe("a refused change", () => {
     const pauses: number[] = [];
     for (let attempt = 0; attempt < 11; attempt += 1) {
       note({ refused: [[change, einval]] });
-      const dueMs = refusals.nextDueMs ?? 0;
+      const dueMs = table.nextRetryMs ?? 0;
       pauses.push((dueMs - nowMs) / secondMs);
       nowMs = dueMs;
     }
@@ -100,19 +86,18 @@ describe("a refused change", () => {
     note({ refused: [[change, einval]] });
     const includes = (): boolean => {
       const scope = new Scope();
-      refusals.includeIn(scope);
+      table.includeIn(scope, nowMs);
       return scope.virtualServers?.has(server) ?? true;
     };
     nowMs = 999;
-    assert.deepEqual([refusals.isWaiting(key, nowMs), includes()], [true, true]);
+    assert.deepEqual([table.isPending(subjectOf(change), nowMs), includes()], [true, true]);
     nowMs = 1_000;
-    assert.deepEqual([refusals.isWaiting(key, nowMs), includes()], [false, true]);
+    assert.deepEqual([table.isPending(subjectOf(change), nowMs), includes()], [false, true]);
   });
 
   it("holds up nothing else", () => {
     note({ refused: [[change, einval]] });
-    const other = subjectKey(subjectOf(realServer("10.244.2.11")));
-    assert.equal(refusals.isWaiting(other, nowMs), false);
+    assert.equal(table.isPending(subjectOf(realServer("10.244.2.11")), nowMs), false);
   });
 
   it("is reported once when it begins, with its Services, and stays present", () => {
@@ -152,48 +137,31 @@ describe("a refused change", () => {
   it("ends when it was done", () => {
     note({ refused: [[change, einval]] });
     nowMs = secondMs;
-    const { ended, present } = note({ done: [change] });
-    assert.deepEqual([ended.length, present, refusals.nextDueMs], [1, [], undefined]);
+    const { ended, present } = note({});
+    assert.deepEqual([ended.length, present, table.nextRetryMs], [1, [], undefined]);
     assert.equal(ended[0]?.reason, "EINVAL");
-  });
-
-  it("ends when it was compared and is needed no more", () => {
-    note({ refused: [[change, einval]] });
-    const { ended } = note({ scope: scopeOf(change) });
-    assert.equal(ended.length, 1);
   });
 
   it("does not end while a request of unknown outcome may have been about it", () => {
     note({ refused: [[change, einval]] });
     nowMs = secondMs;
-    const outcomes = new OutcomeCollector();
-    const first = subjectOf(change);
-    outcomes.unknown.push({
-      kind: change.kind,
-      first,
-      count: 1,
-      error: refusedWith(errno.ENOBUFS),
-    });
-    const plan = { ...emptyPlan, changes: [change] };
-    refusals.note(outcomes, { scope: scopeOf(change), planned: [change], plan }, nowMs);
-    const { ended, present } = refusals.takeReport();
-    assert.deepEqual([ended, present.length, refusals.nextDueMs], [[], 1, 2 * secondMs]);
+    const { ended, present } = note({ isUnknown: true });
+    assert.deepEqual([ended, present.length, table.nextRetryMs], [[], 1, 2 * secondMs]);
   });
 
-  it("does not end in a sync that did not compare it, nor while it waits", () => {
+  it("does not end while it is pending", () => {
     note({ refused: [[change, einval]] });
-    assert.deepEqual(note({ scope: scopeOf(address) }).ended, []);
     assert.deepEqual(note({ deferred: [{ change, reason: "refused" }] }).ended, []);
-    assert.equal(note({}).present.length, 1);
+    assert.deepEqual(note({ blocked: [change] }).ended, []);
   });
 
   it("starts with the first pause again after it ended", () => {
     note({ refused: [[change, einval]] });
     nowMs = secondMs;
     note({ refused: [[change, einval]] });
-    note({ done: [change] });
+    note({});
     assert.equal(note({ refused: [[change, einval]] }).begun.length, 1);
-    assert.equal(refusals.nextDueMs, nowMs + secondMs);
+    assert.equal(table.nextRetryMs, nowMs + secondMs);
   });
 });
 
@@ -215,14 +183,14 @@ for (const [reason, error] of contradicting) {
     it("is due at once and silent at first", () => {
       const { begun, present } = note({ refused: [[change, error]] });
       assert.deepEqual([begun, present], [[], []]);
-      assert.equal(refusals.nextDueMs, nowMs);
-      assert.equal(refusals.isWaiting(key, nowMs), false);
+      assert.equal(table.nextRetryMs, nowMs);
+      assert.equal(table.isPending(subjectOf(change), nowMs), false);
     });
 
     it("ends silently", () => {
       note({ refused: [[change, error]] });
-      assert.deepEqual(note({ done: [change] }), { begun: [], ended: [], present: [] });
-      assert.equal(refusals.nextDueMs, undefined);
+      assert.deepEqual(note({}), { begun: [], ended: [], present: [] });
+      assert.equal(table.nextRetryMs, undefined);
     });
 
     it("is reported and waits when it persists, since the first one", () => {
@@ -233,52 +201,62 @@ for (const [reason, error] of contradicting) {
         begun.map((one) => [one.reason, one.sinceMs, one.attempts]),
         [[reason, 0, 2]],
       );
-      assert.ok((refusals.nextDueMs ?? 0) > nowMs);
+      assert.ok((table.nextRetryMs ?? 0) > nowMs);
       nowMs = 5_000;
-      assert.equal(note({ done: [change] }).ended.length, 1);
+      assert.equal(note({}).ended.length, 1);
     });
   });
 }
 
-describe("what waits for a refused change", () => {
-  for (const [name, sync] of [
-    ["was not tried after it", { blocked: [address] }],
-    ["was withdrawn for it", { withdrawn: [address] }],
-  ] as const) {
-    it(`is compared with it, due or not: ${name}`, () => {
-      note({ refused: [[entry, einval]], ...sync });
+for (const [name, sync] of [
+  ["was not tried", { blocked: [address] }],
+  ["was withdrawn", { withdrawn: [address] }],
+] as const) {
+  it(`compares a dependent that ${name} with every sync until it was made`, () => {
+    note({ refused: [[entry, einval]], ...sync });
+    const addresses = () => {
       const scope = new Scope();
-      refusals.includeIn(scope);
-      assert.ok(scope.addresses?.has(ip("10.96.0.10")));
-      assert.ok(scope.setEntries?.get("KUBE-CLUSTER-IP")?.size === 1);
-    });
-  }
+      table.includeIn(scope, nowMs);
+      return [...(scope.addresses ?? [])];
+    };
+    assert.deepEqual(addresses(), ["10.96.0.10"]);
+    note({});
+    assert.deepEqual(addresses(), []);
+  });
+}
 
-  it("stays known over a sync of something else", () => {
-    note({ refused: [[entry, einval]], blocked: [address] });
-    note({ done: [change] });
-    const scope = new Scope();
-    refusals.includeIn(scope);
-    assert.ok(scope.setEntries?.get("KUBE-CLUSTER-IP")?.size === 1);
-    assert.ok(scope.addresses?.has(ip("10.96.0.10")));
+describe("deferred changes", () => {
+  const none = {
+    virtualServers: new Set<string>(),
+    setEntries: new Map(),
+    addresses: new Set<never>(),
+  };
+  const untouched = { ...none, rules: new Set<never>(), formerServices: new Map() };
+  const touched = { ...untouched, virtualServers: new Set([server]) };
+
+  it("are none if nothing is pending: the plan as it is", () => {
+    const planned = [change];
+    assert.equal(table.defer(planned, untouched, nowMs).changes, planned);
+  });
+
+  it("are those of rejected objects, unless planning touched them", () => {
+    note({ refused: [[change, einval]] });
+    const { changes, deferred } = table.defer([change, address], untouched, nowMs);
+    assert.deepEqual([changes, deferred], [[address], [{ change, reason: "refused" }]]);
+    assert.deepEqual(table.defer([change, address], touched, nowMs).deferred, []);
+  });
+
+  it("are the real servers of a virtual server whose repair is backing off", () => {
+    const subject = { type: "virtual-server", virtualServer: server } as const;
+    const drift = { kind: "virtual-server", subject, before: "rr", after: "absent" } as const;
+    for (let time = 0; time < 5; time += 1) noteDrifts(table, [drift], nowMs);
+    assert.deepEqual(table.defer([change, address], untouched, nowMs).deferred, [
+      { change, reason: "reverted" },
+    ]);
   });
 });
 
-it("what waits for a suppressed repair is known until it was compared, though nothing is refused", () => {
-  const blocked = { blocked: [address] };
-  const isIncluded = (): boolean => {
-    const scope = new Scope();
-    refusals.includeIn(scope);
-    return scope.addresses?.has(ip("10.96.0.10")) ?? true;
-  };
-  note(blocked);
-  note({ done: [change] });
-  assert.equal(isIncluded(), true);
-  note({ done: [address] });
-  assert.equal(isIncluded(), false);
-});
-
-describe("countRefusals", () => {
+describe("countRejections", () => {
   it("counts what is refused by kind of object and reason", () => {
     const { present } = note({
       refused: [
@@ -288,11 +266,11 @@ describe("countRefusals", () => {
         [address, einval],
       ],
     });
-    assert.deepEqual(countRefusals(present), [
+    assert.deepEqual(countRejections(present), [
       { type: "real-server", reason: "EINVAL", count: 2 },
       { type: "real-server", reason: "EBUSY", count: 1 },
       { type: "address", reason: "EINVAL", count: 1 },
     ]);
-    assert.deepEqual(countRefusals([]), []);
+    assert.deepEqual(countRejections([]), []);
   });
 });

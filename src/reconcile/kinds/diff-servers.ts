@@ -14,7 +14,6 @@ import {
 import type { Change, ChangeOf } from "../change.ts";
 import type { DrainStart } from "../change-plan.ts";
 import { type DrainPolicy, type DrainsView, drainPolicyOf, drains } from "../drain/drains.ts";
-import type { ManualWeightsView } from "../drift/manual-weights.ts";
 import type { CachedVirtualServer } from "../observed/cached-state.ts";
 import type { OwnershipPolicy } from "../ownership/policy.ts";
 
@@ -56,8 +55,8 @@ export interface ServerPolicies {
   readonly ownership: OwnershipPolicy;
   readonly drains: DrainsView;
   readonly drain: DrainPolicy;
-  /** Weights that a third party set and that stay. */
-  readonly keptWeights: ManualWeightsView;
+  /** Whether a third party set the weight of `present`, and it stays although another one is planned. */
+  isWeightKept(virtualServerKey: string, planned: RealServer, present: RealServer): boolean;
   /** Nothing was observed before: an earlier run may have taken weights away, and all tracked UDP flows may be stale. */
   readonly isFirst: boolean;
 }
@@ -135,7 +134,7 @@ function diffRealServers(pair: ServerPair, policies: ServerPolicies, changes: Se
     const serverKey = realServerKey(planned);
     const before = remaining.get(serverKey);
     remaining.delete(serverKey);
-    const isKept = before !== undefined && policies.keptWeights.isKept(key, planned, before);
+    const isKept = before !== undefined && policies.isWeightKept(key, planned, before);
     const after = isKept ? { ...planned, weight: before.weight } : planned;
     getsServer ||= !isKept;
     if (before === undefined) addRealServer(key, virtualServer, after, changes);

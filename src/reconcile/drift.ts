@@ -1,4 +1,5 @@
-import type { Subject } from "../subject.ts";
+/** What a third party changed, in words. */
+import type { Subject } from "./subject.ts";
 
 /** Kinds of drift, as counted in `kube_ipvs_drift_total`. */
 export const driftKinds = [
@@ -28,4 +29,9 @@ export interface Drift {
 
 /** Stands in `before` or `after` for what is not there. */
 export const absent = "absent";
-export const present = "present";
+const present = "present";
+
+type Texts = Pick<Drift, "before" | "after">;
+/** What we have to add, a third party took away. */
+export const lost: Texts = { before: present, after: absent };
+export const added: Texts = { before: absent, after: present };

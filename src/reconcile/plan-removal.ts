@@ -1,13 +1,13 @@
 /** The plan towards nothing: everything of ours goes. Pure. */
-import { type IpFamily, ipFamilies } from "../../base/ip.ts";
-import { setsFor, temporaryNameOf } from "../../plan/sets.ts";
-import { dummyLinkName } from "../../state/dummy-link.ts";
-import type { Change } from "../change.ts";
-import { type ChangePlan, emptyPlan } from "../change-plan.ts";
-import type { RulesRemoval } from "../iptables/plan-rules-removal.ts";
-import type { CachedState } from "../observed/cached-state.ts";
-import type { Owner } from "../ownership/classify.ts";
-import { isExcluded, type OwnershipPolicy } from "../ownership/policy.ts";
+import { type IpFamily, ipFamilies } from "../base/ip.ts";
+import { setsFor, temporaryNameOf } from "../plan/sets.ts";
+import { dummyLinkName } from "../state/dummy-link.ts";
+import type { Change } from "./change.ts";
+import { type ChangePlan, emptyPlan } from "./change-plan.ts";
+import type { RulesRemoval } from "./iptables/plan-rules-removal.ts";
+import type { CachedState } from "./observed/cached-state.ts";
+import type { Owner } from "./ownership/classify.ts";
+import { isExcluded, type OwnershipPolicy } from "./ownership/policy.ts";
 
 /** Something that stays, and why. */
 export interface Kept {

@@ -1,130 +1,7 @@
-/** Changes as requests of the kernel's clients. Each function resolves with what was refused; a rejection: nothing is known. */
-import type {
-  AddressChange,
-  EntryChange,
-  FailedChange,
-  Iptables,
-  IpvsChange,
-  Kernel,
-} from "../../kernel/kernel.ts";
+/** Rule changes as runs of iptables-restore. */
+import type { FailedChange, Iptables } from "../../kernel/kernel.ts";
 import { chainKey } from "../../state/rule.ts";
-import type { Change, ChangeKind, ChangeOf, FamilyRuleChange } from "../change.ts";
-import { isLimitSet } from "../limits.ts";
-import type { ObservedPart } from "../observed/observer.ts";
-
-/** Facilities of the kernel that take several changes at once; changes of one group are sent together. */
-export type ChangeGroup =
-  | "virtual-servers"
-  | "real-servers"
-  | "entries"
-  | "addresses"
-  /** Of one family. */
-  | "rules"
-  | "conntrack"
-  /** Each on its own. */
-  | "single";
-
-interface KindRow {
-  readonly group: ChangeGroup;
-  /** Which part of the cache a change of this kind is in; absent: nothing is cached of it. */
-  readonly part?: ObservedPart;
-}
-
-const virtualServers: KindRow = { group: "virtual-servers", part: "servers" };
-/** Real servers go into virtual servers that must be new only once it is clear that they are. */
-const realServers: KindRow = { group: "real-servers", part: "servers" };
-const set: KindRow = { group: "single", part: "sets" };
-const link: KindRow = { group: "single", part: "link" };
-const rules: KindRow = { group: "rules", part: "rules" };
-
-export const kinds: Readonly<Record<ChangeKind, KindRow>> = {
-  "module-load": { group: "single" },
-  "sysctl-write": { group: "single", part: "sysctls" },
-  "link-create": link,
-  "link-remove": link,
-  "set-create": set,
-  "set-swap": set,
-  "set-destroy": set,
-  "entry-add": { group: "entries", part: "sets" },
-  "entry-remove": { group: "entries", part: "sets" },
-  "chain-write": rules,
-  "chain-remove": rules,
-  "jump-insert": rules,
-  "jump-remove": rules,
-  "virtual-server-create": virtualServers,
-  "virtual-server-update": virtualServers,
-  "virtual-server-remove": virtualServers,
-  "real-server-create": realServers,
-  "real-server-update": realServers,
-  "real-server-remove": realServers,
-  "address-add": { group: "addresses", part: "link" },
-  "address-remove": { group: "addresses", part: "link" },
-  "conntrack-delete": { group: "conntrack" },
-};
-
-/** Whether a change may be sent together with the one before it. */
-export function goTogether(before: Change, change: Change): boolean {
-  const { group } = kinds[before.kind];
-  if (group === "single" || kinds[change.kind].group !== group) return false;
-  // What restricts has requests of its own: what depends on it waits for their outcome.
-  if ("entry" in before && "entry" in change) {
-    return isLimitSet(before.set.name) === isLimitSet(change.set.name);
-  }
-  if (!("family" in before && "family" in change)) return true;
-  return before.family === change.family;
-}
-
-/** Sends changes of one group. Refused ones by their index. */
-export function sendGroup(
-  group: Exclude<ChangeGroup, "conntrack" | "single">,
-  changes: readonly Change[],
-  kernel: Kernel,
-): Promise<readonly FailedChange[]> {
-  switch (group) {
-    case "virtual-servers":
-    case "real-servers":
-      return kernel.ipvs.apply(changes as readonly IpvsChange[]);
-    case "entries":
-      return kernel.ipSets.apply(changes as readonly EntryChange[]);
-    case "addresses":
-      return kernel.link.apply(changes as readonly AddressChange[]);
-    case "rules":
-      return sendRules(changes as readonly FamilyRuleChange[], kernel);
-  }
-}
-
-/** Sends one change that has a request of its own. Rejects when it is refused. */
-export async function sendSingle(
-  change: ChangeOf<
-    | "module-load"
-    | "sysctl-write"
-    | "link-create"
-    | "link-remove"
-    | "set-create"
-    | "set-swap"
-    | "set-destroy"
-  >,
-  { modules, sysctl, link, ipSets }: Kernel,
-): Promise<void> {
-  switch (change.kind) {
-    case "module-load":
-      return modules.load(change.module);
-    case "sysctl-write":
-      sysctl.ensure(change.path, change.after);
-      return;
-    case "link-create":
-      await link.ensure();
-      return;
-    case "link-remove":
-      return link.remove();
-    case "set-create":
-      return ipSets.create(change.set);
-    case "set-swap":
-      return ipSets.swap(change.set.name, change.temporary.name);
-    case "set-destroy":
-      return ipSets.destroy(change.setName);
-  }
-}
+import type { FamilyRuleChange } from "../change.ts";
 
 /** So many rejected runs of iptables-restore are enough: one rejected rule among thousands takes about a dozen. */
 const mostRejections = 100;
@@ -135,7 +12,7 @@ const mostRejections = 100;
  */
 export async function sendRules(
   changes: readonly FamilyRuleChange[],
-  { iptables }: { readonly iptables: Pick<Iptables, "apply"> },
+  iptables: Pick<Iptables, "apply">,
 ): Promise<readonly FailedChange[]> {
   const error = await restoreRules(changes, iptables);
   if (error === undefined) return [];

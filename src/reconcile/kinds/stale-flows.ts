@@ -9,9 +9,19 @@ import type { UdpDestination } from "../../plan/iptables/udp-destinations.ts";
 import { type Flow, type FlowSelection, servedDestination } from "../../state/flow.ts";
 import { realServerKey } from "../../state/real-server.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
+import type { ConntrackPass, OutcomeCollector } from "../apply/outcome.ts";
 import type { ChangeOf } from "../change.ts";
 import type { CachedState } from "../observed/cached-state.ts";
-import type { ConntrackPass, OutcomeCollector } from "./outcome.ts";
+import type { Kinds } from "./kind.ts";
+
+export const flowKinds: Kinds<"conntrack-delete"> = {
+  "conntrack-delete": {
+    subject: ({ key }) => ({ type: "conntrack", virtualServer: key }),
+    requestKey: () => "conntrack",
+    // The flows of many virtual servers are listed together, and what fails is kept: see cleanConntrack.
+    send: async () => [],
+  },
+};
 
 /** More selections than this, and the flows of the family are listed once, all of them. */
 const maxSelections = 64;

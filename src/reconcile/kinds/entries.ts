@@ -1,14 +1,43 @@
-/** What must change in the entries of our sets, by the step in which it is changed. Pure. */
-import { ipFamilies } from "../../base/ip.ts";
+/** The entries of our sets. */
+
+import type { EntryChange } from "../../kernel/kernel.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
-import { setFor, setsFor } from "../../plan/sets.ts";
+import { setFor } from "../../plan/sets.ts";
 import type { IpSet } from "../../state/ip-set.ts";
 import { addressPortEntry, type SetEntry } from "../../state/set-entry.ts";
 import type { Change } from "../change.ts";
+import { added, lost } from "../drift.ts";
 import { isLimitSet, serverOfEntry } from "../limits.ts";
+import type { CachedState } from "../observed/cached-state.ts";
+import type { Scope } from "../scope.ts";
+import type { SyncGoal } from "../sync-goal.ts";
 import { comparedPerPiece, union } from "./compared-keys.ts";
-import type { PlanInput } from "./plan-changes.ts";
+import type { Kind, Kinds } from "./kind.ts";
+import { isSetDrift, ourSets } from "./sets.ts";
 
+const entryKind: Kind<EntryChange> = {
+  part: "sets",
+  subject: ({ set: { name: setName }, entry }) => ({ type: "entry", setName, entry }),
+  // What restricts has requests of its own: what depends on it waits for their outcome.
+  requestKey: ({ set: { name } }) => (isLimitSet(name) ? "limits" : "entries"),
+  send: (changes, { ipSets }) => ipSets.apply(changes),
+  fold({ kind, set: { name }, entry }, { cached: { setEntries } }) {
+    if (kind === "entry-add") setEntries.get(name)?.add(entry);
+    else setEntries.get(name)?.delete(entry);
+  },
+  drift({ kind, set: { name }, entry }, differences) {
+    const wasThere = differences.entries.get(name)?.get(entry);
+    if (wasThere !== (kind === "entry-add") || isSetDrift(differences, name)) return [];
+    return [{ kind: "entry", ...(wasThere ? lost : added) }];
+  },
+};
+
+export const entryKinds: Kinds<"entry-add" | "entry-remove"> = {
+  "entry-add": entryKind,
+  "entry-remove": entryKind,
+};
+
+/** By the step in which they are made. */
 export interface EntryChanges {
   /** What keeps clients out, and source entries that let in too many. */
   readonly limits: Change[];
@@ -20,15 +49,18 @@ export interface EntryChanges {
   readonly unlimited: Change[];
 }
 
-type EntriesInput = Pick<PlanInput, "desired" | "cached" | "scope" | "rules">;
-
-const allSets: readonly IpSet[] = ipFamilies.flatMap(setsFor);
+interface EntriesInput {
+  readonly desired: DesiredView;
+  readonly cached: CachedState;
+  readonly scope: Scope;
+  readonly rules: SyncGoal["rules"];
+}
 
 export function* diffEntries(input: EntriesInput): Generator<void, EntryChanges> {
   const { desired, cached } = input;
   const changes: EntryChanges = { limits: [], added: [], limited: [], removed: [], unlimited: [] };
   let compared = 0;
-  for (const set of allSets) {
+  for (const set of ourSets.values()) {
     const steps = stepsOf(set, desired);
     for (const entry of comparedEntries(set, input)) {
       compared += 1;

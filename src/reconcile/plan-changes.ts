@@ -1,18 +1,13 @@
 /** Works out everything that a sync has to change. Pure; the generators yield between values, of which there may be very many. */
-import type { IpAddress, IpFamily } from "../../base/ip.ts";
-import type { DesiredView } from "../../plan/desired-state.ts";
-import { dummyLinkName } from "../../state/dummy-link.ts";
-import type { Rule, RuleSet } from "../../state/rule.ts";
-import type { RefusedChange } from "../apply/outcome.ts";
-import type { Change } from "../change.ts";
-import { type ChangePlan, servicesOfChange } from "../change-plan.ts";
-import { type CachedState, noRules } from "../observed/cached-state.ts";
-import { isExcluded } from "../ownership/policy.ts";
-import type { Scope } from "../scope.ts";
-import type { SyncGoal } from "../sync-goal.ts";
-import { comparedPerPiece, union } from "./compared-keys.ts";
-import { diffEntries, type EntryChanges } from "./diff-entries.ts";
-import { diffRules, type PlannedRuleChange } from "./diff-rules.ts";
+import type { IpAddress, IpFamily } from "../base/ip.ts";
+import type { DesiredView } from "../plan/desired-state.ts";
+import { dummyLinkName } from "../state/dummy-link.ts";
+import type { Rule } from "../state/rule.ts";
+import type { RefusedChange } from "./apply/outcome.ts";
+import type { Change } from "./change.ts";
+import { type ChangePlan, servicesOfChange } from "./change-plan.ts";
+import { comparedPerPiece, union } from "./kinds/compared-keys.ts";
+import { diffRules } from "./kinds/diff-rules.ts";
 import {
   conntrackDeletion,
   diffServer,
@@ -20,16 +15,15 @@ import {
   removeServer,
   type ServerChanges,
   type ServerPolicies,
-} from "./diff-servers.ts";
-import {
-  destroyTemporary,
-  diffSets,
-  redirectChanges,
-  type SetChanges,
-  withTemporaryNames,
-} from "./diff-sets.ts";
-import { inTwoSteps, type TwoSteps } from "./restrictions.ts";
-import type { RenderRule } from "./rule-texts.ts";
+} from "./kinds/diff-servers.ts";
+import { diffEntries, type EntryChanges } from "./kinds/entries.ts";
+import { inTwoSteps, type TwoSteps } from "./kinds/restrictions.ts";
+import type { RenderRule } from "./kinds/rule-texts.ts";
+import { destroyTemporary, diffSets } from "./kinds/sets.ts";
+import { type CachedState, noRules } from "./observed/cached-state.ts";
+import { isExcluded } from "./ownership/policy.ts";
+import type { Scope } from "./scope.ts";
+import type { SyncGoal } from "./sync-goal.ts";
 
 /** All that a plan depends on. */
 export interface PlanInput
@@ -45,8 +39,8 @@ export interface PlanInput
   render(family: IpFamily, rule: Rule): string;
   /** Undefined: the rule is not ours. */
   parse(text: string): Rule | undefined;
-  /** The kernel refused to replace this set, and it is not due again. */
-  isSetRefused(setName: string): boolean;
+  /** The kernel rejected the replacement of this set, and it is not due again. */
+  isSetPending(setName: string): boolean;
 }
 
 export interface PlannedChanges extends ChangePlan {
@@ -69,22 +63,20 @@ export function* planChanges(input: PlanInput): Generator<void, PlannedChanges> 
     families: input.rules.keys(),
     addedCounts: countBySet(entries),
     mayShrink: (name) => scope.isFull || scope.resizableSets.has(name),
-    isRefused: (name) => input.isSetRefused(name),
+    isPending: input.isSetPending,
   });
-  const redirect = redirectRules(input, sets);
-  const rules = ruleChanges(input, sets);
+  const rules = ruleChanges(input);
   // Joined at once: a list that grows is copied again and again.
   const changes = noChanges.concat(
     input.missingModules.map((module) => ({ kind: "module-load", module, reason: "missing" })),
     diffSysctls(input),
     cached.hasLink ? [] : [{ kind: "link-create", link: dummyLinkName, reason: "missing" }],
+    destroyTemporary(cached),
     sets.changes,
-    redirectChanges(sets.redirected, input, redirect),
     entries.limits,
     entries.added,
     rules.now,
     entries.limited,
-    destroyTemporary(leftoversBeside(sets, cached), sets.redirected),
     servers.virtualServers,
     servers.realServers,
     addresses.added,
@@ -195,64 +187,17 @@ function diffSysctls({ cached, sysctls }: PlanInput): readonly Change[] {
     });
 }
 
-/** The rules while some sets are recreated: they name the stand-ins. */
-function redirectRules(input: PlanInput, { redirected }: SetChanges): readonly Change[] {
-  if (redirected.length === 0) return [];
-  return [...input.rules].flatMap(([family, planned]) => {
-    if (!redirected.some((set) => set.family === family)) return [];
-    const detour = withTemporaryNames(planned, redirected);
-    return diffRules(rulesInput(input, family, detour)).map(
-      (change): Change => ({ ...change, reason: "redirect" }),
-    );
+function ruleChanges({ rules, cached, render, parse }: PlanInput): TwoSteps {
+  const steps = [...rules].flatMap(([family, planned]) => {
+    const ofFamily: RenderRule = (rule) => render(family, rule);
+    const present = cached.rules.get(family) ?? noRules;
+    const changes = diffRules({ family, planned, cached: present, render: ofFamily });
+    return changes.map((change) => inTwoSteps(change, ofFamily, parse));
   });
-}
-
-/** Where rules were redirected, the chains that name a stand-in are written again. */
-function ruleChanges(input: PlanInput, { redirected }: SetChanges): TwoSteps {
-  const changes = [...input.rules].flatMap(([family, planned]): readonly PlannedRuleChange[] => {
-    if (!redirected.some((set) => set.family === family)) {
-      return diffRules(rulesInput(input, family, planned));
-    }
-    const detour = withTemporaryNames(planned, redirected);
-    return planned.chains
-      .filter((chain, index) => usesOtherSets(chain.rules, detour.chains[index]?.rules ?? []))
-      .map((chain) => {
-        const before = undefined;
-        return { kind: "chain-write", family, chain, before, reason: "differs" };
-      });
-  });
-  const steps = changes.map((change) =>
-    inTwoSteps(
-      change,
-      (rule) => input.render(change.family, rule),
-      (text) => input.parse(text),
-    ),
-  );
   return {
     now: steps.flatMap(({ now }) => now),
     later: steps.flatMap(({ later }) => later),
   };
-}
-
-function usesOtherSets(one: readonly Rule[], other: readonly Rule[]): boolean {
-  return JSON.stringify(one) !== JSON.stringify(other);
-}
-
-function rulesInput(
-  { cached, render }: PlanInput,
-  family: IpFamily,
-  planned: RuleSet,
-): Parameters<typeof diffRules>[0] {
-  const ofFamily: RenderRule = (rule) => render(family, rule);
-  return { family, planned, cached: cached.rules.get(family) ?? noRules, render: ofFamily };
-}
-
-/** What the changes of `sets` make and destroy themselves is no leftover. */
-function leftoversBeside({ changes }: SetChanges, cached: CachedState): ReadonlySet<string> {
-  const handled = new Set(
-    changes.filter((change) => change.kind === "set-destroy").map(({ setName }) => setName),
-  );
-  return new Set([...cached.temporarySets].filter((name) => !handled.has(name)));
 }
 
 function countBySet({ limits, added, limited }: EntryChanges): ReadonlyMap<string, number> {

@@ -1,0 +1,52 @@
+/** The registry of kinds, by kind of change. Who needs to know what a change is asks here. */
+import type { Change, ChangeKind, RealServerChange } from "../change.ts";
+import type { Subject } from "../subject.ts";
+import { entryKinds } from "./entries.ts";
+import type { FoldContext, Kind, Kinds } from "./kind.ts";
+import { linkKinds } from "./link.ts";
+import { ruleKinds } from "./rules.ts";
+import { foldRealServers, serverKinds } from "./servers.ts";
+import { setKinds } from "./sets.ts";
+import { settingKinds } from "./settings.ts";
+import { flowKinds } from "./stale-flows.ts";
+
+const kinds: Kinds<ChangeKind> = {
+  ...settingKinds,
+  ...linkKinds,
+  ...setKinds,
+  ...entryKinds,
+  ...ruleKinds,
+  ...serverKinds,
+  ...flowKinds,
+};
+
+/** The only cast: each kind handles the changes that it is registered for. */
+export function kindOf({ kind }: Pick<Change, "kind">): Kind<Change> {
+  return kinds[kind] as unknown as Kind<Change>;
+}
+
+/** The typed key of what a change is about. */
+export function subjectOf(change: Change): Subject {
+  return kindOf(change).subject(change);
+}
+
+/** Writes changes that were done into the cache, in their order. Does no I/O. */
+export function foldDone(done: readonly Change[], context: FoldContext): void {
+  for (let first = 0; first < done.length; ) {
+    const change = done[first] as Change;
+    let end = first + 1;
+    if (isRealServerChange(change)) {
+      while (end < done.length && isOfServer(done[end] as Change, change.key)) end += 1;
+      foldRealServers(change.key, done.slice(first, end) as RealServerChange[], context);
+    } else kindOf(change).fold?.(change, context);
+    first = end;
+  }
+}
+
+function isOfServer(change: Change, key: string): boolean {
+  return isRealServerChange(change) && change.key === key;
+}
+
+function isRealServerChange(change: Change): change is Change & RealServerChange {
+  return change.kind.startsWith("real-server-");
+}

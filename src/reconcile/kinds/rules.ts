@@ -1,0 +1,121 @@
+/** Chains of ours, and our jumps in built-in chains. */
+import type { TableName } from "../../state/rule.ts";
+import { chainKey, type Jump, type Rule } from "../../state/rule.ts";
+import type { FamilyRuleChange } from "../change.ts";
+import { absent } from "../drift.ts";
+import { noRules } from "../observed/cached-state.ts";
+import type { Differences } from "../observed/difference.ts";
+import type { Subject } from "../subject.ts";
+import type { DriftTexts, FoldContext, Kind, Kinds } from "./kind.ts";
+import { sendRules } from "./restore.ts";
+
+type RuleKind = Pick<
+  Kind<FamilyRuleChange>,
+  "part" | "requestKey" | "isTransaction" | "send" | "fold"
+>;
+
+const inRestore: RuleKind = {
+  part: "rules",
+  requestKey: ({ family }) => family,
+  isTransaction: true,
+  send: (changes, { iptables }) => sendRules(changes, iptables),
+  fold: foldRule,
+};
+
+interface JumpChange {
+  readonly family: FamilyRuleChange["family"];
+  readonly jump: Jump;
+}
+
+const jumpKind: RuleKind & Kind<FamilyRuleChange & JumpChange> = {
+  ...inRestore,
+  subject: ({ family, jump: { table, from } }) => chainSubject(family, table, from),
+  detail: ({ jump: { rule } }) =>
+    `jump ${rule.target.kind === "jump" ? rule.target.chain : rule.target.kind}`,
+  drift({ family, jump: { table, from } }, differences) {
+    const [was, is] = textsOf("jumps", family, chainKey(table, from), differences);
+    return was === undefined ? [] : driftOf("jump", was, is ?? []);
+  },
+};
+
+export const ruleKinds: Kinds<FamilyRuleChange["kind"]> = {
+  "chain-write": {
+    ...inRestore,
+    subject: ({ family, chain: { table, name } }) => chainSubject(family, table, name),
+    detail: ({ before, chain: { rules } }) => `${before?.length ?? 0} -> ${rules.length} rules`,
+    drift({ family, chain: { table, name } }, differences) {
+      const [was, is] = textsOf("chains", family, chainKey(table, name), differences);
+      if (was === undefined) return [];
+      if (is !== undefined) return driftOf("rule", was, is);
+      return [{ kind: "chain", before: `${was.length} rules`, after: absent }];
+    },
+  },
+  "chain-remove": {
+    ...inRestore,
+    subject: ({ family, table, chainName }) => chainSubject(family, table, chainName),
+  },
+  "jump-insert": jumpKind,
+  "jump-remove": jumpKind,
+};
+
+function chainSubject(
+  family: FamilyRuleChange["family"],
+  table: TableName,
+  chainName: string,
+): Subject {
+  return { type: "chain", family, table, chainName };
+}
+
+function foldRule(change: FamilyRuleChange, { cached, kernel }: FoldContext): void {
+  const { family } = change;
+  const render = (rule: Rule): string => kernel.iptables.render(family, rule);
+  const before = cached.rules.get(family) ?? noRules;
+  const chains = new Map(before.chains);
+  const jumps = new Map(before.jumps);
+  if (change.kind === "chain-write") {
+    const { table, name, rules } = change.chain;
+    chains.set(chainKey(table, name), rules.map(render));
+  } else if (change.kind === "chain-remove") {
+    chains.delete(chainKey(change.table, change.chainName));
+  } else {
+    const place = chainKey(change.jump.table, change.jump.from);
+    const text = render(change.jump.rule);
+    const present = jumps.get(place) ?? [];
+    const at = present.indexOf(text);
+    if (change.kind === "jump-insert") jumps.set(place, [text, ...present]);
+    else if (at >= 0) jumps.set(place, present.toSpliced(at, 1));
+  }
+  cached.rules.set(family, { chains, jumps });
+}
+
+type Texts = readonly string[];
+
+/** As cached, and as observed. */
+function textsOf(
+  part: "chains" | "jumps",
+  family: FamilyRuleChange["family"],
+  place: string,
+  { rules }: Differences,
+): readonly (Texts | undefined)[] {
+  const difference = rules.get(family);
+  return [difference?.before?.[part].get(place), difference?.after?.[part].get(place)];
+}
+
+function driftOf(kind: "rule" | "jump", was: Texts, is: Texts): DriftTexts {
+  const lost = without(was, is).map((text) => ({ kind, before: text, after: absent }));
+  const added = without(is, was).map((text) => ({ kind, before: absent, after: text }));
+  if (lost.length + added.length > 0) return [...lost, ...added];
+  if (was.every((text, index) => text === is[index])) return [];
+  return [{ kind, before: "in our order", after: "in another order" }];
+}
+
+/** Members of `texts` beyond those of `others`; of equal ones as many as there are more. */
+function without(texts: Texts, others: Texts): Texts {
+  const counts = new Map<string, number>();
+  for (const text of others) counts.set(text, (counts.get(text) ?? 0) + 1);
+  return texts.filter((text) => {
+    const count = counts.get(text) ?? 0;
+    counts.set(text, count - 1);
+    return count <= 0;
+  });
+}

@@ -1,0 +1,109 @@
+/**
+ * Weights that a third party gave to real servers of ours, and that are tolerated: `ipvsadm -e … -w 0` is a drain by hand. They
+ * stay until the plan changes, the real server leaves, a third party sets another weight, or this program ends. kube-proxy, too,
+ * writes the weight of a real server only when it creates it and at its own start.
+ */
+import type { DesiredView } from "../../plan/desired-state.ts";
+import { type RealServer, realServerKey, sameRealServer } from "../../state/real-server.ts";
+import type { CachedServers } from "../observed/cached-state.ts";
+import type { Differences } from "../observed/difference.ts";
+import type { StatusTable } from "./status-table.ts";
+
+/** `keep` leaves a weight as a third party set it, as kube-proxy does; `repair` sets it right as any drift. */
+export type ManualWeightPolicy = "keep" | "repair";
+
+/** A real server of ours whose weight a third party set. */
+export interface ManualWeight {
+  readonly virtualServerKey: string;
+  readonly realServerKey: string;
+  readonly weight: number;
+  /** The planned weight at that time. If planning changes it, the new one applies. */
+  readonly plannedWeight: number;
+  readonly planned: RealServer;
+}
+
+/** What a sync knows before it plans. */
+export interface WeightsInput {
+  readonly differences: Differences;
+  readonly desired: Pick<DesiredView, "virtualServer">;
+  readonly cached: CachedServers;
+  /** A write of ours has an unknown outcome: nothing that is found now was surely set by hand. */
+  readonly mayBeOurs: boolean;
+  readonly isOwned: (virtualServerKey: string) => boolean;
+}
+
+/** Takes up the weights that were observed to differ from what was written, and forgets those that are over. */
+export function updateManualWeights(
+  table: StatusTable,
+  policy: ManualWeightPolicy,
+  input: WeightsInput,
+): void {
+  for (const status of table.values()) {
+    const { manualWeight } = status;
+    if (manualWeight === undefined) continue;
+    if (policy === "repair" || isOver(manualWeight, input)) status.manualWeight = undefined;
+  }
+  if (policy === "keep" && !input.mayBeOurs) noteWeights(table, input);
+  table.removeDone();
+}
+
+function noteWeights(table: StatusTable, { differences, desired, isOwned }: WeightsInput): void {
+  for (const [key, { before, after }] of differences.servers) {
+    const wanted = desired.virtualServer(key);
+    if (before === undefined || after === undefined || wanted === undefined || !isOwned(key)) {
+      continue;
+    }
+    for (const found of after.realServers) {
+      const serverKey = realServerKey(found);
+      const [was, planned] = [before, wanted].map((server) => find(server.realServers, serverKey));
+      if (was === undefined || planned === undefined || !isSetByHand(was, found, planned)) continue;
+      const subject = { type: "real-server", virtualServer: key, realServer: serverKey } as const;
+      table.of(subject).manualWeight = {
+        ...{ virtualServerKey: key, realServerKey: serverKey, planned },
+        ...{ weight: found.weight, plannedWeight: planned.weight },
+      };
+    }
+  }
+}
+
+function isOver(kept: ManualWeight, { desired, cached }: WeightsInput): boolean {
+  const { virtualServerKey, realServerKey: serverKey } = kept;
+  const planned = find(desired.virtualServer(virtualServerKey)?.realServers, serverKey);
+  const found = find(cached.get(virtualServerKey)?.realServers, serverKey);
+  return planned === undefined || found === undefined || !applies(kept, planned, found);
+}
+
+/** Whether `present` has a weight that stays, though another one is planned. */
+export function isWeightKept(
+  table: StatusTable,
+  virtualServerKey: string,
+  planned: RealServer,
+  present: RealServer,
+): boolean {
+  if (table.isEmpty) return false;
+  const realServer = realServerKey(planned);
+  const status = table.find({ type: "real-server", virtualServer: virtualServerKey, realServer });
+  return status?.manualWeight !== undefined && applies(status.manualWeight, planned, present);
+}
+
+function applies(kept: ManualWeight, planned: RealServer, present: RealServer): boolean {
+  return (
+    planned.forwardingMethod === present.forwardingMethod &&
+    kept.weight === present.weight &&
+    sameRealServer(kept.planned, planned)
+  );
+}
+
+export function manualWeights(table: StatusTable): readonly ManualWeight[] {
+  return [...table.values()].flatMap(({ manualWeight }) => manualWeight ?? []);
+}
+
+function find(servers: readonly RealServer[] | undefined, key: string): RealServer | undefined {
+  return servers?.find((server) => realServerKey(server) === key);
+}
+
+/** Only the weight: where the forwarding method differs, nothing of it was meant as a drain. */
+function isSetByHand(was: RealServer, found: RealServer, planned: RealServer): boolean {
+  if (found.forwardingMethod !== planned.forwardingMethod) return false;
+  return found.weight !== was.weight && found.weight !== planned.weight;
+}

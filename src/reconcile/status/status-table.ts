@@ -1,0 +1,208 @@
+/**
+ * Everything that is not as desired, and when it is retried. A resource that is as desired has no status, apart from repairs
+ * of the last ten minutes. Time comes in as an argument.
+ *
+ * | status | meaning |
+ * |---|---|
+ * | rejected | the kernel rejected the last change; it is retried with back-off |
+ * | withheld | a dependency is missing, so it was not created, or it was withdrawn |
+ * | retained | its removal waits until a dependent is gone; stored like withheld |
+ * | tolerated | its value differs and is accepted: a repair that is backing off, or a manual weight |
+ */
+import { earliest } from "../../base/earliest.ts";
+import type { Outcomes } from "../apply/outcome.ts";
+import type { Change } from "../change.ts";
+import type { ChangePlan, DeferralReason, DeferredChange } from "../change-plan.ts";
+import { subjectOf } from "../kinds/kinds.ts";
+import { isTouched, type Scope } from "../scope.ts";
+import { type Subject, subjectKey } from "../subject.ts";
+import type { SyncGoal } from "../sync-goal.ts";
+import type { ManualWeight } from "./manual-weights.ts";
+import { nextRejection, pauseAfter, type Rejection, type RejectionReport } from "./rejection.ts";
+import { isBackingOff, type Repairs } from "./repairs.ts";
+
+export interface Status {
+  readonly subject: Subject;
+  /** Monotonic; its changes are pending until then. Undefined if it is not retried by itself. */
+  retryAtMs?: number | undefined;
+  rejection?: Rejection | undefined;
+  /** Withheld or retained. */
+  isWithheld?: boolean;
+  repairs?: Repairs | undefined;
+  manualWeight?: ManualWeight | undefined;
+}
+
+export class StatusTable {
+  readonly #byKey = new Map<string, Status>();
+  #begun: Rejection[] = [];
+  #ended: Rejection[] = [];
+
+  get isEmpty(): boolean {
+    return this.#byKey.size === 0;
+  }
+
+  find(subject: Subject): Status | undefined {
+    return this.isEmpty ? undefined : this.#byKey.get(subjectKey(subject));
+  }
+
+  /** The status of this resource, created if it has none. */
+  of(subject: Subject): Status {
+    const key = subjectKey(subject);
+    const status = this.#byKey.get(key) ?? { subject };
+    this.#byKey.set(key, status);
+    return status;
+  }
+
+  values(): Iterable<Status> {
+    return this.#byKey.values();
+  }
+
+  /** Forgets what is as desired again. */
+  removeDone(): void {
+    for (const [key, { rejection, isWithheld, repairs, manualWeight }] of this.#byKey) {
+      if (rejection === undefined && !isWithheld && !repairs && !manualWeight)
+        this.#byKey.delete(key);
+    }
+  }
+
+  /** Monotonic; undefined if nothing is to be retried. The check of drains retries the ends of drains. */
+  get nextRetryMs(): number | undefined {
+    return earliest(
+      [...this.#byKey.values()].flatMap(({ retryAtMs, rejection, repairs }) => [
+        ...(retryAtMs === undefined || rejection?.isDrainEnd === true ? [] : [retryAtMs]),
+        ...(repairs?.distrustedUntilMs === undefined ? [] : [repairs.distrustedUntilMs]),
+      ]),
+    );
+  }
+
+  isPending(subject: Subject, nowMs: number): boolean {
+    return (this.find(subject)?.retryAtMs ?? nowMs) > nowMs;
+  }
+
+  /**
+   * Adds all that is pending or withheld to a scope, due or not: it is known to be missing then, and made as soon as it can
+   * be. What is due is no longer pending.
+   */
+  includeIn(scope: Scope, nowMs: number): void {
+    for (const status of this.#byKey.values()) {
+      const { subject, retryAtMs, rejection, isWithheld, repairs } = status;
+      if (retryAtMs !== undefined || rejection !== undefined || isWithheld) {
+        scope.includeSubject(subject);
+      }
+      if (retryAtMs !== undefined && retryAtMs <= nowMs && rejection?.isDrainEnd !== true) {
+        status.retryAtMs = undefined;
+      }
+      if ((repairs?.distrustedUntilMs ?? nowMs) <= nowMs) delete repairs?.distrustedUntilMs;
+    }
+  }
+
+  /** Planning touched these virtual servers: rejected ends of their drains are retried with the next check of drains. */
+  hastenDrainEnds(virtualServers: ReadonlySet<string>): void {
+    for (const status of this.#byKey.values()) {
+      const { rejection, subject } = status;
+      const isTouchedEnd =
+        rejection?.isDrainEnd === true &&
+        "virtualServer" in subject &&
+        virtualServers.has(subject.virtualServer);
+      if (isTouchedEnd) status.retryAtMs = undefined;
+    }
+  }
+
+  /** Takes the pending changes out of a plan. A change that planning touched is neither a retry nor a repair. */
+  defer(
+    planned: readonly Change[],
+    touched: SyncGoal["touched"],
+    nowMs: number,
+  ): Pick<ChangePlan, "changes" | "deferred"> {
+    if (this.isEmpty) return { changes: planned, deferred: [] };
+    const changes: Change[] = [];
+    const deferred: DeferredChange[] = [];
+    for (const change of planned) {
+      const subject = subjectOf(change);
+      const reason = isTouched(subject, touched) ? undefined : this.#pendingReason(subject, nowMs);
+      if (reason === undefined) changes.push(change);
+      else deferred.push({ change, reason });
+    }
+    return { changes, deferred };
+  }
+
+  #pendingReason(subject: Subject, nowMs: number): DeferralReason | undefined {
+    if (this.isPending(subject, nowMs)) {
+      return this.find(subject)?.rejection === undefined ? "reverted" : "refused";
+    }
+    // A real server comes and goes with its virtual server. An address waits for its link in any case.
+    if (subject.type !== "real-server") return undefined;
+    const { virtualServer } = subject;
+    return isBackingOff(this, { type: "virtual-server", virtualServer }, nowMs)
+      ? "reverted"
+      : undefined;
+  }
+
+  /** After a sync that tried everything that was not deferred. */
+  note(outcomes: Outcomes, { deferred, servicesOf }: ChangePlan, nowMs: number): void {
+    const withheld = [...outcomes.blocked, ...outcomes.withdrawn];
+    if (this.isEmpty && withheld.length + outcomes.refused.length === 0) return;
+    for (const status of this.#byKey.values()) status.isWithheld = false;
+    for (const change of withheld) this.of(subjectOf(change)).isWithheld = true;
+    const rejected = this.reject(outcomes.refused, servicesOf, nowMs);
+    const pending = [...deferred.map(({ change }) => change), ...outcomes.blocked];
+    const pendingKeys = new Set(pending.map((change) => subjectKey(subjectOf(change))));
+    const isUnknown = outcomes.unknown.length > 0;
+    this.endRejections((status) => {
+      const { rejection, subject } = status;
+      if (rejection === undefined || rejection.isDrainEnd || rejected.has(status)) return false;
+      if (!isUnknown && !pendingKeys.has(subjectKey(subject))) return true;
+      status.retryAtMs ??= nowMs + pauseAfter(rejection.attempts);
+      return false;
+    });
+  }
+
+  /** Notes each subject once, however many of its changes were rejected. */
+  reject(
+    refused: Outcomes["refused"],
+    servicesOf: ChangePlan["servicesOf"],
+    nowMs: number,
+  ): ReadonlySet<Status> {
+    const rejected = new Set<Status>();
+    for (const { change, error } of refused) {
+      const status = this.of(subjectOf(change));
+      if (rejected.has(status)) continue;
+      rejected.add(status);
+      const before = status.rejection;
+      const rejection = nextRejection(
+        before,
+        { change, error, services: servicesOf(change) },
+        nowMs,
+      );
+      status.rejection = rejection;
+      status.retryAtMs = rejection.dueMs;
+      if (rejection.isReported && before?.isReported !== true) this.#begun.push(rejection);
+    }
+    return rejected;
+  }
+
+  /** It was done, or is not desired any more. */
+  endRejection(status: Status): void {
+    if (status.rejection?.isReported === true) this.#ended.push(status.rejection);
+    status.rejection = undefined;
+    status.retryAtMs = undefined;
+  }
+
+  /** Ends the rejections of which this is true. */
+  endRejections(isOver: (status: Status) => boolean): void {
+    for (const status of this.#byKey.values()) {
+      if (status.rejection !== undefined && isOver(status)) this.endRejection(status);
+    }
+    this.removeDone();
+  }
+
+  /** Hands over what began and ended since it was asked last. */
+  takeRejections(): RejectionReport {
+    const [begun, ended] = [this.#begun, this.#ended];
+    [this.#begun, this.#ended] = [[], []];
+    const present = [...this.#byKey.values()].flatMap(({ rejection, retryAtMs }) =>
+      rejection?.isReported === true ? [{ ...rejection, dueMs: retryAtMs ?? rejection.dueMs }] : [],
+    );
+    return { begun, ended, present };
+  }
+}
