@@ -156,6 +156,11 @@ e2e: build ## test a cluster that runs kube-ipvs (docs/acceptance.md)
 ## KUBECONFIG=FILE FLAGS='--skip=restart -o json'
 	@dist/kube-ipvs-e2e --kubeconfig='$(KUBECONFIG)' $(FLAGS)
 
+conformance: setup-lab build lab image build/test/chart-renderer ## run Kubernetes' network tests on two nodes with kubelets
+## KUBERNETES=FOLDER FOCUS=RE SKIP=RE PROXY=kube-proxy MODE=iptables
+	@node test/cluster/main.ts --kubernetes '$(KUBERNETES)' $(if $(FOCUS),--focus '$(FOCUS)') $(if $(SKIP),--skip '$(SKIP)') \
+	  $(if $(PROXY),--proxy '$(PROXY)') $(if $(MODE),--mode '$(MODE)')
+
 faults: setup-lab build lab ## inject every fault, long form, and write
 ## docs/reports/data/faults.tsv
 	@TEST_EXPOSURE=whole $(step) "Exposure under every single fault" node --test test/unit/reconcile/exposure.test.ts

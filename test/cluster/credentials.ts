@@ -1,0 +1,80 @@
+/** Certificates and kubeconfig files of a cluster, fresh for each run. */
+import { execFileSync } from "node:child_process";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { apiServer, firstServiceAddress, gateway, nodes } from "./network.ts";
+
+const days = "30";
+const keyType = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+
+interface Certificate {
+  readonly name: string;
+  readonly subject: string;
+  /** Names and addresses that it is valid for, as subjectAltName takes them. */
+  readonly hosts?: string;
+}
+
+const apiServerHosts = [
+  ...["kubernetes", "kubernetes.default", "kubernetes.default.svc"].map((name) => `DNS:${name}`),
+  ...[firstServiceAddress, gateway, "127.0.0.1"].map((address) => `IP:${address}`),
+].join(",");
+
+const certificates: readonly Certificate[] = [
+  { name: "apiserver", subject: "/CN=kube-apiserver", hosts: apiServerHosts },
+  { name: "admin", subject: "/O=system:masters/CN=kubernetes-admin" },
+  { name: "controller-manager", subject: "/CN=system:kube-controller-manager" },
+  { name: "scheduler", subject: "/CN=system:kube-scheduler" },
+  { name: "kube-proxy", subject: "/CN=system:kube-proxy" },
+  { name: "front-proxy", subject: "/CN=front-proxy" },
+  ...nodes.map(({ name, address }) => ({
+    name,
+    subject: `/O=system:nodes/CN=system:node:${name}`,
+    hosts: `DNS:${name},IP:${address}`,
+  })),
+];
+
+/** Writes NAME.crt, NAME.key and NAME.conf, ca.crt and ca.key, and service-accounts.key and .pub. */
+export function writeCredentials(folder: string): void {
+  mkdirSync(folder, { recursive: true });
+  const openssl = (...args: readonly string[]): void =>
+    void execFileSync("openssl", args, { cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
+  const authority = ["-addext", "keyUsage=critical,keyCertSign,cRLSign,digitalSignature"];
+  openssl(
+    ...["req", "-x509", ...keyType, "-keyout", "ca.key", "-out", "ca.crt", "-days", days],
+    ...["-subj", "/CN=kubernetes-ca", ...authority],
+  );
+  for (const { name, subject, hosts } of certificates) {
+    openssl(
+      ...["req", "-x509", ...keyType, "-keyout", `${name}.key`, "-out", `${name}.crt`],
+      ...["-days", days, "-subj", subject, "-CA", "ca.crt", "-CAkey", "ca.key"],
+      ...["-addext", "basicConstraints=critical,CA:FALSE"],
+      ...["-addext", "extendedKeyUsage=clientAuth,serverAuth"],
+      ...(hosts === undefined ? [] : ["-addext", `subjectAltName=${hosts}`]),
+    );
+    writeFileSync(join(folder, `${name}.conf`), JSON.stringify(kubeconfig(folder, name)));
+  }
+  openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "service-accounts.key");
+  openssl("ec", "-in", "service-accounts.key", "-pubout", "-out", "service-accounts.pub");
+}
+
+function kubeconfig(folder: string, name: string): object {
+  const path = (file: string): string => join(folder, file);
+  return {
+    apiVersion: "v1",
+    kind: "Config",
+    clusters: [
+      {
+        name: "cluster",
+        cluster: { server: apiServer, "certificate-authority": path("ca.crt") },
+      },
+    ],
+    users: [
+      {
+        name,
+        user: { "client-certificate": path(`${name}.crt`), "client-key": path(`${name}.key`) },
+      },
+    ],
+    contexts: [{ name: "context", context: { cluster: "cluster", user: name } }],
+    "current-context": "context",
+  };
+}

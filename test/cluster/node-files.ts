@@ -1,0 +1,147 @@
+/** The files that a node reads: configurations of kubelet, containerd, CNI and kube-proxy, and its environment. */
+import { dnsAddress, gateway, type NodeAddresses, nodes, podNetwork } from "./network.ts";
+
+export interface NodeSoftware {
+  readonly folder: string;
+  readonly project: string;
+  readonly packages: string;
+  readonly modules: string;
+  readonly kubelet: string;
+  /** Undefined: a DaemonSet is the proxy. */
+  readonly kubeProxy: string | undefined;
+  readonly mode: string;
+  readonly images: readonly string[];
+  readonly pauseImage: string;
+  readonly credential: (file: string) => string;
+}
+
+/** Contents by file name. */
+export function nodeFiles(
+  node: NodeAddresses,
+  software: NodeSoftware,
+): Readonly<Record<string, string>> {
+  return {
+    environment: environment(node, software),
+    "kubelet.json": JSON.stringify(kubeletConfiguration(node, software), undefined, 1),
+    "kube-proxy.json": JSON.stringify(kubeProxyConfiguration(node, software), undefined, 1),
+    "10-bridge.conflist": JSON.stringify(cniConfiguration(node), undefined, 1),
+    "containerd.toml": containerdConfiguration(software.pauseImage),
+  };
+}
+
+function environment(node: NodeAddresses, software: NodeSoftware): string {
+  const other = nodes.find(({ name }) => name !== node.name);
+  const variables = {
+    PROJECT: software.project,
+    PACKAGES: software.packages,
+    MODULES: software.modules,
+    NODE_NAME: node.name,
+    NODE_ADDRESS: node.address,
+    GATEWAY: gateway,
+    OTHER_PODS: other?.pods,
+    OTHER_ADDRESS: other?.address,
+    IMAGES: software.images.join(" "),
+    KUBELET: software.kubelet,
+    KUBECONFIG_FILE: software.credential(`${node.name}.conf`),
+    KUBE_PROXY: software.kubeProxy ?? "",
+  };
+  const lines = Object.entries(variables).map(([name, value]) => `export ${name}='${value}'\n`);
+  return lines.join("");
+}
+
+/** User-mode Linux has no cpuset controller, and a node's disk is memory: no limits of the node are enforced. */
+function kubeletConfiguration({ name }: NodeAddresses, { credential }: NodeSoftware): object {
+  const containerd = "unix:///run/containerd/containerd.sock";
+  return {
+    apiVersion: "kubelet.config.k8s.io/v1beta1",
+    kind: "KubeletConfiguration",
+    authentication: {
+      anonymous: { enabled: false },
+      webhook: { enabled: true },
+      x509: { clientCAFile: credential("ca.crt") },
+    },
+    authorization: { mode: "Webhook" },
+    tlsCertFile: credential(`${name}.crt`),
+    tlsPrivateKeyFile: credential(`${name}.key`),
+    containerRuntimeEndpoint: containerd,
+    imageServiceEndpoint: containerd,
+    clusterDNS: [dnsAddress],
+    clusterDomain: "cluster.local",
+    resolvConf: "/etc/resolv.conf",
+    cgroupDriver: "cgroupfs",
+    failSwapOn: false,
+    enforceNodeAllocatable: [],
+    // A spec sets a limit of ephemeral storage.
+    localStorageCapacityIsolation: true,
+    evictionHard: {
+      "memory.available": "0%",
+      "nodefs.available": "0%",
+      "nodefs.inodesFree": "0%",
+      "imagefs.available": "0%",
+    },
+    imageGCHighThresholdPercent: 100,
+    imageMinimumGCAge: "1000h",
+    runtimeRequestTimeout: "10m",
+    serializeImagePulls: false,
+    registryPullQPS: 0,
+    eventRecordQPS: 0,
+    syncFrequency: "10s",
+  };
+}
+
+function kubeProxyConfiguration(node: NodeAddresses, { credential, mode }: NodeSoftware): object {
+  return {
+    apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
+    kind: "KubeProxyConfiguration",
+    mode,
+    hostnameOverride: node.name,
+    clientConnection: { kubeconfig: credential("kube-proxy.conf") },
+    clusterCIDR: podNetwork,
+    metricsBindAddress: "0.0.0.0:10249",
+    healthzBindAddress: "0.0.0.0:10256",
+    // Debian's user-mode Linux does not let a node raise them.
+    conntrack: { maxPerCore: 0 },
+  };
+}
+
+function cniConfiguration({ pods }: NodeAddresses): object {
+  const bridge = {
+    type: "bridge",
+    bridge: "cni0",
+    isGateway: true,
+    ipMasq: false,
+    hairpinMode: true,
+    ipam: { type: "host-local", ranges: [[{ subnet: pods }]], routes: [{ dst: "0.0.0.0/0" }] },
+  };
+  const portmap = {
+    type: "portmap",
+    capabilities: { portMappings: true },
+    snat: true,
+    backend: "iptables",
+  };
+  return { cniVersion: "1.0.0", name: "bridge", plugins: [bridge, portmap] };
+}
+
+function containerdConfiguration(pauseImage: string): string {
+  const images = "plugins.'io.containerd.cri.v1.images'";
+  const runtime = "plugins.'io.containerd.cri.v1.runtime'";
+  return `version = 3
+[${images}]
+  snapshotter = 'overlayfs'
+[${images}.pinned_images]
+  sandbox = '${pauseImage}'
+[${runtime}]
+  disable_apparmor = true
+  restrict_oom_score_adj = false
+[${runtime}.cni]
+  bin_dirs = ['/usr/lib/cni']
+  conf_dir = '/etc/cni/net.d'
+[${runtime}.containerd]
+  default_runtime_name = 'crun'
+[${runtime}.containerd.runtimes.crun]
+  runtime_type = 'io.containerd.runc.v2'
+[${runtime}.containerd.runtimes.crun.options]
+  BinaryName = '/usr/bin/crun'
+  SystemdCgroup = false
+`;
+}

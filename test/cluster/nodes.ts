@@ -1,0 +1,73 @@
+/** Boots the nodes: each is user-mode Linux on a processor of its own, with a real kubelet. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { allowedCpu } from "../lab/kernel-needs.ts";
+import type { LabKernel } from "../lab/lab-kernel.ts";
+import { type Cluster, credential, eventually, kubectl } from "./cluster.ts";
+import { inNamespace, type NodeAddresses, nodes } from "./network.ts";
+import { type NodeSoftware, nodeFiles } from "./node-files.ts";
+
+const memory = "5G";
+/** An idle machine takes 24 s. */
+const readySeconds = 600;
+
+export type Installation = Pick<NodeSoftware, "kubeProxy" | "mode" | "images">;
+
+export function startNodes(cluster: Cluster, kernel: LabKernel, installation: Installation): void {
+  for (const node of nodes) startNode(cluster, kernel, node, installation);
+}
+
+export async function nodesAreReady(cluster: Cluster): Promise<void> {
+  await eventually(cluster, "both nodes are ready", readySeconds, async () => {
+    const listed = await kubectl(cluster, "get", "nodes", "--no-headers");
+    return (
+      (listed ?? "").split("\n").filter((line) => / Ready /.test(line)).length === nodes.length
+    );
+  });
+}
+
+function startNode(
+  cluster: Cluster,
+  kernel: LabKernel,
+  node: NodeAddresses,
+  installation: Installation,
+): void {
+  const { kubernetes, packages } = cluster;
+  const folder = join(cluster.folder, node.name);
+  mkdirSync(folder, { recursive: true });
+  const files = nodeFiles(node, {
+    ...installation,
+    folder,
+    packages,
+    credential: (file) => credential(cluster, file),
+    project: join(import.meta.dirname, "../.."),
+    modules: kernel.modules,
+    kubelet: kubernetes.program("kubelet"),
+    pauseImage: kubernetes.pauseImage,
+  });
+  for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content);
+  const parameters = [
+    ...[`mem=${memory}`, "root=/dev/root", "rootfstype=hostfs", "ro", "quiet"],
+    ...[`init=${join(import.meta.dirname, "node-init.sh")}`, `NODE_FOLDER=${folder}`],
+    ...[`uml_dir=${folder}/`, "con=null", "con0=null,fd:1", "con1=null,fd:1"],
+    `vec0:transport=tap,ifname=${node.tap},depth=128`,
+  ];
+  // As test/lab/lab-kernel.ts: a process namespace whose end ends the whole kernel, and memory files without a limit.
+  const isolate = [
+    "unshare",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount",
+    "--propagation",
+    "private",
+  ];
+  const script = 'mount -t tmpfs -o size=100% node /dev/shm && "$@"; exit';
+  const pinned = ["taskset", "-c", String(allowedCpu(node.index)), kernel.binary, ...parameters];
+  cluster.programs.start(
+    node.name,
+    inNamespace(...isolate, "sh", "-c", script, "sh", ...pinned),
+    // Nothing of a node outlives a run.
+    { log: join(folder, "console.log"), environment: { HOME: folder }, signal: "SIGKILL" },
+  );
+}

@@ -1,0 +1,60 @@
+/** The programs that a run starts, each with a log. They end with the run, whatever ends it. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
+
+const stopMs = 10_000;
+
+export interface ProgramOptions {
+  readonly log: string;
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly signal?: NodeJS.Signals;
+}
+
+interface Started {
+  readonly name: string;
+  readonly child: ChildProcess;
+  readonly ended: Promise<void>;
+  readonly signal: NodeJS.Signals;
+}
+
+export class Programs {
+  readonly #started: Started[] = [];
+  readonly #onUnexpectedEnd: (error: Error) => void;
+  #isStopping = false;
+
+  constructor(onUnexpectedEnd: (error: Error) => void) {
+    this.#onUnexpectedEnd = onUnexpectedEnd;
+  }
+
+  /** A session of its own keeps Ctrl-C away from it; the kernel kills it if this process is killed. */
+  start(name: string, argv: readonly string[], options: ProgramOptions): void {
+    const { log, environment = {}, signal = "SIGTERM" } = options;
+    const output = openSync(log, "a");
+    const child = spawn("setpriv", ["--pdeathsig", "KILL", ...argv], {
+      detached: true,
+      stdio: ["ignore", output, output],
+      env: { ...process.env, ...environment },
+    });
+    closeSync(output);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    child.once("error", this.#onUnexpectedEnd);
+    child.once("exit", (status, by) => {
+      resolve();
+      if (!this.#isStopping)
+        this.#onUnexpectedEnd(new Error(`${name} ended with ${by ?? status}: see ${log}`));
+    });
+    this.#started.push({ name, child, ended: promise, signal });
+  }
+
+  /** In reverse order. A program that ignores its signal is killed. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    for (const { child, ended, signal } of this.#started.toReversed()) {
+      if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) continue;
+      child.kill(signal);
+      const timer = setTimeout(() => child.kill("SIGKILL"), stopMs);
+      await ended;
+      clearTimeout(timer);
+    }
+  }
+}

@@ -1,0 +1,102 @@
+/** Installs kube-ipvs from its chart, as a DaemonSet of the real image, and DNS behind its Service. */
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { imageOf } from "../../toolchain/release/image.ts";
+import { archiveOf, layoutOf } from "../../toolchain/release/layout.ts";
+import { renderChart } from "../deploy/chart.ts";
+import { type Cluster, eventually, kubectl } from "./cluster.ts";
+import { apiServer, dnsAddress, gateway, nodes, podNetwork } from "./network.ts";
+
+const project: string = join(import.meta.dirname, "../..");
+const root: string = join(project, "build/image/root");
+const rolloutSeconds = 300;
+
+function version(): string {
+  const { version } = JSON.parse(readFileSync(join(project, "package.json"), "utf8")) as {
+    readonly version: string;
+  };
+  return version;
+}
+
+/** The archive of the image whose root `make image` assembled; packed again only when that is newer. */
+export function packImage(folder: string): string {
+  const archive = join(folder, "kube-ipvs.tar");
+  const assembled = statSync(join(root, "usr/local/bin/kube-proxy")).mtimeMs;
+  if (existsSync(archive) && statSync(archive).mtimeMs > assembled) return archive;
+  mkdirSync(folder, { recursive: true });
+  const facts = {
+    architecture: "amd64",
+    version: version(),
+    revision: "",
+    epochSeconds: 0,
+  } as const;
+  const { manifest, blobs } = imageOf(root, facts);
+  const layout = layoutOf(manifest, blobs, `kube-ipvs:${version()}`);
+  const work = join(folder, "layout");
+  writeFileSync(archive, archiveOf(layout, work, facts.epochSeconds));
+  rmSync(work, { recursive: true });
+  return archive;
+}
+
+/** The label of kube-proxy's pods is what specs look for that restart the proxy. */
+export async function installKubeIpvs(cluster: Cluster, mode: string): Promise<void> {
+  const { objects, error } = renderChart({
+    image: { repository: "localhost/kube-ipvs" },
+    apiServer,
+    appLabel: "kube-proxy",
+    config: { mode, clusterCIDR: podNetwork, metricsBindAddress: "0.0.0.0:10249" },
+  });
+  if (objects === undefined) throw new Error(`cannot render the chart: ${error}`);
+  await apply(cluster, "kube-ipvs", objects);
+  await eventually(cluster, "kube-ipvs is ready on both nodes", rolloutSeconds, async () => {
+    const path = "jsonpath={.status.numberReady}";
+    const ready = await kubectl(
+      cluster,
+      "-n",
+      "kube-system",
+      "get",
+      "daemonset",
+      "kube-ipvs",
+      "-o",
+      path,
+    );
+    return ready === String(nodes.length);
+  });
+}
+
+export function startDns(cluster: Cluster): Promise<void> {
+  const ports = [
+    { name: "dns", port: 53, protocol: "UDP" },
+    { name: "dns-tcp", port: 53, protocol: "TCP" },
+  ];
+  const metadata = { name: "kube-dns", namespace: "kube-system" };
+  return apply(cluster, "dns", [
+    { apiVersion: "v1", kind: "Service", metadata, spec: { clusterIP: dnsAddress, ports } },
+    {
+      apiVersion: "discovery.k8s.io/v1",
+      kind: "EndpointSlice",
+      metadata: { ...metadata, labels: { "kubernetes.io/service-name": "kube-dns" } },
+      addressType: "IPv4",
+      ports,
+      endpoints: [{ addresses: [gateway], conditions: { ready: true } }],
+    },
+  ]);
+}
+
+async function apply(cluster: Cluster, name: string, items: readonly object[]): Promise<void> {
+  const file = join(cluster.folder, `${name}.json`);
+  writeFileSync(file, JSON.stringify({ apiVersion: "v1", kind: "List", items }));
+  const applied = await kubectl(cluster, "apply", "--server-side", "-f", file);
+  if (applied === undefined) throw new Error(`kubectl apply -f ${file} failed`);
+}
+
+export function kernelRelease(modules: string): string {
+  return modules.split("/").at(-1) ?? "";
+}
+
+export function commit(): string {
+  return execFileSync("git", ["-C", project, "rev-parse", "--short", "HEAD"], {
+    encoding: "utf8",
+  }).trim();
+}

@@ -1,0 +1,64 @@
+/** Runs e2e.test on the cluster and prints a line for each spec that ends. */
+import { spawn } from "node:child_process";
+import { createWriteStream, existsSync, mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { type Cluster, credential } from "./cluster.ts";
+import { type GinkgoReport, progressReader, type SpecResult, specResults } from "./ginkgo.ts";
+import { inNamespace, nodes } from "./network.ts";
+
+export interface Selection {
+  /** Regular expressions of titles. */
+  readonly focus: string;
+  readonly skip: string;
+}
+
+/** One process at a time, and nothing else on the processors: specs have windows of 100 s. */
+export async function runSpecs(
+  cluster: Cluster,
+  { focus, skip }: Selection,
+): Promise<readonly SpecResult[]> {
+  const { kubernetes } = cluster;
+  const folder = join(cluster.folder, "e2e");
+  mkdirSync(folder, { recursive: true });
+  const report = join(folder, "report.json");
+  const log = createWriteStream(join(folder, "log"));
+  const [program = "", ...args] = inNamespace(
+    kubernetes.program("e2e.test"),
+    `--kubeconfig=${credential(cluster, "admin.conf")}`,
+    `--kubectl-path=${kubernetes.program("kubectl")}`,
+    "--provider=skeleton",
+    `--num-nodes=${nodes.length}`,
+    "--disable-log-dump=true",
+    `--report-dir=${folder}`,
+    `--ginkgo.json-report=${report}`,
+    `--ginkgo.focus=${focus}`,
+    ...(skip === "" ? [] : [`--ginkgo.skip=${skip}`]),
+    "--ginkgo.timeout=24h",
+    "--ginkgo.v",
+    "--ginkgo.no-color",
+  );
+  const child = spawn("setpriv", ["--pdeathsig", "KILL", program, ...args], {
+    cwd: folder,
+    detached: true,
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, HOME: folder },
+  });
+  const { promise: ended, resolve } = Promise.withResolvers<void>();
+  child.once("error", () => resolve());
+  child.once("close", () => resolve());
+  const stop = (): void => void child.kill("SIGKILL");
+  cluster.signal.addEventListener("abort", stop, { once: true });
+  child.stdout.pipe(log);
+  child.stderr.pipe(log);
+  const read = progressReader();
+  createInterface({ input: child.stdout }).on("line", (line) => {
+    const progress = read(line);
+    if (progress !== undefined) console.log(progress);
+  });
+  await ended;
+  cluster.signal.removeEventListener("abort", stop);
+  cluster.signal.throwIfAborted();
+  if (!existsSync(report)) throw new Error(`e2e.test wrote no report: see ${join(folder, "log")}`);
+  return specResults(JSON.parse(readFileSync(report, "utf8")) as GinkgoReport);
+}

@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { SpecResult } from "../../cluster/ginkgo.ts";
+import { type Run, reportText, specTable, withRun } from "../../cluster/report.ts";
+
+function run(proxy: string, specs: readonly SpecResult[]): Run {
+  return {
+    proxy,
+    mode: "ipvs",
+    commit: "abc1234",
+    date: "2026-01-02",
+    kubernetes: "v1.36.2",
+    kernel: "6.12.1",
+    options: "",
+    specs,
+  };
+}
+
+const passed: SpecResult = { title: "one | two", state: "passed", seconds: 12.3, reason: "" };
+const failed: SpecResult = { title: "three", state: "failed", seconds: 100.6, reason: "timed out" };
+
+describe("The report", () => {
+  const runs = [run("kube-ipvs", [passed, failed]), run("kube-proxy", [passed])];
+
+  it("counts the specs of each run", () => {
+    const row = "| kube-ipvs | ipvs | 1 | 1 | 0 | 113 | abc1234 | 2026-01-02 | v1.36.2 | 6.12.1 |";
+    assert.ok(reportText(runs).split("\n").includes(row));
+  });
+
+  it("has a table of specs with the reason of a failure", () => {
+    assert.deepEqual(
+      specTable(runs)
+        .split("\n")
+        .map((line) => line.split("\t")),
+      [
+        ["spec", "kube-ipvs ipvs", "seconds", "reason", "kube-proxy ipvs", "seconds", "reason"],
+        ["one | two", "passed", "12", "", "passed", "12", ""],
+        ["three", "failed", "101", "timed out", "", "", ""],
+        [""],
+      ],
+    );
+  });
+
+  it("replaces the run of the same proxy and mode", () => {
+    const other = run("kube-proxy", [failed]);
+    const replaced = withRun([run("kube-ipvs", [failed]), other], run("kube-ipvs", [passed]));
+    assert.deepEqual(replaced, [other, run("kube-ipvs", [passed])]);
+  });
+});
