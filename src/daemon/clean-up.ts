@@ -84,7 +84,7 @@ export async function cleanUp(
   const failures = [...unused.failures, ...nft.failures, ...removal.failures];
   // The records say whose the rest is: they stay for the next time.
   const files = await removeFiles(
-    failures.length === 0 ? statePaths(config.statePath) : [],
+    failures.length === 0 ? recordPaths(config) : [],
     config,
   );
   const removed = [
@@ -107,6 +107,11 @@ export async function cleanUp(
   ];
   for (const line of lines) print(line);
   return failures.length === 0 && files.failures.length === 0;
+}
+
+/** Files that carry something from run to run. */
+export function recordPaths({ statePath, claimsPath }: Config): readonly string[] {
+  return [...statePaths(statePath), claimsPath].filter((path) => path !== "");
 }
 
 /** What stays, and why. */

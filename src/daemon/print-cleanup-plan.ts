@@ -8,9 +8,8 @@ import { openKernel } from "../kernel/open-kernel.ts";
 import { type ChangePlan, emptyPlan } from "../reconcile/change-plan.ts";
 import { planObject } from "../reconcile/render/plan-json.ts";
 import { planText } from "../reconcile/render/plan-text.ts";
-import { type CleanUpPlan, keptLines, planNodeCleanUp } from "./clean-up.ts";
+import { type CleanUpPlan, keptLines, planNodeCleanUp , recordPaths } from "./clean-up.ts";
 import { findOtherProxy } from "./node/other-proxy.ts";
-import { statePaths } from "./process/state-file.ts";
 import type { RunContext } from "./run.ts";
 
 /** Rejects if the kernel cannot be read. */
@@ -28,7 +27,7 @@ export async function planCleanUp(
       const message = `Cannot plan the clean-up: ${failure.subject}: ${errorText(failure.error)}`;
       throw new Error(message, { cause: failure.error });
     }
-    const paths = [...statePaths(config.statePath), config.operatorSocketPath];
+    const paths = [...recordPaths(config), config.operatorSocketPath];
     return changesOf(planned, paths.filter(existsSync));
   } finally {
     kernel.close();

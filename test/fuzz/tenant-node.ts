@@ -21,6 +21,7 @@ import { ClaimAges } from "../../src/plan/claims/claim-ages.ts";
 import type { ClaimMemory } from "../../src/plan/claims/claim-memory.ts";
 import { PortAdmission } from "../../src/plan/claims/port-admission.ts";
 import { FakeKernel } from "../support/fake-kernel/fake-kernel.ts";
+import { forgetParsedRules } from "../support/fake-kernel/picture-of.ts";
 import { MemorySource } from "../support/memory-source.ts";
 import { ip } from "../support/records.ts";
 import {
@@ -198,6 +199,7 @@ export class TenantNode {
     const lines = (await this.#metrics.exposition()).split("\n").length;
     this.#figures.metricLines = Math.max(this.#figures.metricLines, lines);
     assert.ok(lines <= mostMetricLines, `${lines} lines of metrics`);
+    forgetParsedRules();
     const used = usedMemory();
     if (this.#memory === 0) this.#memory = used;
     const growth = used / this.#memory;

@@ -22,8 +22,8 @@ export interface OtherNodesParts {
   readonly onChange: () => void;
   /** Fewer addresses are {@link OtherNodes.unchecked}; absent: nobody waits for it. */
   readonly onChecked?: () => void;
-  /** Addresses of kube-ipvs0: they were checked before a restart. Undefined if there are none. */
-  readonly readBound?: () => Promise<readonly IpAddress[]>;
+  /** Addresses that an earlier run served: they were checked before a restart. Undefined if there are none. */
+  readonly readServed?: () => Promise<Iterable<IpAddress>>;
   /** Weights are wanted whatever Services say; absent: no. */
   readonly areWeightsDefault?: () => boolean;
 }
@@ -147,7 +147,7 @@ export class OtherNodes {
     }
     const { clock, log } = this.#parts;
     this.#cancelWait = clock.after(longestWaitMs, () =>
-      background(this.#stopWaiting(), log, "reading of bound addresses"),
+      background(this.#stopWaiting(), log, "reading of served addresses"),
     );
     this.#planReading(0);
   }
@@ -228,7 +228,7 @@ export class OtherNodes {
     if (this.#unchecked.size > 0) this.noteNeeds();
   }
 
-  #noteChecked(addresses: readonly IpAddress[]): void {
+  #noteChecked(addresses: Iterable<IpAddress>): void {
     const before = this.#unchecked.size;
     for (const address of addresses) this.#unchecked.delete(address);
     if (this.#unchecked.size < before) this.#parts.onChecked?.();
@@ -259,7 +259,7 @@ export class OtherNodes {
   /** Without a list: what is served stays so. */
   async #stopWaiting(): Promise<void> {
     try {
-      this.#noteChecked((await this.#parts.readBound?.()) ?? []);
+      this.#noteChecked((await this.#parts.readServed?.()) ?? []);
     } finally {
       this.#becomeReady();
     }

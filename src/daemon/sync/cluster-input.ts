@@ -1,7 +1,7 @@
 import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../../api/objects.ts";
 import type { NodeAddresses, NodeWeights, ResourceKind, ServerEndpoint } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
-import type { IpFamily } from "../../base/ip.ts";
+import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import type { ChangeTracker } from "../../model/change-tracker.ts";
@@ -67,6 +67,8 @@ export interface ClusterInputOptions {
     readonly services: number;
     readonly endpointSlices: number;
   }) => void;
+  /** External IPs that an earlier run served; absent: those on kube-ipvs0. */
+  readonly readServed?: () => Promise<Iterable<IpAddress>>;
   /** As `OtherNodesParts.areWeightsDefault`. */
   readonly areWeightsDefault?: () => boolean;
 }
@@ -184,11 +186,12 @@ export class ClusterInput {
 
   #watchOtherNodes({ source = {}, clock, log }: ClusterInputCollaborators): OtherNodes {
     const { live, onChange, areWeightsDefault = () => false } = this.#parts;
+    const readBound = async () => (await this.node.look()).network.bound ?? [];
     const { nodeName, nodeAddressPeriodMs: periodMs } = live.current;
     return new OtherNodes({
       ...{ source, clock, log, nodeName, periodMs, areWeightsDefault },
       random: Math.random,
-      readBound: async () => (await this.node.look()).network.bound ?? [],
+      readServed: this.#parts.readServed ?? readBound,
       onChecked: () => {
         const changes = this.#claims.recheck(this.#otherNodes.unchecked);
         for (const change of changes) this.#noteAdmitted(change);

@@ -19,14 +19,14 @@ interface Plan {
   readonly desired: { readonly claims: { contestedHolders(): Holders } };
 }
 
-export interface LoopOptions<P> {
+export interface LoopOptions<P>
+  extends Pick<ClusterInputOptions, "areWeightsDefault" | "readServed"> {
   readonly live: LiveConfig;
   readonly families: readonly IpFamily[];
   readonly makePlan: (records: {
     readonly held: HolderRecord["held"];
     readonly claims: ClaimMemory;
   }) => P;
-  readonly areWeightsDefault?: ClusterInputOptions["areWeightsDefault"];
 }
 
 /**
@@ -50,7 +50,7 @@ export abstract class Loop<
   readonly #holderRecord: HolderRecord;
   readonly #claimMemory: ClaimMemory;
 
-  constructor(parts: Parts, { live, families, makePlan, areWeightsDefault }: LoopOptions<P>) {
+  constructor(parts: Parts, { live, families, makePlan, ...options }: LoopOptions<P>) {
     const { reporter, clock } = parts;
     this.parts = parts;
     this.live = live;
@@ -59,11 +59,10 @@ export abstract class Loop<
     this.#claimMemory = parts.claimMemory ?? noClaimMemory();
     this.plan = makePlan({ held: this.#holderRecord.held, claims: this.#claimMemory });
     this.input = new ClusterInput(parts, {
-      ...{ live, families, reporter, tracker: this.plan.tracker },
+      ...{ ...options, live, families, reporter, tracker: this.plan.tracker },
       onService: (...change) => this.noteService(...change),
       onChange: () => this.request(),
       onListed: (counts) => reporter.firstSync.listed(counts),
-      ...(areWeightsDefault === undefined ? {} : { areWeightsDefault }),
     });
     this.runner = new Runner(() => this.#run(), parts, runnerOptions(live));
     this.retry = new RetryTimer(clock, () => this.runner.request());

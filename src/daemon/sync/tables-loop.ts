@@ -13,6 +13,7 @@ import { TablesReconciler, type TablesReport } from "../../reconcile/iptables/ta
 import type { RuleSet } from "../../state/rule.ts";
 import { iptablesOptionsOf } from "../node/iptables-facts.ts";
 import { type PreparedTables, routeLocalnet } from "../node/prepare-tables.ts";
+import { readServedByRules } from "../node/served-by-rules.ts";
 import type { ServedAddress } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { TablesReporter } from "../report/tables-reporter.ts";
@@ -54,6 +55,8 @@ export class TablesLoop extends Loop<TablesPlan, TablesLoopContext> {
           startedAtMs: clock.nowMs(),
           onPlan: (plan) => healthChecks.note(plan),
         }),
+      readServed: async () =>
+        (await readServedByRules(kernel.iptables, prepared.families)).services,
     });
     this.#prepared = prepared;
     const { isObserveOnly: isDryRun } = live.current;

@@ -9,7 +9,7 @@ import type { Config } from "../../config/config.ts";
 import type { ClosableConntrack, UsableIptables } from "../../kernel/open-iptables.ts";
 import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import type { ClaimMemory } from "../../plan/claims/claim-memory.ts";
+import { type ClaimMemory, noClaimMemory } from "../../plan/claims/claim-memory.ts";
 import { type HolderRecord, noHolderRecord } from "../../plan/claims/holder-record.ts";
 import { listenAddressOf } from "../../userspace/listen-addresses.ts";
 import { UserspaceProxier } from "../../userspace/proxier.ts";
@@ -71,8 +71,12 @@ export async function beginUserspace(
   const network = openNetworkReader(usable, log);
   const families = usable?.families ?? ipFamilies;
   const holderRecord = holderRecordOf(config, parts);
+  const { claimMemory = noClaimMemory() } = parts;
   const { proxier, portals } = isObserveOnly
-    ? onlyObserved(config, parts, { usable, held: holderRecord.held, loop: () => loop })
+    ? onlyObserved(config, parts, {
+        ...{ usable, held: holderRecord.held, claimMemory },
+        loop: () => loop,
+      })
     : served(config, parts, usable);
   const onSynced = (): void => removeLeftovers();
   const history = new SyncHistory(clock);
@@ -93,7 +97,7 @@ export async function beginUserspace(
     ...answers,
     ...flows,
   };
-  const loop = new UserspaceLoop({ ...parts, ...own }, { current: config });
+  const loop = new UserspaceLoop({ ...parts, ...own, claimMemory }, { current: config });
   const stopped = new AbortController();
   if (usable !== undefined && !isObserveOnly) parts.modeRecord?.begin("userspace");
   const removal = leftoverRemoval(withKernelOf(usable, log), config, {
@@ -170,13 +174,14 @@ function onlyObserved(
   config: Config,
   { log, metrics }: Pick<UserspaceParts, "log" | "metrics">,
   {
-    usable,
-    held,
     loop,
-  }: Pick<ObservedListenersParts, "usable" | "held"> & { readonly loop: () => UserspaceLoop },
+    ...seen
+  }: Pick<ObservedListenersParts, "usable" | "held" | "claimMemory"> & {
+    readonly loop: () => UserspaceLoop;
+  },
 ): Serving {
   const observed = new ObservedListeners({
-    ...{ config, usable, held },
+    ...{ config, ...seen },
     dryRun: new DryRunReporter({ log, metrics }),
     objects: () => {
       const { objects: tracker, options } = loop();

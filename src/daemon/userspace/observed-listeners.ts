@@ -1,5 +1,4 @@
 import { listListeningSockets } from "../../kernel/listening-sockets.ts";
-import type { Holders } from "../../plan/claims/claim.ts";
 import type { SoughtListener } from "../../userspace/find-listeners.ts";
 import type { OpenListener } from "../../userspace/listener.ts";
 import {
@@ -15,11 +14,11 @@ import {
 } from "./plan-userspace.ts";
 import type { Listeners, RulesToListeners } from "./userspace-loop.ts";
 
-export interface ObservedListenersParts extends Pick<SeenKernel, "usable"> {
+export interface ObservedListenersParts
+  extends Pick<SeenKernel, "usable" | "held" | "claimMemory"> {
   readonly config: Parameters<typeof planUserspace>[2];
   /** As last known; undefined before the node is. */
   readonly objects: () => KnownObjects | undefined;
-  readonly held: Holders;
   readonly dryRun: Pick<DryRunReporter, "planned">;
 }
 
@@ -51,10 +50,10 @@ export class ObservedListeners implements Listeners, RulesToListeners {
 
   /** Rejects where rules or sockets cannot be read. */
   async sync(): Promise<boolean> {
-    const { config, objects, usable, held, dryRun } = this.#parts;
+    const { config, objects, usable, held, claimMemory, dryRun } = this.#parts;
     const known = objects();
     if (known === undefined) return false;
-    const seen = { usable, held, sockets: listListeningSockets() };
+    const seen = { usable, held, claimMemory, sockets: listListeningSockets() };
     const plan = await planUserspace(known, seen, config);
     this.#found = plan.found;
     dryRun.planned([...plan.listeners.map(toOpen), ...pendingChanges(plan.rules)]);

@@ -12,6 +12,7 @@ import type { ChangeTracker } from "../../model/change-tracker.ts";
 import { servicePortName } from "../../model/service-port.ts";
 import { servicePortsOf } from "../../model/service-ports.ts";
 import type { Holders } from "../../plan/claims/claim.ts";
+import type { ClaimMemory } from "../../plan/claims/claim-memory.ts";
 import type { PlanOptions } from "../../plan/options.ts";
 import { type ChangePlan, emptyPlan } from "../../reconcile/change-plan.ts";
 import { diffRules, type PlannedRuleChange } from "../../reconcile/kinds/diff-rules.ts";
@@ -54,17 +55,20 @@ export interface SeenKernel {
   readonly sockets: ReturnType<typeof listListeningSockets>;
   /** Who holds what several Services claim, as the record says. */
   readonly held: Holders;
+  /** When claims were first seen, and which of them are refused. */
+  readonly claimMemory: Pick<ClaimMemory, "ages" | "admission">;
 }
 
 /** Rejects where rules cannot be read. */
 export async function planUserspace(
   { tracker, options }: KnownObjects,
-  { usable, sockets, held }: SeenKernel,
+  { usable, sockets, held, claimMemory: { ages, admission } }: SeenKernel,
   { bindAddress }: Pick<Config, "bindAddress">,
 ): Promise<UserspacePlan> {
-  const claims = new PortalClaims(held);
+  const claims = new PortalClaims(held, ages);
+  admission.refresh();
   const wanted = [...tracker.serviceNames()].flatMap((name) => {
-    const listeners = listenersOf(name, { tracker, options });
+    const listeners = listenersOf(name, { tracker, options }, admission);
     claims.replaceService(name, listeners);
     return listeners;
   });
@@ -92,9 +96,11 @@ export async function planUserspace(
 function listenersOf(
   name: ServiceName,
   { tracker, options }: KnownObjects,
+  admission: ClaimMemory["admission"],
 ): readonly ServiceListener[] {
   const service = tracker.service(name);
-  return service === undefined ? [] : serviceListeners(service, tracker.slicesOf(name), options);
+  if (service === undefined) return [];
+  return serviceListeners(service, tracker.slicesOf(name), options, admission);
 }
 
 /** Each in the families that it has. */

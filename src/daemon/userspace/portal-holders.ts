@@ -1,5 +1,5 @@
 /** At a start: which of several Services the rules of an earlier process served. */
-import { type IpFamily, parseCidr } from "../../base/ip.ts";
+import { type IpAddress, type IpFamily, parseCidr } from "../../base/ip.ts";
 import type { Protocol } from "../../base/protocol.ts";
 import { parseRule } from "../../kernel/iptables/parse-rule.ts";
 import type { Iptables, ObservedChain } from "../../kernel/kernel.ts";
@@ -34,13 +34,32 @@ export function holdAsObserved(claims: PortalClaims, observed: readonly Observed
   }
 }
 
-function namesByKey(observed: readonly ObservedChain[]): ReadonlyMap<string, string> {
+/** Addresses that the rules of an earlier process lead to listeners. Rejects as reading does. */
+export async function readServedByPortals(
+  iptables: Pick<Iptables, "observe">,
+  families: readonly IpFamily[],
+): Promise<ReadonlySet<IpAddress>> {
+  const served = new Set<IpAddress>();
+  for (const family of families) {
+    const observed = await iptables.observe(family, { planned: portalRules(family, []) });
+    for (const { matches } of rulesFromElsewhere(observed)) {
+      const cidr = parseCidr(matchOf(matches, "destination")?.cidr ?? "");
+      if (cidr !== undefined) served.add(cidr.address);
+    }
+  }
+  return served;
+}
+
+function rulesFromElsewhere(observed: readonly ObservedChain[]): readonly Rule[] {
   const chain = observed.find(
     ({ table, name }) => table === "nat" && name === portalChains.fromElsewhere,
   );
-  const rules = (chain?.rules ?? []).flatMap(({ text }) => parseRule(text) ?? []);
+  return (chain?.rules ?? []).flatMap(({ text }) => parseRule(text) ?? []);
+}
+
+function namesByKey(observed: readonly ObservedChain[]): ReadonlyMap<string, string> {
   // Backwards: the first rule counts.
-  return new Map(rules.toReversed().flatMap(nameOf));
+  return new Map(rulesFromElsewhere(observed).toReversed().flatMap(nameOf));
 }
 
 function nameOf({ matches }: Rule): readonly (readonly [key: string, name: string])[] {

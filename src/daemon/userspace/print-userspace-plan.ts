@@ -13,6 +13,7 @@ import type { SoughtListener } from "../../userspace/find-listeners.ts";
 import { planOptionsOf } from "../node/node-facts.ts";
 import { apiServerService, readNodeNetwork, sliceEndpoints } from "../node/node-network.ts";
 import { answerDeadline } from "../process/answer-deadline.ts";
+import { openClaimMemory } from "../process/claim-record.ts";
 import { openSource } from "../process/open-source.ts";
 import { holderRecordIn } from "../process/ownership-record.ts";
 import { readState } from "../process/state-file.ts";
@@ -47,7 +48,9 @@ export async function planUserspaceStart(
     try {
       const network = await readNodeNetwork(reader, { apiServers });
       const options = planOptionsOf({ config, families, node, network });
-      const plan = await planUserspace({ tracker, options }, { usable, held, sockets }, config);
+      const { claimMemory } = openClaimMemory(config, { clock, log });
+      const seen = { usable, held, sockets, claimMemory };
+      const plan = await planUserspace({ tracker, options }, seen, config);
       const hasChanges = plan.listeners.length + plan.rules.changes.length > 0;
       return plannedChanges(objectOf(plan), textOf(plan), hasChanges);
     } finally {

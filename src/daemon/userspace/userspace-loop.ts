@@ -27,7 +27,7 @@ import { ClusterInput, type ClusterInputCollaborators } from "../sync/cluster-in
 import { Runner, runnerOptions } from "../sync/runner.ts";
 import type { ListenerFlows } from "./listener-flows.ts";
 import { PortalClaims } from "./portal-claims.ts";
-import { findPortalHolders } from "./portal-holders.ts";
+import { findPortalHolders, readServedByPortals } from "./portal-holders.ts";
 import type { Portals } from "./portals.ts";
 
 /** Sockets that serve; see {@link UserspaceProxier}. */
@@ -97,6 +97,8 @@ export class UserspaceLoop {
         sliceChanged() {},
         nodeChanged: (node) => node && health.setNodeEligible(node.isEligible),
       },
+      readServed: async () =>
+        parts.iptables === undefined ? none : readServedByPortals(parts.iptables, families),
       onChange: () => this.#request(),
     });
   }

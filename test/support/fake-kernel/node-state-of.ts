@@ -28,6 +28,11 @@ const fakeNetwork: NodeNetwork = {
 const parsed = new Map<string, ListedRule>();
 const mostParsed = 50_000;
 
+/** For whoever measures memory. */
+export function forgetParsedRules(): void {
+  parsed.clear();
+}
+
 /** What the fake kernel holds, as a packet of this family meets it. */
 export function nodeStateOf(
   { iptables, ipSets, ipvs, link }: FakeKernel,
@@ -78,7 +83,7 @@ class ParsedChains extends Map<string, readonly ListedRule[]> {
 
 function parsedRule(text: string): ListedRule {
   const known = parsed.get(text) ?? listedRule({ text });
-  if (parsed.size >= mostParsed) parsed.clear();
+  if (parsed.size >= mostParsed) forgetParsedRules();
   parsed.set(text, known);
   return known;
 }

@@ -57,9 +57,10 @@ const config: Cleaning = {
 async function clean(
   kernel: FakeKernel,
   statePath = "",
+  claimsPath = "",
 ): Promise<{ readonly worked: boolean; readonly lines: readonly string[] }> {
   const lines: string[] = [];
-  const settings = { ...config, statePath } as Config;
+  const settings = { ...config, statePath, claimsPath } as Config;
   const worked = await cleanUp(kernel, settings, (line) => lines.push(line));
   return { worked, lines };
 }
@@ -313,6 +314,14 @@ describe("cleanUp and the state file", () => {
       worked: true,
       lines: ["Nothing of kube-ipvs was found"],
     });
+  });
+
+  it("removes the ages of claims, which outlive a boot", async () => {
+    const path = join(folder, "claims.json");
+    writeFileSync(path, "{}");
+    const { lines } = await clean(new FakeKernel(), "", path);
+    assert.deepEqual(lines, [`Removed     1 file ${path}`]);
+    assert.deepEqual(readdirSync(folder), []);
   });
 
   it("leaves it and the files of 0.2 while something of ours is left in the kernel", async () => {

@@ -111,9 +111,9 @@ describe("a daemon whose Services name another Node's address", () => {
   }
 });
 
-describe("a daemon that cannot list Nodes", () => {
-  it("serves no new external IP, and keeps one that it served before a restart", async () => {
-    const node = new FakeNode({});
+for (const mode of ["ipvs", "iptables"]) {
+  it(`a daemon in ${mode} mode that cannot list Nodes serves no new external IP, and keeps one that it served before a restart`, async () => {
+    const node = new FakeNode({ "proxy-mode": mode, "iptables-min-sync-period": "0s" });
     let nodes: NodeAddresses | Error = new Map(Object.entries(cluster));
     const list = async (): Promise<NodeAddresses> => {
       if (nodes instanceof Error) throw nodes;
@@ -129,9 +129,10 @@ describe("a daemon that cannot list Nodes", () => {
       node.source.apply(...(objects as unknown as NamedObject[]));
     };
     const served = async (): Promise<readonly boolean[]> => {
-      const { ipvs, addresses = "" } = await node.state();
+      const { ipvs = "", addresses = "", iptables: rules = "" } = await node.state();
       return ["203.0.113.5", "203.0.113.6"].map((address) => {
-        assert.equal(ipvs?.includes(address), addresses.includes(address));
+        if (mode === "iptables") return rules.includes(`-d ${address}/32`);
+        assert.equal(ipvs.includes(address), addresses.includes(address));
         return addresses.includes(address);
       });
     };
@@ -153,7 +154,7 @@ describe("a daemon that cannot list Nodes", () => {
     assert.deepEqual(await served(), [true, true]);
     await node.stop();
   });
-});
+}
 
 describe("addresses of other Nodes", () => {
   it("are reserved before the first sync where a Service names one, and this node's own are not", async () => {

@@ -24,6 +24,7 @@ import { textOf } from "../../../../src/daemon/userspace/print-userspace-plan.ts
 import { listListeningSockets } from "../../../../src/kernel/listening-sockets.ts";
 import type { OpenKernel } from "../../../../src/kernel/open-kernel.ts";
 import type { Holders } from "../../../../src/plan/claims/claim.ts";
+import { noClaimMemory } from "../../../../src/plan/claims/claim-memory.ts";
 import { portalRules } from "../../../../src/userspace/portal-rules.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { skippedWithoutIpv6 } from "../../../support/ipv6.ts";
@@ -130,7 +131,8 @@ class Stage {
     const network = await readNodeNetwork(reader, { apiServers: [] });
     const options = planOptionsOf({ config, families, node: undefined, network });
     const usable = { iptables: this.kernel.iptables, families };
-    const seen = { sockets: listListeningSockets(), usable, held: this.#held };
+    const claimMemory = noClaimMemory();
+    const seen = { sockets: listListeningSockets(), usable, held: this.#held, claimMemory };
     const plan = await planUserspace({ tracker, options }, seen, config);
     return textOf({ ...plan, sctpPorts: [] });
   }

@@ -10,6 +10,9 @@ import { objectOf, textOf } from "../../../../src/daemon/userspace/print-userspa
 import type { ListeningSocket } from "../../../../src/kernel/listening-sockets.ts";
 import { ChangeTracker } from "../../../../src/model/change-tracker.ts";
 import type { Holders } from "../../../../src/plan/claims/claim.ts";
+import { ClaimAges } from "../../../../src/plan/claims/claim-ages.ts";
+import { type ClaimMemory, noClaimMemory } from "../../../../src/plan/claims/claim-memory.ts";
+import { PortAdmission } from "../../../../src/plan/claims/port-admission.ts";
 import { portalRules } from "../../../../src/userspace/portal-rules.ts";
 import { serviceListeners } from "../../../../src/userspace/service-listeners.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
@@ -49,6 +52,7 @@ interface Stage {
   readonly sockets?: readonly ListeningSocket[];
   readonly bindAddress?: string;
   readonly held?: Holders;
+  readonly claimMemory?: ClaimMemory;
 }
 
 async function planOf({
@@ -57,10 +61,11 @@ async function planOf({
   sockets = [],
   bindAddress = "0.0.0.0",
   held = new Map(),
+  claimMemory = noClaimMemory(),
 }: Stage): Promise<UserspacePlan> {
   const usable =
     kernel === undefined ? undefined : { iptables: kernel.iptables, families: ["IPv4"] as const };
-  const seen = { usable, sockets, held };
+  const seen = { usable, sockets, held, claimMemory };
   return await planUserspace({ tracker: await trackerOf(given), options }, seen, {
     bindAddress: ip(bindAddress),
   });
@@ -113,6 +118,24 @@ describe("the plan of a start in mode userspace", () => {
         ...{ addresses: ["10.96.0.10:80"], nodePort: 30_080 },
       },
     ]);
+  });
+
+  it("leads an address to the first claim, as the record says", async () => {
+    const spec = { externalIPs: ["203.0.113.7"] };
+    const metadata = { creationTimestamp: "2026-02-02T00:00:00Z" };
+    const young = service({ name: "young", clusterIps: ["10.96.0.11"], spec, metadata });
+    const claimOfYoung = "TCP 203.0.113.7:80 default/young 1769990400";
+    const ages = new ClaimAges({ seen: new Map([[claimOfYoung, 5]]), refused: new Set() }, () => 9);
+    const claimMemory = { ages, admission: new PortAdmission(ages, () => []), keep() {} };
+    const plan = await planOf({
+      given: [service({ spec }), young],
+      kernel: new FakeKernel(),
+      claimMemory,
+    });
+    const line = textOf(plan)
+      .split("\n")
+      .find((one) => one.includes("203.0.113.7"));
+    assert.match(line ?? "", /default\/young:http/);
   });
 
   it("leads an address to the Service that holds it, as the record says", async () => {

@@ -11,8 +11,11 @@ import {
   type UserspaceLoopParts,
 } from "../../../../src/daemon/userspace/userspace-loop.ts";
 import { noHolderRecord } from "../../../../src/plan/claims/holder-record.ts";
+import { portalRules } from "../../../../src/userspace/portal-rules.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
+import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
+import { ip, serviceRecord } from "../../../support/records.ts";
 
 const flags = new Map([
   ["proxy-mode", ["userspace"]],
@@ -69,6 +72,38 @@ describe("the loop of mode userspace", () => {
     await clock.advance(1_000);
     assert.equal(loop.place.zone, "z2");
     assert.equal(health.report().isNodeEligible, true);
+    await loop.stop();
+  });
+
+  it("serves no new external IP while Nodes cannot be listed, and keeps one that rules lead to", async () => {
+    const clock = new FakeClock();
+    const { iptables } = new FakeKernel();
+    const rule = `-d 203.0.113.5/32 -p tcp -m tcp --dport 80 -j REDIRECT --to-ports 40000`;
+    const { chains } = portalRules("IPv4", []);
+    await iptables.apply(
+      "IPv4",
+      chains.map((chain) => ({ kind: "chain-write", chain }) as const),
+    );
+    iptables.table("IPv4", "nat").append("KUBE-PORTALS-CONTAINER", rule);
+    const addresses = new Set<string>();
+    const proxier: UserspaceLoopParts["proxier"] = {
+      ...{ openCount: 0, open: () => [], isOpen: () => false },
+      ...{ retryFailed: async () => {}, stop: async () => {} },
+      replaceServices: async (services) => {
+        for (const one of [...services.values()].flat())
+          for (const address of one.addresses) addresses.add(address);
+      },
+    };
+    const listNodeAddresses = () => Promise.reject(new Error("nodes is forbidden"));
+    const loop = loopOn(clock, { proxier, iptables, source: { listNodeAddresses } });
+    loop.start();
+    const externalIps = [ip("203.0.113.5"), ip("203.0.113.6")];
+    loop.input.noteService(undefined, serviceRecord({ externalIps }));
+    for (const kind of ["nodes", "services", "endpointslices"] as const)
+      loop.input.noteSynced(kind);
+    await clock.advance(10_000);
+    await loop.settled();
+    assert.ok(addresses.has("203.0.113.5") && !addresses.has("203.0.113.6"), [...addresses].join());
     await loop.stop();
   });
 
