@@ -5,6 +5,7 @@
 
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
+import type { ServiceName } from "../base/service-name.ts";
 import type { ClaimReason } from "../plan/claims/claim.ts";
 import type { RealServer, RealServerId } from "../state/real-server.ts";
 import type { RuleSet } from "../state/rule.ts";
@@ -269,6 +270,15 @@ export interface PlanFacts extends Envelope<"PlanFacts">, PlannedState {
   readonly destinations: readonly Destination[];
   /** There were more, which are omitted. */
   readonly isTruncated: boolean;
+  /** What is not served, or not bound, of the addresses or the Service that were asked for. */
+  readonly conflicts: readonly ConflictNote[];
+}
+
+/** Why a Service does not get what it asks for. */
+export interface ConflictNote {
+  readonly service: ServiceName;
+  readonly message: string;
+  readonly remedy: string;
 }
 
 /** What is empty does not exist in this mode. */

@@ -46,10 +46,11 @@ function differenceText({ kind, subject }: Explanation["differences"][number]): 
 }
 
 function factsOf(explanation: Explanation): readonly Fact[] {
-  const { service, losers, sourceRanges, forwardedTo, mode } = explanation;
+  const { service, losers, conflicts, sourceRanges, forwardedTo, mode } = explanation;
   return [
     ["Service", service === undefined ? "none" : serviceText(service)],
     ...optional("Also requested by", losers.join(", ")),
+    ...conflicts.map((text): Fact => ["Conflict", text]),
     ...optional("Forwarded to", forwardedTo),
     mode === "ipvs"
       ? ["Virtual server", serverText(explanation)]

@@ -26,6 +26,8 @@ export interface Explanation {
   readonly service?: ServiceOfDestination;
   /** Services that ask for the same and do not get it. */
   readonly losers: readonly string[];
+  /** Why an address, or a part of the Service, is not served or not bound: `default/web: …`. */
+  readonly conflicts: readonly string[];
   /** `192.168.10.11:30080`: kube-ipvs itself takes the packets and connects there; what follows is about that address. */
   readonly forwardedTo?: string;
   /** Undefined if the kernel has none, and always in iptables and userspace mode. */

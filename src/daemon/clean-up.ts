@@ -83,10 +83,7 @@ export async function cleanUp(
   const removal = await applyRemoval(kernel, clock, planned.removal);
   const failures = [...unused.failures, ...nft.failures, ...removal.failures];
   // The records say whose the rest is: they stay for the next time.
-  const files = await removeFiles(
-    failures.length === 0 ? recordPaths(config) : [],
-    config,
-  );
+  const files = await removeFiles(failures.length === 0 ? recordPaths(config) : [], config);
   const removed = [
     ...removedWords.map(({ kinds, ...words }) => {
       const count = kinds.reduce((sum, kind) => sum + (removal.changes.get(kind) ?? 0), 0);

@@ -8,7 +8,7 @@ import { openKernel } from "../kernel/open-kernel.ts";
 import { type ChangePlan, emptyPlan } from "../reconcile/change-plan.ts";
 import { planObject } from "../reconcile/render/plan-json.ts";
 import { planText } from "../reconcile/render/plan-text.ts";
-import { type CleanUpPlan, keptLines, planNodeCleanUp , recordPaths } from "./clean-up.ts";
+import { type CleanUpPlan, keptLines, planNodeCleanUp, recordPaths } from "./clean-up.ts";
 import { findOtherProxy } from "./node/other-proxy.ts";
 import type { RunContext } from "./run.ts";
 

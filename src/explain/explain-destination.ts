@@ -1,6 +1,6 @@
 /** One address, port and protocol: who is served there, from where, and what is wrong. Pure. */
 
-import type { Destination, PlanFacts, ServiceRow } from "../answer/answers.ts";
+import type { ConflictNote, Destination, PlanFacts, ServiceRow } from "../answer/answers.ts";
 import type { Connections, Explanation, PacketExplanation } from "../answer/explanation.ts";
 import { hostPort, isLoopback, parseCidr } from "../base/ip.ts";
 import { chainKey, type Match } from "../state/rule.ts";
@@ -20,6 +20,7 @@ export interface DestinationInput {
   /** If undefined, packets of every kind are explained. */
   readonly from?: From;
   readonly connections: Connections;
+  readonly conflicts: readonly ConflictNote[];
 }
 
 export function explainDestination(input: DestinationInput): Explanation {
@@ -54,6 +55,9 @@ export function explainDestination(input: DestinationInput): Explanation {
     losers: rows
       .filter(({ reason }) => reason === lostClaim)
       .map(({ namespace, name }) => `${namespace}/${name}`),
+    conflicts: input.conflicts.map(
+      ({ service, message, remedy }) => `${service}: ${message}; ${remedy}`,
+    ),
     ...(virtualServer === undefined ? {} : { virtualServer }),
     sourceRanges,
     endpoints,

@@ -51,13 +51,16 @@ export async function explainWith(
 }
 
 /** One address and port of the facts, with what the kernel has. */
-export interface FactsInput extends Omit<DestinationInput, "mode" | "services"> {
+export interface FactsInput extends Omit<DestinationInput, "mode" | "services" | "conflicts"> {
   readonly facts: PlanFacts;
 }
 
 /** Of a node port that kube-ipvs forwards itself, both halves of the path. Pure. */
 export function explainOne({ facts, ...given }: FactsInput): Explanation {
-  const input = { ...given, mode: facts.mode, services: facts.services };
+  const input = {
+    ...{ ...given, mode: facts.mode },
+    ...{ services: facts.services, conflicts: facts.conflicts },
+  };
   const to = forwardOf(facts, input.destination, input.from);
   return to === undefined ? explainDestination(input) : explainForwarded(input, to);
 }

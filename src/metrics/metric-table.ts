@@ -232,6 +232,11 @@ export const metricTable = {
     help: "Service addresses and ports that are not served or not bound to kube-ipvs0, by reason",
     labels: ["reason"],
   },
+  refusedConnections: {
+    name: "kube_ipvs_userspace_refused_connections_total",
+    type: "counter",
+    help: "Connections that userspace mode closed because a Service, or all together, reached the limit",
+  },
   ignoredAnnotations: {
     name: "kube_ipvs_ignored_annotations",
     type: "gauge",

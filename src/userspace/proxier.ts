@@ -12,13 +12,13 @@ import type {
   LocalPorts,
   OpenListener,
 } from "./listener.ts";
-import { RefusedConnections } from "./refused-connections.ts";
+import { RefusedConnections, type RefusedConnectionsParts } from "./refused-connections.ts";
 import type { ServiceListener } from "./service-listeners.ts";
 import { ServiceQuota, type SocketQuotas } from "./service-quota.ts";
 import { TcpListener } from "./tcp-listener.ts";
 import { UdpListener } from "./udp-listener.ts";
 
-export interface ProxierParts {
+export interface ProxierParts extends Pick<RefusedConnectionsParts, "onRefused"> {
   readonly clock: Clock;
   readonly log: Logger;
   readonly udpTimeoutMs: number;

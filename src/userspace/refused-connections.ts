@@ -1,5 +1,6 @@
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
+import type { ServiceName } from "../base/service-name.ts";
 
 interface Refused {
   /** Since the last report. */
@@ -9,18 +10,23 @@ interface Refused {
 
 const reportPeriodMs = 60_000;
 
-/** Logs that a Service reached its connection limit, at most once per minute for each Service. */
-export class RefusedConnections {
-  readonly #clock: Clock;
-  readonly #log: Logger;
-  readonly #byService = new Map<string, Refused>();
+export interface RefusedConnectionsParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Called with the connections of a Service that were refused since the last report. */
+  readonly onRefused?: (service: ServiceName, count: number) => void;
+}
 
-  constructor({ clock, log }: { readonly clock: Clock; readonly log: Logger }) {
-    this.#clock = clock;
-    this.#log = log;
+/** Reports that a Service reached its connection limit, at most once per minute for each Service. */
+export class RefusedConnections {
+  readonly #parts: RefusedConnectionsParts;
+  readonly #byService = new Map<ServiceName, Refused>();
+
+  constructor(parts: RefusedConnectionsParts) {
+    this.#parts = parts;
   }
 
-  note(service: string): void {
+  note(service: ServiceName): void {
     const refused = this.#byService.get(service) ?? {
       count: 0,
       reportedAtMs: Number.NEGATIVE_INFINITY,
@@ -38,17 +44,19 @@ export class RefusedConnections {
     }
   }
 
-  #report(service: string, refused: Refused): void {
+  #report(service: ServiceName, refused: Refused): void {
     if (!this.#isDue(refused)) return;
-    this.#log.warn(
+    const { log, clock, onRefused = () => {} } = this.#parts;
+    log.warn(
       "Connection limit reached, closing new TCP connections and the UDP clients idle for longest",
       { service, refused: refused.count },
     );
+    onRefused(service, refused.count);
     refused.count = 0;
-    refused.reportedAtMs = this.#clock.monotonicMs();
+    refused.reportedAtMs = clock.monotonicMs();
   }
 
   #isDue({ reportedAtMs }: Refused): boolean {
-    return this.#clock.monotonicMs() - reportedAtMs >= reportPeriodMs;
+    return this.#parts.clock.monotonicMs() - reportedAtMs >= reportPeriodMs;
   }
 }

@@ -21,7 +21,7 @@ import { ClaimAges } from "../../src/plan/claims/claim-ages.ts";
 import type { ClaimMemory } from "../../src/plan/claims/claim-memory.ts";
 import { PortAdmission } from "../../src/plan/claims/port-admission.ts";
 import { FakeKernel } from "../support/fake-kernel/fake-kernel.ts";
-import { forgetParsedRules } from "../support/fake-kernel/picture-of.ts";
+import { forgetParsedRules } from "../support/fake-kernel/node-state-of.ts";
 import { MemorySource } from "../support/memory-source.ts";
 import { ip } from "../support/records.ts";
 import {

@@ -93,6 +93,11 @@ export class OtherNodes {
     return this.#unchecked;
   }
 
+  /** The last list of Nodes failed. */
+  get hasFailed(): boolean {
+    return this.#hasFailed;
+  }
+
   /** Of Nodes that have one. The same object while nothing in it differs. */
   get weights(): NodeWeights {
     return this.#weights;
@@ -250,8 +255,11 @@ export class OtherNodes {
       const effect = "New external IPs are not served, since they may be addresses of Nodes";
       const advice = "Grant list on nodes, or set kubeIpvs.nodeAddressPeriod: 0s";
       const keys = { err: errorText(error), effect, advice };
-      if (!this.#hasFailed) this.#parts.log.warn("Cannot list the addresses of other Nodes", keys);
-      this.#hasFailed = true;
+      if (!this.#hasFailed) {
+        this.#hasFailed = true;
+        this.#parts.log.warn("Cannot list the addresses of other Nodes", keys);
+        this.#parts.onChange();
+      }
       return undefined;
     }
   }

@@ -7,6 +7,12 @@ export type ServiceChange = readonly [
   current: ServiceRecord | undefined,
 ];
 
+/** An external IP that is not served before a list of Nodes says that no other Node has it. */
+export interface WaitingClaim {
+  readonly service: ServiceName;
+  readonly address: IpAddress;
+}
+
 /** Services without the external IPs that wait to be compared with the addresses of other Nodes. */
 export class UncheckedClaims {
   /** Those with such an external IP. */
@@ -14,6 +20,15 @@ export class UncheckedClaims {
     ServiceName,
     { readonly whole: ServiceRecord; readonly admitted: ServiceRecord }
   >();
+
+  /** External IPs that wait. */
+  get waiting(): readonly WaitingClaim[] {
+    return [...this.#services].flatMap(([service, { whole, admitted }]) =>
+      whole.externalIps
+        .filter((address) => !admitted.externalIps.includes(address))
+        .map((address) => ({ service, address })),
+    );
+  }
 
   /** Returns the change as planning must see it. */
   admit([previous, current]: ServiceChange, unchecked: ReadonlySet<IpAddress>): ServiceChange {

@@ -2,12 +2,14 @@
 
 import {
   apiVersion,
+  type ConflictNote,
   type Destination,
   type PlanFacts,
   type PlannedState,
   type PlanQuery,
 } from "../../answer/answers.ts";
 import type { ServiceName } from "../../api/objects.ts";
+import type { Conflict } from "../report/conflicts.ts";
 import type { ModeView } from "./daemon-view.ts";
 import { destinationsOf as destinationsInIpvs, ipvsFacts } from "./ipvs-facts.ts";
 import { listenerFacts } from "./listener-facts.ts";
@@ -16,6 +18,7 @@ import { tablesFacts } from "./tables-facts.ts";
 
 /** Addresses and ports of one Service: with node ports on many addresses there are more. */
 const maxDestinations = 100;
+const maxConflicts = 20;
 
 /** Rejects where the kernel does not answer for counts of connections. */
 export async function planFacts(view: ModeView, query: PlanQuery): Promise<PlanFacts> {
@@ -30,6 +33,7 @@ export async function planFacts(view: ModeView, query: PlanQuery): Promise<PlanF
     families: view.families,
     destinations,
     isTruncated: all.length > destinations.length,
+    conflicts: conflictsAbout(view, query),
     ...(await plannedState(view, destinations, query)),
   };
 }
@@ -47,6 +51,20 @@ async function plannedState(
     case "userspace":
       return await listenerFacts(view, destinations);
   }
+}
+
+/** A conflict about no address is one about the whole Service. */
+function conflictsAbout({ history }: ModeView, query: PlanQuery): readonly ConflictNote[] {
+  const isAsked = ({ service, keys }: Conflict): boolean => {
+    if (query.kind === "service") return service === `${query.namespace}/${query.name}`;
+    const { address, port } = query.destination;
+    const { address: of, port: at = port } = keys;
+    return of === address && at === port;
+  };
+  return history.conflicts
+    .filter(isAsked)
+    .slice(0, maxConflicts)
+    .map(({ service, note: message, remedy }) => ({ service, message, remedy }));
 }
 
 function servedAt(view: ModeView, service: ServiceName): readonly Destination[] {

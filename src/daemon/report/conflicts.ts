@@ -7,10 +7,12 @@ import type { ClaimReason, LostClaim } from "../../plan/claims/claim.ts";
 import type { DesiredState } from "../../plan/desired-state.ts";
 import type { OwnedReservedAddress } from "../../plan/frontends.ts";
 import type { ReservedReason } from "../../plan/options.ts";
+import type { WaitingClaim } from "../node/unchecked-claims.ts";
 
 export type ConflictReason =
   | "claimed-by-another-service"
   | "foreign-virtual-server"
+  | "nodes-not-listed"
   | LimitKind
   | ReservedReason;
 
@@ -27,6 +29,7 @@ const reservedWords: Readonly<Record<ReservedReason, string>> = {
 export const conflictReasons: readonly ConflictReason[] = [
   "claimed-by-another-service",
   "foreign-virtual-server",
+  "nodes-not-listed",
   "service-limit",
   "namespace-limit",
   ...(Object.keys(reservedWords) as ReservedReason[]),
@@ -50,13 +53,15 @@ export interface Conflict {
 export interface Claimed {
   readonly limitedServices: Iterable<LimitedService>;
   readonly desired: DesiredState;
+  /** External IPs that wait for a list of Nodes. */
+  readonly waitingClaims: readonly WaitingClaim[];
   /** Health-check node ports that another Service has. */
   readonly lostHealthPorts: readonly LostClaim[];
 }
 
 /** Lists all of them. `foreignServers`: keys of virtual servers that a third party has. */
 export function conflictsOf(
-  { desired, lostHealthPorts, limitedServices }: Claimed,
+  { desired, lostHealthPorts, limitedServices, waitingClaims }: Claimed,
   foreignServers: readonly string[],
 ): readonly Conflict[] {
   return [
@@ -76,6 +81,7 @@ export function conflictsOf(
       };
     }),
     ...desired.reservedAddresses().map(reservedConflict),
+    ...waitingClaims.map(waitingConflict),
     ...[...limitedServices].map(limitConflict),
   ];
 }
@@ -100,6 +106,19 @@ export function reservedConflict({
     service,
     note: `${place} is not ${isServed ? "bound" : "served"} on this node: it is ${reservedWords[reason]}`,
     remedy: `give Service ${service} another address`,
+  };
+}
+
+/** Nobody knows whether another Node has the address. */
+export function waitingConflict({ service, address }: WaitingClaim): Conflict {
+  return {
+    key: `waiting ${service} ${address}`,
+    reason: "nodes-not-listed",
+    event: "External IP is not served: Nodes cannot be listed",
+    keys: { address, service },
+    service,
+    note: `${address} is not served on this node: it may be another Node's, and Nodes cannot be listed`,
+    remedy: "grant list on nodes, or set kubeIpvs.nodeAddressPeriod: 0s",
   };
 }
 

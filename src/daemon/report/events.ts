@@ -81,6 +81,14 @@ export function conflictEvent(
   return { ...serviceWarning(service, ofEvent, "ServeAddress", warning), isSeenByAllNodes };
 }
 
+/** In userspace mode connections of a Service are closed, because it has as many as it may. kube-proxy has no such event. */
+export function connectionLimitEvent(nodeName: string, service: ServiceName): ClusterEvent {
+  const note =
+    `node ${nodeName} closes new connections: the connection limit is reached; raise ` +
+    "kubeIpvs.userspaceMaxServiceConnections or kubeIpvs.userspaceMaxConnections, or the limit of open files";
+  return serviceWarning(service, "ConnectionLimitReached", "Connect", note);
+}
+
 /** An annotation of a Service does not count; the default does. kube-proxy has no such event. */
 export function annotationEvent(
   nodeName: string,

@@ -12,6 +12,7 @@ import type { LostClaim } from "../../plan/claims/claim.ts";
 import type { ConntrackPass } from "../../reconcile/apply/outcome.ts";
 import type { FamilySync } from "../../reconcile/iptables/tables-reconciler.ts";
 import { changeCount, type SyncReport } from "../../reconcile/report.ts";
+import type { WaitingClaim } from "../node/unchecked-claims.ts";
 import { ConflictReporter } from "./conflict-reporter.ts";
 import { DryRunReporter, pendingChanges } from "./dry-run-reporter.ts";
 import { FirstSync } from "./first-sync.ts";
@@ -44,6 +45,8 @@ export interface LoopSummary {
   readonly elapsedMs: number;
   /** Health-check node ports that another Service has. */
   readonly lostHealthPorts: readonly LostClaim[];
+  /** External IPs that wait for a list of Nodes. */
+  readonly waitingClaims: readonly WaitingClaim[];
   /** Services of which a part is not served. */
   readonly limitedServices: Iterable<LimitedService>;
 }

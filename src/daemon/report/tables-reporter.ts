@@ -1,7 +1,13 @@
 import type { DesiredTables } from "../../plan/iptables/desired-tables.ts";
 import type { FamilySync, TablesReport } from "../../reconcile/iptables/tables-reconciler.ts";
 import { changeCount } from "../../reconcile/report.ts";
-import { claimConflict, healthPortConflict, limitConflict, reservedConflict } from "./conflicts.ts";
+import {
+  claimConflict,
+  healthPortConflict,
+  limitConflict,
+  reservedConflict,
+  waitingConflict,
+} from "./conflicts.ts";
 import { LoopReporter, type LoopSummary } from "./loop-reporter.ts";
 
 /** What there is to say about one sync in iptables mode. */
@@ -37,6 +43,7 @@ export class TablesReporter extends LoopReporter {
       ...summary.desired.claims.lost().map(claimConflict),
       ...summary.lostHealthPorts.map(healthPortConflict),
       ...summary.desired.unservedAddresses().map(reservedConflict),
+      ...summary.waitingClaims.map(waitingConflict),
       ...[...summary.limitedServices].map(limitConflict),
     ]);
     this.firstSync.succeeded(summary, () => ({

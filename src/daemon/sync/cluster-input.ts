@@ -3,6 +3,7 @@ import type { NodeAddresses, NodeWeights, ResourceKind, ServerEndpoint } from ".
 import type { Clock } from "../../base/clock.ts";
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
+import { none } from "../../base/none.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import type { ChangeTracker } from "../../model/change-tracker.ts";
 import type { ClaimMemory } from "../../plan/claims/claim-memory.ts";
@@ -13,7 +14,11 @@ import { KnownNode } from "../node/known-node.ts";
 import { apiServerService, type NetworkReader, sliceEndpoints } from "../node/node-network.ts";
 import { NodeWait } from "../node/node-wait.ts";
 import { OtherNodes, type OtherNodesParts } from "../node/other-nodes.ts";
-import { type ServiceChange, UncheckedClaims } from "../node/unchecked-claims.ts";
+import {
+  type ServiceChange,
+  UncheckedClaims,
+  type WaitingClaim,
+} from "../node/unchecked-claims.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 
 /** What a loop is given, and hands on to its input. */
@@ -108,6 +113,11 @@ export class ClusterInput {
   /** The node is known, and the lists are still arriving. */
   get isListing(): boolean {
     return !this.#areListed && this.#nodeWait.isReady;
+  }
+
+  /** External IPs that are not served because Nodes cannot be listed; those of ordinary waits take a second. */
+  get waitingClaims(): readonly WaitingClaim[] {
+    return this.#otherNodes.hasFailed ? this.#claims.waiting : none;
   }
 
   /** As `OtherNodes.weights`. */

@@ -159,6 +159,7 @@ export class SyncLoop extends Loop<ClusterPlan, SyncLoopContext> {
       triggers,
       desired: this.plan.desired,
       lostHealthPorts: healthChecks.claims.lost(),
+      waitingClaims: this.input.waitingClaims,
       limitedServices: this.plan.tracker.limitedServices(),
       annotationProblems: this.plan.annotationProblems,
       drains: this.#reconciler.drainer,

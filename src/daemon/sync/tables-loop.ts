@@ -136,6 +136,7 @@ export class TablesLoop extends Loop<TablesPlan, TablesLoopContext> {
       triggers,
       desired: this.plan.desired,
       lostHealthPorts: healthChecks.claims.lost(),
+      waitingClaims: this.input.waitingClaims,
       limitedServices: this.objects.limitedServices(),
     });
     const hasWorked = report.failures.length === 0;

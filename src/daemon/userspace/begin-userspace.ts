@@ -22,7 +22,7 @@ import type { ListenersView, ServedAddress } from "../operator/daemon-view.ts";
 import type { ModeRecord } from "../process/mode-record.ts";
 import { ConflictReporter } from "../report/conflict-reporter.ts";
 import { DryRunReporter } from "../report/dry-run-reporter.ts";
-import { startingEvent } from "../report/events.ts";
+import { connectionLimitEvent, startingEvent } from "../report/events.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import { SyncHistory } from "../report/sync-history.ts";
 import { sourceListener } from "../sync/source-listener.ts";
@@ -155,8 +155,8 @@ interface Serving {
 }
 
 function served(
-  { bindAddress, udpTimeoutMs, drain, userspaceConnections }: Config,
-  { clock, log }: Pick<UserspaceParts, "clock" | "log">,
+  { bindAddress, udpTimeoutMs, drain, userspaceConnections, nodeName }: Config,
+  { clock, log, metrics, events }: Pick<UserspaceParts, "clock" | "log" | "metrics" | "events">,
   usable: UsableIptables | undefined,
 ): Serving {
   const rule = { bindAddress, isRedirected: usable !== undefined };
@@ -165,6 +165,10 @@ function served(
     drainMs: drain.tcpDeadlineSeconds * 1_000,
     quotas: socketQuotas(openFileLimit(), userspaceConnections),
     addressOf: (wanted) => listenAddressOf(wanted, rule),
+    onRefused: (service, count) => {
+      metrics.refusedConnections.inc(count);
+      events.record(connectionLimitEvent(nodeName, service));
+    },
   });
   const portals = usable === undefined ? undefined : new Portals(usable.iptables, usable.families);
   return { proxier, portals };

@@ -20,7 +20,12 @@ import {
 } from "../../userspace/service-listeners.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { ConflictReporter } from "../report/conflict-reporter.ts";
-import { claimConflict, limitConflict, reservedConflict } from "../report/conflicts.ts";
+import {
+  claimConflict,
+  limitConflict,
+  reservedConflict,
+  waitingConflict,
+} from "../report/conflicts.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
 import { ClusterInput, type ClusterInputCollaborators } from "../sync/cluster-input.ts";
@@ -200,6 +205,7 @@ export class UserspaceLoop {
     this.#parts.conflicts.report([
       ...this.#claims.lost().map(claimConflict),
       ...this.#claims.unservedAddresses().map(reservedConflict),
+      ...this.input.waitingClaims.map(waitingConflict),
       ...[...this.#tracker.limitedServices()].map(limitConflict),
     ]);
     this.#parts.holderRecord.keepHolders(this.#claims.contestedHolders());

@@ -23,6 +23,7 @@ const explanation: Explanation = {
     mode: "ipvs",
     verdict: "balanced",
     losers: [],
+    conflicts: [],
   },
   summary: "Packets from 10.244.1.7 to 10.96.0.10:80 are balanced over 1 of 1 endpoint",
   service: {
@@ -64,6 +65,7 @@ const facts: PlanFacts = {
   destinations: [{ protocol: "TCP", address: ip("10.96.0.10"), port: 80 }],
   ...{
     isTruncated: false,
+    conflicts: [],
     forwards: [],
     services: [],
     virtualServers: [],

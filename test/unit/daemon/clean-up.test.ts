@@ -42,6 +42,7 @@ type Cleaning = Pick<
   | "isMasqueradeAll"
   | "masqueradeMark"
   | "statePath"
+  | "claimsPath"
   | "operatorSocketPath"
 >;
 
@@ -51,6 +52,7 @@ const config: Cleaning = {
   isMasqueradeAll: false,
   masqueradeMark: 0x4000,
   statePath: "",
+  claimsPath: "",
   operatorSocketPath: "",
 };
 

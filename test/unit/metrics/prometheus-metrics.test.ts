@@ -29,6 +29,7 @@ describe("before anything happened", () => {
       "kube_ipvs_first_sync_completed 0",
       "kube_ipvs_foreign_virtual_servers 0",
       "kube_ipvs_manual_weights 0",
+      "kube_ipvs_userspace_refused_connections_total 0",
       "kube_ipvs_draining_real_servers 0",
       "kube_ipvs_oldest_draining_real_server_age_seconds 0",
       "kube_ipvs_event_loop_delay_seconds_sum 0",

@@ -159,7 +159,9 @@ describe("a Service's quota", () => {
 describe("connections that were refused", () => {
   it("are reported at most once per minute for each Service, with their number", async () => {
     const [clock, log] = [new FakeClock(), new RecordingLogger()];
-    const refused = new RefusedConnections({ clock, log });
+    const reported: (readonly [string, number])[] = [];
+    const onRefused = (service: string, count: number): number => reported.push([service, count]);
+    const refused = new RefusedConnections({ clock, log, onRefused });
     for (let count = 0; count < 1_000; count += 1) refused.note("default/web");
     refused.note("default/other");
     refused.sweep();
@@ -175,5 +177,10 @@ describe("connections that were refused", () => {
         ["default/web", 999],
       ],
     );
+    assert.deepEqual(reported, [
+      ["default/web", 1],
+      ["default/other", 1],
+      ["default/web", 999],
+    ]);
   });
 });

@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import type { NodeAddresses } from "../../../../src/api/source.ts";
 import type { IpAddress } from "../../../../src/base/ip.ts";
 import { OtherNodes, type OtherNodesParts } from "../../../../src/daemon/node/other-nodes.ts";
+import { planFacts } from "../../../../src/daemon/operator/plan-facts.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { FakeNode } from "../../../support/fake-node.ts";
 import type { NamedObject } from "../../../support/memory-source.ts";
@@ -148,10 +149,15 @@ for (const mode of ["ipvs", "iptables"]) {
     await node.settle();
     assert.deepEqual(await served(), [true, false]);
     assert.equal(node.figures()["conflicts other-node-address"] ?? 0, 0);
+    assert.equal(node.figures()["conflicts nodes-not-listed"], 1);
+    const destination = { protocol: "TCP", address: ip("203.0.113.6"), port: 80 } as const;
+    const { conflicts } = await planFacts(node.modeView, { kind: "destination", destination });
+    assert.match(conflicts[0]?.message ?? "", /^203\.0\.113\.6 is not served .* cannot be listed/);
     nodes = new Map(Object.entries(cluster));
     await node.wait(60_000);
     await node.settle();
     assert.deepEqual(await served(), [true, true]);
+    assert.equal(node.figures()["conflicts nodes-not-listed"], 0);
     await node.stop();
   });
 }

@@ -66,6 +66,7 @@ function report(conflicts: readonly string[] = []): readonly [readonly object[],
     triggers: [],
     desired,
     lostHealthPorts,
+    waitingClaims: [],
     limitedServices: [],
     drains: { count: 0, oldestAgeSeconds: 0 },
   });

@@ -50,6 +50,7 @@ class Reporters {
       triggers: [],
       desired,
       lostHealthPorts: [],
+      waitingClaims: [],
       limitedServices: [],
       drains: { count: 3, oldestAgeSeconds: 1.5 },
       ...summary,
