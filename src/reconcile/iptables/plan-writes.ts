@@ -37,23 +37,26 @@ export function planEverything(
   ];
 }
 
-/** Chains that planning touched. */
-export function planTouched(
+/** Chains that planning touched; yields after each. In a cluster that becomes large these are all chains. */
+export function* planTouched(
   family: IpFamily,
   touched: readonly TouchedChain[],
   cached: CachedTables,
   render: RenderRule,
-): readonly PlannedRuleChange[] {
-  return touched.flatMap(({ table, name, chain }): readonly PlannedRuleChange[] => {
+): Generator<void, readonly PlannedRuleChange[]> {
+  const changes: PlannedRuleChange[] = [];
+  for (const { table, name, chain } of touched) {
+    yield;
     if (chain === undefined) {
-      if (!cached.has(table, name)) return [];
-      return [{ kind: "chain-remove", family, table, chainName: name, reason: "unwanted" }];
+      if (!cached.has(table, name)) continue;
+      changes.push({ kind: "chain-remove", family, table, chainName: name, reason: "unwanted" });
+    } else if (!cached.isAsPlanned(chain)) {
+      const before = cached.texts(table, name, render);
+      const reason = before === undefined ? "missing" : "differs";
+      changes.push({ kind: "chain-write", family, chain, before, reason });
     }
-    if (cached.isAsPlanned(chain)) return [];
-    const before = cached.texts(table, name, render);
-    const reason = before === undefined ? "missing" : "differs";
-    return [{ kind: "chain-write", family, chain, before, reason }];
-  });
+  }
+  return changes;
 }
 
 /** kubelet's chain is made where it is missing, and left as it is where it exists. */

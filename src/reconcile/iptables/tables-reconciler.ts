@@ -2,6 +2,7 @@ import type { Clock } from "../../base/clock.ts";
 import { earliest } from "../../base/earliest.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import type { ServiceName } from "../../base/service-name.ts";
+import { inSlices } from "../../base/time-slice.ts";
 import type { Conntrack, Iptables } from "../../kernel/kernel.ts";
 import type { TouchedChain } from "../../plan/iptables/desired-tables.ts";
 import type { UdpDestination } from "../../plan/iptables/udp-destinations.ts";
@@ -167,7 +168,8 @@ export class TablesReconciler {
     const cached = this.#cached.get(family);
     const render = (rule: Rule): string => this.#iptables.render(family, rule);
     if (cached !== undefined && !isDue(status, nowMs)) {
-      return { isFull: false, changes: planTouched(family, touched, cached, render), cached };
+      const changes = await inSlices(this.#clock, planTouched(family, touched, cached, render));
+      return { isFull: false, changes, cached };
     }
     const everything = wanted();
     const scope = { planned: everything, hasOthers: true } as const;
