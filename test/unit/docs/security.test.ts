@@ -8,15 +8,25 @@ import { isThere, rowsOf, testsOf } from "../../support/documents/named-tests.ts
 const path = join(import.meta.dirname, "../../../docs/security.md");
 const text = readFileSync(path, "utf8");
 
-/** Tables of claims come after this heading. */
-const claims = rowsOf(text.slice(text.indexOf("## What someone who may write")).split("\n"));
+/** Of each attacker: what they try, what kube-ipvs does, what is not promised, and the test. */
+const threats = text.slice(text.indexOf("## Threats"), text.indexOf("## What limits"));
+const limits = text.slice(text.indexOf("## What limits"));
+const claims = [threats, limits].flatMap((part) => rowsOf(part.split("\n")));
 
 describe("the security model", () => {
   it("has claims", () => assert.ok(claims.length > 25, `${claims.length} rows`));
 
+  it("has a table for each attacker, of four columns", () => {
+    const titles = [...threats.matchAll(/^### (.*)$/gm)].map(([, title = ""]) => title);
+    const attackers = [/tenant/, /neighbor pod/, /user of the node/, /network between/];
+    assert.equal(titles.length, attackers.length);
+    for (const [index, attacker] of attackers.entries())
+      assert.match(titles[index] ?? "", attacker);
+    for (const cells of rowsOf(threats.split("\n"))) assert.equal(cells.length, 4, cells[0]);
+  });
+
   for (const cells of claims) {
     it(`names a test: ${cells[0]}`, () => {
-      assert.equal(cells.length, 3);
       const last = cells.at(-1) ?? "";
       const tests = testsOf(last);
       assert.ok(tests.length > 0 || /^none: /.test(last), "neither a test nor why there is none");
