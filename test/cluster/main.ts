@@ -8,7 +8,7 @@
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { findLabKernel, type LabKernel } from "../lab/lab-kernel.ts";
 import { type Cluster, credential } from "./cluster.ts";
@@ -19,7 +19,7 @@ import { type KubernetesFolder, openKubernetesFolder } from "./kubernetes-folder
 import { createNetwork, inNamespace, removeNetwork } from "./network.ts";
 import { nodesAreReady, startNodes } from "./nodes.ts";
 import { Programs } from "./programs.ts";
-import { commit, installKubeIpvs, kernelRelease, packImage, startDns } from "./proxy.ts";
+import { installKubeIpvs, packImage, startDns } from "./proxy.ts";
 import { countOf, type Run, reportText, specTable, withRun } from "./report.ts";
 import { runSpecs } from "./specs.ts";
 
@@ -88,23 +88,23 @@ async function conformance(cluster: Cluster, kernel: LabKernel): Promise<readonl
   return runSpecs(cluster, options);
 }
 
-function record(
-  kubernetes: KubernetesFolder,
-  kernel: LabKernel,
-  specs: readonly SpecResult[],
-): Run {
-  const data = join(reports, "data/conformance.json");
+/** What this run is, as long as it has no results: the commit may be another one when it ends. */
+function describeRun(kubernetes: KubernetesFolder, kernel: LabKernel): Omit<Run, "specs"> {
   const changed = (["focus", "skip"] as const).filter((name) => options[name] !== defaults[name]);
-  const run: Run = {
+  const git = ["-C", project, "rev-parse", "--short", "HEAD"];
+  return {
     proxy: options.proxy,
     mode: options.mode,
-    commit: commit(),
+    commit: execFileSync("git", git, { encoding: "utf8" }).trim(),
     date: new Date().toISOString().slice(0, 10),
     kubernetes: kubernetes.version,
-    kernel: kernelRelease(kernel.modules),
+    kernel: basename(kernel.modules),
     options: changed.map((name) => `${name.toUpperCase()}='${options[name]}'`).join(" "),
-    specs,
   };
+}
+
+function writeReport(run: Run): void {
+  const data = join(reports, "data/conformance.json");
   const earlier = existsSync(data)
     ? (JSON.parse(readFileSync(data, "utf8")) as readonly Run[])
     : [];
@@ -112,7 +112,6 @@ function record(
   writeFileSync(data, `${JSON.stringify(runs, undefined, 1)}\n`);
   writeFileSync(join(reports, "data/conformance.tsv"), specTable(runs));
   writeFileSync(join(reports, "conformance.md"), reportText(runs));
-  return run;
 }
 
 async function main(): Promise<number> {
@@ -132,7 +131,9 @@ async function main(): Promise<number> {
   const { signal } = abort;
   const cluster = { folder, memoryFolder, packages, kubernetes, programs, signal };
   try {
-    const run = record(kubernetes, kernel, await conformance(cluster, kernel));
+    const description = describeRun(kubernetes, kernel);
+    const run = { ...description, specs: await conformance(cluster, kernel) };
+    writeReport(run);
     const failed = countOf(run, "failed");
     console.log(
       `${countOf(run, "passed")} passed, ${failed} failed, ${countOf(run, "skipped")} skipped`,

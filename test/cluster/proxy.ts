@@ -1,5 +1,4 @@
 /** Installs kube-ipvs from its chart, as a DaemonSet of the real image, and DNS behind its Service. */
-import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { imageOf } from "../../toolchain/release/image.ts";
@@ -89,14 +88,4 @@ async function apply(cluster: Cluster, name: string, items: readonly object[]): 
   writeFileSync(file, JSON.stringify({ apiVersion: "v1", kind: "List", items }));
   const applied = await kubectl(cluster, "apply", "--server-side", "-f", file);
   if (applied === undefined) throw new Error(`kubectl apply -f ${file} failed`);
-}
-
-export function kernelRelease(modules: string): string {
-  return modules.split("/").at(-1) ?? "";
-}
-
-export function commit(): string {
-  return execFileSync("git", ["-C", project, "rev-parse", "--short", "HEAD"], {
-    encoding: "utf8",
-  }).trim();
 }
