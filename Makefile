@@ -156,8 +156,9 @@ e2e: build ## test a cluster that runs kube-ipvs (docs/acceptance.md)
 ## KUBECONFIG=FILE FLAGS='--skip=restart -o json'
 	@dist/kube-ipvs-e2e --kubeconfig='$(KUBECONFIG)' $(FLAGS)
 
-conformance: setup-lab build lab image build/test/chart-renderer ## run Kubernetes' network tests on two nodes with kubelets
-## KUBERNETES=FOLDER FOCUS=RE SKIP=RE PROXY=kube-proxy MODE=iptables
+conformance: setup-lab build lab image build/test/chart-renderer ## run Kubernetes' network tests on two lab nodes
+## KUBERNETES=FOLDER FOCUS=RE SKIP=RE
+## PROXY=kube-proxy MODE=iptables
 	@node test/cluster/main.ts --kubernetes '$(KUBERNETES)' $(if $(FOCUS),--focus '$(FOCUS)') $(if $(SKIP),--skip '$(SKIP)') \
 	  $(if $(PROXY),--proxy '$(PROXY)') $(if $(MODE),--mode '$(MODE)')
 

@@ -88,7 +88,7 @@ inside "a clone below a 0700 folder" '
 '
 
 try "a locale that is not installed" \
-  env LC_ALL=xx_XX.UTF-8 node --test test/unit/cli/completion-shells.test.ts
+  env LC_ALL=xx_XX.UTF-8 node --test test/unit/cli/completion.test.ts
 
 try "umask 077 and an image for another user" "$0" umask_077
 try "a folder with a space" "$0" folders

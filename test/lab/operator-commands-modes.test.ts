@@ -177,7 +177,7 @@ describe("the operator's commands in other modes", () => {
       assert.equal(kubeIpvs("plan", ...given).code, 0);
       const cleanup = kubeIpvs("plan", "--cleanup");
       assert.equal(cleanup.code, 2, cleanup.err);
-      assert.match(cleanup.out, /^ {2}- legacy IPv4 nat KUBE-SEP-/m);
+      assert.match(cleanup.out, /^ {2}- IPv4 nat KUBE-SEP-/m);
     });
   });
 
