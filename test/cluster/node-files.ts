@@ -99,7 +99,7 @@ function kubeProxyConfiguration(node: NodeAddresses, { credential, mode }: NodeS
     clusterCIDR: podNetwork,
     metricsBindAddress: "0.0.0.0:10249",
     healthzBindAddress: "0.0.0.0:10256",
-    // Debian's user-mode Linux does not let a node raise them.
+    // Limits of the conntrack table stay as they are.
     conntrack: { maxPerCore: 0 },
   };
 }
