@@ -23,7 +23,7 @@ export interface ListOf<Kind extends string, Row> extends Envelope<Kind> {
   readonly items: readonly Row[];
 }
 
-/** What the daemon answers, by kind. */
+/** The type of each kind of answer. */
 export interface Answers {
   readonly Status: Status;
   readonly ServiceList: ListOf<"ServiceList", ServiceRow>;
@@ -31,7 +31,7 @@ export interface Answers {
   readonly PlanFacts: PlanFacts;
 }
 
-/** What is known of a daemon that does not answer. */
+/** Describes a daemon that does not answer. */
 export interface StatusWithoutDaemon extends Envelope<"Status"> {
   readonly verdict: "Degraded" | "NotRunning";
   readonly summary: string;
@@ -270,7 +270,7 @@ export interface PlanFacts extends Envelope<"PlanFacts">, PlannedState {
   readonly destinations: readonly Destination[];
   /** There were more, which are omitted. */
   readonly isTruncated: boolean;
-  /** What is not served, or not bound, of the addresses or the Service that were asked for. */
+  /** The requested addresses, or addresses of the requested Service, that are not served or not bound. */
   readonly conflicts: readonly ConflictNote[];
 }
 
@@ -281,7 +281,7 @@ export interface ConflictNote {
   readonly remedy: string;
 }
 
-/** What is empty does not exist in this mode. */
+/** The planned state of some addresses. Lists that this mode does not have are empty. */
 export interface PlannedState {
   readonly mode: "ipvs" | "iptables" | "userspace";
   /** Undefined in userspace mode without rules. */
@@ -304,7 +304,7 @@ export interface PlannedState {
   readonly listeners: readonly ListenerFact[];
 }
 
-/** What modes other than IPVS mode do not plan. */
+/** The empty lists of a mode without virtual servers. */
 export const withoutIpvs: Omit<PlannedState, "mode" | "services" | "rules"> = {
   forwards: [],
   virtualServers: [],

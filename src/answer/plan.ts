@@ -1,4 +1,4 @@
-/** What a sync, a start or a clean-up would change. */
+/** The changes that a sync, a start or a clean-up would make. */
 import { apiVersion } from "./answers.ts";
 import type { View } from "./render.ts";
 

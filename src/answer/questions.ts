@@ -42,7 +42,7 @@ function readSubject(parameters: URLSearchParams): PlanSubject | string {
   return { kind: "destination", destination: { protocol, address, port } };
 }
 
-/** What is not known is ignored. */
+/** Unknown parameters are ignored. */
 export function readServicesQuery(query: URLSearchParams): ServicesQuery {
   const namespace = query.get("namespace") ?? "";
   const name = query.get("name") ?? "";

@@ -2,7 +2,7 @@
 import { escapeUnprintable } from "../base/printable.ts";
 import { yamlText } from "../base/yaml.ts";
 
-/** What the text is made for. */
+/** The output that the text is made for. */
 export interface Form {
   /** Columns of the terminal; undefined: unlimited. */
   readonly width?: number | undefined;

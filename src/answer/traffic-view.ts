@@ -59,7 +59,7 @@ export function shortNumber(value: number): string {
   if (!Number.isFinite(value)) return "-";
   let rest = Math.max(0, value);
   let step = 0;
-  // What is rounded to a thousand is written in the next unit.
+  // A number that rounds to 1,000 is written in the next unit.
   while (Math.round(rest) >= 1_000 && step < units.length - 1) {
     rest /= 1_000;
     step += 1;

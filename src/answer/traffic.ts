@@ -3,7 +3,7 @@ import type { Protocol } from "../base/protocol.ts";
 import type { ConnectionCounts, Traffic } from "../state/traffic.ts";
 import type { ListOf } from "./answers.ts";
 
-/** What `kube-ipvs top` prints. */
+/** The answer that `kube-ipvs top` prints. */
 export interface TrafficList extends ListOf<"TrafficList", TrafficRow> {
   readonly intervalSeconds: number;
   /** `off`: the kernel adds up no connections, packets and bytes. */
