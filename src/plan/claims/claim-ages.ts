@@ -25,6 +25,7 @@ export class ClaimAges {
   #recorded: RecordedClaims;
   readonly #startedAtSeconds: number;
   #batchSeconds: number | undefined;
+  #lastBatchSeconds: number;
   #isSettled = false;
   #isChanged = false;
 
@@ -33,6 +34,7 @@ export class ClaimAges {
     this.#recorded = recorded;
     this.#nowSeconds = nowSeconds;
     this.#startedAtSeconds = nowSeconds();
+    this.#lastBatchSeconds = [...recorded.seen.values()].reduce((a, b) => Math.max(a, b), 0);
   }
 
   /** Every claim of the first plan is as new as the start, unless the record knows it. */
@@ -40,11 +42,19 @@ export class ClaimAges {
     const id = claimId(key, port);
     const known = this.#seen.get(id);
     if (known !== undefined) return known;
-    this.#batchSeconds ??= Math.floor(this.#nowSeconds());
+    this.#batchSeconds ??= this.#beginBatch();
     const seconds = this.#recorded.seen.get(id) ?? this.#batchSeconds;
     this.#seen.set(id, seconds);
     this.#isChanged = true;
     return seconds;
+  }
+
+  /** In milliseconds: two syncs within one second make claims of two ages. A clock that was set back makes no claim older. */
+  #beginBatch(): number {
+    const nowMs = Math.floor(this.#nowSeconds() * 1_000);
+    const lastMs = Math.round(this.#lastBatchSeconds * 1_000);
+    this.#lastBatchSeconds = (nowMs < lastMs ? lastMs + 1 : nowMs) / 1_000;
+    return this.#lastBatchSeconds;
   }
 
   /** The claim was given up: if it comes again, it is a new one. */

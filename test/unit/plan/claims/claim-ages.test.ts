@@ -152,6 +152,25 @@ for (const [mode, open] of [
       assert.equal(node.sync().owner(key), "b/second");
     });
 
+    for (const [name, sinceSeconds] of [
+      ["within one second", 0.005],
+      ["after the clock was set back", -3_600],
+    ] as const) {
+      it(`go to the first of two claims that come ${name}`, () => {
+        const node = open().start();
+        node.put(victim);
+        node.sync();
+        node.nowSeconds += sinceSeconds - 10;
+        node.put(service("b/second", 900));
+        node.sync();
+        node.nowSeconds += sinceSeconds - 10;
+        node.put(attacker);
+        node.sync();
+        node.put(victim, true);
+        assert.equal(node.sync().owner(key), "b/second");
+      });
+    }
+
     it("are decided by the age of Services on a node without a record", () => {
       const node = open().start();
       node.put(victim);
