@@ -1,4 +1,4 @@
-/** The report: a row for each proxy and mode that ran, and a table of specs beside it. */
+/** The report: a row for each proxy, mode and selection of specs that ran, and a table of specs beside it. */
 import type { SpecResult } from "./ginkgo.ts";
 
 export interface Run {
@@ -13,9 +13,15 @@ export interface Run {
   readonly specs: readonly SpecResult[];
 }
 
-/** The runs with `run` in place of the earlier one of the same proxy and mode. */
+/** The runs with `run` in place of the earlier one of the same proxy, mode and selection of specs. */
 export function withRun(runs: readonly Run[], run: Run): readonly Run[] {
-  return [...runs.filter(({ proxy, mode }) => proxy !== run.proxy || mode !== run.mode), run];
+  const isSame = (one: Run): boolean =>
+    columnOf(one) === columnOf(run) && one.options === run.options;
+  return [...runs.filter((one) => !isSame(one)), run];
+}
+
+function columnOf({ proxy, mode }: Run): string {
+  return `${proxy} ${mode}`;
 }
 
 export function countOf({ specs }: Run, state: SpecResult["state"]): number {
@@ -27,8 +33,8 @@ const lead = `# Kubernetes' own network tests
 Written by \`make conformance\`: \`e2e.test\` against two nodes with real kubelets ([how](../../test/cluster/README.md)).
 [Every spec](data/conformance.tsv). kube-ipvs runs as a DaemonSet, kube-proxy as a program.
 
-| proxy | mode | passed | failed | skipped | seconds | commit | date | Kubernetes | kernel |
-|---|---|---:|---:|---:|---:|---|---|---|---|
+| proxy | mode | specs | passed | failed | skipped | seconds | commit | date | Kubernetes | kernel |
+|---|---|---|---:|---:|---:|---:|---|---|---|---|
 `;
 
 export function reportText(runs: readonly Run[]): string {
@@ -39,19 +45,27 @@ function runRow(run: Run): string {
   const seconds = run.specs.reduce((sum, spec) => sum + spec.seconds, 0);
   const counts = (["passed", "failed", "skipped"] as const).map((state) => countOf(run, state));
   const cells = [
-    ...[run.proxy, run.mode, ...counts, Math.round(seconds)],
+    ...[run.proxy, run.mode, specsOf(run), ...counts, Math.round(seconds)],
     ...[run.commit, run.date, run.kubernetes, run.kernel],
   ];
   return `| ${cells.join(" | ")} |\n`;
 }
 
-/** A row for each spec, with three columns for each run. Specs that a run did not select are empty there. */
+function specsOf({ options }: Run): string {
+  return options === "" ? "Services" : `\`${options.replaceAll("|", String.raw`\|`)}\``;
+}
+
+/** A row for each spec, with three columns for each proxy and mode. Specs that were not run there are empty. */
 export function specTable(runs: readonly Run[]): string {
   const titles = [...new Set(runs.flatMap(({ specs }) => specs.map(({ title }) => title)))].sort();
-  const head = runs.flatMap(({ proxy, mode }) => [`${proxy} ${mode}`, "seconds", "reason"]);
+  const columns = [...Map.groupBy(runs, columnOf)].map(([name, group]) => ({
+    name,
+    specs: new Map(group.flatMap(({ specs }) => specs.map((spec) => [spec.title, spec] as const))),
+  }));
+  const head = columns.flatMap(({ name }) => [name, "seconds", "reason"]);
   const rows = titles.map((title) => {
-    const cells = runs.flatMap(({ specs }) => {
-      const spec = specs.find((one) => one.title === title);
+    const cells = columns.flatMap(({ specs }) => {
+      const spec = specs.get(title);
       if (spec === undefined) return ["", "", ""];
       return [spec.state, spec.seconds.toFixed(0), spec.reason.replaceAll("\t", " ")];
     });

@@ -23,7 +23,8 @@ describe("The report", () => {
   const runs = [run("kube-ipvs", [passed, failed]), run("kube-proxy", [passed])];
 
   it("counts the specs of each run", () => {
-    const row = "| kube-ipvs | ipvs | 1 | 1 | 0 | 113 | abc1234 | 2026-01-02 | v1.36.2 | 6.12.1 |";
+    const row =
+      "| kube-ipvs | ipvs | Services | 1 | 1 | 0 | 113 | abc1234 | 2026-01-02 | v1.36.2 | 6.12.1 |";
     assert.ok(reportText(runs).split("\n").includes(row));
   });
 
@@ -41,9 +42,19 @@ describe("The report", () => {
     );
   });
 
-  it("replaces the run of the same proxy and mode", () => {
+  it("replaces the run of the same proxy, mode and specs", () => {
     const other = run("kube-proxy", [failed]);
     const replaced = withRun([run("kube-ipvs", [failed]), other], run("kube-ipvs", [passed]));
     assert.deepEqual(replaced, [other, run("kube-ipvs", [passed])]);
+  });
+
+  it("keeps runs of other specs, in the same column", () => {
+    const more = { ...run("kube-ipvs", [failed]), options: "FOCUS='three|four'" };
+    const both = withRun([run("kube-ipvs", [passed])], more);
+    assert.match(reportText(both), /\| ipvs \| `FOCUS='three\\\|four'` \| 0 \| 1 \|/);
+    assert.equal(
+      specTable(both),
+      "spec\tkube-ipvs ipvs\tseconds\treason\none | two\tpassed\t12\t\nthree\tfailed\t101\ttimed out\n",
+    );
   });
 });
