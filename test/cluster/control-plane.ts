@@ -1,6 +1,7 @@
 /** etcd, API server, controller manager and scheduler, in the cluster's namespace of this machine. */
-import { mkdirSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { auditPolicy } from "./audit.ts";
 import { type Cluster, credential, eventually, kubectl } from "./cluster.ts";
 import { gateway, inNamespace, serviceNetwork } from "./network.ts";
 
@@ -9,6 +10,7 @@ export async function startControlPlane(cluster: Cluster): Promise<void> {
   const { programs, kubernetes, packages } = cluster;
   const logs = join(cluster.folder, "control-plane");
   mkdirSync(logs, { recursive: true });
+  writeFileSync(join(logs, "audit-policy.json"), JSON.stringify(auditPolicy));
   const start = (name: string, program: string, args: readonly string[]): void =>
     programs.start(name, inNamespace(program, ...args), { log: join(logs, `${name}.log`) });
 
@@ -63,7 +65,13 @@ function apiServerArguments(cluster: Cluster): readonly string[] {
     `--service-account-signing-key-file=${path("service-accounts.key")}`,
     "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
     `--service-cluster-ip-range=${serviceNetwork}`,
+    `--audit-policy-file=${join(cluster.folder, "control-plane/audit-policy.json")}`,
+    `--audit-log-path=${auditLog(cluster)}`,
   ];
+}
+
+export function auditLog({ folder }: Pick<Cluster, "folder">): string {
+  return join(folder, "control-plane/audit.log");
 }
 
 /** The nodes have fixed pod networks, which their CNI configuration names. */

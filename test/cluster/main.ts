@@ -11,8 +11,9 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { basename, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { findLabKernel, type LabKernel } from "../lab/lab-kernel.ts";
-import { type Cluster, credential } from "./cluster.ts";
-import { startControlPlane } from "./control-plane.ts";
+import { type PolicyRule, readAuditLog } from "./audit.ts";
+import { type Cluster, credential, kubectl } from "./cluster.ts";
+import { auditLog, startControlPlane } from "./control-plane.ts";
 import { writeCredentials } from "./credentials.ts";
 import type { SpecResult } from "./ginkgo.ts";
 import { type KubernetesFolder, openKubernetesFolder } from "./kubernetes-folder.ts";
@@ -132,7 +133,10 @@ async function main(): Promise<number> {
   const cluster = { folder, memoryFolder, packages, kubernetes, programs, signal };
   try {
     const description = describeRun(kubernetes, kernel);
-    const run = { ...description, specs: await conformance(cluster, kernel) };
+    const specs = await conformance(cluster, kernel);
+    const role = await kubectl(cluster, "get", "clusterrole", "system:node-proxier", "-o", "json");
+    const { rules } = JSON.parse(role ?? "{}") as { readonly rules?: readonly PolicyRule[] };
+    const run = { ...description, specs, requests: readAuditLog(auditLog(cluster), rules ?? []) };
     writeReport(run);
     const failed = countOf(run, "failed");
     console.log(

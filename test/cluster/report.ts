@@ -1,4 +1,5 @@
 /** The report: a row for each proxy, mode and selection of specs that ran, and a table of specs beside it. */
+import type { RequestCount } from "./audit.ts";
 import type { SpecResult } from "./ginkgo.ts";
 
 export interface Run {
@@ -11,6 +12,8 @@ export interface Run {
   /** FOCUS and SKIP, where they are not the defaults. */
   readonly options: string;
   readonly specs: readonly SpecResult[];
+  /** Of both nodes. Earlier runs have none. */
+  readonly requests?: readonly RequestCount[];
 }
 
 /** The runs with `run` in place of the earlier one of the same proxy, mode and selection of specs. */
@@ -38,7 +41,28 @@ Written by \`make conformance\`: \`e2e.test\` against two nodes with real kubele
 `;
 
 export function reportText(runs: readonly Run[]): string {
-  return `${lead}${runs.map(runRow).join("")}`;
+  return `${lead}${runs.map(runRow).join("")}${requestTable(runs)}`;
+}
+
+const requestLead = `
+## Requests to the API server
+
+By the API server's audit log, of both nodes, from start to the end of the specs. A watch counts when it ends.
+Granted: by the ClusterRole \`system:node-proxier\`. A request that is not granted is one that every user may make.
+
+| proxy | mode | specs | resource | verb | requests | forbidden | granted |
+|---|---|---|---|---|---:|---:|---|
+`;
+
+function requestTable(runs: readonly Run[]): string {
+  const rows = runs.flatMap((run) =>
+    (run.requests ?? []).map(({ resource, verb, count, forbidden, isGranted }) => {
+      const granted = isGranted ? "yes" : "no";
+      const cells = [run.proxy, run.mode, specsOf(run), resource, verb, count, forbidden, granted];
+      return `| ${cells.join(" | ")} |\n`;
+    }),
+  );
+  return rows.length === 0 ? "" : requestLead + rows.join("");
 }
 
 function runRow(run: Run): string {

@@ -1,0 +1,79 @@
+/** What a proxy asked of the API server, by the server's audit log, beside what its role grants. */
+import { readFileSync } from "node:fs";
+
+/** Users that are logged: a DaemonSet's service account, and a program with kube-proxy's certificate. */
+const users = ["system:serviceaccount:kube-system:kube-ipvs", "system:kube-proxy"];
+
+/** An entry of audit.k8s.io/v1 at level Metadata. */
+interface AuditEvent {
+  readonly user: { readonly username: string };
+  readonly verb: string;
+  readonly objectRef?: {
+    readonly apiGroup?: string;
+    readonly resource?: string;
+    readonly subresource?: string;
+  };
+  readonly requestURI: string;
+  readonly responseStatus?: { readonly code: number };
+}
+
+export interface PolicyRule {
+  readonly apiGroups?: readonly string[];
+  readonly resources?: readonly string[];
+  readonly verbs: readonly string[];
+}
+
+/** One verb on one resource. */
+export interface RequestCount {
+  readonly verb: string;
+  /** `RESOURCE`, or `RESOURCE.GROUP` as kubectl writes it; a path where there is no resource. */
+  readonly resource: string;
+  readonly count: number;
+  /** Answered with 403. */
+  readonly forbidden: number;
+  readonly isGranted: boolean;
+}
+
+/** A watch counts once, when it ends or the log does. */
+export const auditPolicy: object = {
+  apiVersion: "audit.k8s.io/v1",
+  kind: "Policy",
+  omitStages: ["RequestReceived"],
+  rules: [{ level: "Metadata", users }, { level: "None" }],
+};
+
+/** Every verb that is used or granted, by resource. `rules`: of the role that the proxy has. */
+export function requestCounts(log: string, rules: readonly PolicyRule[]): readonly RequestCount[] {
+  const events = log
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => JSON.parse(line) as AuditEvent);
+  const used = Map.groupBy(events, (event) => `${resourceOf(event)} ${event.verb}`);
+  const granted = new Set(rules.flatMap(grantsOf));
+  return [...new Set([...used.keys(), ...granted])].sort().map((key) => {
+    const [resource = "", verb = ""] = key.split(" ");
+    const requests = used.get(key) ?? [];
+    const forbidden = requests.filter(({ responseStatus }) => responseStatus?.code === 403).length;
+    return { verb, resource, count: requests.length, forbidden, isGranted: granted.has(key) };
+  });
+}
+
+export function readAuditLog(path: string, rules: readonly PolicyRule[]): readonly RequestCount[] {
+  return requestCounts(readFileSync(path, "utf8"), rules);
+}
+
+function resourceOf({ objectRef, requestURI }: AuditEvent): string {
+  if (objectRef?.resource === undefined) return requestURI.split("?")[0] ?? "";
+  const { resource, subresource, apiGroup = "" } = objectRef;
+  return nameOf(subresource === undefined ? resource : `${resource}/${subresource}`, apiGroup);
+}
+
+function nameOf(resource: string, group: string): string {
+  return group === "" ? resource : `${resource}.${group}`;
+}
+
+function grantsOf({ apiGroups = [], resources = [], verbs }: PolicyRule): readonly string[] {
+  return apiGroups.flatMap((group) =>
+    resources.flatMap((resource) => verbs.map((verb) => `${nameOf(resource, group)} ${verb}`)),
+  );
+}

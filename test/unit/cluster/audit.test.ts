@@ -1,0 +1,39 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { type PolicyRule, requestCounts } from "../../cluster/audit.ts";
+
+const rules: readonly PolicyRule[] = [
+  { apiGroups: [""], resources: ["services"], verbs: ["list", "watch"] },
+  { apiGroups: ["discovery.k8s.io"], resources: ["endpointslices"], verbs: ["list"] },
+];
+
+function line(verb: string, objectRef: object | undefined, code: number, requestURI = "/"): string {
+  const event = { user: { username: "system:kube-proxy" }, verb, requestURI };
+  return JSON.stringify({ ...event, ...(objectRef && { objectRef }), responseStatus: { code } });
+}
+
+describe("Requests in an audit log", () => {
+  it("are counted beside what is granted", () => {
+    const log = [
+      line("list", { resource: "services" }, 200),
+      line("list", { resource: "services" }, 200),
+      line("list", { resource: "endpointslices", apiGroup: "discovery.k8s.io" }, 200),
+      line("patch", { resource: "nodes", subresource: "status" }, 403),
+      line("get", undefined, 200, "/version?timeout=10s"),
+      "",
+    ].join("\n");
+    assert.deepEqual(requestCounts(log, rules), [
+      { verb: "get", resource: "/version", count: 1, forbidden: 0, isGranted: false },
+      {
+        verb: "list",
+        resource: "endpointslices.discovery.k8s.io",
+        count: 1,
+        forbidden: 0,
+        isGranted: true,
+      },
+      { verb: "patch", resource: "nodes/status", count: 1, forbidden: 1, isGranted: false },
+      { verb: "list", resource: "services", count: 2, forbidden: 0, isGranted: true },
+      { verb: "watch", resource: "services", count: 0, forbidden: 0, isGranted: true },
+    ]);
+  });
+});
