@@ -172,7 +172,7 @@ export class TablesLoop extends Loop<TablesPlan, TablesLoopContext> {
     return {
       families: this.families.map((family) => ({
         family,
-        wanted: () => this.plan.ruleSet(family),
+        wanted: () => this.plan.ruleSetInSteps(family),
         touched: this.plan.takeTouched(family),
       })),
       touchedUdp: this.plan.desired.takeTouchedUdp(),

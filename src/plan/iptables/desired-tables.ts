@@ -50,47 +50,40 @@ class FamilyTables {
     this.#onWinner = onWinner;
   }
 
-  replace(before: readonly ServicePortRules[], after: readonly ServicePortRules[]): void {
-    const previous = new Map(before.map((rules) => [servicePortKey(rules.servicePort), rules]));
-    for (const next of after) {
-      const key = servicePortKey(next.servicePort);
-      this.#replacePort(key, previous.get(key), next);
-      previous.delete(key);
-    }
-    for (const [key, gone] of previous) this.#replacePort(key, gone, undefined);
-  }
-
   /** A Service turns out to be served at an address and port already. */
   hold(key: string, holder: Holder): void {
     this.#touchRulesOf(key, this.#claims.hold(key, holder));
   }
 
-  takeTouched(options: IptablesOptions): readonly TouchedChain[] {
-    const touched = [...this.#touched];
+  takeTouched(options: IptablesOptions): Iterable<TouchedChain> {
+    const touched = this.#touched;
     this.#touched = new Set();
-    return touched.map((key) => {
-      const place = sharedChains.find((shared) => shared.key === key);
-      if (place !== undefined) {
-        const { table, name } = place;
-        return { table, name, chain: this.#sharedChain(place, options) };
-      }
-      return { table: "nat", name: key, chain: this.#own.get(key) };
-    });
+    return this.#chainsOf(touched, options);
   }
 
-  ruleSet(options: IptablesOptions): RuleSet {
+  *#chainsOf(keys: ReadonlySet<string>, options: IptablesOptions): Generator<TouchedChain> {
+    for (const key of keys) {
+      const place = sharedChains.find((shared) => shared.key === key);
+      if (place === undefined) yield { table: "nat", name: key, chain: this.#own.get(key) };
+      else yield { ...place, chain: this.#sharedChain(place, options) };
+    }
+  }
+
+  /** Yields after each chain that service ports share. */
+  *ruleSet(options: IptablesOptions): Generator<void, RuleSet> {
     const own = options.families.get(this.#family);
+    const shared: Chain[] = [];
+    for (const place of sharedChains) {
+      shared.push(this.#sharedChain(place, options));
+      yield;
+    }
     return {
-      chains: [
-        ...sharedChains.map((place) => this.#sharedChain(place, options)),
-        ...fixedChains(options),
-        ...this.#own.values(),
-      ],
+      chains: shared.concat(fixedChains(options), [...this.#own.values()]),
       jumps: own === undefined ? none : fixedJumps(own),
     };
   }
 
-  #replacePort(
+  replacePort(
     key: string,
     before: ServicePortRules | undefined,
     after: ServicePortRules | undefined,
@@ -188,6 +181,9 @@ class FamilyTables {
   }
 }
 
+/** What a service port wanted, and wants. */
+type PortChange = readonly [ServicePortRules | undefined, ServicePortRules | undefined];
+
 /** Rules by chain. */
 type Parts = ReadonlyMap<SharedChainKey, readonly Rule[]>;
 
@@ -225,18 +221,34 @@ export class DesiredTables {
     return this.#counts.get(`endpoints ${family}`) ?? 0;
   }
 
-  replace(plan: ServiceRules): void {
-    const key = `${plan.family} ${plan.service}`;
+  /** Makes this all that a Service wants in a family. Yields after each service port, and part of it is as it was then. */
+  *replace(plan: ServiceRules): Generator<void, void> {
+    const { family, service, servicePorts } = plan;
+    const key = `${family} ${service}`;
     const before = this.#services.get(key)?.servicePorts ?? none;
-    if (plan.servicePorts.length === 0) this.#services.delete(key);
+    if (servicePorts.length === 0) this.#services.delete(key);
     else this.#services.set(key, plan);
-    this.#count(plan.family, before, -1);
-    this.#count(plan.family, plan.servicePorts, 1);
-    this.#tables(plan.family).replace(before, plan.servicePorts);
-    this.#udp.replace(before, plan.servicePorts);
-    for (const rules of before) this.#withReserved.delete(rules);
-    for (const rules of plan.servicePorts)
-      if (rules.reserved.length > 0) this.#withReserved.add(rules);
+    this.#count(family, before, -1);
+    this.#count(family, servicePorts, 1);
+    const previous = new Map(before.map((rules) => [servicePortKey(rules.servicePort), rules]));
+    for (const rules of servicePorts) {
+      const port = servicePortKey(rules.servicePort);
+      this.#replacePort(family, port, previous.get(port), rules);
+      previous.delete(port);
+      yield;
+    }
+    for (const [port, gone] of previous) {
+      this.#replacePort(family, port, gone, undefined);
+      yield;
+    }
+  }
+
+  #replacePort(family: IpFamily, port: string, ...change: PortChange): void {
+    const [before, after] = change;
+    this.#tables(family).replacePort(port, ...change);
+    this.#udp.replace(...change);
+    if (before !== undefined) this.#withReserved.delete(before);
+    if (after !== undefined && after.reserved.length > 0) this.#withReserved.add(after);
   }
 
   /** What tracked UDP flows are to be compared with, since this was last asked. */
@@ -259,13 +271,16 @@ export class DesiredTables {
     return unservedAddresses(this.#withReserved);
   }
 
-  /** Everything one family's tables should hold. */
-  ruleSet(family: IpFamily, options: IptablesOptions): RuleSet {
+  /** Everything one family's tables should hold. Yields after each chain that service ports share. */
+  ruleSet(family: IpFamily, options: IptablesOptions): Generator<void, RuleSet> {
     return this.#tables(family).ruleSet(options);
   }
 
-  /** Chains that changed since this was last asked, as they should be now. Those of `fixed-chains.ts` never do. */
-  takeTouched(family: IpFamily, options: IptablesOptions): readonly TouchedChain[] {
+  /**
+   * Chains that changed since this was last asked, as they should be when they are taken from the iterable. Those of
+   * `fixed-chains.ts` never do.
+   */
+  takeTouched(family: IpFamily, options: IptablesOptions): Iterable<TouchedChain> {
     return this.#tables(family).takeTouched(options);
   }
 

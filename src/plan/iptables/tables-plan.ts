@@ -1,6 +1,7 @@
 import type { ServiceName } from "../../api/objects.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import { sameSet } from "../../base/same-set.ts";
+import { finish } from "../../base/time-slice.ts";
 import { ChangeTracker, type PendingChanges } from "../../model/change-tracker.ts";
 import type { Limits } from "../../model/limits.ts";
 import type { RuleSet } from "../../state/rule.ts";
@@ -74,11 +75,16 @@ export class TablesPlan {
 
   /** Everything that a family's tables should hold; there must have been an update. */
   ruleSet(family: IpFamily): RuleSet {
+    return finish(this.ruleSetInSteps(family));
+  }
+
+  /** As {@link ruleSet}; yields after each chain that service ports share. */
+  ruleSetInSteps(family: IpFamily): Generator<void, RuleSet> {
     return this.desired.ruleSet(family, this.#planned);
   }
 
-  /** Chains that changed since this was last asked. */
-  takeTouched(family: IpFamily): readonly TouchedChain[] {
+  /** Chains that changed since this was last asked, as they should be when they are taken from the iterable. */
+  takeTouched(family: IpFamily): Iterable<TouchedChain> {
     return this.desired.takeTouched(family, this.#planned);
   }
 
@@ -98,7 +104,7 @@ export class TablesPlan {
         options,
         this.#claims.admission,
       )) {
-        this.desired.replace(plan);
+        yield* this.desired.replace(plan);
         this.#onPlan(plan);
         yield;
       }

@@ -27,14 +27,13 @@ export class UdpDestinations {
   readonly #known = new Map<string, Known>();
   #touched = new Map<string, UdpPlace>();
 
-  replace(before: readonly ServicePortRules[], after: readonly ServicePortRules[]): void {
-    const removed = flowsOf(before);
-    const added = flowsOf(after);
-    // Planned again and the same: nothing to look for.
-    const stays = (flows: UdpFlows): boolean =>
-      removed.some((one) => sameFlows(one, flows)) && added.some((one) => sameFlows(one, flows));
-    for (const flows of removed) this.#forEach(flows, (set) => set.delete(flows), !stays(flows));
-    for (const flows of added) this.#forEach(flows, (set) => set.add(flows), !stays(flows));
+  /** What one service port wanted, and wants. */
+  replace(before: ServicePortRules | undefined, after: ServicePortRules | undefined): void {
+    const [removed, added] = [before?.udpFlows, after?.udpFlows];
+    // If they are the same, no flow has to be looked for.
+    const isTouched = removed === undefined || added === undefined || !sameFlows(removed, added);
+    if (removed !== undefined) this.#forEach(removed, (set) => set.delete(removed), isTouched);
+    if (added !== undefined) this.#forEach(added, (set) => set.add(added), isTouched);
   }
 
   /** It went from one service port to another. */
@@ -53,11 +52,11 @@ export class UdpDestinations {
     return [...this.#known.values()].map(({ place }) => this.#destination(place, winnerAt));
   }
 
-  /** Where nobody claims, on loopback, each of them may answer. */
+  /** If nobody claims it, on loopback, each of them may answer. Thousands of destinations share the answers of one Service. */
   #destination(place: UdpPlace, winnerAt: WinnerAt): UdpDestination {
     const winner = winnerAt(place.key);
-    const flows =
-      winner === undefined ? [...(this.#known.get(place.key)?.flows ?? [])] : flowsOf([winner]);
+    if (winner?.udpFlows !== undefined) return { ...place, answers: winner.udpFlows.answers };
+    const flows = winner === undefined ? [...(this.#known.get(place.key)?.flows ?? [])] : [];
     return { ...place, answers: new Set(flows.flatMap(({ answers }) => [...answers])) };
   }
 
@@ -71,10 +70,6 @@ export class UdpDestinations {
       if (isTouched) this.#touched.set(key, place);
     }
   }
-}
-
-function flowsOf(servicePorts: readonly ServicePortRules[]): readonly UdpFlows[] {
-  return servicePorts.flatMap(({ udpFlows }) => (udpFlows === undefined ? [] : [udpFlows]));
 }
 
 function sameFlows(left: UdpFlows, right: UdpFlows): boolean {

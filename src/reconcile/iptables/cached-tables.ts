@@ -1,6 +1,5 @@
-import { type Chain, chainKey, type RuleSet, type TableName } from "../../state/rule.ts";
+import { type Chain, chainKey, type TableName } from "../../state/rule.ts";
 import type { Change } from "../change.ts";
-import type { PlannedRuleChange } from "../kinds/diff-rules.ts";
 import type { RenderRule } from "../kinds/rule-texts.ts";
 
 /** Our chains in one family's tables, as last observed or written. */
@@ -12,23 +11,6 @@ export class CachedTables {
   readonly rejectedRules: Map<string, ReadonlySet<string>> = new Map();
   /** Chains of nat that were emptied because packets would pass a source range check by way of them. */
   readonly emptied: Set<string> = new Set();
-
-  /** `changes`: how the observed tables differ from the planned ones. */
-  constructor({ chains }: RuleSet, changes: readonly PlannedRuleChange[]) {
-    const different = new Map<string, readonly string[] | undefined>();
-    for (const change of changes) {
-      if (change.kind !== "chain-write") continue;
-      different.set(chainKey(change.chain.table, change.chain.name), change.before);
-    }
-    for (const chain of chains) {
-      const { table, name } = chain;
-      const key = chainKey(table, name);
-      this.#set(table, name, different.has(key) ? different.get(key) : chain);
-    }
-    for (const change of changes) {
-      if (change.kind === "chain-remove") this.#set(change.table, change.chainName, []);
-    }
-  }
 
   has(table: TableName, name: string): boolean {
     return this.#chains.has(chainKey(table, name));
@@ -53,14 +35,15 @@ export class CachedTables {
   note(changes: readonly Change[]): void {
     for (const change of changes) {
       if (change.kind === "chain-write") {
-        this.#set(change.chain.table, change.chain.name, change.chain);
+        this.set(change.chain.table, change.chain.name, change.chain);
       } else if (change.kind === "chain-remove") {
-        this.#set(change.table, change.chainName, undefined);
+        this.set(change.table, change.chainName, undefined);
       }
     }
   }
 
-  #set(table: TableName, name: string, chain: Chain | readonly string[] | undefined): void {
+  /** `chain`: its rule texts if it is not as planned; undefined if it does not exist. */
+  set(table: TableName, name: string, chain: Chain | readonly string[] | undefined): void {
     const key = chainKey(table, name);
     const added = ruleCount(chain) - ruleCount(this.#chains.get(key));
     if (chain === undefined) this.#chains.delete(key);

@@ -3,44 +3,55 @@ import type { IpFamily } from "../../base/ip.ts";
 import type { ObservedChain } from "../../kernel/kernel.ts";
 import type { TouchedChain } from "../../plan/iptables/desired-tables.ts";
 import { kubeletFirewall } from "../../plan/iptables/fixed-chains.ts";
-import { chainKey, type RuleSet } from "../../state/rule.ts";
-import { diffRules, type PlannedRuleChange } from "../kinds/diff-rules.ts";
-import { cachedRulesOf, type RenderRule } from "../kinds/rule-texts.ts";
-import type { CachedTables } from "./cached-tables.ts";
+import type { RuleSet } from "../../state/rule.ts";
+import { diffChain, diffJumps, type PlannedRuleChange } from "../kinds/diff-rules.ts";
+import { cachedRulesInSteps, type RenderRule } from "../kinds/rule-texts.ts";
+import { CachedTables } from "./cached-tables.ts";
 
 /** Chains that belong to a service port; only this mode makes them. XLB was EXT before 1.24. */
 const ownChain = /^KUBE-(?:SVC|SVL|EXT|FW|SEP|XLB)-[A-Z2-7]{16}$/;
 
+export interface ComparedTables {
+  readonly changes: readonly PlannedRuleChange[];
+  /** As the tables are now. */
+  readonly cached: CachedTables;
+}
+
 /**
- * From what stands in the tables to what should: every chain that differs, jumps that are missing or out of order, and
- * the end of chains of Services that are gone. What is right is not written again.
+ * Compares all chains, and yields after each. Lists the chains that differ, the jumps that are missing or out of order, and
+ * chains of Services that are gone. What is as planned is not written again.
  */
-export function planEverything(
+export function* planEverything(
   family: IpFamily,
   wanted: RuleSet,
   observed: readonly ObservedChain[],
   render: RenderRule,
-): readonly PlannedRuleChange[] {
+): Generator<void, ComparedTables> {
   const inForm: RenderRule = (rule) => spaced(render(rule));
-  const cached = cachedRulesOf(observed.map(inOneForm), wanted, inForm);
-  const differences = diffRules({ family, planned: wanted, cached, render: inForm });
-  const present = new Set(wanted.chains.map(({ table, name }) => chainKey(table, name)));
-  const gone = observed.filter(
-    ({ table, name }) => table === "nat" && ownChain.test(name) && !present.has(`nat ${name}`),
-  );
-  return [
-    ...missingFirewall(family, observed),
-    ...differences,
-    ...gone.map(({ table, name: chainName }): PlannedRuleChange => {
-      return { kind: "chain-remove", family, table, chainName, reason: "unwanted" };
-    }),
-  ];
+  const present = yield* cachedRulesInSteps(inOneForm(observed), wanted, inForm);
+  const input = { family, planned: wanted, cached: present, render: inForm };
+  const cached = new CachedTables();
+  const changes = [...missingFirewall(family, observed)];
+  for (const chain of wanted.chains) {
+    const change = diffChain(chain, input);
+    if (change !== undefined) changes.push(change);
+    cached.set(chain.table, chain.name, change === undefined ? chain : change.before);
+    yield;
+  }
+  changes.push(...diffJumps(input));
+  for (const { table, name } of observed) {
+    if (table !== "nat" || !ownChain.test(name) || cached.has(table, name)) continue;
+    changes.push({ kind: "chain-remove", family, table, chainName: name, reason: "unwanted" });
+    cached.set(table, name, []);
+    yield;
+  }
+  return { changes, cached };
 }
 
 /** Chains that planning touched; yields after each. In a cluster that becomes large these are all chains. */
 export function* planTouched(
   family: IpFamily,
-  touched: readonly TouchedChain[],
+  touched: Iterable<TouchedChain>,
   cached: CachedTables,
   render: RenderRule,
 ): Generator<void, readonly PlannedRuleChange[]> {
@@ -71,8 +82,10 @@ function missingFirewall(
 }
 
 /** Versions of iptables-save differ in the spaces that they print. */
-function inOneForm(chain: ObservedChain): ObservedChain {
-  return { ...chain, rules: chain.rules.map(({ text }) => ({ text: spaced(text) })) };
+function* inOneForm(observed: readonly ObservedChain[]): Generator<ObservedChain> {
+  for (const chain of observed) {
+    yield { ...chain, rules: chain.rules.map(({ text }) => ({ text: spaced(text) })) };
+  }
 }
 
 function spaced(text: string): string {

@@ -33,8 +33,8 @@ export interface TablesReconcilerContext {
 export interface FamilyGoal {
   readonly family: IpFamily;
   /** Everything; asked for only if all is compared, or if something is rejected. */
-  readonly wanted: () => RuleSet;
-  readonly touched: readonly TouchedChain[];
+  readonly wanted: () => Iterator<unknown, RuleSet>;
+  readonly touched: Iterable<TouchedChain>;
 }
 
 export interface TablesGoal {
@@ -71,7 +71,7 @@ interface PlannedWrites extends Pick<FamilySync, "isFull" | "changes"> {
 }
 
 const nothingWritten: TablesWrite = { made: [], rejected: [] };
-const noTables = new CachedTables({ chains: [], jumps: [] }, []);
+const noTables = new CachedTables();
 
 /**
  * Brings the tables to what is planned: one run of iptables-restore for each family that has changes, with the chains
@@ -171,12 +171,12 @@ export class TablesReconciler {
       const changes = await inSlices(this.#clock, planTouched(family, touched, cached, render));
       return { isFull: false, changes, cached };
     }
-    const everything = wanted();
-    const scope = { planned: everything, hasOthers: true } as const;
-    const observed = await this.#iptables.observe(family, scope);
-    const changes = planEverything(family, everything, observed, render);
-    const ready = changes.filter((change) => !status.isPending(subjectOf(change), nowMs));
-    return { isFull: true, changes: ready, cached: new CachedTables(everything, changes) };
+    const planned = await inSlices(this.#clock, wanted(), "large");
+    const observed = await this.#iptables.observe(family, { planned, hasOthers: true });
+    const comparison = planEverything(family, planned, observed, render);
+    const compared = await inSlices(this.#clock, comparison, "large");
+    const changes = compared.changes.filter((one) => !status.isPending(subjectOf(one), nowMs));
+    return { isFull: true, changes, cached: compared.cached };
   }
 
   /** Until the outcome is known, nothing is known. */
@@ -200,7 +200,7 @@ export class TablesReconciler {
     const context = {
       family,
       cached: again.cached,
-      wanted: goal.wanted(),
+      wanted: await inSlices(this.#clock, goal.wanted(), "large"),
       iptables: this.#iptables,
     };
     const write = await writeInStages(again.changes, context);

@@ -3,6 +3,7 @@
  * source range check that is missing. What restricts is written first, then what leads to it, then removals.
  */
 import type { IpFamily } from "../../base/ip.ts";
+import { yieldToEventLoop } from "../../base/time-slice.ts";
 import type { Iptables } from "../../kernel/kernel.ts";
 import { sharedChains } from "../../plan/iptables/shared-chains.ts";
 import { type Chain, chainKey, type Rule, type RuleSet, type TableName } from "../../state/rule.ts";
@@ -68,7 +69,9 @@ class StagedWrite implements TablesWrite {
       await this.#send(inTable.filter(isOwn));
       for (const { key, table } of sharedTargetsFirst) {
         const chain = this.#served.planned(key);
-        if (chain !== undefined && isInTable(table)) await this.#writeShared(chain);
+        if (chain === undefined || !isInTable(table)) continue;
+        await this.#writeShared(chain);
+        await yieldToEventLoop();
       }
       await this.#send(inTable.filter(isJump));
     }

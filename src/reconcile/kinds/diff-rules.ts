@@ -6,6 +6,7 @@ import type { CachedRules } from "../observed/cached-state.ts";
 import { groupKey, jumpGroups, type RenderRule, wantedOrder } from "./rule-texts.ts";
 
 export type PlannedRuleChange = FamilyRuleChange & { readonly reason: ChangeReason };
+type ChainWrite = Extract<FamilyRuleChange, { readonly kind: "chain-write" }>;
 
 /** Rules of one family: as planned, and as they are. */
 export interface RulesInput {
@@ -21,20 +22,25 @@ export interface RulesInput {
  * again, all in one restore. Third-party rules, and their place above or below ours, are left alone.
  */
 export function diffRules(input: RulesInput): readonly PlannedRuleChange[] {
-  const { planned, cached, render } = input;
+  const { planned, cached } = input;
   if (cached.plan === planned) return [];
-  const chains = planned.chains
-    .filter(
-      (chain) => !sameTexts(cached.chains.get(chainKey(chain.table, chain.name)), chain, render),
-    )
-    .map((chain) => chainWrite(input, chain));
-  return [...chains, ...jumpGroups(planned).flatMap((group) => groupChanges(group, input))];
+  const chains = planned.chains.flatMap((chain) => diffChain(chain, input) ?? []);
+  return [...chains, ...diffJumps(input)];
 }
 
-function chainWrite({ family, cached }: RulesInput, chain: Chain): PlannedRuleChange {
+/** Undefined if the chain is as planned. */
+export function diffChain(
+  chain: Chain,
+  { family, cached, render }: RulesInput,
+): (PlannedRuleChange & ChainWrite) | undefined {
   const before = cached.chains.get(chainKey(chain.table, chain.name));
+  if (sameTexts(before, chain, render)) return undefined;
   const reason = before === undefined ? "missing" : "differs";
   return { kind: "chain-write", family, chain, before, reason };
+}
+
+export function diffJumps(input: RulesInput): readonly PlannedRuleChange[] {
+  return jumpGroups(input.planned).flatMap((group) => groupChanges(group, input));
 }
 
 function sameTexts(

@@ -1,4 +1,5 @@
 /** Rules of ours as texts: what `iptables-save` printed, and what planned ones will look like. Pure. */
+import { finish } from "../../base/time-slice.ts";
 import type { ObservedChain } from "../../kernel/kernel.ts";
 import { chainKey, type Jump, type Rule, type RuleSet } from "../../state/rule.ts";
 import type { CachedRules } from "../observed/cached-state.ts";
@@ -12,6 +13,15 @@ export function cachedRulesOf(
   planned: RuleSet,
   render: RenderRule,
 ): CachedRules {
+  return finish(cachedRulesInSteps(observed, planned, render));
+}
+
+/** As {@link cachedRulesOf}; yields after each chain. */
+export function* cachedRulesInSteps(
+  observed: Iterable<ObservedChain>,
+  planned: RuleSet,
+  render: RenderRule,
+): Generator<void, CachedRules> {
   const ours = new Set(planned.chains.map((chain) => chainKey(chain.table, chain.name)));
   const jumpTexts = new Set(planned.jumps.map((jump) => jumpText(jump, render)));
   const chains = new Map<string, readonly string[]>();
@@ -24,6 +34,7 @@ export function cachedRulesOf(
       const ourTexts = texts.filter((text) => jumpTexts.has(`${key} ${text}`));
       if (ourTexts.length > 0) jumps.set(key, ourTexts);
     }
+    yield;
   }
   return { chains, jumps };
 }

@@ -94,7 +94,7 @@ class IptablesProgram implements Program {
     const { failures } = await this.#reconciler.sync({
       families: families.map((family) => ({
         family,
-        wanted: () => this.#plan.ruleSet(family),
+        wanted: () => this.#plan.ruleSetInSteps(family),
         touched: this.#plan.takeTouched(family),
       })),
       touchedUdp: [],

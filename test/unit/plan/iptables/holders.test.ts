@@ -159,7 +159,7 @@ describe("mode iptables", () => {
     const node = new Node().put(claimant(a, "external IP", 1), claimant(b, "external IP", 5));
     node.plan.takeTouched("IPv4");
     node.plan.desired.holdClaims(new Map([[claimedKey, { service: b, createdAtSeconds: 5 }]]));
-    const touched = node.plan.takeTouched("IPv4");
+    const touched = [...node.plan.takeTouched("IPv4")];
     assert.deepEqual(
       touched.map(({ table, name }) => `${table} ${name}`),
       ["nat KUBE-SERVICES"],

@@ -14,8 +14,7 @@ const chains = servicePortChains(owner);
 
 function touched(plan: TablesPlan): readonly string[] {
   for (const _ of plan.update(options));
-  return plan
-    .takeTouched("IPv4")
+  return [...plan.takeTouched("IPv4")]
     .map(({ table, name, chain }) => `${chain === undefined ? "-" : "+"} ${table} ${name}`)
     .sort();
 }

@@ -63,7 +63,10 @@ function sync({ wanted, touched = [], gone = [], families = ["IPv4"], udp }: Wis
   return reconciler.sync({
     families: families.map((family) => ({
       family,
-      wanted: () => ({ chains: wanted, jumps: [] }),
+      wanted: function* () {
+        yield;
+        return { chains: wanted, jumps: [] };
+      },
       touched: marks,
     })),
     touchedUdp: [],

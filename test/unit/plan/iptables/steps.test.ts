@@ -1,0 +1,57 @@
+/** Planning takes small steps, so that the event loop gets its turn in between, however large a Service is. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { ServiceRules } from "../../../../src/plan/iptables/planner.ts";
+import { sharedChains } from "../../../../src/plan/iptables/shared-chains.ts";
+import { TablesPlan } from "../../../../src/plan/iptables/tables-plan.ts";
+import { iptablesOptions } from "../../../support/iptables-records.ts";
+import {
+  endpointRecord,
+  portRecord,
+  serviceRecord,
+  sliceRecord,
+} from "../../../support/records.ts";
+
+const portCount = 200;
+const protocol = "UDP";
+const ports = Array.from({ length: portCount }, (_, index) =>
+  portRecord({ name: `p${index}`, protocol, port: 1_000 + index }),
+);
+
+/** The plan of one Service with so many UDP ports, and what is planned for it in IPv4. */
+function planned(): { readonly plan: TablesPlan; readonly service: ServiceRules } {
+  const made: ServiceRules[] = [];
+  const plan = new TablesPlan({ startedAtMs: 0, onPlan: (one) => made.push(one) });
+  plan.tracker.noteService(undefined, serviceRecord({ ports, type: "NodePort" }));
+  const endpoints = [endpointRecord("10.244.1.10"), endpointRecord("10.244.2.11")];
+  const slicePorts = ports.map(({ name }) => ({ name, protocol, port: 8_080 }) as const);
+  plan.tracker.noteSlice(undefined, sliceRecord(endpoints, { ports: slicePorts }));
+  for (const _ of plan.update(iptablesOptions()));
+  const service = made.find(({ family }) => family === "IPv4");
+  assert.ok(service);
+  return { plan, service };
+}
+
+describe("the plan of iptables mode", () => {
+  it("replaces one service port in a step", () => {
+    const { plan, service } = planned();
+    assert.equal([...plan.desired.replace(service)].length, portCount);
+    assert.equal([...plan.desired.replace({ ...service, servicePorts: [] })].length, portCount);
+    assert.deepEqual(plan.desired.rulesOf("IPv4", service.service), []);
+  });
+
+  it("makes one shared chain in a step, and none before it is taken", () => {
+    const { plan } = planned();
+    assert.equal([...plan.ruleSetInSteps("IPv4")].length, sharedChains.length);
+    const touched = plan.takeTouched("IPv4");
+    plan.tracker.noteService(serviceRecord({ ports }), undefined);
+    for (const _ of plan.update(iptablesOptions()));
+    assert.ok([...touched].every(({ chain }) => chain === undefined || chain.rules.length <= 1));
+  });
+
+  it("shares the answers of a service port between its UDP destinations", () => {
+    const { plan } = planned();
+    const byAnswers = Map.groupBy(plan.desired.takeTouchedUdp(), ({ answers }) => answers);
+    assert.equal(byAnswers.size, portCount);
+  });
+});
