@@ -1,4 +1,5 @@
 /** The test itself, from its arguments to an exit code. */
+import { writeSync } from "node:fs";
 import { openConnection, openCredentials } from "../api/cluster/open-connection.ts";
 import { systemClock } from "../base/clock.ts";
 import { version } from "../base/version.ts";
@@ -6,41 +7,30 @@ import { clusterApi } from "./cluster/cluster-api.ts";
 import { ExecShell } from "./cluster/exec-shell.ts";
 import { requireFreshRights } from "./expiry.ts";
 import { type E2eOptions, helpText, readOptions } from "./options.ts";
+import type { NamedOutcome } from "./outcome.ts";
 import { hasFailed, reportText } from "./report.ts";
 import { runChecks } from "./run.ts";
 
 /** No check failed, one did, the test could not be run. */
 const exitCodes = { passed: 0, failed: 1, notRun: 2 } as const;
 
-export interface CommandLineContext {
-  readonly print: (text: string) => void;
-  readonly environment: Readonly<Record<string, string | undefined>>;
-}
-
-/** Rejects where the test cannot be run, or was broken off. */
-export async function runCommandLine(
-  args: readonly string[],
-  { print, environment }: CommandLineContext,
-): Promise<number> {
-  const options = readOptions(args, environment);
+/** Rejects if the test cannot be run, or was broken off. */
+export async function run(args: readonly string[]): Promise<number> {
+  const options = readOptions(args, process.env);
   if (options === undefined) {
-    print(helpText);
+    writeSync(1, helpText);
     return exitCodes.passed;
   }
-  const outcomes = await test(options, environment);
-  print(reportText(outcomes, options.format));
+  const outcomes = await test(options);
+  writeSync(1, reportText(outcomes, options.format));
   return hasFailed(outcomes) ? exitCodes.failed : exitCodes.passed;
 }
 
-async function test(
-  options: E2eOptions,
-  environment: CommandLineContext["environment"],
-): ReturnType<typeof runChecks> {
-  const dependencies = { clock: systemClock, environment };
+async function test(options: E2eOptions): Promise<readonly NamedOutcome[]> {
+  const dependencies = { clock: systemClock, environment: process.env };
   const userAgent = `kube-ipvs-e2e/${version} (linux/${process.arch})`;
   const access = { kubeconfig: options.kubeconfig, master: "", userAgent };
-  const connection = await openConnection(dependencies, access);
-  const api = clusterApi(connection);
+  const api = clusterApi(await openConnection(dependencies, access));
   await requireFreshRights(api.rbac, systemClock);
   return await runChecks({
     clock: systemClock,

@@ -24,16 +24,36 @@ export function namespaceObject(name: string): V1Namespace {
   };
 }
 
+/** A pod that says its name, on this node, whatever its taints. */
 export interface PodTemplate {
   readonly name: string;
-  readonly namespace: string;
   readonly nodeName: string;
-  readonly image: string;
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** A pod that says its name, on this node, whatever its taints. The image is the daemon's own. */
-export function podObject({ name, namespace, nodeName, image, labels }: PodTemplate): V1Pod {
+/** Two backends on the first node, one on each other; a client on each. */
+export function podTemplates(nodeNames: readonly string[]): readonly PodTemplate[] {
+  const [first, ...others] = nodeNames;
+  const places = first === undefined ? [] : [first, first, ...others];
+  const backends = places.map((nodeName, index): PodTemplate => {
+    const onFirst = nodeName === first ? roles.first : {};
+    const labels = { ...roles.backend, ...roles.draining, ...onFirst };
+    return { name: `backend-${index}`, nodeName, labels };
+  });
+  const clients = nodeNames.map((nodeName, index): PodTemplate => {
+    return { name: `client-${index}`, nodeName, labels: roles.client };
+  });
+  return [...backends, ...clients];
+}
+
+/** The image is the daemon's own. */
+export function podObject({
+  name,
+  namespace,
+  nodeName,
+  image,
+  labels,
+}: PodTemplate & { readonly namespace: string; readonly image: string }): V1Pod {
   return {
     apiVersion: "v1",
     kind: "Pod",
@@ -55,10 +75,6 @@ export function podObject({ name, namespace, nodeName, image, labels }: PodTempl
           image,
           imagePullPolicy: "IfNotPresent",
           command: [`/usr/local/bin/${program}`, "serve", name],
-          ports: [
-            { name: "tcp", containerPort: backendPort, protocol: "TCP" },
-            { name: "udp", containerPort: backendPort, protocol: "UDP" },
-          ],
           readinessProbe: { tcpSocket: { port: backendPort }, periodSeconds: 1 },
           resources: { requests: { cpu: "10m", memory: "48Mi" } },
           securityContext: {
@@ -125,15 +141,14 @@ function service(namespace: string, name: string, spec: V1ServiceSpec): V1Servic
     metadata: { name, namespace },
     spec: {
       selector: roles.backend,
-      ports: (["TCP", "UDP"] as const).map((protocol) => ({
-        name: protocol.toLowerCase(),
-        protocol,
-        port: servicePort,
-        targetPort: backendPort,
-      })),
+      ports: bothProtocols({ port: servicePort, targetPort: backendPort }),
       ...spec,
     },
   };
+}
+
+function bothProtocols<Port>(port: Port): (Port & { name: string; protocol: string })[] {
+  return ["TCP", "UDP"].map((protocol) => ({ ...port, name: protocol.toLowerCase(), protocol }));
 }
 
 export interface HintedEndpoint {
@@ -160,11 +175,7 @@ export function hintsSlice(
       },
     },
     addressType: endpoints[0]?.address.includes(":") === true ? "IPv6" : "IPv4",
-    ports: (["TCP", "UDP"] as const).map((protocol) => ({
-      name: protocol.toLowerCase(),
-      protocol,
-      port: backendPort,
-    })),
+    ports: bothProtocols({ port: backendPort }),
     endpoints: endpoints.map(({ address, nodeName, zone }) => ({
       addresses: [address],
       nodeName,

@@ -1,16 +1,21 @@
 import { type Clock, sleep } from "../base/clock.ts";
+import { judged, type Outcome } from "./outcome.ts";
 
 const pauseMs = 500;
 
+/** Whose time passes, and what breaks the waiting off. */
+export interface Waiting {
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}
+
 /** Waits for what a cluster brings about in its own time; ends at once, by an error, when the run is broken off. */
 export class Patience {
-  readonly #clock: Clock;
-  readonly #signal: AbortSignal;
+  readonly #waiting: Waiting;
   readonly #limitMs: number;
 
-  constructor(clock: Clock, signal: AbortSignal, limitMs: number) {
-    this.#clock = clock;
-    this.#signal = signal;
+  constructor(waiting: Waiting, limitMs: number) {
+    this.#waiting = waiting;
     this.#limitMs = limitMs;
   }
 
@@ -26,30 +31,26 @@ export class Patience {
     return await this.#askUntil(read, ({ length }) => length === 0);
   }
 
-  /** Likewise of each that `list` gives, which is asked again too. */
-  async problemsOfEach<T>(
-    list: () => Promise<readonly T[]>,
-    problemsOf: (one: T) => Promise<readonly string[]>,
-  ): Promise<readonly string[]> {
-    return await this.problemsOf(async () => {
-      const found = await Promise.all((await list()).map(problemsOf));
-      return found.flat();
-    });
+  /** Likewise. `detail` says what was seen if no problem stays. */
+  async outcomeOf(detail: string, read: () => Promise<readonly string[]>): Promise<Outcome> {
+    return judged(await this.problemsOf(read), detail);
   }
 
-  /** The last answer where time is over before one is enough. */
+  /** The last answer if time is over before one is enough. */
   async #askUntil<T>(read: () => Promise<T>, isEnough: (answer: T) => boolean): Promise<T> {
-    const deadlineMs = this.#clock.monotonicMs() + this.#limitMs;
+    const { clock, signal } = this.#waiting;
+    const deadlineMs = clock.monotonicMs() + this.#limitMs;
     for (;;) {
-      this.#signal.throwIfAborted();
+      signal.throwIfAborted();
       const answer = await read();
-      if (isEnough(answer) || this.#clock.monotonicMs() > deadlineMs) return answer;
-      await sleep(this.#clock, pauseMs, this.#signal);
+      if (isEnough(answer) || clock.monotonicMs() > deadlineMs) return answer;
+      await sleep(clock, pauseMs, signal);
     }
   }
 
   async pause(milliseconds: number): Promise<void> {
-    await sleep(this.#clock, milliseconds, this.#signal);
-    this.#signal.throwIfAborted();
+    const { clock, signal } = this.#waiting;
+    await sleep(clock, milliseconds, signal);
+    signal.throwIfAborted();
   }
 }

@@ -8,79 +8,66 @@ import {
   namespaceObject,
   ownLabel,
   podObject,
-  roles,
+  podTemplates,
   type ServiceRole,
   serviceObject,
   serviceRoles,
 } from "./objects.ts";
 import type { E2eOptions } from "./options.ts";
-import type { Patience } from "./patience.ts";
-import { type Backend, type Scene, statusOf, type TestNode } from "./scene.ts";
+import { Patience, type Waiting } from "./patience.ts";
+import { answerOf, daemonOn, type Scene, type TestNode } from "./scene.ts";
+import { Vantage } from "./vantage.ts";
 
-export interface RunContext {
+/** `signal` breaks the run off; what was applied is removed all the same. */
+export interface RunContext extends Waiting {
   readonly api: ClusterApi;
   readonly shell: ExecShell;
-  /** For pods, whose image may have to come first, and for the end of a namespace. */
-  readonly patience: Patience;
-  /** For checks. */
-  readonly checkPatience: Patience;
   readonly options: E2eOptions;
   /** One line for whoever waits. */
   readonly progress: (line: string) => void;
 }
 
-/** A pod of the test before it runs. */
-interface PlannedPod {
-  readonly name: string;
-  readonly node: PlannedNode;
-  readonly labels: Readonly<Record<string, string>>;
-}
-
-type PlannedNode = Pick<TestNode, "name" | "addresses" | "zone" | "daemon">;
-
+/** For pods, whose image may have to come first, and for the end of a namespace. */
+const preparationMs = 300_000;
 const zoneLabel = "topology.kubernetes.io/zone";
 /** A zone that no node is in. */
 const nowhere = "kube-ipvs-e2e-elsewhere";
 
-/** Rejects where the cluster cannot be tested; what was applied until then stays for {@link removeAll}. */
+/** Rejects if the cluster cannot be tested; what was applied until then stays for {@link removeAll}. */
 export async function prepare(context: RunContext): Promise<Scene> {
-  const { api, patience, options, progress } = context;
+  const { api, shell, options, progress } = context;
+  const { namespace } = options;
   const listDaemons = (): Promise<readonly Daemon[]> => findDaemons(context);
   const daemons = await listDaemons();
   const missing = options.nodes.filter((name) => !daemons.some((one) => one.nodeName === name));
   if (missing.length > 0) throw new Error(`No kube-ipvs pod runs on node ${missing.join(", ")}`);
-  const nodes = await chooseNodes(context, daemons);
-  progress(
-    `Testing ${daemons.length} daemons, with pods on ${nodes.map(({ name }) => name).join(", ")}`,
-  );
+  const chosen = await chooseNodes(context, daemons);
+  const names = chosen.map(nameOf);
+  progress(`Testing ${daemons.length} daemons, with pods on ${names.join(", ")}`);
   await makeNamespace(context);
-  const planned = plannedPods(nodes);
-  const image = options.image ?? nodes[0].daemon.image;
-  const { namespace } = options;
+  const firstDaemon = await daemonOn({ listDaemons }, nameOf(chosen[0]));
+  const image = options.image ?? firstDaemon.image;
+  const templates = podTemplates(names);
   await Promise.all(
-    planned.map(({ name, node, labels }) => {
-      const pod = podObject({ name, namespace, nodeName: node.name, image, labels });
-      return api.core.createNamespacedPod({ namespace, body: pod });
+    templates.map((template) => {
+      const body = podObject({ ...template, namespace, image });
+      return api.core.createNamespacedPod({ namespace, body });
     }),
   );
   const services = await makeServices(context);
-  progress(`Waiting for ${planned.length} pods in namespace ${namespace}`);
-  const pods = await patience.until(`${planned.length} ready pods in ${namespace}`, async () => {
-    const { items } = await api.core.listNamespacedPod({ namespace });
-    return items.filter(isPodReady).length >= planned.length ? items : undefined;
-  });
-  const [first, ...rest] = nodes.map((node) => furnished(node, { planned, pods, namespace }));
-  if (first === undefined) throw new Error("No node was chosen");
-  await makeHints(context, [first, ...rest]);
+  const pods = await readyPods(context, templates.length);
+  const testNode = (node: V1Node): TestNode => nodeWithPods({ shell, listDaemons }, node, pods);
+  const [first, ...rest] = chosen;
+  const nodes = [testNode(first), ...rest.map(testNode)] as const;
+  await makeHints(context, nodes);
   return {
     namespace,
     api,
-    shell: context.shell,
-    patience: context.checkPatience,
-    daemons,
-    nodes: [first, ...rest],
+    shell,
+    patience: new Patience(context, options.patienceMs),
+    nodes,
     services,
-    firstStatus: await statusOf(context, first.daemon),
+    firstStatus: await answerOf(shell, firstDaemon, "status"),
     listDaemons,
   };
 }
@@ -99,15 +86,11 @@ async function findDaemons({ api, options }: RunContext): Promise<readonly Daemo
 async function chooseNodes(
   { api, options }: RunContext,
   daemons: readonly Daemon[],
-): Promise<readonly [PlannedNode, ...PlannedNode[]]> {
+): Promise<readonly [V1Node, ...V1Node[]]> {
   const { items } = await api.core.listNode();
-  const nodes = new Map(items.map((node) => [node.metadata?.name, node]));
   const [first, ...rest] = daemons
     .filter(({ isReady }) => isReady)
-    .flatMap((daemon) => {
-      const node = nodes.get(daemon.nodeName);
-      return node === undefined ? [] : [plannedNode(node, daemon)];
-    })
+    .flatMap(({ nodeName }) => items.find((node) => nameOf(node) === nodeName) ?? [])
     .slice(0, options.nodeCount);
   if (first !== undefined) return [first, ...rest];
   const where = `namespace ${options.daemonNamespace}, selector ${options.daemonSelector}`;
@@ -116,52 +99,51 @@ async function chooseNodes(
   );
 }
 
-function plannedNode({ metadata, status }: V1Node, daemon: Daemon): PlannedNode {
-  const zone = metadata?.labels?.[zoneLabel] ?? "";
+function nameOf({ metadata }: V1Node | V1Pod): string {
+  return metadata?.name ?? "";
+}
+
+async function readyPods(context: RunContext, count: number): Promise<readonly V1Pod[]> {
+  const { api, options, progress } = context;
+  const { namespace } = options;
+  progress(`Waiting for ${count} pods in namespace ${namespace}`);
+  const patience = new Patience(context, preparationMs);
+  return await patience.until(`${count} ready pods in ${namespace}`, async () => {
+    const { items } = await api.core.listNamespacedPod({ namespace });
+    return items.filter(isPodReady).length >= count ? items : undefined;
+  });
+}
+
+function nodeWithPods(
+  { shell, listDaemons }: Pick<Scene, "shell" | "listDaemons">,
+  node: V1Node,
+  pods: readonly V1Pod[],
+): TestNode {
+  const name = nameOf(node);
+  const zone = node.metadata?.labels?.[zoneLabel] ?? "";
+  const own = Map.groupBy(
+    pods.filter(({ spec }) => spec?.nodeName === name),
+    ({ metadata }) => metadata?.labels?.[ownLabel],
+  );
+  const [clientPod] = own.get("client") ?? [];
+  if (clientPod === undefined) throw new Error(`No client runs on node ${name}`);
+  const client = { namespace: clientPod.metadata?.namespace ?? "", pod: nameOf(clientPod) };
+  const findDaemon = async (): Promise<Daemon["place"]> =>
+    (await daemonOn({ listDaemons }, name)).place;
   return {
-    name: daemon.nodeName,
-    addresses: (status?.addresses ?? [])
+    name,
+    addresses: (node.status?.addresses ?? [])
       .filter(({ type }) => type === "InternalIP")
       .map(({ address }) => address),
     ...(zone === "" ? {} : { zone }),
-    daemon,
+    client,
+    fromPod: new Vantage(`a pod on ${name}`, shell, async () => client),
+    fromHost: new Vantage(`node ${name}`, shell, findDaemon),
+    backends: (own.get("backend") ?? []).map((pod) => ({
+      name: nameOf(pod),
+      addresses: (pod.status?.podIPs ?? []).map(({ ip }) => ip),
+    })),
   };
-}
-
-/** Two backends on the first node, one on each other; a client on each. */
-function plannedPods(nodes: readonly PlannedNode[]): readonly PlannedPod[] {
-  const [first] = nodes;
-  const places = first === undefined ? [] : [first, first, ...nodes.slice(1)];
-  const backends = places.map((node, index): PlannedPod => {
-    const labels = { ...roles.backend, ...roles.draining, ...(node === first ? roles.first : {}) };
-    return { name: `backend-${index}`, node, labels };
-  });
-  const clients = nodes.map((node, index): PlannedPod => {
-    return { name: `client-${index}`, node, labels: roles.client };
-  });
-  return [...backends, ...clients];
-}
-
-function furnished(
-  node: PlannedNode,
-  context: {
-    readonly planned: readonly PlannedPod[];
-    readonly pods: readonly V1Pod[];
-    readonly namespace: string;
-  },
-): TestNode {
-  const { planned, pods, namespace } = context;
-  const own = planned.filter((one) => one.node === node);
-  const isClient = ({ labels }: PlannedPod): boolean => labels[ownLabel] === "client";
-  const client = own.find(isClient)?.name ?? "";
-  const backends = own
-    .filter((one) => !isClient(one))
-    .map(({ name }): Backend => {
-      const pod = pods.find(({ metadata }) => metadata?.name === name);
-      const addresses = (pod?.status?.podIPs ?? []).map(({ ip }) => ip);
-      return { name, place: { namespace, pod: name }, nodeName: node.name, addresses };
-    });
-  return { ...node, client: { namespace, pod: client }, backends };
 }
 
 /** Uses an empty namespace that deploy/kustomize/e2e applied with the rights in it. One that an earlier run left is removed first. */
@@ -199,36 +181,33 @@ async function makeServices({
   return new Map(await Promise.all(made));
 }
 
+/** The first backend is meant for the first node's zone, all others for no node's. */
 async function makeHints(
   { api, options: { namespace } }: RunContext,
   nodes: readonly TestNode[],
 ): Promise<void> {
-  const backends = nodes.flatMap(({ backends: own }) => own);
-  const endpoints = backends.flatMap(({ addresses: [address], nodeName }, index) => {
-    const zone = index === 0 ? (nodes[0]?.zone ?? nowhere) : nowhere;
-    return address === undefined ? [] : [{ address, nodeName, zone }];
+  const backends = nodes.flatMap((node) => node.backends.map((one) => ({ ...one, node })));
+  const endpoints = backends.map(({ addresses: [address = ""], node }, index) => {
+    const zone = (index === 0 ? node.zone : undefined) ?? nowhere;
+    return { address, nodeName: node.name, zone };
   });
   const body = hintsSlice(namespace, endpoints);
   await api.discovery.createNamespacedEndpointSlice({ namespace, body });
 }
 
 /** Removes the namespace with all in it, and waits until it is gone. One that is not ours stays. */
-export async function removeAll({
-  api,
-  patience,
-  options: { namespace },
-}: Pick<RunContext, "api" | "patience" | "options">): Promise<void> {
+export async function removeAll(context: RunContext): Promise<void> {
+  const { api, options } = context;
+  const name = options.namespace;
   const find = (): Promise<V1Namespace | undefined> =>
-    unlessMissing(api.core.readNamespace({ name: namespace }));
+    unlessMissing(api.core.readNamespace({ name }));
   const found = await find();
   if (found === undefined) return;
   if (!isOwn(found)) {
-    throw new Error(
-      `Namespace ${namespace} is not of kube-ipvs-e2e; choose another by --namespace`,
-    );
+    throw new Error(`Namespace ${name} is not of kube-ipvs-e2e; choose another by --namespace`);
   }
-  await unlessMissing(api.core.deleteNamespace({ name: namespace }));
-  await patience.until(`the end of namespace ${namespace}`, async () =>
+  await unlessMissing(api.core.deleteNamespace({ name }));
+  await new Patience(context, preparationMs).until(`the end of namespace ${name}`, async () =>
     (await find()) === undefined ? true : undefined,
   );
 }

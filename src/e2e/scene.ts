@@ -1,19 +1,18 @@
-/** The cluster as the checks see it: nodes with their daemons, clients and backends, and the Services that were applied. */
-
+/** The cluster as the checks see it: nodes with their clients and backends, daemons, and the Services that were applied. */
 import type { V1Service } from "@kubernetes/client-node";
 import type { Status } from "../answer/answers.ts";
+import { counted } from "../base/counted.ts";
 import { parseJson } from "../base/parse-json.ts";
 import type { ClusterApi } from "./cluster/cluster-api.ts";
-import type { CommandResult, ExecShell, PodPlace } from "./cluster/exec-shell.ts";
+import { type ExecShell, failureOf, type PodPlace } from "./cluster/exec-shell.ts";
 import type { Daemon } from "./daemon-pod.ts";
-import { program, type ServiceRole } from "./objects.ts";
+import type { ServiceRole } from "./objects.ts";
+import { judged, type Outcome } from "./outcome.ts";
 import type { Patience } from "./patience.ts";
-import type { Answers, Question } from "./pod/conversation.ts";
+import type { Vantage } from "./vantage.ts";
 
 export interface Backend {
   readonly name: string;
-  readonly place: PodPlace;
-  readonly nodeName: string;
   /** One per family, the primary first. */
   readonly addresses: readonly string[];
 }
@@ -25,8 +24,10 @@ export interface TestNode {
   readonly addresses: readonly string[];
   /** Undefined without the label topology.kubernetes.io/zone. */
   readonly zone?: string;
-  readonly daemon: Daemon;
   readonly client: PodPlace;
+  readonly fromPod: Vantage;
+  /** The node's own network, which the daemon's pod shares. */
+  readonly fromHost: Vantage;
   readonly backends: readonly Backend[];
 }
 
@@ -35,31 +36,13 @@ export interface Scene {
   readonly api: ClusterApi;
   readonly shell: ExecShell;
   readonly patience: Patience;
-  /** Of all nodes. */
-  readonly daemons: readonly Daemon[];
   /** One at least. */
   readonly nodes: readonly [TestNode, ...TestNode[]];
   readonly services: ReadonlyMap<ServiceRole, V1Service>;
   /** Of the first node's daemon, before anything was tried. */
   readonly firstStatus: Status;
-  /** Finds the pods of the daemons again. */
+  /** Finds the pods of the daemons: a restart gives a node another one. */
   readonly listDaemons: () => Promise<readonly Daemon[]>;
-}
-
-/** Where connections come from. */
-export interface Vantage {
-  /** `a pod on node-1`. */
-  readonly label: string;
-  readonly place: PodPlace;
-}
-
-export function podVantage(node: TestNode): Vantage {
-  return { label: `a pod on ${node.name}`, place: node.client };
-}
-
-/** The node's own network, which the daemon's pod shares. */
-export function hostVantage(node: TestNode): Vantage {
-  return { label: `node ${node.name}`, place: node.daemon.place };
 }
 
 export function allBackends({ nodes }: Scene): readonly Backend[] {
@@ -83,34 +66,40 @@ export function nodeAddress(scene: Scene, role: ServiceRole, node: TestNode): st
   return address;
 }
 
-/** Answers to all questions, in their order. */
-export async function askFrom(
-  { shell }: Scene,
-  { place, label }: Vantage,
-  questions: readonly Question[],
-): Promise<readonly Answers[]> {
-  const result = await shell.run(place, [program, "ask", JSON.stringify(questions)]);
-  return parseJson(outputOf(result, label)) as readonly Answers[];
+export async function daemonOn(
+  { listDaemons }: Pick<Scene, "listDaemons">,
+  node: string,
+): Promise<Daemon> {
+  const daemon = (await listDaemons()).find(({ nodeName }) => nodeName === node);
+  if (daemon === undefined) throw new Error(`No kube-ipvs pod runs on node ${node}`);
+  return daemon;
 }
 
-/** A command of the daemon's program, in its pod, with its flags. */
-export async function runOnNode(
-  { shell }: Pick<Scene, "shell">,
-  { place, flags }: Daemon,
-  [command, ...rest]: readonly [string, ...string[]],
-): Promise<CommandResult> {
-  return await shell.run(place, ["kube-ipvs", command, ...flags, ...rest]);
+/** What a command of the daemon's program, with the daemon's flags, prints as JSON. */
+export async function answerOf<Answer>(
+  shell: ExecShell,
+  { nodeName, place, flags }: Daemon,
+  ...[command, ...rest]: readonly [string, ...string[]]
+): Promise<Answer> {
+  const words = ["kube-ipvs", command, ...flags, ...rest, "--output=json"];
+  const result = await shell.run(place, words);
+  // An exit code other than 0 can be the answer's verdict.
+  if (result.out !== "") return parseJson(result.out) as Answer;
+  throw failureOf(result, `kube-ipvs ${command} on ${nodeName}`);
 }
 
-export async function statusOf(scene: Pick<Scene, "shell">, daemon: Daemon): Promise<Status> {
-  const result = await runOnNode(scene, daemon, ["status", "--output=json"]);
-  if (result.out === "") outputOf({ ...result, exitCode: 1 }, `kube-ipvs on ${daemon.nodeName}`);
-  return parseJson(result.out) as Status;
-}
-
-/** What a command printed that had to succeed. */
-export function outputOf({ exitCode, out, err }: CommandResult, who: string): string {
-  if (exitCode === 0) return out;
-  const words = (err.trim() || out.trim()).split("\n").at(-1) ?? "";
-  throw new Error(`The command on ${who} ended with ${exitCode}: ${words}`);
+/** Judges each daemon, and lists them again for each attempt. `promise` is followed by "on 3 nodes". */
+export async function judgeDaemons(
+  { patience, listDaemons }: Pick<Scene, "patience" | "listDaemons">,
+  promise: string,
+  problemsOf: (daemon: Daemon) => Promise<readonly string[]>,
+): Promise<Outcome> {
+  let daemons: readonly Daemon[] = [];
+  const problems = await patience.problemsOf(async () => {
+    daemons = await listDaemons();
+    return daemons.length === 0
+      ? ["no kube-ipvs pod runs"]
+      : (await Promise.all(daemons.map(problemsOf))).flat();
+  });
+  return judged(problems, `${promise} on ${counted(daemons.length, "node")}`);
 }

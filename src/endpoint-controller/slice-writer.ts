@@ -1,5 +1,5 @@
 import { ApiError } from "../api/api-error.ts";
-import { expectWritten, type WriteWords } from "../api/cluster/answers.ts";
+import { expectWritten, type RequestWords } from "../api/cluster/answers.ts";
 import type { ApiConnection } from "../api/connection.ts";
 import type { StoredSlice } from "../endpoint-slices/objects.ts";
 import type { SlicePlan } from "../endpoint-slices/plan-slices.ts";
@@ -45,7 +45,7 @@ export class SliceWriter {
   async #send(verb: keyof typeof requests, slice: string, body: object): Promise<void> {
     const { name } = controllerResources.endpointslices;
     const operation = `${verb} EndpointSlice ${slice}`;
-    const words: WriteWords = { name, operation, advice: adviceFor };
+    const words: RequestWords = { name, operation, advice: adviceFor };
     const namespace = encodeURIComponent(namespaceOf(slice));
     const collection = `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`;
     const path =

@@ -79,20 +79,23 @@ async function failureOf({ status, headers, body }: ApiResponse): Promise<Failed
 }
 
 /** Throws an ApiError for a write that failed; what a successful one answers is not read. */
-export async function expectWritten(words: WriteWords, response: ApiResponse): Promise<void> {
+export async function expectWritten(words: RequestWords, response: ApiResponse): Promise<void> {
+  await expectSuccess(words, response);
+  // To its end, so that the connection can be used again.
+  for await (const _chunk of response.body);
+}
+
+/** Throws an ApiError for a request that failed, with what its answer says. */
+export async function expectSuccess(words: RequestWords, response: ApiResponse): Promise<void> {
   const { status } = response;
-  if (status >= 200 && status <= 299) {
-    // To its end, so that the connection can be used again.
-    for await (const _chunk of response.body);
-    return;
-  }
+  if (status >= 200 && status <= 299) return;
   const { name, operation, advice } = words;
   const failure = await failureOf(response);
   throw answerError(`Cannot ${operation}`, { name, advice: advice(status) }, failure);
 }
 
-/** What messages about a write say. */
-export interface WriteWords {
+/** What messages about a request say. */
+export interface RequestWords {
   /** `endpointslices.discovery.k8s.io`. */
   readonly name: string;
   /** `create EndpointSlice default/web-ipv4-0`. */

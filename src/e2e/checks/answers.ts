@@ -1,8 +1,14 @@
-/** Questions to backends, and what is wrong with the answers. Pure. */
+/** Questions to backends, and what is wrong with the answers. */
 import { hostPort } from "../../base/ip.ts";
-import type { Answers, Question } from "../pod/conversation.ts";
-import type { Backend, Vantage } from "../scene.ts";
-import type { Probe } from "./traffic.ts";
+import type { Answer, Answers, Question } from "../pod/conversation.ts";
+import type { Backend } from "../scene.ts";
+import type { Vantage } from "../vantage.ts";
+
+/** What came of a question. */
+export interface Finding {
+  readonly answers: readonly Answer[];
+  readonly problems: readonly string[];
+}
 
 /** `count` connections, one after the other. */
 export function tcp(address: string, port: number, count: number): Question {
@@ -10,52 +16,36 @@ export function tcp(address: string, port: number, count: number): Question {
 }
 
 /** Asks, and each attempt has to reach one of these. */
-export function reached(vantage: Vantage, question: Question, wanted: readonly Backend[]): Probe {
-  return {
-    vantage,
-    question,
-    problemsOf: (answers) => reachProblems(vantage.label, question, answers, wanted),
-  };
+export async function reach(
+  vantage: Vantage,
+  question: Question,
+  wanted: readonly Backend[],
+): Promise<Finding> {
+  const found = await vantage.ask(question);
+  const problems = reachProblems(vantage.label, question, found, wanted);
+  return { answers: found.answers, problems };
 }
 
 /** Asks, and no attempt may be answered. */
-export function silent(vantage: Vantage, question: Question): Probe {
-  return {
-    vantage,
-    question,
-    problemsOf: (answers) => silenceProblems(vantage.label, question, answers),
-  };
+export async function silence(vantage: Vantage, question: Question): Promise<Finding> {
+  const { answers } = await vantage.ask(question);
+  return { answers, problems: reachProblems(vantage.label, question, { answers, errors: [] }, []) };
 }
 
-/** `10.96.0.7:80/TCP`. */
-function targetText({ address, port, protocol }: Question): string {
-  return `${hostPort(address, port)}/${protocol}`;
-}
-
-/** Each attempt has to reach one of these. `from`: a Vantage's label. */
+/** Pure. `from`: a Vantage's label. */
 export function reachProblems(
   from: string,
-  question: Question,
+  { address, port, protocol }: Question,
   { answers, errors }: Answers,
   wanted: readonly Backend[],
 ): readonly string[] {
   const names = new Set(wanted.map(({ name }) => name));
   const strangers = answers.map(({ name }) => name).filter((name) => !names.has(name));
-  const target = `from ${from} to ${targetText(question)}`;
+  const target = `from ${from} to ${hostPort(address, port)}/${protocol}`;
   return [
     ...countedTexts(errors).map((error) => `${target}: ${error}`),
     ...countedTexts(strangers).map((name) => `${target}: answered by ${name}`),
   ];
-}
-
-/** No attempt may be answered. */
-export function silenceProblems(
-  from: string,
-  question: Question,
-  { answers }: Answers,
-): readonly string[] {
-  const names = countedTexts(answers.map(({ name }) => name));
-  return names.map((name) => `from ${from} to ${targetText(question)}: answered by ${name}`);
 }
 
 /** `timeout (3 times)`. */

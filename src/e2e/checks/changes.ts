@@ -1,21 +1,13 @@
 /** What changes under open connections: an endpoint leaves, and the daemon is restarted. */
 import { PatchStrategy, setHeaderOptions } from "@kubernetes/client-node";
+import type { Answers } from "../../answer/answers.ts";
 import { parseJson } from "../../base/parse-json.ts";
 import { unlessMissing } from "../cluster/cluster-api.ts";
-import type { CommandResult, PodPlace } from "../cluster/exec-shell.ts";
-import type { Daemon } from "../daemon-pod.ts";
-import { program, roles, servicePort } from "../objects.ts";
+import { outputOf, type RunningCommand } from "../cluster/exec-shell.ts";
+import { program, roles, type ServiceRole, servicePort } from "../objects.ts";
 import { judged, type Outcome } from "../outcome.ts";
 import type { HeldConnection } from "../pod/conversation.ts";
-import {
-  allBackends,
-  askFrom,
-  clusterIps,
-  outputOf,
-  podVantage,
-  runOnNode,
-  type Scene,
-} from "../scene.ts";
+import { allBackends, answerOf, clusterIps, daemonOn, type Scene } from "../scene.ts";
 import { tcp } from "./answers.ts";
 
 const attempts = 6;
@@ -24,47 +16,33 @@ const aWhileMs = 1_500;
 
 /** An endpoint that leaves keeps its connection and gets no new one. */
 export async function draining(scene: Scene): Promise<Outcome> {
-  const [first] = scene.nodes;
-  const [address = ""] = clusterIps(scene, "draining");
-  const held = scene.shell.start(first.client, holdCommand(address));
-  const { name } = parseJson(await held.firstLine()) as HeldConnection;
+  const { held, name } = await hold(scene, "draining");
   await leave(scene, name);
   const strays = await scene.patience.problemsOf(async () => {
-    const names = await namesAt(scene, address);
+    const names = await namesAt(scene, "draining");
     if (names.length === 0) return ["new connections reach nobody"];
     return names.includes(name) ? [`new connections reach ${name}`] : [];
   });
-  const drains = await drainNames(scene, first.daemon);
+  const unlisted = await drainProblems(scene, name);
   await scene.patience.pause(aWhileMs);
-  const connection = await endOf(held.stop(), first.client);
-  const problems = [...strays, ...connectionProblems(connection), ...drainProblems(drains, name)];
+  const problems = [...strays, ...(await connectionProblems(held)), ...unlisted];
   return judged(problems, `${name} left: its connection stayed open, new ones went elsewhere`);
-
-  function drainProblems(listed: readonly string[] | undefined, who: string): readonly string[] {
-    const addresses = allBackends(scene).find((one) => one.name === who)?.addresses ?? [];
-    const isListed = listed === undefined || addresses.some((one) => listed.includes(one));
-    return isListed ? [] : [`kube-ipvs drains on ${first.name} does not list ${who}`];
-  }
 }
 
 /** A daemon that is replaced breaks no connection, and the new one serves as the old one did. */
 export async function restart(scene: Scene): Promise<Outcome> {
   const [first] = scene.nodes;
-  const [address = ""] = clusterIps(scene, "web");
-  const held = scene.shell.start(first.client, holdCommand(address));
-  await held.firstLine();
-  const { place, uid } = first.daemon;
+  const { held } = await hold(scene, "web");
+  const { place, uid } = await daemonOn(scene, first.name);
   const { namespace, pod } = place;
   await unlessMissing(scene.api.core.deleteNamespacedPod({ name: pod, namespace }));
   await scene.patience.until(`another ready daemon on ${first.name}`, async () => {
     const daemons = await scene.listDaemons();
     return daemons.find((one) => one.nodeName === first.name && one.uid !== uid && one.isReady);
   });
-  const names = await namesAt(scene, address);
-  const connection = await endOf(held.stop(), first.client);
-  const lost = attempts - names.length;
+  const lost = attempts - (await namesAt(scene, "web")).length;
   const problems = [
-    ...connectionProblems(connection),
+    ...(await connectionProblems(held)),
     ...(lost === 0 ? [] : [`${lost} of ${attempts} new connections failed`]),
   ];
   return judged(
@@ -73,14 +51,22 @@ export async function restart(scene: Scene): Promise<Outcome> {
   );
 }
 
-function holdCommand(address: string): readonly string[] {
-  return [program, "hold", address, String(servicePort)];
+/** Opens a connection of the first node's client that stays in use; resolves when a backend has answered. */
+async function hold(
+  scene: Scene,
+  role: ServiceRole,
+): Promise<{ readonly held: RunningCommand; readonly name: string }> {
+  const [address = ""] = clusterIps(scene, role);
+  const command = [program, "hold", address, String(servicePort)];
+  const held = scene.shell.start(scene.nodes[0].client, command);
+  const { name } = parseJson(await held.firstLine()) as Pick<HeldConnection, "name">;
+  return { held, name };
 }
 
-async function namesAt(scene: Scene, address: string): Promise<readonly string[]> {
-  const question = tcp(address, servicePort, attempts);
-  const [found] = await askFrom(scene, podVantage(scene.nodes[0]), [question]);
-  return (found?.answers ?? []).map(({ name }) => name);
+async function namesAt(scene: Scene, role: ServiceRole): Promise<readonly string[]> {
+  const [address = ""] = clusterIps(scene, role);
+  const { answers } = await scene.nodes[0].fromPod.ask(tcp(address, servicePort, attempts));
+  return answers.map(({ name }) => name);
 }
 
 /** Takes the label off that the Service selects by. */
@@ -91,24 +77,21 @@ async function leave({ api, namespace }: Scene, name: string): Promise<void> {
   await api.core.patchNamespacedPod({ name, namespace, body }, mergePatch);
 }
 
-/** Addresses of real servers that drain; undefined: the mode has no such list. */
-async function drainNames(scene: Scene, daemon: Daemon): Promise<readonly string[] | undefined> {
-  if (scene.firstStatus.mode !== "ipvs") return undefined;
-  const result = await runOnNode(scene, daemon, ["drains", "--output=json"]);
-  const { items } = parseJson(outputOf(result, `kube-ipvs on ${daemon.nodeName}`)) as {
-    readonly items: readonly { readonly realServer: { readonly address: string } }[];
-  };
-  return items.map(({ realServer }) => realServer.address);
+/** Only IPVS mode lists drains. */
+async function drainProblems(scene: Scene, backend: string): Promise<readonly string[]> {
+  if (scene.firstStatus.mode !== "ipvs") return [];
+  const daemon = await daemonOn(scene, scene.nodes[0].name);
+  const { items } = await answerOf<Answers["DrainList"]>(scene.shell, daemon, "drains");
+  const addresses = allBackends(scene).find(({ name }) => name === backend)?.addresses ?? [];
+  const isListed = items.some(({ realServer }) => addresses.includes(realServer.address));
+  return isListed ? [] : [`kube-ipvs drains on ${daemon.nodeName} does not list ${backend}`];
 }
 
-async function endOf(stopped: Promise<CommandResult>, { pod }: PodPlace): Promise<HeldConnection> {
-  const lines = outputOf(await stopped, `pod ${pod}`)
-    .trim()
-    .split("\n");
-  return parseJson(lines.at(-1) ?? "") as HeldConnection;
-}
-
-function connectionProblems({ ending, pings, name }: HeldConnection): readonly string[] {
+/** Ends the connection, and judges what became of it. */
+async function connectionProblems(held: RunningCommand): Promise<readonly string[]> {
+  const output = outputOf(await held.stop(), "the client's pod");
+  const lines = output.trim().split("\n");
+  const { ending, pings, name } = parseJson(lines.at(-1) ?? "") as HeldConnection;
   if (ending !== "open") return [`the open connection to ${name} ended: ${ending}`];
   return pings > 0 ? [] : [`the open connection to ${name} carried nothing`];
 }

@@ -1,45 +1,55 @@
-/** The daemons themselves: on each node, healthy, and the kernel as planned. */
-
-import { counted } from "../../base/counted.ts";
-import { parseJson } from "../../base/parse-json.ts";
+/** The daemons themselves: healthy, the kernel as planned, and which Services they serve. */
+import type { Answers, Status } from "../../answer/answers.ts";
 import type { Daemon } from "../daemon-pod.ts";
-import { judged, notApplicable, type Outcome } from "../outcome.ts";
-import { outputOf, runOnNode, type Scene, statusOf } from "../scene.ts";
+import { notApplicable, type Outcome } from "../outcome.ts";
+import { answerOf, judgeDaemons, type Scene } from "../scene.ts";
 
 export async function health(scene: Scene): Promise<Outcome> {
-  const problems = await scene.patience.problemsOfEach(scene.listDaemons, (daemon) =>
-    healthProblems(scene, daemon),
-  );
-  const nodes = counted(scene.daemons.length, "node");
-  return judged(problems, `kube-ipvs is ready and OK on ${nodes}`);
+  return await judgeDaemons(scene, "kube-ipvs is ready and OK", async (daemon) => {
+    if (!daemon.isReady) return [`the daemon on ${daemon.nodeName} is not ready`];
+    const { verdict, summary } = await answerOf<Status>(scene.shell, daemon, "status");
+    return verdict === "OK" ? [] : [`${daemon.nodeName}: ${summary}`];
+  });
 }
 
-async function healthProblems(scene: Scene, daemon: Daemon): Promise<readonly string[]> {
-  if (!daemon.isReady) return [`the daemon on ${daemon.nodeName} is not ready`];
-  const { verdict, summary } = await statusOf(scene, daemon);
-  return verdict === "OK" ? [] : [`${daemon.nodeName}: ${summary}`];
-}
-
-/** `kube-ipvs plan` on each node: 0: the kernel is as planned, 2: it is not, 1: it cannot be worked out. */
 export async function kernelAsPlanned(scene: Scene): Promise<Outcome> {
-  const daemons = await scene.listDaemons();
   const { mode } = scene.firstStatus;
   if (mode !== "ipvs") return notApplicable(`mode ${mode} has no plan`);
-  const problems = await scene.patience.problemsOfEach(
-    async () => daemons,
-    (daemon) => planProblems(scene, daemon),
-  );
-  const nodes = counted(daemons.length, "node");
-  return judged(problems, `kube-ipvs plan finds nothing to change on ${nodes}`);
+  return await judgeDaemons(scene, "kube-ipvs plan finds nothing to change", async (daemon) => {
+    const plan = await answerOf<Plan>(scene.shell, daemon, "plan");
+    const [first] = plan.changes;
+    if (first === undefined) return [];
+    const text = JSON.stringify(first);
+    return [`${daemon.nodeName}: ${plan.changes.length} changes, the first ${text}`];
+  });
 }
 
-async function planProblems(scene: Scene, daemon: Daemon): Promise<readonly string[]> {
-  const result = await runOnNode(scene, daemon, ["plan", "--output=json"]);
-  if (result.exitCode !== 2) {
-    outputOf(result, `kube-ipvs plan on ${daemon.nodeName}`);
-    return [];
-  }
-  const { changes } = parseJson(result.out) as { readonly changes: readonly unknown[] };
-  const [first] = changes;
-  return [`${daemon.nodeName}: ${changes.length} changes, the first ${JSON.stringify(first)}`];
+interface Plan {
+  readonly changes: readonly unknown[];
+}
+
+export async function headless(scene: Scene): Promise<Outcome> {
+  return await judgeDaemons(scene, "no virtual server", async (daemon) => {
+    const served = await servedServices(scene, daemon);
+    if (!served.has("web")) return [`kube-ipvs on ${daemon.nodeName} does not know Service web`];
+    return served.has("headless") ? [`${daemon.nodeName} serves the headless Service`] : [];
+  });
+}
+
+export async function nothingLeft(scene: Scene): Promise<Outcome> {
+  const promise = `namespace ${scene.namespace} is gone, and nothing of it is served`;
+  return await judgeDaemons(scene, promise, async (daemon) => {
+    const served = await servedServices(scene, daemon);
+    return served.size === 0 ? [] : [`${daemon.nodeName} still serves ${[...served].join(", ")}`];
+  });
+}
+
+/** Names of the Services of the test's namespace that a node serves. */
+async function servedServices(
+  { shell, namespace }: Scene,
+  daemon: Daemon,
+): Promise<ReadonlySet<string>> {
+  const flag = `--namespace=${namespace}`;
+  const list = await answerOf<Answers["ServiceList"]>(shell, daemon, "services", flag);
+  return new Set(list.items.map(({ name }) => name));
 }

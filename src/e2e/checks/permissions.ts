@@ -4,7 +4,7 @@ import { neededRights, type Right, rightsTo } from "../../api/needed-rights.ts";
 import { errorText } from "../../base/error-text.ts";
 import { claimingService, program } from "../objects.ts";
 import { judged, notApplicable, type Outcome, ok } from "../outcome.ts";
-import { clusterIps, outputOf, type Scene } from "../scene.ts";
+import { clusterIps, daemonOn, type Scene } from "../scene.ts";
 
 /** Some of what the role system:node-proxier does not give. */
 const excessRights: readonly Right[] = [
@@ -14,7 +14,7 @@ const excessRights: readonly Right[] = [
 ];
 
 export async function account(scene: Scene): Promise<Outcome> {
-  const user = scene.nodes[0].daemon.account;
+  const { account: user } = await daemonOn(scene, scene.nodes[0].name);
   try {
     const problems = await Promise.all([
       ...neededRights.map((right) => rightProblems(scene, user, { ...right, isExpected: true })),
@@ -72,13 +72,11 @@ export async function events(scene: Scene): Promise<Outcome> {
 export async function forbidden(scene: Scene): Promise<Outcome> {
   const unread: string[] = [];
   const problems = await Promise.all(
-    scene.daemons.map(async (daemon) => {
-      const { nodeName, place, metricsPort } = daemon;
+    (await scene.listDaemons()).map(async ({ nodeName, place, metricsPort }) => {
       const urls = ["127.0.0.1", "[::1]"].map((host) => `http://${host}:${metricsPort}/metrics`);
       const result = await scene.shell.run(place, [program, "get", ...urls]);
       if (result.exitCode !== 0) unread.push(`${nodeName}: ${result.err.trim()}`);
-      const refused = result.exitCode === 0 ? forbiddenRequests(outputOf(result, nodeName)) : [];
-      return refused.map((what) => `${nodeName}: ${what}`);
+      return forbiddenRequests(result.out).map((what) => `${nodeName}: ${what}`);
     }),
   );
   const [first] = unread;

@@ -1,71 +1,54 @@
-/** Traffic policies and topology hints: which backends a node uses. Pure. */
+/** Traffic policies and topology hints: which backends a node uses. */
 import { servicePort } from "../objects.ts";
 import { notApplicable, type Outcome } from "../outcome.ts";
-import type { Answers } from "../pod/conversation.ts";
-import {
-  clusterIps,
-  hostVantage,
-  nodeAddress,
-  nodePort,
-  podVantage,
-  type Scene,
-  type TestNode,
-} from "../scene.ts";
-import { reached, silent, tcp } from "./answers.ts";
-import type { TrafficPlan } from "./traffic.ts";
+import { clusterIps, nodeAddress, nodePort, type Scene } from "../scene.ts";
+import { reach, silence, tcp } from "./answers.ts";
 
 const attempts = 4;
 const oneNode = "the test uses one node";
 
-export function internalPolicy(scene: Scene): TrafficPlan {
+export async function internalPolicy(scene: Scene): Promise<Outcome> {
   const [address = ""] = clusterIps(scene, "internal");
   const [first, second] = scene.nodes;
-  const inside = reached(podVantage(first), tcp(address, servicePort, attempts), first.backends);
-  if (second === undefined)
-    return { probes: [inside], detail: `backends of ${first.name} answer; ${oneNode}` };
-  return {
-    probes: [inside, silent(podVantage(second), tcp(address, servicePort, 1))],
-    detail: `backends of ${first.name} answer there; nobody answers on ${second.name}`,
-  };
+  const elsewhere = second === undefined ? oneNode : `nobody answers on ${second.name}`;
+  const detail = `backends of ${first.name} answer there; ${elsewhere}`;
+  return await scene.patience.outcomeOf(detail, async () => {
+    const [inside, outside] = await Promise.all([
+      reach(first.fromPod, tcp(address, servicePort, attempts), first.backends),
+      second && silence(second.fromPod, tcp(address, servicePort, 1)),
+    ]);
+    return [...inside.problems, ...(outside?.problems ?? [])];
+  });
 }
 
 /** The node of the backends answers with the client's address kept; another node does not answer at all. */
-export function externalPolicy(scene: Scene): TrafficPlan | Outcome {
+export async function externalPolicy(scene: Scene): Promise<Outcome> {
   const [first, second] = scene.nodes;
   if (second === undefined) return notApplicable(oneNode);
-  const port = nodePort(scene, "external");
-  const outside = hostVantage(second);
-  const question = tcp(nodeAddress(scene, "external", first), port, attempts);
-  const inside = reached(outside, question, first.backends);
-  return {
-    probes: [
-      {
-        ...inside,
-        problemsOf: (answers) => [
-          ...inside.problemsOf(answers),
-          ...hiddenProblems(second, answers),
-        ],
-      },
-      silent(hostVantage(first), tcp(nodeAddress(scene, "external", second), port, 1)),
-    ],
-    detail: `${first.name} answers and sees the client's address; ${second.name}, without backends, does not answer`,
-  };
+  const portOf = (node: typeof first, count: number): ReturnType<typeof tcp> =>
+    tcp(nodeAddress(scene, "external", node), nodePort(scene, "external"), count);
+  const detail = `${first.name} answers and sees the client's address; ${second.name}, without backends, does not answer`;
+  return await scene.patience.outcomeOf(detail, async () => {
+    const [inside, outside] = await Promise.all([
+      reach(second.fromHost, portOf(first, attempts), first.backends),
+      silence(first.fromHost, portOf(second, 1)),
+    ]);
+    // The client's address is to be seen, not that of the node that it asked.
+    const hidden = inside.answers.find(({ from }) => !second.addresses.includes(from));
+    const hiding = hidden === undefined ? [] : [`node ${second.name} was seen as ${hidden.from}`];
+    return [...inside.problems, ...hiding, ...outside.problems];
+  });
 }
 
-export function hints(scene: Scene): TrafficPlan | Outcome {
-  const [first] = scene.nodes;
-  if (first.zone === undefined)
-    return notApplicable(`node ${first.name} has no label topology.kubernetes.io/zone`);
+export async function hints(scene: Scene): Promise<Outcome> {
+  const [{ name, zone, fromPod, backends }] = scene.nodes;
+  if (zone === undefined)
+    return notApplicable(`node ${name} has no label topology.kubernetes.io/zone`);
   const [address = ""] = clusterIps(scene, "hints");
   const question = tcp(address, servicePort, 2 * attempts);
-  return {
-    probes: [reached(podVantage(first), question, first.backends.slice(0, 1))],
-    detail: `zone ${first.zone} uses the endpoint that is meant for it alone`,
-  };
-}
-
-/** The node's address is to be seen, not that of the node that it asked. */
-function hiddenProblems({ name, addresses }: TestNode, { answers }: Answers): readonly string[] {
-  const hidden = answers.find(({ from }) => !addresses.includes(from));
-  return hidden === undefined ? [] : [`node ${name} was seen as ${hidden.from}`];
+  const detail = `zone ${zone} uses the endpoint that is meant for it alone`;
+  return await scene.patience.outcomeOf(
+    detail,
+    async () => (await reach(fromPod, question, backends.slice(0, 1))).problems,
+  );
 }

@@ -1,4 +1,5 @@
 /** Typed clients of the API server, from @kubernetes/client-node. Requests go through our own connection. */
+import { buffer } from "node:stream/consumers";
 import {
   AuthorizationV1Api,
   CoreV1Api,
@@ -10,12 +11,12 @@ import {
   RbacAuthorizationV1Api,
   type RequestContext,
   ResponseContext,
+  SelfDecodingBody,
   ServerConfiguration,
 } from "@kubernetes/client-node";
 import { ApiError } from "../../api/api-error.ts";
+import { expectSuccess } from "../../api/cluster/answers.ts";
 import type { ApiConnection, ApiResponse, ApiWrite } from "../../api/connection.ts";
-import { pathOf } from "../../api/decode/fields.ts";
-import { parseJson } from "../../base/parse-json.ts";
 
 /** Their methods reject with ApiError. */
 export interface ClusterApi {
@@ -37,7 +38,8 @@ export function clusterApi(connection: ApiConnection): ClusterApi {
   const httpApi: HttpLibrary = {
     send: (request) => new Observable(answerOf(connection, request)),
   };
-  const baseServer = new ServerConfiguration(connection.server, {});
+  // Only the paths of its URLs are used: the connection knows the server.
+  const baseServer = new ServerConfiguration("http://kubernetes", {});
   const configuration = createConfiguration({ baseServer, httpApi });
   return {
     core: new CoreV1Api(configuration),
@@ -62,50 +64,35 @@ async function answerOf(
   connection: ApiConnection,
   request: RequestContext,
 ): Promise<ResponseContext> {
-  const { status, body } = await send(connection, request);
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of body) chunks.push(chunk);
-  const bytes = Buffer.concat(chunks);
-  if (status >= 300) throw refusal(request, status, bytes.toString("utf8"));
+  const url = new URL(request.getUrl());
+  const response = await send(connection, request, url);
+  const operation = `${request.getHttpMethod()} ${url.pathname}`;
+  await expectSuccess({ name: url.pathname, operation, advice: adviceFor }, response);
   const headers = { "content-type": "application/json" };
-  return new ResponseContext(status, headers, {
-    text: async () => bytes.toString("utf8"),
-    binary: async () => bytes,
-    stream: () => new Blob([bytes]).stream(),
-  });
+  const body = new SelfDecodingBody(buffer(response.body));
+  return new ResponseContext(response.status, headers, body);
+}
+
+function adviceFor(status: number): string {
+  return status === 403 ? "; grant it, as deploy/kustomize/e2e does" : "";
 }
 
 /** A server may close an idle connection while a request is on its way: what only reads is sent again. */
-async function send(connection: ApiConnection, request: RequestContext): Promise<ApiResponse> {
-  const { pathname, searchParams } = new URL(request.getUrl());
-  const path = pathname.slice(new URL(connection.server).pathname.replace(/\/$/, "").length);
-  const method = request.getHttpMethod().toString();
+async function send(
+  connection: ApiConnection,
+  request: RequestContext,
+  { pathname: path, searchParams }: URL,
+): Promise<ApiResponse> {
   const signal = (): AbortSignal => AbortSignal.timeout(requestMs);
+  const method = request.getHttpMethod().toString();
   if (method !== "GET") {
     const contentType = request.getHeaders()["Content-Type"] ?? "application/json";
     const write = { method, path, contentType, body: String(request.getBody() ?? "") };
     return await connection.send(write as ApiWrite, signal());
   }
-  const ask = (): Promise<ApiResponse> =>
-    connection.request(path, Object.fromEntries(searchParams), signal());
-  return await ask().catch((error: unknown) => {
-    if (error instanceof ApiError && error.reason === "ECONNRESET") return ask();
-    throw error;
+  const query = Object.fromEntries(searchParams);
+  return await connection.request(path, query, signal()).catch((error: unknown) => {
+    if (!(error instanceof ApiError && error.reason === "ECONNRESET")) throw error;
+    return connection.request(path, query, signal());
   });
-}
-
-/** In the words of its Status object; proxies answer with other things. */
-function refusal(request: RequestContext, status: number, text: string): ApiError {
-  let reason = "";
-  let message = text.slice(0, 200).trim();
-  try {
-    const answer = parseJson(text);
-    reason = String(pathOf(answer, "reason") ?? "");
-    message = String(pathOf(answer, "message") ?? "");
-  } catch {
-    // The text is shown as it is.
-  }
-  const what = `${request.getHttpMethod()} ${new URL(request.getUrl()).pathname}`;
-  const advice = status === 403 ? "; grant it, as deploy/kustomize/e2e does" : "";
-  return new ApiError(`Cannot ${what}: ${status} ${message}${advice}`, { status, reason });
 }

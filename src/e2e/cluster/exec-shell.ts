@@ -18,6 +18,17 @@ export interface CommandResult {
   readonly err: string;
 }
 
+/** What a command printed that had to succeed. */
+export function outputOf(result: CommandResult, who: string): string {
+  if (result.exitCode === 0) return result.out;
+  throw failureOf(result, who);
+}
+
+export function failureOf({ exitCode, out, err }: CommandResult, who: string): Error {
+  const words = (err.trim() || out.trim()).split("\n").at(-1) ?? "";
+  return new Error(`The command on ${who} ended with ${exitCode}: ${words}`);
+}
+
 const handshakeMs = 30_000;
 /** A command that takes longer hangs. */
 const commandMs = 180_000;

@@ -1,16 +1,19 @@
 /** `kube-ipvs-e2e ask QUESTIONS`: asks backends for their names, and prints the answers as JSON. */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
+import { writeSync } from "node:fs";
 import { connect } from "node:net";
 import { createInterface } from "node:readline";
+import { parseJson } from "../../base/parse-json.ts";
 import { systemErrorCode } from "../../base/system-error-text.ts";
 import { type Answer, type Answers, type Question, readGreeting, wishes } from "./conversation.ts";
 
 const patienceMs = 2_000;
 
 /** All questions at once, the attempts of each one after the other. */
-export async function ask(questions: readonly Question[]): Promise<readonly Answers[]> {
-  return await Promise.all(questions.map(askOne));
+export async function run([questions = "[]"]: readonly string[]): Promise<undefined> {
+  const all = await Promise.all((parseJson(questions) as readonly Question[]).map(askOne));
+  writeSync(1, `${JSON.stringify(all)}\n`);
 }
 
 async function askOne(question: Question): Promise<Answers> {

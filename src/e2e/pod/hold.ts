@@ -2,6 +2,8 @@
  * `kube-ipvs-e2e hold ADDRESS PORT`: keeps one connection in use until something arrives on standard input. Prints who
  * answered when it is open, and what became of it at the end, a line of JSON each.
  */
+import { once } from "node:events";
+import { writeSync } from "node:fs";
 import { connect } from "node:net";
 import { createInterface } from "node:readline";
 import { systemErrorCode } from "../../base/system-error-text.ts";
@@ -10,41 +12,32 @@ import { type HeldConnection, readGreeting, wishes } from "./conversation.ts";
 const pingPeriodMs = 200;
 const connectMs = 5_000;
 
-export interface HoldOptions {
-  readonly print: (line: string) => void;
-  /** Resolves when it is enough. */
-  readonly stopped: Promise<unknown>;
-}
-
-/** Rejects where the connection cannot be opened. */
-export async function hold(address: string, port: number, options: HoldOptions): Promise<void> {
-  const socket = connect({ host: address, port, timeout: connectMs });
+/** Rejects if the connection cannot be opened. */
+export async function run([host = "", port = ""]: readonly string[]): Promise<undefined> {
+  const stopped = Promise.race([once(process.stdin, "data"), once(process.stdin, "end")]);
+  const socket = connect({ host, port: Number(port), timeout: connectMs });
   const lines = createInterface(socket);
-  lines.on("error", () => {});
   const opened = Promise.withResolvers<string>();
   const over = Promise.withResolvers<string>();
-  let pings = 0;
-  socket.on("connect", () => {
-    socket.setTimeout(0);
-    socket.write(`${wishes.hold}\n`);
-  });
-  lines.once("line", (line) => {
-    opened.resolve(line);
-    lines.on("line", () => {
-      pings += 1;
-    });
-  });
+  socket.on("connect", () => socket.setTimeout(0));
   socket.on("timeout", () => socket.destroy(new Error("timeout")));
   socket.on("error", (error) => over.resolve(systemErrorCode(error) ?? error.message));
   socket.on("close", () => over.resolve("end"));
-  over.promise
-    .then((ending) => opened.reject(new Error(`Cannot connect to ${address}:${port}: ${ending}`)))
-    .catch(opened.reject);
-  const { name } = readGreeting(await opened.promise);
-  options.print(JSON.stringify({ name }));
+  lines.on("error", () => {});
+  lines.once("line", opened.resolve);
+  socket.write(`${wishes.hold}\n`);
+  const unopened = over.promise.then((ending) => {
+    throw new Error(`Cannot connect to ${host}:${port}: ${ending}`);
+  });
+  const { name } = readGreeting(await Promise.race([opened.promise, unopened]));
+  writeSync(1, `${JSON.stringify({ name })}\n`);
+  let pings = 0;
+  lines.on("line", () => {
+    pings += 1;
+  });
   const timer = setInterval(() => socket.write("ping\n"), pingPeriodMs);
-  const ending = await Promise.race([over.promise, options.stopped.then(() => "open")]);
+  const ending = await Promise.race([over.promise, stopped.then(() => "open")]);
   clearInterval(timer);
   socket.destroy();
-  options.print(JSON.stringify({ name, pings, ending } satisfies HeldConnection));
+  writeSync(1, `${JSON.stringify({ name, pings, ending } satisfies HeldConnection)}\n`);
 }

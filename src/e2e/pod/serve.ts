@@ -1,17 +1,20 @@
 /** `kube-ipvs-e2e serve NAME`: a backend that says who it is, over TCP and UDP. */
 import { createSocket, type Socket as UdpSocket } from "node:dgram";
 import { once } from "node:events";
+import { writeSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { backendPort, greeting, wishes } from "./conversation.ts";
 
-/** Resolves when both ports listen; serves until the process ends. */
-export async function serve(name: string): Promise<void> {
+/** Says when both ports listen, and serves until SIGTERM. */
+export async function run([name = ""]: readonly string[]): Promise<undefined> {
   const server = createServer((socket) => serveClient(socket, name));
   // Without a host: both families where the node has IPv6, else IPv4.
   server.listen(backendPort);
   await once(server, "listening");
   await openDatagrams(name);
+  writeSync(1, "Ready\n");
+  await once(process, "SIGTERM");
 }
 
 function serveClient(socket: Socket, name: string): void {

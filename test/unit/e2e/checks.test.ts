@@ -1,17 +1,20 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { reachProblems, silenceProblems } from "../../../src/e2e/checks/answers.ts";
+import { systemClock } from "../../../src/base/clock.ts";
+import { reach, reachProblems, silence } from "../../../src/e2e/checks/answers.ts";
 import { forbiddenRequests } from "../../../src/e2e/checks/permissions.ts";
-import type { Question } from "../../../src/e2e/pod/conversation.ts";
-import type { Backend } from "../../../src/e2e/scene.ts";
+import { Patience } from "../../../src/e2e/patience.ts";
+import type { Answers, Question } from "../../../src/e2e/pod/conversation.ts";
+import { judgeDaemons } from "../../../src/e2e/scene.ts";
+import { Vantage } from "../../../src/e2e/vantage.ts";
 
 const question: Question = { protocol: "TCP", address: "fd00:96::7", port: 80, count: 4 };
 const place = { namespace: "e2e", pod: "backend-0" };
-const backend: Backend = { name: "backend-0", place, nodeName: "node-1", addresses: [] };
+const backend = { name: "backend-0", addresses: [] };
 const from = "10.244.1.5";
 
 describe("answers", () => {
-  it("are right where each comes from a backend that was meant", () => {
+  it("are right if each comes from a backend that was meant", () => {
     const answers = { answers: [{ name: "backend-0", from }], errors: [] };
     assert.deepEqual(reachProblems("a pod on node-1", question, answers, [backend]), []);
   });
@@ -26,12 +29,59 @@ describe("answers", () => {
     ]);
   });
 
-  it("are a fault where nobody may answer", () => {
+  it("are a fault if nobody may answer", async () => {
     const answers = { answers: [{ name: "backend-0", from }], errors: [] };
-    assert.deepEqual(silenceProblems("node node-1", question, answers), [
+    assert.deepEqual((await silence(vantageWith([answers]).vantage, question)).problems, [
       "from node node-1 to [fd00:96::7]:80/TCP: answered by backend-0",
     ]);
-    assert.deepEqual(silenceProblems("x", question, { answers: [], errors: ["timeout"] }), []);
+    const nobody = { answers: [], errors: ["timeout"] };
+    assert.deepEqual((await silence(vantageWith([nobody]).vantage, question)).problems, []);
+  });
+
+  it("to questions of one turn of the event loop come from one command", async () => {
+    const [first, second] = ["backend-0", "backend-1"].map((name) => {
+      return { answers: [{ name, from }], errors: [] };
+    });
+    assert.ok(first !== undefined && second !== undefined);
+    const { vantage, commands } = vantageWith([first, second]);
+    const found = await Promise.all([
+      reach(vantage, question, [backend]),
+      silence(vantage, { ...question, port: 81 }),
+    ]);
+    assert.deepEqual(
+      found.map(({ answers }) => answers[0]?.name),
+      ["backend-0", "backend-1"],
+    );
+    assert.deepEqual(commands, [
+      ["kube-ipvs-e2e", "ask", JSON.stringify([question, { ...question, port: 81 }])],
+    ]);
+    await vantage.ask(question);
+    assert.equal(commands.length, 2);
+  });
+});
+
+/** A vantage whose commands print these answers. */
+function vantageWith(answers: readonly Answers[]): {
+  readonly vantage: Vantage;
+  readonly commands: readonly (readonly string[])[];
+} {
+  const commands: (readonly string[])[] = [];
+  const shell: ConstructorParameters<typeof Vantage>[1] = {
+    run: async (where, command) => {
+      assert.deepEqual(where, place);
+      commands.push(command);
+      return { exitCode: 0, out: JSON.stringify(answers), err: "" };
+    },
+  };
+  return { vantage: new Vantage("node node-1", shell, async () => place), commands };
+}
+
+describe("a check of daemons", () => {
+  it("fails if no daemon is found", async () => {
+    const waiting = { clock: systemClock, signal: new AbortController().signal };
+    const scene = { patience: new Patience(waiting, 0), listDaemons: async () => [] };
+    const outcome = await judgeDaemons(scene, "ok", async () => []);
+    assert.deepEqual(outcome, { result: "failed", detail: "no kube-ipvs pod runs" });
   });
 });
 

@@ -60,7 +60,7 @@ describe("the typed clients", () => {
     server.authorize = () => false;
     await assert.rejects(core.listNamespacedPod({ namespace }), {
       message:
-        "Cannot GET /api/v1/namespaces/e2e/pods: 403 forbidden: GET /api/v1/namespaces/e2e/pods; " +
+        "Cannot GET /api/v1/namespaces/e2e/pods: 403 Forbidden (forbidden: GET /api/v1/namespaces/e2e/pods); " +
         "grant it, as deploy/kustomize/e2e does",
       status: 403,
     });

@@ -1,16 +1,18 @@
 /** `kube-ipvs-e2e get URL…`: prints the first page that answers with 200. */
 import { once } from "node:events";
+import { writeSync } from "node:fs";
 import { get, type IncomingMessage } from "node:http";
 import { text } from "node:stream/consumers";
 import { errorText } from "../../base/error-text.ts";
 
 const patienceMs = 10_000;
 
-export async function fetchFirstPage(urls: readonly string[]): Promise<string> {
+export async function run(urls: readonly string[]): Promise<undefined> {
   const problems: string[] = [];
   for (const url of urls) {
     try {
-      return await fetchPage(url);
+      writeSync(1, await fetchPage(url));
+      return;
     } catch (error) {
       problems.push(`${url}: ${errorText(error)}`);
     }

@@ -1,0 +1,39 @@
+import { setImmediate } from "node:timers/promises";
+import { parseJson } from "../base/parse-json.ts";
+import { type ExecShell, outputOf, type PodPlace } from "./cluster/exec-shell.ts";
+import { program } from "./objects.ts";
+import type { Answers, Question } from "./pod/conversation.ts";
+
+/** Where connections come from. Questions of one turn of the event loop share one command. */
+export class Vantage {
+  /** `a pod on node-1`. */
+  readonly label: string;
+  readonly #shell: Pick<ExecShell, "run">;
+  readonly #place: () => Promise<PodPlace>;
+  #questions: Question[] = [];
+  #asking: Promise<readonly Answers[]> | undefined;
+
+  constructor(label: string, shell: Pick<ExecShell, "run">, place: () => Promise<PodPlace>) {
+    this.label = label;
+    this.#shell = shell;
+    this.#place = place;
+  }
+
+  async ask(question: Question): Promise<Answers> {
+    const index = this.#questions.push(question) - 1;
+    this.#asking ??= this.#askAll();
+    const answers = (await this.#asking)[index];
+    if (answers === undefined) throw new Error(`${this.label} gave no answer`);
+    return answers;
+  }
+
+  async #askAll(): Promise<readonly Answers[]> {
+    await setImmediate();
+    const questions = this.#questions;
+    this.#questions = [];
+    this.#asking = undefined;
+    const command = [program, "ask", JSON.stringify(questions)];
+    const result = await this.#shell.run(await this.#place(), command);
+    return parseJson(outputOf(result, this.label)) as readonly Answers[];
+  }
+}
