@@ -69,3 +69,8 @@ export interface ListenersView extends ObjectsView {
 }
 
 export type ModeView = DaemonView | TablesView | ListenersView;
+
+/** Services and their EndpointSlices, whatever the mode. */
+export function objectsOf(view: DaemonView | ObjectsView): ObjectsView["objects"] {
+  return view.mode === "ipvs" ? view.plan.tracker : view.objects;
+}

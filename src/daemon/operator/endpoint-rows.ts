@@ -1,10 +1,8 @@
 /** The endpoints behind one virtual server: what the slices name, what is planned, what the kernel has. Pure. */
 
 import type { DrainTimes, EndpointRow } from "../../answer/answers.ts";
-import type { ServiceRecord } from "../../api/objects.ts";
 import type { Endpoint } from "../../model/endpoints.ts";
 import { isPolicyLocal } from "../../plan/frontends.ts";
-import type { PlannedVirtualServer, ServicePortPlan } from "../../plan/service-port-plan.ts";
 import type { Drain } from "../../reconcile/drain/drains.ts";
 import {
   type ObservedRealServer,
@@ -12,51 +10,46 @@ import {
   realServerKey,
 } from "../../state/real-server.ts";
 import type { Absence } from "./absence.ts";
-import type { DaemonView } from "./daemon-view.ts";
+import type { DaemonView, ObjectsView } from "./daemon-view.ts";
 import { drainTimes } from "./drain-rows.ts";
-import type { ServiceEndpoints } from "./service-endpoints.ts";
+import type { WantedFrontend } from "./wanted-frontends.ts";
 
-/** A virtual server that a Service wants, with all that a row is made of. */
-export interface WantedServer {
-  readonly record: ServiceRecord;
-  readonly plan: ServicePortPlan;
-  readonly planned: PlannedVirtualServer;
-  /** Of the virtual server. */
-  readonly key: string;
-  readonly endpoints: ServiceEndpoints;
-}
-
-interface EndpointsInput extends WantedServer {
-  /** Why there is no such virtual server; undefined: there is. */
+interface EndpointsInput extends WantedFrontend {
+  /** Why the frontend is not served; undefined: it is. */
   readonly serverReason: string | undefined;
 }
 
-export interface EndpointsContext {
-  readonly view: DaemonView;
+export interface RowContext {
+  readonly view: DaemonView | ObjectsView;
   readonly absence: Absence;
   /** What the kernel has now; absent: the cache has to do, and there are no counts. */
   readonly observed?: readonly ObservedRealServer[];
 }
 
+/** Undefined in modes without virtual servers: what they choose is served. */
+export function presentServers(
+  { key }: Pick<WantedFrontend, "key">,
+  { view, observed }: RowContext,
+): readonly RealServer[] | undefined {
+  if (view.mode !== "ipvs") return undefined;
+  return observed ?? view.reconciler.cachedServers.get(key)?.realServers ?? [];
+}
+
 /** By address and port as text; real servers that no slice names come last. */
-export function endpointRows(
-  input: EndpointsInput,
-  context: EndpointsContext,
-): readonly EndpointRow[] {
-  const { key, plan, endpoints, serverReason } = input;
-  const { view, observed } = context;
-  const cached = view.reconciler.cachedServers.get(key)?.realServers ?? [];
-  const present = serverReason === undefined ? (observed ?? cached) : [];
+export function endpointRows(input: EndpointsInput, context: RowContext): readonly EndpointRow[] {
+  const { key, serverReason } = input;
+  const present = serverReason === undefined ? (presentServers(input, context) ?? []) : [];
   const byKey = new Map<string, RealServer>(present.map((one) => [realServerKey(one), one]));
-  const wanted = new Set(input.planned.realServers.map(realServerKey));
-  const named = endpoints.of(plan.servicePort).map((endpoint) => {
+  const wanted = new Set(input.realServers.map(realServerKey));
+  const hasOnlyLocal = isOnlyLocal(input, wanted);
+  const named = input.endpoints().map((endpoint) => {
     const server = byKey.get(endpoint.key);
     byKey.delete(endpoint.key);
     const reason = wanted.has(endpoint.key)
       ? absentReason(endpoint, server, input, context)
-      : notChosenReason(endpoint, isOnlyLocal(input, wanted));
+      : notChosenReason(endpoint, hasOnlyLocal);
     return {
-      ...namedEndpoint(endpoint, endpoints),
+      ...namedEndpoint(endpoint),
       ...serverFields(server, key, context),
       ...(reason === undefined ? {} : { reason }),
     };
@@ -73,14 +66,20 @@ export function endpointRows(
 }
 
 /** What the slices say of it. */
-export function namedEndpoint(
-  { address, port, isReady, isServing, isTerminating, isLocal, zoneHints, nodeHints }: Endpoint,
-  endpoints: ServiceEndpoints,
-): EndpointRow {
-  const node = endpoints.nodeOf(address);
+function namedEndpoint({
+  address,
+  port,
+  nodeName,
+  isReady,
+  isServing,
+  isTerminating,
+  isLocal,
+  zoneHints,
+  nodeHints,
+}: Endpoint): EndpointRow {
   return {
     ...{ address, port },
-    ...(node === "" ? {} : { node }),
+    ...(nodeName === "" ? {} : { node: nodeName }),
     ...{ ready: isReady, serving: isServing, terminating: isTerminating, local: isLocal },
     ...(zoneHints === undefined ? {} : { zoneHints }),
     ...(nodeHints === undefined ? {} : { nodeHints }),
@@ -90,9 +89,9 @@ export function namedEndpoint(
 function serverFields(
   server: RealServer | undefined,
   key: string,
-  { view }: EndpointsContext,
+  { view }: RowContext,
 ): Partial<EndpointRow> {
-  if (server === undefined) return {};
+  if (server === undefined || view.mode !== "ipvs") return {};
   const counts = "activeConnections" in server ? (server as ObservedRealServer) : undefined;
   const drain = drainOf(view.reconciler.drainer.drains.find(key, server), view);
   return {
@@ -111,14 +110,14 @@ function drainOf(drain: Drain | undefined, { config, clock }: DaemonView): Drain
   return drain === undefined ? undefined : drainTimes(drain, clock.monotonicMs(), config.drain);
 }
 
-/** It is planned; undefined: and it is in the kernel with weight. */
+/** It is planned; undefined: and it is served, in IPVS mode with weight. */
 function absentReason(
   { key: realServer }: Endpoint,
   server: RealServer | undefined,
   { key, record, serverReason }: EndpointsInput,
-  { view, absence, observed }: EndpointsContext,
+  { view, absence, observed }: RowContext,
 ): string | undefined {
-  if (serverReason !== undefined) return serverReason;
+  if (serverReason !== undefined || view.mode !== "ipvs") return serverReason;
   if (server !== undefined && server.weight > 0) return undefined;
   const isCached = view.reconciler.cachedServers
     .get(key)
@@ -130,24 +129,23 @@ function absentReason(
 }
 
 /**
- * Why planning did not choose an endpoint: what is left of the table in `model/topology.ts`. `isOnlyLocal`: those that were
+ * Why planning did not choose an endpoint: what is left of the table in `model/topology.ts`. `hasOnlyLocal`: those that were
  * chosen are the node's own, since the policy says so.
  */
-export function notChosenReason(endpoint: Endpoint, isOnlyLocal: boolean): string {
+function notChosenReason(endpoint: Endpoint, hasOnlyLocal: boolean): string {
   if (!endpoint.isReady) {
     return endpoint.isServing && endpoint.isTerminating ? "terminating" : "not-ready";
   }
-  return isOnlyLocal && !endpoint.isLocal ? "not-local" : "hinted-elsewhere";
+  return hasOnlyLocal && !endpoint.isLocal ? "not-local" : "hinted-elsewhere";
 }
 
 /** Policy Local, and no endpoint elsewhere was chosen in its place. */
 function isOnlyLocal(
-  { plan, planned, endpoints }: EndpointsInput,
+  { servicePort, kind, endpoints }: WantedFrontend,
   chosen: ReadonlySet<string>,
 ): boolean {
-  const { servicePort } = plan;
   return (
-    isPolicyLocal(servicePort, planned.kind) &&
-    endpoints.of(servicePort).every(({ key, isLocal }) => isLocal || !chosen.has(key))
+    isPolicyLocal(servicePort, kind) &&
+    endpoints().every(({ key, isLocal }) => isLocal || !chosen.has(key))
   );
 }

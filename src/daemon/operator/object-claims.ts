@@ -4,13 +4,15 @@ import type { Destination, ServiceRow } from "../../answer/answers.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import { familyOf, type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
 import { inSlices } from "../../base/time-slice.ts";
-import type { ServicePort } from "../../model/service-port.ts";
+import { type ServicePort, servicePortKey } from "../../model/service-port.ts";
 import { servicePortsOf } from "../../model/service-ports.ts";
 import type { LostTo } from "../../plan/claims/claim.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
+import { absenceOf } from "./absence.ts";
 import type { ObjectsView, ServedAddress } from "./daemon-view.ts";
-import { objectRows } from "./object-rows.ts";
-import { claimedBy, namesOf } from "./row-fields.ts";
+import { claimedBy, lostReason } from "./row-fields.ts";
+import { rowOf } from "./service-rows.ts";
+import { wantedFrontends } from "./wanted-frontends.ts";
 
 /** A service port that asks for the address and port of a destination. */
 export interface Claim {
@@ -98,9 +100,9 @@ export async function rowsOfClaims(
     const byRight = (one: Claim, other: Claim): number =>
       Number(lostTo(one) !== undefined) - Number(lostTo(other) !== undefined) || order(one, other);
     for (const [index, claim] of claims.toSorted(byRight).entries()) {
-      const row = await rowOf(view, claim, address);
+      const row = claimRow(view, claim, address);
       if (row === undefined) continue;
-      const lost = index === 0 ? {} : { reason: "claimed-by-another-service" };
+      const lost = index === 0 ? {} : { reason: lostReason };
       rows.push({ ...row, ...lost, ...claimedBy(lostTo(claim)), address });
     }
   }
@@ -108,20 +110,22 @@ export async function rowsOfClaims(
 }
 
 /** Of cluster IP and node port there is one row, whatever address leads to it. */
-async function rowOf(
+function claimRow(
   view: ObjectsView,
   { service, servicePort, kind }: Claim,
   address: IpAddress,
-): Promise<ServiceRow | undefined> {
-  const family = familyOf(address);
-  const query = { ...namesOf(service), hasEndpoints: true, hasConnections: false };
+): ServiceRow | undefined {
   const isSoleRow = kind === "cluster-ip" || kind === "node-port";
-  for await (const row of objectRows(view, query)) {
-    const isPort =
-      row.protocol === servicePort.protocol && (row.portName ?? "") === servicePort.portName;
-    const isAddress = isSoleRow || row.address === address;
-    const isFamily = familyOf(row.address as IpAddress) === family;
-    if (isPort && isAddress && isFamily && row.frontend === kind) return row;
+  const claimed = servicePortKey(servicePort);
+  const context = { view, absence: absenceOf(view.history) };
+  for (const wanted of wantedFrontends(view, [service])) {
+    const { server } = wanted;
+    const isAddress = isSoleRow || server.address === address;
+    const isFamily = familyOf(server.address) === servicePort.family;
+    const isPort = servicePortKey(wanted.servicePort) === claimed;
+    if (isPort && isAddress && isFamily && wanted.kind === kind) {
+      return rowOf(wanted, context, { hasEndpoints: true, hasConnections: false });
+    }
   }
   return undefined;
 }

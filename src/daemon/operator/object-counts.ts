@@ -1,9 +1,9 @@
 import type { Counts } from "../../answer/answers.ts";
-import type { DaemonView, ModeView, ObjectsView } from "./daemon-view.ts";
+import { type DaemonView, type ModeView, type ObjectsView, objectsOf } from "./daemon-view.ts";
 
 /** Counts what there is, once through; yields after each object. `view` undefined: there is nothing yet. */
 export function* countsOf(view: ModeView | undefined): Generator<void, Counts> {
-  const objects = view?.mode === "ipvs" ? view.plan.tracker : view?.objects;
+  const objects = view && objectsOf(view);
   const endpoints = objects === undefined ? 0 : yield* countEndpoints(objects);
   const servers = view?.mode === "ipvs" ? yield* countServers(view) : noServers;
   const history = view?.history;

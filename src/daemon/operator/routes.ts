@@ -7,7 +7,6 @@ import { inSlices } from "../../base/time-slice.ts";
 import type { Drain } from "../../reconcile/drain/drains.ts";
 import type { ModeView, ObjectsView } from "./daemon-view.ts";
 import { drainRows } from "./drain-rows.ts";
-import { objectRows } from "./object-rows.ts";
 import { planFacts } from "./plan-facts.ts";
 import { serviceRows } from "./service-rows.ts";
 import { beforeFirstSyncText, type StatusSources, statusOf } from "./status.ts";
@@ -57,8 +56,7 @@ export async function answerFrom(
     if (view.mode !== "ipvs") return failure(501, `${path}: ${withoutDrains(view.mode)}`);
     return { kind: "list", listKind: "DrainList", rows: drainRows(view, drains) };
   }
-  const query = readServicesQuery(parameters);
-  const rows = view.mode === "ipvs" ? serviceRows(view, query) : objectRows(view, query);
+  const rows = serviceRows(view, readServicesQuery(parameters));
   return { kind: "list", listKind: "ServiceList", rows };
 }
 

@@ -3,10 +3,8 @@
 import type { ServiceRow, ServicesQuery } from "../../answer/answers.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import type { Clock } from "../../base/clock.ts";
-import { cidrText } from "../../base/ip.ts";
 import { sortInSteps } from "../../base/sort-in-steps.ts";
 import { inSlices } from "../../base/time-slice.ts";
-import type { ServicePort } from "../../model/service-port.ts";
 import type { LostTo } from "../../plan/claims/claim.ts";
 
 /** The field of a row that says who has the address, and why; none where the row's own Service has it. */
@@ -14,14 +12,8 @@ export function claimedBy(lost: LostTo | undefined): Pick<ServiceRow, "claimedBy
   return lost === undefined ? {} : { claimedBy: { ...namesOf(lost.service), claim: lost.reason } };
 }
 
-/** Load balancers alone have source ranges. */
-export function sourceRangesOf(
-  { sourceRanges }: ServicePort,
-  frontend: ServiceRow["frontend"],
-): Pick<ServiceRow, "sourceRanges"> {
-  const isRestricted = frontend === "load-balancer" && sourceRanges.length > 0;
-  return isRestricted ? { sourceRanges: sourceRanges.map(cidrText) } : {};
-}
+/** The reason of a row whose address another Service has. */
+export const lostReason = "claimed-by-another-service";
 
 /** Namespace and name. */
 export function namesOf(service: ServiceName): Pick<ServiceRow, "namespace" | "name"> {

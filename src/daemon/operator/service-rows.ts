@@ -1,15 +1,15 @@
 /** Rows of Services, made one after another from the daemon's own state: pure reading, but for counts of connections. */
 
 import type { ServiceRow, ServicesQuery } from "../../answer/answers.ts";
-import type { ServiceName } from "../../api/objects.ts";
+import { cidrText, familyOf } from "../../base/ip.ts";
+import type { LostTo } from "../../plan/claims/claim.ts";
 import { isPolicyLocal } from "../../plan/frontends.ts";
-import { type RealServer, realServerKey } from "../../state/real-server.ts";
-import { virtualServerKey } from "../../state/virtual-server.ts";
+import { realServerKey } from "../../state/real-server.ts";
 import { absenceOf } from "./absence.ts";
-import type { DaemonView } from "./daemon-view.ts";
-import { type EndpointsContext, endpointRows, type WantedServer } from "./endpoint-rows.ts";
-import { claimedBy, namesOf, serviceNames, sourceRangesOf } from "./row-fields.ts";
-import { ServiceEndpoints } from "./service-endpoints.ts";
+import { type ModeView, objectsOf } from "./daemon-view.ts";
+import { endpointRows, presentServers, type RowContext } from "./endpoint-rows.ts";
+import { claimedBy, lostReason, namesOf, serviceNames } from "./row-fields.ts";
+import { type WantedFrontend, wantedFrontends } from "./wanted-frontends.ts";
 
 /** Virtual servers whose connections are counted by one request to the kernel. */
 const serversPerRead = 50;
@@ -19,72 +19,56 @@ const serversPerRead = 50;
  * Service by Service. Rejects where the kernel does not answer for counts of connections.
  */
 export async function* serviceRows(
-  view: DaemonView,
+  view: ModeView,
   query: ServicesQuery,
 ): AsyncGenerator<ServiceRow> {
-  const absence = absenceOf(view.history);
-  const names = await serviceNames(view.plan.tracker, view.clock, query);
-  if (!query.hasConnections) {
-    for (const wanted of wantedServers(view, names)) yield rowOf(wanted, { view, query, absence });
+  const names = await serviceNames(objectsOf(view), view.clock, query);
+  const wanted = wantedFrontends(view, names);
+  const context = { view, absence: absenceOf(view.history) };
+  if (view.mode !== "ipvs" || !query.hasConnections) {
+    for (const one of wanted) yield rowOf(one, context, query);
     return;
   }
-  for (const group of groupsOf(wantedServers(view, names), serversPerRead)) {
-    const observed = await view.ipvs.listRealServers(
-      group.map(({ planned }) => planned.virtualServer),
-    );
-    for (const [index, wanted] of group.entries()) {
-      const isPresent = view.reconciler.cachedServers.has(wanted.key);
+  for (const group of groupsOf(wanted, serversPerRead)) {
+    const observed = await view.ipvs.listRealServers(group.map(({ server }) => server));
+    for (const [index, one] of group.entries()) {
+      const isPresent = view.reconciler.cachedServers.has(one.key);
       const servers = isPresent ? { observed: observed[index] ?? [] } : {};
-      yield rowOf(wanted, { view, query, absence, ...servers });
+      yield rowOf(one, { ...context, ...servers }, query);
     }
   }
 }
 
-function* wantedServers(view: DaemonView, names: readonly ServiceName[]): Generator<WantedServer> {
-  for (const name of names) {
-    const record = view.plan.tracker.service(name);
-    if (record === undefined) continue;
-    const slices = view.plan.tracker.slicesOf(name);
-    for (const family of view.families) {
-      const endpoints = new ServiceEndpoints(slices, family, view.config.nodeName);
-      for (const plan of view.plan.desired.plansOf(name, family)) {
-        for (const planned of plan.virtualServers) {
-          const key = virtualServerKey(planned.virtualServer);
-          yield { record, plan, planned, key, endpoints };
-        }
-      }
-    }
-  }
-}
-
-interface RowContext extends EndpointsContext {
-  readonly query: ServicesQuery;
-}
-
-function rowOf(wanted: WantedServer, context: RowContext): ServiceRow {
-  const { record, plan, planned, key } = wanted;
-  const { servicePort } = plan;
-  const { virtualServer, kind } = planned;
-  const reason = virtualServerReason(wanted, context);
-  const { query } = context;
+export function rowOf(
+  wanted: WantedFrontend,
+  context: RowContext,
+  query: Pick<ServicesQuery, "hasEndpoints" | "hasConnections">,
+): ServiceRow {
+  const { record, servicePort, kind, server, key, realServers } = wanted;
+  const { view } = context;
+  const lost = lostTo(view, wanted);
+  const reason = lost === undefined ? absentReason(wanted, context) : lostReason;
+  const isThere = reason === undefined;
+  const isDrained = isThere && view.mode === "ipvs";
+  const hasSourceRanges = kind === "load-balancer" && servicePort.sourceRanges.length > 0;
   return {
     ...namesOf(record.name),
     ...(servicePort.portName === "" ? {} : { portName: servicePort.portName }),
     type: record.type,
     frontend: kind,
-    protocol: virtualServer.protocol,
-    address: virtualServer.address,
-    port: virtualServer.port,
-    scheduler: virtualServer.scheduler,
-    affinitySeconds: virtualServer.persistenceTimeoutSeconds,
+    protocol: server.protocol,
+    address: server.address,
+    port: server.port,
+    scheduler: server.scheduler,
+    affinitySeconds: server.persistenceTimeoutSeconds,
     trafficPolicy: isPolicyLocal(servicePort, kind) ? "Local" : "Cluster",
-    ...sourceRangesOf(servicePort, kind),
+    ...(hasSourceRanges ? { sourceRanges: servicePort.sourceRanges.map(cidrText) } : {}),
     ...(reason === undefined ? {} : { reason }),
-    ...claimedBy(context.view.plan.desired.claims.lostTo(plan.servicePort, key)),
+    ...claimedBy(lost),
     realServers: {
-      planned: planned.realServers.length,
-      programmed: reason === undefined ? programmedCount(wanted, context) : 0,
-      draining: reason === undefined ? context.view.reconciler.drainer.drains.of(key).length : 0,
+      planned: realServers.length,
+      programmed: isThere ? programmedCount(wanted, context) : 0,
+      draining: isDrained ? view.reconciler.drainer.drains.of(key).length : 0,
     },
     ...(query.hasEndpoints || query.hasConnections
       ? { endpoints: endpointRows({ ...wanted, serverReason: reason }, context) }
@@ -92,24 +76,33 @@ function rowOf(wanted: WantedServer, context: RowContext): ServiceRow {
   };
 }
 
-/** Undefined: the kernel has it. */
-function virtualServerReason(
-  { planned, key, record }: WantedServer,
+function lostTo(
+  view: RowContext["view"],
+  { servicePort, key }: WantedFrontend,
+): LostTo | undefined {
+  return view.mode === "ipvs"
+    ? view.plan.desired.claims.lostTo(servicePort, key)
+    : view.lostTo(servicePort, key);
+}
+
+/** Undefined: it is served. */
+function absentReason(
+  { server, key, record, servicePort }: WantedFrontend,
   { view, absence }: RowContext,
 ): string | undefined {
-  if (view.plan.desired.virtualServer(key) !== planned) return "claimed-by-another-service";
+  if (view.mode !== "ipvs") return view.absentReason(servicePort, familyOf(server.address));
   if (absence.isForeign(key)) return "foreign-virtual-server";
   if (view.reconciler.cachedServers.has(key)) return undefined;
   return absence.reasonOf({ type: "virtual-server", virtualServer: key }, record.name);
 }
 
-/** Planned real servers that the kernel has with weight. The cache nearly always holds the very list that is planned. */
-function programmedCount({ planned, key }: WantedServer, { view, observed }: RowContext): number {
-  const present: readonly RealServer[] =
-    observed ?? view.reconciler.cachedServers.get(key)?.realServers ?? [];
-  if (present === planned.realServers) return present.length;
+/** Planned real servers that take connections. The cache nearly always holds the very list that is planned. */
+function programmedCount(wanted: WantedFrontend, context: RowContext): number {
+  const { realServers } = wanted;
+  const present = presentServers(wanted, context);
+  if (present === undefined || present === realServers) return realServers.length;
   const taking = new Set(present.filter(({ weight }) => weight > 0).map(realServerKey));
-  return planned.realServers.filter((server) => taking.has(realServerKey(server))).length;
+  return realServers.filter((one) => taking.has(realServerKey(one))).length;
 }
 
 function* groupsOf<T>(values: Iterable<T>, size: number): Generator<readonly T[]> {

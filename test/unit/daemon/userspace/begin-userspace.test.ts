@@ -11,8 +11,8 @@ import { type IpAddress, parseIpAddress } from "../../../../src/base/ip.ts";
 import { silentLogger } from "../../../../src/base/log.ts";
 import { loadConfig } from "../../../../src/config/load-config.ts";
 import type { ListenersView } from "../../../../src/daemon/operator/daemon-view.ts";
-import { objectRows } from "../../../../src/daemon/operator/object-rows.ts";
 import { planFacts } from "../../../../src/daemon/operator/plan-facts.ts";
+import { serviceRows } from "../../../../src/daemon/operator/service-rows.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
 import {
   beginUserspace,
@@ -169,7 +169,7 @@ describe("mode userspace", () => {
     );
     const rows: ServiceRow[] = [];
     const query = { hasEndpoints: true, hasConnections: false };
-    for await (const row of objectRows(stage.view ?? assert.fail(), query)) rows.push(row);
+    for await (const row of serviceRows(stage.view ?? assert.fail(), query)) rows.push(row);
     assert.deepEqual(
       rows.map(({ name, address, port, scheduler, reason, realServers, endpoints = [] }) => [
         ...[name, address, port, scheduler, reason, realServers.programmed],
@@ -246,7 +246,7 @@ describe("mode userspace", () => {
       await assert.rejects(readAll(nodePort), /ECONNREFUSED/);
       const rows: ServiceRow[] = [];
       const query = { hasEndpoints: false, hasConnections: false };
-      for await (const row of objectRows(stage.view ?? assert.fail(), query)) rows.push(row);
+      for await (const row of serviceRows(stage.view ?? assert.fail(), query)) rows.push(row);
       assert.deepEqual(new Set(rows.map(({ reason }) => reason)), new Set(["pending"]));
       const text = await stage.metrics.exposition();
       assert.match(text, /^kube_ipvs_pending_changes\{kind="listener-open"\} 1$/m);
@@ -316,7 +316,7 @@ describe("mode userspace", () => {
     );
     const rows: unknown[] = [];
     const query = { hasEndpoints: false, hasConnections: false };
-    for await (const row of objectRows(stage.view ?? assert.fail(), query)) {
+    for await (const row of serviceRows(stage.view ?? assert.fail(), query)) {
       if (row.frontend === "external-ip") rows.push([row.name, row.claimedBy?.name]);
     }
     assert.deepEqual(rows, [

@@ -1,0 +1,102 @@
+/** Frontends that Services want: in IPVS mode as planned, in other modes from the objects, chosen as planning chooses. Pure. */
+
+import type { EndpointSliceRecord, ServiceName, ServiceRecord } from "../../api/objects.ts";
+import { type IpFamily, wildcardAddresses } from "../../base/ip.ts";
+import {
+  type Endpoint,
+  type EndpointsByPort,
+  endpointPortKey,
+  mergeSlices,
+} from "../../model/endpoints.ts";
+import type { ServicePort } from "../../model/service-port.ts";
+import { servicePortsOf } from "../../model/service-ports.ts";
+import { chooseEndpoints } from "../../model/topology.ts";
+import { askedFrontends, type FrontendKind, isPolicyLocal } from "../../plan/frontends.ts";
+import type { ServicePortPlan } from "../../plan/service-port-plan.ts";
+import type { RealServerId } from "../../state/real-server.ts";
+import { type VirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
+import { type DaemonView, type ObjectsView, objectsOf } from "./daemon-view.ts";
+
+/** An address and port that a Service wants, with all that a row is made of. */
+export interface WantedFrontend {
+  readonly record: ServiceRecord;
+  readonly servicePort: ServicePort;
+  readonly kind: FrontendKind;
+  readonly server: Pick<
+    VirtualServer,
+    "protocol" | "address" | "port" | "persistenceTimeoutSeconds"
+  > & {
+    readonly scheduler: string;
+  };
+  /** Of the virtual server. */
+  readonly key: string;
+  /** Planned. */
+  readonly realServers: readonly RealServerId[];
+  /** All that the slices name for its port, ready or not. */
+  readonly endpoints: () => readonly Endpoint[];
+}
+
+/** Service by Service, then in the order of its ports. */
+export function* wantedFrontends(
+  view: DaemonView | ObjectsView,
+  names: Iterable<ServiceName>,
+): Generator<WantedFrontend> {
+  const objects = objectsOf(view);
+  for (const name of names) {
+    const record = objects.service(name);
+    if (record === undefined) continue;
+    for (const family of view.families) {
+      const endpointsOf = endpointsByPort(objects.slicesOf(name), family, view.config.nodeName);
+      const frontends =
+        view.mode === "ipvs"
+          ? plannedFrontends(view.plan.desired.plansOf(name, family))
+          : objectFrontends(view, servicePortsOf(record, family), family, endpointsOf);
+      for (const frontend of frontends) {
+        const { servicePort, server } = frontend;
+        const key = virtualServerKey(server);
+        yield { record, ...frontend, key, endpoints: () => endpointsOf(servicePort) };
+      }
+    }
+  }
+}
+
+type Frontend = Pick<WantedFrontend, "servicePort" | "kind" | "server" | "realServers">;
+
+function* plannedFrontends(plans: readonly ServicePortPlan[]): Generator<Frontend> {
+  for (const { servicePort, virtualServers } of plans) {
+    for (const { kind, virtualServer: server, realServers } of virtualServers) {
+      yield { servicePort, kind, server, realServers };
+    }
+  }
+}
+
+function* objectFrontends(
+  view: ObjectsView,
+  servicePorts: readonly ServicePort[],
+  family: IpFamily,
+  endpointsOf: (port: ServicePort) => readonly Endpoint[],
+): Generator<Frontend> {
+  for (const servicePort of servicePorts) {
+    const { protocol, affinitySeconds: persistenceTimeoutSeconds } = servicePort;
+    const chosen = chooseEndpoints(endpointsOf(servicePort), servicePort, view.place);
+    for (const { kind, ...at } of askedFrontends(servicePort, [wildcardAddresses[family]])) {
+      const realServers = view.choose(chosen, isPolicyLocal(servicePort, kind));
+      const { scheduler } = view;
+      const server = { protocol, ...at, scheduler, persistenceTimeoutSeconds };
+      yield { servicePort, kind, server, realServers };
+    }
+  }
+}
+
+/** Merged as planning does it, when they are first asked for. */
+function endpointsByPort(
+  slices: Iterable<EndpointSliceRecord>,
+  family: IpFamily,
+  nodeName: string,
+): (port: ServicePort) => readonly Endpoint[] {
+  let byPort: EndpointsByPort | undefined;
+  return ({ portName: name, protocol }) => {
+    byPort ??= mergeSlices(slices, family, nodeName);
+    return byPort.get(endpointPortKey({ name, protocol })) ?? [];
+  };
+}
