@@ -25,15 +25,27 @@ export function credential({ folder }: Pick<Cluster, "folder">, file: string): s
 }
 
 /** What kubectl prints; undefined if it fails. */
-export function kubectl(cluster: Cluster, ...args: readonly string[]): Promise<string | undefined> {
+export async function kubectl(
+  cluster: Cluster,
+  ...args: readonly string[]
+): Promise<string | undefined> {
+  const { output, failure } = await tryKubectl(cluster, ...args);
+  return failure === "" ? output : undefined;
+}
+
+/** What kubectl prints, and why it failed; the reason is empty if it did not. */
+export function tryKubectl(
+  cluster: Cluster,
+  ...args: readonly string[]
+): Promise<{ readonly output: string; readonly failure: string }> {
   const [program = "", ...rest] = inNamespace(
     cluster.kubernetes.program("kubectl"),
     `--kubeconfig=${credential(cluster, "admin.conf")}`,
     ...args,
   );
-  const { promise, resolve } = Promise.withResolvers<string | undefined>();
-  execFile(program, rest, { signal: cluster.signal }, (error, stdout) =>
-    resolve(error === null ? stdout : undefined),
+  const { promise, resolve } = Promise.withResolvers<{ output: string; failure: string }>();
+  execFile(program, rest, { signal: cluster.signal }, (error, output, messages) =>
+    resolve({ output, failure: error === null ? "" : messages.trim() || error.message }),
   );
   return promise;
 }

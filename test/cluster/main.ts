@@ -17,6 +17,7 @@ import { auditLog, startControlPlane } from "./control-plane.ts";
 import { writeCredentials } from "./credentials.ts";
 import type { SpecResult } from "./ginkgo.ts";
 import { type KubernetesFolder, openKubernetesFolder } from "./kubernetes-folder.ts";
+import { tryManifests } from "./manifests.ts";
 import { createNetwork, inNamespace, removeNetwork } from "./network.ts";
 import { nodesAreReady, startNodes } from "./nodes.ts";
 import { Programs } from "./programs.ts";
@@ -136,14 +137,19 @@ async function main(): Promise<number> {
     const specs = await conformance(cluster, kernel);
     const role = await kubectl(cluster, "get", "clusterrole", "system:node-proxier", "-o", "json");
     const { rules } = JSON.parse(role ?? "{}") as { readonly rules?: readonly PolicyRule[] };
-    const run = { ...description, specs, requests: readAuditLog(auditLog(cluster), rules ?? []) };
+    const requests = readAuditLog(auditLog(cluster), rules ?? []);
+    const isOurs = options.proxy === "kube-ipvs";
+    const manifests = isOurs ? await tryManifests(cluster) : undefined;
+    const run = { ...description, specs, requests, ...(manifests && { manifests }) };
     writeReport(run);
     const failed = countOf(run, "failed");
     console.log(
       `${countOf(run, "passed")} passed, ${failed} failed, ${countOf(run, "skipped")} skipped`,
     );
     if (options.stay) await interrupted(signal);
-    return failed === 0 ? 0 : 1;
+    const refused = (manifests ?? []).filter(({ failure }) => failure !== "");
+    for (const { name, failure } of refused) console.log(`not accepted: ${name}: ${failure}`);
+    return failed + refused.length === 0 ? 0 : 1;
   } finally {
     await programs.stop();
     removeNetwork();

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { imageOf } from "../../toolchain/release/image.ts";
 import { archiveOf, layoutOf } from "../../toolchain/release/layout.ts";
 import { renderChart } from "../deploy/chart.ts";
-import { type Cluster, eventually, kubectl } from "./cluster.ts";
+import { type Cluster, eventually, kubectl, tryKubectl } from "./cluster.ts";
 import { apiServer, dnsAddress, gateway, nodes, podNetwork } from "./network.ts";
 
 const project: string = join(import.meta.dirname, "../..");
@@ -86,6 +86,6 @@ export function startDns(cluster: Cluster): Promise<void> {
 async function apply(cluster: Cluster, name: string, items: readonly object[]): Promise<void> {
   const file = join(cluster.folder, `${name}.json`);
   writeFileSync(file, JSON.stringify({ apiVersion: "v1", kind: "List", items }));
-  const applied = await kubectl(cluster, "apply", "--server-side", "-f", file);
-  if (applied === undefined) throw new Error(`kubectl apply -f ${file} failed`);
+  const { failure } = await tryKubectl(cluster, "apply", "--server-side", "-f", file);
+  if (failure !== "") throw new Error(`kubectl apply -f ${file}: ${failure}`);
 }

@@ -1,6 +1,7 @@
 /** The report: a row for each proxy, mode and selection of specs that ran, and a table of specs beside it. */
 import type { RequestCount } from "./audit.ts";
 import type { SpecResult } from "./ginkgo.ts";
+import type { ManifestResult } from "./manifests.ts";
 
 export interface Run {
   readonly proxy: string;
@@ -14,6 +15,8 @@ export interface Run {
   readonly specs: readonly SpecResult[];
   /** Of both nodes. Earlier runs have none. */
   readonly requests?: readonly RequestCount[];
+  /** Of a run with kube-ipvs. Earlier runs have none. */
+  readonly manifests?: readonly ManifestResult[];
 }
 
 /** The runs with `run` in place of the earlier one of the same proxy, mode and selection of specs. */
@@ -41,7 +44,25 @@ Written by \`make conformance\`: \`e2e.test\` against two nodes with real kubele
 `;
 
 export function reportText(runs: readonly Run[]): string {
-  return `${lead}${runs.map(runRow).join("")}${requestTable(runs)}`;
+  return `${lead}${runs.map(runRow).join("")}${requestTable(runs)}${manifestTable(runs)}`;
+}
+
+const manifestLead = `
+## Manifests
+
+What the API server says to \`kubectl apply --server-side --dry-run=server\`, in the last run with kube-ipvs.
+
+| in \`deploy\` | accepted | message |
+|---|---|---|
+`;
+
+function manifestTable(runs: readonly Run[]): string {
+  const results = runs.findLast(({ manifests }) => manifests !== undefined)?.manifests ?? [];
+  const rows = results.map(({ name, failure }) => {
+    const cells = [name, failure === "" ? "yes" : "no", failure.replaceAll("|", String.raw`\|`)];
+    return `| ${cells.join(" | ")} |\n`;
+  });
+  return rows.length === 0 ? "" : manifestLead + rows.join("");
 }
 
 const requestLead = `

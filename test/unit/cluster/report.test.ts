@@ -57,4 +57,14 @@ describe("The report", () => {
       "spec\tkube-ipvs ipvs\tseconds\treason\none | two\tpassed\t12\t\nthree\tfailed\t101\ttimed out\n",
     );
   });
+
+  it("lists requests, and manifests of the last run that tried them", () => {
+    const requests = [
+      { verb: "list", resource: "services", count: 2, forbidden: 0, isGranted: true },
+    ];
+    const manifests = [{ name: "manifests/k3s.yaml", failure: "no | kind" }];
+    const lines = reportText([{ ...run("kube-ipvs", [passed]), requests, manifests }]).split("\n");
+    assert.ok(lines.includes("| kube-ipvs | ipvs | Services | services | list | 2 | 0 | yes |"));
+    assert.ok(lines.includes(String.raw`| manifests/k3s.yaml | no | no \| kind |`));
+  });
 });
