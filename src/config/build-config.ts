@@ -40,7 +40,7 @@ function configOf(
   report: Report,
 ): Config {
   const { mode } = context;
-  // Mode iptables has a section of its own; userspace takes that of ipvs.
+  // iptables mode has a section of its own; userspace takes that of ipvs.
   const section = mode === "iptables" ? "iptables" : "ipvs";
   const isObserveOnly = settings["kubeIpvs.observeOnly"];
   const lockName = lockNameOf(settings, report);

@@ -23,7 +23,7 @@ export function checkSettings(
 
 function checkMode({ mode }: Settings, report: Report): void {
   if (["", "ipvs", "iptables", "userspace"].includes(mode)) return;
-  const known = mode === "nftables" ? "; for mode nftables, use kube-proxy" : "";
+  const known = mode === "nftables" ? "; for nftables mode, use kube-proxy" : "";
   report("mode", mode, `kube-ipvs supports the proxy modes ipvs, iptables and userspace${known}`);
 }
 

@@ -86,7 +86,7 @@ export interface Config {
   readonly isMasqueradeAll: boolean;
   /** The mark as a number with one bit set: 0x4000 for the default bit 14. */
   readonly masqueradeMark: number;
-  /** Mode iptables: node ports answer on IPv4 loopback addresses, which needs route_localnet. */
+  /** iptables mode: node ports answer on IPv4 loopback addresses, which needs route_localnet. */
   readonly servesLoopbackNodePorts: boolean;
   /** Longest time without a sync. */
   readonly syncPeriodMs: number;
@@ -94,9 +94,9 @@ export interface Config {
   readonly minSyncPeriodMs: number;
   /** Longest time without comparing the whole kernel state with what is wanted. */
   readonly verificationPeriodMs: number;
-  /** Mode userspace: a UDP client that is quiet for so long may get another endpoint. */
+  /** Userspace mode: a UDP client that is quiet for so long may get another endpoint. */
   readonly udpTimeoutMs: number;
-  /** Mode userspace: the most TCP connections and UDP clients, of all Services and of one. */
+  /** Userspace mode: the most TCP connections and UDP clients, of all Services and of one. */
   readonly userspaceConnections: { readonly total: number; readonly perService: number };
   /** How long a removed endpoint may keep its connections. TCP (and SCTP) 0: no limit; UDP 0: cut at once. */
   readonly drain: { readonly tcpDeadlineSeconds: number; readonly udpDeadlineSeconds: number };
@@ -165,7 +165,7 @@ export interface Config {
   readonly virtualAddresses: "addresses" | "routes";
   /** Shortest pause between two readings of all Nodes' addresses; 0: never read. */
   readonly nodeAddressPeriodMs: number;
-  /** What kube-proxy's mode iptables left is removed when the first sync ended. */
+  /** What kube-proxy's iptables mode left is removed when the first sync ended. */
   readonly isLeftoverRemoved: boolean;
   /** Instances with the same name in one network namespace exclude each other. */
   readonly lockName: string;

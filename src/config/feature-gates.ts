@@ -13,7 +13,7 @@ export interface FeatureGate {
 }
 
 const alwaysOn = "kube-ipvs always behaves as if this gate is on";
-const nftables = "applies to mode nftables only";
+const nftables = "applies to nftables mode only";
 
 /** The gates with a meaning for a service proxy. `AllAlpha` and `AllBeta` stand for the rest of their stage. */
 export const featureGates: readonly FeatureGate[] = [

@@ -190,7 +190,9 @@ function noticesOf(
   }
   const isSaid = choice.from === "flag" || (choice.from === "file" && !isDefault(field, choice));
   const isOfOtherMode = field.onlyInMode !== undefined && field.onlyInMode !== mode;
-  const noEffect = isOfOtherMode ? `applies to mode ${field.onlyInMode} only` : field.noEffect;
+  const noEffect = isOfOtherMode
+    ? `applies to ${field.onlyInMode === "ipvs" ? "IPVS" : field.onlyInMode} mode only`
+    : field.noEffect;
   if (noEffect !== undefined && isSaid) notices.push(noEffectNotice(choice.name, noEffect));
   return notices;
 }

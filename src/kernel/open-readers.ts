@@ -34,7 +34,7 @@ export interface KernelReaders {
   readonly conntrack: Pick<ConntrackClient, "listFlows">;
   readonly sysctl: SysctlClient;
   readonly sockets: { listListening(): readonly ListeningSocket[] };
-  /** Of the match `recent` of iptables, by which mode iptables keeps session affinity. */
+  /** Of the match `recent` of iptables, by which iptables mode keeps session affinity. */
   readonly recentLists: { clientsIn(list: string): readonly IpAddress[] };
   readonly modules: ModulesClient;
   readonly surveyBackends: () => Promise<BackendSurveys>;

@@ -4,7 +4,7 @@
  */
 import type { IpAddress } from "../base/ip.ts";
 
-/** Rules of ours stand in nat and filter; mangle holds a canary chain of mode iptables, and nothing else. */
+/** Rules of ours stand in nat and filter; mangle holds a canary chain of iptables mode, and nothing else. */
 export type TableName = "nat" | "filter" | "mangle";
 
 export type Match =

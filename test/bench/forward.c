@@ -1,5 +1,5 @@
 /*
- * A forwarder as small as one can be, to be measured beside mode userspace: one thread, epoll, a buffer for each
+ * A forwarder as small as one can be, to be measured beside userspace mode: one thread, epoll, a buffer for each
  * direction.
  *
  *     forward HOST PORT LOCAL-PORT [PORT LOCAL-PORT …]

@@ -51,7 +51,7 @@ export function ourCommand(
   };
 }
 
-/** Syncs at once, where mode ipvs has these among the flags of {@link ourCommand}. */
+/** Syncs at once, where IPVS mode has these among the flags of {@link ourCommand}. */
 export const tablesFlags: readonly string[] = [
   "--proxy-mode=iptables",
   "--iptables-min-sync-period=0s",

@@ -67,7 +67,7 @@ const servedIn: Readonly<Record<"ipvs" | "iptables", () => readonly string[]>> =
 };
 
 for (const mode of ["ipvs", "iptables"] as const) {
-  describe(`mode ${mode}: an address that a younger Service holds`, () => {
+  describe(`${mode} mode: an address that a younger Service holds`, () => {
     const namespace = `holders-${mode}`;
     let node: ClusterNode;
     before(async () => {

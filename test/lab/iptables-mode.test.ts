@@ -1,5 +1,5 @@
 /**
- * Mode iptables on a real kernel: recorded states by way of the composition root; packets, kill and restart; changes
+ * iptables mode on a real kernel: recorded states by way of the composition root; packets, kill and restart; changes
  * between all three modes, under traffic, with the built program and real pods.
  */
 import assert from "node:assert/strict";
@@ -67,7 +67,7 @@ function lines(recorded: string, saved: string): string {
   ].join("\n");
 }
 
-describe("recorded states of mode iptables", () => {
+describe("recorded states of iptables mode", () => {
   for (const name of scenarios) {
     it(name, async () => {
       const scenario = readScenario(name);
@@ -161,12 +161,12 @@ class Standing {
   }
 }
 
-describe("mode iptables", () => {
+describe("iptables mode", () => {
   let node: LabNode;
 
   before(async () => {
     node = await LabNode.build(pods);
-    // Mode ipvs sets it; to kube-proxy in mode iptables it is the node's affair.
+    // IPVS mode sets it; to kube-proxy in iptables mode it is the node's affair.
     shell("sysctl -qw net.ipv4.ip_forward=1");
     // Its gateway is the client: redirects would use up what the kernel allows in ICMP messages to one host.
     shell("sysctl -qw net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.eth0.send_redirects=0");
@@ -318,7 +318,7 @@ describe("mode iptables", () => {
     const rulesRemoved = /"Removed leftover iptables rules" .*modes="?iptables/;
     const portalsRemoved = /"Removed leftover iptables rules" .*modes="?userspace/;
 
-    /** Chains of ours and, where mode ipvs is there, what else it has. */
+    /** Chains of ours and, where IPVS mode is there, what else it has. */
     function left(): string {
       const chains = ["iptables-save", "ip6tables-save"].flatMap(
         (save) => shell(save).match(/^:KUBE-\S+/gm) ?? [],
@@ -431,7 +431,7 @@ describe("mode iptables", () => {
     });
 
     it("--cleanup removes what all three modes left, and leaves kubelet's firewall alone", async () => {
-      // Beside another proxy nothing of other modes is touched; what mode ipvs left waits for a UDP flow.
+      // Beside another proxy nothing of other modes is touched; what IPVS mode left waits for a UDP flow.
       await change([...flags, "--kube-ipvs-ignore-running-kube-proxy"], "SIGKILL");
       assert.match(left(), /KUBE-IPVS-FILTER.* KUBE-PORTALS-HOST .*KUBE-SEP .*kube-ipvs0$/);
       await node.stop("SIGTERM");

@@ -34,12 +34,12 @@ const tried: readonly (readonly [what: string, cases: string])[] = [
     "«takes little of a processor»",
   ],
   [
-    "the table of kube-proxy's mode nftables is removed, other tables stay",
-    "«mode nftables: its table goes …»",
+    "the table of kube-proxy's nftables mode is removed, other tables stay",
+    "«nftables mode: its table goes …»",
   ],
   [
-    "rules of kube-proxy's mode iptables, in either backend: named, and removed by `--cleanup`",
-    "«mode iptables, in …»",
+    "rules of kube-proxy's iptables mode, in either backend: named, and removed by `--cleanup`",
+    "«iptables mode, in …»",
   ],
 ];
 

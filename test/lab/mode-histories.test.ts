@@ -73,7 +73,7 @@ function flagsOf(mode: Mode): readonly string[] {
   ];
 }
 
-/** All that a mode makes, without the ports that sockets of mode userspace happened to get. */
+/** All that a mode makes, without the ports that sockets of userspace mode happened to get. */
 function state(): string {
   const rules = ["iptables-save", "ip6tables-save"].map((save) => recordedForm(shell(save)));
   return [

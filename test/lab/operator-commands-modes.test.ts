@@ -81,7 +81,7 @@ describe("the operator's commands in other modes", () => {
     }
   }
 
-  describe("mode iptables", () => {
+  describe("iptables mode", () => {
     const flags = ["--proxy-mode=iptables", ...unrepaired];
     const mark = "KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000";
 
@@ -181,7 +181,7 @@ describe("the operator's commands in other modes", () => {
     });
   });
 
-  describe("mode userspace", () => {
+  describe("userspace mode", () => {
     const flags = ["--proxy-mode=userspace"];
     let given: readonly string[] = [];
 

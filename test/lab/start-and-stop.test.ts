@@ -60,7 +60,7 @@ spec: { containers: [{ ports: [{ name: http, containerPort: 8081 }] }] }
 status: { podIP: 10.244.1.11, conditions: [{ type: Ready, status: "False" }] }
 `;
 
-describe("mode userspace", () => {
+describe("userspace mode", () => {
   it("leads a virtual IP to its endpoints by iptables alone; --cleanup removes the rules", async () => {
     for (const given of ["address add 10.244.1.10/32 dev lo", "route add 10.96.0.0/16 dev lo"]) {
       execFileSync("ip", given.split(" "));
@@ -206,7 +206,7 @@ describe("a link kube-ipvs0 that is not ours", () => {
   });
 });
 
-describe("rules that kube-proxy's mode iptables left", () => {
+describe("rules that kube-proxy's iptables mode left", () => {
   const savedLines = (pattern: RegExp): readonly string[] =>
     execFileSync("iptables-save", { encoding: "utf8" })
       .split("\n")

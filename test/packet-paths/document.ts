@@ -49,21 +49,21 @@ export function documentText(results: readonly SectionResult[]): string {
   return [introduction, ...results.map((result) => sectionText(result))].join("\n");
 }
 
-const modesIntroduction = `# Where packets go in modes iptables and userspace
+const modesIntroduction = `# Where packets go in iptables mode and userspace mode
 
 This page explains the sections of [data/packet-paths-modes.tsv](data/packet-paths-modes.tsv), in the words of [where packets
 go](packet-paths.md). Every path was tried with real connections, and \`kube-ipvs explain\` predicted each outcome.
 \`make packet-paths\` writes the file, and \`test/lab/packet-paths-modes.test.ts\` tries a part of it in each run.
 `;
 
-/** The document of modes iptables and userspace. */
+/** The document of iptables mode and userspace mode. */
 export function modesDocumentText(all: readonly ModeResult[]): string {
   const modes = all.map(({ given, results }) =>
     [
-      `# Mode ${given.mode}\n`,
+      `# ${given.mode} mode\n`,
       `${given.text.map(wrap).join("\n\n")}\n`,
       ...results.map((result) => sectionText(result, given.mode)),
-      `## Not there in mode ${given.mode}\n`,
+      `## Not in ${given.mode} mode\n`,
       `${given.without.map(([title, reason]) => wrap(`- ${title}: ${reason}.`)).join("\n")}\n`,
     ].join("\n"),
   );
@@ -76,7 +76,7 @@ function sectionText({ section }: SectionResult, mode?: string): string {
 }
 
 function sectionTitle(title: string, mode?: string): string {
-  return mode === undefined ? title : `Mode ${mode}: ${title}`;
+  return mode === undefined ? title : `${mode}: ${title}`;
 }
 
 /** The data file beside documentText. */

@@ -1,4 +1,4 @@
-/** The matrix in modes iptables and userspace: the sections of mode ipvs, with what comes out otherwise, and why. */
+/** The matrix in iptables and userspace mode: the sections of IPVS mode, with their different outcomes and the reasons. */
 import { inColumns } from "./matrix.ts";
 import type { Path, Section } from "./path.ts";
 import { transports } from "./path.ts";
@@ -13,14 +13,14 @@ export interface ModeSections {
   readonly sections: readonly Section[];
   /** Tried in each `make test`; the others by `make packet-paths`. */
   readonly always: ReadonlySet<Section>;
-  /** By title: sections of mode ipvs that there are not, and the reason. */
+  /** By title: sections of IPVS mode that do not apply, and the reason. */
   readonly without: readonly (readonly [title: string, reason: string])[];
   /** As `WalkOptions` has them. */
   readonly mostProbes?: number;
   readonly isTurnShared?: boolean;
 }
 
-/** A section of mode ipvs with other outcomes; `undefined`: that of mode ipvs. */
+/** A section of IPVS mode with other outcomes. `undefined` keeps the outcome of IPVS mode. */
 function section(
   title: string,
   text: readonly string[],
@@ -69,8 +69,8 @@ function localToAll(near: string): (path: Path) => Outcome | undefined {
 const routedInTables = section(
   "Routed pods",
   [
-    "As in mode ipvs, but for external policy Local: pods and processes of the node are not bound by it, and get every " +
-      "endpoint. Endpoints are chosen at random.",
+    "As in IPVS mode, except that external policy Local does not apply to pods and processes of the node: they reach " +
+      "every endpoint. Endpoints are chosen at random.",
   ],
   localToAll("local"),
 );
@@ -80,8 +80,8 @@ const quickInTables: readonly Section[] = [
   section(
     "Policy Local without a local endpoint",
     [
-      "Clients outside, and everybody under internal policy Local, are dropped, so that they may look " +
-        "elsewhere. For pods and processes of the node external policy Local does not count.",
+      "Packets of external clients are dropped, so that they try another node. Under internal policy Local, all packets " +
+        "are dropped. External policy Local does not apply to pods and processes of the node.",
     ],
     (path) => {
       if (!isExternal(path)) return path.from === "node" ? deniedOnNode : silence;
@@ -91,14 +91,14 @@ const quickInTables: readonly Section[] = [
   ),
   section(
     "Internal policy Local without a local endpoint, cluster IP only",
-    ["Dropped."],
+    ["The packets are dropped."],
     ({ from }) => (from === "node" ? deniedOnNode : silence),
   ),
   section(
     "No endpoints",
     [
-      "REJECT in filter. Rules for external and load-balancer IPs stand in INPUT and FORWARD alone, as kube-proxy's, so a " +
-        "process of the node sends to nobody.",
+      "The filter table rejects the packets. Its rules for external and load-balancer IPs exist only in INPUT and FORWARD, " +
+        "as in kube-proxy, so packets of the node's own processes are lost.",
     ],
     (path) => {
       if (path.from !== "node") return undefined;
@@ -109,7 +109,7 @@ const quickInTables: readonly Section[] = [
   section(
     "Source ranges",
     [
-      "KUBE-FW-… lets through whom a range names; a process of the node is dropped in KUBE-PROXY-FIREWALL.",
+      "KUBE-FW-… accepts the clients in a source range. KUBE-PROXY-FIREWALL drops packets of the node's own processes.",
     ],
     (path) => {
       const [, allowed] = path.labels;
@@ -121,24 +121,26 @@ const quickInTables: readonly Section[] = [
 const tables: ModeSections = {
   mode: "iptables",
   text: [
-    "Rules are those of kube-proxy's mode iptables, and so are these paths. Virtual IPs are not addresses of the node.",
+    "Rules and paths are those of kube-proxy's iptables mode. Virtual IPs are not addresses of the node.",
   ],
   mostProbes: 24,
   always: new Set(quickInTables),
   sections: [
     ...quickInTables,
-    section("A pod that reaches itself", ["As in mode ipvs; KUBE-SEP-… masquerades."]),
+    section("A pod that reaches itself", ["As in IPVS mode. KUBE-SEP-… masquerades."]),
     section(
       "An endpoint in the host network",
-      ["As in mode ipvs, but a virtual IP is not an address of the node, and so not a source."],
+      [
+        "As in IPVS mode, except that a virtual IP is never a source, because it is not an address of the node.",
+      ],
       ({ expected }) => ({ expected: expected.replace("VIP", "node") }),
     ),
     section("SCTP", ["As TCP."], localToAll("local")),
     section(
       "Ports that no Service has",
       [
-        "No rule is about them, and a virtual IP is nobody's address: the packet takes the default route. Node ports answer " +
-          "on 127.0.0.1 (`iptables.localhostNodePorts`), not on ::1.",
+        "No rule matches, and no host has the virtual IP, so the packet takes the default route. Node ports answer " +
+          "on 127.0.0.1 (`iptables.localhostNodePorts`), but not on ::1.",
       ],
       (path) => {
         if (isVirtual(path)) return silence;
@@ -146,22 +148,24 @@ const tables: ModeSections = {
         return { expected: "local←gateway, remote←node", except: inColumns("IPv6", "refused") };
       },
     ),
-    section("An external IP that is the node's own address", ["As in mode ipvs."]),
-    section("Ping", ["Nobody has the address."], (path) => (isVirtual(path) ? silence : undefined)),
+    section("An external IP that is the node's own address", ["As in IPVS mode."]),
+    section("Ping", ["No host has the address."], (path) =>
+      isVirtual(path) ? silence : undefined,
+    ),
     section(
       "Large requests",
       [
-        "As in mode ipvs, but IPv6 datagrams of the node reach an endpoint here: there is no IPVS to refuse them.",
+        "As in IPVS mode, except that IPv6 datagrams of the node reach an endpoint, because no IPVS rejects them.",
       ],
       ({ target, expected }) =>
         target.kind === "service" && target.service === "narrow" ? { expected } : undefined,
     ),
-    section("Large answers", ["As in mode ipvs, by conntrack."]),
+    section("Large answers", ["As in IPVS mode, by conntrack."]),
     section("Strict reverse-path filtering", ["`rp_filter` changes nothing."], localToAll("local")),
     section("Bridged pods, br_netfilter on", ["As routed pods."], localToAll("bridged")),
     section(
       "Bridged pods, br_netfilter off",
-      ["What stays on the bridge is not translated back, as in mode ipvs."],
+      ["As in IPVS mode, replies that stay on the bridge are not translated back."],
       (path) => {
         const otherwise = localToAll("bridged")(path);
         return path.from === "bridged-pod" && otherwise !== undefined
@@ -169,10 +173,10 @@ const tables: ModeSections = {
           : otherwise;
       },
     ),
-    section("masqueradeAll", ["As in mode ipvs."]),
+    section("masqueradeAll", ["As in IPVS mode."]),
     section(
       "No local-traffic detector",
-      ["Nothing is masqueraded; a process of the node has the node's address all the same."],
+      ["Nothing is masqueraded. A process of the node uses the node's address anyway."],
       ({ from, expected }) =>
         from === "node" ? { expected: expected.replaceAll("gateway", "node") } : undefined,
     ),
@@ -180,14 +184,14 @@ const tables: ModeSections = {
   without: [
     [
       "Session affinity",
-      "the list of clients is kept by `recent`, not by timeouts of IPVS: `test/lab/iptables-mode.test.ts`",
+      "the match `recent` keeps the list of clients, not an IPVS timeout (`test/lab/iptables-mode.test.ts`)",
     ],
     ["Settings of `kubeIpvs` for IPVS", "they have no effect in this mode"],
     ["What the parts are for", "there are no sets"],
   ],
 };
 
-/** The process on the node connects, whoever asked: every endpoint sees the node. */
+/** A process on the node connects for every client, so every endpoint sees the node. */
 function proxied(path: Path): Outcome {
   const endpoints = new Set([...path.expected.matchAll(/(\S+)←/g)].map(([, name = ""]) => name));
   const seen = [...endpoints].map((name) => {
@@ -203,14 +207,14 @@ const toAll = (near: string) => (): Outcome => ({ expected: `${near}←gateway, 
 const quickProxied: readonly Section[] = [
   section(
     "No endpoints",
-    ["A TCP connection is accepted, and reset; a datagram is lost."],
+    ["A TCP connection is accepted and then reset. A datagram is lost."],
     () => resetOrSilence,
   ),
 ];
 
 const sockets: ModeSections = {
   mode: "userspace",
-  text: ["With iptables: rules lead virtual IPs and node ports to the listeners."],
+  text: ["iptables rules redirect virtual IPs and node ports to the listeners."],
   // Round robin, but an endpoint that takes longer than 250 ms is passed over.
   mostProbes: 24,
   isTurnShared: true,
@@ -220,8 +224,8 @@ const sockets: ModeSections = {
     section(
       "Routed pods",
       [
-        "Endpoints see the node. A policy Local has no effect: one listener serves all addresses of a Service, and these are " +
-          "reached from outside, too.",
+        "Endpoints see the node's address. Policy Local has no effect, because one listener serves all addresses of a " +
+          "Service. Clients outside the cluster can reach these addresses too.",
       ],
       toAll("local"),
     ),
@@ -230,14 +234,18 @@ const sockets: ModeSections = {
     })),
     section(
       "Internal policy Local without a local endpoint, cluster IP only",
-      ["As without endpoints."],
+      ["As without any endpoints."],
       () => resetOrSilence,
     ),
-    section("A pod that reaches itself", ["The node stands between."], proxied),
-    section("An endpoint in the host network", ["Seen from the node itself."], proxied),
+    section(
+      "A pod that reaches itself",
+      ["The connection goes through a process on the node."],
+      proxied,
+    ),
+    section("An endpoint in the host network", ["The endpoint sees the node's address."], proxied),
     section(
       "Ports that no Service has",
-      ["Virtual IPs are nobody's address. Node ports answer on loopback addresses."],
+      ["No host has the virtual IPs. Node ports answer on loopback addresses."],
       (path) => {
         if (isVirtual(path)) return silence;
         return path.target.kind === "loopback"
@@ -245,28 +253,32 @@ const sockets: ModeSections = {
           : undefined;
       },
     ),
-    section("An external IP that is the node's own address", ["Likewise."], (path) =>
-      path.target.kind === "service" ? toAll("local")() : undefined,
+    section(
+      "An external IP that is the node's own address",
+      ["The endpoint sees the node's address."],
+      (path) => (path.target.kind === "service" ? toAll("local")() : undefined),
     ),
-    section("Ping", ["Nobody has the address."], (path) => (isVirtual(path) ? silence : undefined)),
+    section("Ping", ["No host has the address."], (path) =>
+      isVirtual(path) ? silence : undefined,
+    ),
     overTcp(
-      section("Large requests", ["TCP, which learns the size; a datagram is lost."], proxied),
+      section("Large requests", ["TCP learns the path MTU. A large datagram is lost."], proxied),
     ),
-    overTcp(section("Large answers", ["Likewise."], proxied)),
-    section("Strict reverse-path filtering", ["It changes nothing."], toAll("local")),
+    overTcp(section("Large answers", ["As for large requests."], proxied)),
+    section("Strict reverse-path filtering", ["`rp_filter` changes nothing."], toAll("local")),
     section("Bridged pods, br_netfilter on", ["As routed pods."], toAll("bridged")),
     section(
       "Bridged pods, br_netfilter off",
-      ["The node stands between, so nothing is lost."],
+      ["Connections go through a process on the node, so nothing is lost."],
       toAll("bridged"),
     ),
   ],
   without: [
     ["SCTP", "Node.js has no sockets for it"],
-    ["Source ranges", "`loadBalancerSourceRanges` are not applied: every client gets through"],
-    ["Session affinity", "the balancer keeps it: `test/unit/userspace/balancer.test.ts`"],
+    ["Source ranges", "the rules check the client (`test/unit/userspace/portal-rules.test.ts`)"],
+    ["Session affinity", "the balancer keeps it (`test/unit/userspace/balancer.test.ts`)"],
     ["masqueradeAll, No local-traffic detector", "nothing is masqueraded"],
-    ["Settings of `kubeIpvs` for IPVS, What the parts are for", "there is no IPVS"],
+    ["Settings of `kubeIpvs` for IPVS, What the parts are for", "IPVS is not used"],
   ],
 };
 

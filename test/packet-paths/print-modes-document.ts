@@ -8,7 +8,7 @@ import { runModes } from "./run-modes.ts";
 
 const all = await runModes("all");
 const otherwise = all.flatMap(({ given, results }) =>
-  explainedOtherwise(results).map((line) => `Mode ${given.mode}: ${line}\n`),
+  explainedOtherwise(results).map((line) => `${given.mode}: ${line}\n`),
 );
 process.stdout.write(`${modesDocumentText(all)}\f${modesDataText(all)}`);
 process.stderr.write(otherwise.join(""));

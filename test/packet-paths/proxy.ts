@@ -32,7 +32,7 @@ export async function startProxy(fields: Fields = {}): Promise<Proxy> {
   return daemon;
 }
 
-/** As {@link startProxy}, in mode userspace; resolves when every Service has its listeners. */
+/** As {@link startProxy}, in userspace mode; resolves when every Service has its listeners. */
 export async function startUserspaceProxy(
   fields: Fields = {},
 ): Promise<Pick<Proxy, "stop" | "modeView">> {

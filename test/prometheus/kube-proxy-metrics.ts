@@ -1,4 +1,4 @@
-/** What kube-proxy 1.36.2 exposes in mode ipvs; a test compares it with what a real Prometheus reads from us. */
+/** What kube-proxy 1.36.2 exposes in IPVS mode; a test compares it with what a real Prometheus reads from us. */
 import type { MetricType } from "../../src/metrics/metric-table.ts";
 
 /** A metric of kube-proxy. */

@@ -13,7 +13,7 @@ export function putRules(iptables: FakeIptables, saved: string): void {
   }
 }
 
-/** What kube-proxy 1.36 in mode iptables writes for three Services, shortened: input of iptables-restore. */
+/** What kube-proxy 1.36 in iptables mode writes for three Services, shortened: input of iptables-restore. */
 export const iptablesModeRules = `*mangle
 :KUBE-IPTABLES-HINT - [0:0]
 :KUBE-KUBELET-CANARY - [0:0]

@@ -1,4 +1,4 @@
-/** Builders for planning in mode iptables, beside those of records.ts. */
+/** Builders for planning in iptables mode, beside those of records.ts. */
 import type { IptablesNodeOptions } from "../../src/plan/iptables/options.ts";
 import { planOptions } from "./records.ts";
 

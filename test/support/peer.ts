@@ -53,7 +53,7 @@ current-context: test
 `;
 }
 
-/** Zero would mean the default in mode iptables. */
+/** Zero would mean the default in iptables mode. */
 const minSyncPeriods: Readonly<Record<PeerMode, string>> = { ipvs: "0s", iptables: "1ms" };
 
 /** The test API server speaks JSON only, kube-proxy asks for protobuf by default. */

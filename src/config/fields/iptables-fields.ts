@@ -1,4 +1,4 @@
-/** What mode iptables alone reads. `iptables.masquerade*` counts in mode ipvs, too. */
+/** What iptables mode alone reads. `iptables.masquerade*` counts in IPVS mode, too. */
 export const iptablesFields = [
   {
     path: "iptables.syncPeriod",

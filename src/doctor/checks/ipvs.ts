@@ -66,7 +66,7 @@ export const ipvsChecks: readonly Check[] = [
   check({
     name: "forwarding",
     modes: ["iptables"],
-    why: "without it packets to pods end at this node, and in mode iptables nobody sets it",
+    why: "without it packets to pods end at this node, and in iptables mode nobody sets it",
     read: ({ sysctl }) => sysctl(forwardPath),
     judge(value) {
       if (value === undefined) return unknown("the kernel shows no net.ipv4.ip_forward");

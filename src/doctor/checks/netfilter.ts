@@ -70,20 +70,20 @@ export const netfilterChecks: readonly Check[] = [
     judge({ tables, legacy, nft }, { mode }) {
       if (tables.length > 0) {
         const remedy = tables.map((table) => `nft delete table ${table}`).join("; ");
-        return fail(`kube-proxy's mode nftables left table ${tables.join(", ")}`, remedy);
+        return fail(`kube-proxy's nftables mode left table ${tables.join(", ")}`, remedy);
       }
       if ((legacy.hasPortals || nft.hasPortals) && mode !== "userspace") {
         return warn(
-          `mode userspace left chains in ${legacy.hasPortals ? "legacy" : "nft"}`,
+          `userspace mode left chains in ${legacy.hasPortals ? "legacy" : "nft"}`,
           "a start of kube-ipvs removes them; before one: kube-ipvs --cleanup",
         );
       }
       const chains = legacy.leftoverChainCount + nft.leftoverChainCount;
       if (mode === "iptables")
-        return ok(`no table of mode nftables; ${chains} chains of this mode`);
-      if (chains === 0) return ok("neither chains of mode iptables nor tables of mode nftables");
+        return ok(`no table of nftables mode; ${chains} chains of this mode`);
+      if (chains === 0) return ok("neither chains of iptables mode nor tables of nftables mode");
       const backend = legacy.leftoverChainCount > nft.leftoverChainCount ? "legacy" : "nft";
-      const evidence = `kube-proxy's mode iptables left ${counted(chains, "chain")} in ${backend}`;
+      const evidence = `kube-proxy's iptables mode left ${counted(chains, "chain")} in ${backend}`;
       if (mode === "userspace") return ok(`${evidence}, which a first sync removes`);
       return warn(
         evidence,

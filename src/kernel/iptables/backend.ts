@@ -149,7 +149,7 @@ export function findLeftoverChains(saved: string): readonly string[] {
   return found;
 }
 
-/** Of mode userspace, in tables nat and filter: a removal that was cut short may have left one of them. */
+/** Of userspace mode, in tables nat and filter: a removal that was cut short may have left one of them. */
 const portalChain = /^:KUBE-(?:(?:PORTALS|NODEPORT)-(?:CONTAINER|HOST)|NODEPORT-NON-LOCAL) /m;
 
 /** Without a table name, save loads no module and creates no table. */

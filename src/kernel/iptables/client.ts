@@ -25,7 +25,7 @@ const lockWaitSeconds = 5;
 
 /** A restore beside 50,000 rules of others takes seconds on a slow machine. */
 const programTimeoutMs = 60_000;
-/** 5,000 Services with five endpoints each are 9 MB in mode iptables: nft takes ten seconds of a fast processor for them. */
+/** 5,000 Services with five endpoints each are 9 MB in iptables mode: nft takes ten seconds of a fast processor for them. */
 const timeoutMsPerKilobyte = 50;
 
 /**

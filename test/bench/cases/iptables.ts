@@ -1,4 +1,4 @@
-/** Mode iptables: the first sync, and one endpoint of one Service that changes, with few and with many Services. */
+/** iptables mode: the first sync, and one endpoint of one Service that changes, with few and with many Services. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { ApiServer } from "../../support/api-server/api-server.ts";
 import { positions } from "../../support/many-services.ts";
@@ -41,7 +41,7 @@ const mostGrowth = 1.5;
 export const iptablesCases: readonly Case[] = [
   {
     name: "iptables",
-    title: `Mode iptables: first sync, and one changed endpoint, ${plans.map(sizeText).join(" and ")}`,
+    title: `iptables mode: first sync, and one changed endpoint, ${plans.map(sizeText).join(" and ")}`,
     expectedSeconds: 120,
     run,
   },

@@ -1,5 +1,5 @@
 /**
- * Mode userspace beside a direct connection and a forwarder of 150 lines of C: throughput, latency, a thousand
+ * Userspace mode beside a direct connection and a forwarder of 150 lines of C: throughput, latency, a thousand
  * connections, memory. On the host.
  */
 import { type ChildProcess, spawn } from "node:child_process";
@@ -39,7 +39,7 @@ endpoints: [{ addresses: [${backend}] }]
 export const userspaceCases: readonly Case[] = [
   {
     name: "userspace",
-    title: "Mode userspace beside a direct connection and a forwarder in C",
+    title: "Userspace mode beside a direct connection and a forwarder in C",
     expectedSeconds: 30,
     run: (context) => run(context),
   },

@@ -167,7 +167,7 @@ describe("what kube-proxy's other modes left", () => {
     ours(backend).filter((line) => /KUBE-(?:SVC|SEP|SVL|EXT|FW)-|has no endpoints/.test(line));
 
   for (const backend of ["legacy", "nft"] as const) {
-    it(`mode nftables: its table goes after the first sync, other tables stay; ${backend}`, async () => {
+    it(`nftables mode: its table goes after the first sync, other tables stay; ${backend}`, async () => {
       await inNamespace(async () => {
         hint(backend, "-N");
         addTables();
@@ -180,7 +180,7 @@ describe("what kube-proxy's other modes left", () => {
       });
     });
 
-    it(`mode nftables: its table goes with --cleanup; ${backend}`, async () => {
+    it(`nftables mode: its table goes with --cleanup; ${backend}`, async () => {
       await inNamespace(async () => {
         hint(backend, "-N");
         addTables();
@@ -199,7 +199,7 @@ describe("what kube-proxy's other modes left", () => {
     ["legacy", "nft"],
   ];
   for (const [rules, inUse] of places) {
-    it(`mode iptables, in ${rules} while ${inUse} is in use: named, then gone with --cleanup`, async () => {
+    it(`iptables mode, in ${rules} while ${inUse} is in use: named, then gone with --cleanup`, async () => {
       await inNamespace(async () => {
         const left = iptablesModeRules.replace(":KUBE-IPTABLES-HINT - [0:0]\n", "");
         execFileSync(`iptables-${rules}-restore`, {

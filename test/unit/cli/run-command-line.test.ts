@@ -206,7 +206,7 @@ describe("the last lines on stderr", () => {
       name: "for another proxy mode",
       args: ["--proxy-mode=nftables"],
       want: [
-        "--proxy-mode: kube-ipvs supports the proxy modes ipvs, iptables and userspace; for mode nftables, use kube-proxy",
+        "--proxy-mode: kube-ipvs supports the proxy modes ipvs, iptables and userspace; for nftables mode, use kube-proxy",
       ],
     },
     {

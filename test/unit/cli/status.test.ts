@@ -192,8 +192,8 @@ Process              1, up 2 h 10 min
   });
 
   it("passes on why the daemon does not answer a question", async () => {
-    await answer(501, JSON.stringify({ kind: "Error", message: "/v1/x: mode iptables has none" }));
-    assert.match((await run()).out, /\(\/v1\/x: mode iptables has none\)/);
+    await answer(501, JSON.stringify({ kind: "Error", message: "/v1/x: iptables mode has none" }));
+    assert.match((await run()).out, /\(\/v1\/x: iptables mode has none\)/);
   });
 
   it("ends with 2 if the daemon answers with an error", async () => {

@@ -118,7 +118,7 @@ describe("a file", () => {
 
   it("is warned of settings without effect when it says something new", () => {
     const { notices } = loadFile("mode: ipvs\niptables: {syncPeriod: 10s, minSyncPeriod: 1s}");
-    const keys = { setting: "iptables.syncPeriod", reason: "applies to mode iptables only" };
+    const keys = { setting: "iptables.syncPeriod", reason: "applies to iptables mode only" };
     assert.deepEqual(notices, [{ level: "warn", event: "Setting has no effect", keys }]);
   });
 

@@ -26,7 +26,7 @@ export function load(flags: FlagInput, file?: string): LoadedConfig {
   return { ...loaded, notices };
 }
 
-/** Loads a KubeProxyConfiguration with these lines, of mode ipvs unless they say another. */
+/** Loads a KubeProxyConfiguration with these lines, of IPVS mode unless they say another. */
 export function loadFile(lines: string, flags: FlagInput = {}): LoadedConfig {
   const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
   const mode = /^mode:/m.test(lines) ? {} : { "proxy-mode": "ipvs" };

@@ -54,7 +54,7 @@ describe("the message for a bad field", () => {
     ],
     [
       "mode: nftables",
-      'mode: "nftables": kube-ipvs supports the proxy modes ipvs, iptables and userspace; for mode nftables, use kube-proxy',
+      'mode: "nftables": kube-ipvs supports the proxy modes ipvs, iptables and userspace; for nftables mode, use kube-proxy',
     ],
     [
       "mode: kernelspace",
@@ -111,7 +111,7 @@ describe("the message for a bad flag", () => {
   const cases: readonly (readonly [flags: FlagInput, message: string])[] = [
     [
       { "proxy-mode": "nftables" },
-      '--proxy-mode: "nftables": kube-ipvs supports the proxy modes ipvs, iptables and userspace; for mode nftables, use kube-proxy',
+      '--proxy-mode: "nftables": kube-ipvs supports the proxy modes ipvs, iptables and userspace; for nftables mode, use kube-proxy',
     ],
     [{ "ipvs-sync-period": "0s" }, '--ipvs-sync-period: "0s": must be greater than zero'],
     [{ v: "much" }, '--v: "much": must be an integer'],

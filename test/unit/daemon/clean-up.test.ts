@@ -141,7 +141,7 @@ describe("cleanUp", () => {
     assert.deepEqual(kernel.operations.texts(), []);
   });
 
-  it("removes the rules of mode userspace, and counts them", async () => {
+  it("removes the rules of userspace mode, and counts them", async () => {
     const kernel = new FakeKernel();
     const { chains, jumps } = portalRules("IPv4", []);
     await kernel.iptables.apply("IPv4", [

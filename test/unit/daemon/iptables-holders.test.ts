@@ -1,4 +1,4 @@
-/** Mode iptables, the whole daemon: who is served at an address that two Services claim, over restarts too. */
+/** iptables mode, the whole daemon: who is served at an address that two Services claim, over restarts too. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import type { ClusterEvent } from "../../../src/api/event.ts";
@@ -37,7 +37,7 @@ function named(object: ApiObject): NamedObject {
   return object as unknown as NamedObject;
 }
 
-describe("mode iptables: an address that a younger Service holds", () => {
+describe("iptables mode: an address that a younger Service holds", () => {
   let kernel: FakeKernel;
   let source: MemorySource;
   let clock: FakeClock;

@@ -1,4 +1,4 @@
-/** Mode iptables: which tracked UDP flows may go on when a Service changes, on the kernel in memory. */
+/** iptables mode: which tracked UDP flows may go on when a Service changes, on the kernel in memory. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { FakeNode } from "../../support/fake-node.ts";
@@ -55,7 +55,7 @@ function named(object: ApiObject): NamedObject {
   return object as unknown as NamedObject;
 }
 
-describe("mode iptables: UDP flows", () => {
+describe("iptables mode: UDP flows", () => {
   let node: FakeNode;
   let sourcePort = 4_000;
 

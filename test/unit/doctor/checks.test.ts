@@ -318,7 +318,7 @@ const cases: readonly Case[] = [
     check: "leftovers",
     verdict: "warn",
     node: { backends: backendsWith({ nft: { hasPortals: true } }) },
-    says: /mode userspace left chains in nft/,
+    says: /userspace mode left chains in nft/,
   },
   {
     check: "leftovers",

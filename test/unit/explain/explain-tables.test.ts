@@ -1,4 +1,4 @@
-/** `kube-ipvs explain` in mode iptables. */
+/** `kube-ipvs explain` in iptables mode. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Destination } from "../../../src/answer/answers.ts";
@@ -59,7 +59,7 @@ function differencesOf({ differences }: Explanation): readonly string[] {
   return differences.map(({ kind, subject }) => `${kind} ${subject}`);
 }
 
-describe("explain in mode iptables", () => {
+describe("explain in iptables mode", () => {
   it("says the verdict in one sentence", async () => {
     await inTables(objects, async (onNode) => {
       assert.equal(

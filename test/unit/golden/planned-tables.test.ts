@@ -1,5 +1,5 @@
 /**
- * Every recorded scenario of mode iptables through the real configuration parser, decoders and planner: what would be
+ * Every recorded scenario of iptables mode through the real configuration parser, decoders and planner: what would be
  * written is, rule by rule, what kube-proxy left. No kernel, no daemon.
  */
 import assert from "node:assert/strict";
@@ -87,7 +87,7 @@ function lineDifferences(
   ];
 }
 
-describe("mode iptables: the recorded tables of", () => {
+describe("iptables mode: the recorded tables of", () => {
   for (const name of listScenarios()) {
     it(name, async () => {
       assert.deepEqual(await differencesOf(readScenario(name)), []);

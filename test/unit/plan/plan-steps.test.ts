@@ -30,13 +30,13 @@ function stepsOf(plan: ClusterPlan | TablesPlan, steps: () => Iterable<void>): n
 }
 
 describe("planning one large Service", () => {
-  it("yields after each slice and port in mode ipvs, planned and taken over", () => {
+  it("yields after each slice and port in IPVS mode, planned and taken over", () => {
     const plan = new ClusterPlan({ startedAtMs: 0, onPlan() {} });
     const count = stepsOf(plan, () => plan.update(planOptions()));
     assert.ok(count >= slices.length + 2 * ports.length, String(count));
   });
 
-  it("yields after each slice and port in mode iptables", () => {
+  it("yields after each slice and port in iptables mode", () => {
     const plan = new TablesPlan({ startedAtMs: 0, onPlan() {} });
     const count = stepsOf(plan, () => plan.update(iptablesOptions()));
     assert.ok(count >= slices.length + ports.length, String(count));

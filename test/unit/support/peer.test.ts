@@ -18,7 +18,7 @@ function program(name: string, script: string): string {
 
 describe("another proxy", () => {
   for (const mode of ["ipvs", "iptables"] as const) {
-    it(`gets a configuration of mode ${mode} that a kube-proxy understands`, () => {
+    it(`gets a configuration for ${mode} mode that a kube-proxy understands`, () => {
       const template = " other-proxy  --config={config} -v=1 ";
       const argv = peerArguments(template, { server: "http://10.200.0.1:6443", mode, folder });
       const path = join(folder, "config.yaml");

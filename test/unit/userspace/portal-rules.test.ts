@@ -30,7 +30,7 @@ const linesOf = (family: "IPv4" | "IPv6", ...open: Parameters<typeof portalRules
     rules.map((rule) => `${table} ${name} ${renderRule(family, rule)}`),
   );
 
-describe("the rules of mode userspace", () => {
+describe("the rules of userspace mode", () => {
   it("lead virtual IPs and node ports to the listener's port", () => {
     assert.deepEqual(linesOf("IPv4", web, dns), [
       'nat KUBE-PORTALS-CONTAINER -d 10.96.0.1/32 -p tcp -m comment --comment "default/web:http" -m tcp --dport 80 -j REDIRECT --to-ports 40001',

@@ -1,4 +1,4 @@
-/** Mode userspace serves no address that the other modes refuse, and no client that they turn away. */
+/** Userspace mode serves no address that the other modes refuse, and no client that they turn away. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../src/api/objects.ts";
@@ -41,14 +41,14 @@ function listenerOf(record: Partial<ServiceRecord>, options: PlanOptions): Servi
   return listener;
 }
 
-describe("addresses in mode userspace", () => {
+describe("addresses in userspace mode", () => {
   const named = [
     ...[nodeAddress, "192.168.10.1", "192.168.10.12", "192.168.10.5"],
     ...["169.254.169.254", "203.0.113.9"],
   ];
   for (const isReservedRefused of [false, true]) {
     for (const port of [80, 6443]) {
-      it(`are those of mode ipvs at port ${port}, with reserved ones ${isReservedRefused ? "refused" : "served"}`, () => {
+      it(`are those of IPVS mode at port ${port}, with reserved ones ${isReservedRefused ? "refused" : "served"}`, () => {
         const options = optionsWith({ isReservedRefused });
         const record = { externalIps: named.map(ip), ports: [portRecord({ port })] };
         const { addresses } = listenerOf(record, options);
@@ -71,7 +71,7 @@ describe("addresses in mode userspace", () => {
   });
 });
 
-describe("source ranges in mode userspace", () => {
+describe("source ranges in userspace mode", () => {
   const record: Partial<ServiceRecord> = {
     type: "LoadBalancer",
     loadBalancerIps: [ip("203.0.113.9")],

@@ -1,4 +1,4 @@
-/** Mode userspace from objects to answers, on loopback. */
+/** Userspace mode from objects to answers, on loopback. */
 import assert from "node:assert/strict";
 import { isIPv4 } from "node:net";
 import { describe, it, type TestContext } from "node:test";
@@ -122,7 +122,7 @@ const skippedWithoutAddress =
   !readNodeAddresses().some(isIPv4) &&
   "this machine has no IPv4 address but that of its loopback interface";
 
-describe("mode userspace", () => {
+describe("userspace mode", () => {
   it("listens at node ports where there is no iptables, and says so", async (test) => {
     const { port: nodePort } = await closedPort();
     const stage = new Stage();

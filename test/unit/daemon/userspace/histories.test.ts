@@ -1,5 +1,5 @@
 /**
- * Random histories of Services and endpoints in mode userspace, over real sockets and a kernel in memory: writes fail,
+ * Random histories of Services and endpoints in userspace mode, over real sockets and a kernel in memory: writes fail,
  * third parties take rules away, the process is replaced. In the end a start would open and write nothing.
  */
 import assert from "node:assert/strict";
@@ -138,7 +138,7 @@ class Stage {
   }
 }
 
-describe("random histories in mode userspace", { skip: skippedWithoutIpv6 }, () => {
+describe("random histories in userspace mode", { skip: skippedWithoutIpv6 }, () => {
   for (const seed of seeds(counts)) {
     it(`seed ${seed} ends where a start would do nothing`, async (test) => {
       const [history = []] = fc.sample(histories, { seed, numRuns: 1 });

@@ -1,4 +1,4 @@
-/** `kube-ipvs plan` in mode userspace: what a start would open and write. */
+/** `kube-ipvs plan` in userspace mode: what a start would open and write. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { IpAddress } from "../../../../src/base/ip.ts";
@@ -91,7 +91,7 @@ async function served(addresses?: readonly IpAddress[]): Promise<FakeKernel> {
   return kernel;
 }
 
-describe("the plan of a start in mode userspace", () => {
+describe("the plan of a start in userspace mode", () => {
   it("names listeners to open, what leads to them, and the chains to write", async () => {
     const plan = await planOf({ kernel: new FakeKernel() });
     const lines = textOf(plan).split("\n");

@@ -1,4 +1,4 @@
-/** Mode userspace: rules lead an address and port that several Services claim to one of them. */
+/** Userspace mode: rules lead an address and port that several Services claim to one of them. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";
@@ -84,7 +84,7 @@ class Node {
   }
 }
 
-describe("mode userspace", () => {
+describe("userspace mode", () => {
   for (const [winner, loser] of unequalWays) {
     for (const createdAtSeconds of [1, 10]) {
       it(`leads to the ${winner}, not to the ${loser} of a Service created at ${createdAtSeconds}`, () => {

@@ -52,7 +52,7 @@ async function change(...changes: readonly RuleChange[]): Promise<void> {
   await kernel.iptables.apply("IPv4", changes);
 }
 
-describe("the rules of mode userspace", () => {
+describe("the rules of userspace mode", () => {
   it("were missing also where the kernel refused those of the other family meanwhile", async () => {
     const both = new Portals(kernel.iptables, ["IPv4", "IPv6"]);
     await both.sync([web]);

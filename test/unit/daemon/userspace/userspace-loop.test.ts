@@ -1,4 +1,4 @@
-/** When the loop of mode userspace syncs, on a clock that the test moves. */
+/** When the loop of userspace mode syncs, on a clock that the test moves. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { silentLogger } from "../../../../src/base/log.ts";
@@ -49,7 +49,7 @@ function loopOn(clock: FakeClock, parts: Partial<UserspaceLoopParts>): Userspace
   );
 }
 
-describe("the loop of mode userspace", () => {
+describe("the loop of userspace mode", () => {
   it("goes on with the last state of a Node object that was deleted, and says so", async () => {
     const clock = new FakeClock();
     const log = new RecordingLogger();

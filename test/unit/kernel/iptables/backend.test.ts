@@ -125,7 +125,7 @@ describe("the iptables backend", () => {
   });
 
   for (const { table, name } of portalRules("IPv4", []).chains) {
-    it(`sees that mode userspace left ${name} in ${table}`, async () => {
+    it(`sees that userspace mode left ${name} in ${table}`, async () => {
       const { run } = programs({
         "iptables-legacy-save": { output: `*${table}\n:${name} - [0:0]\nCOMMIT\n` },
       });

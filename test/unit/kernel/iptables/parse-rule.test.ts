@@ -40,7 +40,7 @@ describe("a saved rule, read back", () => {
     });
   }
 
-  it("is the rule that kube-proxy's mode iptables wrote: every one that was recorded", () => {
+  it("is the rule that kube-proxy's iptables mode wrote: every one that was recorded", () => {
     const texts = listScenarios().flatMap((name) =>
       readScenario(name).steps.flatMap(({ recorded }) =>
         savedFiles.flatMap(([family, file]) =>

@@ -1,4 +1,4 @@
-/** Mode iptables: rules about an address and port that several Services claim are those of one of them. */
+/** iptables mode: rules about an address and port that several Services claim are those of one of them. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";
@@ -107,7 +107,7 @@ function ownerOf({ matches }: Rule): string {
   return text.split(":")[0] ?? "";
 }
 
-describe("mode iptables", () => {
+describe("iptables mode", () => {
   for (const [winner, loser] of unequalWays) {
     for (const createdAtSeconds of [1, 10]) {
       it(`has rules of the ${winner} alone, before the ${loser} of a Service created at ${createdAtSeconds}`, () => {

@@ -1,4 +1,4 @@
-/** Syncs of mode iptables: when everything is compared, what is written, and what a failure leaves. */
+/** Syncs of iptables mode: when everything is compared, what is written, and what a failure leaves. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../../src/base/errno.ts";
