@@ -10,7 +10,7 @@ import type { LimitedService } from "../../model/shares.ts";
 import { type TrafficPolicy, trafficPolicies } from "../../model/topology.ts";
 import type { LostClaim } from "../../plan/claims/claim.ts";
 import type { ConntrackPass } from "../../reconcile/apply/outcome.ts";
-import type { FamilySync } from "../../reconcile/iptables/tables-reconciler.ts";
+import type { FamilySync } from "../../reconcile/iptables/family-reconciler.ts";
 import { changeCount, type SyncReport } from "../../reconcile/report.ts";
 import type { WaitingClaim } from "../node/unchecked-claims.ts";
 import { ConflictReporter } from "./conflict-reporter.ts";

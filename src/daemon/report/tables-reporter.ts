@@ -1,5 +1,6 @@
 import type { DesiredTables } from "../../plan/iptables/desired-tables.ts";
-import type { FamilySync, TablesReport } from "../../reconcile/iptables/tables-reconciler.ts";
+import type { FamilySync } from "../../reconcile/iptables/family-reconciler.ts";
+import type { TablesReport } from "../../reconcile/iptables/tables-reconciler.ts";
 import { changeCount } from "../../reconcile/report.ts";
 import {
   claimConflict,
@@ -27,7 +28,7 @@ export class TablesReporter extends LoopReporter {
   synced(summary: TablesSummary): void {
     const { report } = summary;
     for (const pass of report.families) {
-      this.noteFamily(pass.family, pass.elapsedMs, pass.failure === undefined);
+      this.noteFamily(pass.family, pass.elapsedMs, pass.hasWorked);
       this.#countRules(pass);
     }
     const isFull = report.families.some((pass) => pass.isFull);

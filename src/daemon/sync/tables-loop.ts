@@ -181,7 +181,7 @@ export class TablesLoop extends Loop<TablesPlan, TablesLoopContext> {
   }
 
   #noteComparison({ families }: TablesReport): void {
-    const isCompared = families.every(({ isFull, failure }) => isFull && failure === undefined);
+    const isCompared = families.every(({ isFull, hasWorked }) => isFull && hasWorked);
     if (isCompared) this.#comparedAtMs = this.parts.clock.monotonicMs();
   }
 

@@ -3,7 +3,7 @@ import type { IpFamily } from "../../base/ip.ts";
 import type { ObservedChain } from "../../kernel/kernel.ts";
 import type { TouchedChain } from "../../plan/iptables/desired-tables.ts";
 import { kubeletFirewall } from "../../plan/iptables/fixed-chains.ts";
-import type { RuleSet } from "../../state/rule.ts";
+import { chainKey, type RuleSet } from "../../state/rule.ts";
 import { diffChain, diffJumps, type PlannedRuleChange } from "../kinds/diff-rules.ts";
 import { cachedRulesInSteps, type RenderRule } from "../kinds/rule-texts.ts";
 import { CachedTables } from "./cached-tables.ts";
@@ -29,16 +29,16 @@ export function* planEverything(
 ): Generator<void, ComparedTables> {
   const inForm: RenderRule = (rule) => spaced(render(rule));
   const present = yield* cachedRulesInSteps(inOneForm(observed), wanted, inForm);
-  const input = { family, planned: wanted, cached: present, render: inForm };
   const cached = new CachedTables();
   const changes = [...missingFirewall(family, observed)];
   for (const chain of wanted.chains) {
-    const change = diffChain(chain, input);
+    const before = present.chains.get(chainKey(chain.table, chain.name));
+    const change = diffChain(chain, { family, before, render: inForm });
     if (change !== undefined) changes.push(change);
-    cached.set(chain.table, chain.name, change === undefined ? chain : change.before);
+    cached.set(chain.table, chain.name, change === undefined ? chain : before);
     yield;
   }
-  changes.push(...diffJumps(input));
+  changes.push(...diffJumps({ family, planned: wanted, cached: present, render: inForm }));
   for (const { table, name } of observed) {
     if (table !== "nat" || !ownChain.test(name) || cached.has(table, name)) continue;
     changes.push({ kind: "chain-remove", family, table, chainName: name, reason: "unwanted" });
@@ -63,8 +63,8 @@ export function* planTouched(
       changes.push({ kind: "chain-remove", family, table, chainName: name, reason: "unwanted" });
     } else if (!cached.isAsPlanned(chain)) {
       const before = cached.texts(table, name, render);
-      const reason = before === undefined ? "missing" : "differs";
-      changes.push({ kind: "chain-write", family, chain, before, reason });
+      const change = diffChain(chain, { family, before, render });
+      if (change !== undefined) changes.push(change);
     }
   }
   return changes;

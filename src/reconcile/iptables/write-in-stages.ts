@@ -8,8 +8,8 @@ import type { Iptables } from "../../kernel/kernel.ts";
 import { sharedChains } from "../../plan/iptables/shared-chains.ts";
 import { type Chain, chainKey, type Rule, type RuleSet, type TableName } from "../../state/rule.ts";
 import type { RefusedChange } from "../apply/outcome.ts";
-import type { PlannedRuleChange } from "../kinds/diff-rules.ts";
-import { sendRules } from "../kinds/restore.ts";
+import { diffChain, type PlannedRuleChange } from "../kinds/diff-rules.ts";
+import { findRejected, sendRules } from "../kinds/restore.ts";
 import type { CachedTables } from "./cached-tables.ts";
 import { ServedRules } from "./served-rules.ts";
 
@@ -25,8 +25,8 @@ export interface TablesWrite {
   readonly rejected: readonly RefusedChange[];
 }
 
-/** So many restores at most look for the rejected rules of one chain. */
-const mostSearches = 64;
+/** After so many rejected restores all rules of a chain that are left are taken for rejected ones. */
+const mostRejections = 32;
 
 /** KUBE-SERVICES of nat jumps to KUBE-NODEPORTS. */
 const sharedTargetsFirst = sharedChains.toReversed();
@@ -93,60 +93,46 @@ class StagedWrite implements TablesWrite {
       if (planned === undefined) continue;
       const isUnguarded = unguarded.has(name);
       if (isUnguarded) cached.emptied.add(name);
-      await this.#send(this.#changesTo(isUnguarded ? { ...planned, rules: [] } : planned));
+      const change = this.#changeTo(isUnguarded ? { ...planned, rules: [] } : planned);
+      if (change !== undefined) await this.#send([change]);
     }
   }
 
   /** If it is rejected with all its rules, it is written with those that the kernel accepts. */
   async #writeShared(planned: Chain): Promise<void> {
     const chain = this.#served.of(planned);
-    const [change] = this.#changesTo(chain);
+    const change = this.#changeTo(chain);
     if (change === undefined) return;
     const error = await this.#attempt(change);
     if (error === undefined) return;
     const present = new Set(this.#context.cached.texts(chain.table, chain.name, this.#render));
     const accepted = new Set(chain.rules.filter((rule) => present.has(this.#render(rule))));
-    const added = chain.rules.filter((rule) => !accepted.has(rule));
-    const isSearched = added.length > 0 && (await this.#writeRules(chain, accepted));
     this.rejected.push({ change, error });
-    if (isSearched) await this.#search(chain, accepted, added);
+    const added = chain.rules.filter((rule) => !accepted.has(rule));
+    const write = (rules: readonly Rule[]): Promise<Error | undefined> =>
+      this.#writeRules(chain, new Set([...accepted, ...rules]));
+    if (added.length === 0 || (await write([])) !== undefined) return;
+    const rejected = await findRejected(added, error, mostRejections, async (rules) => {
+      const rejection = await write(rules);
+      if (rejection === undefined) for (const rule of rules) accepted.add(rule);
+      return rejection;
+    });
+    const texts = new Set(rejected.map(({ item }) => this.#render(item)));
+    this.#context.cached.rejectedRules.set(chainKey(chain.table, chain.name), texts);
   }
 
-  async #search(chain: Chain, accepted: Set<Rule>, added: readonly Rule[]): Promise<void> {
-    const rejectedRules = new Set<string>();
-    const pending = [added];
-    let searches = 0;
-    for (let rules = pending.shift(); rules !== undefined; rules = pending.shift()) {
-      searches += 1;
-      const isAccepted =
-        searches <= mostSearches &&
-        (await this.#writeRules(chain, new Set([...accepted, ...rules])));
-      if (isAccepted) for (const rule of rules) accepted.add(rule);
-      else if (rules.length === 1 || searches > mostSearches) {
-        for (const rule of rules) rejectedRules.add(this.#render(rule));
-      } else {
-        const middle = Math.ceil(rules.length / 2);
-        pending.unshift(rules.slice(0, middle), rules.slice(middle));
-      }
-    }
-    this.#context.cached.rejectedRules.set(chainKey(chain.table, chain.name), rejectedRules);
-  }
-
-  async #writeRules(chain: Chain, accepted: ReadonlySet<Rule>): Promise<boolean> {
+  async #writeRules(chain: Chain, accepted: ReadonlySet<Rule>): Promise<Error | undefined> {
     const rules = chain.rules.filter((rule) => accepted.has(rule));
-    const [change] = this.#changesTo({ ...chain, rules });
-    return change === undefined || (await this.#attempt(change)) === undefined;
+    const change = this.#changeTo({ ...chain, rules });
+    return change === undefined ? undefined : this.#attempt(change);
   }
 
-  #changesTo(chain: Chain): readonly PlannedRuleChange[] {
+  /** Undefined if the chain is already so. */
+  #changeTo(chain: Chain): PlannedRuleChange | undefined {
     const { cached, family } = this.#context;
-    if (cached.isAsPlanned(chain)) return [];
+    if (cached.isAsPlanned(chain)) return undefined;
     const before = cached.texts(chain.table, chain.name, this.#render);
-    const texts = chain.rules.map(this.#render);
-    const isSame =
-      texts.length === before?.length && texts.every((text, index) => text === before[index]);
-    const reason = before === undefined ? "missing" : "differs";
-    return isSame ? [] : [{ kind: "chain-write", family, chain, before, reason }];
+    return diffChain(chain, { family, before, render: this.#render });
   }
 
   /** Resolves with the rejection. */

@@ -6,7 +6,6 @@ import type { CachedRules } from "../observed/cached-state.ts";
 import { groupKey, jumpGroups, type RenderRule, wantedOrder } from "./rule-texts.ts";
 
 export type PlannedRuleChange = FamilyRuleChange & { readonly reason: ChangeReason };
-type ChainWrite = Extract<FamilyRuleChange, { readonly kind: "chain-write" }>;
 
 /** Rules of one family: as planned, and as they are. */
 export interface RulesInput {
@@ -22,18 +21,25 @@ export interface RulesInput {
  * again, all in one restore. Third-party rules, and their place above or below ours, are left alone.
  */
 export function diffRules(input: RulesInput): readonly PlannedRuleChange[] {
-  const { planned, cached } = input;
+  const { family, planned, cached, render } = input;
   if (cached.plan === planned) return [];
-  const chains = planned.chains.flatMap((chain) => diffChain(chain, input) ?? []);
+  const chains = planned.chains.flatMap((chain) => {
+    const before = cached.chains.get(chainKey(chain.table, chain.name));
+    return diffChain(chain, { family, before, render }) ?? [];
+  });
   return [...chains, ...diffJumps(input)];
+}
+
+export interface PresentChain extends Pick<RulesInput, "family" | "render"> {
+  /** Its rule texts; undefined if it does not exist. */
+  readonly before: readonly string[] | undefined;
 }
 
 /** Undefined if the chain is as planned. */
 export function diffChain(
   chain: Chain,
-  { family, cached, render }: RulesInput,
-): (PlannedRuleChange & ChainWrite) | undefined {
-  const before = cached.chains.get(chainKey(chain.table, chain.name));
+  { family, before, render }: PresentChain,
+): PlannedRuleChange | undefined {
   if (sameTexts(before, chain, render)) return undefined;
   const reason = before === undefined ? "missing" : "differs";
   return { kind: "chain-write", family, chain, before, reason };

@@ -17,31 +17,41 @@ export async function sendRules(
   const error = await restoreRules(changes, iptables);
   if (error === undefined) return [];
   if (changes.length === 1) return [{ index: 0, error }];
-  const failed: FailedChange[] = [];
-  let rejections = 1;
-  const pending = halvesOf(oneByOne(changes));
-  for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
-    const rejected =
-      rejections < mostRejections
-        ? await restoreRules(
-            next.flatMap(({ parts }) => parts),
-            iptables,
-          )
-        : error;
-    if (rejected === undefined) continue;
-    rejections += 1;
-    if (next.length > 1 && rejections < mostRejections) pending.unshift(...halvesOf(next));
-    else
-      failed.push(
-        ...next.flatMap(({ indexes }) => indexes.map((index) => ({ index, error: rejected }))),
-      );
-  }
-  return failed;
+  const restore = (part: readonly Alone[]): Promise<Error | undefined> =>
+    restoreRules(
+      part.flatMap(({ parts }) => parts),
+      iptables,
+    );
+  const rejected = await findRejected(oneByOne(changes), error, mostRejections, restore);
+  return rejected.flatMap(({ item, error }) => item.indexes.map((index) => ({ index, error })));
 }
 
-function halvesOf(restores: readonly Alone[]): (readonly Alone[])[] {
-  const middle = Math.ceil(restores.length / 2);
-  return [restores.slice(0, middle), restores.slice(middle)].filter(({ length }) => length > 0);
+/**
+ * Tries the halves of a list that was rejected with `error`, the halves of a rejected half, and so on. After `most`
+ * rejections it gives up, and takes all that is left for rejected. Gives what is rejected, each with its error.
+ */
+export async function findRejected<T>(
+  items: readonly T[],
+  error: Error,
+  most: number,
+  attempt: (part: readonly T[]) => Promise<Error | undefined>,
+): Promise<readonly { readonly item: T; readonly error: Error }[]> {
+  const found: { readonly item: T; readonly error: Error }[] = [];
+  let rejections = 1;
+  const pending = halvesOf(items);
+  for (let part = pending.shift(); part !== undefined; part = pending.shift()) {
+    const rejection = rejections < most ? await attempt(part) : error;
+    if (rejection === undefined) continue;
+    rejections += 1;
+    if (part.length > 1 && rejections < most) pending.unshift(...halvesOf(part));
+    else found.push(...part.map((item) => ({ item, error: rejection })));
+  }
+  return found;
+}
+
+function halvesOf<T>(items: readonly T[]): (readonly T[])[] {
+  const middle = Math.ceil(items.length / 2);
+  return [items.slice(0, middle), items.slice(middle)].filter(({ length }) => length > 0);
 }
 
 /** One restore, and the places in the plan of what it makes. */

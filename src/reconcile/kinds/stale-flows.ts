@@ -83,7 +83,7 @@ export class ConntrackCleaner {
 }
 
 /** Carries out these deletions and what was left before. Never rejects. `cached`: who may answer. */
-export async function cleanConntrack(
+export function cleanConntrack(
   cleaner: ConntrackCleaner,
   deletions: readonly ChangeOf<"conntrack-delete">[],
   cached: CachedState,
@@ -95,6 +95,15 @@ export async function cleanConntrack(
       new Set(cached.virtualServers.get(key)?.realServers.map(realServerKey));
     return { key, selection, answers };
   });
+  return cleanFlows(cleaner, checks, outcomes);
+}
+
+/** Carries out these checks and what was left before. Never rejects. */
+export async function cleanFlows(
+  cleaner: ConntrackCleaner,
+  checks: readonly FlowCheck[],
+  outcomes: OutcomeCollector,
+): Promise<void> {
   try {
     await cleaner.clean(checks, (pass) => outcomes.notePass(pass));
   } catch (error) {

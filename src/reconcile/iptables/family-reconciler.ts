@@ -1,0 +1,216 @@
+import type { Clock } from "../../base/clock.ts";
+import type { IpFamily } from "../../base/ip.ts";
+import type { ServiceName } from "../../base/service-name.ts";
+import { inSlices } from "../../base/time-slice.ts";
+import type { Iptables } from "../../kernel/kernel.ts";
+import type { TouchedChain } from "../../plan/iptables/desired-tables.ts";
+import { chainKey, type Rule, type RuleSet, type TableName } from "../../state/rule.ts";
+import type { OutcomeCollector } from "../apply/outcome.ts";
+import type { Change } from "../change.ts";
+import type { PlannedRuleChange } from "../kinds/diff-rules.ts";
+import { subjectOf } from "../kinds/kinds.ts";
+import { restoreRules } from "../kinds/restore.ts";
+import type { RejectionReport } from "../status/rejection.ts";
+import { StatusTable } from "../status/status-table.ts";
+import { subjectKey } from "../subject.ts";
+import { CachedTables } from "./cached-tables.ts";
+import { planEverything, planTouched } from "./plan-writes.ts";
+import { type TablesWrite, writeInStages } from "./write-in-stages.ts";
+
+/** What a sync is to reach in one family. */
+export interface FamilyGoal {
+  readonly family: IpFamily;
+  /** Everything; asked for only if all is compared, or if something is rejected. */
+  readonly wanted: () => Iterator<unknown, RuleSet>;
+  readonly touched: Iterable<TouchedChain>;
+}
+
+interface PlannedWrites {
+  /** Everything was compared. */
+  readonly isFull: boolean;
+  /** Worked out before the first write. */
+  readonly changes: readonly PlannedRuleChange[];
+  readonly cached: CachedTables;
+}
+
+/** What one sync of one family did. */
+export interface FamilySync extends Omit<PlannedWrites, "cached"> {
+  readonly family: IpFamily;
+  /** False if rules could not be read, or if the outcome of a restore is unknown. */
+  readonly hasWorked: boolean;
+  readonly elapsedMs: number;
+  /** Rules in the chains that were written, by table. */
+  readonly writtenRules: ReadonlyMap<TableName, number>;
+  /** Rules in all our chains, by table; empty if that is unknown. */
+  readonly totalRules: ReadonlyMap<TableName, number>;
+}
+
+export interface FamilyReconcilerContext {
+  readonly family: IpFamily;
+  readonly iptables: Iptables;
+  readonly clock: Clock;
+}
+
+/**
+ * Brings one family's tables to what is planned, by one run of iptables-restore with the chains that changed. At start, when
+ * something may differ, when a rejected change is due, and after an unknown outcome everything is compared.
+ */
+export class FamilyReconciler {
+  readonly #family: IpFamily;
+  readonly #iptables: Iptables;
+  readonly #clock: Clock;
+  readonly #status = new StatusTable();
+  /** If undefined, the next sync compares everything. */
+  #cached: CachedTables | undefined;
+  /** Of the tables after the last write. */
+  #generation: number | undefined;
+
+  constructor({ family, iptables, clock }: FamilyReconcilerContext) {
+    this.#family = family;
+    this.#iptables = iptables;
+    this.#clock = clock;
+  }
+
+  invalidate(): void {
+    this.#cached = undefined;
+  }
+
+  get nextRetryMs(): number | undefined {
+    return this.#status.nextRetryMs;
+  }
+
+  takeRejections(): RejectionReport {
+    return this.#status.takeRejections();
+  }
+
+  /** Whether any program changed rules since our last write; true if that is unknown. */
+  async mayDiffer(): Promise<boolean> {
+    const generation = await this.#iptables.readGeneration(this.#family);
+    return generation === undefined || generation !== this.#generation;
+  }
+
+  /** Never rejects: what failed is in the outcomes. */
+  async sync(goal: FamilyGoal, outcomes: OutcomeCollector, isDryRun: boolean): Promise<FamilySync> {
+    const beganMs = this.#clock.monotonicMs();
+    let planned: PlannedWrites = { isFull: true, changes: [], cached: new CachedTables() };
+    let made: TablesWrite["made"] = [];
+    let hasWorked = true;
+    try {
+      planned = await this.#plan(goal);
+      if (!isDryRun) ({ planned, made } = await this.#write(goal, planned, outcomes));
+    } catch (error) {
+      hasWorked = false;
+      this.#noteFailure(planned.changes, error as Error, outcomes);
+    }
+    for (const { kind } of made) outcomes.count(kind);
+    const { isFull, changes } = planned;
+    return {
+      ...{ family: this.#family, isFull, changes, hasWorked },
+      elapsedMs: this.#clock.monotonicMs() - beganMs,
+      writtenRules: rulesIn(made),
+      totalRules: this.#cached?.totals ?? new Map(),
+    };
+  }
+
+  #noteFailure(changes: readonly Change[], error: Error, outcomes: OutcomeCollector): void {
+    const [change] = changes;
+    if (change === undefined) {
+      outcomes.unread.push({ kind: "observe", subject: `${this.#family} iptables`, error });
+    } else {
+      const [first, count] = [subjectOf(change), changes.length];
+      outcomes.unknown.push({ kind: change.kind, first, count, error, part: "rules" });
+    }
+  }
+
+  /** Rejected changes that are not due are left out, unless planning touched them. */
+  async #plan({ wanted, touched }: FamilyGoal): Promise<PlannedWrites> {
+    const family = this.#family;
+    const nowMs = this.#clock.monotonicMs();
+    const isDue = (this.#status.nextRetryMs ?? Number.POSITIVE_INFINITY) <= nowMs;
+    const render = (rule: Rule): string => this.#iptables.render(family, rule);
+    if (this.#cached !== undefined && !isDue) {
+      const cached = this.#cached;
+      const changes = await inSlices(this.#clock, planTouched(family, touched, cached, render));
+      return { isFull: false, changes, cached };
+    }
+    const planned = await inSlices(this.#clock, wanted(), "large");
+    const observed = await this.#iptables.observe(family, { planned, hasOthers: true });
+    const comparison = planEverything(family, planned, observed, render);
+    const compared = await inSlices(this.#clock, comparison, "large");
+    const isReady = (one: Change): boolean => !this.#status.isPending(subjectOf(one), nowMs);
+    return { ...compared, isFull: true, changes: compared.changes.filter(isReady) };
+  }
+
+  /** Nothing is cached until the outcome is known. */
+  async #write(
+    goal: FamilyGoal,
+    planned: PlannedWrites,
+    outcomes: OutcomeCollector,
+  ): Promise<{ readonly planned: PlannedWrites } & Pick<TablesWrite, "made">> {
+    const isAnyRejected = !this.#status.isEmpty;
+    this.invalidate();
+    if (!isAnyRejected) {
+      const rejection = await restoreRules(planned.changes, this.#iptables);
+      if (rejection === undefined) {
+        planned.cached.note(planned.changes);
+        await this.#noteWritten(planned, planned.changes);
+        return { planned, made: planned.changes };
+      }
+    }
+    // Tables before the rejected one were written, and a third party may have caused the rejection.
+    const again = isAnyRejected ? planned : await this.#plan(goal);
+    const write = await writeInStages(again.changes, {
+      ...{ family: this.#family, iptables: this.#iptables, cached: again.cached },
+      wanted: await inSlices(this.#clock, goal.wanted(), "large"),
+    });
+    outcomes.refused.push(...write.rejected);
+    this.#noteRejected(again, write);
+    await this.#noteWritten(again, write.made);
+    return { planned: again, made: write.made };
+  }
+
+  async #noteWritten({ isFull, cached }: PlannedWrites, made: TablesWrite["made"]): Promise<void> {
+    // If nothing was written and nothing was read, the generation may be that of a third party's change.
+    if (isFull || made.length > 0) {
+      this.#generation = await this.#iptables.readGeneration(this.#family);
+    }
+    this.#cached = cached;
+  }
+
+  #noteRejected({ isFull, changes, cached }: PlannedWrites, { rejected }: TablesWrite): void {
+    const nowMs = this.#clock.monotonicMs();
+    const again = this.#status.reject(rejected, servicesOfRules, nowMs);
+    const tried = new Set(changes.map((change) => subjectKey(subjectOf(change))));
+    this.#status.endRejections((one) => {
+      const { subject } = one;
+      const isReduced =
+        subject.type === "chain" &&
+        cached.rejectedRules.has(chainKey(subject.table, subject.chainName));
+      if (again.has(one) || isReduced) return false;
+      return tried.has(subjectKey(subject)) || (isFull && !this.#status.isPending(subject, nowMs));
+    });
+  }
+}
+
+/** The Service that the comments of a chain name. */
+function servicesOfRules(change: Change): readonly ServiceName[] {
+  if (change.kind !== "chain-write") return [];
+  for (const { matches } of change.chain.rules) {
+    for (const match of matches) {
+      const name =
+        match.kind === "comment" ? /(?:^| )([^ /:]+\/[^ /:]+)/.exec(match.text)?.[1] : undefined;
+      if (name !== undefined) return [name as ServiceName];
+    }
+  }
+  return [];
+}
+
+function rulesIn(changes: readonly PlannedRuleChange[]): ReadonlyMap<TableName, number> {
+  const counts = new Map<TableName, number>();
+  for (const change of changes) {
+    if (change.kind !== "chain-write") continue;
+    const { table, rules } = change.chain;
+    counts.set(table, (counts.get(table) ?? 0) + rules.length);
+  }
+  return counts;
+}
