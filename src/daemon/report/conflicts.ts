@@ -4,7 +4,6 @@ import { hostPort } from "../../base/ip.ts";
 import type { LogKeys } from "../../base/log.ts";
 import type { LimitedService, LimitKind } from "../../model/shares.ts";
 import type { ClaimReason, LostClaim } from "../../plan/claims/claim.ts";
-import type { DesiredState } from "../../plan/desired-state.ts";
 import type { OwnedReservedAddress } from "../../plan/frontends.ts";
 import type { ReservedReason } from "../../plan/options.ts";
 import type { WaitingClaim } from "../node/unchecked-claims.ts";
@@ -52,7 +51,12 @@ export interface Conflict {
 /** What Services ask for, and who does not get it. */
 export interface Claimed {
   readonly limitedServices: Iterable<LimitedService>;
-  readonly desired: DesiredState;
+  readonly desired: {
+    readonly claims: { lost(): readonly LostClaim[] };
+    reservedAddresses(): readonly OwnedReservedAddress[];
+    /** The service port that claims a virtual server. Undefined in modes without virtual servers. */
+    claimantOf?(virtualServer: string): string | undefined;
+  };
   /** External IPs that wait for a list of Nodes. */
   readonly waitingClaims: readonly WaitingClaim[];
   /** Health-check node ports that another Service has. */
@@ -68,7 +72,7 @@ export function conflictsOf(
     ...desired.claims.lost().map(claimConflict),
     ...lostHealthPorts.map(healthPortConflict),
     ...foreignServers.map((virtualServer): Conflict => {
-      const servicePortName = desired.claimantOf(virtualServer) ?? "";
+      const servicePortName = desired.claimantOf?.(virtualServer) ?? "";
       const service = serviceOf(servicePortName);
       return {
         key: `foreign ${virtualServer}`,
@@ -159,7 +163,7 @@ export function limitConflict({ service, limit, demand, share }: LimitedService)
 const settingNames = { frontends: "FrontendLimit", endpoints: "EndpointLimit" } as const;
 
 /** Of two Services with one health-check node port, load balancers that ask there hear of the other one. */
-export function healthPortConflict(lost: LostClaim): Conflict {
+function healthPortConflict(lost: LostClaim): Conflict {
   const { virtualServer: healthCheckNodePort, winner, loser, reason: claim } = lost;
   return {
     ...claimConflict(lost),

@@ -1,5 +1,6 @@
 import type { LogKeys } from "../../base/log.ts";
 import type { ApplyProgress } from "../../reconcile/apply/pass.ts";
+import { changeCount } from "../../reconcile/report.ts";
 import type { LoopSummary, ReportTargets } from "./loop-reporter.ts";
 
 /** Objects that the initial lists brought. */
@@ -52,20 +53,21 @@ export class FirstSync {
     }
   }
 
-  /** To be called after each sync without a failure; `figures` counts what it came to, once. */
+  /** To be called after each sync without a failure; `figures`: what else the mode logs, once. */
   succeeded(
-    { serviceCount, isObserveOnly, elapsedMs }: Omit<LoopSummary, "isFull">,
-    figures: () => { readonly changes: number; readonly virtualServers?: number },
+    { serviceCount, isObserveOnly, elapsedMs, report }: LoopSummary,
+    figures: () => { readonly virtualServers?: number },
   ): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    const { changes, ...others } = figures();
     const { log, metrics } = this.#targets;
     metrics.firstSyncCompleted.set(1);
     log.info("First sync completed", {
       services: serviceCount,
-      ...others,
-      [isObserveOnly ? "pendingChanges" : "changes"]: changes,
+      ...figures(),
+      ...(isObserveOnly
+        ? { pendingChanges: report.plan.changes.length }
+        : { changes: changeCount(report) }),
       elapsed: `${elapsedMs.toFixed(1)}ms`,
       ...this.#sinceStart(),
     });

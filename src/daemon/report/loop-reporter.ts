@@ -6,14 +6,12 @@ import type { IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { Trigger } from "../../model/change-tracker.ts";
-import type { LimitedService } from "../../model/shares.ts";
 import { type TrafficPolicy, trafficPolicies } from "../../model/topology.ts";
-import type { LostClaim } from "../../plan/claims/claim.ts";
 import type { ConntrackPass } from "../../reconcile/apply/outcome.ts";
 import type { FamilySync } from "../../reconcile/iptables/family-reconciler.ts";
 import { changeCount, type SyncReport } from "../../reconcile/report.ts";
-import type { WaitingClaim } from "../node/unchecked-claims.ts";
 import { ConflictReporter } from "./conflict-reporter.ts";
+import { type Claimed, conflictsOf } from "./conflicts.ts";
 import { DryRunReporter, pendingChanges } from "./dry-run-reporter.ts";
 import { FirstSync } from "./first-sync.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
@@ -31,8 +29,9 @@ export interface ReportTargets {
 }
 
 /** What there is to say about one sync, whatever the mode. */
-export interface LoopSummary {
+export interface LoopSummary extends Claimed {
   readonly report: SyncReport;
+  readonly families: readonly IpFamily[];
   /** The whole kernel state was compared. */
   readonly isFull: boolean;
   /** Its changes were not made. */
@@ -43,31 +42,34 @@ export interface LoopSummary {
   /** When the changes began in the cluster. */
   readonly triggers: readonly Trigger[];
   readonly elapsedMs: number;
-  /** Health-check node ports that another Service has. */
-  readonly lostHealthPorts: readonly LostClaim[];
-  /** External IPs that wait for a list of Nodes. */
-  readonly waitingClaims: readonly WaitingClaim[];
-  /** Services of which a part is not served. */
-  readonly limitedServices: Iterable<LimitedService>;
+  readonly desired: Claimed["desired"] & {
+    withoutLocalEndpoints(policy: TrafficPolicy, family: IpFamily): number;
+  };
 }
+
+/** A sync of one family. */
+type FamilyPass = Pick<FamilySync, "family" | "elapsedMs" | "isFull" | "hasWorked">;
 
 /** Failures logged one by one; the rest is a number. */
 const maxLoggedFailures = 10;
 
-/** What the loops of IPVS and iptables mode report alike: what comes from the cluster, and what becomes of it. */
-export class LoopReporter {
+/**
+ * Turns what a loop does into metrics, health, log lines and Events: what comes from the cluster, and what becomes of it.
+ * `Findings`: what only one mode finds.
+ */
+export abstract class LoopReporter<Findings> {
   protected readonly targets: ReportTargets;
   /** What the last syncs came to. */
   readonly history: SyncHistory;
   readonly firstSync: FirstSync;
-  protected readonly conflicts: ConflictReporter;
+  readonly #conflicts: ConflictReporter;
   protected readonly refusals: RefusalReporter;
   readonly #dryRun: DryRunReporter;
 
   constructor(targets: ReportTargets) {
     this.targets = targets;
     this.history = new SyncHistory(targets.clock);
-    this.conflicts = new ConflictReporter({ ...targets, history: this.history });
+    this.#conflicts = new ConflictReporter({ ...targets, history: this.history });
     this.refusals = new RefusalReporter(targets);
     this.#dryRun = new DryRunReporter(targets);
     this.firstSync = new FirstSync(targets);
@@ -111,8 +113,43 @@ export class LoopReporter {
     if (node !== undefined) this.targets.health.setNodeEligible(node.isEligible);
   }
 
-  /** A sync of a family ended. */
-  protected noteFamily(family: IpFamily, elapsedMs: number, hasWorked: boolean): void {
+  /** A check between syncs found that a third party changed what we wrote. */
+  driftDetected(state: "sets" | "rules"): void {
+    this.targets.metrics.driftDetected.inc({ state });
+    this.targets.log.verbose(2, "Drift detected", { state });
+  }
+
+  /** A sync ended. */
+  synced(summary: LoopSummary, findings: Findings): void {
+    const { report, desired, families, elapsedMs, isFull } = summary;
+    const hasWorked = this.#noteSync(summary);
+    const passes =
+      this.passesOf(findings) ??
+      families.map((family) => ({ family, elapsedMs, isFull, hasWorked }));
+    for (const pass of passes) this.#noteFamily(pass);
+    this.#countWithoutLocal(desired, families);
+    this.noteFindings(findings, summary);
+    this.logFailures(report);
+    for (const pass of passes) this.#logCompletion(pass, summary);
+    if (!hasWorked) return;
+    this.#observeLatency(summary.triggers);
+    this.#conflicts.report(conflictsOf(summary, report.conflicts));
+    this.firstSync.succeeded(summary, () => this.figuresOf(findings));
+  }
+
+  /** Undefined if the families share one sync. */
+  protected passesOf(_findings: Findings): readonly FamilyPass[] | undefined {
+    return undefined;
+  }
+
+  protected abstract noteFindings(findings: Findings, summary: LoopSummary): void;
+
+  /** What is logged with the first sync. */
+  protected figuresOf(_findings: Findings): { readonly virtualServers?: number } {
+    return {};
+  }
+
+  #noteFamily({ family, elapsedMs, hasWorked }: FamilyPass): void {
     const { metrics, health, clock } = this.targets;
     metrics.syncDuration.observe({ ip_family: family }, elapsedMs / 1000);
     if (!hasWorked) return;
@@ -120,8 +157,8 @@ export class LoopReporter {
     health.updated(family);
   }
 
-  /** A sync of all families ended; says whether it worked. */
-  protected noteSync({ report, isFull, isObserveOnly, elapsedMs }: LoopSummary): boolean {
+  /** Says whether it worked. */
+  #noteSync({ report, isFull, isObserveOnly, elapsedMs }: LoopSummary): boolean {
     const { metrics } = this.targets;
     const hasWorked = report.failures.length === 0;
     this.history.noteSync(report, { isFull, elapsedMs });
@@ -162,14 +199,14 @@ export class LoopReporter {
   }
 
   /** A line for each family, as upstream's two proxiers write. */
-  protected logCompletion(
-    family: Pick<FamilySync, "family" | "elapsedMs" | "isFull">,
-    { report, serviceCount, plannedServiceCount }: Omit<LoopSummary, "isFull">,
+  #logCompletion(
+    { family, elapsedMs, isFull }: FamilyPass,
+    { report, serviceCount, plannedServiceCount }: LoopSummary,
   ): void {
     this.targets.log.verbose(2, "SyncProxyRules complete", {
-      ipFamily: family.family,
-      elapsed: `${family.elapsedMs.toFixed(1)}ms`,
-      full: family.isFull,
+      ipFamily: family,
+      elapsed: `${elapsedMs.toFixed(1)}ms`,
+      full: isFull,
       services: serviceCount,
       planned: plannedServiceCount,
       changes: changeCount(report),
@@ -178,10 +215,7 @@ export class LoopReporter {
     });
   }
 
-  protected countWithoutLocal(
-    desired: { withoutLocalEndpoints(policy: TrafficPolicy, family: IpFamily): number },
-    families: readonly IpFamily[],
-  ): void {
+  #countWithoutLocal(desired: LoopSummary["desired"], families: readonly IpFamily[]): void {
     for (const family of families) {
       for (const policy of trafficPolicies) {
         const count = desired.withoutLocalEndpoints(policy, family);
@@ -192,7 +226,7 @@ export class LoopReporter {
   }
 
   /** From the change in the cluster to the kernel. */
-  protected observeLatency(triggers: readonly Trigger[]): void {
+  #observeLatency(triggers: readonly Trigger[]): void {
     const { metrics, clock } = this.targets;
     const nowMs = clock.nowMs();
     for (const { family, timeMs } of triggers) {

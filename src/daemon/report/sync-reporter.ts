@@ -1,12 +1,10 @@
 import type { ServiceName } from "../../api/objects.ts";
-import type { IpFamily } from "../../base/ip.ts";
 import { type AnnotationProblem, annotationReasons } from "../../model/tuning.ts";
 import type { DesiredState } from "../../plan/desired-state.ts";
 import { driftKinds } from "../../reconcile/drift.ts";
-import { changeCount, type SyncReport } from "../../reconcile/report.ts";
+import type { SyncReport } from "../../reconcile/report.ts";
 import type { ReconcileConflict } from "../../reconcile/status/repairs.ts";
 import { subjectText } from "../../reconcile/subject.ts";
-import { conflictsOf } from "./conflicts.ts";
 import { Findings } from "./findings.ts";
 import { LoopReporter, type LoopSummary, type ReportTargets } from "./loop-reporter.ts";
 import {
@@ -27,17 +25,16 @@ export interface DrainFigures {
   readonly oldestAgeSeconds: number;
 }
 
-/** What there is to say about one sync. */
-export interface SyncSummary extends LoopSummary {
-  readonly families: readonly IpFamily[];
+/** What only IPVS mode finds. */
+export interface IpvsFindings {
   readonly desired: DesiredState;
   /** Annotations that do not count, by Service; absent: there are none. */
   readonly annotationProblems?: ReadonlyMap<ServiceName, readonly AnnotationProblem[]>;
   readonly drains: DrainFigures;
 }
 
-/** Turns what the loop does into metrics, health, log lines and events. */
-export class SyncReporter extends LoopReporter {
+/** The reporter of IPVS mode. */
+export class SyncReporter extends LoopReporter<IpvsFindings> {
   readonly #reverted: Findings<ReconcileConflict>;
   readonly #manualWeights: Findings<OwnedWeight>;
   readonly #annotations: Findings<IgnoredAnnotation>;
@@ -53,31 +50,15 @@ export class SyncReporter extends LoopReporter {
     this.#possiblyOwned = new Findings(targets, possiblyOwnedFinding);
   }
 
-  synced(summary: SyncSummary): void {
-    const { report, families, elapsedMs } = summary;
-    const hasWorked = this.noteSync(summary);
-    for (const family of families) this.noteFamily(family, elapsedMs, hasWorked);
+  protected override noteFindings(findings: IpvsFindings, { report }: LoopSummary): void {
     this.#noteDrifts(report);
-    if (hasWorked) this.#noteState(report, summary.desired);
-    this.countWithoutLocal(summary.desired, families);
-    this.#drainFigures(summary.drains);
-    if (hasWorked) this.observeLatency(summary.triggers);
-    this.logFailures(report);
-    this.#noteAnnotations(summary.annotationProblems ?? new Map());
-    if (hasWorked) this.conflicts.report(conflictsOf(summary, report.conflicts));
-    // The families share one sync.
-    for (const family of families) this.logCompletion({ ...summary, family }, summary);
-    if (!hasWorked) return;
-    this.firstSync.succeeded(summary, () => ({
-      virtualServers: [...summary.desired.virtualServerKeys()].length,
-      changes: changeCount(report),
-    }));
+    if (report.failures.length === 0) this.#noteState(report, findings.desired);
+    this.#drainFigures(findings.drains);
+    this.#noteAnnotations(findings.annotationProblems ?? new Map());
   }
 
-  /** A check between syncs found that a third party changed what we wrote; the sync after it says what. */
-  driftDetected(state: "sets" | "rules"): void {
-    this.targets.metrics.driftDetected.inc({ state });
-    this.targets.log.verbose(2, "Drift detected", { state });
+  protected override figuresOf({ desired }: IpvsFindings): { readonly virtualServers: number } {
+    return { virtualServers: [...desired.virtualServerKeys()].length };
   }
 
   /** A check of the draining real servers is over. */

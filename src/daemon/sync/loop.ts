@@ -1,14 +1,15 @@
 import { Exclusive } from "../../base/exclusive.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import { yieldToEventLoop } from "../../base/time-slice.ts";
-import type { ChangeTracker } from "../../model/change-tracker.ts";
+import type { ChangeTracker, PendingChanges } from "../../model/change-tracker.ts";
 import type { Holders } from "../../plan/claims/claim.ts";
 import { type ClaimMemory, noClaimMemory } from "../../plan/claims/claim-memory.ts";
 import { type HolderRecord, noHolderRecord } from "../../plan/claims/holder-record.ts";
 import type { ApplyProgress } from "../../reconcile/apply/pass.ts";
 import type { KnownNode } from "../node/known-node.ts";
 import type { LiveConfig } from "../process/live-config.ts";
-import type { LoopReporter } from "../report/loop-reporter.ts";
+import type { LoopReporter, LoopSummary } from "../report/loop-reporter.ts";
+import type { Checks } from "./checks.ts";
 import { ClusterInput, type ClusterInputOptions, type LoopContext } from "./cluster-input.ts";
 import { RetryTimer } from "./retry-timer.ts";
 import { Runner, runnerOptions } from "./runner.ts";
@@ -16,7 +17,14 @@ import { Runner, runnerOptions } from "./runner.ts";
 /** What a mode wants in the kernel, changed one Service at a time. */
 interface Plan {
   readonly tracker: ChangeTracker;
-  readonly desired: { readonly claims: { contestedHolders(): Holders } };
+  readonly desired: LoopSummary["desired"] & {
+    readonly claims: { contestedHolders(): Holders };
+  };
+}
+
+/** What came of one sync, and what only this mode finds. */
+export interface LoopResult<Findings> extends Pick<LoopSummary, "report" | "isFull"> {
+  readonly findings: Findings;
 }
 
 export interface LoopOptions<P>
@@ -31,12 +39,13 @@ export interface LoopOptions<P>
 
 /**
  * The heart of the daemon: takes what the source reports, and from time to time plans what changed and brings the kernel
- * there. Nothing is written before Services and EndpointSlices are completely listed. A mode says how a sync works, and what
- * is checked between syncs.
+ * there. Nothing is written before Services and EndpointSlices are completely listed. A mode says how to plan and reconcile,
+ * and what is checked between syncs.
  */
 export abstract class Loop<
   P extends Plan,
-  Parts extends LoopContext & { readonly reporter: LoopReporter },
+  Findings,
+  Parts extends LoopContext & { readonly reporter: LoopReporter<Findings> },
 > {
   protected readonly parts: Parts;
   protected readonly live: LiveConfig;
@@ -45,8 +54,9 @@ export abstract class Loop<
   /** What the source reports. */
   readonly input: ClusterInput;
   protected readonly exclusive: Exclusive = new Exclusive();
-  protected readonly runner: Runner;
-  protected readonly retry: RetryTimer;
+  protected abstract readonly checks: Checks;
+  readonly #runner: Runner;
+  readonly #retry: RetryTimer;
   readonly #holderRecord: HolderRecord;
   readonly #claimMemory: ClaimMemory;
 
@@ -64,48 +74,51 @@ export abstract class Loop<
       onChange: () => this.request(),
       onListed: (counts) => reporter.firstSync.listed(counts),
     });
-    this.runner = new Runner(() => this.#run(), parts, runnerOptions(live));
-    this.retry = new RetryTimer(clock, () => this.runner.request());
+    this.#runner = new Runner(() => this.#run(), parts, runnerOptions(live));
+    this.#retry = new RetryTimer(clock, () => this.#runner.request());
   }
 
   start(): void {
     this.parts.reporter.started(this.families);
     this.input.start();
-    this.startChecks();
-    this.runner.start();
+    this.checks.start();
+    this.#runner.start();
   }
 
   /** Resolves when everything reported so far is in the kernel. */
   settled(): Promise<void> {
-    return this.runner.settled();
+    return this.#runner.settled();
   }
 
   /** Ends after the sync that may be running. The kernel keeps its state. */
   async stop(): Promise<void> {
     this.input.stop();
-    this.stopChecks();
-    this.retry.stop();
-    await this.runner.stop();
+    this.checks.stop();
+    this.#retry.stop();
+    await this.#runner.stop();
     await this.exclusive.idle();
     await this.parts.healthChecks.stop();
   }
 
   /** The configuration is another one: everything that depends on it is planned again. */
   reconfigured(): void {
-    this.runner.configure(runnerOptions(this.live));
-    this.configureChecks();
+    this.#runner.configure(runnerOptions(this.live));
+    this.checks.configure();
     this.input.reconfigured();
     this.invalidate();
     this.request();
   }
 
-  /** Says whether the sync ran and the kernel answers. */
-  protected abstract sync(onProgress?: ApplyProgress): Promise<boolean>;
+  /** Plans what changed. `nowMs` is monotonic. */
+  protected abstract planChanges(nowMs: number): Promise<PendingChanges>;
+  /** Brings the kernel to what is planned. */
+  protected abstract reconcile(onProgress?: ApplyProgress): Promise<LoopResult<Findings>>;
+  /** Monotonic; when something is due although nothing changes. A failed sync is repeated anyway. */
+  protected abstract get dueMs(): number | undefined;
   /** The next sync compares everything. */
   protected abstract invalidate(): void;
-  protected abstract startChecks(): void;
-  protected abstract stopChecks(): void;
-  protected abstract configureChecks(): void;
+  /** Serves what needs no reconciliation; not called if nothing may be written. */
+  protected async serve(_hasWorked: boolean): Promise<void> {}
   /** A Service changed. */
   protected noteService(..._change: Parameters<ChangeTracker["noteService"]>): void {}
   /** Something was listed before everything is. */
@@ -118,13 +131,42 @@ export abstract class Loop<
   protected request(): void {
     if (this.input.isReady) {
       this.parts.reporter.queued(this.families);
-      this.runner.request();
+      this.#runner.request();
     } else this.noteListed();
   }
 
+  /** Says whether the sync ran and the kernel answers. */
+  async #sync(onProgress?: ApplyProgress): Promise<boolean> {
+    const { clock, reporter, healthChecks, onReport = () => {} } = this.parts;
+    const { isObserveOnly } = this.live.current;
+    const { tracker, desired } = this.plan;
+    const startedAtMs = clock.monotonicMs();
+    const { services, triggers } = await this.planChanges(startedAtMs);
+    const { report, isFull, findings } = await this.reconcile(onProgress);
+    if (!isObserveOnly) this.#keepClaims();
+    onReport(report);
+    const summary: LoopSummary = {
+      ...{ report, isFull, isObserveOnly, triggers, desired },
+      families: this.families,
+      serviceCount: tracker.serviceCount,
+      plannedServiceCount: services.length,
+      elapsedMs: clock.monotonicMs() - startedAtMs,
+      lostHealthPorts: healthChecks.claims.lost(),
+      waitingClaims: this.input.waitingClaims,
+      limitedServices: tracker.limitedServices(),
+    };
+    reporter.synced(summary, findings);
+    const hasWorked = report.failures.length === 0;
+    if (!isObserveOnly) {
+      await healthChecks.serve(this.node.healthCheckAddresses);
+      await this.serve(hasWorked);
+    }
+    this.#retry.at(hasWorked ? this.dueMs : undefined);
+    return hasWorked;
+  }
+
   /** Only a program that writes to the kernel decides whom it serves. */
-  protected keepClaims(): void {
-    if (this.live.current.isObserveOnly) return;
+  #keepClaims(): void {
     const ofPorts = this.parts.healthChecks.claims.contestedHolders();
     this.#holderRecord.keepHolders(this.plan.desired.claims.contestedHolders(), ofPorts);
     const record = this.#claimMemory.ages.takeRecord();
@@ -137,7 +179,7 @@ export abstract class Loop<
     const { firstSync } = this.parts.reporter;
     return this.exclusive.run(async () => {
       if (!this.input.isReady) return true;
-      return firstSync.watch((onProgress) => this.sync(onProgress));
+      return firstSync.watch((onProgress) => this.#sync(onProgress));
     });
   }
 }

@@ -2,8 +2,10 @@ import { earliest } from "../../base/earliest.ts";
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import { isAllowedScheduler } from "../../base/scheduler.ts";
 import { inSlices } from "../../base/time-slice.ts";
+import type { PendingChanges } from "../../model/change-tracker.ts";
 import { noRampStartTimes, type RampStartTimes } from "../../model/slow-starts.ts";
 import { ClusterPlan } from "../../plan/cluster-plan.ts";
+import type { PlanOptions } from "../../plan/options.ts";
 import type { ApplyProgress } from "../../reconcile/apply/pass.ts";
 import type { DrainStartTimes } from "../../reconcile/drain/drains.ts";
 import type { ServersAhead } from "../../reconcile/observed/servers-ahead.ts";
@@ -16,11 +18,11 @@ import { AllNodeWeights } from "../node/node-weights.ts";
 import { sysctlsOf } from "../node/prepare-kernel.ts";
 import type { DaemonView } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
-import type { SyncReporter } from "../report/sync-reporter.ts";
+import type { IpvsFindings, SyncReporter } from "../report/sync-reporter.ts";
 import type { LoopContext } from "./cluster-input.ts";
 import { findHolders } from "./find-holders.ts";
-import { type KernelCheckPeriods, KernelChecks } from "./kernel-checks.ts";
-import { Loop } from "./loop.ts";
+import { KernelChecks } from "./kernel-checks.ts";
+import { Loop, type LoopResult } from "./loop.ts";
 import { PlanAhead } from "./plan-ahead.ts";
 
 export interface SyncLoopContext extends LoopContext {
@@ -36,13 +38,14 @@ export interface SyncLoopContext extends LoopContext {
 }
 
 /** The loop of IPVS mode. */
-export class SyncLoop extends Loop<ClusterPlan, SyncLoopContext> {
+export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
   readonly #isObserveOnly: boolean;
   readonly #schedulers: AvailableSchedulers;
   readonly #reconciler: Reconciler;
-  readonly #checks: KernelChecks;
+  protected override readonly checks: KernelChecks;
   readonly #planAhead: PlanAhead;
   #lastGoal: SyncGoal | undefined;
+  #options: PlanOptions | undefined;
   readonly #nodeWeights = new AllNodeWeights();
 
   constructor(parts: SyncLoopContext, live: LiveConfig, families: readonly IpFamily[]) {
@@ -72,7 +75,12 @@ export class SyncLoop extends Loop<ClusterPlan, SyncLoopContext> {
       isAllowed: (name) => isAllowedScheduler(name, live.current.extraSchedulers),
     });
     this.#reconciler = new Reconciler({ ...parts, isDryRun: this.#isObserveOnly });
-    this.#checks = this.#makeChecks();
+    this.checks = new KernelChecks({
+      ...{ ...parts, live, node: this.node, exclusive: this.exclusive },
+      reconciler: this.#reconciler,
+      lastGoal: () => this.#lastGoal,
+      requestSync: () => this.request(),
+    });
   }
 
   override start(): void {
@@ -110,18 +118,6 @@ export class SyncLoop extends Loop<ClusterPlan, SyncLoopContext> {
     this.#reconciler.invalidate();
   }
 
-  protected override startChecks(): void {
-    this.#checks.start();
-  }
-
-  protected override stopChecks(): void {
-    this.#checks.stop();
-  }
-
-  protected override configureChecks(): void {
-    this.#checks.configure(this.#checkPeriods);
-  }
-
   protected override noteService(...change: Parameters<AvailableSchedulers["noteService"]>): void {
     this.#schedulers.noteService(...change);
   }
@@ -130,51 +126,40 @@ export class SyncLoop extends Loop<ClusterPlan, SyncLoopContext> {
     this.#planAhead.note();
   }
 
-  protected override async sync(onProgress?: ApplyProgress): Promise<boolean> {
-    const { kernel, clock, reporter, healthChecks, localhostNodePorts } = this.parts;
-    const startedAtMs = clock.monotonicMs();
+  protected override async planChanges(nowMs: number): Promise<PendingChanges> {
     const options = await this.node.refresh();
+    this.#options = options;
     const weights = this.#nodeWeights.of(this.input.nodeWeights, this.node.record);
     this.plan.noteNodeWeights(weights, options);
     this.plan.noteMissingSchedulers(await this.#schedulers.refresh());
-    const planning = this.plan.update(options, startedAtMs);
-    const { services, triggers } = await inSlices(clock, planning);
+    const pending = await inSlices(this.parts.clock, this.plan.update(options, nowMs));
     const ramps = this.plan.takeRamps();
     if (ramps !== undefined && !this.#isObserveOnly) this.parts.rampStartTimes?.keep(ramps);
+    return pending;
+  }
+
+  protected override async reconcile(
+    onProgress?: ApplyProgress,
+  ): Promise<LoopResult<IpvsFindings>> {
+    const { desired, annotationProblems } = this.plan;
     const isFull = this.#isObserveOnly || this.#reconciler.needsObservation;
-    if (this.#lastGoal === undefined) await findHolders(this.plan.desired, kernel.ipvs);
+    if (this.#lastGoal === undefined) await findHolders(desired, this.parts.kernel.ipvs);
     const goal = this.#takeGoal();
     this.#lastGoal = goal;
     const report = await this.#reconciler.sync(goal, onProgress);
-    this.keepClaims();
-    this.parts.onReport?.(report);
-    reporter.synced({
-      families: this.families,
-      report,
-      isFull,
-      isObserveOnly: this.#isObserveOnly,
-      serviceCount: this.plan.tracker.serviceCount,
-      plannedServiceCount: services.length,
-      elapsedMs: clock.monotonicMs() - startedAtMs,
-      triggers,
-      desired: this.plan.desired,
-      lostHealthPorts: healthChecks.claims.lost(),
-      waitingClaims: this.input.waitingClaims,
-      limitedServices: this.plan.tracker.limitedServices(),
-      annotationProblems: this.plan.annotationProblems,
-      drains: this.#reconciler.drainer,
-    });
-    if (!this.#isObserveOnly) {
-      await healthChecks.serve(this.node.healthCheckAddresses);
-      await localhostNodePorts?.serve(options);
-    }
-    this.#checks.synced();
-    const hasWorked = report.failures.length === 0;
-    // Rejected changes, missing schedulers and reverted repairs are retried; weights grow. A failed sync is repeated anyway.
+    this.checks.synced();
+    const { drainer: drains } = this.#reconciler;
+    return { report, isFull, findings: { desired, annotationProblems, drains } };
+  }
+
+  protected override async serve(): Promise<void> {
+    if (this.#options !== undefined) await this.parts.localhostNodePorts?.serve(this.#options);
+  }
+
+  /** Rejected changes, missing schedulers and reverted repairs are retried; weights grow. */
+  protected override get dueMs(): number | undefined {
     const { nextRetryMs } = this.#reconciler;
-    const dueMs = earliest([nextRetryMs, this.#schedulers.nextCheckMs, this.plan.nextRampMs]);
-    this.retry.at(hasWorked ? dueMs : undefined);
-    return hasWorked;
+    return earliest([nextRetryMs, this.#schedulers.nextCheckMs, this.plan.nextRampMs]);
   }
 
   #takeGoal(): SyncGoal {
@@ -191,28 +176,6 @@ export class SyncLoop extends Loop<ClusterPlan, SyncLoopContext> {
       ownership: { foreignVirtualServers, excludeCidrs },
       drain,
       manualWeights,
-    };
-  }
-
-  #makeChecks(): KernelChecks {
-    return new KernelChecks(
-      {
-        ...this.parts,
-        reconciler: this.#reconciler,
-        node: this.node,
-        exclusive: this.exclusive,
-        lastGoal: () => this.#lastGoal,
-        requestSync: () => this.request(),
-      },
-      this.#checkPeriods,
-    );
-  }
-
-  get #checkPeriods(): KernelCheckPeriods {
-    const { ruleCheckPeriodMs, syncPeriodMs, verificationPeriodMs } = this.live.current;
-    return {
-      ruleCheckMs: ruleCheckPeriodMs,
-      verificationMs: Math.min(syncPeriodMs, verificationPeriodMs),
     };
   }
 }

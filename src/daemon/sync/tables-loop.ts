@@ -1,15 +1,15 @@
 import type { IpFamily } from "../../base/ip.ts";
-import { type NextRun, type Pace, Periodic } from "../../base/periodic.ts";
+import type { PeriodicTask } from "../../base/periodic.ts";
 import { inSlices } from "../../base/time-slice.ts";
-import type { ChangeTracker } from "../../model/change-tracker.ts";
+import type { ChangeTracker, PendingChanges } from "../../model/change-tracker.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { NodePlace } from "../../model/topology.ts";
 import { frontendsOf } from "../../plan/frontends.ts";
 import type { IptablesNodeOptions } from "../../plan/iptables/options.ts";
 import { TablesPlan } from "../../plan/iptables/tables-plan.ts";
 import { loopbackAddresses } from "../../plan/loopback-node-ports.ts";
-import type { PlanOptions } from "../../plan/options.ts";
-import { TablesReconciler, type TablesReport } from "../../reconcile/iptables/tables-reconciler.ts";
+import type { FamilySync } from "../../reconcile/iptables/family-reconciler.ts";
+import { TablesReconciler } from "../../reconcile/iptables/tables-reconciler.ts";
 import type { RuleSet } from "../../state/rule.ts";
 import { iptablesOptionsOf } from "../node/iptables-facts.ts";
 import { type PreparedTables, routeLocalnet } from "../node/prepare-tables.ts";
@@ -17,37 +17,30 @@ import { readServedByRules } from "../node/served-by-rules.ts";
 import type { ServedAddress } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { TablesReporter } from "../report/tables-reporter.ts";
-import { AddressWatch } from "./address-watch.ts";
+import { type CheckContext, Checks, checkShare, paceOf } from "./checks.ts";
 import type { LoopContext } from "./cluster-input.ts";
 import { findHoldersInTables } from "./find-holders.ts";
-import { Loop } from "./loop.ts";
+import { Loop, type LoopResult } from "./loop.ts";
 
 export interface TablesLoopContext extends LoopContext {
   readonly reporter: TablesReporter;
 }
 
-/** Most of a processor that checks between syncs may take. */
-const checkShare = 0.02;
-const mostIntervals = 8;
-/** Everything is compared at least this often, even where nothing seems to have changed. */
-const fullComparisonMs = 3_600_000;
-
 const noRules: RuleSet = { chains: [], jumps: [] };
 
 /** The loop of iptables mode. */
-export class TablesLoop extends Loop<TablesPlan, TablesLoopContext> {
+export class TablesLoop extends Loop<TablesPlan, readonly FamilySync[], TablesLoopContext> {
   readonly #prepared: PreparedTables;
   readonly #reconciler: TablesReconciler;
+  protected override readonly checks: Checks;
   #hasGoal = false;
-  readonly #addressWatch: AddressWatch;
-  readonly #check: Periodic;
-  #nodeOptions: { readonly shared: PlanOptions; readonly own: IptablesNodeOptions } | undefined;
-  #comparedAtMs = 0;
+  #options: IptablesNodeOptions | undefined;
 
   constructor(parts: TablesLoopContext, live: LiveConfig, prepared: PreparedTables) {
     const { kernel, clock, healthChecks } = parts;
+    const { families } = prepared;
     super(parts, {
-      ...{ live, families: prepared.families },
+      ...{ live, families },
       makePlan: (records) =>
         new TablesPlan({
           ...records,
@@ -55,15 +48,16 @@ export class TablesLoop extends Loop<TablesPlan, TablesLoopContext> {
           startedAtMs: clock.nowMs(),
           onPlan: (plan) => healthChecks.note(plan),
         }),
-      readServed: async () =>
-        (await readServedByRules(kernel.iptables, prepared.families)).services,
+      readServed: async () => (await readServedByRules(kernel.iptables, families)).services,
     });
     this.#prepared = prepared;
     const { isObserveOnly: isDryRun } = live.current;
-    this.#reconciler = new TablesReconciler({ kernel, clock, isDryRun });
-    const look = () => this.exclusive.run(() => this.#checkAddresses());
-    this.#addressWatch = new AddressWatch(look, parts);
-    this.#check = this.#makeCheck();
+    this.#reconciler = new TablesReconciler({ kernel, clock, isDryRun, families });
+    this.checks = new TablesChecks({
+      ...{ ...parts, live, node: this.node, exclusive: this.exclusive },
+      requestSync: () => this.request(),
+      rulesDiffer: () => this.#rulesDiffer(),
+    });
   }
 
   /** Objects as last known. */
@@ -78,10 +72,10 @@ export class TablesLoop extends Loop<TablesPlan, TablesLoopContext> {
 
   /** Addresses and ports of a service port, as they were planned; those of loopback, too. */
   frontends(port: ServicePort, family: IpFamily): readonly ServedAddress[] {
-    const { shared, own } = this.#nodeOptions ?? {};
-    const options = shared?.families.get(family);
+    const options = this.#options?.shared.families.get(family);
     if (options === undefined) return [];
-    const isOnLoopback = own?.families.get(family)?.servesLoopback === true && port.nodePort !== 0;
+    const servesLoopback = this.#options?.families.get(family)?.servesLoopback === true;
+    const isOnLoopback = servesLoopback && port.nodePort !== 0;
     const onLoopback: readonly ServedAddress[] = isOnLoopback
       ? [{ kind: "node-port", address: loopbackAddresses[family], port: port.nodePort }]
       : [];
@@ -95,137 +89,74 @@ export class TablesLoop extends Loop<TablesPlan, TablesLoopContext> {
 
   /** Where this node stood at the last sync. */
   get place(): NodePlace {
-    return this.#nodeOptions?.shared.place ?? { nodeName: this.live.current.nodeName, zone: "" };
+    return this.#options?.shared.place ?? { nodeName: this.live.current.nodeName, zone: "" };
   }
 
   protected override invalidate(): void {
-    this.#nodeOptions = undefined;
+    this.#options = undefined;
     this.#reconciler.invalidate();
   }
 
-  protected override startChecks(): void {
-    this.#addressWatch.start();
-    this.#check.start();
-  }
-
-  protected override stopChecks(): void {
-    this.#addressWatch.stop();
-    this.#check.stop();
-  }
-
-  protected override configureChecks(): void {
-    this.#check.configure(this.#checkPace);
-  }
-
-  protected override async sync(): Promise<boolean> {
-    const { clock, reporter, healthChecks, onReport = () => {} } = this.parts;
-    const startedAtMs = clock.monotonicMs();
+  protected override async planChanges(): Promise<PendingChanges> {
     const options = await this.#refreshOptions();
-    const { services, triggers } = await inSlices(clock, this.plan.update(options));
-    const { kernel, log } = this.parts;
-    if (!this.#hasGoal) await findHoldersInTables(this.plan, kernel.iptables, this.families);
-    const report = await this.#reconciler.sync(this.#takeGoal());
-    this.keepClaims();
-    onReport(report);
-    reporter.synced({
-      report,
-      isObserveOnly: this.live.current.isObserveOnly,
-      serviceCount: this.objects.serviceCount,
-      plannedServiceCount: services.length,
-      elapsedMs: clock.monotonicMs() - startedAtMs,
-      triggers,
-      desired: this.plan.desired,
-      lostHealthPorts: healthChecks.claims.lost(),
-      waitingClaims: this.input.waitingClaims,
-      limitedServices: this.objects.limitedServices(),
-    });
-    const hasWorked = report.failures.length === 0;
-    this.retry.at(hasWorked ? this.#reconciler.nextRetryMs : undefined);
-    this.#noteComparison(report);
-    if (!this.live.current.isObserveOnly) {
-      if (hasWorked && options.families.get("IPv4")?.servesLoopback === true) {
-        routeLocalnet(kernel, log);
-      }
-      await healthChecks.serve(this.node.healthCheckAddresses);
+    return inSlices(this.parts.clock, this.plan.update(options));
+  }
+
+  protected override async reconcile(): Promise<LoopResult<readonly FamilySync[]>> {
+    if (!this.#hasGoal) {
+      await findHoldersInTables(this.plan, this.parts.kernel.iptables, this.families);
     }
-    return hasWorked;
+    this.#hasGoal = true;
+    // From now on every Service holds the addresses that it has.
+    this.plan.desired.claims.settle();
+    const report = await this.#reconciler.sync(this.plan);
+    const { families } = report;
+    return { report, isFull: families.some(({ isFull }) => isFull), findings: families };
+  }
+
+  /** Packets to node ports on loopback addresses need the rules first. */
+  protected override async serve(hasWorked: boolean): Promise<void> {
+    const { kernel, log } = this.parts;
+    const servesLoopback = this.#options?.families.get("IPv4")?.servesLoopback === true;
+    if (hasWorked && servesLoopback) routeLocalnet(kernel, log);
+  }
+
+  protected override get dueMs(): number | undefined {
+    return this.#reconciler.nextRetryMs;
   }
 
   /** The same object while nothing in it differs. */
   async #refreshOptions(): Promise<IptablesNodeOptions> {
     const shared = await this.node.refresh();
-    if (this.#nodeOptions?.shared !== shared) {
-      // Rules that belong to no Service depend on them, too.
-      this.#reconciler.invalidate();
-      const { current: config } = this.live;
-      const { hasCounters } = this.#prepared;
-      const facts = { config, node: this.node.record, shared, hasCounters };
-      this.#nodeOptions = { shared, own: iptablesOptionsOf(facts) };
-    }
-    return this.#nodeOptions.own;
+    if (this.#options?.shared === shared) return this.#options;
+    // Rules that belong to no Service depend on them, too.
+    this.#reconciler.invalidate();
+    const { current: config } = this.live;
+    const { hasCounters } = this.#prepared;
+    this.#options = iptablesOptionsOf({ config, node: this.node.record, shared, hasCounters });
+    return this.#options;
   }
 
-  /** From now on every Service holds the addresses that it has. */
-  #takeGoal(): Parameters<TablesReconciler["sync"]>[0] {
-    this.#hasGoal = true;
-    this.plan.desired.claims.settle();
-    return {
-      families: this.families.map((family) => ({
-        family,
-        wanted: () => this.plan.ruleSetInSteps(family),
-        touched: this.plan.takeTouched(family),
-      })),
-      touchedUdp: this.plan.desired.takeTouchedUdp(),
-      allUdp: () => this.plan.desired.allUdp(),
-    };
+  /** Some program changed a rule, or nobody has looked for an hour: the next sync compares everything. */
+  async #rulesDiffer(): Promise<boolean> {
+    const differs = this.input.isReady && (await this.#reconciler.mayDiffer());
+    if (differs) this.#reconciler.invalidate();
+    return differs;
   }
+}
 
-  #noteComparison({ families }: TablesReport): void {
-    const isCompared = families.every(({ isFull, hasWorked }) => isFull && hasWorked);
-    if (isCompared) this.#comparedAtMs = this.parts.clock.monotonicMs();
-  }
-
-  async #checkAddresses(): Promise<void> {
-    const { isChanged } = await this.node.look();
-    if (isChanged) this.request();
-  }
-
-  /** Some program changed a rule, a canary is gone, or nobody has looked for an hour: the next sync compares everything. */
-  async #compare(): Promise<NextRun> {
-    await this.exclusive.runIfIdle(async () => {
-      if (!this.input.isReady) return;
-      const { clock, reporter } = this.parts;
-      const isOverdue = clock.monotonicMs() - this.#comparedAtMs >= fullComparisonMs;
-      if (!isOverdue && !(await this.#mayDiffer())) return;
-      reporter.comparing();
-      this.#reconciler.invalidate();
-      this.request();
-    }, undefined);
-    return "paced";
-  }
-
-  async #mayDiffer(): Promise<boolean> {
-    for (const family of this.families) {
-      if (await this.#reconciler.mayDiffer(family)) return true;
-    }
-    return false;
-  }
-
-  #makeCheck(): Periodic {
-    const { processorMs, clock, log } = this.parts;
-    const task = {
-      name: "check of rules",
-      ...this.#checkPace,
-      maxShare: checkShare,
-      run: () => this.#compare(),
-      ...(processorMs === undefined ? {} : { usedMs: processorMs }),
-    };
-    return new Periodic(task, { clock, log });
-  }
-
-  get #checkPace(): Pace {
-    const { ruleCheckPeriodMs, syncPeriodMs } = this.live.current;
-    const intervalMs = ruleCheckPeriodMs > 0 ? ruleCheckPeriodMs : syncPeriodMs;
-    return { intervalMs, longestPauseMs: mostIntervals * intervalMs };
+/** What is checked between syncs in iptables mode. */
+class TablesChecks extends Checks<CheckContext & { readonly rulesDiffer: () => Promise<boolean> }> {
+  protected override tasks(): readonly PeriodicTask[] {
+    const { live, rulesDiffer } = this.context;
+    const { ruleCheckPeriodMs, syncPeriodMs } = live.current;
+    return [
+      {
+        name: "check of rules",
+        ...paceOf(ruleCheckPeriodMs > 0 ? ruleCheckPeriodMs : syncPeriodMs),
+        maxShare: checkShare,
+        run: () => this.check("rules", rulesDiffer),
+      },
+    ];
   }
 }

@@ -267,7 +267,7 @@ export class DesiredTables {
   }
 
   /** External and load-balancer IPs to which no rule leads, with who asks for them. */
-  unservedAddresses(): readonly OwnedReservedAddress[] {
+  reservedAddresses(): readonly OwnedReservedAddress[] {
     return unservedAddresses(this.#withReserved);
   }
 

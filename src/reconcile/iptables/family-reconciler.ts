@@ -19,10 +19,10 @@ import { type TablesWrite, writeInStages } from "./write-in-stages.ts";
 
 /** What a sync is to reach in one family. */
 export interface FamilyGoal {
-  readonly family: IpFamily;
   /** Everything; asked for only if all is compared, or if something is rejected. */
-  readonly wanted: () => Iterator<unknown, RuleSet>;
-  readonly touched: Iterable<TouchedChain>;
+  ruleSetInSteps(family: IpFamily): Iterator<unknown, RuleSet>;
+  /** What planning touched since this was last asked. */
+  takeTouched(family: IpFamily): Iterable<TouchedChain>;
 }
 
 interface PlannedWrites {
@@ -51,6 +51,9 @@ export interface FamilyReconcilerContext {
   readonly clock: Clock;
 }
 
+/** Everything is compared at least this often, even if nothing seems to have changed. */
+const fullComparisonMs = 3_600_000;
+
 /**
  * Brings one family's tables to what is planned, by one run of iptables-restore with the chains that changed. At start, when
  * something may differ, when a rejected change is due, and after an unknown outcome everything is compared.
@@ -64,6 +67,7 @@ export class FamilyReconciler {
   #cached: CachedTables | undefined;
   /** Of the tables after the last write. */
   #generation: number | undefined;
+  #comparedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor({ family, iptables, clock }: FamilyReconcilerContext) {
     this.#family = family;
@@ -83,8 +87,9 @@ export class FamilyReconciler {
     return this.#status.takeRejections();
   }
 
-  /** Whether any program changed rules since our last write; true if that is unknown. */
+  /** Whether any program may have changed rules since our last write, or everything was compared too long ago. */
   async mayDiffer(): Promise<boolean> {
+    if (this.#clock.monotonicMs() - this.#comparedAtMs >= fullComparisonMs) return true;
     const generation = await this.#iptables.readGeneration(this.#family);
     return generation === undefined || generation !== this.#generation;
   }
@@ -123,8 +128,9 @@ export class FamilyReconciler {
   }
 
   /** Rejected changes that are not due are left out, unless planning touched them. */
-  async #plan({ wanted, touched }: FamilyGoal): Promise<PlannedWrites> {
+  async #plan(goal: FamilyGoal): Promise<PlannedWrites> {
     const family = this.#family;
+    const touched = goal.takeTouched(family);
     const nowMs = this.#clock.monotonicMs();
     const isDue = (this.#status.nextRetryMs ?? Number.POSITIVE_INFINITY) <= nowMs;
     const render = (rule: Rule): string => this.#iptables.render(family, rule);
@@ -133,7 +139,7 @@ export class FamilyReconciler {
       const changes = await inSlices(this.#clock, planTouched(family, touched, cached, render));
       return { isFull: false, changes, cached };
     }
-    const planned = await inSlices(this.#clock, wanted(), "large");
+    const planned = await inSlices(this.#clock, goal.ruleSetInSteps(family), "large");
     const observed = await this.#iptables.observe(family, { planned, hasOthers: true });
     const comparison = planEverything(family, planned, observed, render);
     const compared = await inSlices(this.#clock, comparison, "large");
@@ -160,8 +166,9 @@ export class FamilyReconciler {
     // Tables before the rejected one were written, and a third party may have caused the rejection.
     const again = isAnyRejected ? planned : await this.#plan(goal);
     const write = await writeInStages(again.changes, {
-      ...{ family: this.#family, iptables: this.#iptables, cached: again.cached },
-      wanted: await inSlices(this.#clock, goal.wanted(), "large"),
+      ...{ family: this.#family, iptables: this.#iptables, clock: this.#clock },
+      cached: again.cached,
+      wanted: await inSlices(this.#clock, goal.ruleSetInSteps(this.#family), "large"),
     });
     outcomes.refused.push(...write.rejected);
     this.#noteRejected(again, write);
@@ -174,6 +181,7 @@ export class FamilyReconciler {
     if (isFull || made.length > 0) {
       this.#generation = await this.#iptables.readGeneration(this.#family);
     }
+    if (isFull) this.#comparedAtMs = this.#clock.monotonicMs();
     this.#cached = cached;
   }
 

@@ -15,13 +15,16 @@ export interface TablesReconcilerContext {
   readonly clock: Clock;
   /** Nothing is written: each sync compares everything, and reports what it would change. */
   readonly isDryRun: boolean;
+  readonly families: readonly IpFamily[];
 }
 
-export interface TablesGoal {
-  readonly families: readonly FamilyGoal[];
-  readonly touchedUdp: readonly UdpDestination[];
-  /** Everything; asked for only where rules were lost or not written. */
-  readonly allUdp: () => readonly UdpDestination[];
+/** What a sync is to reach. */
+export interface TablesGoal extends FamilyGoal {
+  readonly desired: {
+    takeTouchedUdp(): readonly UdpDestination[];
+    /** Asked for only if rules were lost or not written. */
+    allUdp(): readonly UdpDestination[];
+  };
 }
 
 export interface TablesReport extends SyncReport {
@@ -30,65 +33,53 @@ export interface TablesReport extends SyncReport {
 
 /** Brings the tables to what is planned. A rejected change is retried with back-off and costs its own Service only. */
 export class TablesReconciler {
-  readonly #context: TablesReconcilerContext;
+  readonly #isDryRun: boolean;
   readonly #cleaner: ConntrackCleaner;
-  readonly #families = new Map<IpFamily, FamilyReconciler>();
+  readonly #families: readonly FamilyReconciler[];
 
-  constructor(context: TablesReconcilerContext) {
-    const { kernel, clock } = context;
-    this.#context = context;
+  constructor({ kernel, clock, isDryRun, families }: TablesReconcilerContext) {
+    const { iptables } = kernel;
+    this.#isDryRun = isDryRun;
     this.#cleaner = new ConntrackCleaner(kernel.conntrack, clock);
+    this.#families = families.map((family) => new FamilyReconciler({ family, iptables, clock }));
   }
 
   /** The next sync compares everything again. */
   invalidate(): void {
-    for (const family of this.#families.values()) family.invalidate();
+    for (const family of this.#families) family.invalidate();
   }
 
   /** Monotonic; when a rejected change is retried. Undefined: none was rejected. */
   get nextRetryMs(): number | undefined {
-    return earliest([...this.#families.values()].map(({ nextRetryMs }) => nextRetryMs));
+    return earliest(this.#families.map(({ nextRetryMs }) => nextRetryMs));
   }
 
-  /** Whether any program changed rules since our last write; true if that is unknown. */
-  mayDiffer(family: IpFamily): Promise<boolean> {
-    return this.#of(family).mayDiffer();
+  /** Whether everything has to be compared; see {@link FamilyReconciler.mayDiffer}. */
+  async mayDiffer(): Promise<boolean> {
+    for (const family of this.#families) if (await family.mayDiffer()) return true;
+    return false;
   }
 
   /** Never rejects: what failed is in the report. */
   async sync(goal: TablesGoal): Promise<TablesReport> {
-    const { isDryRun } = this.#context;
-    if (isDryRun) this.invalidate();
+    if (this.#isDryRun) this.invalidate();
+    const touchedUdp = goal.desired.takeTouchedUdp();
     const outcomes = new OutcomeCollector();
     const families: FamilySync[] = [];
-    for (const one of goal.families) {
-      families.push(await this.#of(one.family).sync(one, outcomes, isDryRun));
+    for (const one of this.#families) {
+      families.push(await one.sync(goal, outcomes, this.#isDryRun));
     }
-    if (!isDryRun) await this.#cleanUdp(goal, families, outcomes);
-    const rejections = [...this.#families.values()].map((family) => family.takeRejections());
+    if (!this.#isDryRun) {
+      // While rules were missing, any client may have got a flow that leads nowhere.
+      const wereMended = families.some(({ isFull, changes }) => isFull && changes.length > 0);
+      const destinations = wereMended ? [...touchedUdp, ...goal.desired.allUdp()] : touchedUdp;
+      await cleanFlows(this.#cleaner, destinations.map(flowCheckOf), outcomes);
+    }
+    const rejections = this.#families.map((family) => family.takeRejections());
     return {
       ...{ ...emptyReport, ...reportOf(outcomes), families },
       plan: { ...emptyPlan, changes: families.flatMap(({ changes }) => changes) },
       refusals: rejections.reduce(joinReports, noRejections),
     };
-  }
-
-  #of(family: IpFamily): FamilyReconciler {
-    const { kernel, clock } = this.#context;
-    const { iptables } = kernel;
-    const one = this.#families.get(family) ?? new FamilyReconciler({ family, iptables, clock });
-    this.#families.set(family, one);
-    return one;
-  }
-
-  /** While rules were missing, any client may have got a flow that leads nowhere. */
-  #cleanUdp(
-    { touchedUdp, allUdp }: TablesGoal,
-    families: readonly FamilySync[],
-    outcomes: OutcomeCollector,
-  ): Promise<void> {
-    const wereMended = families.some(({ isFull, changes }) => isFull && changes.length > 0);
-    const destinations = wereMended ? [...touchedUdp, ...allUdp()] : touchedUdp;
-    return cleanFlows(this.#cleaner, destinations.map(flowCheckOf), outcomes);
   }
 }

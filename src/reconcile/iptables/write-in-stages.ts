@@ -2,8 +2,9 @@
  * Writes one family's tables after a restore was rejected: only the Services at fault are not served, and no packet passes a
  * source range check that is missing. What restricts is written first, then what leads to it, then removals.
  */
+import type { Clock } from "../../base/clock.ts";
 import type { IpFamily } from "../../base/ip.ts";
-import { yieldToEventLoop } from "../../base/time-slice.ts";
+import { TimeSlice } from "../../base/time-slice.ts";
 import type { Iptables } from "../../kernel/kernel.ts";
 import { sharedChains } from "../../plan/iptables/shared-chains.ts";
 import { type Chain, chainKey, type Rule, type RuleSet, type TableName } from "../../state/rule.ts";
@@ -18,6 +19,7 @@ export interface TablesWriteContext {
   readonly wanted: RuleSet;
   readonly cached: CachedTables;
   readonly iptables: Pick<Iptables, "apply" | "render">;
+  readonly clock: Clock;
 }
 
 export interface TablesWrite {
@@ -57,6 +59,7 @@ class StagedWrite implements TablesWrite {
   }
 
   async run(changes: readonly PlannedRuleChange[]): Promise<void> {
+    const slice = new TimeSlice(this.#context.clock, "large");
     const guarded = this.#withEmptied(this.#served.unguarded());
     const isOwn = (change: PlannedRuleChange): boolean =>
       change.kind === "chain-write" &&
@@ -71,7 +74,7 @@ class StagedWrite implements TablesWrite {
         const chain = this.#served.planned(key);
         if (chain === undefined || !isInTable(table)) continue;
         await this.#writeShared(chain);
-        await yieldToEventLoop();
+        await slice.pause();
       }
       await this.#send(inTable.filter(isJump));
     }

@@ -70,7 +70,8 @@ class IptablesProgram implements Program {
   readonly #known = new Map<string, ServiceRecord>();
 
   constructor(kernel: FakeKernel, clock: FakeClock) {
-    this.#reconciler = new TablesReconciler({ kernel, clock, isDryRun: false });
+    const families = [...this.#options.families.keys()];
+    this.#reconciler = new TablesReconciler({ kernel, clock, families, isDryRun: false });
   }
 
   put(service: ServiceRecord): void {
@@ -87,20 +88,8 @@ class IptablesProgram implements Program {
 
   async sync(): Promise<boolean> {
     for (const _ of this.#plan.update(this.#options));
-    const families = [...this.#options.families.keys()];
-    for (const family of families) {
-      if (await this.#reconciler.mayDiffer(family)) this.#reconciler.invalidate();
-    }
-    const { failures } = await this.#reconciler.sync({
-      families: families.map((family) => ({
-        family,
-        wanted: () => this.#plan.ruleSetInSteps(family),
-        touched: this.#plan.takeTouched(family),
-      })),
-      touchedUdp: [],
-      allUdp: () => [],
-    });
-    return failures.length === 0;
+    if (await this.#reconciler.mayDiffer()) this.#reconciler.invalidate();
+    return (await this.#reconciler.sync(this.#plan)).failures.length === 0;
   }
 }
 

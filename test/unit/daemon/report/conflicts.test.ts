@@ -4,6 +4,7 @@ import { beforeEach, describe, it } from "node:test";
 import type { ClusterEvent } from "../../../../src/api/event.ts";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";
 import { limitConflict } from "../../../../src/daemon/report/conflicts.ts";
+import type { LoopSummary } from "../../../../src/daemon/report/loop-reporter.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
 import { SyncReporter } from "../../../../src/daemon/report/sync-reporter.ts";
 import type { LostClaim } from "../../../../src/plan/claims/claim.ts";
@@ -55,7 +56,7 @@ function put(service: ServiceRecord, overrides: Partial<FamilyOptions> = {}): vo
 /** Reports a sync; gives the warnings of it and what was counted, zeros left out. */
 function report(conflicts: readonly string[] = []): readonly [readonly object[], object] {
   log.lines.length = 0;
-  reporter.synced({
+  const summary: LoopSummary = {
     families: ["IPv4"],
     report: { ...emptyReport, conflicts },
     isFull: false,
@@ -68,8 +69,8 @@ function report(conflicts: readonly string[] = []): readonly [readonly object[],
     lostHealthPorts,
     waitingClaims: [],
     limitedServices: [],
-    drains: { count: 0, oldestAgeSeconds: 0 },
-  });
+  };
+  reporter.synced(summary, { desired, drains: { count: 0, oldestAgeSeconds: 0 } });
   const warnings = log.lines.filter(({ level }) => level === "warn").map(({ keys }) => keys);
   return [warnings, Object.fromEntries([...counts].filter(([, count]) => count > 0))];
 }

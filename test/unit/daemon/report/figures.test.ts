@@ -2,8 +2,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ApiContact } from "../../../../src/daemon/report/api-contact.ts";
+import type { LoopSummary } from "../../../../src/daemon/report/loop-reporter.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
-import { SyncReporter, type SyncSummary } from "../../../../src/daemon/report/sync-reporter.ts";
+import { type IpvsFindings, SyncReporter } from "../../../../src/daemon/report/sync-reporter.ts";
 import { sourceListener } from "../../../../src/daemon/sync/source-listener.ts";
 import { prometheusMetrics } from "../../../../src/metrics/prometheus-metrics.ts";
 import { emptyReport } from "../../../../src/reconcile/report.ts";
@@ -31,15 +32,15 @@ class Reporters {
     this.#parts,
   );
 
-  synced(report: Partial<SyncSummary["report"]>, summary: Partial<SyncSummary> = {}): void {
+  synced(report: Partial<LoopSummary["report"]>, summary: Partial<LoopSummary> = {}): void {
     const desired = {
       withoutLocalEndpoints: (policy: string) => (policy === "external" ? 2 : 0),
       virtualServerKeys: () => [],
       claims: { lost: () => [] },
       reservedAddresses: () => [],
       claimantOf: () => undefined,
-    } as unknown as SyncSummary["desired"];
-    this.loop.synced({
+    } as unknown as IpvsFindings["desired"];
+    const whole: LoopSummary = {
       families: ["IPv6"],
       report: { ...emptyReport, ...report },
       isFull: true,
@@ -52,9 +53,9 @@ class Reporters {
       lostHealthPorts: [],
       waitingClaims: [],
       limitedServices: [],
-      drains: { count: 3, oldestAgeSeconds: 1.5 },
       ...summary,
-    });
+    };
+    this.loop.synced(whole, { desired, drains: { count: 3, oldestAgeSeconds: 1.5 } });
   }
 
   async samples(): Promise<ReadonlySet<string>> {

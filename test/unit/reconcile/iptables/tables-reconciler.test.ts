@@ -42,8 +42,8 @@ beforeEach(() => {
   start();
 });
 
-function start(isDryRun = false): void {
-  reconciler = new TablesReconciler({ kernel, clock, isDryRun });
+function start({ isDryRun = false, families = ["IPv4"] as readonly IpFamily[] } = {}): void {
+  reconciler = new TablesReconciler({ kernel, clock, isDryRun, families });
 }
 
 interface Wish {
@@ -51,28 +51,24 @@ interface Wish {
   /** Absent: planning touched none. */
   readonly touched?: readonly Chain[];
   readonly gone?: readonly Chain[];
-  readonly families?: readonly IpFamily[];
-  readonly udp?: Partial<Pick<TablesGoal, "touchedUdp" | "allUdp">>;
+  readonly touchedUdp?: readonly UdpDestination[];
+  readonly allUdp?: readonly UdpDestination[];
 }
 
-function sync({ wanted, touched = [], gone = [], families = ["IPv4"], udp }: Wish) {
+function sync({ wanted, touched = [], gone = [], touchedUdp = [], allUdp = [] }: Wish) {
   const marks = [
     ...touched.map((chain) => ({ table: chain.table, name: chain.name, chain })),
     ...gone.map(({ table, name }) => ({ table, name, chain: undefined })),
   ];
-  return reconciler.sync({
-    families: families.map((family) => ({
-      family,
-      wanted: function* () {
-        yield;
-        return { chains: wanted, jumps: [] };
-      },
-      touched: marks,
-    })),
-    touchedUdp: [],
-    allUdp: () => [],
-    ...udp,
-  });
+  const goal: TablesGoal = {
+    *ruleSetInSteps() {
+      yield;
+      return { chains: wanted, jumps: [] };
+    },
+    takeTouched: () => marks,
+    desired: { takeTouchedUdp: () => touchedUdp, allUdp: () => allUdp },
+  };
+  return reconciler.sync(goal);
 }
 
 /** Chains that a sync writes and removes, and the families that it compares as a whole. */
@@ -171,11 +167,11 @@ describe("a sync of the tables", () => {
   });
 
   it("compares a family as a whole again after a write that failed, and that family alone", async () => {
-    const families = ["IPv4", "IPv6"] as const;
-    await sync({ wanted: [services], families });
+    start({ families: ["IPv4", "IPv6"] });
+    await sync({ wanted: [services] });
     const heal = failWrites("IPv6");
     const wanted = [services, ofPort];
-    const report = await sync({ wanted, touched: [ofPort], families });
+    const report = await sync({ wanted, touched: [ofPort] });
     assert.deepEqual(report.failedRestores, ["IPv6"]);
     assert.deepEqual(
       report.failures.map(({ kind, subject }) => [kind, subject]),
@@ -192,11 +188,11 @@ describe("a sync of the tables", () => {
       ],
     );
     heal();
-    assert.deepEqual(await writesOf({ wanted, families }), [
+    assert.deepEqual(await writesOf({ wanted }), [
       "full IPv6",
       `iptables apply IPv6: chain-write nat ${ofPort.name}`,
     ]);
-    assert.deepEqual(await writesOf({ wanted, families }), []);
+    assert.deepEqual(await writesOf({ wanted }), []);
   });
 
   it("writes nothing where the rules cannot be read, and compares them the next time", async () => {
@@ -209,11 +205,11 @@ describe("a sync of the tables", () => {
   });
 
   it("in a dry run plans all of it each time, and writes nothing", async () => {
-    start(true);
+    start({ isDryRun: true });
     kernel.conntrack.flows = [dnsFlow()];
     for (let time = 0; time < 2; time += 1) {
-      const udp = { touchedUdp: [dns], allUdp: () => [dns] };
-      const { plan, families, failures } = await sync({ wanted: [services], udp });
+      const wish = { wanted: [services], touchedUdp: [dns], allUdp: [dns] };
+      const { plan, families, failures } = await sync(wish);
       assert.deepEqual(
         [plan.changes.length, families[0]?.isFull, failures, kernel.operations.texts()],
         [2, true, [], []],
@@ -307,28 +303,24 @@ describe("a rejected rule", () => {
 
 describe("rules of which nobody knows who changed them", () => {
   it("may differ once another program wrote any, and not by our own writes", async () => {
-    assert.equal(await reconciler.mayDiffer("IPv4"), true);
+    assert.equal(await reconciler.mayDiffer(), true);
     await sync({ wanted: [services] });
-    assert.equal(await reconciler.mayDiffer("IPv4"), false);
+    assert.equal(await reconciler.mayDiffer(), false);
     await sync({ wanted: [services, ofPort], touched: [ofPort] });
-    assert.equal(await reconciler.mayDiffer("IPv4"), false);
+    assert.equal(await reconciler.mayDiffer(), false);
     kernel.iptables.table("IPv4", "filter").append("INPUT", "-j DROP");
-    assert.equal(await reconciler.mayDiffer("IPv4"), true);
+    assert.equal(await reconciler.mayDiffer(), true);
     await sync({ wanted: [services, ofPort] });
-    assert.equal(
-      await reconciler.mayDiffer("IPv4"),
-      true,
-      "a sync that reads nothing knows nothing",
-    );
+    assert.equal(await reconciler.mayDiffer(), true, "a sync that reads nothing knows nothing");
     reconciler.invalidate();
     await sync({ wanted: [services, ofPort] });
-    assert.equal(await reconciler.mayDiffer("IPv4"), false);
+    assert.equal(await reconciler.mayDiffer(), false);
   });
 
   it("may differ at any time where the kernel does not count", async () => {
     kernel.iptables.hasGenerations = false;
     await sync({ wanted: [services] });
-    assert.equal(await reconciler.mayDiffer("IPv4"), true);
+    assert.equal(await reconciler.mayDiffer(), true);
   });
 });
 
@@ -342,24 +334,20 @@ describe("tracked UDP flows", () => {
   };
 
   it("are deleted where planning touched them, and all that are stale after rules were missing", async () => {
-    const allUdp = (): readonly UdpDestination[] => [dns];
-    assert.deepEqual(await cleaned({ wanted: [services], udp: { allUdp } }), [1]);
+    const allUdp = [dns];
+    assert.deepEqual(await cleaned({ wanted: [services], allUdp }), [1]);
     reconciler.invalidate();
-    assert.deepEqual(
-      await cleaned({ wanted: [services], udp: { allUdp } }),
-      [],
-      "none was missing",
-    );
+    assert.deepEqual(await cleaned({ wanted: [services], allUdp }), [], "none was missing");
     const wanted = [services, ofPort];
-    assert.deepEqual(await cleaned({ wanted, touched: [ofPort], udp: { allUdp } }), []);
-    assert.deepEqual(await cleaned({ wanted, udp: { touchedUdp: [dns] } }), [1]);
+    assert.deepEqual(await cleaned({ wanted, touched: [ofPort], allUdp }), []);
+    assert.deepEqual(await cleaned({ wanted, touchedUdp: [dns] }), [1]);
   });
 
   it("are a failure where they cannot be listed, and are looked for again", async () => {
     const isList = ({ action }: Operation): boolean => action === "list-udp-flows";
     kernel.operations.failWhere(isList, errno.EPERM, 1);
     kernel.conntrack.flows = [dnsFlow()];
-    const { failures } = await sync({ wanted: [services], udp: { touchedUdp: [dns] } });
+    const { failures } = await sync({ wanted: [services], touchedUdp: [dns] });
     assert.deepEqual(
       failures.map(({ kind }) => kind),
       ["conntrack-delete"],
