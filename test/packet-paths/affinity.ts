@@ -25,11 +25,12 @@ const clients: readonly (readonly [Frontend, from: string])[] = [
 export const affinity: Section = {
   title: "Session affinity",
   text: [
-    `A Service with \`sessionAffinity: ClientIP\`, ${affinitySeconds} s, and two endpoints. A client connects five ` +
-      `times, with breaks of ${affinitySeconds * 0.6} s before the last two: each new connection begins the time ` +
-      "anew, so all go to one endpoint. When the time has passed without a connection, round robin chooses again.",
-    "The time does not begin before the last connection is forgotten by IPVS (10 s after a reset, 120 s after a " +
-      "regular end, the UDP time-out after a datagram), and the kernel looks again only every 60 s where it is not.",
+    `The Service has \`sessionAffinity: ClientIP\` with ${affinitySeconds} s, and two endpoints. A client ` +
+      `connects five times, with pauses of ${Math.round(affinitySeconds * 6) / 10} s before the last two ` +
+      "connections. Each new connection restarts the timeout, so all reach one endpoint. After the timeout " +
+      "without a connection, round robin chooses again.",
+    "The timeout starts when IPVS forgets the last connection: 10 s after a reset, 120 s after a regular " +
+      "end, or after the UDP timeout. Until then, the kernel checks again only every 60 s.",
   ],
   headings: ["address", "from"],
   columns: transports,

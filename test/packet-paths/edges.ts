@@ -36,8 +36,9 @@ const elsewhere = "endpoints elsewhere";
 const localFromNode: Section = {
   title: "Policy Local from the node itself, with `kubeIpvs.masqueradeNodeToLocal`",
   text: [
-    "A process of the node that connects to an external or load-balancer IP is masqueraded, so that a pod on another " +
-      "node can answer where this one has none. Clients outside are not concerned: their address is what policy Local keeps.",
+    "Connections of the node's own processes to external and load-balancer IPs are masqueraded, so that a " +
+      "pod on another node can answer if this node has none. Connections of clients outside are not " +
+      "masqueraded, because policy Local keeps their address.",
   ],
   headings: ["address", "policy Local", "from"],
   columns: transports,
@@ -55,8 +56,8 @@ const localFromNode: Section = {
 const strictRanges: Section = {
   title: "Source ranges, with `kubeIpvs.strictSourceRanges`",
   text: [
-    "Ranges hold for node ports too, and for processes of the node that connect from the node's own address (`node's " +
-      "address`) instead of the virtual IP. Cluster IPs and external IPs stay open.",
+    "Ranges also apply to node ports, and to processes of the node that connect from the node's own address " +
+      "(`node's address`) instead of the virtual IP. Cluster IPs and external IPs stay open.",
   ],
   headings: ["address", "allowed", "from"],
   columns: transports,
@@ -114,9 +115,10 @@ function loopbackRow(
 const loopbackNodePorts: Section = {
   title: "Node ports on 127.0.0.1 and ::1, with `kubeIpvs.localhostNodePorts`",
   text: [
-    "IPVS drops what comes from a loopback address and goes to another host, so the proxy itself takes these connections " +
-      "and makes others to the address by which the cluster knows the node: TCP and UDP, in both families. SCTP is refused " +
-      "as without the setting. Where there is no endpoint, a connection is accepted and then reset, and a datagram is lost.",
+    "IPVS drops packets from a loopback address to another host. The proxy itself therefore accepts these " +
+      "connections, and connects to the address by which the cluster knows the node. This covers TCP and UDP " +
+      "in both IP families. SCTP is rejected, as without the setting. If there are no endpoints, a connection " +
+      "is accepted and then reset, and a datagram is lost.",
   ],
   headings: ["address", "traffic policy", "from"],
   columns: transports,
@@ -131,7 +133,9 @@ const loopbackNodePorts: Section = {
 
 const pings: Section = {
   title: "Ping, with `kubeIpvs.answerPing`",
-  text: ["The node answers for the addresses on kube-ipvs0. All else about them stays refused."],
+  text: [
+    "The node answers echo requests to the addresses on kube-ipvs0. Everything else stays rejected.",
+  ],
   headings: ["address", "from"],
   columns: echoes,
   configuration,

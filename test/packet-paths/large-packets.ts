@@ -14,13 +14,14 @@ const sources: readonly (readonly [ServiceName, masqueraded: string])[] = [
 export const large: Section = {
   title: "Large requests",
   text: [
-    `The link before the endpoint takes 1300 bytes; both ends believe in 1500. The client sends ${size.TCP} bytes, or a ` +
-      `datagram of ${size.UDP}, until all of it has arrived. The message «too large» reaches the client through IPVS and ` +
-      "masquerading, in its own terms. On the node itself a connected IPv4 socket does not learn from it, the next one does.",
-    "One path is closed by the kernel: a process of the node that sends IPv6 datagrams. It learns the size (`ip -6 route " +
-      "get` shows it), but Linux cuts IPv6 datagrams into fragments after IPVS has seen them whole, and IPVS refuses what " +
-      "is larger than the endpoint's link. IPv4 cuts, or allows cutting, before. kube-proxy's IPVS mode is hit in the " +
-      "same way; give the node's links and the pods' the same MTU.",
+    "The MTU of the link before the endpoint is 1300, but both ends assume 1500. The client sends " +
+      `${size.TCP} bytes, or a datagram of ${size.UDP}, until all of it has arrived. The message "too large" ` +
+      "reaches the client through IPVS and masquerading, with the addresses that the client uses. On the node " +
+      "itself, it does not affect a connected IPv4 socket, but the next one.",
+    "The kernel blocks one path: IPv6 datagrams of the node's own processes. The process learns the MTU (`ip " +
+      "-6 route get` shows it), but Linux fragments IPv6 datagrams after IPVS, and IPVS drops those that are " +
+      "larger than the endpoint's link. IPv4 fragments earlier, or allows it. kube-proxy's IPVS mode has the " +
+      "same problem. Give the links of the node and the pods the same MTU.",
   ],
   headings: ["address", "endpoint", "from"],
   columns: transports,
@@ -47,8 +48,8 @@ export const large: Section = {
 export const largeAnswers: Section = {
   title: "Large answers",
   text: [
-    "The client `far` is outside, behind a link that takes 1300 bytes. The message «too large» goes to the virtual " +
-      "address, and IPVS must hand it on to the endpoint that sent the answer.",
+    'The client `far` is outside, behind a link with an MTU of 1300. The message "too large" is sent to the ' +
+      "virtual IP, and IPVS must forward it to the endpoint that sent the answer.",
   ],
   headings: ["address", "traffic policy", "from"],
   columns: transports,

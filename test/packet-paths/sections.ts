@@ -22,13 +22,13 @@ const routed: Section = {
   ...grid,
   title: "Routed pods",
   text: [
-    "Each pod has a link of its own. Two endpoints: `local` on this node, `remote` on another. The traffic policy is " +
-      "the internal one for the cluster IP, the external one for the rest.",
-    "- Policy Cluster masquerades whatever is not sent from a pod to a cluster IP: an endpoint sees the node's address " +
-      "on the link through which it is reached.\n" +
-      "- External policy Local keeps the client's address. A process of the node that connects to a virtual IP has " +
-      "that very address, since it is the node's own; its pods find the way back, other nodes would not.\n" +
-      "- Internal policy Local chooses among local endpoints, and masquerades as Cluster does.",
+    "Each pod has its own link. There are two endpoints: `local` on this node, and `remote` on another node. " +
+      "The traffic policy is the internal one for the cluster IP, and the external one for other addresses.",
+    "- Policy Cluster masquerades everything except connections from a pod to a cluster IP. The endpoint " +
+      "sees the node's address on the link that leads to it.\n- External policy Local keeps the client's " +
+      "address. A process of the node that connects to a virtual IP uses that IP as its source, because the " +
+      "node has it. The node's own pods can answer, but other nodes cannot.\n- Internal policy Local chooses " +
+      "among local endpoints, and masquerades like Cluster.",
   ],
   paths: pathsOf(matrix.routed, routedSide),
 };
@@ -37,12 +37,13 @@ const noneLocal: Section = {
   ...grid,
   title: "Policy Local without a local endpoint",
   text: [
-    "The only endpoint is on the other node. As upstream's IPVS mode, and unlike its others, the virtual servers then " +
-      "get the remote endpoints, without masquerading: pods of this node go on. Clients outside get the answer from an " +
-      "address that they did not ask, and drop it. A process of the node gets through where it has the node's address " +
-      "(node port), and not where it has the virtual IP: the other node sends the answer elsewhere.",
-    "The cluster IP leaks to remote endpoints too, although its internal policy is Local, because the Service is " +
-      "reachable from outside; one that is not refuses (next table).",
+    "The only endpoint is on the other node. As in kube-proxy's IPVS mode, the virtual servers then get the " +
+      "remote endpoints, without masquerading. Pods of this node are served. Clients outside get answers from " +
+      "an address that they did not contact, and drop them. A process of the node is served at a node port, " +
+      "where its source is the node's address. It is not served at a virtual IP, because the other node sends " +
+      "the answer elsewhere.",
+    "The cluster IP also gets remote endpoints, although its internal policy is Local, because the Service " +
+      "is reachable from outside. The next section has a Service that is not.",
   ],
   paths: pathsOf(matrix.noneLocal, { pod: "pod", services: { Local: "none-local" } }),
 };
@@ -51,8 +52,8 @@ const noneLocalInternal: Section = {
   ...grid,
   title: "Internal policy Local without a local endpoint, cluster IP only",
   text: [
-    "A virtual server without real servers: IPVS answers with «port unreachable». On the node itself a UDP send fails " +
-      "at once with EPERM, because IPVS drops the packet inside the system call.",
+    'The virtual server has no real servers, so IPVS answers "port unreachable". On the node itself a UDP ' +
+      "send fails at once with EPERM, because IPVS drops the packet within the system call.",
   ],
   paths: pathsOf(matrix.noneLocalInternal, {
     pod: "pod",
@@ -77,8 +78,8 @@ const hairpin: Section = {
   ...grid,
   title: "A pod that reaches itself",
   text: [
-    "The pod that connects is the only endpoint. With its own address as the source its answer would never leave it: " +
-      "KUBE-LOOP-BACK masquerades.",
+    "The connecting pod is the only endpoint. KUBE-LOOP-BACK masquerades the connection. Otherwise, the " +
+      "answer would never leave the pod.",
   ],
   paths: frontends.flatMap((frontend) =>
     hairpinCases.map(([from, policy, service]) => ({
@@ -94,9 +95,9 @@ const hostNetwork: Section = {
   ...grid,
   title: "An endpoint in the host network",
   text: [
-    "The only endpoint is a process of the node at the node's address. What is delivered on the node itself does not " +
-      "pass POSTROUTING, so nothing is masqueraded: the process sees the client also under policy Cluster. From the node " +
-      "the packet does pass it, and is masqueraded unless the policy is Local.",
+    "The only endpoint is a process of the node at the node's address. Packets from elsewhere are delivered " +
+      "without passing POSTROUTING, so the process sees the client even with policy Cluster. Packets of the " +
+      "node itself pass POSTROUTING, and are masqueraded unless the policy is Local.",
   ],
   paths: pathsOf(matrix.hostNetwork, {
     pod: "pod",
@@ -121,9 +122,10 @@ function rangesPath(
 const ranges: Section = {
   title: "Source ranges",
   text: [
-    "The client has two addresses, `client` and `branch`. Ranges hold for load-balancer IPs only. They hold for pods, " +
-      "and for the node itself, which gets through where a range contains its node address; but not for a process that " +
-      "chooses the node's own address as its source. A family without a range of its own is open.",
+    "The client has two addresses, `client` and `branch`. Ranges apply only to load-balancer IPs. They apply " +
+      "to pods, and to the node itself, which is accepted if a range contains its node address. They do not " +
+      "apply to a process that chooses the node's own address as its source. An IP family without any range is " +
+      "open.",
   ],
   headings: ["address", "allowed", "from"],
   columns: transports,
@@ -173,9 +175,9 @@ function otherPortPath(
 const otherPorts: Section = {
   title: "Ports that no Service has",
   text: [
-    "The node has a service of its own that listens on all addresses; a virtual IP is an address of the node. " +
-      "KUBE-IPVS-FILTER refuses it there, and there only. Node ports are served on the node's addresses, not on virtual " +
-      "IPs, and not on the loopback address.",
+    "The node has its own service, which listens on all addresses, and virtual IPs are addresses of the " +
+      "node. KUBE-IPVS-FILTER rejects connections to that service at virtual IPs only. Node ports are served " +
+      "at the node's addresses, but not at virtual IPs or the loopback address.",
   ],
   headings: ["address", "port", "from"],
   columns: transports,
@@ -201,9 +203,9 @@ const otherPorts: Section = {
 const nodeAddress: Section = {
   title: "An external IP that is the node's own address",
   text: [
-    "A Service names the address of the node in the LAN as its external IP. It has its virtual server, as upstream, and " +
-      "is not bound to kube-ipvs0: the node's own service, say an SSH server, is reached there as before. (Bound, it " +
-      "would be refused: the table before this one.)",
+    "A Service has the node's LAN address as its external IP. It gets a virtual server, as in kube-proxy, " +
+      "but the address is not bound to kube-ipvs0. The node's own service, such as an SSH server, therefore " +
+      "stays reachable. If the address were bound, the rules of the previous section would reject it.",
   ],
   headings: ["address", "port", "from"],
   columns: transports,
@@ -233,9 +235,9 @@ const nodeAddress: Section = {
 const otherNodeAddress: Section = {
   title: "An external IP that is another Node's address",
   text: [
-    "A Service names the address of `node-2` as its external IP. Whatever is set, this node neither binds nor serves it, " +
-      "although it is the node's gateway too, whose address would be served: packets go to `node-2` itself, where port 80 " +
-      "is closed.",
+    "A Service has the address of `node-2` as its external IP. This node never binds or serves it, whatever " +
+      "the settings are. `node-2` is also the node's gateway, and other gateway addresses would be served. " +
+      "Packets reach `node-2` itself, where port 80 is closed.",
   ],
   headings: ["address", "port", "from"],
   columns: transports,
@@ -250,9 +252,9 @@ const otherNodeAddress: Section = {
 const sctp: Section = {
   title: "SCTP",
   text: [
-    "Routed pods, as in the first table: the same outcomes. The node ports of SCTP are in sets of their own, by address " +
-      "and port. Each end of an association binds one address; an endpoint that tells its others (multi-homing) would " +
-      "tell the client addresses behind the virtual one, which IPVS does not translate.",
+    "Outcomes are those of routed pods. The node ports of SCTP are in their own sets, by address and port. " +
+      "Each end of an association binds one address. An endpoint with several addresses (multi-homing) would " +
+      "announce its own addresses to the client, and IPVS does not translate them.",
   ],
   headings,
   columns: associations,
@@ -265,8 +267,8 @@ const sctp: Section = {
 const ping: Section = {
   title: "Ping",
   text: [
-    "An echo request to a virtual IP belongs to no port of a Service, so KUBE-IPVS-FILTER refuses it too: `ping` says " +
-      "«Destination port unreachable». The node's own address answers.",
+    "An echo request to a virtual IP belongs to no Service port, so KUBE-IPVS-FILTER rejects it: `ping` " +
+      'prints "Destination port unreachable". The node\'s own address answers.',
   ],
   headings: ["address", "from"],
   columns: echoes,
@@ -286,7 +288,7 @@ const reversePath = (value: 0 | 1): string =>
 const strictReversePath: Section = {
   title: "Strict reverse-path filtering",
   text: [
-    "`rp_filter` is 1 on every link of the node: nothing changes. The setting is one of IPv4.",
+    "`rp_filter` is 1 on every link of the node, which changes nothing. The setting applies only to IPv4.",
   ],
   headings,
   columns: transports.filter(({ family }) => family === "IPv4"),
@@ -306,8 +308,8 @@ const bridgedFiltered: Section = {
   ...grid,
   title: "Bridged pods, br_netfilter on",
   text: [
-    "`bridged-pod` and the endpoint `bridged` are behind one bridge, and `bridge-nf-call-iptables` and " +
-      "`bridge-nf-call-ip6tables` are 1: as routed pods.",
+    "`bridged-pod` and the endpoint `bridged` are behind one bridge. `bridge-nf-call-iptables` and " +
+      "`bridge-nf-call-ip6tables` are 1. Outcomes are those of routed pods.",
   ],
   before: bridgeCalls(1),
   after: bridgeCalls(0),
@@ -318,9 +320,10 @@ const bridgedUnfiltered: Section = {
   ...grid,
   title: "Bridged pods, br_netfilter off",
   text: [
-    "Both settings are 0. Where the client's address is kept, the endpoint's answer to a pod behind the same bridge does " +
-      "not pass the node's IP layer, so nobody turns its source back into the virtual IP, and the client drops it. This is " +
-      "why Kubernetes asks for br_netfilter with bridges. Masqueraded connections are not concerned.",
+    "Both settings are 0. If the client's address is kept, the endpoint's answer to a pod behind the same " +
+      "bridge does not pass the node's IP layer. Its source is not translated back to the virtual IP, so the " +
+      "client drops it. This is why Kubernetes requires br_netfilter with bridges. Masqueraded connections are " +
+      "not affected.",
   ],
   paths: pathsOf(matrix.bridgedUnfiltered, bridgedSide),
 };
@@ -352,7 +355,7 @@ export const variants: readonly Section[] = [
     ...grid,
     title: "masqueradeAll",
     text: [
-      "`iptables.masqueradeAll: true`: a pod that connects to a cluster IP is masqueraded too.",
+      "With `iptables.masqueradeAll: true`, connections from pods to cluster IPs are masqueraded too.",
     ],
     configuration: { iptables: { masqueradeAll: true } },
     paths: pathsOf(matrix.masqueradeAll, routedSide),
@@ -361,8 +364,9 @@ export const variants: readonly Section[] = [
     ...grid,
     title: "No local-traffic detector",
     text: [
-      "Without `clusterCIDR` only what comes from a cluster IP (a process of the node) is masqueraded. Clients outside " +
-        "reach local endpoints, which see them; remote endpoints answer past the node.",
+      "Without `clusterCIDR`, only connections whose source is a cluster IP (a process of the node) are " +
+        "masqueraded. Local endpoints serve clients outside and see their addresses. Answers of remote endpoints " +
+        "do not pass this node.",
     ],
     configuration: { clusterCIDR: "" },
     paths: pathsOf(matrix.noDetector, routedSide),

@@ -129,8 +129,8 @@ function pathOf({ name }: Part, given: PartPath): Path {
 export const withoutParts: Section = {
   title: "What the parts are for",
   text: [
-    "One part of the state is taken away while the proxy is not there to put it back. (The node's own UDP service gets the " +
-      "datagram too where KUBE-IPVS-FILTER is empty, but it answers from the node's address.)",
+    "One part of the state is removed while the proxy is stopped and cannot restore it. If KUBE-IPVS-FILTER " +
+      "is empty, the node's own UDP service also gets the datagram, but answers from the node's address.",
   ],
   headings: ["without", "address", "from", "otherwise"],
   columns: transports,
