@@ -48,7 +48,9 @@ function signalOf(names: readonly NodeJS.Signals[]): AbortSignal {
   for (const name of names) {
     process.on(name, () => {
       if (abort.signal.aborted) process.exit(exitCodes.notRun);
-      process.stderr.write(`${name}: removing everything; once more ends at once\n`);
+      process.stderr.write(
+        `${name}: removing everything; a second signal ends the program at once\n`,
+      );
       abort.abort(new Error(`Broken off by ${name}`));
     });
   }

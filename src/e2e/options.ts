@@ -22,26 +22,26 @@ export interface E2eOptions {
   readonly patienceMs: number;
 }
 
-export const helpText: string = `kube-ipvs-e2e tests kube-ipvs in a cluster: it applies a namespace with backends, clients and Services, checks what
-reaches them, compares the kernel of each node with the plan, and removes everything.
+export const helpText: string = `kube-ipvs-e2e tests kube-ipvs in a cluster. It creates a namespace with backends, clients and Services, checks which
+connections reach them, compares the kernel of each node with the plan, and removes everything.
 
 Usage: kube-ipvs-e2e [flags]
 
-  --kubeconfig FILE        default: $KUBECONFIG, else the account of the pod
-  --namespace NAME         of the test, made and removed (default kube-ipvs-e2e)
-  --daemon-namespace NAME  of the daemons (default kube-system)
-  --daemon-selector LABELS of their pods (default k8s-app in (kube-ipvs,kube-proxy))
-  --image IMAGE            of the pods of the test (default: the daemon's)
-  --nodes N                nodes that get pods; plan, health and 403 are checked on all (default 3)
+  --kubeconfig FILE        path of the kubeconfig (default $KUBECONFIG, or the service account of the pod)
+  --namespace NAME         namespace of the test, created and deleted by it (default kube-ipvs-e2e)
+  --daemon-namespace NAME  namespace of the daemons (default kube-system)
+  --daemon-selector LABELS labels of the daemons' pods (default k8s-app in (kube-ipvs,kube-proxy))
+  --image IMAGE            image of the test's pods (default: the daemon's)
+  --nodes N                number of nodes that get pods; the daemons of all nodes are checked (default 3)
   --node NAME,…            test only these nodes, for example the last ones of a migration
-  --skip CHECK,…           leave these out
-  --wait SECONDS           for a check that does not hold at once (default 60)
-  -o, --output FORMAT      table or json
+  --skip CHECK,…           skip these checks
+  --wait SECONDS           how long a failing check is repeated (default 60)
+  -o, --output FORMAT      table or json (default table)
 
 Checks:
 ${allChecks.map(({ name, promise }) => `  ${name.padEnd(18)} ${promise}`).join("\n")}
 
-Exit code 0: all checks ok or not applicable, 1: a check failed, 2: the test could not be run.
+Exit codes: 0 no check failed, 1 a check failed, 2 the test could not run.
 `;
 
 /** Undefined: help was asked for. Throws where the arguments make no sense. */

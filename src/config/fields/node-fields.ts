@@ -12,7 +12,7 @@ export const nodeFields = [
     kind: "float",
     default: "5",
     flag: "kube-api-qps",
-    help: "API requests per second, Events included; later pages of a list do not count; below 0: no limit",
+    help: "API requests per second, including Events but not later pages of a list; below 0: no limit",
   },
   {
     path: "clientConnection.burst",

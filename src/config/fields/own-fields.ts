@@ -138,7 +138,7 @@ export const ownFields = [
     kind: "text",
     default: "refuse",
     words: ["refuse", "serve"],
-    help: "external and load-balancer IPs that are an address of the node, at a port where a process of the node listens when the claim arrives: refuse or serve; a claim that was served stays",
+    help: "whether to refuse or serve an external or load-balancer IP that is an address of the node, at a port where a process of the node already listens; an address and port that are already served stay",
   },
   {
     path: "kubeIpvs.claimsFile",
@@ -254,7 +254,7 @@ export const ownFields = [
     path: "kubeIpvs.nodeAddressPeriod",
     kind: "duration",
     default: "10m",
-    help: "how often the addresses of all Nodes are listed, while a Service has external or load-balancer IPs, or weights by Node: no Node's address is bound or served on other nodes; at least 1s per Node; a new external IP is served after the next list, within 10s or 0.1s per Node; 0s: never",
+    help: "interval between lists of all Nodes, while a Service has external or load-balancer IPs or weights by Node; at least 1s per Node. An address of a Node is never bound or served on other nodes, so a new external IP is served after the next list, within 10s or 0.1s per Node; 0s: never list",
   },
   {
     path: "kubeIpvs.ignoreRunningKubeProxy",

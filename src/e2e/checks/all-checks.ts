@@ -20,32 +20,40 @@ export const checkGroups: readonly (readonly Check[])[] = [
     { name: "daemons", promise: "kube-ipvs is ready and OK on every node", run: health },
     { name: "cluster-ip", promise: "TCP and UDP reach all backends", run: clusterIp },
     { name: "node-port", promise: "every node's port reaches a backend", run: nodePorts },
-    { name: "session-affinity", promise: "a client stays with its backend", run: sessionAffinity },
+    { name: "session-affinity", promise: "a client reaches one backend", run: sessionAffinity },
     { name: "headless", promise: "a headless Service has no virtual server", run: headless },
     {
       name: "internal-policy",
-      promise: "Local: backends of the client's node only",
+      promise: "with Local, only backends on the client's node answer",
       run: internalPolicy,
     },
     {
       name: "external-policy",
-      promise: "Local: backends of that node only, client address kept",
+      promise: "with Local, only that node's backends answer, and see the client",
       run: externalPolicy,
     },
-    { name: "dual-stack", promise: "the second IP family works as the first", run: dualStack },
-    { name: "hints", promise: "endpoints meant for the zone are used", run: hints },
+    {
+      name: "dual-stack",
+      promise: "TCP and UDP reach backends over the second IP family",
+      run: dualStack,
+    },
+    { name: "hints", promise: "only endpoints for the node's zone are used", run: hints },
   ],
-  [{ name: "draining", promise: "an endpoint that leaves keeps its connections", run: draining }],
+  [{ name: "draining", promise: "a removed endpoint keeps its open connections", run: draining }],
   [{ name: "restart", promise: "a restart of the daemon breaks no connection", run: restart }],
   [{ name: "events", promise: "the daemon's Events arrive", run: events }],
   [
     {
       name: "account",
-      promise: "the daemon's account may do what it needs, and no more",
+      promise: "the daemon's account can do what it needs, and nothing else that is checked",
       run: account,
     },
     { name: "forbidden", promise: "no request of a daemon was answered with 403", run: forbidden },
-    { name: "kernel", promise: "the kernel is as planned on every node", run: kernelAsPlanned },
+    {
+      name: "kernel",
+      promise: "kube-ipvs plan finds nothing to change on any node",
+      run: kernelAsPlanned,
+    },
   ],
 ];
 

@@ -20,7 +20,10 @@ export async function account(scene: Scene): Promise<Outcome> {
       ...neededRights.map((right) => rightProblems(scene, user, { ...right, isExpected: true })),
       ...excessRights.map((right) => rightProblems(scene, user, { ...right, isExpected: false })),
     ]);
-    return judged(problems.flat(), `${user} may read what it needs and write Events, no more`);
+    return judged(
+      problems.flat(),
+      `${user} can read what it needs and write Events, and nothing else that is checked`,
+    );
   } catch (error) {
     if (!(error instanceof ApiError && error.status === 403)) throw error;
     return notApplicable(errorText(error));
