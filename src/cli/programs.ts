@@ -7,8 +7,7 @@ export interface Programs {
     typeof import("../daemon/run.ts"),
     "runDaemon" | "prepareNode" | "cleanUpNode"
   >;
-  readonly plan: Load<typeof import("../daemon/print-plan.ts"), "planSync">;
-  readonly cleanUpPlan: Load<typeof import("../daemon/print-cleanup-plan.ts"), "planCleanUp">;
+  readonly plan: Load<typeof import("../daemon/print-plan.ts"), "planSync" | "planNodeCleanUp">;
   readonly endpointController: Load<
     typeof import("../daemon/run-endpoint-controller.ts"),
     "runEndpointController"
@@ -25,7 +24,6 @@ export interface Programs {
 export const programs: Programs = {
   daemon: () => import("../daemon/run.ts"),
   plan: () => import("../daemon/print-plan.ts"),
-  cleanUpPlan: () => import("../daemon/print-cleanup-plan.ts"),
   endpointController: () => import("../daemon/run-endpoint-controller.ts"),
   firstSync: () => import("../daemon/operator/answer-without-daemon.ts"),
   doctor: () => import("../doctor/examine-node.ts"),

@@ -1,136 +1,177 @@
-/** `--cleanup`: removes everything of ours from this node and says what it removed. */
+/** `--cleanup` and `plan --cleanup`: everything of ours on this node, removed or listed. */
+import { existsSync } from "node:fs";
+import { type PlannedChanges, plannedChanges } from "../answer/plan.ts";
 import { type Clock, systemClock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
-import { type IpFamily, ipFamilies } from "../base/ip.ts";
+import { ipFamilies } from "../base/ip.ts";
 import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
+import { observeOnly } from "../kernel/observe-only.ts";
 import type { ChangeKind } from "../reconcile/change.ts";
-import type { Kept } from "../reconcile/plan-removal.ts";
+import { emptyPlan } from "../reconcile/change-plan.ts";
 import {
-  applyRemoval,
-  type PlannedRemoval,
-  planRemovalFrom,
-  type RulesGoal,
-} from "../reconcile/remove-all.ts";
+  type CleanUpFailure,
+  type CleanUpReport,
+  cleanUp,
+  type Kept,
+} from "../reconcile/clean-up.ts";
+import { planObject } from "../reconcile/render/plan-json.ts";
+import { planText } from "../reconcile/render/plan-text.ts";
 import { ownedBy } from "./leftovers/ipvs-leftovers.ts";
-import { presentNftTables, removeNftTables } from "./leftovers/nft-leftovers.ts";
+import { type NftRemoval, presentNftTables, removeNftTables } from "./leftovers/nft-leftovers.ts";
 import { mayBeInUse } from "./leftovers/remove-leftovers.ts";
-import {
-  forEachFamily,
-  type RuleLeftovers,
-  type RulesFailure,
-  rulesGoal,
-} from "./leftovers/rule-leftovers.ts";
+import { rulesGoals } from "./leftovers/rule-leftovers.ts";
 import type { Mode } from "./leftovers/rules-of-modes.ts";
 import { type OtherProxy, proxyText } from "./node/other-proxy.ts";
 import { removeLeftoverSocket } from "./operator/operator-socket.ts";
 import { removeStateFile, statePaths } from "./process/state-file.ts";
 
-/** What clean-up removes, and what it keeps. */
-export interface CleanUpPlan {
-  readonly removal: PlannedRemoval;
+export interface CleanUpContext {
+  readonly clock?: Clock;
+  /** It runs on this node. */
+  readonly proxy?: OtherProxy | undefined;
+}
+
+/** What was removed, or would be, and what stays. */
+interface NodeCleanUp extends CleanUpReport {
   /** Rules in the backend of iptables that is not in use. They refer to our sets. */
-  readonly unused: readonly RuleLeftovers[];
-  readonly unusedFailures: readonly RulesFailure[];
+  readonly unused: Pick<CleanUpReport, "plan" | "changes"> & { readonly where: string };
   /** Of kube-proxy's nftables mode: `ip kube-proxy`. */
   readonly nftTables: readonly string[];
   /** A kube-proxy that may use rules of iptables and nftables mode; undefined if there is none. */
   readonly user: string | undefined;
 }
 
-/** Plans towards nothing. `proxy` runs on this node. */
-export async function planNodeCleanUp(
-  kernel: Kernel,
-  config: Config,
-  { clock, proxy }: { readonly clock: Clock; readonly proxy: OtherProxy | undefined },
-): Promise<CleanUpPlan> {
-  const user = userOfRules(config, proxy);
-  const ours: readonly Mode[] = ["ipvs", "userspace"];
-  const modes = user === undefined ? [...ours, "iptables" as const] : ours;
-  const leftovers = { modes, current: undefined };
-  const { iptables, unusedBackend } = kernel;
-  const rules = new Map<IpFamily, RulesGoal>();
-  for (const family of ipFamilies) {
-    const { isSupported } = await iptables.probe(family);
-    if (isSupported) rules.set(family, rulesGoal(leftovers, family, config, iptables));
-  }
-  const goal = { ...(await ownedBy(kernel, config)), rules, hasIpvs: await findIpvs(kernel) };
-  const unused: RuleLeftovers[] = [];
-  const unusedFailures =
-    unusedBackend === undefined
-      ? []
-      : await forEachFamily(unusedBackend, config, leftovers, (found) => void unused.push(found));
-  return {
-    removal: await planRemovalFrom(kernel, clock, goal),
-    ...{ unused, unusedFailures, user },
-    nftTables: user === undefined ? await presentNftTables(kernel) : [],
-  };
-}
-
 /** Cleans up and prints a line for each kind of thing; resolves with whether everything could be removed. */
-export async function cleanUp(
+export async function cleanUpAndPrint(
   kernel: Kernel,
   config: Config,
   print: (line: string) => void,
-  {
-    clock = systemClock,
-    proxy,
-  }: { readonly clock?: Clock; readonly proxy?: OtherProxy | undefined } = {},
+  context: CleanUpContext = {},
 ): Promise<boolean> {
-  const planned = await planNodeCleanUp(kernel, config, { clock, proxy });
-  const unused = await removeUnused(kernel, planned);
-  const nft = await removeNftTables(kernel, planned.nftTables);
-  const removal = await applyRemoval(kernel, clock, planned.removal);
-  const failures = [...unused.failures, ...nft.failures, ...removal.failures];
+  const done = await removeAll(kernel, config, { ...context, isDryRun: false });
   // The records say whose the rest is: they stay for the next time.
-  const files = await removeFiles(failures.length === 0 ? recordPaths(config) : [], config);
+  const files = await removeFiles(done.failures.length === 0 ? recordPaths(config) : [], config);
+  const failures = [...done.failures, ...files.failures];
   const removed = [
-    ...removedWords.map(({ kinds, ...words }) => {
-      const count = kinds.reduce((sum, kind) => sum + (removal.changes.get(kind) ?? 0), 0);
-      return { count, ...words };
-    }),
-    { count: unused.count, ...unusedWords(kernel) },
-    ...nft.removed.map((table) => {
+    ...removedWords.map(({ kinds, ...words }) => ({ count: countOf(done, kinds), ...words })),
+    { count: countOf(done.unused, ruleKinds), ...unusedWords(done) },
+    ...done.nftTables.map((table) => {
       return { count: 1, one: `nft table of kube-proxy's nftables mode: ${table}`, many: "" };
     }),
     ...files.removed.map((path) => ({ count: 1, one: `file ${path}`, many: "" })),
   ].filter(({ count }) => count > 0);
   const lines = [
     ...(removed.length === 0 ? ["Nothing of kube-ipvs was found"] : removed.map(removedText)),
-    ...keptLines(planned, removal.kept),
-    ...[...failures, ...files.failures].map(
-      ({ subject, error }) => `Could not remove ${subject}: ${errorText(error)}`,
-    ),
+    ...keptLines(done),
+    ...failures.map(({ subject, error }) => `Could not remove ${subject}: ${errorText(error)}`),
   ];
   for (const line of lines) print(line);
-  return failures.length === 0 && files.failures.length === 0;
+  return failures.length === 0;
 }
 
+/** What clean-up would remove. Rejects if the kernel cannot be read. */
+export async function planCleanUp(
+  kernel: Kernel,
+  config: Config,
+  context: CleanUpContext = {},
+): Promise<PlannedChanges> {
+  const unchanged = { ...kernel, modules: observeOnly(kernel).modules };
+  const planned = await removeAll(unchanged, config, { ...context, isDryRun: true });
+  const [failure] = planned.failures;
+  if (failure !== undefined) {
+    const message = `Cannot plan the clean-up: ${failure.subject}: ${errorText(failure.error)}`;
+    throw new Error(message, { cause: failure.error });
+  }
+  const files = [...recordPaths(config), config.operatorSocketPath].filter(existsSync);
+  const { plan, kept, nftTables, unused } = planned;
+  const object = {
+    ...planObject(plan),
+    ...{ kept, files, nftTables, unusedBackend: planObject(unused.plan) },
+  };
+  const found = [plan.changes, unused.plan.changes, nftTables, files];
+  const hasChanges = found.some(({ length }) => length > 0);
+  const sections = [
+    plan.changes.length === 0 ? "" : planText(plan),
+    unused.plan.changes.length === 0 ? "" : `In ${unused.where}:\n${planText(unused.plan)}`,
+    listText("Tables of kube-proxy's nftables mode", nftTables),
+    listText("Files", files),
+    keptLines(planned).join("\n"),
+    hasChanges ? "" : "No changes.",
+  ];
+  const text = sections.filter(Boolean).map((section) => section.trimEnd());
+  return plannedChanges(object, text.join("\n\n"), hasChanges);
+}
+
+function listText(title: string, lines: readonly string[]): string {
+  if (lines.length === 0) return "";
+  return [`${title}: ${lines.length}`, ...lines.map((line) => `  - ${line}`)].join("\n");
+}
+
+/** What is read once is read before the first write. Rejects if that fails. */
+async function removeAll(
+  kernel: Kernel,
+  config: Config,
+  { clock = systemClock, proxy, isDryRun }: CleanUpContext & { readonly isDryRun: boolean },
+): Promise<NodeCleanUp> {
+  const user = userOfRules(config, proxy);
+  const ours: readonly Mode[] = ["ipvs", "userspace"];
+  const modes = user === undefined ? [...ours, "iptables" as const] : ours;
+  const leftovers = { modes, current: undefined };
+  const { iptables, unusedBackend } = kernel;
+  const ipvs = { ...(await ownedBy(kernel, config)), hasIpvs: await findIpvs(kernel) };
+  const present = user === undefined ? await presentNftTables(kernel) : [];
+  const probes = await Promise.all(ipFamilies.map((family) => iptables.probe(family)));
+  const families = ipFamilies.filter((_, index) => probes[index]?.isSupported);
+  const unused =
+    unusedBackend === undefined
+      ? nothingUnused
+      : await cleanUp(
+          { kernel: { ...kernel, iptables: unusedBackend }, clock, isDryRun },
+          { rules: rulesGoals(ipFamilies, leftovers, config, unusedBackend) },
+        );
+  const nft: NftRemoval = isDryRun
+    ? { removed: present, failures: [] }
+    : await removeNftTables(kernel, present);
+  const rules = rulesGoals(families, leftovers, config, iptables);
+  const used = await cleanUp({ kernel, clock, isDryRun }, { rules, ipvs });
+  const inUnused = <T extends { readonly subject: string }>(found: T): T => {
+    return { ...found, subject: `${found.subject} in ${unusedBackend?.backend}` };
+  };
+  return {
+    ...used,
+    ...{ user, nftTables: nft.removed },
+    unused: { ...unused, where: `${unusedBackend?.backend}, which is not in use` },
+    failures: [...unused.failures.map(inUnused), ...nft.failures, ...used.failures],
+    kept: [...used.kept, ...unused.kept.map(inUnused)],
+  };
+}
+
+const nothingUnused: CleanUpReport = {
+  plan: emptyPlan,
+  changes: new Map(),
+  failures: [],
+  kept: [],
+};
+
 /** Files that carry something from run to run. */
-export function recordPaths({ statePath, claimsPath }: Config): readonly string[] {
+function recordPaths({ statePath, claimsPath }: Config): readonly string[] {
   return [...statePaths(statePath), claimsPath].filter((path) => path !== "");
 }
 
 /** What stays, and why. */
-export function keptLines({ unused, user }: CleanUpPlan, kept: readonly Kept[]): readonly string[] {
+function keptLines({ user, kept }: NodeCleanUp): readonly string[] {
   return [
     ...(user === undefined
       ? []
       : [`Kept rules of kube-proxy's iptables and nftables modes: ${user}`]),
     ...kept.map(({ subject, reason }) => `Kept ${subject}: ${keptReasons[reason]}`),
-    ...unused.flatMap(({ backend, family, removal }) =>
-      removal.kept.map(
-        (chain) =>
-          `Kept ${family} ${chain} in ${backend}: ${keptReasons["referenced-by-third-party"]}`,
-      ),
-    ),
   ];
 }
 
 const keptReasons: Readonly<Record<Kept["reason"], string>> = {
   "referenced-by-third-party": "a rule that is not ours still uses it",
   "foreign-virtual-server": "it is not ours",
-  "possibly-owned": "it may be ours, but no set or record names it",
   "excluded-network": "excludeCIDRs names its network",
 };
 
@@ -152,38 +193,13 @@ async function findIpvs(kernel: Kernel): Promise<boolean> {
   }
 }
 
-interface Failure {
-  readonly subject: string;
-  readonly error: unknown;
-}
-
-async function removeUnused(
-  { unusedBackend }: Kernel,
-  { unused, unusedFailures }: CleanUpPlan,
-): Promise<{ readonly count: number; readonly failures: readonly Failure[] }> {
-  let count = 0;
-  const failed: RulesFailure[] = [...unusedFailures];
-  for (const { backend, family, removal } of unused) {
-    try {
-      if (removal.changes.length > 0) await unusedBackend?.apply(family, removal.changes);
-      count += removal.changes.length;
-    } catch (error) {
-      failed.push({ backend, family, error });
-    }
-  }
-  const failures = failed.map(({ backend, family, error }) => {
-    return { subject: `rules of ${family} from ${backend}`, error };
-  });
-  return { count, failures };
-}
-
 /** What the files describe is gone. The socket of a running daemon ends with it. */
 async function removeFiles(
   paths: readonly string[],
   { operatorSocketPath }: Config,
-): Promise<{ readonly removed: readonly string[]; readonly failures: readonly Failure[] }> {
+): Promise<{ readonly removed: readonly string[]; readonly failures: readonly CleanUpFailure[] }> {
   const removed: string[] = [];
-  const failures: Failure[] = [];
+  const failures: CleanUpFailure[] = [];
   for (const path of paths) {
     try {
       if (await removeStateFile(path)) removed.push(path);
@@ -202,20 +218,26 @@ interface RemovedWords {
   readonly many: string;
 }
 
+const ruleKinds: readonly ChangeKind[] = ["chain-remove", "jump-remove"];
 const removedWords: readonly (RemovedWords & { readonly kinds: readonly ChangeKind[] })[] = [
   { kinds: ["virtual-server-remove"], one: "virtual server", many: "virtual servers" },
-  {
-    kinds: ["chain-remove", "jump-remove"],
-    one: "iptables chain or jump",
-    many: "iptables chains and jumps",
-  },
+  { kinds: ruleKinds, one: "iptables chain or jump", many: "iptables chains and jumps" },
   { kinds: ["link-remove"], one: "link kube-ipvs0 with its addresses", many: "links" },
   { kinds: ["set-destroy"], one: "ipset", many: "ipsets" },
 ];
 
-function unusedWords({ unusedBackend }: Kernel): RemovedWords {
-  const where = `from ${unusedBackend?.backend ?? ""}, which is not in use`;
-  return { one: `iptables chain or jump ${where}`, many: `iptables chains and jumps ${where}` };
+function unusedWords({ unused: { where } }: NodeCleanUp): RemovedWords {
+  return {
+    one: `iptables chain or jump from ${where}`,
+    many: `iptables chains and jumps from ${where}`,
+  };
+}
+
+function countOf(
+  { changes }: Pick<CleanUpReport, "changes">,
+  kinds: readonly ChangeKind[],
+): number {
+  return kinds.reduce((sum, kind) => sum + (changes.get(kind) ?? 0), 0);
 }
 
 function removedText({ count, one, many }: RemovedWords & { readonly count: number }): string {

@@ -1,12 +1,28 @@
-/** `kube-ipvs plan`: what a start would change on this node, by the daemon's own planning. Nothing is written. */
+/** `kube-ipvs plan`: what a start or a clean-up would change on this node, by its own planning. Nothing is written. */
 import { type PlannedChanges, plannedChanges } from "../answer/plan.ts";
 import type { Config } from "../config/config.ts";
+import { openKernel } from "../kernel/open-kernel.ts";
 import { withoutFlowChecks } from "../reconcile/change-plan.ts";
 import { planObject } from "../reconcile/render/plan-json.ts";
 import { planText } from "../reconcile/render/plan-text.ts";
+import { planCleanUp } from "./clean-up.ts";
+import { findOtherProxy } from "./node/other-proxy.ts";
 import { observeOnce } from "./observe-once.ts";
 import type { RunContext } from "./run.ts";
 import { planUserspaceStart } from "./userspace/print-userspace-plan.ts";
+
+/** What `--cleanup` would remove. Rejects if the kernel cannot be read. */
+export async function planNodeCleanUp(
+  config: Config,
+  { clock, log }: Pick<RunContext, "clock" | "log">,
+): Promise<PlannedChanges> {
+  const kernel = await openKernel({ clock, log, environment: process.env });
+  try {
+    return await planCleanUp(kernel, config, { clock, proxy: await findOtherProxy() });
+  } finally {
+    kernel.close();
+  }
+}
 
 /** The plan of a first sync. Rejects if it is unknown. */
 export async function planSync(

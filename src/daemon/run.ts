@@ -12,7 +12,7 @@ import { measureEventLoopDelay } from "../metrics/event-loop-delay.ts";
 import { type PrometheusMetrics, prometheusMetrics } from "../metrics/prometheus-metrics.ts";
 import type { ClaimMemory } from "../plan/claims/claim-memory.ts";
 import type { HolderRecord } from "../plan/claims/holder-record.ts";
-import { cleanUp } from "./clean-up.ts";
+import { cleanUpAndPrint } from "./clean-up.ts";
 import type { ShownConfig } from "./http/metrics-server.ts";
 import { startServers } from "./http/servers.ts";
 import { watchEstimator } from "./node/estimator.ts";
@@ -104,7 +104,7 @@ export async function cleanUpNode(config: Config, parts: RunContext): Promise<bo
     const kernel = await openNodeKernel(config, parts);
     try {
       const proxy = await findOtherProxy();
-      return await cleanUp(kernel, config, parts.print, { proxy });
+      return await cleanUpAndPrint(kernel, config, parts.print, { proxy });
     } finally {
       kernel.close();
     }

@@ -27,7 +27,7 @@ export interface Kernel {
   readonly link: DummyLink;
   readonly iptables: Iptables;
   /** The backend of iptables that is not in use, where it holds anything; its rules are in force all the same. */
-  readonly unusedBackend?: UnusedBackend;
+  readonly unusedBackend?: Iptables;
   /** Absent where the kernel has no nftables, or is only observed. */
   readonly nftTables?: NftTables;
   /** Absent where the kernel is only imitated. */
@@ -271,12 +271,6 @@ export interface Iptables {
   /** Whether the family's programs work here; the reason when they do not. */
   probe(family: IpFamily): Promise<{ readonly isSupported: boolean; readonly reason?: string }>;
 }
-
-/** The other backend of iptables: earlier runs may have left rules of ours there. */
-export type UnusedBackend = Pick<
-  Iptables,
-  "backend" | "choice" | "observe" | "apply" | "render" | "parse"
->;
 
 /** Whole tables of nftables: nfnetlink subsystem 10. Nothing of ours is there. */
 export interface NftTables {

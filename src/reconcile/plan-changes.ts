@@ -4,7 +4,7 @@ import type { DesiredView } from "../plan/desired-state.ts";
 import { dummyLinkName } from "../state/dummy-link.ts";
 import type { Rule } from "../state/rule.ts";
 import type { RefusedChange } from "./apply/outcome.ts";
-import type { Change } from "./change.ts";
+import type { Change, ChangeReason, LinkChange } from "./change.ts";
 import { type ChangePlan, servicesOfChange } from "./change-plan.ts";
 import { comparedPerPiece, union } from "./kinds/compared-keys.ts";
 import { diffRules } from "./kinds/diff-rules.ts";
@@ -19,7 +19,7 @@ import {
 import { diffEntries, type EntryChanges } from "./kinds/entries.ts";
 import { inTwoSteps, type TwoSteps } from "./kinds/restrictions.ts";
 import type { RenderRule } from "./kinds/rule-texts.ts";
-import { destroyTemporary, diffSets } from "./kinds/sets.ts";
+import { destroyAll, destroyTemporary, diffSets } from "./kinds/sets.ts";
 import { type CachedState, noRules } from "./observed/cached-state.ts";
 import { isExcluded } from "./ownership/policy.ts";
 import type { Scope } from "./scope.ts";
@@ -28,7 +28,7 @@ import type { SyncGoal } from "./sync-goal.ts";
 /** All that a plan depends on. */
 export interface PlanInput
   extends ServerPolicies,
-    Pick<SyncGoal, "rules" | "sysctls" | "missingModules"> {
+    Pick<SyncGoal, "rules" | "sysctls" | "missingModules" | "cleanUp"> {
   /** What is wanted, without what a third party has; see `contested-view.ts`. */
   readonly desired: DesiredView;
   readonly cached: CachedState;
@@ -70,7 +70,7 @@ export function* planChanges(input: PlanInput): Generator<void, PlannedChanges> 
   const changes = noChanges.concat(
     input.missingModules.map((module) => ({ kind: "module-load", module, reason: "missing" })),
     diffSysctls(input),
-    cached.hasLink ? [] : [{ kind: "link-create", link: dummyLinkName, reason: "missing" }],
+    input.cleanUp || cached.hasLink ? [] : [linkChange("link-create", "missing")],
     destroyTemporary(cached),
     sets.changes,
     entries.limits,
@@ -82,10 +82,13 @@ export function* planChanges(input: PlanInput): Generator<void, PlannedChanges> 
     addresses.added,
     servers.leaving,
     addresses.removed,
+    input.cleanUp && cached.hasLink ? [linkChange("link-remove", "unwanted")] : [],
     servers.removals,
     entries.removed,
     entries.unlimited,
     rules.later,
+    input.cleanUp?.rules ?? [],
+    input.cleanUp ? destroyAll(cached) : [],
     servers.conntrack,
   );
   return {
@@ -99,6 +102,10 @@ export function* planChanges(input: PlanInput): Generator<void, PlannedChanges> 
 }
 
 const noChanges: readonly Change[] = [];
+
+function linkChange(kind: LinkChange["kind"], reason: ChangeReason): Change {
+  return { kind, link: dummyLinkName, reason };
+}
 
 interface Members {
   readonly added: Change[];

@@ -16,7 +16,7 @@ import { ConntrackCleaner, cleanConntrack } from "./kinds/stale-flows.ts";
 import { type CachedServers, CachedState, noteRightRules } from "./observed/cached-state.ts";
 import { Differences } from "./observed/difference.ts";
 import { Freshness } from "./observed/freshness.ts";
-import { Observer } from "./observed/observer.ts";
+import { type ObservedPart, Observer } from "./observed/observer.ts";
 import { ServersAhead } from "./observed/servers-ahead.ts";
 import { Verification } from "./observed/verification.ts";
 import { adoptServers } from "./ownership/adopt.ts";
@@ -46,6 +46,8 @@ export interface ReconcilerDependencies {
   readonly ownershipRecord?: OwnershipRecord;
   /** Nothing is written: each sync observes everything, and reports what it would change. */
   readonly isDryRun?: boolean;
+  /** Parts of the kernel that are read; if undefined, all. */
+  readonly parts?: readonly ObservedPart[];
 }
 
 /**
@@ -85,7 +87,7 @@ export class Reconciler {
       dependencies.isDryRun === true ? readOnlyRecord(record) : record,
     );
     this.verification = new Verification(kernel, this.#cached, this.#observer);
-    this.#freshness = new Freshness(this.#observer, this.verification);
+    this.#freshness = new Freshness(this.#observer, this.verification, dependencies.parts);
   }
 
   /** True when the next sync must observe all or part of the kernel: at start, and after an unknown outcome. */
@@ -132,8 +134,8 @@ export class Reconciler {
     if (this.#dependencies.isDryRun === true) this.invalidate();
     this.#scope.include(goal.touched);
     this.#status.hastenDrainEnds(goal.touched.virtualServers);
-    const failure = await this.#observe(goal);
-    if (failure !== undefined) return { ...emptyReport, failures: [failure] };
+    const failures = await this.#observe(goal);
+    if (failures.length > 0 && goal.cleanUp === undefined) return { ...emptyReport, failures };
     const differences = this.#takeDifferences();
     const scope = this.#scope;
     this.#scope = new Scope();
@@ -144,7 +146,7 @@ export class Reconciler {
     const view = this.#ownershipView(desired, goal);
     if (this.#dependencies.isDryRun === true) {
       this.#ownership.update(view, scope.virtualServers);
-      return this.#report(plan, pass, drifts);
+      return this.#report(plan, pass, drifts, failures);
     }
     await this.#ownership.recordAhead(view, scope.virtualServers);
     this.#ownership.noteCreations(plan.changes);
@@ -154,7 +156,7 @@ export class Reconciler {
     this.#ownership.update(view, scope.virtualServers);
     this.#drainer.keepStartTimes();
     this.#isFirst &&= pass.outcomes.unknown.length > 0;
-    return this.#report(plan, pass, drifts);
+    return this.#report(plan, pass, drifts, failures);
   }
 
   /**
@@ -175,11 +177,12 @@ export class Reconciler {
   }
 
   /** Brings the cache up to date, and the scope with what was found to differ or is due again. */
-  async #observe(goal: SyncGoal): Promise<Failure | undefined> {
-    const failure = await this.#freshness.refresh(goal, this.#scope);
-    if (failure !== undefined) return failure;
+  async #observe(goal: SyncGoal): Promise<readonly Failure[]> {
+    const failures = await this.#freshness.refresh(goal, this.#scope);
+    if (failures.length > 0) return failures;
     this.#includeDue(this.#scope);
-    return this.#freshness.refreshUnmade(goal, this.#scope);
+    const failure = await this.#freshness.refreshUnmade(goal, this.#scope);
+    return failure === undefined ? [] : [failure];
   }
 
   /** What the first observation finds is no difference. */
@@ -289,10 +292,17 @@ export class Reconciler {
     this.#status.note({ ...outcomes, refused }, plan, nowMs);
   }
 
-  #report(plan: ChangePlan, { outcomes }: Pass, drifts: SyncReport["drifts"]): SyncReport {
+  #report(
+    plan: ChangePlan,
+    { outcomes }: Pass,
+    drifts: SyncReport["drifts"],
+    unread: readonly Failure[],
+  ): SyncReport {
+    const found = reportOf(outcomes);
     return {
       plan,
-      ...reportOf(outcomes),
+      ...found,
+      failures: [...unread, ...found.failures],
       refusals: this.#status.takeRejections(),
       foreignServers: [...this.#ownership.foreign],
       conflicts: plan.conflicts,

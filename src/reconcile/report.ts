@@ -1,5 +1,5 @@
 import type { IpFamily } from "../base/ip.ts";
-import type { ConntrackPass, Outcomes, UnknownOutcome } from "./apply/outcome.ts";
+import type { ConntrackPass, Outcomes, RefusedChange, UnknownOutcome } from "./apply/outcome.ts";
 import type { ChangeKind } from "./change.ts";
 import { type ChangePlan, emptyPlan } from "./change-plan.ts";
 import type { Drift } from "./drift.ts";
@@ -7,7 +7,7 @@ import { subjectOf } from "./kinds/kinds.ts";
 import type { ManualWeight } from "./status/manual-weights.ts";
 import { noRejections, type RejectionReport } from "./status/rejection.ts";
 import type { ReconcileConflict } from "./status/repairs.ts";
-import { subjectText } from "./subject.ts";
+import { countedText } from "./subject.ts";
 
 /** Something that a sync could not find out or finish; it is repeated, after another observation. */
 export interface Failure {
@@ -30,7 +30,9 @@ export interface SyncReport {
   readonly plan: ChangePlan;
   /** Successful changes by kind; kinds without one are absent. */
   readonly changes: ReadonlyMap<ChangeKind, number>;
-  /** Changes that the kernel refused in this sync, by kind. */
+  /** Changes that the kernel refused in this sync. */
+  readonly rejected: readonly RefusedChange[];
+  /** Their numbers, by kind. */
   readonly refusedChanges: ReadonlyMap<ChangeKind, number>;
   /** Families in which a run of iptables-restore failed. */
   readonly failedRestores: readonly IpFamily[];
@@ -56,6 +58,7 @@ export interface SyncReport {
 export const emptyReport: SyncReport = {
   plan: emptyPlan,
   changes: new Map(),
+  rejected: [],
   refusedChanges: new Map(),
   failedRestores: [],
   failures: [],
@@ -74,7 +77,7 @@ export function reportOf(
   outcomes: Outcomes,
 ): Pick<
   SyncReport,
-  "changes" | "refusedChanges" | "failedRestores" | "failures" | "conntrackPasses"
+  "changes" | "rejected" | "refusedChanges" | "failedRestores" | "failures" | "conntrackPasses"
 > {
   const refusedChanges = new Map<ChangeKind, number>();
   for (const { change } of outcomes.refused) {
@@ -82,6 +85,7 @@ export function reportOf(
   }
   return {
     changes: outcomes.done,
+    rejected: outcomes.refused,
     refusedChanges,
     failedRestores: failedRestores(outcomes),
     failures: [...outcomes.unknown.map(failureOf), ...outcomes.unread],
@@ -101,8 +105,7 @@ function failedRestores({ refused, unknown }: Outcomes): readonly IpFamily[] {
 }
 
 function failureOf({ kind, first, count, error }: UnknownOutcome): Failure {
-  const more = count > 1 ? ` and ${count - 1} more` : "";
-  return { kind, subject: `${subjectText(first)}${more}`, error };
+  return { kind, subject: countedText(first, count - 1), error };
 }
 
 /** Number of changes in all. */

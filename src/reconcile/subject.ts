@@ -48,6 +48,11 @@ export function subjectText(subject: Subject): string {
   }
 }
 
+/** `kube-ipvs0 and 3 more` */
+export function countedText(first: Subject, others: number): string {
+  return others === 0 ? subjectText(first) : `${subjectText(first)} and ${others} more`;
+}
+
 /** For maps only: it is never taken apart again. */
 export function subjectKey(subject: Subject): string {
   return `${subject.type} ${subjectText(subject)}`;

@@ -4,6 +4,7 @@ import type { DirtyKeys } from "../plan/dirty-keys.ts";
 import type { SysctlSetting } from "../plan/sysctls.ts";
 import type { RuleSet } from "../state/rule.ts";
 import type { DrainPolicy } from "./drain/drains.ts";
+import type { PlannedRuleChange } from "./kinds/diff-rules.ts";
 import type { OwnershipPolicy } from "./ownership/policy.ts";
 import type { ManualWeightPolicy } from "./status/manual-weights.ts";
 
@@ -22,4 +23,9 @@ export interface SyncGoal {
   readonly ownership: OwnershipPolicy;
   readonly drain: DrainPolicy;
   readonly manualWeights: ManualWeightPolicy;
+  /**
+   * The link, all sets and these rules are removed, too. Only `clean-up.ts` asks for it: without it, a desired state that is
+   * empty, as after an empty list of Services, leaves them in place.
+   */
+  readonly cleanUp?: { readonly rules: readonly PlannedRuleChange[] };
 }

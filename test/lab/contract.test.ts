@@ -7,7 +7,7 @@ import { chooseBackend } from "../../src/kernel/iptables/backend.ts";
 import type { AddressChange } from "../../src/kernel/kernel.ts";
 import { openKernel } from "../../src/kernel/open-kernel.ts";
 import { runProgram } from "../../src/kernel/run-program.ts";
-import { removeAll } from "../../src/reconcile/remove-all.ts";
+import { cleanUp } from "../../src/reconcile/clean-up.ts";
 import type { VirtualAddresses } from "../../src/state/dummy-link.ts";
 import type { Flow } from "../../src/state/flow.ts";
 import { describeKernelContract } from "../contract/all-contracts.ts";
@@ -150,13 +150,14 @@ describe("virtual addresses in the other form", () => {
       await kernel.link.apply(change("add", "10.96.0.1"));
       shell("ip link delete kube-ipvs0");
       assert.equal(routes().split("\n").length, 1);
-      const { failures } = await removeAll(kernel, systemClock, {
-        rules: new Map(),
-        nodeAddresses: new Set(),
-        recorded: { owned: new Set(), foreign: new Set() },
-        ownership: { foreignVirtualServers: "keep", excludeCidrs: [] },
+      const ipvs = {
+        nodeAddresses: new Set([ip("192.168.10.11")]),
+        recorded: { owned: new Set<string>(), foreign: new Set<string>() },
+        ownership: { foreignVirtualServers: "keep" as const, excludeCidrs: [] },
         hasIpvs: true,
-      });
+      };
+      const goal = { rules: new Map(), ipvs };
+      const { failures } = await cleanUp({ kernel, clock: systemClock }, goal);
       assert.deepEqual([failures, routes()], [[], ""]);
     },
   );

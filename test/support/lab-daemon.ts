@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { silentLogger } from "../../src/base/log.ts";
 import type { Config } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
-import { cleanUp } from "../../src/daemon/clean-up.ts";
+import { cleanUpAndPrint } from "../../src/daemon/clean-up.ts";
 import { type BackendChoice, chooseBackend } from "../../src/kernel/iptables/backend.ts";
 import { openKernel } from "../../src/kernel/open-kernel.ts";
 import { runProgram } from "../../src/kernel/run-program.ts";
@@ -138,7 +138,7 @@ export async function cleanUpLab(flags: Flags = {}): Promise<readonly string[]> 
   const kernel = await openKernel({ log: silentLogger, iptablesBackend: usualBackend });
   const printed: string[] = [];
   try {
-    await cleanUp(kernel, configOf(flags), (line) => printed.push(line));
+    await cleanUpAndPrint(kernel, configOf(flags), (line) => printed.push(line));
     return printed;
   } finally {
     kernel.close();

@@ -20,9 +20,8 @@ export const planCommand: Command = {
   ],
   run: async ({ programs, config, values, runContext, print }) => {
     const isCleanup = values.get("cleanup")?.at(-1) === "true";
-    const planned = isCleanup
-      ? await (await programs.cleanUpPlan()).planCleanUp(config, runContext())
-      : await (await programs.plan()).planSync(config, runContext());
+    const { planNodeCleanUp, planSync } = await programs.plan();
+    const planned = await (isCleanup ? planNodeCleanUp : planSync)(config, runContext());
     print(planned.answer, planned.view);
     return planned.hasChanges ? exitCodes.wrong : exitCodes.fine;
   },

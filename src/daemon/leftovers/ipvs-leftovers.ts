@@ -5,12 +5,12 @@ import { ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
+import { type CleanUpContext, cleanUp, type IpvsGoal } from "../../reconcile/clean-up.ts";
 import { readNodeAddresses } from "../../reconcile/observed/read-addresses.ts";
-import { planRemovalFrom, type RemovalGoal, removeAll } from "../../reconcile/remove-all.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
 import { ownershipRecordIn } from "../process/ownership-record.ts";
 import { readState } from "../process/state-file.ts";
-import { rulesGoal } from "./rule-leftovers.ts";
+import { removeAndLog, rulesGoals } from "./rule-leftovers.ts";
 import { connectionsEnd, forgetFlows } from "./standing-connections.ts";
 
 export interface IpvsRemovalContext {
@@ -35,18 +35,11 @@ export async function removeIpvs(
   try {
     const hasServed = ranIpvs || (await hasTraces(kernel));
     if (!hasServed && !hasRules) return true;
-    const { mode } = config;
-    const goal = {
-      ...(await ownedBy(kernel, config)),
-      rules: new Map(
-        ipFamilies.map((family) => [
-          family,
-          rulesGoal({ modes: ["ipvs"], current: mode }, family, config, kernel.iptables),
-        ]),
-      ),
-      hasIpvs: hasServed && kernel.modules.isAvailable("ip_vs") !== false,
-    };
-    const left = await virtualServersOf(kernel, clock, goal);
+    const hasIpvs = hasServed && kernel.modules.isAvailable("ip_vs") !== false;
+    const ipvs = { ...(await ownedBy(kernel, config)), hasIpvs };
+    const modes = { modes: ["ipvs"] as const, current: config.mode };
+    const rules = rulesGoals(ipFamilies, modes, config, kernel.iptables);
+    const left = await virtualServersOf({ kernel, clock }, ipvs);
     const onWait = async (count: number): Promise<void> => {
       const keys = { virtualServers: count, ...config.drain };
       log.info("Keeping leftovers of IPVS mode until their connections end", keys);
@@ -54,7 +47,8 @@ export async function removeIpvs(
     };
     const standing = await connectionsEnd(kernel, left, config, { clock, stop, onWait });
     if (stop.aborted) return false;
-    const isRemoved = await remove(kernel, goal, { clock, log });
+    const what = "leftovers of IPVS mode";
+    const isRemoved = await removeAndLog(kernel, { rules, ipvs }, { clock, log, what });
     await forgetFlows(kernel, standing);
     return isRemoved;
   } catch (error) {
@@ -87,31 +81,13 @@ async function stopBalancing(
   if (first !== undefined) throw first.error;
 }
 
-async function remove(
-  kernel: Kernel,
-  goal: RemovalGoal,
-  { clock, log }: Pick<IpvsRemovalContext, "clock" | "log">,
-): Promise<boolean> {
-  const { changes, kept, failures } = await removeAll(kernel, clock, goal);
-  if (changes.size > 0) log.info("Removed leftovers of IPVS mode", Object.fromEntries(changes));
-  for (const { subject, reason } of kept)
-    log.info("Kept leftovers of IPVS mode", { subject, reason });
-  for (const { subject, error } of failures) {
-    log.warn("Cannot remove leftovers of IPVS mode", { subject, err: errorText(error) });
-  }
-  return failures.length === 0;
-}
-
 /** It never serves without its link. A kernel that never ran it is left in peace: looking further loads modules. */
 async function hasTraces({ link }: Pick<Kernel, "link">): Promise<boolean> {
   return (await link.find()) !== undefined;
 }
 
 /** Which virtual servers are ours, if all of ours are removed. */
-export async function ownedBy(
-  kernel: Kernel,
-  config: Config,
-): Promise<Omit<RemovalGoal, "rules" | "hasIpvs">> {
+export async function ownedBy(kernel: Kernel, config: Config): Promise<Omit<IpvsGoal, "hasIpvs">> {
   return {
     nodeAddresses: await readNodeAddresses(kernel),
     recorded: ownershipRecordIn(readState(config.statePath)).recorded,
@@ -124,11 +100,13 @@ export async function ownedBy(
 
 /** Those that will be removed. Rejects if they cannot be read: nobody would wait for their connections. */
 async function virtualServersOf(
-  kernel: Kernel,
-  clock: Clock,
-  goal: RemovalGoal,
+  context: CleanUpContext,
+  ipvs: IpvsGoal,
 ): Promise<readonly VirtualServerId[]> {
-  const { plan, failures } = await planRemovalFrom(kernel, clock, { ...goal, rules: new Map() });
+  const { plan, failures } = await cleanUp(
+    { ...context, isDryRun: true },
+    { rules: new Map(), ipvs },
+  );
   const unread = failures.find(({ subject }) => subject === "servers");
   if (unread !== undefined) throw unread.error;
   return plan.changes.flatMap((change) =>

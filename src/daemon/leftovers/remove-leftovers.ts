@@ -1,12 +1,11 @@
 /** Removes what earlier modes, backends and versions left, of ours and kube-proxy's, while a mode runs. */
-import type { Clock } from "../../base/clock.ts";
 import { ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import { removeIpvs } from "./ipvs-leftovers.ts";
 import { removeAndLogNftTables } from "./nft-leftovers.ts";
-import { removeRules } from "./rule-leftovers.ts";
+import { type LeftoverLog, removeRules } from "./rule-leftovers.ts";
 import type { Mode } from "./rules-of-modes.ts";
 
 /** How many chains a log line names. */
@@ -47,21 +46,20 @@ export function reportLeftoverChains(
  * process, and whatever they catch is refused. Never rejects.
  */
 export async function removePortals(
-  { iptables }: Pick<Kernel, "iptables">,
+  kernel: Kernel,
   config: Config,
-  log: Logger,
+  { clock, log }: LeftoverLog,
 ): Promise<void> {
+  const { iptables } = kernel;
   if (iptables.choice.hasPortals !== true || config.isObserveOnly || mayBeInUse(config)) return;
-  if (await removeRules(iptables, config, { modes: ["userspace"], current: undefined, log }))
-    return;
+  const portals = { modes: ["userspace"] as const, current: undefined };
+  if (await removeRules(kernel, iptables, config, { ...portals, clock, log })) return;
   log.error("Services may be refused until leftovers of userspace mode are removed", {
     advice: "Run on this node: kube-ipvs --cleanup",
   });
 }
 
-export interface LeftoverContext {
-  readonly clock: Clock;
-  readonly log: Logger;
+export interface LeftoverContext extends LeftoverLog {
   /** Modes that ran here before. */
   readonly ran: ReadonlySet<Mode>;
 }
@@ -90,11 +88,13 @@ export function leftoverRemoval(
     if (hasPortals === true && mode !== "userspace") inUse.push("userspace");
     const unused = ["ipvs", "userspace", ...ofIptables] as const;
     const results = [
-      await removeRules(iptables, config, {
-        ...{ modes: inUse, current: mode, log },
+      await removeRules(kernel, iptables, config, {
+        ...{ modes: inUse, current: mode, clock, log },
         ...(mode === "userspace" ? { emptied: "ipvs" } : {}),
       }),
-      await removeRules(unusedBackend, config, { modes: unused, current: undefined, log }),
+      await removeRules(kernel, unusedBackend, config, {
+        ...{ modes: unused, current: undefined, clock, log },
+      }),
       await removeAndLogNftTables(kernel, log),
     ];
     if (mode === "ipvs") return results.every(Boolean);

@@ -1,15 +1,13 @@
 /** Rules in the tables of iptables that no sync writes any more. */
+import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
-import type { BackendFinding, Iptables } from "../../kernel/kernel.ts";
-import { noNames, type RulesRemoval } from "../../reconcile/iptables/plan-rules-removal.ts";
-import { planRemovalOfRules, type RulesGoal } from "../../reconcile/remove-all.ts";
+import type { Iptables, Kernel } from "../../kernel/kernel.ts";
+import { type CleanUpGoal, cleanUp, type RulesGoal } from "../../reconcile/clean-up.ts";
+import { noNames } from "../../reconcile/iptables/plan-rules-removal.ts";
 import { type Mode, namesInUse, namesOfModes, rulesOfAnyMode } from "./rules-of-modes.ts";
-
-/** One backend of iptables. */
-export type Backend = Pick<Iptables, "backend" | "observe" | "apply" | "render" | "parse">;
 
 export interface LeftoverModes {
   /** Their rules are leftovers. */
@@ -20,8 +18,19 @@ export interface LeftoverModes {
   readonly emptied?: Mode;
 }
 
-/** What is removed from one family. */
-export function rulesGoal(
+/** What is removed from the tables of these families. */
+export function rulesGoals(
+  families: readonly IpFamily[],
+  leftovers: LeftoverModes,
+  config: Config,
+  iptables: Pick<Iptables, "render">,
+): CleanUpGoal["rules"] {
+  return new Map(
+    families.map((family) => [family, rulesGoal(leftovers, family, config, iptables)]),
+  );
+}
+
+function rulesGoal(
   { modes, current, emptied }: LeftoverModes,
   family: IpFamily,
   config: Config,
@@ -36,66 +45,45 @@ export function rulesGoal(
   };
 }
 
-export interface RuleLeftovers {
-  readonly backend: BackendFinding["backend"];
-  readonly family: IpFamily;
-  readonly removal: RulesRemoval;
-}
-
-/** Families that cannot be read, or whose rules cannot be removed. */
-export interface RulesFailure {
-  readonly backend: BackendFinding["backend"];
-  readonly family: IpFamily;
-  readonly error: unknown;
-}
-
-/** Calls `work` with the leftovers of each family. Never rejects. */
-export async function forEachFamily(
-  iptables: Backend,
-  config: Config,
-  leftovers: LeftoverModes,
-  work: (found: RuleLeftovers) => void | Promise<void>,
-): Promise<readonly RulesFailure[]> {
-  const failures: RulesFailure[] = [];
-  const { backend } = iptables;
-  for (const family of ipFamilies) {
-    try {
-      const goal = rulesGoal(leftovers, family, config, iptables);
-      const removal = await planRemovalOfRules(iptables, family, goal);
-      await work({ backend, family, removal });
-    } catch (error) {
-      failures.push({ backend, family, error });
-    }
-  }
-  return failures;
-}
-
-/** Removes them and logs it. Never rejects; returns false if something could not be removed. */
+/** Removes them in one backend of iptables and logs it. Never rejects; returns false if something could not be removed. */
 export async function removeRules(
-  iptables: Backend | undefined,
+  kernel: Kernel,
+  iptables: Iptables | undefined,
   config: Config,
-  { log, ...leftovers }: LeftoverModes & { readonly log: Logger },
+  { clock, log, ...leftovers }: LeftoverModes & LeftoverLog,
 ): Promise<boolean> {
   if (iptables === undefined || leftovers.modes.length === 0) return true;
-  const { backend } = iptables;
-  let chainsAndJumps = 0;
-  const kept: string[] = [];
-  const failures = await forEachFamily(iptables, config, leftovers, async ({ family, removal }) => {
-    if (removal.changes.length > 0) await iptables.apply(family, removal.changes);
-    chainsAndJumps += removal.changes.length;
-    kept.push(...removal.kept.map((chain) => `${family} ${chain}`));
-  });
-  const modes = leftovers.modes.join(", ");
-  if (chainsAndJumps > 0) {
-    log.info("Removed leftover iptables rules", { backend, modes, chainsAndJumps });
+  const rules = rulesGoals(ipFamilies, leftovers, config, iptables);
+  const what = "leftover iptables rules";
+  const keys = { backend: iptables.backend, modes: leftovers.modes.join(", ") };
+  return removeAndLog({ ...kernel, iptables }, { rules }, { clock, log, what, keys });
+}
+
+export interface LeftoverLog {
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** As {@link removeRules}, whatever it is. `what`: in log events. */
+export async function removeAndLog(
+  kernel: Kernel,
+  goal: CleanUpGoal,
+  {
+    clock,
+    log,
+    what,
+    keys = {},
+  }: LeftoverLog & { readonly what: string; readonly keys?: Readonly<Record<string, string>> },
+): Promise<boolean> {
+  const { changes, kept, failures } = await cleanUp({ kernel, clock }, goal);
+  if (changes.size > 0) log.info(`Removed ${what}`, { ...keys, ...Object.fromEntries(changes) });
+  for (const [reason, some] of Map.groupBy(kept, (one) => one.reason)) {
+    const subjects = some.map(({ subject }) => subject);
+    const level = reason === "referenced-by-third-party" ? "warn" : "info";
+    log[level](`Kept ${what}`, { ...keys, subjects, reason });
   }
-  if (kept.length > 0) {
-    const reason = "referenced-by-third-party";
-    log.warn("Kept leftover iptables chains", { backend, chains: kept, reason });
-  }
-  for (const { family, error } of failures) {
-    const keys = { backend, ipFamily: family, modes, err: errorText(error) };
-    log.warn("Cannot remove leftover iptables rules", keys);
+  for (const { subject, error } of failures) {
+    log.warn(`Cannot remove ${what}`, { ...keys, subject, err: errorText(error) });
   }
   return failures.length === 0;
 }

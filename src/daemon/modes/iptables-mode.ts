@@ -13,7 +13,7 @@ export async function beginIptables(parts: ModeContext): Promise<RunningMode> {
   const { config, kernel, log, clock, live } = parts;
   const prepared = await prepareTables(kernel, config, log);
   const { families } = prepared;
-  await removePortals(kernel, config, log);
+  await removePortals(kernel, config, parts);
   const reporter = new TablesReporter({ ...parts, nodeName: config.nodeName });
   const loop = new TablesLoop(
     { ...parts, reporter, onNodeReady: (node) => parts.onNodeReady(node, families) },

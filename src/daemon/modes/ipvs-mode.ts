@@ -18,7 +18,7 @@ const ipvsUdpSeconds = 300;
 export async function beginIpvs(parts: ModeContext): Promise<RunningMode> {
   const { config, kernel, log, live } = parts;
   const families = await prepareKernel(kernel, config, log);
-  await removePortals(kernel, config, log);
+  await removePortals(kernel, config, parts);
   const reporter = new SyncReporter({ ...parts, nodeName: config.nodeName });
   const udpIdleMs = (): number => (live.current.ipvsTimeouts.udpSeconds || ipvsUdpSeconds) * 1_000;
   const localhost = config.areNodePortsOnLocalhost

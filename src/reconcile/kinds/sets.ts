@@ -157,6 +157,13 @@ export function destroyTemporary({ temporarySets }: CachedState): readonly Chang
   }));
 }
 
+/** Whether a third-party rule still refers to one is seen when it is destroyed: ours do until they are gone. */
+export function destroyAll({ sets }: CachedState): readonly Change[] {
+  return [...ourSets.keys()]
+    .filter((name) => sets.has(name))
+    .map((setName): Change => ({ kind: "set-destroy", setName, reason: "unwanted" }));
+}
+
 /**
  * New entries come before old ones go, so the set must hold both. It grows whenever it must, and shrinks to kube-proxy's
  * capacity only in a full sync and after a period of the verification: a count around the limit shall not move it with

@@ -19,7 +19,8 @@ export class Freshness {
   readonly #observer: Observer;
   readonly #verification: Verification;
   /** Parts of which nothing is known: observed as a whole. */
-  readonly #stale = new Set<ObservedPart>(observedParts);
+  readonly #stale: Set<ObservedPart>;
+  readonly #parts: readonly ObservedPart[];
   /** Parts that contradicted the cache: checked. */
   readonly #suspect = new Set<ObservedPart>();
   readonly #suspectServers = new Set<string>();
@@ -28,9 +29,16 @@ export class Freshness {
   /** All virtual servers were listed by the last refresh. */
   #hasListedServers = false;
 
-  constructor(observer: Observer, verification: Verification) {
+  /** `parts`: all others are not read. */
+  constructor(
+    observer: Observer,
+    verification: Verification,
+    parts: readonly ObservedPart[] = observedParts,
+  ) {
     this.#observer = observer;
     this.#verification = verification;
+    this.#parts = parts;
+    this.#stale = new Set(parts);
   }
 
   /** Nothing is known of a part. */
@@ -39,7 +47,7 @@ export class Freshness {
   }
 
   invalidate(): void {
-    for (const part of observedParts) this.#stale.add(part);
+    for (const part of this.#parts) this.#stale.add(part);
   }
 
   /** Parts of the kernel that requests of unknown outcome may have changed. */
@@ -64,15 +72,19 @@ export class Freshness {
 
   /**
    * Brings the cache up to date, and adds to `scope` what has to be compared then. Gives what could not be read; the
-   * rest is left to the next time.
+   * rest is left to the next time, except by a clean-up.
    */
-  async refresh(goal: ObservationGoal, scope: Scope): Promise<Failure | undefined> {
+  async refresh(goal: SyncGoal, scope: Scope): Promise<readonly Failure[]> {
+    const failures: Failure[] = [];
     this.#hasListedServers = false;
     for (const part of observedParts) {
       const failure = await failureOf(part, this.#refreshPart(part, goal, scope));
-      if (failure !== undefined) return failure;
+      if (failure !== undefined) failures.push(failure);
+      if (failure !== undefined && goal.cleanUp === undefined) break;
     }
-    return undefined;
+    // With a set or the link, all its members are removed.
+    if (goal.cleanUp !== undefined) scope.areAllMembers = false;
+    return failures;
   }
 
   /**

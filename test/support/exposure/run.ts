@@ -4,9 +4,9 @@
  */
 import type { ServiceRecord } from "../../../src/api/objects.ts";
 import { planEmptyRules } from "../../../src/plan/rules.ts";
+import { cleanUp } from "../../../src/reconcile/clean-up.ts";
 import { namesIn, noNames } from "../../../src/reconcile/iptables/plan-rules-removal.ts";
 import { nothingRecorded } from "../../../src/reconcile/ownership/classify.ts";
-import { removeAll } from "../../../src/reconcile/remove-all.ts";
 import type { Rule } from "../../../src/state/rule.ts";
 import { FakeClock } from "../fake-clock.ts";
 import { FakeKernel } from "../fake-kernel/fake-kernel.ts";
@@ -147,19 +147,23 @@ class Play {
   async #cleanUp(): Promise<boolean> {
     const options = { isMasqueradeAll: false, masqueradeMark: 0x4000 };
     const families = ["IPv4", "IPv6"] as const;
-    const { failures } = await removeAll(this.kernel, this.#clock, {
-      rules: new Map(
-        families.map((family) => {
-          const places = planEmptyRules(family, options);
-          const render = (rule: Rule): string => this.kernel.iptables.render(family, rule);
-          return [family, { places, leftover: namesIn(places, render), kept: noNames }];
-        }),
-      ),
-      nodeAddresses: new Set([ip("192.168.10.11")]),
-      ownership: { foreignVirtualServers: "keep", excludeCidrs: [] },
-      recorded: nothingRecorded,
-      hasIpvs: true,
+    const rules = families.map((family) => {
+      const places = planEmptyRules(family, options);
+      const render = (rule: Rule): string => this.kernel.iptables.render(family, rule);
+      return [family, { places, leftover: namesIn(places, render), kept: noNames }] as const;
     });
+    const { failures } = await cleanUp(
+      { kernel: this.kernel, clock: this.#clock },
+      {
+        rules: new Map(rules),
+        ipvs: {
+          nodeAddresses: new Set([ip("192.168.10.11")]),
+          ownership: { foreignVirtualServers: "keep", excludeCidrs: [] },
+          recorded: nothingRecorded,
+          hasIpvs: true,
+        },
+      },
+    );
     return failures.length === 0;
   }
 

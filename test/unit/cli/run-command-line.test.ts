@@ -60,11 +60,9 @@ async function run(args: readonly string[], fakes: Fakes = {}): Promise<Outcome>
           note("plan", config);
           return (await fakes.plan?.planSync?.(config, parts)) ?? nothing;
         },
-      },
-      cleanUpPlan: {
-        async planCleanUp(config, parts) {
+        async planNodeCleanUp(config, parts) {
           note("plan --cleanup", config);
-          return (await fakes.cleanUpPlan?.planCleanUp?.(config, parts)) ?? nothing;
+          return (await fakes.plan?.planNodeCleanUp?.(config, parts)) ?? nothing;
         },
       },
       doctor: {
@@ -430,8 +428,8 @@ describe("--strict", () => {
     assert.equal(some.code, 2);
     assert.deepEqual(JSON.parse(some.out), { apiVersion, kind: "Plan", changes: [] });
     assert.equal((await run(["plan"], { plan: { planSync } })).out, "Sets: 1\n");
-    const planCleanUp = planSync;
-    const cleanup = await run(["plan", "--cleanup"], { cleanUpPlan: { planCleanUp } });
+    const planNodeCleanUp = planSync;
+    const cleanup = await run(["plan", "--cleanup"], { plan: { planNodeCleanUp } });
     assert.deepEqual([cleanup.code, cleanup.calls[0]?.[0]], [2, "plan --cleanup"]);
     const clean = await run(["plan", "--cleanup", "-o", "json"]);
     assert.deepEqual([clean.code, clean.calls[0]?.[0]], [0, "plan --cleanup"]);

@@ -3,13 +3,13 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
+import type { PlannedChanges } from "../../../src/answer/plan.ts";
 import { errno } from "../../../src/base/errno.ts";
 import { ipFamilies } from "../../../src/base/ip.ts";
 import { silentLogger } from "../../../src/base/log.ts";
 import type { Config } from "../../../src/config/config.ts";
-import { type CleanUpPlan, cleanUp, planNodeCleanUp } from "../../../src/daemon/clean-up.ts";
+import { cleanUpAndPrint, planCleanUp } from "../../../src/daemon/clean-up.ts";
 import type { OtherProxy } from "../../../src/daemon/node/other-proxy.ts";
-import { changesOf } from "../../../src/daemon/print-cleanup-plan.ts";
 import type { Kernel, RuleChange } from "../../../src/kernel/kernel.ts";
 import { DesiredState } from "../../../src/plan/desired-state.ts";
 import { planService } from "../../../src/plan/planner.ts";
@@ -63,7 +63,7 @@ async function clean(
 ): Promise<{ readonly worked: boolean; readonly lines: readonly string[] }> {
   const lines: string[] = [];
   const settings = { ...config, statePath, claimsPath } as Config;
-  const worked = await cleanUp(kernel, settings, (line) => lines.push(line));
+  const worked = await cleanUpAndPrint(kernel, settings, (line) => lines.push(line));
   return { worked, lines };
 }
 
@@ -161,7 +161,7 @@ describe("cleanUp", () => {
     const { worked, lines } = await clean(kernel);
     assert.equal(worked, false);
     assert.ok(
-      lines.some((line) => line.startsWith("Could not remove TCP 10.96.0.10:80: ")),
+      lines.some((line) => line.startsWith("Could not remove TCP 10.96.0.10:80 and 1 more: ")),
       lines.join("\n"),
     );
     assert.match(ipSetText(kernel), /KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80/);
@@ -229,7 +229,7 @@ describe("cleanUp and kube-proxy's iptables and nftables modes", () => {
       putRules(kernel.iptables, iptablesModeRules);
       const lines: string[] = [];
       const print = (line: string): void => void lines.push(line);
-      assert.equal(await cleanUp(kernel, config as Config, print, { proxy }), true);
+      assert.equal(await cleanUpAndPrint(kernel, config as Config, print, { proxy }), true);
       const left = /KUBE-(?:SVC|SEP|NODEPORTS)/.test(iptablesText(kernel, "IPv4"));
       assert.deepEqual([left, lines.some((line) => /nft table/.test(line))], [isKept, !isKept]);
       assert.equal(
@@ -255,7 +255,7 @@ describe("cleanUp and kube-proxy's iptables and nftables modes", () => {
     putRules(unusedBackend, iptablesModeRules);
     const again = await clean(kernel);
     assert.equal(again.worked, false);
-    assert.match(again.lines.at(-1) ?? "", /^Could not remove rules of IPv4 from legacy: /);
+    assert.match(again.lines.at(-1) ?? "", /^Could not remove IPv4 .* and \d+ more in legacy: /);
   });
 
   function nftTables(): NonNullable<Kernel["nftTables"]> {
@@ -264,12 +264,11 @@ describe("cleanUp and kube-proxy's iptables and nftables modes", () => {
 });
 
 describe("the plan of a clean-up", () => {
-  const files = ["/run/kube-ipvs/drains.json"];
-  const planOf = (kernel: Kernel): Promise<CleanUpPlan> =>
-    planNodeCleanUp(kernel, config as Config, { clock: new FakeClock(), proxy: undefined });
+  const planOf = (kernel: Kernel, claimsPath = ""): Promise<PlannedChanges> =>
+    planCleanUp(kernel, { ...config, claimsPath } as Config, { clock: new FakeClock() });
 
   it("says so if there is nothing to remove", async () => {
-    const { view, answer, hasChanges } = changesOf(await planOf(new FakeKernel()), []);
+    const { view, answer, hasChanges } = await planOf(new FakeKernel());
     assert.deepEqual([[...view.blocks(answer, false)], hasChanges], [["No changes."], false]);
   });
 
@@ -279,15 +278,15 @@ describe("the plan of a clean-up", () => {
     const kernel = Object.assign(await programmed(), { unusedBackend });
     putRules(kernel.iptables, iptablesModeRules);
     kernel.operations.clear();
-    const planned = await planOf(kernel);
-    const { view, answer, hasChanges } = changesOf(planned, files);
+    // Any file that exists.
+    const { view, answer, hasChanges } = await planOf(kernel, import.meta.filename);
     assert.equal(hasChanges, true);
     const text = [...view.blocks(answer, false)].join("\n");
     assert.match(text, /^Link: 1\n {2}- kube-ipvs0 {2}# unwanted\n/);
     const chain = "- IPv4 nat KUBE-SVC-ZNLZPHNJPSNFOWJC  # unwanted";
     const [inUse = "", unused = ""] = text.split("In legacy, which is not in use:\n");
     assert.ok(inUse.includes(chain) && unused.includes(chain), text);
-    assert.match(text, /\n\nFiles: 1\n {2}- \/run\/kube-ipvs\/drains\.json$/);
+    assert.ok(text.endsWith(`\n\nFiles: 1\n  - ${import.meta.filename}`), text);
     assert.deepEqual(kernel.operations.texts(), []);
     const { changes } = (answer as { readonly unusedBackend: { readonly changes: object[] } })
       .unusedBackend;

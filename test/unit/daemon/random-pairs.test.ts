@@ -7,7 +7,7 @@ import { describe, it } from "node:test";
 import { type IpFamily, ipFamilies } from "../../../src/base/ip.ts";
 import { silentLogger } from "../../../src/base/log.ts";
 import type { Config } from "../../../src/config/config.ts";
-import { cleanUp } from "../../../src/daemon/clean-up.ts";
+import { cleanUpAndPrint } from "../../../src/daemon/clean-up.ts";
 import { leftoverRemoval } from "../../../src/daemon/leftovers/remove-leftovers.ts";
 import type { Mode } from "../../../src/daemon/leftovers/rules-of-modes.ts";
 import type { ModeRecord } from "../../../src/daemon/process/mode-record.ts";
@@ -90,7 +90,8 @@ class PairNode {
   }
 
   async #cleanUp(config: Config): Promise<void> {
-    if (await cleanUp(this.#kernel, config, () => {}, { clock: this.#clock })) this.#ran.clear();
+    if (await cleanUpAndPrint(this.#kernel, config, () => {}, { clock: this.#clock }))
+      this.#ran.clear();
   }
 
   /** Its rules without a listener, and what it removes. */

@@ -577,6 +577,22 @@ describe("Reconciler", () => {
     }
   });
 
+  it("does not take an empty desired state for a clean-up: link, sets and rules stay", async () => {
+    bench.put(a, [here]);
+    await bench.sync();
+    bench.drop(a.name);
+    const { plan } = await bench.sync(true);
+    const kinds = new Set(plan.changes.map(({ kind }) => kind));
+    assert.ok(kinds.has("virtual-server-remove"));
+    for (const kind of ["link-remove", "set-destroy", "chain-remove", "jump-remove"] as const) {
+      assert.ok(!kinds.has(kind), kind);
+    }
+    // Nor does a restart that finds nothing desired.
+    const { plan: first } = await new Bench(bench.kernel).sync();
+    assert.deepEqual(first.changes, []);
+    assert.match(ipSetText(bench.kernel), /create KUBE-CLUSTER-IP/);
+  });
+
   it("removes what an earlier run left behind, known by the sets", async () => {
     bench.put(a, [there]);
     bench.put(

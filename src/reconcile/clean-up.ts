@@ -1,0 +1,183 @@
+/** Clean-up, and the removal of leftovers: the ordinary reconciler with the goal "nothing". */
+import type { Clock } from "../base/clock.ts";
+import type { IpAddress, IpFamily } from "../base/ip.ts";
+import { silentLogger } from "../base/log.ts";
+import type { Kernel } from "../kernel/kernel.ts";
+import { DesiredState } from "../plan/desired-state.ts";
+import { noMarks } from "../plan/dirty-keys.ts";
+import type { Rule, RuleSet } from "../state/rule.ts";
+import type { RefusedChange } from "./apply/outcome.ts";
+import { isSetInUse } from "./apply/refusal-reason.ts";
+import {
+  planRulesRemoval,
+  type RulesRemoval,
+  type RulesRemovalInput,
+} from "./iptables/plan-rules-removal.ts";
+import { subjectOf } from "./kinds/kinds.ts";
+import { observedParts } from "./observed/observer.ts";
+import { nothingRecorded, type RecordedOwnership } from "./ownership/classify.ts";
+import { noOwnershipRecord } from "./ownership/ownership.ts";
+import { isExcluded, type OwnershipPolicy } from "./ownership/policy.ts";
+import { Reconciler } from "./reconciler.ts";
+import type { SyncReport } from "./report.ts";
+import { countedText, subjectText } from "./subject.ts";
+
+/** Which rules of one family are removed. */
+export interface RulesGoal extends Pick<RulesRemovalInput, "leftover" | "kept" | "emptied"> {
+  /** What must be read to find them. */
+  readonly places: RuleSet;
+}
+
+/** What IPVS mode writes besides rules. */
+export interface IpvsGoal {
+  readonly nodeAddresses: ReadonlySet<IpAddress>;
+  readonly ownership: OwnershipPolicy;
+  readonly recorded: RecordedOwnership;
+  /** The kernel has IPVS, loaded or built in. */
+  readonly hasIpvs: boolean;
+}
+
+/** What is removed. Made by whoever cleans up: an empty list of Services is not such a goal. */
+export interface CleanUpGoal {
+  readonly rules: ReadonlyMap<IpFamily, RulesGoal>;
+  /** Undefined: rules alone are removed. */
+  readonly ipvs?: IpvsGoal;
+}
+
+/** Something that stays, and why. */
+export interface Kept {
+  readonly subject: string;
+  readonly reason: "referenced-by-third-party" | "foreign-virtual-server" | "excluded-network";
+}
+
+/** Something that could not be read or removed. */
+export interface CleanUpFailure {
+  readonly subject: string;
+  readonly error: unknown;
+}
+
+export interface CleanUpReport extends Pick<SyncReport, "plan" | "changes"> {
+  readonly failures: readonly CleanUpFailure[];
+  readonly kept: readonly Kept[];
+}
+
+export interface CleanUpContext {
+  readonly kernel: Kernel;
+  readonly clock: Clock;
+  /** Nothing is written. */
+  readonly isDryRun?: boolean;
+}
+
+/** Never rejects. What cannot be read or removed holds up nothing else; removing what does not exist is success. */
+export async function cleanUp(
+  { kernel, clock, isDryRun = false }: CleanUpContext,
+  { rules: goals, ipvs }: CleanUpGoal,
+): Promise<CleanUpReport> {
+  const { removals, failures: unread } = await planRules(kernel, goals);
+  const { ownership, recorded, nodeAddresses, hasIpvs } = ipvs ?? noIpvs;
+  const reconciler = new Reconciler({
+    ...{ kernel, clock, isDryRun, log: silentLogger },
+    ownershipRecord: { ...noOwnershipRecord, recorded },
+    parts: ipvs === undefined ? [] : observedParts.filter((part) => hasIpvs || part !== "servers"),
+  });
+  const report = await reconciler.sync({
+    ...{ desired: new DesiredState(), touched: noMarks(), rules: new Map(), sysctls: [] },
+    ...{ missingModules: [], nodeAddresses, ownership, manualWeights: "keep" },
+    drain: { tcpDeadlineSeconds: 0, udpDeadlineSeconds: 0 },
+    cleanUp: { rules: removals.flatMap(({ changes }) => changes) },
+  });
+  const isInUse = ({ change, error }: RefusedChange): boolean =>
+    change.kind === "set-destroy" && isSetInUse(error);
+  const rejected = report.rejected.filter((one) => !isInUse(one));
+  const usedSets = report.rejected.filter(isInUse).map(({ change }) => subjectOf(change));
+  return {
+    plan: report.plan,
+    changes: report.changes,
+    failures: [
+      ...[...unread, ...report.failures],
+      ...(isDryRun || ipvs === undefined ? [] : await removeRoutes(kernel, report)),
+      ...rejectionsOf(rejected),
+    ],
+    kept: [
+      ...report.foreignServers.map((key) => keptServer(key, ownership, reconciler)),
+      ...removals.flatMap(({ family, kept }) =>
+        kept.map((chain) => keptInUse(`${family} ${chain}`)),
+      ),
+      ...usedSets.map((subject) => keptInUse(subjectText(subject))),
+    ],
+  };
+}
+
+const noIpvs: IpvsGoal = {
+  nodeAddresses: new Set(),
+  ownership: { foreignVirtualServers: "keep", excludeCidrs: [] },
+  recorded: nothingRecorded,
+  hasIpvs: false,
+};
+
+interface PlannedRemoval extends RulesRemoval {
+  readonly family: IpFamily;
+}
+
+/** Plans the removal of rules from what exists. */
+async function planRules(
+  { iptables }: Pick<Kernel, "iptables">,
+  goals: CleanUpGoal["rules"],
+): Promise<{
+  readonly removals: readonly PlannedRemoval[];
+  readonly failures: readonly CleanUpFailure[];
+}> {
+  const removals: PlannedRemoval[] = [];
+  const failures: CleanUpFailure[] = [];
+  for (const [family, { places, ...names }] of goals) {
+    try {
+      const observed = await iptables.observe(family, { planned: places, hasOthers: true });
+      const parse = (text: string): Rule | undefined => iptables.parse(text);
+      removals.push({ family, ...planRulesRemoval({ ...names, family, observed, parse }) });
+    } catch (error) {
+      failures.push({ subject: `${family} rules`, error });
+    }
+  }
+  return { removals, failures };
+}
+
+/** Local routes outlive a link that a third party removed. */
+async function removeRoutes(
+  { link }: Pick<Kernel, "link">,
+  { plan, failures }: Pick<SyncReport, "plan" | "failures">,
+): Promise<readonly CleanUpFailure[]> {
+  const isUnread = failures.some(({ subject }) => subject === "link");
+  if (isUnread || plan.changes.some(({ kind }) => kind === "link-remove")) return [];
+  try {
+    await link.remove();
+    return [];
+  } catch (error) {
+    return [{ subject: "local routes", error }];
+  }
+}
+
+/** Rules of one family are rejected for one reason, as a rule; the first of them stands for all. */
+function rejectionsOf(rejected: readonly RefusedChange[]): readonly CleanUpFailure[] {
+  const groups = Map.groupBy(rejected, ({ change }) =>
+    "family" in change ? change.family : subjectText(subjectOf(change)),
+  );
+  return [...groups.values()].flatMap(([first, ...others]) => {
+    if (first === undefined) return [];
+    const subject = countedText(subjectOf(first.change), others.length);
+    return [{ subject, error: first.error }];
+  });
+}
+
+function keptServer(
+  subject: string,
+  ownership: OwnershipPolicy,
+  { cachedServers }: Pick<Reconciler, "cachedServers">,
+): Kept {
+  const server = cachedServers.get(subject)?.virtualServer;
+  const hasExcluded = server !== undefined && isExcluded(server, ownership);
+  return { subject, reason: hasExcluded ? "excluded-network" : "foreign-virtual-server" };
+}
+
+function keptInUse(subject: string): Kept {
+  return { subject, reason: "referenced-by-third-party" };
+}
