@@ -11,17 +11,16 @@ import { diffRules } from "./kinds/diff-rules.ts";
 import {
   conntrackDeletion,
   diffServer,
-  noServerChanges,
   removeServer,
-  type ServerChanges,
   type ServerPolicies,
 } from "./kinds/diff-servers.ts";
-import { diffEntries, type EntryChanges } from "./kinds/entries.ts";
-import { inTwoSteps, type TwoSteps } from "./kinds/restrictions.ts";
+import { diffEntries } from "./kinds/entries.ts";
+import { addInTwoSteps } from "./kinds/restrictions.ts";
 import type { RenderRule } from "./kinds/rule-texts.ts";
-import { destroyAll, destroyTemporary, diffSets } from "./kinds/sets.ts";
+import { destroyAll, diffSets } from "./kinds/sets.ts";
 import { type CachedState, noRules } from "./observed/cached-state.ts";
 import { isExcluded } from "./ownership/policy.ts";
+import { changesInOrder, noSteps, type PlanSteps } from "./plan-steps.ts";
 import type { Scope } from "./scope.ts";
 import type { SyncGoal } from "./sync-goal.ts";
 
@@ -48,90 +47,65 @@ export interface PlannedChanges extends ChangePlan {
   readonly impossible: readonly RefusedChange[];
 }
 
-/**
- * Plans the changes, in an order that keeps packets right at every moment. Additions first: what restricts, then what
- * permits, each after what it depends on. Then removals in reverse, and last what stops restricting. Dependencies:
- * `relations.ts`.
- */
+/** Plans the changes, in the order of `plan-steps.ts`. */
 export function* planChanges(input: PlanInput): Generator<void, PlannedChanges> {
   const { cached, desired, scope } = input;
-  const entries = yield* diffEntries(input);
-  const servers = yield* diffServers(input);
-  const addresses = yield* diffAddresses(input, servers.virtualServers);
-  const sets = diffSets({
-    cached,
-    families: input.rules.keys(),
-    addedCounts: countBySet(entries),
-    mayShrink: (name) => scope.isFull || scope.resizableSets.has(name),
-    isPending: input.isSetPending,
-  });
-  const rules = ruleChanges(input);
-  // Joined at once: a list that grows is copied again and again.
-  const changes = noChanges.concat(
-    input.missingModules.map((module) => ({ kind: "module-load", module, reason: "missing" })),
-    diffSysctls(input),
-    input.cleanUp || cached.hasLink ? [] : [linkChange("link-create", "missing")],
-    destroyTemporary(cached),
-    sets.changes,
-    entries.limits,
-    entries.added,
-    rules.now,
-    entries.limited,
-    servers.virtualServers,
-    servers.realServers,
-    addresses.added,
-    servers.leaving,
-    addresses.removed,
-    input.cleanUp && cached.hasLink ? [linkChange("link-remove", "unwanted")] : [],
-    servers.removals,
-    entries.removed,
-    entries.unlimited,
-    rules.later,
-    input.cleanUp?.rules ?? [],
-    input.cleanUp ? destroyAll(cached) : [],
-    servers.conntrack,
+  const steps = noSteps();
+  yield* diffEntries(input, steps);
+  yield* diffServers(input, steps);
+  yield* diffAddresses(input, steps);
+  diffSettings(input, steps);
+  diffSets(
+    {
+      cached,
+      families: input.rules.keys(),
+      addedCounts: countBySet(steps),
+      mayShrink: (name) => scope.isFull || scope.resizableSets.has(name),
+      isPending: input.isSetPending,
+    },
+    steps,
   );
+  diffRulesOf(input, steps);
+  if (input.cleanUp === undefined) {
+    if (!cached.hasLink) steps.link.push(linkChange("link-create", "missing"));
+  } else {
+    // With its link, every address is removed.
+    if (cached.hasLink) steps.formerAddresses.push(linkChange("link-remove", "unwanted"));
+    steps.formerRules = [...input.cleanUp.rules];
+    steps.formerSets.push(...destroyAll(cached));
+  }
   return {
-    changes,
+    changes: changesInOrder(steps),
     deferred: [],
-    drainStarts: servers.drainStarts,
+    drainStarts: steps.drainStarts,
     conflicts: [...input.conflicts],
-    impossible: sets.impossible,
+    impossible: steps.impossible,
     servicesOf: servicesOfChange(desired, scope),
   };
 }
-
-const noChanges: readonly Change[] = [];
 
 function linkChange(kind: LinkChange["kind"], reason: ChangeReason): Change {
   return { kind, link: dummyLinkName, reason };
 }
 
-interface Members {
-  readonly added: Change[];
-  readonly removed: Change[];
-}
-
 function* diffAddresses(
   { desired, cached, scope }: PlanInput,
-  serverChanges: readonly Change[],
-): Generator<void, Members> {
-  const [added, removed]: [Change[], Change[]] = [[], []];
+  steps: PlanSteps,
+): Generator<void, void> {
   const isDesired = (address: IpAddress): boolean => desired.hasAddress(address);
   const addresses =
     scope.addresses === undefined
       ? union(desired.addresses(), cached.addresses, isDesired)
-      : new Set([...scope.addresses, ...createdAddresses(serverChanges)]);
+      : new Set([...scope.addresses, ...createdAddresses(steps.virtualServers)]);
   let compared = 0;
   for (const address of addresses) {
     compared += 1;
     if (compared % comparedPerPiece === 0) yield;
     const isWanted = isDesired(address);
     if (isWanted === cached.addresses.has(address)) continue;
-    if (isWanted) added.push({ kind: "address-add", address, reason: "missing" });
-    else removed.push({ kind: "address-remove", address, reason: "unwanted" });
+    if (isWanted) steps.addresses.push({ kind: "address-add", address, reason: "missing" });
+    else steps.formerAddresses.push({ kind: "address-remove", address, reason: "unwanted" });
   }
-  return { added, removed };
 }
 
 /** An address is not bound, or not any more, while none of its virtual servers can be made. */
@@ -141,9 +115,8 @@ function createdAddresses(serverChanges: readonly Change[]): readonly IpAddress[
   );
 }
 
-function* diffServers(input: PlanInput): Generator<void, ServerChanges> {
+function* diffServers(input: PlanInput, steps: PlanSteps): Generator<void, void> {
   const { desired, cached } = input;
-  const changes = noServerChanges();
   let compared = 0;
   for (const key of comparedServers(input)) {
     compared += 1;
@@ -151,12 +124,12 @@ function* diffServers(input: PlanInput): Generator<void, ServerChanges> {
     const wanted = desired.virtualServer(key);
     const present = cached.virtualServers.get(key);
     if (wanted !== undefined) {
-      diffServer({ key, desired: wanted, cached: present }, input, changes);
+      diffServer({ key, desired: wanted, cached: present }, input, steps);
     } else if (present !== undefined && mayRemove(key, input)) {
-      removeServer(key, present, changes);
+      removeServer(key, present, steps);
     }
   }
-  return input.isFirst ? { ...changes, conntrack: staleAtStart(desired) } : changes;
+  if (input.isFirst) steps.flows = staleAtStart(desired);
 }
 
 /** A program that ran before may have left flows anywhere. */
@@ -185,31 +158,33 @@ function comparedServers({ desired, cached, scope }: PlanInput): Iterable<string
   );
 }
 
-function diffSysctls({ cached, sysctls }: PlanInput): readonly Change[] {
-  return sysctls
-    .filter(({ path, value }) => cached.sysctls.has(path) && cached.sysctls.get(path) !== value)
-    .map(({ path, value: after }): Change => {
-      const before = cached.sysctls.get(path);
-      return { kind: "sysctl-write", path, before, after, reason: "differs" };
-    });
+function diffSettings(
+  { cached, missingModules, sysctls }: PlanInput,
+  { settings }: PlanSteps,
+): void {
+  for (const module of missingModules) {
+    settings.push({ kind: "module-load", module, reason: "missing" });
+  }
+  for (const { path, value: after } of sysctls) {
+    const before = cached.sysctls.get(path);
+    if (!cached.sysctls.has(path) || before === after) continue;
+    settings.push({ kind: "sysctl-write", path, before, after, reason: "differs" });
+  }
 }
 
-function ruleChanges({ rules, cached, render, parse }: PlanInput): TwoSteps {
-  const steps = [...rules].flatMap(([family, planned]) => {
+function diffRulesOf({ rules, cached, render, parse }: PlanInput, steps: PlanSteps): void {
+  for (const [family, planned] of rules) {
     const ofFamily: RenderRule = (rule) => render(family, rule);
     const present = cached.rules.get(family) ?? noRules;
-    const changes = diffRules({ family, planned, cached: present, render: ofFamily });
-    return changes.map((change) => inTwoSteps(change, ofFamily, parse));
-  });
-  return {
-    now: steps.flatMap(({ now }) => now),
-    later: steps.flatMap(({ later }) => later),
-  };
+    for (const change of diffRules({ family, planned, cached: present, render: ofFamily })) {
+      addInTwoSteps(change, ofFamily, parse, steps);
+    }
+  }
 }
 
-function countBySet({ limits, added, limited }: EntryChanges): ReadonlyMap<string, number> {
+function countBySet({ limits, entries, limitedEntries }: PlanSteps): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
-  for (const changes of [limits, added, limited]) {
+  for (const changes of [limits, entries, limitedEntries]) {
     for (const change of changes) {
       if (change.kind !== "entry-add") continue;
       counts.set(change.set.name, (counts.get(change.set.name) ?? 0) + 1);

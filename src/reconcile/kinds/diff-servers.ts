@@ -11,36 +11,11 @@ import {
   type VirtualServer,
   type VirtualServerId,
 } from "../../state/virtual-server.ts";
-import type { Change, ChangeOf } from "../change.ts";
-import type { DrainStart } from "../change-plan.ts";
+import type { ChangeOf } from "../change.ts";
 import { type DrainPolicy, type DrainsView, drainPolicyOf, drains } from "../drain/drains.ts";
 import type { CachedVirtualServer } from "../observed/cached-state.ts";
 import type { OwnershipPolicy } from "../ownership/policy.ts";
-
-/** Changes of virtual servers by the step in which they are made. */
-export interface ServerChanges {
-  /** Creations and updates of virtual servers. */
-  readonly virtualServers: Change[];
-  /** Creations and updates of real servers. */
-  readonly realServers: Change[];
-  /** Weight zero for those that leave, and removals of those that do not drain. */
-  readonly leaving: Change[];
-  readonly drainStarts: DrainStart[];
-  readonly removals: Change[];
-  /** Tracked UDP flows of what was removed, or had nobody until now. */
-  readonly conntrack: Change[];
-}
-
-export function noServerChanges(): ServerChanges {
-  return {
-    virtualServers: [],
-    realServers: [],
-    leaving: [],
-    drainStarts: [],
-    removals: [],
-    conntrack: [],
-  };
-}
+import type { PlanSteps } from "../plan-steps.ts";
 
 /** A virtual server as it is to be, and as it is. */
 export interface ServerPair {
@@ -62,19 +37,15 @@ export interface ServerPolicies {
 }
 
 /** Adds the changes that create or update a virtual server. */
-export function diffServer(
-  pair: ServerPair,
-  policies: ServerPolicies,
-  changes: ServerChanges,
-): void {
+export function diffServer(pair: ServerPair, policies: ServerPolicies, steps: PlanSteps): void {
   const { key, desired, cached } = pair;
   if (cached === undefined) {
-    createServer(pair, policies, changes);
+    createServer(pair, policies, steps);
     return;
   }
   const { virtualServer: after } = desired;
   if (!sameVirtualServer(after, cached.virtualServer)) {
-    changes.virtualServers.push({
+    steps.virtualServers.push({
       kind: "virtual-server-update",
       key,
       before: cached.virtualServer,
@@ -83,48 +54,48 @@ export function diffServer(
     });
   }
   // Most of a comparison of everything is this.
-  if (desired.realServers !== cached.realServers) diffRealServers(pair, policies, changes);
+  if (desired.realServers !== cached.realServers) diffRealServers(pair, policies, steps);
 }
 
 /** Adds the removal of a virtual server; its real servers go with it. */
 export function removeServer(
   key: string,
   { virtualServer: before }: CachedVirtualServer,
-  changes: ServerChanges,
+  steps: PlanSteps,
 ): void {
-  changes.removals.push({ kind: "virtual-server-remove", key, before, reason: "unwanted" });
-  noteFlows(key, before, changes);
+  steps.formerServers.push({ kind: "virtual-server-remove", key, before, reason: "unwanted" });
+  noteFlows(key, before, steps);
 }
 
 function createServer(
   { key, desired }: ServerPair,
   { ownership }: ServerPolicies,
-  changes: ServerChanges,
+  steps: PlanSteps,
 ): void {
   const { virtualServer: after, realServers } = desired;
   // One that a third party made meanwhile is not to be overwritten.
   const mustBeNew = ownership.foreignVirtualServers === "keep";
-  changes.virtualServers.push({
+  steps.virtualServers.push({
     kind: "virtual-server-create",
     key,
     after,
     mustBeNew,
     reason: "missing",
   });
-  for (const realServer of realServers) addRealServer(key, after, realServer, changes);
-  if (realServers.length > 0) noteFlows(key, after, changes);
+  for (const realServer of realServers) addRealServer(key, after, realServer, steps);
+  if (realServers.length > 0) noteFlows(key, after, steps);
 }
 
 function addRealServer(
   key: string,
   virtualServer: VirtualServerId,
   after: RealServer,
-  { realServers }: ServerChanges,
+  { realServers }: PlanSteps,
 ): void {
   realServers.push({ kind: "real-server-create", key, virtualServer, after, reason: "missing" });
 }
 
-function diffRealServers(pair: ServerPair, policies: ServerPolicies, changes: ServerChanges): void {
+function diffRealServers(pair: ServerPair, policies: ServerPolicies, steps: PlanSteps): void {
   const { key, desired, cached } = pair;
   const { virtualServer } = desired;
   const present = cached?.realServers ?? [];
@@ -137,15 +108,15 @@ function diffRealServers(pair: ServerPair, policies: ServerPolicies, changes: Se
     const isKept = before !== undefined && policies.isWeightKept(key, planned, before);
     const after = isKept ? { ...planned, weight: before.weight } : planned;
     getsServer ||= !isKept;
-    if (before === undefined) addRealServer(key, virtualServer, after, changes);
+    if (before === undefined) addRealServer(key, virtualServer, after, steps);
     else if (!sameRealServer(after, before)) {
       const kind = "real-server-update";
-      changes.realServers.push({ kind, key, virtualServer, before, after, reason: "differs" });
+      steps.realServers.push({ kind, key, virtualServer, before, after, reason: "differs" });
     }
   }
-  for (const before of remaining.values()) leave(pair, before, policies, changes);
+  for (const before of remaining.values()) leave(pair, before, policies, steps);
   const hadServer = present.some(({ weight }) => weight > 0);
-  if (!hadServer && getsServer) noteFlows(key, virtualServer, changes);
+  if (!hadServer && getsServer) noteFlows(key, virtualServer, steps);
 }
 
 /** Nobody wants this real server any more. */
@@ -153,22 +124,28 @@ function leave(
   { key, desired }: ServerPair,
   before: RealServer,
   { drains: present, drain, isFirst }: ServerPolicies,
-  changes: ServerChanges,
+  steps: PlanSteps,
 ): void {
-  const { leaving, drainStarts } = changes;
+  const { leavingRealServers, drainStarts } = steps;
   const { virtualServer } = desired;
   const isDraining = present.isDraining(key, realServerKey(before));
   // The check of drains ends it, by the deadline of that time.
   if (isDraining && before.weight === 0) return;
   if (!isDraining && !drains(virtualServer.protocol, drainPolicyOf(desired, drain))) {
-    leaving.push({ kind: "real-server-remove", key, virtualServer, before, reason: "unwanted" });
-    noteFlows(key, virtualServer, changes, before);
+    leavingRealServers.push({
+      kind: "real-server-remove",
+      key,
+      virtualServer,
+      before,
+      reason: "unwanted",
+    });
+    noteFlows(key, virtualServer, steps, before);
     return;
   }
   if (before.weight > 0) {
     const kind = "real-server-update";
     const after = { ...before, weight: 0 };
-    leaving.push({ kind, key, virtualServer, before, after, reason: "drain-start" });
+    leavingRealServers.push({ kind, key, virtualServer, before, after, reason: "drain-start" });
   }
   // One that was wanted may have had no weight all the time: it drains from now on.
   const isFound = isFirst && before.weight === 0;
@@ -180,10 +157,10 @@ function leave(
 function noteFlows(
   key: string,
   server: VirtualServer,
-  { conntrack }: ServerChanges,
+  { flows }: PlanSteps,
   answeredBy?: RealServerId,
 ): void {
-  if (server.protocol === "UDP") conntrack.push(conntrackDeletion(key, server, answeredBy));
+  if (server.protocol === "UDP") flows.push(conntrackDeletion(key, server, answeredBy));
 }
 
 /** The deletion of flows to a virtual server; with `answeredBy` of those that this real server answers. */

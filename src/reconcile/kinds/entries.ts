@@ -5,10 +5,10 @@ import type { DesiredView } from "../../plan/desired-state.ts";
 import { setFor } from "../../plan/sets.ts";
 import type { IpSet } from "../../state/ip-set.ts";
 import { addressPortEntry, type SetEntry } from "../../state/set-entry.ts";
-import type { Change } from "../change.ts";
 import { added, lost } from "../drift.ts";
 import { isLimitSet, serverOfEntry } from "../limits.ts";
 import type { CachedState } from "../observed/cached-state.ts";
+import type { PlanSteps } from "../plan-steps.ts";
 import type { Scope } from "../scope.ts";
 import type { SyncGoal } from "../sync-goal.ts";
 import { comparedPerPiece, union } from "./compared-keys.ts";
@@ -37,18 +37,6 @@ export const entryKinds: Kinds<"entry-add" | "entry-remove"> = {
   "entry-remove": entryKind,
 };
 
-/** By the step in which they are made. */
-export interface EntryChanges {
-  /** What keeps clients out, and source entries that let in too many. */
-  readonly limits: Change[];
-  readonly added: Change[];
-  /** Load balancers with source ranges: not before the rules that check the ranges. */
-  readonly limited: Change[];
-  readonly removed: Change[];
-  /** What kept clients out, after everything that it applied to. Source entries are last, or nobody would get in for a moment. */
-  readonly unlimited: Change[];
-}
-
 interface EntriesInput {
   readonly desired: DesiredView;
   readonly cached: CachedState;
@@ -56,9 +44,8 @@ interface EntriesInput {
   readonly rules: SyncGoal["rules"];
 }
 
-export function* diffEntries(input: EntriesInput): Generator<void, EntryChanges> {
+export function* diffEntries(input: EntriesInput, plan: PlanSteps): Generator<void, void> {
   const { desired, cached } = input;
-  const changes: EntryChanges = { limits: [], added: [], limited: [], removed: [], unlimited: [] };
   let compared = 0;
   for (const set of ourSets.values()) {
     const steps = stepsOf(set, desired);
@@ -68,15 +55,14 @@ export function* diffEntries(input: EntriesInput): Generator<void, EntryChanges>
       const isWanted = desired.hasEntry(set.name, entry);
       if (isWanted === cached.hasEntry(set.name, entry)) continue;
       if (isWanted) {
-        changes[steps.toAdd(entry)].push({ kind: "entry-add", set, entry, reason: "missing" });
+        plan[steps.toAdd(entry)].push({ kind: "entry-add", set, entry, reason: "missing" });
         continue;
       }
       const step = steps.toRemove(entry);
       const reason = step === "limits" ? "tightens" : "unwanted";
-      changes[step].push({ kind: "entry-remove", set, entry, reason });
+      plan[step].push({ kind: "entry-remove", set, entry, reason });
     }
   }
-  return changes;
 }
 
 /** Of a set that is not there all entries are missing, whatever the scope. */
@@ -94,17 +80,17 @@ function comparedEntries(
 
 /** In which step entries of one set are changed. */
 interface Steps {
-  toAdd(entry: SetEntry): "limits" | "added" | "limited";
-  toRemove(entry: SetEntry): "limits" | "removed" | "unlimited";
+  toAdd(entry: SetEntry): "limits" | "entries" | "limitedEntries";
+  toRemove(entry: SetEntry): "limits" | "formerEntries" | "formerLimits";
 }
 
-const plain: Steps = { toAdd: () => "added", toRemove: () => "removed" };
+const plain: Steps = { toAdd: () => "entries", toRemove: () => "formerEntries" };
 
 function stepsOf({ name, family }: IpSet, desired: DesiredView): Steps {
   const { name: firewall } = setFor("loadBalancerFirewall", family);
   if (name === setFor("loadBalancer", family).name) {
     const isLimited = (entry: SetEntry): boolean => desired.hasEntry(firewall, entry);
-    return { ...plain, toAdd: (entry) => (isLimited(entry) ? "limited" : "added") };
+    return { ...plain, toAdd: (entry) => (isLimited(entry) ? "limitedEntries" : "entries") };
   }
   if (!isLimitSet(name)) return plain;
   const isStillLimited = (entry: SetEntry): boolean => {
@@ -117,6 +103,6 @@ function stepsOf({ name, family }: IpSet, desired: DesiredView): Steps {
   };
   return {
     toAdd: () => "limits",
-    toRemove: (entry) => (isStillLimited(entry) ? "limits" : "unlimited"),
+    toRemove: (entry) => (isStillLimited(entry) ? "limits" : "formerLimits"),
   };
 }

@@ -1,5 +1,6 @@
 /** Which rules keep packets out, told by their texts. Pure. */
 import type { Rule } from "../../state/rule.ts";
+import type { PlanSteps } from "../plan-steps.ts";
 import type { PlannedRuleChange } from "./diff-rules.ts";
 
 const restricting = /(?:^| )-j (?:DROP|REJECT|KUBE-SOURCE-RANGES-FIREWALL)(?: |$)/;
@@ -13,33 +14,36 @@ export function isAsStrict(texts: readonly string[], planned: readonly string[])
   );
 }
 
-/** A write of a chain as two: one that loosens nothing, and one for when nothing needs the restriction any more. */
-export interface TwoSteps {
-  readonly now: readonly PlannedRuleChange[];
-  readonly later: readonly PlannedRuleChange[];
-}
-
 /**
- * Splits the write of a chain that loses restricting rules. They stay behind the planned ones until what they restrict is
- * gone. `parse` gives undefined for a rule that is not ours; it is not kept.
+ * Adds a change of rules; the write of a chain that loses restricting rules as two. They stay behind the planned ones until
+ * what they restrict is gone. `parse` gives undefined for a rule that is not ours; it is not kept.
  */
-export function inTwoSteps(
+export function addInTwoSteps(
   change: PlannedRuleChange,
   render: (rule: Rule) => string,
   parse: (text: string) => Rule | undefined,
-): TwoSteps {
-  if (change.kind !== "chain-write" || change.chain.table !== "filter") {
-    return { now: [change], later: [] };
+  { rules: now, formerRules: later }: PlanSteps,
+): void {
+  const texts = change.kind === "chain-write" ? lostRestrictions(change, render) : [];
+  const lost = texts.flatMap((text) => parse(text) ?? []);
+  if (change.kind !== "chain-write" || lost.length === 0) {
+    now.push(change);
+    return;
   }
   const { before = [], chain } = change;
-  const after = new Set(chain.rules.map(render));
-  const lost = before
-    .filter((text) => restricting.test(text) && !after.has(text))
-    .flatMap((text) => parse(text) ?? []);
-  if (lost.length === 0) return { now: [change], later: [] };
   const rules = [...chain.rules, ...lost];
-  const texts = rules.map(render);
-  const later = [{ ...change, before: texts, reason: "loosens" } as const];
-  const isThere = texts.length === before.length && texts.every((text) => before.includes(text));
-  return { now: isThere ? [] : [{ ...change, chain: { ...chain, rules } }], later };
+  const written = rules.map(render);
+  const isThere =
+    written.length === before.length && written.every((text) => before.includes(text));
+  if (!isThere) now.push({ ...change, chain: { ...chain, rules } });
+  later.push({ ...change, before: written, reason: "loosens" });
+}
+
+function lostRestrictions(
+  { before = [], chain }: PlannedRuleChange & { readonly kind: "chain-write" },
+  render: (rule: Rule) => string,
+): readonly string[] {
+  if (chain.table !== "filter") return [];
+  const after = new Set(chain.rules.map(render));
+  return before.filter((text) => restricting.test(text) && !after.has(text));
 }

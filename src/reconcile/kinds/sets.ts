@@ -19,6 +19,7 @@ import type { Change, SetSwap } from "../change.ts";
 import { absent } from "../drift.ts";
 import type { CachedState } from "../observed/cached-state.ts";
 import type { Differences } from "../observed/difference.ts";
+import type { PlanSteps } from "../plan-steps.ts";
 import { alone, changesPerBatch, type DriftTexts, type Kinds } from "./kind.ts";
 
 /** All sets of both families, by name. */
@@ -116,45 +117,30 @@ export interface SetsInput {
   isPending(setName: string): boolean;
 }
 
-export interface SetChanges {
-  /** Before the entries. */
-  readonly changes: readonly Change[];
-  /** Sets that cannot be replaced: rules refer to them. */
-  readonly impossible: readonly RefusedChange[];
-}
-
 /** Sets are made for the families whose rules are planned, used or not: rules refer to them by name. */
-export function diffSets(input: SetsInput): SetChanges {
+export function diffSets(input: SetsInput, { sets, impossible }: PlanSteps): void {
   const { cached } = input;
-  const changes: Change[] = [];
-  const impossible: RefusedChange[] = [];
+  for (const setName of cached.temporarySets) {
+    // What a replacement that was cut short left behind.
+    sets.push({ kind: "set-destroy", setName, reason: "leftover" });
+  }
   for (const plain of [...input.families].flatMap(setsFor)) {
     const present = cached.sets.get(plain.name);
     const set = withCapacity(plain, present, input);
-    if (present === undefined) changes.push({ kind: "set-create", set, reason: "missing" });
+    if (present === undefined) sets.push({ kind: "set-create", set, reason: "missing" });
     else if (sameIpSet(set, present)) continue;
     else if (isSwappable(set, present)) {
       const entries = cached.setEntries.get(set.name) ?? new Set();
       if (!input.isPending(set.name)) {
-        changes.push({ kind: "set-swap", set, entries, reason: "resize" });
+        sets.push({ kind: "set-swap", set, entries, reason: "resize" });
       }
     } else if (present.references === 0 && !input.isPending(set.name)) {
-      changes.push(
+      sets.push(
         { kind: "set-destroy", setName: set.name, reason: "incompatible-set" },
         { kind: "set-create", set, reason: "incompatible-set" },
       );
     } else impossible.push(replacement(set, present));
   }
-  return { changes, impossible };
-}
-
-/** Removes what a replacement that was cut short left behind. */
-export function destroyTemporary({ temporarySets }: CachedState): readonly Change[] {
-  return [...temporarySets].map((setName) => ({
-    kind: "set-destroy",
-    setName,
-    reason: "leftover",
-  }));
 }
 
 /** Whether a third-party rule still refers to one is seen when it is destroyed: ours do until they are gone. */
