@@ -37,12 +37,12 @@ const answersBefore = 20;
 export const steps: readonly Step[] = [
   { title: `${requestCount} requests from pod-1 to the cluster IP`, run: clusterIpRequests },
   { title: `${requestCount} requests from outside to the node port`, run: nodePortRequests },
-  { title: "An endpoint leaves the manifests while requests run", run: removeEndpoint },
-  { title: "The endpoint comes back", run: addEndpoint },
+  { title: "An endpoint is removed from the manifests while requests run", run: removeEndpoint },
+  { title: "The endpoint is added again", run: addEndpoint },
   { title: "What an operator sees in the kernel", run: kernelState },
   { title: "What an operator sees of the daemon", run: daemonState },
-  { title: "What the operator's commands say", run: operatorCommands },
-  { title: "The daemon stops, and traffic goes on", run: stopDaemon },
+  { title: "What the operator's commands print", run: operatorCommands },
+  { title: "The daemon stops, and traffic continues", run: stopDaemon },
   { title: "Clean-up leaves nothing behind", run: cleanUp },
 ];
 
@@ -60,7 +60,10 @@ async function nodePortRequests(cluster: Cluster): Promise<readonly Check[]> {
   return [
     noFailures(report),
     evenly(report, pods),
-    { text: `every pod saw the node (${podGateway}), so answers find back`, isGood: isMasqueraded },
+    {
+      text: `every pod saw the node (${podGateway}), so answers return through it`,
+      isGood: isMasqueraded,
+    },
   ];
 }
 
@@ -72,14 +75,12 @@ async function removeEndpoint(cluster: Cluster): Promise<readonly Check[]> {
   cluster.writeManifests(staying);
   await cluster.waitFor(() => !shell("ipvsadm -Sn").includes(`${leaving.address}:8080 -m -w 1`));
   const elapsedMs = performance.now() - beganMs;
-  show(`${leaving.name} took no new connection after ${elapsedMs.toFixed(0)} ms.`);
+  show(`${leaving.name} got no new connections after ${elapsedMs.toFixed(0)} ms.`);
   show(
-    "Here the folder is read 50 ms after it changed, and traffic, pods, daemon and each ipvsadm",
+    "The daemon reads the folder 50 ms after a change. Here, traffic, pods, daemon and ipvsadm share",
   );
-  show(
-    "that asks share one slow processor. A change from an API server: docs/reports/benchmarks.md",
-  );
-  show(`${leaving.name} serves on for ${terminationMs / 1_000} s, as Kubernetes pods do`);
+  show("one slow processor. For changes from an API server, see docs/reports/benchmarks.md");
+  show(`${leaving.name} keeps serving for ${terminationMs / 1_000} s, like a terminating pod`);
   await pause(terminationMs);
   await cluster.stopPod(leaving);
   await pause(1_000);
@@ -88,13 +89,13 @@ async function removeEndpoint(cluster: Cluster): Promise<readonly Check[]> {
   showDistribution(report, pods);
   return [
     {
-      text: `${leaving.name} answered until it left`,
+      text: `${leaving.name} answered until it was removed`,
       isGood: (report.answersByPod[leaving.name] ?? 0) > 0,
     },
     noFailures(report),
     { text: `${perSecond.toFixed(0)} requests per second`, isGood: perSecond > 0 },
     {
-      text: `${leaving.name} is no real server any more, or drains`,
+      text: `${leaving.name} is not a real server anymore, or drains`,
       isGood: !shell("ipvsadm -Sn").includes(`${leaving.address}:8080 -m -w 1`),
     },
   ];
@@ -135,7 +136,7 @@ async function kernelState(): Promise<readonly Check[]> {
       text: "the sets name the Service",
       isGood: wantedEntries.every((entry) => sets.includes(`add ${entry}`)),
     },
-    { text: "kube-ipvs0 holds the cluster IP", isGood: addresses.includes(`${clusterIp}/32`) },
+    { text: "kube-ipvs0 has the cluster IP", isGood: addresses.includes(`${clusterIp}/32`) },
   ];
 }
 
@@ -175,9 +176,9 @@ async function operatorCommands(cluster: Cluster): Promise<readonly Check[]> {
   const [verdict = ""] = explained.output.split("\n");
   const count = pods.length;
   return [
-    { text: "status: all is well", isGood: status.status === 0 && /^OK, /.test(status.output) },
+    { text: "status: OK", isGood: status.status === 0 && /^OK, /.test(status.output) },
     {
-      text: `services: ${count} endpoints of ${count} take connections`,
+      text: `services: ${count} endpoints of ${count} get connections`,
       isGood: services.output.includes(` ${count}/${count} `),
     },
     {
@@ -214,7 +215,10 @@ async function cleanUp(cluster: Cluster): Promise<readonly Check[]> {
   ];
   show(rest.join("\n"));
   return [
-    { text: "no virtual server, set, rule or link of ours is left", isGood: rest.length === 0 },
+    {
+      text: "no virtual server, set, rule or link of kube-ipvs is left",
+      isGood: rest.length === 0,
+    },
   ];
 }
 
