@@ -285,8 +285,8 @@ export class Relations {
   }
 }
 
-/** The virtual server of a limit, and the entry that lets packets to it pass the address guard. */
-function* limited(entry: SetEntry): Generator<Subject> {
+/** The virtual server that an entry names, and the entry that lets packets to it pass the address guard. */
+export function* limited(entry: SetEntry): Generator<Subject> {
   const server = serverOfEntry(entry);
   if (server === undefined) return;
   const { name: setName } = setFor("loadBalancer", familyOf(server.address));
@@ -295,7 +295,8 @@ function* limited(entry: SetEntry): Generator<Subject> {
   yield { type: "virtual-server", virtualServer: virtualServerKey(server) };
 }
 
-function* guarded(entry: SetEntry): Generator<Subject> {
+/** The address of an entry. */
+export function* guarded(entry: SetEntry): Generator<Subject> {
   const { address } = setEntryParts(entry);
   if (address !== undefined) yield { type: "address", address };
 }

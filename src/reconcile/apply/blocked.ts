@@ -1,13 +1,13 @@
 /** Which changes must not be made after others were not. Pure. */
 import { familyOf } from "../../base/ip.ts";
 import { setFor } from "../../plan/sets.ts";
-import { addressPortEntry, setEntryParts } from "../../state/set-entry.ts";
-import { type VirtualServerId, virtualServerKey } from "../../state/virtual-server.ts";
+import { setEntryParts } from "../../state/set-entry.ts";
+import type { VirtualServerId } from "../../state/virtual-server.ts";
 import type { Change, ChangeKind, ChangeOf } from "../change.ts";
 import { subjectOf } from "../kinds/kinds.ts";
-import { isLimitSet, serverOfEntry } from "../limits.ts";
+import { isLimitSet } from "../limits.ts";
 import { nodePortSetRoles } from "../ownership/set-marks.ts";
-import type { Relations } from "../relations.ts";
+import { guarded, limited, type Relations } from "../relations.ts";
 import { type Subject, subjectKey } from "../subject.ts";
 
 const guardedRemovals: ReadonlySet<ChangeKind> = new Set([
@@ -89,18 +89,9 @@ export class NotMade {
   /** An entry marks a virtual server as ours, or restricts it, so it outlives it; the guard of an address outlives it. */
   #isStillNamed({ set, entry, reason }: ChangeOf<"entry-remove">): boolean {
     if (reason !== "unwanted") return false;
-    const server = serverOfEntry(entry);
-    if (server !== undefined) {
-      const { name: setName } = setFor("loadBalancer", familyOf(server.address));
-      const permit = addressPortEntry(server.address, server.protocol, server.port);
-      return (
-        this.#isLeft({ type: "virtual-server", virtualServer: virtualServerKey(server) }) ||
-        (isLimitSet(set.name) && this.#isLeft({ type: "entry", setName, entry: permit }))
-      );
-    }
     const { address, port } = setEntryParts(entry);
-    if (address !== undefined) return this.#isLeft({ type: "address", address });
-    return this.#isPortLeft(set.name, port ?? 0);
+    if (address === undefined) return this.#isPortLeft(set.name, port ?? 0);
+    return [...limited(entry), ...guarded(entry)].some((dependent) => this.#isLeft(dependent));
   }
 
   #isPortLeft(setName: string, port: number): boolean {

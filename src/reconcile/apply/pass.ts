@@ -7,7 +7,7 @@ import { foldDone, kindOf, subjectOf } from "../kinds/kinds.ts";
 import { type ConntrackCleaner, cleanConntrack } from "../kinds/stale-flows.ts";
 import { Relations, type RelationView } from "../relations.ts";
 import { NotMade } from "./blocked.ts";
-import { OutcomeCollector, type Outcomes, type RefusedChange } from "./outcome.ts";
+import { OutcomeCollector, type RefusedChange } from "./outcome.ts";
 import { isNotPermitted } from "./refusal-reason.ts";
 import { withdrawals } from "./withdraw.ts";
 
@@ -151,16 +151,6 @@ export class Pass {
       ...(part === undefined ? {} : { part }),
     });
   }
-}
-
-/** Applies changes that depend on nothing. */
-export async function applyChanges(
-  changes: readonly Change[],
-  context: ApplyContext,
-): Promise<Outcomes> {
-  const pass = new Pass(context);
-  await pass.apply(changes);
-  return pass.outcomes;
 }
 
 /** Neighbors that share a request, at most so many at once. */

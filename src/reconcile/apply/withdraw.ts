@@ -14,7 +14,7 @@ export function withdrawals(
   relations: Relations,
   view: RelationView,
 ): readonly Change[] {
-  const withdrawn = new Map<string, Subject>();
+  const changes: Change[] = [];
   const lost = new Set<string>();
   const queue = [...suspects];
   for (const suspect of queue) {
@@ -23,45 +23,36 @@ export function withdrawals(
       if (lost.has(key) || relations.canStay(dependent, lost)) continue;
       lost.add(key);
       queue.push(dependent);
-      if (isPresent(dependent, view)) withdrawn.set(key, dependent);
+      changes.push(...withdrawalOf(dependent, view));
     }
   }
-  const changes = [...withdrawn.values()].flatMap((subject) => withdrawalOf(subject, view));
   return (["address-remove", "entry-remove", "virtual-server-remove"] as const).flatMap((kind) =>
     changes.filter((change) => change.kind === kind),
   );
 }
 
-/** Desired, and there. */
-function isPresent(subject: Subject, { cached, desired }: RelationView): boolean {
-  switch (subject.type) {
-    case "address":
-      return cached.addresses.has(subject.address) && desired.hasAddress(subject.address);
-    case "entry":
-      return (
-        cached.hasEntry(subject.setName, subject.entry) &&
-        desired.hasEntry(subject.setName, subject.entry)
-      );
-    case "virtual-server":
-      return (
-        cached.virtualServers.has(subject.virtualServer) &&
-        desired.virtualServer(subject.virtualServer) !== undefined
-      );
-    default:
-      return false;
-  }
-}
-
-function withdrawalOf(subject: Subject, { cached }: RelationView): readonly Change[] {
+/** Nothing if it is not desired, or does not exist. */
+function withdrawalOf(subject: Subject, { cached, desired }: RelationView): readonly Change[] {
   const reason = "withheld";
-  if (subject.type === "address")
-    return [{ kind: "address-remove", address: subject.address, reason }];
-  if (subject.type === "entry") {
-    const set = ourSets.get(subject.setName);
-    return set === undefined ? [] : [{ kind: "entry-remove", set, entry: subject.entry, reason }];
+  switch (subject.type) {
+    case "address": {
+      const { address } = subject;
+      if (!cached.addresses.has(address) || !desired.hasAddress(address)) return [];
+      return [{ kind: "address-remove", address, reason }];
+    }
+    case "entry": {
+      const { setName, entry } = subject;
+      const set = ourSets.get(setName);
+      if (!cached.hasEntry(setName, entry) || !desired.hasEntry(setName, entry)) return [];
+      return set === undefined ? [] : [{ kind: "entry-remove", set, entry, reason }];
+    }
+    case "virtual-server": {
+      const { virtualServer: key } = subject;
+      const before = cached.virtualServers.get(key)?.virtualServer;
+      if (before === undefined || desired.virtualServer(key) === undefined) return [];
+      return [{ kind: "virtual-server-remove", key, before, reason }];
+    }
+    default:
+      return [];
   }
-  if (subject.type !== "virtual-server") return [];
-  const { virtualServer: key } = subject;
-  const before = cached.virtualServers.get(key)?.virtualServer;
-  return before === undefined ? [] : [{ kind: "virtual-server-remove", key, before, reason }];
 }
