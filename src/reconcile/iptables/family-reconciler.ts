@@ -45,12 +45,6 @@ export interface FamilySync extends Omit<PlannedWrites, "cached"> {
   readonly totalRules: ReadonlyMap<TableName, number>;
 }
 
-export interface FamilyReconcilerContext {
-  readonly family: IpFamily;
-  readonly iptables: Iptables;
-  readonly clock: Clock;
-}
-
 /** Everything is compared at least this often, even if nothing seems to have changed. */
 const fullComparisonMs = 3_600_000;
 
@@ -69,7 +63,7 @@ export class FamilyReconciler {
   #generation: number | undefined;
   #comparedAtMs = Number.NEGATIVE_INFINITY;
 
-  constructor({ family, iptables, clock }: FamilyReconcilerContext) {
+  constructor(family: IpFamily, iptables: Iptables, clock: Clock) {
     this.#family = family;
     this.#iptables = iptables;
     this.#clock = clock;
@@ -98,7 +92,7 @@ export class FamilyReconciler {
   async sync(goal: FamilyGoal, outcomes: OutcomeCollector, isDryRun: boolean): Promise<FamilySync> {
     const beganMs = this.#clock.monotonicMs();
     let planned: PlannedWrites = { isFull: true, changes: [], cached: new CachedTables() };
-    let made: TablesWrite["made"] = [];
+    let made: readonly PlannedRuleChange[] = [];
     let hasWorked = true;
     try {
       planned = await this.#plan(goal);
@@ -150,30 +144,34 @@ export class FamilyReconciler {
   /** Nothing is cached until the outcome is known. */
   async #write(
     goal: FamilyGoal,
-    planned: PlannedWrites,
+    first: PlannedWrites,
     outcomes: OutcomeCollector,
   ): Promise<{ readonly planned: PlannedWrites } & Pick<TablesWrite, "made">> {
     const isAnyRejected = !this.#status.isEmpty;
+    let [planned, made] = [first, first.changes];
     this.invalidate();
-    if (!isAnyRejected) {
-      const rejection = await restoreRules(planned.changes, this.#iptables);
-      if (rejection === undefined) {
-        planned.cached.note(planned.changes);
-        await this.#noteWritten(planned, planned.changes);
-        return { planned, made: planned.changes };
-      }
-    }
-    // Tables before the rejected one were written, and a third party may have caused the rejection.
-    const again = isAnyRejected ? planned : await this.#plan(goal);
-    const write = await writeInStages(again.changes, {
+    if (isAnyRejected || (await restoreRules(made, this.#iptables)) !== undefined) {
+      // Tables before the rejected one were written, and a third party may have caused the rejection.
+      if (!isAnyRejected) planned = await this.#plan(goal);
+      made = await this.#writeInStages(goal, planned, outcomes);
+    } else planned.cached.note(made);
+    await this.#noteWritten(planned, made);
+    return { planned, made };
+  }
+
+  async #writeInStages(
+    goal: FamilyGoal,
+    planned: PlannedWrites,
+    outcomes: OutcomeCollector,
+  ): Promise<TablesWrite["made"]> {
+    const write = await writeInStages(planned.changes, {
       ...{ family: this.#family, iptables: this.#iptables, clock: this.#clock },
-      cached: again.cached,
+      cached: planned.cached,
       wanted: await inSlices(this.#clock, goal.ruleSetInSteps(this.#family), "large"),
     });
     outcomes.refused.push(...write.rejected);
-    this.#noteRejected(again, write);
-    await this.#noteWritten(again, write.made);
-    return { planned: again, made: write.made };
+    this.#noteRejected(planned, write);
+    return write.made;
   }
 
   async #noteWritten({ isFull, cached }: PlannedWrites, made: TablesWrite["made"]): Promise<void> {

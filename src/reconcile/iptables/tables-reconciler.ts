@@ -41,7 +41,7 @@ export class TablesReconciler {
     const { iptables } = kernel;
     this.#isDryRun = isDryRun;
     this.#cleaner = new ConntrackCleaner(kernel.conntrack, clock);
-    this.#families = families.map((family) => new FamilyReconciler({ family, iptables, clock }));
+    this.#families = families.map((family) => new FamilyReconciler(family, iptables, clock));
   }
 
   /** The next sync compares everything again. */
