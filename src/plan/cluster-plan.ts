@@ -2,32 +2,23 @@ import type { ServiceName, ServiceRecord } from "../api/objects.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import { requestedScheduler } from "../model/annotations.ts";
 import { ChangeTracker, type PendingChanges } from "../model/change-tracker.ts";
-import type { Limits } from "../model/limits.ts";
 import { noRampStartTimes, type RampStartTimes, SlowStarts } from "../model/slow-starts.ts";
 import type { AnnotationProblem } from "../model/tuning.ts";
 import type { RuleSet } from "../state/rule.ts";
-import type { Holders } from "./claims/claim.ts";
 import { type ClaimMemory, noClaimMemory } from "./claims/claim-memory.ts";
 import { DesiredState } from "./desired-state.ts";
 import type { DirtyKeys } from "./dirty-keys.ts";
 import type { PlanOptions } from "./options.ts";
+import type { PlanContext } from "./plan-context.ts";
 import { planServiceInSteps, type ServicePlan, tuningOf } from "./planner.ts";
 import { RulesMemory } from "./rules-memory.ts";
 import { noTuningFacts, type TuningFacts } from "./tuning-facts.ts";
 
-export interface ClusterPlanParts {
-  /** Milliseconds since the epoch; changes triggered before say nothing about our speed. */
-  readonly startedAtMs: number;
+export interface ClusterPlanContext extends PlanContext {
   /** Called with each plan of a Service as it is made. */
   readonly onPlan: (plan: ServicePlan) => void;
   /** When the weight of a new endpoint began to grow in an earlier run; absent: nobody knows. */
   readonly recallRamp?: RampStartTimes["recall"];
-  /** What Services held in an earlier run; absent: nobody knows. */
-  readonly held?: Holders;
-  /** Undefined if there are none. */
-  readonly limits?: Limits;
-  /** If undefined, all claims are equally old and admitted. */
-  readonly claims?: ClaimMemory;
 }
 
 /** Services and slices as last known, and what they want in the kernel. Pure but for its own state. */
@@ -46,7 +37,7 @@ export class ClusterPlan {
   /** Of Services that have any. */
   readonly #annotationProblems = new Map<ServiceName, readonly AnnotationProblem[]>();
 
-  constructor({ startedAtMs, onPlan, recallRamp, held, limits, claims }: ClusterPlanParts) {
+  constructor({ startedAtMs, onPlan, recallRamp, held, limits, claims }: ClusterPlanContext) {
     this.#claims = claims ?? noClaimMemory();
     this.desired = new DesiredState(held, this.#claims.ages);
     this.#slowStarts = new SlowStarts(recallRamp ?? noRampStartTimes.recall);

@@ -5,6 +5,7 @@ import type { ChangeTracker, PendingChanges } from "../../model/change-tracker.t
 import type { Holders } from "../../plan/claims/claim.ts";
 import { type ClaimMemory, noClaimMemory } from "../../plan/claims/claim-memory.ts";
 import { type HolderRecord, noHolderRecord } from "../../plan/claims/holder-record.ts";
+import type { PlanContext } from "../../plan/plan-context.ts";
 import type { ApplyProgress } from "../../reconcile/apply/pass.ts";
 import type { KnownNode } from "../node/known-node.ts";
 import type { LiveConfig } from "../process/live-config.ts";
@@ -31,10 +32,7 @@ export interface LoopOptions<P>
   extends Pick<ClusterInputOptions, "areWeightsDefault" | "readServed"> {
   readonly live: LiveConfig;
   readonly families: readonly IpFamily[];
-  readonly makePlan: (records: {
-    readonly held: HolderRecord["held"];
-    readonly claims: ClaimMemory;
-  }) => P;
+  readonly makePlan: (context: PlanContext) => P;
 }
 
 /**
@@ -67,7 +65,12 @@ export abstract class Loop<
     this.families = families;
     this.#holderRecord = parts.holderRecord ?? noHolderRecord;
     this.#claimMemory = parts.claimMemory ?? noClaimMemory();
-    this.plan = makePlan({ held: this.#holderRecord.held, claims: this.#claimMemory });
+    this.plan = makePlan({
+      startedAtMs: clock.nowMs(),
+      held: this.#holderRecord.held,
+      limits: live.current.limits,
+      claims: this.#claimMemory,
+    });
     this.input = new ClusterInput(parts, {
       ...{ ...options, live, families, reporter, tracker: this.plan.tracker },
       onService: (...change) => this.noteService(...change),

@@ -52,11 +52,9 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
     const { kernel, clock, log, healthChecks, localhostNodePorts } = parts;
     super(parts, {
       ...{ live, families },
-      makePlan: (records) =>
+      makePlan: (context) =>
         new ClusterPlan({
-          ...records,
-          limits: live.current.limits,
-          startedAtMs: clock.nowMs(),
+          ...context,
           onPlan: (plan) => {
             healthChecks.note(plan);
             localhostNodePorts?.note(plan);

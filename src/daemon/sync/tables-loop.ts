@@ -41,13 +41,8 @@ export class TablesLoop extends Loop<TablesPlan, readonly FamilySync[], TablesLo
     const { families } = prepared;
     super(parts, {
       ...{ live, families },
-      makePlan: (records) =>
-        new TablesPlan({
-          ...records,
-          limits: live.current.limits,
-          startedAtMs: clock.nowMs(),
-          onPlan: (plan) => healthChecks.note(plan),
-        }),
+      makePlan: (context) =>
+        new TablesPlan({ ...context, onPlan: (plan) => healthChecks.note(plan) }),
       readServed: async () => (await readServedByRules(kernel.iptables, families)).services,
     });
     this.#prepared = prepared;

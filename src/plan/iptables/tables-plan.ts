@@ -3,10 +3,9 @@ import type { IpFamily } from "../../base/ip.ts";
 import { sameSet } from "../../base/same-set.ts";
 import { finish } from "../../base/time-slice.ts";
 import { ChangeTracker, type PendingChanges } from "../../model/change-tracker.ts";
-import type { Limits } from "../../model/limits.ts";
 import type { RuleSet } from "../../state/rule.ts";
-import type { Holders } from "../claims/claim.ts";
 import { type ClaimMemory, noClaimMemory } from "../claims/claim-memory.ts";
+import type { PlanContext } from "../plan-context.ts";
 import { DesiredTables, type TouchedChain } from "./desired-tables.ts";
 import {
   type IptablesNodeOptions,
@@ -15,17 +14,9 @@ import {
 } from "./options.ts";
 import { planServiceRules, type ServiceRules } from "./planner.ts";
 
-export interface TablesPlanParts {
-  /** Milliseconds since the epoch; changes triggered before say nothing about our speed. */
-  readonly startedAtMs: number;
+export interface TablesPlanContext extends PlanContext {
   /** Called with each plan of a Service as it is made. */
   readonly onPlan: (plan: ServiceRules) => void;
-  /** What Services held in an earlier run; absent: nobody knows. */
-  readonly held?: Holders;
-  /** Undefined if there are none. */
-  readonly limits?: Limits;
-  /** If undefined, all claims are equally old and admitted. */
-  readonly claims?: ClaimMemory;
 }
 
 /** Services and slices as last known, and the rules that they want. Pure but for its own state. */
@@ -37,7 +28,7 @@ export class TablesPlan {
   #nodeOptions: IptablesNodeOptions | undefined;
   #options: IptablesOptions | undefined;
 
-  constructor({ startedAtMs, onPlan, held, limits, claims }: TablesPlanParts) {
+  constructor({ startedAtMs, onPlan, held, limits, claims }: TablesPlanContext) {
     this.#claims = claims ?? noClaimMemory();
     this.desired = new DesiredTables(held, this.#claims.ages);
     this.tracker = new ChangeTracker(startedAtMs, limits);
