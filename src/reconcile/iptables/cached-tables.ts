@@ -1,5 +1,7 @@
+import type { IpFamily } from "../../base/ip.ts";
 import { type Chain, chainKey, type TableName } from "../../state/rule.ts";
 import type { Change } from "../change.ts";
+import { diffChain, type PlannedRuleChange } from "../kinds/diff-rules.ts";
 import type { RenderRule } from "../kinds/rule-texts.ts";
 
 /** Our chains in one family's tables, as last observed or written. */
@@ -11,19 +13,30 @@ export class CachedTables {
   readonly rejectedRules: Map<string, ReadonlySet<string>> = new Map();
   /** Chains of nat that were emptied because packets would pass a source range check by way of them. */
   readonly emptied: Set<string> = new Set();
+  readonly #family: IpFamily;
+  readonly #render: RenderRule;
+
+  constructor(family: IpFamily, render: RenderRule) {
+    this.#family = family;
+    this.#render = render;
+  }
 
   has(table: TableName, name: string): boolean {
     return this.#chains.has(chainKey(table, name));
   }
 
-  isAsPlanned(chain: Chain): boolean {
-    return this.#chains.get(chainKey(chain.table, chain.name)) === chain;
+  /** What makes the chain so; undefined if it is so already. */
+  changeTo(chain: Chain): PlannedRuleChange | undefined {
+    const { table, name } = chain;
+    if (this.#chains.get(chainKey(table, name)) === chain) return undefined;
+    const before = this.texts(table, name);
+    return diffChain(chain, { family: this.#family, before, render: this.#render });
   }
 
   /** Undefined if there is no such chain. */
-  texts(table: TableName, name: string, render: RenderRule): readonly string[] | undefined {
+  texts(table: TableName, name: string): readonly string[] | undefined {
     const cached = this.#chains.get(chainKey(table, name));
-    return cached === undefined || !("rules" in cached) ? cached : cached.rules.map(render);
+    return cached === undefined || !("rules" in cached) ? cached : cached.rules.map(this.#render);
   }
 
   /** Rules in our chains, by table. */

@@ -13,7 +13,7 @@ import { restoreRules } from "../kinds/restore.ts";
 import type { RejectionReport } from "../status/rejection.ts";
 import { StatusTable } from "../status/status-table.ts";
 import { subjectKey } from "../subject.ts";
-import { CachedTables } from "./cached-tables.ts";
+import type { CachedTables } from "./cached-tables.ts";
 import { planEverything, planTouched } from "./plan-writes.ts";
 import { type TablesWrite, writeInStages } from "./write-in-stages.ts";
 
@@ -91,12 +91,13 @@ export class FamilyReconciler {
   /** Never rejects: what failed is in the outcomes. */
   async sync(goal: FamilyGoal, outcomes: OutcomeCollector, isDryRun: boolean): Promise<FamilySync> {
     const beganMs = this.#clock.monotonicMs();
-    let planned: PlannedWrites = { isFull: true, changes: [], cached: new CachedTables() };
+    let planned: Omit<PlannedWrites, "cached"> = { isFull: true, changes: [] };
     let made: readonly PlannedRuleChange[] = [];
     let hasWorked = true;
     try {
-      planned = await this.#plan(goal);
-      if (!isDryRun) ({ planned, made } = await this.#write(goal, planned, outcomes));
+      const first = await this.#plan(goal);
+      planned = first;
+      if (!isDryRun) ({ planned, made } = await this.#write(goal, first, outcomes));
     } catch (error) {
       hasWorked = false;
       this.#noteFailure(planned.changes, error as Error, outcomes);
@@ -130,7 +131,7 @@ export class FamilyReconciler {
     const render = (rule: Rule): string => this.#iptables.render(family, rule);
     if (this.#cached !== undefined && !isDue) {
       const cached = this.#cached;
-      const changes = await inSlices(this.#clock, planTouched(family, touched, cached, render));
+      const changes = await inSlices(this.#clock, planTouched(family, touched, cached));
       return { isFull: false, changes, cached };
     }
     const planned = await inSlices(this.#clock, goal.ruleSetInSteps(family), "large");

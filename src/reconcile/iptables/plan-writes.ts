@@ -29,7 +29,7 @@ export function* planEverything(
 ): Generator<void, ComparedTables> {
   const inForm: RenderRule = (rule) => spaced(render(rule));
   const present = yield* cachedRulesInSteps(inOneForm(observed), wanted, inForm);
-  const cached = new CachedTables();
+  const cached = new CachedTables(family, render);
   const changes = [...missingFirewall(family, observed)];
   for (const chain of wanted.chains) {
     const before = present.chains.get(chainKey(chain.table, chain.name));
@@ -53,7 +53,6 @@ export function* planTouched(
   family: IpFamily,
   touched: Iterable<TouchedChain>,
   cached: CachedTables,
-  render: RenderRule,
 ): Generator<void, readonly PlannedRuleChange[]> {
   const changes: PlannedRuleChange[] = [];
   for (const { table, name, chain } of touched) {
@@ -61,9 +60,8 @@ export function* planTouched(
     if (chain === undefined) {
       if (!cached.has(table, name)) continue;
       changes.push({ kind: "chain-remove", family, table, chainName: name, reason: "unwanted" });
-    } else if (!cached.isAsPlanned(chain)) {
-      const before = cached.texts(table, name, render);
-      const change = diffChain(chain, { family, before, render });
+    } else {
+      const change = cached.changeTo(chain);
       if (change !== undefined) changes.push(change);
     }
   }

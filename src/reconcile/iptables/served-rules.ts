@@ -33,23 +33,23 @@ export class ServedRules {
   }
 
   /**
-   * KUBE-EXT- chains that KUBE-SERVICES of nat, as it is, leads to without the planned source range check. They must be
+   * Names of KUBE-EXT- chains that KUBE-SERVICES of nat, as it is, leads to without the planned source range check. They must be
    * empty until KUBE-SERVICES can be written.
    */
-  unguarded(): readonly Chain[] {
+  unguarded(): Set<string> {
     const services = this.#planned.get("nat KUBE-SERVICES");
-    const present = new Set(this.#cached.texts("nat", "KUBE-SERVICES", this.#render));
-    const unguarded = new Set<Chain>();
+    const present = new Set(this.#cached.texts("nat", "KUBE-SERVICES"));
+    const unguarded = new Set<string>();
     for (const rule of services?.rules ?? []) {
       const name = targetOf(rule);
       if (name === undefined || !firewallChain.test(name)) continue;
       const external = name.replace(firewallChain, "KUBE-EXT-");
-      const chain = this.#planned.get(chainKey("nat", external));
+      const isPlanned = this.#planned.has(chainKey("nat", external));
       const past = this.#render({ ...rule, target: { kind: "jump", chain: external } });
       const isOpen = present.has(this.#render(rule)) && !this.#isStrict(name);
-      if (chain !== undefined && (isOpen || present.has(past))) unguarded.add(chain);
+      if (isPlanned && (isOpen || present.has(past))) unguarded.add(external);
     }
-    return [...unguarded];
+    return unguarded;
   }
 
   #hasTarget({ table }: Chain, rule: Rule): boolean {
@@ -62,7 +62,7 @@ export class ServedRules {
   /** It admits no client that the planned chain does not admit. */
   #isStrict(name: string): boolean {
     const planned = new Set(this.#planned.get(chainKey("nat", name))?.rules.map(this.#render));
-    const texts = this.#cached.texts("nat", name, this.#render) ?? [];
+    const texts = this.#cached.texts("nat", name) ?? [];
     return texts.every((text) => planned.has(text));
   }
 }

@@ -9,7 +9,7 @@ import type { Iptables } from "../../kernel/kernel.ts";
 import { sharedChains } from "../../plan/iptables/shared-chains.ts";
 import { type Chain, chainKey, type Rule, type RuleSet, type TableName } from "../../state/rule.ts";
 import type { RefusedChange } from "../apply/outcome.ts";
-import { diffChain, type PlannedRuleChange } from "../kinds/diff-rules.ts";
+import type { PlannedRuleChange } from "../kinds/diff-rules.ts";
 import { findRejected, sendRules } from "../kinds/restore.ts";
 import type { CachedTables } from "./cached-tables.ts";
 import { ServedRules } from "./served-rules.ts";
@@ -60,7 +60,7 @@ class StagedWrite implements TablesWrite {
 
   async run(changes: readonly PlannedRuleChange[]): Promise<void> {
     const slice = new TimeSlice(this.#context.clock, "large");
-    const guarded = this.#withEmptied(this.#served.unguarded());
+    const guarded = new Set([...this.#served.unguarded(), ...this.#context.cached.emptied]);
     const isOwn = (change: PlannedRuleChange): boolean =>
       change.kind === "chain-write" &&
       !shared.has(chainKey(change.chain.table, change.chain.name)) &&
@@ -82,21 +82,17 @@ class StagedWrite implements TablesWrite {
     await this.#send(changes.filter(({ kind }) => kind === "chain-remove"));
   }
 
-  #withEmptied(unguarded: readonly Chain[]): ReadonlySet<string> {
-    return new Set([...unguarded.map(({ name }) => name), ...this.#context.cached.emptied]);
-  }
-
   /** Empties chains to which rules still lead past a source range check, and fills those to which none does any more. */
   async #guard(before: ReadonlySet<string>): Promise<void> {
     const { cached } = this.#context;
-    const unguarded = new Set(this.#served.unguarded().map(({ name }) => name));
-    for (const name of this.#withEmptied([])) if (!unguarded.has(name)) cached.emptied.delete(name);
+    const unguarded = this.#served.unguarded();
     for (const name of new Set([...before, ...unguarded])) {
-      const planned = this.#served.planned(chainKey("nat", name));
-      if (planned === undefined) continue;
       const isUnguarded = unguarded.has(name);
       if (isUnguarded) cached.emptied.add(name);
-      const change = this.#changeTo(isUnguarded ? { ...planned, rules: [] } : planned);
+      else cached.emptied.delete(name);
+      const chain = this.#served.planned(chainKey("nat", name));
+      if (chain === undefined) continue;
+      const change = cached.changeTo(isUnguarded ? { ...chain, rules: [] } : chain);
       if (change !== undefined) await this.#send([change]);
     }
   }
@@ -104,11 +100,12 @@ class StagedWrite implements TablesWrite {
   /** If it is rejected with all its rules, it is written with those that the kernel accepts. */
   async #writeShared(planned: Chain): Promise<void> {
     const chain = this.#served.of(planned);
-    const change = this.#changeTo(chain);
+    const { cached } = this.#context;
+    const change = cached.changeTo(chain);
     if (change === undefined) return;
     const error = await this.#attempt(change);
     if (error === undefined) return;
-    const present = new Set(this.#context.cached.texts(chain.table, chain.name, this.#render));
+    const present = new Set(cached.texts(chain.table, chain.name));
     const accepted = new Set(chain.rules.filter((rule) => present.has(this.#render(rule))));
     this.rejected.push({ change, error });
     const added = chain.rules.filter((rule) => !accepted.has(rule));
@@ -121,21 +118,13 @@ class StagedWrite implements TablesWrite {
       return rejection;
     });
     const texts = new Set(rejected.map(({ item }) => this.#render(item)));
-    this.#context.cached.rejectedRules.set(chainKey(chain.table, chain.name), texts);
+    cached.rejectedRules.set(chainKey(chain.table, chain.name), texts);
   }
 
   async #writeRules(chain: Chain, accepted: ReadonlySet<Rule>): Promise<Error | undefined> {
     const rules = chain.rules.filter((rule) => accepted.has(rule));
-    const change = this.#changeTo({ ...chain, rules });
+    const change = this.#context.cached.changeTo({ ...chain, rules });
     return change === undefined ? undefined : this.#attempt(change);
-  }
-
-  /** Undefined if the chain is already so. */
-  #changeTo(chain: Chain): PlannedRuleChange | undefined {
-    const { cached, family } = this.#context;
-    if (cached.isAsPlanned(chain)) return undefined;
-    const before = cached.texts(chain.table, chain.name, this.#render);
-    return diffChain(chain, { family, before, render: this.#render });
   }
 
   /** Resolves with the rejection. */
