@@ -317,6 +317,15 @@ describe("rules of which nobody knows who changed them", () => {
     assert.equal(await reconciler.mayDiffer(), false);
   });
 
+  it("are compared at least once an hour", async () => {
+    await sync({ wanted: [services] });
+    await clock.advance(3_599_000);
+    assert.equal(await reconciler.mayDiffer(), false);
+    await sync({ wanted: [services, ofPort], touched: [ofPort] });
+    await clock.advance(1_000);
+    assert.equal(await reconciler.mayDiffer(), true, "a partial sync does not count");
+  });
+
   it("may differ at any time where the kernel does not count", async () => {
     kernel.iptables.hasGenerations = false;
     await sync({ wanted: [services] });
