@@ -15,7 +15,7 @@ import { type Claimed, conflictsOf } from "./conflicts.ts";
 import { DryRunReporter, pendingChanges } from "./dry-run-reporter.ts";
 import { FirstSync } from "./first-sync.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
-import { RefusalReporter } from "./refusal-reporter.ts";
+import { RejectionReporter } from "./rejection-reporter.ts";
 import { SyncHistory } from "./sync-history.ts";
 
 /** Where reports go. */
@@ -63,14 +63,14 @@ export abstract class LoopReporter<Findings> {
   readonly history: SyncHistory;
   readonly firstSync: FirstSync;
   readonly #conflicts: ConflictReporter;
-  protected readonly refusals: RefusalReporter;
+  protected readonly rejections: RejectionReporter;
   readonly #dryRun: DryRunReporter;
 
   constructor(targets: ReportTargets) {
     this.targets = targets;
     this.history = new SyncHistory(targets.clock);
     this.#conflicts = new ConflictReporter({ ...targets, history: this.history });
-    this.refusals = new RefusalReporter(targets);
+    this.rejections = new RejectionReporter(targets);
     this.#dryRun = new DryRunReporter(targets);
     this.firstSync = new FirstSync(targets);
   }
@@ -168,7 +168,7 @@ export abstract class LoopReporter<Findings> {
     metrics.syncRuns.inc({ kind, result: hasWorked ? "success" : "failure" });
     if (!isObserveOnly) this.countChanges(report);
     else if (hasWorked) this.#dryRun.planned(pendingChanges(report.plan));
-    if (hasWorked) this.refusals.report(report.refusals);
+    if (hasWorked) this.rejections.report(report.refusals);
     return hasWorked;
   }
 
@@ -210,7 +210,7 @@ export abstract class LoopReporter<Findings> {
       services: serviceCount,
       planned: plannedServiceCount,
       changes: changeCount(report),
-      refused: report.refusals.present.length,
+      rejected: report.refusals.present.length,
       failures: report.failures.length,
     });
   }

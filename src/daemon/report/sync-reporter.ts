@@ -68,7 +68,7 @@ export class SyncReporter extends LoopReporter<IpvsFindings> {
     this.logFailures(report);
     if (report.failures.length > 0) return;
     this.history.refusals = report.refusals.present;
-    this.refusals.report(report.refusals);
+    this.rejections.report(report.refusals);
   }
 
   /** The audit: a line for each object that a third party changed. */

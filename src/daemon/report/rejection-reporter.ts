@@ -11,8 +11,8 @@ import type { ReportTargets } from "./loop-reporter.ts";
 /** Lines of one sync at every verbosity; the others are there from 2 on. */
 const maxLines = 20;
 
-/** Reports objects that the kernel refuses: a line and an Event when it begins, a line when it ends, a gauge meanwhile. */
-export class RefusalReporter {
+/** Reports changes that the kernel rejects: a line and an Event when it begins, a line when it ends, a gauge meanwhile. */
+export class RejectionReporter {
   readonly #targets: ReportTargets;
   /** Series that are not zero. */
   #counted = new Map<string, readonly [kind: string, reason: string]>();
@@ -24,17 +24,19 @@ export class RefusalReporter {
   report({ begun, ended, present }: RejectionReport): void {
     this.#count(present);
     const { log, events, clock, nodeName } = this.#targets;
-    for (const refusal of begun) {
-      for (const service of refusal.services) {
-        events.record(refusedObjectEvent(nodeName, service, subjectText(refusal.subject), refusal));
+    for (const rejection of begun) {
+      for (const service of rejection.services) {
+        events.record(
+          refusedObjectEvent(nodeName, service, subjectText(rejection.subject), rejection),
+        );
       }
     }
     logEach(log, "error", "Kernel rejected a change, retrying with back-off", begun.map(keysOf));
     const nowMs = clock.monotonicMs();
-    const endings = ended.map((refusal) => ({
-      ...keysOf(refusal),
-      attempts: refusal.attempts,
-      elapsedSeconds: Number(((nowMs - refusal.sinceMs) / 1000).toFixed(1)),
+    const endings = ended.map((rejection) => ({
+      ...keysOf(rejection),
+      attempts: rejection.attempts,
+      elapsedSeconds: Number(((nowMs - rejection.sinceMs) / 1000).toFixed(1)),
     }));
     logEach(log, "info", "Kernel accepts a change that it rejected", endings);
   }
