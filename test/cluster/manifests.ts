@@ -13,7 +13,7 @@ export interface ManifestResult {
   readonly failure: string;
 }
 
-/** Every manifest of `deploy/manifests`, and the chart with each of its presets. */
+/** Every manifest of `deploy/manifests`, and the chart with each of its presets. Removes the installed DaemonSet first. */
 export async function tryManifests(cluster: Cluster): Promise<readonly ManifestResult[]> {
   const files = readdirSync(manifests).filter((name) => name.endsWith(".yaml"));
   const presets = readdirSync(join(chartPath, "presets"));
@@ -24,6 +24,8 @@ export async function tryManifests(cluster: Cluster): Promise<readonly ManifestR
       path: renderedPreset(cluster, name),
     })),
   ];
+  // Its selector is the one that specs look for, and the selector of a DaemonSet cannot change.
+  await tryKubectl(cluster, "-n", "kube-system", "delete", "daemonset", "kube-ipvs");
   const results: ManifestResult[] = [];
   for (const { name, path } of paths) {
     const { failure } = await tryKubectl(

@@ -64,7 +64,7 @@ describe("The report", () => {
     ];
     const manifests = [{ name: "manifests/k3s.yaml", failure: "no | kind" }];
     const lines = reportText([{ ...run("kube-ipvs", [passed]), requests, manifests }]).split("\n");
-    assert.ok(lines.includes("| kube-ipvs | ipvs | Services | services | list | 2 | 0 | yes |"));
+    assert.ok(lines.includes("| kube-ipvs | ipvs | services | list | 2 | 0 | yes |"));
     assert.ok(lines.includes(String.raw`| manifests/k3s.yaml | no | no \| kind |`));
   });
 });
