@@ -1,9 +1,9 @@
 #!/bin/sh
-# assemble-root.sh FOLDER [ARCHITECTURE PROGRAM]: makes FOLDER the root file system of the image: the packages of
-# packages.txt with what they need, from Debian's archive, and the program from dist/. The Containerfile runs it, and
-# so do the tests and the release: what they try is what the image holds. ARCHITECTURE, Debian's name for one that is
-# not this machine's (arm64), goes with PROGRAM, the folder that stands for dist/. Packages are fetched once, into
-# build/image/packages. Needs apt, no root.
+# assemble-root.sh FOLDER [ARCHITECTURE PROGRAM]: assembles the image's root file system in FOLDER. It consists of the
+# packages of packages.txt with their dependencies, from Debian's archive, and the program from dist/. The Containerfile,
+# the tests and the release all run this script, so they use the same files. For another architecture, ARCHITECTURE is
+# Debian's name for it (arm64), and PROGRAM is the folder to use instead of dist/. Packages are fetched once, into
+# build/image/packages. Needs apt, but not root.
 set -eu
 umask 022
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -17,7 +17,7 @@ listed() {
   awk -v word="$1" '$1 == word { print $2 }' "$here/packages.txt"
 }
 
-# apt-get, for a system on which nothing is installed or fetched yet. Another architecture has lists of its own.
+# Runs apt-get as on a system without any packages. Each architecture has its own lists.
 apt_get() {
   if [ -n "$foreign" ]; then
     set -- -o APT::Architecture="$foreign" -o APT::Architectures="$foreign" \
@@ -63,7 +63,7 @@ make_folders() {
     mkdir -p "$root/usr/$folder"
     ln -s "usr/$folder" "$root/$folder"
   done
-  # What the manifests mount must be there: nothing can be made on a read-only root.
+  # Mount points of the manifests must exist, because the root is read-only.
   mkdir -p "$root/etc" "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$root/run/kube-ipvs" \
     "$root/usr/lib/modules" "$root/var/lib/kube-proxy" "$root/var/cache/kube-ipvs" "$root/var/lib/dpkg/status.d" \
     "$root/var/run"
@@ -72,7 +72,7 @@ make_folders() {
   chmod 1777 "$root/tmp"
 }
 
-# Documents stay out, copyrights stay in. Scanners read what is installed from status.d.
+# Documents are skipped, copyrights are kept. Scanners read the installed packages from status.d.
 unpack_packages() {
   while read -r _ file; do
     dpkg-deb --fsys-tarfile "$packages/$file" | tar -x --keep-directory-symlink -C "$root" \
