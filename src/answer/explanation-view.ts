@@ -138,8 +138,10 @@ function deliveryRows(group: DeliveryGroup, isKind: boolean): readonly PathRow[]
   const seen = isKind && !isMasqueraded ? "the client's address" : seenSource;
   const source = seen === undefined ? "" : `, it sees ${seen}`;
   const masqueraded = isMasqueraded ? "masqueraded" : "not masqueraded";
-  const end = fate === "delivered" ? `${masqueraded}${source}` : fate;
-  const lost = obstacle === undefined ? "" : `; answers get lost: ${obstacle}`;
+  const isDelivered = fate === "delivered";
+  const end = isDelivered ? `${masqueraded}${source}` : fate;
+  const why = isDelivered ? "; answers get lost: " : ": ";
+  const lost = obstacle === undefined ? "" : `${why}${obstacle}`;
   const shown = realServers.slice(0, 3).join(", ");
   const more = realServers.length > 3 ? ` and ${realServers.length - 3} more` : "";
   return [...path.map(rowOf), { place: "endpoint", rule: `${shown}${more}: ${end}${lost}` }];

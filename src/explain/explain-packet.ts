@@ -62,6 +62,8 @@ function verdictOf(end: PathEnd, { protocol }: Packet): Verdict {
     case "no-endpoint":
     case "unheard":
       return "refused";
+    case "balanced":
+      return ofEndpoints(end.endpoints);
     // What the client sees: a connection that is reset, or datagrams that nobody answers.
     case "taken":
       if (end.endpoints.length > 0) return "balanced";
@@ -71,11 +73,18 @@ function verdictOf(end: PathEnd, { protocol }: Packet): Verdict {
   }
 }
 
+/** What any endpoint gets is served. */
+function ofEndpoints(endpoints: readonly EndpointPath[]): Verdict {
+  const fates = new Set(endpoints.map(({ fate }) => fate));
+  if (fates.has("delivered")) return "balanced";
+  return fates.has("refused") ? "refused" : "dropped";
+}
+
 function endpointsOf(end: PathEnd): readonly EndpointPath[] {
   return end.kind === "balanced" || end.kind === "taken" ? end.endpoints : [];
 }
 
-function pathStep({ entries, rule, ...place }: Step, planned: NodeState): PathStep {
+function pathStep({ entries, rule, unless: _, ...place }: Step, planned: NodeState): PathStep {
   const rules = planned.chains.get(chainKey(place.table, place.chain)) ?? [];
   const isRule = rules.some(({ text }) => text === rule);
   const isEntry = entries.every(({ set, entry }) => planned.sets.get(set)?.entries.has(entry));

@@ -3,9 +3,9 @@
 import type { Destination } from "../answer/answers.ts";
 import { hostPort } from "../base/ip.ts";
 import type { Origin } from "./origins.ts";
+import { byText } from "./packet/deliver.ts";
 import type { Packet } from "./packet/packet.ts";
 import type { EndpointPath, PacketPath, PathEnd } from "./packet/path.ts";
-import type { Step } from "./packet/traverse.ts";
 
 /** `Packets from 10.244.1.7 to 10.96.0.10:80 are balanced over 3 of 4 endpoints and not masqueraded`. */
 export function packetSummary(
@@ -44,10 +44,6 @@ function fateText(end: PathEnd, packet: Packet, endpointCount: number): string {
         ? `go nowhere: ${packet.destination} is not an address of this node, and there is no route to it`
         : `are routed on through ${end.link}: ${packet.destination} is not an address of this node`;
   }
-}
-
-function byText(step: Step | undefined): string {
-  return step === undefined ? "" : ` by ${step.table} ${step.chain}: ${step.rule}`;
 }
 
 function balancedText(

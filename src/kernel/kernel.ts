@@ -206,6 +206,8 @@ export interface ObservedChain {
   readonly table: TableName;
   readonly name: string;
   readonly rules: readonly ObservedRule[];
+  /** Of a built-in chain that drops what no rule decides. */
+  readonly policy?: "DROP";
 }
 
 /** What an observation of rules is to give. */
@@ -214,6 +216,8 @@ export interface RulesScope {
   readonly planned?: RuleSet;
   /** With a plan: all the other chains, too, where they can be read. */
   readonly hasOthers?: true;
+  /** Tables raw and mangle, too, where whole tables are read. */
+  readonly hasAllTables?: true;
 }
 
 export type RuleChange =

@@ -4,8 +4,8 @@
  */
 import type { IpAddress } from "../base/ip.ts";
 
-/** Rules of ours stand in nat and filter; mangle holds a canary chain of iptables mode, and nothing else. */
-export type TableName = "nat" | "filter" | "mangle";
+/** Rules of ours stand in nat and filter; mangle holds a canary chain of iptables mode, and nothing else; raw holds none. */
+export type TableName = "nat" | "filter" | "mangle" | "raw";
 
 export type Match =
   /** `-s CIDR`; printed first. */

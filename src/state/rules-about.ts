@@ -26,7 +26,7 @@ const builtInChains: ReadonlySet<string> = new Set([
 
 /**
  * Chains that are reached from the built-in ones, by {@link chainKey}, without rules of ours that are about other
- * destinations: in a cluster of thousands of Services a handful. Rules that cannot be read stay. `rulesOf`: undefined
+ * destinations: in a cluster of thousands of Services a handful. Rules that cannot be read stay, and those of third parties. `rulesOf`: undefined
  * where there is no such chain, or nobody follows it.
  */
 export function chainsAbout<T extends ReadableRule>(
@@ -39,13 +39,13 @@ export function chainsAbout<T extends ReadableRule>(
     const rules = found.has(key) ? undefined : rulesOf(key);
     if (rules === undefined) return;
     const isKept = ({ rule }: T): boolean => rule === undefined || isAbout(rule, destinations);
-    const kept = builtInChains.has(name) ? rules : rules.filter(isKept);
+    const kept = name.startsWith("KUBE-") ? rules.filter(isKept) : rules;
     found.set(key, kept);
     for (const { rule } of kept) {
       if (rule?.target.kind === "jump") visit(table, rule.target.chain);
     }
   };
-  for (const table of ["nat", "filter"] as const) {
+  for (const table of ["raw", "mangle", "nat", "filter"] as const) {
     for (const name of builtInChains) visit(table, name);
   }
   return found;

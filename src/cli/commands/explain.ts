@@ -14,7 +14,7 @@ export const explainCommand: Command = {
     "entry on the way, the virtual server, and why each endpoint is used or not.\n" +
     "It reads the kernel, and asks the daemon's operator socket for the plan. Without a " +
     "running daemon it plans as a start would. It changes nothing.\n" +
-    "Exit codes: 0 the kernel is as planned, 1 error, 2 kernel and plan differ.",
+    "Exit codes: 0 packets and kernel are as planned, 1 error, 2 they are not.",
   options: [
     ...outputOptions("short"),
     namespaceOption,
@@ -55,7 +55,10 @@ export const explainCommand: Command = {
     }
     const view = context.format === "short" ? shortExplanationView : explanationView;
     context.print(listOf("ExplanationList", items), view);
-    const isAsPlanned = items.every(({ differences }) => differences.length === 0);
+    const isAsPlanned = items.every(
+      ({ differences, packets }) =>
+        differences.length === 0 && packets.every(({ planned }) => planned === undefined),
+    );
     return isAsPlanned ? exitCodes.fine : exitCodes.wrong;
   },
 };

@@ -1,9 +1,9 @@
 import type { IpAddress } from "../../base/ip.ts";
 import { type RealServerId, realServerKey } from "../../state/real-server.ts";
-import { isLocal, type NodeState } from "./node-state.ts";
+import { isHere, isLocal, type NodeState } from "./node-state.ts";
 import type { Packet } from "./packet.ts";
 import type { EndpointPath } from "./path.ts";
-import type { Step } from "./traverse.ts";
+import { filterPlaces, firstPlaces, passTables, type Step, type Traversal } from "./traverse.ts";
 
 /** A packet that every rule let through to an endpoint. */
 export interface ArrivedPacket {
@@ -17,7 +17,17 @@ export interface ArrivedPacket {
 /** What the endpoint sees, and how its answer goes. Pure. */
 export function deliver(arrived: ArrivedPacket, state: NodeState): EndpointPath {
   const { packet, endpoint, steps, isMasqueraded } = arrived;
-  const source = isMasqueraded ? leavingAddress(endpoint.address, state) : packet.source;
+  const lost = { realServer: endpoint, isMasqueraded, fate: "dropped" } as const;
+  const { address } = endpoint;
+  if (!isHere(address, state) && !state.network.routes.has(address)) {
+    return { ...lost, steps, obstacle: `there is no route to ${address}` };
+  }
+  const answer = followAnswer(arrived, state);
+  if (answer.verdict !== "pass") {
+    const obstacle = `its answers are dropped${byText(answer.steps.at(-1))}`;
+    return { ...lost, steps: [...steps, ...answer.steps], obstacle };
+  }
+  const source = isMasqueraded ? leavingAddress(address, state) : packet.source;
   const obstacle = answerObstacle(arrived, state);
   return {
     ...{ realServer: endpoint, steps, isMasqueraded },
@@ -25,6 +35,35 @@ export function deliver(arrived: ArrivedPacket, state: NodeState): EndpointPath 
     ...(source === undefined ? {} : { source }),
     ...(obstacle === undefined ? {} : { obstacle }),
   };
+}
+
+/** Answers of another machine or a pod come in, and are forwarded to a client elsewhere. The client's port is unknown. */
+function followAnswer(
+  { packet, endpoint: { address } }: ArrivedPacket,
+  state: NodeState,
+): Pick<Traversal, "verdict" | "steps"> {
+  if (isHere(address, state)) return { verdict: "pass", steps: [] };
+  const inLink = state.network.routes.get(address)?.link ?? "";
+  const destination = packet.source;
+  const way = { source: address, destination, port: 0, inLink, isFromNode: false };
+  const answer = { ...packet, ...way, isBridged: false };
+  const hook = isHere(destination, state) ? "INPUT" : "FORWARD";
+  return passTables(
+    [...firstPlaces("PREROUTING"), ...filterPlaces([hook])],
+    { packet: answer, destination, port: 0, mark: 0, isAnswer: true },
+    state,
+  );
+}
+
+/** ` by filter FORWARD: -j DROP`. */
+export function byText(step: Step | undefined): string {
+  if (step === undefined) return "";
+  const { table, chain, rule, unless } = step;
+  const doubt =
+    unless === undefined
+      ? ""
+      : `, unless a rule lets them through that is not evaluated (${unless})`;
+  return ` by ${table} ${chain}: ${rule}${doubt}`;
 }
 
 /** The node's address on the way to an endpoint. */

@@ -1,5 +1,5 @@
 /**
- * The whole path of a packet, in every mode: nat, then what comes first of an endpoint that rules chose, a socket that they
+ * The whole path of a packet, in every mode: raw, mangle and nat, then what comes first of an endpoint that rules chose, a socket that they
  * redirect to, IPVS, and a process. IPVS takes what a process of this node sends before filter sees it, and what comes from
  * outside behind INPUT. A mode that lacks one of these has nothing in its map. Pure.
  */
@@ -11,12 +11,34 @@ import { deliver, leavingAddress } from "./deliver.ts";
 import { isHere, isLocal, type NodeState } from "./node-state.ts";
 import type { Packet, PacketOnPath } from "./packet.ts";
 import type { EndpointPath, PacketPath, PathEnd } from "./path.ts";
-import { everyTraversal, type Hook, type Step, type Traversal, traverse } from "./traverse.ts";
+import {
+  everyTraversal,
+  filterPlaces,
+  firstPlaces,
+  type Hook,
+  passTables,
+  type Step,
+  type Traversal,
+  traverse,
+} from "./traverse.ts";
 
 /** Every endpoint that rules may choose at random is followed. */
 export function follow(packet: Packet, state: NodeState): PacketPath {
   const hook = packet.isFromNode ? "OUTPUT" : "PREROUTING";
-  const outcomes = everyTraversal(hook, "nat", sent(packet, 0), state);
+  const entered = passTables(firstPlaces(hook), sent(packet, 0), state);
+  const stopped = stoppedEnd(entered);
+  if (stopped !== undefined) return { steps: entered.steps, end: stopped };
+  const { steps, end } = followThroughNat(packet, hook, entered.mark, state);
+  return { steps: [...entered.steps, ...steps], end };
+}
+
+function followThroughNat(
+  packet: Packet,
+  hook: Hook,
+  firstMark: number,
+  state: NodeState,
+): PacketPath {
+  const outcomes = everyTraversal(hook, "nat", sent(packet, firstMark), state);
   const chosen = outcomes.flatMap(({ translation, ...outcome }) =>
     translation?.kind === "translate" ? [{ ...outcome, endpoint: translation }] : [],
   );
@@ -51,7 +73,11 @@ function followUnchosen(
   if (isForNode && serviceSocketAt(packet, packet.port, state) !== undefined) {
     return toSocket(packet, { steps, mark }, state, packet.port);
   }
-  const filtered = passFilter(filterHooks(packet, isForNode), sent(packet, mark), state);
+  const filtered = passTables(
+    filterPlaces(filterHooks(packet, isForNode)),
+    sent(packet, mark),
+    state,
+  );
   const comesByIpvs =
     isForNode && !packet.isFromNode ? balance(sent(packet, filtered.mark), state) : undefined;
   const unserved: PathEnd = isForNode
@@ -73,23 +99,8 @@ function filterHooks({ isFromNode }: Packet, isForNode: boolean): readonly Hook[
   return isForNode ? ["OUTPUT", "INPUT"] : ["OUTPUT"];
 }
 
-type Filtered = Pick<Traversal, "verdict" | "steps" | "mark">;
-
-/** Passes filter at these hooks, one after the other, until it is stopped. */
-function passFilter(hooks: readonly Hook[], onPath: PacketOnPath, state: NodeState): Filtered {
-  const steps: Step[] = [];
-  let { mark } = onPath;
-  for (const hook of hooks) {
-    const filtered = traverse(hook, "filter", { ...onPath, mark }, state);
-    steps.push(...filtered.steps);
-    mark = filtered.mark;
-    if (filtered.verdict !== "pass") return { verdict: filtered.verdict, steps, mark };
-  }
-  return { verdict: "pass", steps, mark };
-}
-
 /** Undefined: filter lets it through. */
-function stoppedEnd({ verdict, steps }: Filtered): PathEnd | undefined {
+function stoppedEnd({ verdict, steps }: Pick<Traversal, "verdict" | "steps">): PathEnd | undefined {
   return verdict === "pass" ? undefined : { kind: verdict, by: steps.at(-1) };
 }
 
@@ -145,7 +156,7 @@ function forwardingObstacle(
 function toEndpoint(onPath: PacketOnPath, hooks: readonly Hook[], state: NodeState): EndpointPath {
   const { packet } = onPath;
   const endpoint = { address: onPath.destination, port: onPath.port };
-  const { verdict, steps, mark } = passFilter(hooks, onPath, state);
+  const { verdict, steps, mark } = passTables(filterPlaces(hooks), onPath, state);
   if (verdict !== "pass") {
     return { realServer: endpoint, steps, fate: verdict, isMasqueraded: false };
   }
@@ -193,8 +204,8 @@ function toSocket(
   const destination = packet.isFromNode
     ? loopbacks[packet.family]
     : (state.network.routes.get(packet.source)?.source ?? packet.destination);
-  const filtered = passFilter(
-    filterHooks(packet, true),
+  const filtered = passTables(
+    filterPlaces(filterHooks(packet, true)),
     { packet, port, mark, destination },
     state,
   );

@@ -84,11 +84,12 @@ function isMatch(
   }
 }
 
-/** The first packet of a connection; its destination may be translated. */
+/** The first packet of a connection, whose destination may be translated, or the answer to it. */
 function isInState(
   { states }: Match & { kind: "conntrack-state" },
-  { packet, destination, port }: PacketOnPath,
+  { packet, destination, port, isAnswer }: PacketOnPath,
 ): boolean {
+  if (isAnswer === true) return states.includes("ESTABLISHED");
   const isTranslated = destination !== packet.destination || port !== packet.port;
   return states.includes("NEW") || (isTranslated && states.includes("DNAT"));
 }

@@ -24,6 +24,8 @@ export interface PacketOnPath {
   readonly destination: IpAddress;
   readonly port: number;
   readonly mark: number;
+  /** An endpoint's answer: the connection is established. */
+  readonly isAnswer?: true;
   /** Behind IPVS: the address and port that the client asked for. */
   readonly virtual?: { readonly address: IpAddress; readonly port: number };
 }

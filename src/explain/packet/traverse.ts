@@ -14,6 +14,8 @@ export interface Step {
   readonly rule: string;
   /** The set entries that it found. */
   readonly entries: readonly FoundEntry[];
+  /** A rule before it that cannot be evaluated and may have let the packet through: `filter INPUT: …`. */
+  readonly unless?: string;
 }
 
 /** A rewritten destination. */
@@ -43,6 +45,8 @@ interface Context {
   isMasqueraded: boolean;
   translation?: Translation;
   readonly steps: Step[];
+  /** The first rule that cannot be evaluated and may let the packet through. */
+  unless?: string;
 }
 
 /** What comes of every sequence of random matches, a match first. */
@@ -89,12 +93,59 @@ export function traverse(
   };
   const end = walkChain(hook, context, 0);
   const verdict = end === "dropped" || end === "refused" ? end : "pass";
-  const { isMasqueraded, mark, steps, translation } = context;
+  const { isMasqueraded, mark, steps, translation, unless } = context;
+  const last = steps.pop();
+  if (last !== undefined) {
+    steps.push(verdict === "pass" || unless === undefined ? last : { ...last, unless });
+  }
   return {
     ...{ verdict, isMasqueraded, mark, steps },
     ...(translation === undefined ? {} : { translation }),
   };
 }
+
+/** A hook, and a table with a chain there. */
+export type Place = readonly [hook: Hook, table: TableName];
+
+/** Passes tables, one after the other, until one of them stops the packet. */
+export function passTables(
+  places: readonly Place[],
+  onPath: PacketOnPath,
+  state: NodeState,
+): Pick<Traversal, "verdict" | "steps" | "mark"> {
+  const steps: Step[] = [];
+  let { mark } = onPath;
+  for (const [hook, table] of places) {
+    const passed = traverse(hook, table, { ...onPath, mark }, state);
+    steps.push(...passed.steps);
+    mark = passed.mark;
+    if (passed.verdict !== "pass") return { verdict: passed.verdict, steps, mark };
+  }
+  return { verdict: "pass", steps, mark };
+}
+
+/** Before nat, a packet that comes in or is sent passes these. */
+export function firstPlaces(hook: "PREROUTING" | "OUTPUT"): readonly Place[] {
+  return [
+    [hook, "raw"],
+    [hook, "mangle"],
+  ];
+}
+
+/** Mangle of OUTPUT comes before nat, see {@link firstPlaces}. */
+export function filterPlaces(hooks: readonly Hook[]): readonly Place[] {
+  return hooks.flatMap((hook): readonly Place[] =>
+    hook === "OUTPUT"
+      ? [[hook, "filter"]]
+      : [
+          [hook, "mangle"],
+          [hook, "filter"],
+        ],
+  );
+}
+
+/** Accepts, or leads to a chain that may: names of targets that do neither are in capitals. */
+const mayAccept = /(?:^| )-[jg] (?:ACCEPT|RETURN|\S*[^A-Z\s]\S*)/;
 
 /** `return`: and the chain before goes on behind the jump. */
 type End = "accept" | "dropped" | "refused" | "return";
@@ -104,6 +155,9 @@ function walkChain(chain: string, context: Context, depth: number): End {
   const rules = state.chains.get(chainKey(table, chain)) ?? [];
   const hasInLink = hook === "PREROUTING" || hook === "INPUT" || hook === "FORWARD";
   for (const { text, rule } of rules) {
+    if (rule === undefined && mayAccept.test(text)) {
+      context.unless ??= `${table} ${chain}: ${text}`;
+    }
     if (rule === undefined || depth > maxDepth) continue;
     const onPath = { ...context.onPath, mark: context.mark };
     const entries = matchRule(rule, { onPath, hasInLink, draw }, state);

@@ -14,32 +14,34 @@ export interface ChainsQuery {
   readonly destinations: readonly Destination[];
 }
 
-/** Chains of one service port or endpoint: they may be left of one that nobody plans any more. */
-const ownChain = /^nat KUBE-(?:SVC|SVL|EXT|FW|SEP)-[A-Z2-7]{16}$/;
-
-/** Those that are planned, and what they lead to; chains of third parties are passed over. */
+/** What packets meet from the built-in chains on, third parties' rules included, and all that is planned. */
 export async function readChains(
   rules: Pick<Iptables, "observe">,
   { family, planned, destinations }: ChainsQuery,
 ): Promise<ListedChains> {
-  const chains = await rules.observe(family, { planned, hasOthers: true });
+  const scope = { planned, hasOthers: true, hasAllTables: true } as const;
+  const chains = await rules.observe(family, scope);
   const byKey = new Map(chains.map((chain) => [chainKey(chain.table, chain.name), chain]));
-  const plannedKeys = new Set([
-    ...planned.chains.map(({ table, name }) => chainKey(table, name)),
-    ...planned.jumps.map(({ table, from }) => chainKey(table, from)),
-  ]);
   const rulesOf = (key: string): readonly ListedRule[] | undefined => {
-    if (!plannedKeys.has(key) && !ownChain.test(key)) return undefined;
-    return byKey.get(key)?.rules.map(listedRule);
+    const chain = byKey.get(key);
+    if (chain === undefined) return undefined;
+    return [...chain.rules.map(listedRule), ...(chain.policy === "DROP" ? [dropPolicy] : [])];
   };
   const found = new Map(chainsAbout(destinations, rulesOf));
   // What is planned and out of reach is there all the same.
-  for (const key of plannedKeys) {
+  for (const { table, name } of planned.chains) {
+    const key = chainKey(table, name);
     const left = found.has(key) ? undefined : rulesOf(key);
     if (left !== undefined) found.set(key, left);
   }
   return found;
 }
+
+/** A built-in chain's policy decides like a last rule. */
+const dropPolicy: ListedRule = {
+  text: "policy DROP",
+  rule: { matches: [], target: { kind: "drop" } },
+};
 
 export function listedRule({ text }: ObservedChain["rules"][number]): ListedRule {
   const rule = parseRule(text);

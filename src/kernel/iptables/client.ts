@@ -104,13 +104,14 @@ export class IptablesClient implements Iptables {
    */
   async observe(family: IpFamily, scope: RulesScope = {}): Promise<readonly ObservedChain[]> {
     const { planned, hasOthers = planned === undefined } = scope;
+    const tables = scope.hasAllTables === true ? allTables : tablesOf(planned);
     const readsByChain = planned !== undefined && this.backend === "nft";
     if (readsByChain && !hasOthers && this.#familiar.has(family)) {
       const chains = await this.#readByChain(family, planned);
       if (chains !== undefined) return chains;
     }
     try {
-      const chains = await this.#save(family, { planned, hasOthers });
+      const chains = await this.#save(family, hasOthers ? undefined : namesOf(planned), tables);
       this.#familiar.add(family);
       return chains;
     } catch (error) {
@@ -183,12 +184,12 @@ export class IptablesClient implements Iptables {
    */
   async #save(
     family: IpFamily,
-    { planned, hasOthers }: { readonly planned: RuleSet | undefined; readonly hasOthers: boolean },
+    names: ReadonlySet<string> | undefined,
+    tables: ReadonlySet<TableName>,
   ): Promise<readonly ObservedChain[]> {
-    const names = hasOthers ? undefined : namesOf(planned);
     const output = await this.#ahead.take(family);
-    if (output !== undefined) return parseSaved(output, names, tablesOf(planned));
-    const reader = new SavedReader(names, tablesOf(planned));
+    if (output !== undefined) return parseSaved(output, names, tables);
+    const reader = new SavedReader(names, tables);
     await this.#readSaved(family, (line) => reader.read(line));
     return reader.finish();
   }
@@ -308,6 +309,8 @@ function namesOf(planned: RuleSet | undefined): ReadonlySet<string> | undefined 
   const names = planned.chains.map(({ name }) => name);
   return new Set([...names, ...planned.jumps.map(({ from }) => from)]);
 }
+
+const allTables: ReadonlySet<TableName> = new Set(["raw", "mangle", "nat", "filter"]);
 
 /** nat and filter, and what else a plan has chains in. */
 function tablesOf(planned: RuleSet | undefined): ReadonlySet<TableName> {

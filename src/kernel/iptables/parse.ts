@@ -29,7 +29,7 @@ export class UnreadableTableError extends Error {
 
 /**
  * Chains of the nat and filter tables, or of `tables`, in the order of the text; other tables are passed over, and with
- * `names` the rules of other chains. Counters and policies are dropped. Throws a {@link SavedTextError} for anything that is not the complete output
+ * `names` the rules of other chains. Counters are dropped, and policies other than DROP. Throws a {@link SavedTextError} for anything that is not the complete output
  * of `iptables-save`, and an {@link UnreadableTableError} where that leaves a table out: what is absent would look
  * like missing rules.
  */
@@ -45,9 +45,7 @@ export function parseSaved(
 
 const usualTables: ReadonlySet<TableName> = new Set(["nat", "filter"]);
 
-interface OpenChain {
-  readonly table: TableName;
-  readonly name: string;
+interface OpenChain extends ObservedChain {
   readonly rules: ObservedRule[];
 }
 
@@ -115,9 +113,10 @@ export class SavedReader {
   }
 
   #declareChain(table: TableName, line: string, number: number): void {
-    const found = /^:(\S+) (?:[A-Z]+|-)(?: \[\d+:\d+\])?$/.exec(line);
+    const found = /^:(\S+) ([A-Z]+|-)(?: \[\d+:\d+\])?$/.exec(line);
     if (found === null) throw new SavedTextError("no chain declaration", number, line);
-    const chain: OpenChain = { table, name: found[1] ?? "", rules: [] };
+    const policy = found[2] === "DROP" ? ({ policy: "DROP" } as const) : {};
+    const chain: OpenChain = { table, name: found[1] ?? "", rules: [], ...policy };
     if (this.#openChains.has(chain.name)) {
       throw new SavedTextError("the chain was declared before", number, line);
     }

@@ -80,7 +80,9 @@ export class FakeIptables implements Iptables {
     return this.#operations.read("iptables", "observe", family, () => {
       const readsMangle = scope.planned?.chains.some(({ table }) => table === "mangle") === true;
       const mangle = readsMangle ? this.#tables[family].mangle.observe() : [];
-      const all = [...this.peek(family), ...mangle];
+      const { raw, mangle: whole } = this.#tables[family];
+      const others = scope.hasAllTables === true ? [...raw.observe(), ...whole.observe()] : mangle;
+      const all = [...this.peek(family), ...others];
       const canPrint = all.every((chain) => this.#isReadable(family, chain));
       return chainsInScope(all, scope, canPrint).map((chain) =>
         this.#isReadable(family, chain) ? chain : this.#jumpsAlone(family, chain, scope),
@@ -168,6 +170,7 @@ function makeTables(family: IpFamily): Tables {
     nat: new FakeTable(family, "nat"),
     filter: new FakeTable(family, "filter"),
     mangle: new FakeTable(family, "mangle"),
+    raw: new FakeTable(family, "raw"),
   };
 }
 

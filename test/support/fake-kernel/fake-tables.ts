@@ -20,12 +20,14 @@ const builtInChains: Readonly<Record<TableName, readonly string[]>> = {
   filter: ["INPUT", "FORWARD", "OUTPUT"],
   nat: ["PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"],
   mangle: ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"],
+  raw: ["PREROUTING", "OUTPUT"],
 };
 
 export class FakeTable {
   readonly #family: IpFamily;
   readonly #name: TableName;
   #chains: Chains;
+  readonly #dropping = new Set<string>();
   /** Rules that name each set, counted with the first question after a change: it is asked for every set at once. */
   #references: ReadonlyMap<string, number> | undefined;
 
@@ -42,7 +44,13 @@ export class FakeTable {
       table: this.#name,
       name,
       rules: this.#chains.get(name) ?? [],
+      ...(this.#dropping.has(name) ? { policy: "DROP" } : {}),
     }));
+  }
+
+  /** As `iptables -P CHAIN DROP`. */
+  drop(chain: string): void {
+    this.#dropping.add(chain);
   }
 
   /** Makes an empty chain, as another program would. */

@@ -20,7 +20,7 @@ export const web: { readonly protocol: "TCP"; readonly address: IpAddress; reado
 };
 
 /** Pods of this node behind a link each, everything else behind eth0. */
-async function find(address: IpAddress): Promise<Route | undefined> {
+async function routeTo(address: IpAddress): Promise<Route | undefined> {
   const isPod = address.startsWith("10.244.1.");
   return {
     isLocal: false,
@@ -52,6 +52,7 @@ export async function explained(
   destination: Destination = web,
   listening: readonly ListeningSocket[] = [],
   clientsIn: (list: string) => readonly IpAddress[] = () => [],
+  find: (address: IpAddress) => Promise<Route | undefined> = routeTo,
 ): Promise<Explanation> {
   const asks = from === undefined || from === "node" ? {} : { from };
   const facts = await planFacts(modeView, { kind: "destination", destination, ...asks });

@@ -1,0 +1,139 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Explanation } from "../../../src/answer/explanation.ts";
+import type { From } from "../../../src/explain/origins.ts";
+import type { TableName } from "../../../src/state/rule.ts";
+import type { FakeNode } from "../../support/fake-node.ts";
+import { endpoint, endpointSlice, service } from "../../support/objects.ts";
+import { ip } from "../../support/records.ts";
+import { explained, web, withNode } from "./on-fake-node.ts";
+
+const objects = [
+  service(),
+  endpointSlice({ endpoints: [endpoint("10.244.1.5", { nodeName: "node-1" })] }),
+];
+const [pod, client] = [ip("10.244.1.7"), ip("192.168.10.1")];
+
+function table({ kernel }: FakeNode, name: TableName) {
+  return kernel.iptables.table("IPv4", name);
+}
+
+async function verdictAfter(
+  damage: (onNode: FakeNode) => void,
+  from: From,
+  flags: Readonly<Record<string, string>> = {},
+): Promise<Explanation> {
+  let explanation: Explanation | undefined;
+  await withNode(
+    objects,
+    async (onNode) => {
+      onNode.kernel.sysctl.values.set("net/ipv4/ip_forward", "1");
+      damage(onNode);
+      explanation = await explained(onNode, from);
+    },
+    flags,
+  );
+  return explanation ?? assert.fail();
+}
+
+for (const mode of ["ipvs", "iptables"]) {
+  const flags = { "proxy-mode": mode };
+  describe(`explain of what other software drops in mode ${mode}`, () => {
+    it("names a rule of raw", async () => {
+      const found = await verdictAfter(
+        (onNode) => table(onNode, "raw").append("PREROUTING", "-d 10.96.0.10/32 -j DROP"),
+        client,
+        flags,
+      );
+      assert.equal(found.verdict, "dropped");
+      assert.match(found.summary, /are dropped by raw PREROUTING: -d 10\.96\.0\.10\/32 -j DROP$/);
+      assert.match(found.packets[0]?.planned ?? "", /are balanced over 1 of 1 endpoint/);
+    });
+
+    it("follows its chains", async () => {
+      const found = await verdictAfter(
+        (onNode) => {
+          table(onNode, "mangle").append("other-rules", "-s 192.168.10.0/24 -j DROP");
+          table(onNode, "mangle").append("PREROUTING", "-j other-rules");
+        },
+        client,
+        flags,
+      );
+      assert.match(found.summary, /are dropped by mangle other-rules: -s 192\.168\.10\.0\/24 /);
+    });
+
+    it("names a rule that drops the answers of pods", async () => {
+      const found = await verdictAfter(
+        (onNode) => table(onNode, "raw").append("PREROUTING", "-s 10.244.1.5/32 -j DROP"),
+        "node",
+        flags,
+      );
+      assert.equal(found.verdict, "dropped");
+      assert.match(found.summary, /its answers are dropped by raw PREROUTING: -s 10\.244\.1\.5/);
+    });
+
+    it("leaves a policy alone that rules of ours come before", async () => {
+      const found = await verdictAfter(
+        (onNode) => table(onNode, "filter").drop("FORWARD"),
+        client,
+        flags,
+      );
+      assert.equal(found.verdict, "balanced");
+    });
+
+    it("says what it cannot evaluate before a policy", async () => {
+      const [chain, from] = mode === "ipvs" ? ["INPUT", client] : ["FORWARD", client];
+      const found = await verdictAfter(
+        (onNode) => {
+          const filter = table(onNode, "filter");
+          filter.remove(chain, /KUBE-(?:FORWARD|IPVS)/);
+          filter.append(chain, "-m owner --uid-owner 0 -j ACCEPT");
+          filter.drop(chain);
+        },
+        from,
+        flags,
+      );
+      assert.equal(found.verdict, "dropped");
+      assert.match(
+        found.summary,
+        new RegExp(
+          `by filter ${chain}: policy DROP, unless a rule lets them through that is not evaluated ` +
+            `\\(filter ${chain}: -m owner --uid-owner 0 -j ACCEPT\\)`,
+        ),
+      );
+    });
+  });
+}
+
+describe("explain in mode ipvs", () => {
+  it("names the policy of INPUT, which clients outside meet before IPVS", async () => {
+    const { verdict, summary, packets } = await verdictAfter(
+      (onNode) => table(onNode, "filter").drop("INPUT"),
+      pod,
+    );
+    assert.equal(verdict, "dropped");
+    assert.match(summary, /are dropped by filter INPUT: policy DROP$/);
+    assert.match(packets[0]?.planned ?? "", /are balanced/);
+  });
+
+  it("says that answers are forwarded, and by which rule they are dropped", async () => {
+    const { verdict, summary } = await verdictAfter((onNode) => {
+      table(onNode, "filter").remove("FORWARD", /KUBE-FORWARD/);
+      table(onNode, "filter").append("FORWARD", "-j DROP");
+    }, client);
+    assert.equal(verdict, "dropped");
+    assert.match(
+      summary,
+      /are dropped behind IPVS: its answers are dropped by filter FORWARD: -j DROP$/,
+    );
+  });
+
+  it("says that there is no route to an endpoint", async () => {
+    await withNode(objects, async (onNode) => {
+      const find = async () => undefined;
+      const { verdict, summary } = await explained(onNode, client, web, [], undefined, find);
+      assert.equal(verdict, "dropped");
+      assert.match(summary, /are dropped behind IPVS: there is no route to 10\.244\.1\.5$/);
+    });
+  });
+});
