@@ -66,6 +66,8 @@ export interface SetSwap {
 export interface SetDestroy {
   readonly kind: "set-destroy";
   readonly setName: string;
+  /** Why it stays, if that is known without asking the kernel. */
+  readonly rejection?: Error;
 }
 
 /** `before`: rule texts as `iptables-save` prints them; undefined: no such chain, or nobody knows what it holds. */

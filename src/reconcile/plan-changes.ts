@@ -3,7 +3,6 @@ import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { DesiredView } from "../plan/desired-state.ts";
 import { dummyLinkName } from "../state/dummy-link.ts";
 import type { Rule } from "../state/rule.ts";
-import type { RefusedChange } from "./apply/outcome.ts";
 import type { Change, ChangeReason, LinkChange } from "./change.ts";
 import { type ChangePlan, servicesOfChange } from "./change-plan.ts";
 import { comparedPerPiece, union } from "./kinds/compared-keys.ts";
@@ -38,17 +37,10 @@ export interface PlanInput
   render(family: IpFamily, rule: Rule): string;
   /** Undefined: the rule is not ours. */
   parse(text: string): Rule | undefined;
-  /** The kernel rejected the replacement of this set, and it is not due again. */
-  isSetPending(setName: string): boolean;
-}
-
-export interface PlannedChanges extends ChangePlan {
-  /** Refused without asking the kernel; not among the changes. */
-  readonly impossible: readonly RefusedChange[];
 }
 
 /** Plans the changes, in the order of `plan-steps.ts`. */
-export function* planChanges(input: PlanInput): Generator<void, PlannedChanges> {
+export function* planChanges(input: PlanInput): Generator<void, ChangePlan> {
   const { cached, desired, scope } = input;
   const steps = noSteps();
   yield* diffEntries(input, steps);
@@ -61,7 +53,6 @@ export function* planChanges(input: PlanInput): Generator<void, PlannedChanges> 
       families: input.rules.keys(),
       addedCounts: countBySet(steps),
       mayShrink: (name) => scope.isFull || scope.resizableSets.has(name),
-      isPending: input.isSetPending,
     },
     steps,
   );
@@ -79,7 +70,6 @@ export function* planChanges(input: PlanInput): Generator<void, PlannedChanges> 
     deferred: [],
     drainStarts: steps.drainStarts,
     conflicts: [...input.conflicts],
-    impossible: steps.impossible,
     servicesOf: servicesOfChange(desired, scope),
   };
 }

@@ -1,5 +1,4 @@
 /** The order in which a sync makes its changes. */
-import type { RefusedChange } from "./apply/outcome.ts";
 import type { Change } from "./change.ts";
 import type { DrainStart } from "./change-plan.ts";
 
@@ -36,13 +35,11 @@ const steps = [
 /** The changes of a plan by step, and what belongs to them. */
 export type PlanSteps = Record<(typeof steps)[number], Change[]> & {
   readonly drainStarts: DrainStart[];
-  /** Rejected without asking the kernel. */
-  readonly impossible: RefusedChange[];
 };
 
 export function noSteps(): PlanSteps {
   const empty = Object.fromEntries(steps.map((step) => [step, []]));
-  return { ...empty, drainStarts: [], impossible: [] } as unknown as PlanSteps;
+  return { ...empty, drainStarts: [] } as unknown as PlanSteps;
 }
 
 /** Joined at once: a list that grows is copied again and again. */

@@ -4,14 +4,12 @@ import type { Logger } from "../base/log.ts";
 import { inSlices } from "../base/time-slice.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { DesiredView } from "../plan/desired-state.ts";
-import type { RefusedChange } from "./apply/outcome.ts";
 import type { ApplyProgress } from "./apply/pass.ts";
 import { Pass } from "./apply/pass.ts";
 import { type ChangePlan, servicesOfChange } from "./change-plan.ts";
 import { Drainer } from "./drain/drainer.ts";
 import { type DrainPolicy, type DrainStartTimes, noDrainStartTimes } from "./drain/drains.ts";
 import { findDrift } from "./find-drift.ts";
-import { subjectOf } from "./kinds/kinds.ts";
 import { ConntrackCleaner, cleanConntrack } from "./kinds/stale-flows.ts";
 import { type CachedServers, CachedState, noteRightRules } from "./observed/cached-state.ts";
 import { Differences } from "./observed/difference.ts";
@@ -28,7 +26,7 @@ import {
   type OwnershipView,
   readOnlyRecord,
 } from "./ownership/ownership.ts";
-import { type PlannedChanges, planChanges } from "./plan-changes.ts";
+import { planChanges } from "./plan-changes.ts";
 import { emptyReport, type Failure, reportOf, type SyncReport } from "./report.ts";
 import { Scope } from "./scope.ts";
 import { isWeightKept, manualWeights, updateManualWeights } from "./status/manual-weights.ts";
@@ -152,7 +150,7 @@ export class Reconciler {
     this.#ownership.noteCreations(plan.changes);
     await pass.applyPlan(plan, onProgress);
     await this.#drainer.after(plan, pass, desired, goal.drain);
-    this.#noteOutcomes(pass, planned, plan);
+    this.#noteOutcomes(pass, plan);
     this.#ownership.update(view, scope.virtualServers);
     this.#drainer.keepStartTimes();
     this.#isFirst &&= pass.outcomes.unknown.length > 0;
@@ -202,7 +200,7 @@ export class Reconciler {
     goal: SyncGoal,
     scope: Scope,
     differences: Differences,
-  ): Promise<{ readonly desired: DesiredView; readonly planned: PlannedChanges }> {
+  ): Promise<{ readonly desired: DesiredView; readonly planned: ChangePlan }> {
     const { clock, kernel } = this.#dependencies;
     // A dry run has made nothing: what it finds, each time, is what a start would find.
     if (!this.#isInitialized || this.#dependencies.isDryRun === true) {
@@ -228,8 +226,6 @@ export class Reconciler {
         isWeightKept: (key, planned, present) => isWeightKept(this.#status, key, planned, present),
         render: (family, rule) => kernel.iptables.render(family, rule),
         parse: (text) => kernel.iptables.parse(text),
-        isSetPending: (setName) =>
-          this.#status.isPending({ type: "set", setName }, clock.monotonicMs()),
         isFirst: this.#isFirst,
       }),
       "large",
@@ -243,12 +239,8 @@ export class Reconciler {
     return { desired, cached: this.#cached, policy };
   }
 
-  #findDrift(
-    { changes, impossible }: PlannedChanges,
-    differences: Differences,
-  ): SyncReport["drifts"] {
-    const planned = [changes, impossible.map(({ change }) => change)].flat();
-    const drifts = findDrift(planned, differences, (key) => this.#ownership.isOwned(key));
+  #findDrift({ changes }: ChangePlan, differences: Differences): SyncReport["drifts"] {
+    const drifts = findDrift(changes, differences, (key) => this.#ownership.isOwned(key));
     const nowMs = this.#dependencies.clock.monotonicMs();
     if (this.#dependencies.isDryRun === true)
       return drifts.map((drift) => ({ ...drift, action: "report" }));
@@ -259,13 +251,9 @@ export class Reconciler {
     });
   }
 
-  #defer(planned: PlannedChanges, { touched }: SyncGoal): ChangePlan {
+  #defer(planned: ChangePlan, { touched }: SyncGoal): ChangePlan {
     const nowMs = this.#dependencies.clock.monotonicMs();
-    const { changes, deferred } = this.#status.defer(planned.changes, touched, nowMs);
-    const impossible = planned.impossible.map(
-      ({ change }) => ({ change, reason: "refused" }) as const,
-    );
-    return { ...planned, changes, deferred: [...impossible, ...deferred] };
+    return { ...planned, ...this.#status.defer(planned.changes, touched, nowMs) };
   }
 
   /** Without `rules` none are written, and what depends on them is not asked for. */
@@ -278,18 +266,14 @@ export class Reconciler {
     });
   }
 
-  #noteOutcomes({ outcomes }: Pass, { impossible }: PlannedChanges, plan: ChangePlan): void {
+  #noteOutcomes({ outcomes }: Pass, plan: ChangePlan): void {
     this.#freshness.noteUnknown(outcomes);
     this.#freshness.noteContradictions(outcomes);
-    const nowMs = this.#dependencies.clock.monotonicMs();
-    const isNew = ({ change }: RefusedChange): boolean =>
-      !this.#status.isPending(subjectOf(change), nowMs);
-    const refused = [...outcomes.refused, ...impossible.filter(isNew)];
     const notMade = [...outcomes.refused, ...plan.deferred].map(({ change }) => change);
     for (const change of [...notMade, ...outcomes.blocked]) {
       if (change.kind === "virtual-server-create") this.#ownership.noteNotCreated(change.key);
     }
-    this.#status.note({ ...outcomes, refused }, plan, nowMs);
+    this.#status.note(outcomes, plan, this.#dependencies.clock.monotonicMs());
   }
 
   #report(

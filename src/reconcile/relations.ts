@@ -99,6 +99,8 @@ export class Relations {
 
   /** Whether every dependency of a resource exists. */
   canBeCreated(dependent: Subject): boolean {
+    // A set of another type must be gone first.
+    if (dependent.type === "set") return !this.#view.cached.sets.has(dependent.setName);
     return this.#haveAll(this.#needsToBeCreated(dependent)) && this.canStay(dependent);
   }
 

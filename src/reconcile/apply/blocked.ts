@@ -40,6 +40,7 @@ export class NotMade {
   /** Whether this change has to wait: for a dependency that does not exist, or for dependents that are still to go. */
   blocks(change: Change, relations: Relations): boolean {
     switch (change.kind) {
+      case "set-create":
       case "virtual-server-create":
       case "virtual-server-update":
       case "real-server-create":

@@ -14,7 +14,6 @@ import type { IpSets } from "../../kernel/kernel.ts";
 import { capacityFor, setsFor, temporaryNameOf } from "../../plan/sets.ts";
 import { type IpSet, isSwappable, type ObservedIpSet, sameIpSet } from "../../state/ip-set.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
-import type { RefusedChange } from "../apply/outcome.ts";
 import type { Change, SetSwap } from "../change.ts";
 import { absent } from "../drift.ts";
 import type { CachedState } from "../observed/cached-state.ts";
@@ -53,7 +52,11 @@ export const setKinds: Kinds<"set-create" | "set-swap" | "set-destroy"> = {
   "set-destroy": {
     part: "sets",
     subject: ({ setName }) => ({ type: "set", setName }),
-    send: alone(({ setName }, { ipSets }) => ipSets.destroy(setName)),
+    send: alone(({ setName, rejection }, { ipSets }) => {
+      if (rejection !== undefined) throw rejection;
+      return ipSets.destroy(setName);
+    }),
+    detail: ({ rejection }) => (rejection === undefined ? "" : "stays: rules refer to it"),
     fold({ setName }, { cached }) {
       cached.sets.delete(setName);
       cached.setEntries.delete(setName);
@@ -113,12 +116,10 @@ export interface SetsInput {
   readonly addedCounts: ReadonlyMap<string, number>;
   /** Its capacity may shrink to what kube-proxy would have made. */
   mayShrink(setName: string): boolean;
-  /** The kernel rejected its replacement, and it is not due again. */
-  isPending(setName: string): boolean;
 }
 
 /** Sets are made for the families whose rules are planned, used or not: rules refer to them by name. */
-export function diffSets(input: SetsInput, { sets, impossible }: PlanSteps): void {
+export function diffSets(input: SetsInput, { sets }: PlanSteps): void {
   const { cached } = input;
   for (const setName of cached.temporarySets) {
     // What a replacement that was cut short left behind.
@@ -131,15 +132,17 @@ export function diffSets(input: SetsInput, { sets, impossible }: PlanSteps): voi
     else if (sameIpSet(set, present)) continue;
     else if (isSwappable(set, present)) {
       const entries = cached.setEntries.get(set.name) ?? new Set();
-      if (!input.isPending(set.name)) {
-        sets.push({ kind: "set-swap", set, entries, reason: "resize" });
-      }
-    } else if (present.references === 0 && !input.isPending(set.name)) {
-      sets.push(
-        { kind: "set-destroy", setName: set.name, reason: "incompatible-set" },
-        { kind: "set-create", set, reason: "incompatible-set" },
-      );
-    } else impossible.push(replacement(set, present));
+      sets.push({ kind: "set-swap", set, entries, reason: "resize" });
+    } else {
+      const destruction = {
+        kind: "set-destroy",
+        setName: set.name,
+        reason: "incompatible-set",
+      } as const;
+      if (present.references > 0) {
+        sets.push({ ...destruction, rejection: new IncompatibleSetError(set, present) });
+      } else sets.push(destruction, { kind: "set-create", set, reason: "incompatible-set" });
+    }
   }
 }
 
@@ -178,12 +181,4 @@ class IncompatibleSetError extends Error {
         "kube-ipvs --cleanup removes its own",
     );
   }
-}
-
-/** Rejected without asking the kernel. */
-function replacement(wanted: IpSet, present: ObservedIpSet): RefusedChange {
-  return {
-    change: { kind: "set-destroy", setName: wanted.name, reason: "incompatible-set" },
-    error: new IncompatibleSetError(wanted, present),
-  };
 }

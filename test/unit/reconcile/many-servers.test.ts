@@ -44,7 +44,6 @@ describe("more virtual servers than a call takes arguments", () => {
       isWeightKept: () => false,
       render: () => "",
       parse: () => undefined,
-      isSetPending: () => false,
       isFirst: true,
     });
     let step = plan.next();
