@@ -11,10 +11,10 @@ import type { NamedOutcome } from "./outcome.ts";
 import { hasFailed, reportText } from "./report.ts";
 import { runChecks } from "./run.ts";
 
-/** No check failed, one did, the test could not be run. */
+/** No check failed, a check failed, or the test could not run. */
 const exitCodes = { passed: 0, failed: 1, notRun: 2 } as const;
 
-/** Rejects if the test cannot be run, or was broken off. */
+/** Rejects if the test cannot run or is interrupted. */
 export async function run(args: readonly string[]): Promise<number> {
   const options = readOptions(args, process.env);
   if (options === undefined) {
@@ -42,7 +42,7 @@ async function test(options: E2eOptions): Promise<readonly NamedOutcome[]> {
   });
 }
 
-/** Aborts with the first of these; a second one ends the program at once. */
+/** Aborts at the first signal. A second signal ends the program at once. */
 function signalOf(names: readonly NodeJS.Signals[]): AbortSignal {
   const abort = new AbortController();
   for (const name of names) {

@@ -1,4 +1,4 @@
-/** What the pod of a daemon says about it. Pure. */
+/** Reads the properties of a daemon from its pod. Pure. */
 import type { V1Container, V1Pod } from "@kubernetes/client-node";
 import { pathOf } from "../api/decode/fields.ts";
 import type { PodPlace } from "./cluster/exec-shell.ts";
@@ -9,7 +9,7 @@ export interface Daemon {
   readonly place: PodPlace;
   readonly uid: string;
   readonly image: string;
-  /** What it was started with, variables filled in. */
+  /** Its arguments, with variables expanded. */
   readonly flags: readonly string[];
   /** `system:serviceaccount:kube-system:kube-ipvs`. */
   readonly account: string;
@@ -20,7 +20,7 @@ export interface Daemon {
 const names = ["kube-ipvs", "kube-proxy"];
 const usualMetricsPort = 10_249;
 
-/** Undefined: no node runs it. */
+/** Undefined if the pod has no node yet. */
 export function daemonOf(pod: V1Pod): Daemon | undefined {
   const { metadata = {}, spec } = pod;
   const containers = spec?.containers ?? [];
@@ -49,7 +49,7 @@ export function isPodReady({ metadata, status }: V1Pod): boolean {
   return conditions.some((one) => one.type === "Ready" && one.status === "True");
 }
 
-/** The Kubernetes form of a variable in a command: `$(NODE_NAME)`; one that is not known stays as it is. */
+/** Expands variables such as `$(NODE_NAME)`. Unknown ones stay unchanged, as in Kubernetes. */
 function filledIn(word: string, variables: ReadonlyMap<string, string>): string {
   return word.replace(/\$\(([^)]+)\)/g, (whole, name: string) => variables.get(name) ?? whole);
 }

@@ -1,4 +1,4 @@
-/** The rights under deploy/kustomize/e2e are for one test. Whoever forgets to remove them loses them at the next start. */
+/** The rights under deploy/kustomize/e2e are for one test. A later start deletes those that were not removed. */
 import type { Clock } from "../base/clock.ts";
 import { type BindingsApi, unlessMissing } from "./cluster/cluster-api.ts";
 import { program } from "./objects.ts";

@@ -1,15 +1,15 @@
 /**
- * kube-ipvs-e2e, a program of its own beside the daemon: the acceptance test of a cluster, and what its pods run. The
- * daemon's image holds both, so that a cluster needs no other image for the test.
+ * kube-ipvs-e2e, a separate program: the acceptance test of a cluster, and the commands of its pods. The daemon's image
+ * contains it, so that a cluster needs no other image for the test.
  */
 import { errorText } from "../base/error-text.ts";
 
-/** A module with a command. It resolves with the exit code; undefined: 0. */
+/** A module with a command, which resolves with the exit code. Undefined means 0. */
 interface Command {
   readonly run: (args: readonly string[]) => Promise<number | undefined>;
 }
 
-/** What the pods of the test run, by the first argument; each loads nothing of the others. */
+/** Commands of the test's pods, by the first argument. A command loads only its own module. */
 const podCommands: Readonly<Record<string, () => Promise<Command>>> = {
   serve: () => import("./pod/serve.ts"),
   ask: () => import("./pod/ask.ts"),
@@ -27,7 +27,7 @@ async function main(args: readonly string[]): Promise<number | undefined> {
   return await commandLine.run(args);
 }
 
-// No await up here: the bundle is made of CommonJS modules, see toolchain/bundle.ts.
+// The bundle consists of CommonJS modules (toolchain/bundle.ts), so there is no top-level await.
 void main(process.argv.slice(2))
   .catch((error: unknown) => {
     process.stderr.write(`Error: ${errorText(error)}\n`);

@@ -1,4 +1,4 @@
-/** What an acceptance test applies to the cluster: namespace, backends, clients, Services. Pure. */
+/** Objects of the acceptance test: namespace, backends, clients and Services. Pure. */
 import type {
   V1EndpointSlice,
   V1Namespace,
@@ -8,7 +8,7 @@ import type {
 } from "@kubernetes/client-node";
 import { backendPort } from "./pod/conversation.ts";
 
-/** Of the namespace: without it nothing is removed. Of pods: what they are for. */
+/** A namespace is removed only if it has this label. On a pod, the value is the pod's role. */
 export const ownLabel = "kube-ipvs.io/e2e";
 export const program = "kube-ipvs-e2e";
 export const servicePort = 80;
@@ -24,14 +24,14 @@ export function namespaceObject(name: string): V1Namespace {
   };
 }
 
-/** A pod that says its name, on this node, whatever its taints. */
+/** A pod that answers with its name, on this node whatever the node's taints. */
 export interface PodTemplate {
   readonly name: string;
   readonly nodeName: string;
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** Two backends on the first node, one on each other; a client on each. */
+/** Two backends on the first node, one backend on each other node, and a client on each node. */
 export function podTemplates(nodeNames: readonly string[]): readonly PodTemplate[] {
   const [first, ...others] = nodeNames;
   const places = first === undefined ? [] : [first, first, ...others];
@@ -46,7 +46,7 @@ export function podTemplates(nodeNames: readonly string[]): readonly PodTemplate
   return [...backends, ...clients];
 }
 
-/** The image is the daemon's own. */
+/** `image` is usually the daemon's own. */
 export function podObject({
   name,
   namespace,
@@ -88,17 +88,17 @@ export function podObject({
   };
 }
 
-/** Labels of backends. */
+/** Labels of the test's pods. */
 export const roles = {
   backend: { "kube-ipvs.io/e2e": "backend" },
   client: { "kube-ipvs.io/e2e": "client" },
-  /** Those on the first node. */
+  /** Backends on the first node. */
   first: { "kube-ipvs.io/e2e-node": "first" },
-  /** One of these leaves its Service. */
+  /** One of these is removed from its Service. */
   draining: { "kube-ipvs.io/e2e-drain": "true" },
 } as const;
 
-/** Services of the test, by what they are for. */
+/** Services of the test, by their purpose. */
 export const serviceRoles = [
   "web",
   "node-port",
@@ -124,12 +124,12 @@ const specs: Readonly<Record<ServiceRole, V1ServiceSpec>> = {
 
 export function serviceObject(namespace: string, role: ServiceRole): V1Service {
   const object = service(namespace, role, specs[role]);
-  // Its slice is made by hand.
+  // The test creates its EndpointSlice.
   if (role === "hints") delete object.spec?.selector;
   return object;
 }
 
-/** It asks for another Service's address and port, which it does not get. */
+/** A Service that requests another Service's address and port, and does not get them. */
 export function claimingService(namespace: string, address: string): V1Service {
   return service(namespace, "claim", { externalIPs: [address] });
 }
@@ -154,11 +154,11 @@ function bothProtocols<Port>(port: Port): (Port & { name: string; protocol: stri
 export interface HintedEndpoint {
   readonly address: string;
   readonly nodeName: string;
-  /** The zone that it is meant for. */
+  /** The zone in its hint. */
   readonly zone: string;
 }
 
-/** Endpoints of the Service without a selector, each for one zone. */
+/** Endpoints of the Service without a selector, each with a hint for one zone. */
 export function hintsSlice(
   namespace: string,
   endpoints: readonly HintedEndpoint[],

@@ -4,21 +4,21 @@ import { allChecks } from "./checks/all-checks.ts";
 import type { ReportFormat } from "./report.ts";
 
 export interface E2eOptions {
-  /** Empty: the pod's account. */
+  /** If empty, the pod's account is used. */
   readonly kubeconfig: string;
   readonly namespace: string;
   readonly daemonNamespace: string;
   readonly daemonSelector: string;
-  /** Of the pods of the test; absent: the daemon's. */
+  /** Image of the test's pods. If undefined, the daemon's image is used. */
   readonly image?: string;
-  /** Nodes that get pods of the test. */
+  /** Number of nodes that get pods of the test. */
   readonly nodeCount: number;
-  /** Names of the only nodes to test; empty: all nodes. */
+  /** Nodes to test. If empty, all nodes are tested. */
   readonly nodes: readonly string[];
-  /** Names of checks that are not run. */
+  /** Names of skipped checks. */
   readonly skipped: ReadonlySet<string>;
   readonly format: ReportFormat;
-  /** For a check that does not hold at once. */
+  /** How long a failing check is repeated. */
   readonly patienceMs: number;
 }
 
@@ -44,7 +44,7 @@ ${allChecks.map(({ name, promise }) => `  ${name.padEnd(18)} ${promise}`).join("
 Exit codes: 0 no check failed, 1 a check failed, 2 the test could not run.
 `;
 
-/** Undefined: help was asked for. Throws where the arguments make no sense. */
+/** Undefined if help was requested. Throws if the arguments are invalid. */
 export function readOptions(
   args: readonly string[],
   environment: Readonly<Record<string, string | undefined>>,

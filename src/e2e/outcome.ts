@@ -1,6 +1,6 @@
 export type Result = "ok" | "failed" | "not applicable";
 
-/** What became of a check, and in one sentence what was seen, or why it could not be tried. */
+/** The result of a check, with one sentence about the observation or about why it does not apply. */
 export interface Outcome {
   readonly result: Result;
   readonly detail: string;
@@ -20,7 +20,7 @@ export function notApplicable(detail: string): Outcome {
 
 const shownProblems = 3;
 
-/** Ok without problems, else the first ones. */
+/** Ok if there are no problems. Otherwise names the first ones. */
 export function judged(problems: readonly string[], detail: string): Outcome {
   if (problems.length === 0) return ok(detail);
   const shown = problems.slice(0, shownProblems).join("; ");

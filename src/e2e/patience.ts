@@ -3,13 +3,13 @@ import { judged, type Outcome } from "./outcome.ts";
 
 const pauseMs = 500;
 
-/** Whose time passes, and what breaks the waiting off. */
+/** The clock of a wait, and the signal that interrupts it. */
 export interface Waiting {
   readonly clock: Clock;
   readonly signal: AbortSignal;
 }
 
-/** Waits for what a cluster brings about in its own time; ends at once, by an error, when the run is broken off. */
+/** Waits for changes that a cluster makes in its own time. Rejects at once when the run is interrupted. */
 export class Patience {
   readonly #waiting: Waiting;
   readonly #limitMs: number;
@@ -26,17 +26,17 @@ export class Patience {
     return answer;
   }
 
-  /** Asks again while there are problems; resolves with those that stay. */
+  /** Reads again while there are problems, and resolves with those that remain. */
   async problemsOf(read: () => Promise<readonly string[]>): Promise<readonly string[]> {
     return await this.#askUntil(read, ({ length }) => length === 0);
   }
 
-  /** Likewise. `detail` says what was seen if no problem stays. */
+  /** Judges the problems that remain. `detail` describes the observation if none remain. */
   async outcomeOf(detail: string, read: () => Promise<readonly string[]>): Promise<Outcome> {
     return judged(await this.problemsOf(read), detail);
   }
 
-  /** The last answer if time is over before one is enough. */
+  /** Resolves with the last answer if the time is over. */
   async #askUntil<T>(read: () => Promise<T>, isEnough: (answer: T) => boolean): Promise<T> {
     const { clock, signal } = this.#waiting;
     const deadlineMs = clock.monotonicMs() + this.#limitMs;

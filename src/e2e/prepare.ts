@@ -1,4 +1,4 @@
-/** Sets the scene: finds nodes and daemons, applies namespace, pods and Services, and waits for them. */
+/** Prepares a test: finds nodes and daemons, applies namespace, pods and Services, and waits until they are ready. */
 import type { V1Namespace, V1Node, V1Pod, V1Service } from "@kubernetes/client-node";
 import { type ClusterApi, unlessMissing } from "./cluster/cluster-api.ts";
 import type { ExecShell } from "./cluster/exec-shell.ts";
@@ -18,22 +18,22 @@ import { Patience, type Waiting } from "./patience.ts";
 import { answerOf, daemonOn, type Scene, type TestNode } from "./scene.ts";
 import { Vantage } from "./vantage.ts";
 
-/** `signal` breaks the run off; what was applied is removed all the same. */
+/** `signal` interrupts the run, which then removes what it applied. */
 export interface RunContext extends Waiting {
   readonly api: ClusterApi;
   readonly shell: ExecShell;
   readonly options: E2eOptions;
-  /** One line for whoever waits. */
+  /** Prints a line about the progress. */
   readonly progress: (line: string) => void;
 }
 
-/** For pods, whose image may have to come first, and for the end of a namespace. */
+/** For pods, whose image may have to be pulled, and for the deletion of a namespace. */
 const preparationMs = 300_000;
 const zoneLabel = "topology.kubernetes.io/zone";
 /** A zone that no node is in. */
 const nowhere = "kube-ipvs-e2e-elsewhere";
 
-/** Rejects if the cluster cannot be tested; what was applied until then stays for {@link removeAll}. */
+/** Rejects if the cluster cannot be tested. {@link removeAll} removes what was applied until then. */
 export async function prepare(context: RunContext): Promise<Scene> {
   const { api, shell, options, progress } = context;
   const { namespace } = options;
@@ -75,7 +75,7 @@ export async function prepare(context: RunContext): Promise<Scene> {
 async function findDaemons({ api, options }: RunContext): Promise<readonly Daemon[]> {
   const { daemonNamespace: namespace, daemonSelector: labelSelector } = options;
   const { items } = await api.core.listNamespacedPod({ namespace, labelSelector });
-  // One that ends is replaced.
+  // A terminating pod is replaced.
   return items
     .filter(({ metadata }) => metadata?.deletionTimestamp === undefined)
     .flatMap((pod) => daemonOf(pod) ?? [])
@@ -146,7 +146,7 @@ function nodeWithPods(
   };
 }
 
-/** Uses an empty namespace that deploy/kustomize/e2e applied with the rights in it. One that an earlier run left is removed first. */
+/** Uses the namespace of deploy/kustomize/e2e, which contains the rights, if it is unused. Otherwise it is replaced. */
 async function makeNamespace(context: RunContext): Promise<void> {
   const { api, options, progress } = context;
   const { namespace } = options;
@@ -163,7 +163,7 @@ function isOwn({ metadata }: V1Namespace): boolean {
   return metadata?.labels?.[ownLabel] === "true";
 }
 
-/** Whether no run has used it. A run creates its pods before anything else. */
+/** Every run creates its pods first, so a namespace without pods is unused. */
 async function isUnused({ core }: ClusterApi, { metadata }: V1Namespace): Promise<boolean> {
   if (metadata?.deletionTimestamp !== undefined) return false;
   const { items } = await core.listNamespacedPod({ namespace: metadata?.name ?? "" });
@@ -181,7 +181,7 @@ async function makeServices({
   return new Map(await Promise.all(made));
 }
 
-/** The first backend is meant for the first node's zone, all others for no node's. */
+/** The first backend has a hint for the first node's zone. The others have a hint for a zone without nodes. */
 async function makeHints(
   { api, options: { namespace } }: RunContext,
   nodes: readonly TestNode[],
@@ -195,7 +195,7 @@ async function makeHints(
   await api.discovery.createNamespacedEndpointSlice({ namespace, body });
 }
 
-/** Removes the namespace with all in it, and waits until it is gone. One that is not ours stays. */
+/** Deletes the namespace and waits until it is gone. A namespace without our label stays. */
 export async function removeAll(context: RunContext): Promise<void> {
   const { api, options } = context;
   const name = options.namespace;

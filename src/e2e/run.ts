@@ -5,11 +5,11 @@ import { prepare, type RunContext, removeAll } from "./prepare.ts";
 import type { Scene } from "./scene.ts";
 
 /**
- * Runs all checks and removes everything, however they end. Rejects if the cluster cannot be tested, if the run was
- * broken off, or if something could not be removed.
+ * Runs all checks, and removes everything whatever their outcome. Rejects if the cluster cannot be tested, if the run
+ * is interrupted, or if something cannot be removed.
  */
 export async function runChecks(context: RunContext): Promise<readonly NamedOutcome[]> {
-  // The removal is never broken off.
+  // The removal is never interrupted.
   const removal = { ...context, signal: AbortSignal.any([]) };
   try {
     const scene = await prepare(context);
@@ -42,7 +42,7 @@ async function outcomeOf(
   return { check: name, ...outcome };
 }
 
-/** What cannot be tried has failed, with the reason. */
+/** A check that throws has failed. */
 function failure(error: unknown): Outcome {
   return { result: "failed", detail: errorText(error) };
 }

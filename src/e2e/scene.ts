@@ -1,4 +1,4 @@
-/** The cluster as the checks see it: nodes with their clients and backends, daemons, and the Services that were applied. */
+/** The cluster as checks see it: nodes with clients and backends, daemons, and the Services that were applied. */
 import type { V1Service } from "@kubernetes/client-node";
 import type { Status } from "../answer/answers.ts";
 import { counted } from "../base/counted.ts";
@@ -13,14 +13,14 @@ import type { Vantage } from "./vantage.ts";
 
 export interface Backend {
   readonly name: string;
-  /** One per family, the primary first. */
+  /** One per IP family, the primary family first. */
   readonly addresses: readonly string[];
 }
 
 /** A node with pods of the test on it. */
 export interface TestNode {
   readonly name: string;
-  /** InternalIP. */
+  /** Addresses of type InternalIP. */
   readonly addresses: readonly string[];
   /** Undefined without the label topology.kubernetes.io/zone. */
   readonly zone?: string;
@@ -36,12 +36,12 @@ export interface Scene {
   readonly api: ClusterApi;
   readonly shell: ExecShell;
   readonly patience: Patience;
-  /** One at least. */
+  /** At least one. */
   readonly nodes: readonly [TestNode, ...TestNode[]];
   readonly services: ReadonlyMap<ServiceRole, V1Service>;
-  /** Of the first node's daemon, before anything was tried. */
+  /** Status of the first node's daemon before the first check. */
   readonly firstStatus: Status;
-  /** Finds the pods of the daemons: a restart gives a node another one. */
+  /** Lists the daemons' pods again, because a restart replaces a pod. */
   readonly listDaemons: () => Promise<readonly Daemon[]>;
 }
 
@@ -49,7 +49,7 @@ export function allBackends({ nodes }: Scene): readonly Backend[] {
   return nodes.flatMap(({ backends }) => backends);
 }
 
-/** One per family, the primary first. */
+/** One per IP family, the primary family first. */
 export function clusterIps(scene: Scene, role: ServiceRole): readonly string[] {
   return scene.services.get(role)?.spec?.clusterIPs ?? [];
 }
@@ -58,7 +58,7 @@ export function nodePort(scene: Scene, role: ServiceRole): number {
   return scene.services.get(role)?.spec?.ports?.[0]?.nodePort ?? 0;
 }
 
-/** A node's address of the family that the Service has first. */
+/** The node's address of the Service's primary family. */
 export function nodeAddress(scene: Scene, role: ServiceRole, node: TestNode): string {
   const isIpv6 = clusterIps(scene, role)[0]?.includes(":") === true;
   const address = node.addresses.find((one) => one.includes(":") === isIpv6);
@@ -75,7 +75,7 @@ export async function daemonOn(
   return daemon;
 }
 
-/** What a command of the daemon's program, with the daemon's flags, prints as JSON. */
+/** Runs a command of kube-ipvs with the daemon's flags, and returns the JSON that it prints. */
 export async function answerOf<Answer>(
   shell: ExecShell,
   { nodeName, place, flags }: Daemon,
@@ -83,12 +83,12 @@ export async function answerOf<Answer>(
 ): Promise<Answer> {
   const words = ["kube-ipvs", command, ...flags, ...rest, "--output=json"];
   const result = await shell.run(place, words);
-  // An exit code other than 0 can be the answer's verdict.
+  // An exit code other than 0 may only be a verdict.
   if (result.out !== "") return parseJson(result.out) as Answer;
   throw failureOf(result, `kube-ipvs ${command} on ${nodeName}`);
 }
 
-/** Judges each daemon, and lists them again for each attempt. `promise` is followed by "on 3 nodes". */
+/** Judges each daemon, and lists daemons again for each attempt. The detail is `promise` and "on 3 nodes". */
 export async function judgeDaemons(
   { patience, listDaemons }: Pick<Scene, "patience" | "listDaemons">,
   promise: string,

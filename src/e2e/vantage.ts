@@ -4,7 +4,7 @@ import { type ExecShell, outputOf, type PodPlace } from "./cluster/exec-shell.ts
 import { program } from "./objects.ts";
 import type { Answers, Question } from "./pod/conversation.ts";
 
-/** Where connections come from. Questions of one turn of the event loop share one command. */
+/** A place from which connections are made. Questions of one turn of the event loop share one command. */
 export class Vantage {
   /** `a pod on node-1`. */
   readonly label: string;

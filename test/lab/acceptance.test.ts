@@ -9,7 +9,7 @@ import { SmallCluster } from "../support/small-cluster/small-cluster.ts";
 const program = join(import.meta.dirname, "../../dist/kube-ipvs-e2e");
 const namespace = "kube-ipvs-e2e";
 
-/** For hangs: a busy lab takes its time. */
+/** Detects hangs. A busy lab is slow. */
 const limitMs = 400_000;
 
 let cluster: SmallCluster;
@@ -35,7 +35,7 @@ function assertNothingLeft(): void {
 }
 
 describe("kube-ipvs-e2e", () => {
-  it("passes, each check with a row, and leaves nothing", async (test) => {
+  it("passes, prints a row per check, and leaves nothing behind", async (test) => {
     const run = start();
     const { code } = await run.ends(limitMs);
     test.diagnostic(run.output);
@@ -44,7 +44,7 @@ describe("kube-ipvs-e2e", () => {
     assertNothingLeft();
   });
 
-  it("tests one node alone", async () => {
+  it("tests only one node", async () => {
     const run = start("--node=node-2", "--skip=restart,draining");
     const { code } = await run.ends(limitMs);
     assert.equal(code, 0, run.output);
@@ -52,7 +52,7 @@ describe("kube-ipvs-e2e", () => {
     assertNothingLeft();
   });
 
-  it("says what fails, and leaves nothing where it is broken off", async () => {
+  it("reports failures, and leaves nothing behind if it is interrupted", async () => {
     const drop = "OUTPUT -d 10.244.1.0/24 -p udp -j DROP";
     shell(`ip netns exec node-1 iptables -I ${drop}`);
     const run = start("--nodes=1", "--wait=1");

@@ -1,4 +1,4 @@
-/** Cluster IPs, node ports, affinity and both IP families: does each connection reach a backend? */
+/** Checks that connections to cluster IPs and node ports reach backends, with affinity and in both IP families. */
 import { counted } from "../../base/counted.ts";
 import { servicePort } from "../objects.ts";
 import { notApplicable, type Outcome } from "../outcome.ts";
@@ -7,7 +7,7 @@ import { allBackends, clusterIps, nodeAddress, nodePort, type Scene } from "../s
 import { type Finding, reach, tcp } from "./answers.ts";
 
 const protocols = ["TCP", "UDP"] as const;
-/** Schedulers with which a few connections reach every backend. */
+/** With these schedulers a few connections reach every backend. */
 const evenSchedulers: ReadonlySet<string> = new Set(["rr", "wrr"]);
 const affinityAttempts = 8;
 
@@ -58,7 +58,7 @@ export async function dualStack(scene: Scene): Promise<Outcome> {
   );
 }
 
-/** By both protocols, `count` times each, from a pod on each node and from each node, to any backend. */
+/** Tries both protocols `count` times, from a pod on each node and from each node. Any backend may answer. */
 async function reachFromEverywhere(
   scene: Scene,
   address: string,

@@ -9,12 +9,12 @@ import { externalPolicy, hints, internalPolicy } from "./policies.ts";
 
 export interface Check {
   readonly name: string;
-  /** What is true if it is ok. */
+  /** What an ok means. */
   readonly promise: string;
   readonly run: (scene: Scene) => Promise<Outcome>;
 }
 
-/** Checks of a group run together. One that changes what others see is a group of its own. */
+/** Checks of a group run at the same time. A check that affects others has its own group. */
 export const checkGroups: readonly (readonly Check[])[] = [
   [
     { name: "daemons", promise: "kube-ipvs is ready and OK on every node", run: health },
@@ -57,7 +57,7 @@ export const checkGroups: readonly (readonly Check[])[] = [
   ],
 ];
 
-/** Runs once everything was removed. */
+/** Runs after everything was removed. */
 export const cleanUp: Check = {
   name: "clean-up",
   promise: "nothing of the test is left",

@@ -1,10 +1,10 @@
-/** Questions to backends, and what is wrong with the answers. */
+/** Asks backends, and finds problems in their answers. */
 import { hostPort } from "../../base/ip.ts";
 import type { Answer, Answers, Question } from "../pod/conversation.ts";
 import type { Backend } from "../scene.ts";
 import type { Vantage } from "../vantage.ts";
 
-/** What came of a question. */
+/** The result of a question. */
 export interface Finding {
   readonly answers: readonly Answer[];
   readonly problems: readonly string[];
@@ -15,7 +15,7 @@ export function tcp(address: string, port: number, count: number): Question {
   return { protocol: "TCP", address, port, count };
 }
 
-/** Asks, and each attempt has to reach one of these. */
+/** Asks a question. Each attempt must reach a wanted backend. */
 export async function reach(
   vantage: Vantage,
   question: Question,
@@ -26,13 +26,13 @@ export async function reach(
   return { answers: found.answers, problems };
 }
 
-/** Asks, and no attempt may be answered. */
+/** Asks a question. No attempt may be answered. */
 export async function silence(vantage: Vantage, question: Question): Promise<Finding> {
   const { answers } = await vantage.ask(question);
   return { answers, problems: reachProblems(vantage.label, question, { answers, errors: [] }, []) };
 }
 
-/** Pure. `from`: a Vantage's label. */
+/** `from` is the label of a Vantage. Pure. */
 export function reachProblems(
   from: string,
   { address, port, protocol }: Question,

@@ -1,4 +1,4 @@
-/** What changes under open connections: an endpoint leaves, and the daemon is restarted. */
+/** Checks with open connections: an endpoint is removed, and the daemon is restarted. */
 import { PatchStrategy, setHeaderOptions } from "@kubernetes/client-node";
 import type { Answers } from "../../answer/answers.ts";
 import { parseJson } from "../../base/parse-json.ts";
@@ -14,7 +14,7 @@ const attempts = 6;
 /** Long enough for several pings. */
 const aWhileMs = 1_500;
 
-/** An endpoint that leaves keeps its connection and gets no new one. */
+/** A removed endpoint keeps its connection and gets no new ones. */
 export async function draining(scene: Scene): Promise<Outcome> {
   const { held, name } = await hold(scene, "draining");
   await leave(scene, name);
@@ -29,7 +29,7 @@ export async function draining(scene: Scene): Promise<Outcome> {
   return judged(problems, `${name} left: its connection stayed open, new ones went elsewhere`);
 }
 
-/** A daemon that is replaced breaks no connection, and the new one serves as the old one did. */
+/** Replacing a daemon breaks no connection, and the new daemon accepts new ones. */
 export async function restart(scene: Scene): Promise<Outcome> {
   const [first] = scene.nodes;
   const { held } = await hold(scene, "web");
@@ -51,7 +51,7 @@ export async function restart(scene: Scene): Promise<Outcome> {
   );
 }
 
-/** Opens a connection of the first node's client that stays in use; resolves when a backend has answered. */
+/** Opens a connection from the first node's client and keeps it in use. Resolves when a backend has answered. */
 async function hold(
   scene: Scene,
   role: ServiceRole,
@@ -69,7 +69,7 @@ async function namesAt(scene: Scene, role: ServiceRole): Promise<readonly string
   return answers.map(({ name }) => name);
 }
 
-/** Takes the label off that the Service selects by. */
+/** Removes the label that the Service selects. */
 async function leave({ api, namespace }: Scene, name: string): Promise<void> {
   const labels = Object.fromEntries(Object.keys(roles.draining).map((label) => [label, null]));
   const body = { metadata: { labels } };
@@ -87,7 +87,7 @@ async function drainProblems(scene: Scene, backend: string): Promise<readonly st
   return isListed ? [] : [`kube-ipvs drains on ${daemon.nodeName} does not list ${backend}`];
 }
 
-/** Ends the connection, and judges what became of it. */
+/** Ends the connection, and finds problems that it had. */
 async function connectionProblems(held: RunningCommand): Promise<readonly string[]> {
   const output = outputOf(await held.stop(), "the client's pod");
   const lines = output.trim().split("\n");

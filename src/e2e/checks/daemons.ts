@@ -1,4 +1,4 @@
-/** The daemons themselves: healthy, the kernel as planned, and which Services they serve. */
+/** Checks of the daemons: health, the kernel state, and the Services that they serve. */
 import type { Answers, Status } from "../../answer/answers.ts";
 import type { Daemon } from "../daemon-pod.ts";
 import { notApplicable, type Outcome } from "../outcome.ts";

@@ -1,4 +1,4 @@
-/** What the daemon's account may do, whether anything was forbidden to it, and whether its Events arrive. */
+/** Checks of the daemon's account: its rights, forbidden requests, and Events. */
 import { ApiError } from "../../api/api-error.ts";
 import { neededRights, type Right, rightsTo } from "../../api/needed-rights.ts";
 import { errorText } from "../../base/error-text.ts";
@@ -6,7 +6,7 @@ import { claimingService, program } from "../objects.ts";
 import { judged, notApplicable, type Outcome, ok } from "../outcome.ts";
 import { clusterIps, daemonOn, type Scene } from "../scene.ts";
 
-/** Some of what the role system:node-proxier does not give. */
+/** Some rights that the role system:node-proxier does not grant. */
 const excessRights: readonly Right[] = [
   ...rightsTo("", "secrets", ["list"]),
   ...rightsTo("", "pods", ["create"]),
@@ -52,7 +52,7 @@ async function rightProblems(
   return [`${user} may ${isExpected ? "not " : ""}${verb} ${resource}`];
 }
 
-/** A Service that asks for a cluster IP of another one: it does not get it, and an Event says so. */
+/** A Service that requests another Service's cluster IP does not get it, and an Event reports that. */
 export async function events(scene: Scene): Promise<Outcome> {
   const { api, namespace, patience } = scene;
   const [address = ""] = clusterIps(scene, "web");
@@ -71,7 +71,7 @@ export async function events(scene: Scene): Promise<Outcome> {
   return ok(note);
 }
 
-/** Counts of the daemons' own requests. */
+/** Reads the daemons' counts of their own requests. */
 export async function forbidden(scene: Scene): Promise<Outcome> {
   const unread: string[] = [];
   const problems = await Promise.all(
@@ -89,7 +89,7 @@ export async function forbidden(scene: Scene): Promise<Outcome> {
 
 const series = /^rest_client_requests_total\{([^}]*)\} (\S+)$/gm;
 
-/** Requests that the API server answered with 403, as the daemon's metrics count them: `2 × GET`. Pure. */
+/** Lists the requests with response 403 in a daemon's metrics. Pure. */
 export function forbiddenRequests(metrics: string): readonly string[] {
   return [...metrics.matchAll(series)]
     .filter(([, labels = "", count]) => labels.includes('code="403"') && Number(count) > 0)

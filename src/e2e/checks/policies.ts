@@ -1,4 +1,4 @@
-/** Traffic policies and topology hints: which backends a node uses. */
+/** Checks of traffic policies and topology hints. */
 import { servicePort } from "../objects.ts";
 import { notApplicable, type Outcome } from "../outcome.ts";
 import { clusterIps, nodeAddress, nodePort, type Scene } from "../scene.ts";
@@ -21,7 +21,7 @@ export async function internalPolicy(scene: Scene): Promise<Outcome> {
   });
 }
 
-/** The node of the backends answers with the client's address kept; another node does not answer at all. */
+/** The backends' node keeps the client's address. A node without backends does not answer. */
 export async function externalPolicy(scene: Scene): Promise<Outcome> {
   const [first, second] = scene.nodes;
   if (second === undefined) return notApplicable(oneNode);
@@ -33,7 +33,7 @@ export async function externalPolicy(scene: Scene): Promise<Outcome> {
       reach(second.fromHost, portOf(first, attempts), first.backends),
       silence(first.fromHost, portOf(second, 1)),
     ]);
-    // The client's address is to be seen, not that of the node that it asked.
+    // The backend must see the client's address, not that of the node that received the packet.
     const hidden = inside.answers.find(({ from }) => !second.addresses.includes(from));
     const hiding = hidden === undefined ? [] : [`node ${second.name} was seen as ${hidden.from}`];
     return [...inside.problems, ...hiding, ...outside.problems];

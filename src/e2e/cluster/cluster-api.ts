@@ -1,4 +1,4 @@
-/** Typed clients of the API server, from @kubernetes/client-node. Requests go through our own connection. */
+/** Typed clients of @kubernetes/client-node over our own connection to the API server. */
 import { buffer } from "node:stream/consumers";
 import {
   AuthorizationV1Api,
@@ -38,7 +38,7 @@ export function clusterApi(connection: ApiConnection): ClusterApi {
   const httpApi: HttpLibrary = {
     send: (request) => new Observable(answerOf(connection, request)),
   };
-  // Only the paths of its URLs are used: the connection knows the server.
+  // Only the paths of its URLs are used, because the connection knows the server.
   const baseServer = new ServerConfiguration("http://kubernetes", {});
   const configuration = createConfiguration({ baseServer, httpApi });
   return {
@@ -50,7 +50,7 @@ export function clusterApi(connection: ApiConnection): ClusterApi {
   };
 }
 
-/** Undefined: there is no such object. */
+/** Undefined if the object does not exist. */
 export async function unlessMissing<T>(answer: Promise<T>): Promise<T | undefined> {
   try {
     return await answer;
@@ -77,7 +77,7 @@ function adviceFor(status: number): string {
   return status === 403 ? "; grant it, as deploy/kustomize/e2e does" : "";
 }
 
-/** A server may close an idle connection while a request is on its way: what only reads is sent again. */
+/** Retries a GET if the server closed an idle connection while the request was on its way. */
 async function send(
   connection: ApiConnection,
   request: RequestContext,

@@ -4,7 +4,7 @@ import { checkServerIdentity } from "node:tls";
 import { type Cluster, Exec, KubeConfig, type V1Status } from "@kubernetes/client-node";
 import type { Credentials } from "../../api/cluster/credentials.ts";
 
-/** Where a command runs: a container of a pod. */
+/** A container of a pod. */
 export interface PodPlace {
   readonly namespace: string;
   readonly pod: string;
@@ -18,7 +18,7 @@ export interface CommandResult {
   readonly err: string;
 }
 
-/** What a command printed that had to succeed. */
+/** The output of a command. Throws if it failed. */
 export function outputOf(result: CommandResult, who: string): string {
   if (result.exitCode === 0) return result.out;
   throw failureOf(result, who);
@@ -30,10 +30,10 @@ export function failureOf({ exitCode, out, err }: CommandResult, who: string): E
 }
 
 const handshakeMs = 30_000;
-/** A command that takes longer hangs. */
+/** A command that takes longer is considered hung. */
 const commandMs = 180_000;
 
-/** Commands in pods through the API server's pods/exec. A command that fails is a result; one that cannot be run is an error. */
+/** Runs commands in pods through pods/exec. Rejects if a command cannot run, but not if it fails. */
 export class ExecShell {
   readonly #exec: Exec;
 
@@ -45,7 +45,7 @@ export class ExecShell {
     return await new RunningCommand(this.#exec, place, command).ended;
   }
 
-  /** Starts one with a standard input. */
+  /** Starts a command with a standard input. */
   start(place: PodPlace, command: readonly string[]): RunningCommand {
     return new RunningCommand(this.#exec, place, command, new PassThrough());
   }
@@ -70,7 +70,7 @@ export class RunningCommand {
       else resolve({ exitCode, out: this.#out.text, err: this.#err.text });
     };
     this.ended = promise.finally(() => clearTimeout(timer));
-    // Whoever waits for the first line alone hears of it there.
+    // A caller that only awaits the first line gets the error there.
     this.ended.catch(() => {});
     exec
       .exec(
@@ -93,7 +93,7 @@ export class RunningCommand {
       );
   }
 
-  /** Its first line of output. Rejects if it ends without one. */
+  /** Resolves with the first line of output. Rejects if the command ends without one. */
   async firstLine(): Promise<string> {
     const { promise, resolve, reject } = Promise.withResolvers<string>();
     this.#out.onText = (text) => {
@@ -105,14 +105,14 @@ export class RunningCommand {
     return await promise;
   }
 
-  /** Sends it a line on its standard input, which ends it, and resolves with what it printed in all. */
+  /** Sends a line to standard input, which ends the command, and resolves with the whole output. */
   async stop(): Promise<CommandResult> {
     this.#input?.write("\n");
     return await this.ended;
   }
 }
 
-/** Gives the library's web sockets the credentials and the certificate check of all our requests. */
+/** Uses our credentials and our certificate check for the library's web sockets. */
 class OurCredentials extends KubeConfig {
   readonly #credentials: Credentials;
 
@@ -153,14 +153,14 @@ class CollectedText extends Writable {
   }
 }
 
-/** Undefined: the command could not be run. */
+/** Undefined if the command could not run. */
 function exitCodeOf({ status, details }: V1Status): number | undefined {
   if (status === "Success") return 0;
   const cause = details?.causes?.find(({ reason }) => reason === "ExitCode");
   return cause === undefined ? undefined : Number(cause.message);
 }
 
-/** The library rejects with an event of the web socket. */
+/** The library rejects with a web socket event. */
 function handshakeProblem(error: unknown): string {
   const { message: text = "" } = error as { readonly message?: string };
   const [, status] = /Unexpected server response: (\d+)/.exec(text) ?? [];

@@ -10,7 +10,7 @@ import { type Answer, type Answers, type Question, readGreeting, wishes } from "
 
 const patienceMs = 2_000;
 
-/** All questions at once, the attempts of each one after the other. */
+/** Asks all questions at the same time, and makes the attempts of a question one after the other. */
 export async function run([questions = "[]"]: readonly string[]): Promise<undefined> {
   const all = await Promise.all((parseJson(questions) as readonly Question[]).map(askOne));
   writeSync(1, `${JSON.stringify(all)}\n`);
@@ -35,7 +35,7 @@ async function askByTcp({ address, port }: Question, signal: AbortSignal): Promi
   const socket = connect({ host: address, port });
   try {
     socket.write(`${wishes.name}\n`);
-    // It passes on the errors of the socket.
+    // readline emits the errors of the socket.
     const [line] = await once(createInterface(socket), "line", { signal });
     return String(line);
   } finally {
@@ -46,7 +46,7 @@ async function askByTcp({ address, port }: Question, signal: AbortSignal): Promi
 async function askByUdp({ address, port }: Question, signal: AbortSignal): Promise<string> {
   const socket = createSocket(address.includes(":") ? "udp6" : "udp4");
   try {
-    // A connected socket hears of ICMP errors.
+    // A connected socket receives ICMP errors.
     socket.connect(port, address);
     await once(socket, "connect", { signal });
     socket.send(wishes.name);

@@ -1,41 +1,41 @@
-/** What pods of an acceptance test say to each other: shared by both ends. Pure. */
+/** The protocol between pods of the acceptance test. Pure. */
 
-/** Of every backend, for TCP and UDP. */
+/** Every backend listens here, over TCP and UDP. */
 export const backendPort = 8080;
 
 export interface Question {
   readonly protocol: "TCP" | "UDP";
   readonly address: string;
   readonly port: number;
-  /** Connections, or datagrams from as many sockets, one after the other. */
+  /** Number of attempts, one after the other. Each has its own connection or socket. */
   readonly count: number;
 }
 
-/** Who answered, and where the question came from as it saw it. */
+/** The backend's name, and the source address that it saw. */
 export interface Answer {
   readonly name: string;
   readonly from: string;
 }
 
-/** About one question. */
+/** The answers to one question. */
 export interface Answers {
   readonly answers: readonly Answer[];
   /** Errno names, or `timeout`. */
   readonly errors: readonly string[];
 }
 
-/** What became of one long connection. */
+/** The result of a long connection. */
 export interface HeldConnection {
   readonly name: string;
   readonly pings: number;
-  /** `open`, or the errno's name, or `end`. */
+  /** `open`, `end`, or the name of an errno. */
   readonly ending: string;
 }
 
-/** The first line of a client: who are you; or the same, and all later lines back. */
+/** A client's first line. `name` asks for the name, and `hold` also asks to echo all later lines. */
 export const wishes = { name: "name", hold: "hold" } as const;
 
-/** `backend-0 10.244.1.5`. IPv4 clients of an IPv6 socket are written as such. */
+/** `backend-0 10.244.1.5`. IPv4-mapped addresses are printed as IPv4. */
 export function greeting(name: string, remoteAddress: string | undefined): string {
   return `${name} ${(remoteAddress ?? "").replace(/^::ffff:(?=\d+\.)/, "")}`;
 }

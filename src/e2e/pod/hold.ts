@@ -1,6 +1,6 @@
 /**
- * `kube-ipvs-e2e hold ADDRESS PORT`: keeps one connection in use until something arrives on standard input. Prints who
- * answered when it is open, and what became of it at the end, a line of JSON each.
+ * `kube-ipvs-e2e hold ADDRESS PORT`: keeps a connection in use until standard input has data or ends. Prints a line of
+ * JSON with the backend's name when it is open, and another with the result at the end.
  */
 import { once } from "node:events";
 import { writeSync } from "node:fs";

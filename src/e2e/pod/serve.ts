@@ -1,4 +1,4 @@
-/** `kube-ipvs-e2e serve NAME`: a backend that says who it is, over TCP and UDP. */
+/** `kube-ipvs-e2e serve NAME`: a backend that answers with its name over TCP and UDP. */
 import { createSocket, type Socket as UdpSocket } from "node:dgram";
 import { once } from "node:events";
 import { writeSync } from "node:fs";
@@ -6,10 +6,10 @@ import { createServer, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { backendPort, greeting, wishes } from "./conversation.ts";
 
-/** Says when both ports listen, and serves until SIGTERM. */
+/** Prints a line when both ports listen, and serves until SIGTERM. */
 export async function run([name = ""]: readonly string[]): Promise<undefined> {
   const server = createServer((socket) => serveClient(socket, name));
-  // Without a host: both families where the node has IPv6, else IPv4.
+  // Without a host it listens on both families, or on IPv4 if the node has no IPv6.
   server.listen(backendPort);
   await once(server, "listening");
   await openDatagrams(name);
@@ -20,7 +20,7 @@ export async function run([name = ""]: readonly string[]): Promise<undefined> {
 function serveClient(socket: Socket, name: string): void {
   socket.on("error", () => socket.destroy());
   const lines = createInterface(socket);
-  // It passes on the errors of the socket.
+  // readline emits the errors of the socket.
   lines.on("error", () => {});
   lines.once("line", (wish) => {
     socket.write(`${greeting(name, socket.remoteAddress)}\n`);

@@ -14,12 +14,12 @@ const backend = { name: "backend-0", addresses: [] };
 const from = "10.244.1.5";
 
 describe("answers", () => {
-  it("are right if each comes from a backend that was meant", () => {
+  it("have no problems if each comes from a wanted backend", () => {
     const answers = { answers: [{ name: "backend-0", from }], errors: [] };
     assert.deepEqual(reachProblems("a pod on node-1", question, answers, [backend]), []);
   });
 
-  it("name errors and strangers once each", () => {
+  it("list each error and each unexpected backend once", () => {
     const stranger = { name: "backend-9", from };
     const answers = { answers: [stranger, stranger], errors: ["timeout", "timeout", "EPIPE"] };
     assert.deepEqual(reachProblems("node node-1", question, answers, [backend]), [

@@ -53,7 +53,7 @@ describe("the typed clients", () => {
     assert.deepEqual(await listed(""), []);
   });
 
-  it("say that an object is missing, and why a request was refused", async (test) => {
+  it("report missing objects, and why a request was rejected", async (test) => {
     const server = await startServer(test);
     const { core } = await open(test, server);
     assert.equal(await unlessMissing(core.readNamespace({ name: "none" })), undefined);
@@ -66,7 +66,7 @@ describe("the typed clients", () => {
     });
   });
 
-  it("send a Service without a selector as one", async (test) => {
+  it("send a Service without a selector unchanged", async (test) => {
     const { core } = await open(test, await startServer(test));
     const body = serviceObject(namespace, "hints");
     const { spec } = await core.createNamespacedService({ namespace, body });
@@ -90,7 +90,7 @@ describe("a command in a pod", () => {
 
   const command = ["two words", "x"];
 
-  it("ends with its exit code and all that it printed", async (test) => {
+  it("resolves with its exit code and its output", async (test) => {
     const shell = await shellAt(
       test,
       'console.log("é"); console.error("e"); process.exitCode = 3;',
@@ -98,7 +98,7 @@ describe("a command in a pod", () => {
     assert.deepEqual(await shell.run(place, command), { exitCode: 3, out: "é\n", err: "e\n" });
   });
 
-  it("says its first line while it runs, and ends when it is told to", async (test) => {
+  it("prints its first line while it runs, and ends on request", async (test) => {
     const script =
       'console.log("first"); process.stdin.once("data", () => { console.log("last"); process.exit(0); });';
     const running = (await shellAt(test, script)).start(place, command);
@@ -106,7 +106,7 @@ describe("a command in a pod", () => {
     assert.deepEqual(await running.stop(), { exitCode: 0, out: "first\nlast\n", err: "" });
   });
 
-  it("is missed where it prints no line, where there is no pod, and where the connection ends", async (test) => {
+  it("rejects if it prints no line, if there is no pod, and if the connection ends", async (test) => {
     const silent = await shellAt(test, 'console.error("why")');
     await assert.rejects(silent.start(place, command).firstLine(), { message: "why" });
     await assert.rejects(silent.run({ namespace, pod: "none" }, command), {

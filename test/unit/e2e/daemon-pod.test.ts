@@ -31,7 +31,7 @@ const pod = {
 };
 
 describe("the pod of a daemon", () => {
-  it("says where it is, what it was started with, and as whom", () => {
+  it("gives its place, arguments and account", () => {
     assert.deepEqual(daemonOf(pod), {
       nodeName: "node-1",
       place: { namespace: "kube-system", pod: "kube-proxy-x7", container: "kube-proxy" },
@@ -49,13 +49,13 @@ describe("the pod of a daemon", () => {
     });
   });
 
-  it("is not ready without the condition, nor while it ends", () => {
+  it("is not ready without the condition or while it terminates", () => {
     assert.equal(daemonOf({ ...pod, status: {} })?.isReady, false);
     const metadata = { ...pod.metadata, deletionTimestamp: new Date() };
     assert.equal(daemonOf({ ...pod, metadata })?.isReady, false);
   });
 
-  it("is none before it has a node", () => {
+  it("has no daemon before it has a node", () => {
     const { nodeName: _nodeName, ...spec } = pod.spec;
     assert.equal(daemonOf({ ...pod, spec }), undefined);
   });

@@ -22,7 +22,7 @@ describe("the command line of kube-ipvs-e2e", () => {
     assert.deepEqual(readOptions(["--node", "node-1,node-2"], {})?.nodes, ["node-1", "node-2"]);
   });
 
-  it("refuses what makes no sense, and says what would", () => {
+  it("rejects invalid values, and lists valid ones", () => {
     const wrong: readonly (readonly [string, RegExp])[] = [
       ["--nodes=0", /^Error: --nodes 0: must be a whole number above 0$/],
       ["--output=yaml", /^Error: --output yaml: must be table or json$/],
