@@ -22,7 +22,15 @@ import { createNetwork, inNamespace, removeNetwork } from "./network.ts";
 import { nodesAreReady, startNodes } from "./nodes.ts";
 import { Programs } from "./programs.ts";
 import { installKubeIpvs, packImage, startDns } from "./proxy.ts";
-import { countOf, type Run, reportText, specTable, withRun } from "./report.ts";
+import {
+  countOf,
+  manifestTable,
+  type Run,
+  reportText,
+  requestTable,
+  specTable,
+  withRun,
+} from "./report.ts";
 import { runSpecs } from "./specs.ts";
 
 const project: string = join(import.meta.dirname, "../..");
@@ -113,6 +121,8 @@ function writeReport(run: Run): void {
   const runs = withRun(earlier, run);
   writeFileSync(data, `${JSON.stringify(runs, undefined, 1)}\n`);
   writeFileSync(join(reports, "data/conformance.tsv"), specTable(runs));
+  writeFileSync(join(reports, "data/conformance-requests.tsv"), requestTable(runs));
+  writeFileSync(join(reports, "data/conformance-manifests.tsv"), manifestTable(runs));
   writeFileSync(join(reports, "conformance.md"), reportText(runs));
 }
 

@@ -44,49 +44,41 @@ Written by \`make conformance\`: \`e2e.test\` against two nodes with real kubele
 `;
 
 export function reportText(runs: readonly Run[]): string {
-  return `${lead}${runs.map(runRow).join("")}${requestTable(runs)}${manifestTable(runs)}`;
+  return `${lead}${runs.map(runRow).join("")}${tail}`;
 }
 
-const manifestLead = `
-## Manifests
-
-What the API server says to \`kubectl apply --server-side --dry-run=server\`, in the last run with kube-ipvs.
-
-| in \`deploy\` | accepted | message |
-|---|---|---|
+const tail = `
+[data/conformance-requests.tsv](data/conformance-requests.tsv) counts the requests in the API server's audit log, in the last
+run of each proxy and mode. A watch counts when it ends. \`granted\` means by the ClusterRole \`system:node-proxier\`.
+[data/conformance-manifests.tsv](data/conformance-manifests.tsv) has the answers to
+\`kubectl apply --server-side --dry-run=server\`, in the last run with kube-ipvs.
 `;
 
-function manifestTable(runs: readonly Run[]): string {
+/** What the API server answered to each manifest. */
+export function manifestTable(runs: readonly Run[]): string {
   const results = runs.findLast(({ manifests }) => manifests !== undefined)?.manifests ?? [];
-  const rows = results.map(({ name, failure }) => {
-    const cells = [name, failure === "" ? "yes" : "no", failure.replaceAll("|", String.raw`\|`)];
-    return `| ${cells.join(" | ")} |\n`;
-  });
-  return rows.length === 0 ? "" : manifestLead + rows.join("");
+  const rows = results.map(({ name, failure }) => [name, failure === "" ? "yes" : "no", failure]);
+  return tabSeparated([["in deploy", "accepted", "message"], ...rows]);
 }
 
-const requestLead = `
-## Requests to the API server
-
-The API server's audit log of both nodes, from their start to the end of the specs, in the last run of each proxy
-and mode. A watch counts when it ends. Granted: by the ClusterRole \`system:node-proxier\`. Every user may ask for
-the version.
-
-| proxy | mode | resource | verb | requests | forbidden | granted |
-|---|---|---|---|---:|---:|---|
-`;
-
-function requestTable(runs: readonly Run[]): string {
+/** Requests of the last run of each proxy and mode. */
+export function requestTable(runs: readonly Run[]): string {
   const last = new Map(
     runs.filter(({ requests }) => requests !== undefined).map((run) => [columnOf(run), run]),
   );
   const rows = [...last.values()].flatMap(({ proxy, mode, requests = [] }) =>
     requests.map(({ resource, verb, count, forbidden, isGranted }) => {
-      const cells = [proxy, mode, resource, verb, count, forbidden, isGranted ? "yes" : "no"];
-      return `| ${cells.join(" | ")} |\n`;
+      return [proxy, mode, resource, verb, count, forbidden, isGranted ? "yes" : "no"];
     }),
   );
-  return rows.length === 0 ? "" : requestLead + rows.join("");
+  const head = ["proxy", "mode", "resource", "verb", "requests", "forbidden", "granted"];
+  return tabSeparated([head, ...rows]);
+}
+
+function tabSeparated(rows: readonly (readonly (string | number)[])[]): string {
+  return rows
+    .map((cells) => `${cells.map((cell) => String(cell).replaceAll("\t", " ")).join("\t")}\n`)
+    .join("");
 }
 
 function runRow(run: Run): string {
@@ -115,9 +107,9 @@ export function specTable(runs: readonly Run[]): string {
     const cells = columns.flatMap(({ specs }) => {
       const spec = specs.get(title);
       if (spec === undefined) return ["", "", ""];
-      return [spec.state, spec.seconds.toFixed(0), spec.reason.replaceAll("\t", " ")];
+      return [spec.state, spec.seconds.toFixed(0), spec.reason];
     });
     return [title, ...cells];
   });
-  return [["spec", ...head], ...rows].map((cells) => `${cells.join("\t")}\n`).join("");
+  return tabSeparated([["spec", ...head], ...rows]);
 }

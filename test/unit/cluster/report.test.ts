@@ -1,7 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { SpecResult } from "../../cluster/ginkgo.ts";
-import { type Run, reportText, specTable, withRun } from "../../cluster/report.ts";
+import {
+  manifestTable,
+  type Run,
+  reportText,
+  requestTable,
+  specTable,
+  withRun,
+} from "../../cluster/report.ts";
 
 function run(proxy: string, specs: readonly SpecResult[]): Run {
   return {
@@ -63,8 +70,9 @@ describe("The report", () => {
       { verb: "list", resource: "services", count: 2, forbidden: 0, isGranted: true },
     ];
     const manifests = [{ name: "manifests/k3s.yaml", failure: "no | kind" }];
-    const lines = reportText([{ ...run("kube-ipvs", [passed]), requests, manifests }]).split("\n");
-    assert.ok(lines.includes("| kube-ipvs | ipvs | services | list | 2 | 0 | yes |"));
-    assert.ok(lines.includes(String.raw`| manifests/k3s.yaml | no | no \| kind |`));
+    const ran = [{ ...run("kube-ipvs", [passed]), requests, manifests }];
+    const rowOf = (table: string): readonly string[] => table.split("\n")[1]?.split("\t") ?? [];
+    assert.deepEqual(rowOf(requestTable(ran)), "kube-ipvs ipvs services list 2 0 yes".split(" "));
+    assert.deepEqual(rowOf(manifestTable(ran)), ["manifests/k3s.yaml", "no", "no | kind"]);
   });
 });
