@@ -31,6 +31,7 @@ const neededFields: Readonly<Record<keyof Answers, readonly string[]>> = {
     ...["process", "rejectedObjects", "conflicts", "backingOffRepairs", "manualWeights"],
     "ignoredAnnotations",
   ],
+  Configuration: ["configuration"],
   ServiceList: ["items"],
   DrainList: ["items"],
   PlanFacts: [

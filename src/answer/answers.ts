@@ -29,6 +29,13 @@ export interface Answers {
   readonly ServiceList: ListOf<"ServiceList", ServiceRow>;
   readonly DrainList: ListOf<"DrainList", DrainRow>;
   readonly PlanFacts: PlanFacts;
+  readonly Configuration: RunningConfiguration;
+}
+
+/** `/v1/config`: the configuration in force. */
+export interface RunningConfiguration extends Envelope<"Configuration"> {
+  /** A KubeProxyConfiguration v1alpha1 with every field. */
+  readonly configuration: Readonly<Record<string, unknown>>;
 }
 
 /** Describes a daemon that does not answer. */

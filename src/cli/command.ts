@@ -72,6 +72,8 @@ export interface Command {
   readonly hasOwnFlagsOnly?: true;
   /** It runs until it is stopped and logs as the daemon does. */
   readonly runsOn?: true;
+  /** Without flags that configure the daemon, it works with the configuration of the one that runs. */
+  readonly usesRunningConfig?: true;
   /** It works with an empty mode in a configuration file, because it serves and plans nothing. */
   readonly needsNoMode?: true;
   /** It takes one argument that is not a flag. */

@@ -12,6 +12,7 @@ import { type CalledCommand, callerName, parseCommandLine } from "./command-line
 import { completionsOf } from "./complete.ts";
 import { type FailureForm, fatalText } from "./fatal.ts";
 import { quietRunContextOf, runContextOf } from "./run-context.ts";
+import { runningConfig } from "./running-config.ts";
 import { withSlowNotice } from "./slow-notice.ts";
 import { sourceOn } from "./source.ts";
 
@@ -99,7 +100,11 @@ async function runDaemonFlags(
 async function runCommand(line: CalledCommand, process: ProcessContext): Promise<number> {
   const { command, values } = line;
   const runIn = (context: ProcessContext): Promise<number> =>
-    runLoaded(values, context, line, (loaded) => command.run(contextOf(line, loaded, context)));
+    runLoaded(values, context, line, async (loaded) => {
+      const used =
+        command.usesRunningConfig === true ? await runningConfig(loaded, values, context) : loaded;
+      return await command.run(contextOf(line, used, context));
+    });
   if (command.drawsItself === true) return await runIn(process);
   return await withSlowNotice(`kube-ipvs ${command.name}`, process, runIn);
 }

@@ -270,6 +270,7 @@ async function* beginAnswers(
   yield await startServers({ ...parts, shown: { flags: parts.shown.flags, object } }, config);
   yield await openOperatorSocket(config.operatorSocketPath, {
     ...parts,
+    configuration: object,
     status: () => ({ clock, config, health, apiContact, startedAtMs, view: view() }),
   });
 }

@@ -74,6 +74,7 @@ const stop = await openOperatorSocket(path, {
   clock,
   log: silentLogger,
   view: () => view,
+  configuration: () => ({}),
   status: () => status,
 });
 for (const target of targets) {

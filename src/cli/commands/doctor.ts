@@ -8,7 +8,9 @@ export const doctorCommand: Command = {
   summary: "check this node: kernel, settings, other proxies, API server",
   description:
     "Checks whether this node has what kube-ipvs needs, and changes nothing.\n" +
+    "Without configuration flags it uses the configuration of the running daemon.\n" +
     "Exit codes: 0 all checks are ok, 1 error, or a check could not be made, 2 warn or fail.",
+  usesRunningConfig: true,
   options: [
     ...outputOptions("name"),
     switchOption(

@@ -7,8 +7,10 @@ export const planCommand: Command = {
   description:
     "Prints what a sync would change in this kernel, and changes nothing. In userspace mode " +
     "it also prints the listeners that a start would open. With --cleanup it prints what " +
-    "kube-ipvs --cleanup would remove.\n" +
+    "kube-ipvs --cleanup would remove. Without configuration flags it uses the configuration of " +
+    "the running daemon.\n" +
     "Exit codes: 0 no change, 1 error, 2 changes.",
+  usesRunningConfig: true,
   options: outputOptions(),
   examples: [
     {

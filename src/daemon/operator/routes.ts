@@ -19,6 +19,8 @@ export type OperatorAnswer =
 export interface AnswerSources {
   readonly clock: Clock;
   readonly status: () => StatusSources;
+  /** A KubeProxyConfiguration v1alpha1 with every field. */
+  readonly configuration: () => object;
   /** Undefined until the kernel was prepared. */
   readonly view: () => ModeView | undefined;
 }
@@ -30,8 +32,19 @@ export async function answerTo(target: string, sources: AnswerSources): Promise<
     const object = await inSlices(sources.clock, statusOf(sources.status()));
     return { kind: "object", status: 200, object };
   }
+  if (path === "/v1/config") {
+    const configuration = sources.configuration();
+    return {
+      kind: "object",
+      status: 200,
+      object: { apiVersion, kind: "Configuration", configuration },
+    };
+  }
   if (!viewPaths.includes(path)) {
-    return failure(404, `not found: the paths are /v1/status, ${viewPaths.join(" and ")}`);
+    return failure(
+      404,
+      `not found: the paths are /v1/status, /v1/config, ${viewPaths.join(" and ")}`,
+    );
   }
   const view = sources.view();
   if (view === undefined) return failure(503, "the kernel is not prepared yet");

@@ -61,6 +61,7 @@ async function open(): Promise<Opened> {
     log,
     timeoutMs,
     view: () => view,
+    configuration: () => ({}),
     status: () => ({ clock, config, health, apiContact, startedAtMs: 0, view }),
   });
   return {

@@ -1,9 +1,14 @@
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import { listOf } from "../../../src/answer/answer.ts";
 import { apiVersion } from "../../../src/answer/answers.ts";
 import { plannedChanges } from "../../../src/answer/plan.ts";
 import type { Config } from "../../../src/config/config.ts";
+import { loadConfig } from "../../../src/config/load-config.ts";
 import type { RunContext } from "../../../src/daemon/run.ts";
 import type { DoctorReport } from "../../../src/doctor/render.ts";
 import { failuresIn } from "../../support/failure-lines.ts";
@@ -415,6 +420,45 @@ describe("--strict", () => {
   it("takes a configuration that counts as it is", async () => {
     const { code, calls } = await run(["--strict", "--ipvs-scheduler=lc"]);
     assert.deepEqual([code, calls.length], [0, 1]);
+  });
+
+  it("plans and judges with the configuration of the daemon that runs, unless flags give another", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-"));
+    const socket = join(folder, "socket");
+    const configuration = loadConfig(
+      new Map([
+        ["proxy-mode", ["iptables"]],
+        ["ipvs-scheduler", ["wlc"]],
+        ["v", ["4"]],
+      ]),
+      { readFile: () => "", hostname: () => "node-1" },
+    ).object;
+    const asked: string[] = [];
+    const server = createServer(({ url = "" }, response) => {
+      asked.push(url);
+      response.end(JSON.stringify({ apiVersion, kind: "Configuration", configuration }));
+    });
+    await new Promise<void>((resolve) => server.listen(socket, resolve));
+    try {
+      const at = `--kube-ipvs-operator-socket=${socket}`;
+      for (const command of ["plan", "doctor"]) {
+        const { code, err, calls } = await run([command, at]);
+        assert.deepEqual([code, err], [0, ""]);
+        const [, config] = calls[0] ?? assert.fail();
+        assert.deepEqual(
+          [config.mode, config.scheduler, config.logging.verbosity],
+          ["iptables", "wlc", 0],
+        );
+        const given = await run([command, at, "--ipvs-scheduler=lc"]);
+        assert.deepEqual(given.calls[0]?.[1].scheduler, "lc");
+      }
+      assert.deepEqual(asked, ["/v1/config", "/v1/config"]);
+    } finally {
+      server.close();
+      rmSync(folder, { recursive: true });
+    }
+    const { calls } = await run(["plan", `--kube-ipvs-operator-socket=${socket}`]);
+    assert.equal(calls[0]?.[1].mode, "ipvs");
   });
 
   it("plans with the daemon's flags: 0 without changes, 2 with some", async () => {

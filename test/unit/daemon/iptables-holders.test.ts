@@ -138,7 +138,12 @@ describe("iptables mode: an address that a younger Service holds", () => {
       [[note, remedy]],
     );
     assert.equal((await inSlices(clock, countsOf(daemon.view))).conflicts, 1);
-    const parts = { clock, status: () => assert.fail(), view: () => daemon.view };
+    const parts = {
+      clock,
+      configuration: () => ({}),
+      status: () => assert.fail(),
+      view: () => daemon.view,
+    };
     const answer = await answerTo("/v1/services?namespace=default", parts);
     assert.ok(answer.kind === "list");
     const rows: unknown[] = [];

@@ -112,7 +112,12 @@ describe("mode iptables", () => {
     const ready = { addresses: ["10.244.1.10"] };
     source.apply({ ...slice("a", []), endpoints: [ready, notReady] } as NamedObject);
     await settle();
-    const parts = { clock, status: () => assert.fail(), view: () => daemon.view };
+    const parts = {
+      clock,
+      configuration: () => ({}),
+      status: () => assert.fail(),
+      view: () => daemon.view,
+    };
     const answer = await answerTo("/v1/services?namespace=default&name=a&endpoints=true", parts);
     assert.ok(answer.kind === "list");
     const rows: unknown[] = [];

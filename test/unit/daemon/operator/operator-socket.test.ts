@@ -44,6 +44,7 @@ function open(timeoutMs = 5_000): Promise<() => Promise<void>> {
     log,
     timeoutMs,
     view: () => onNode.view,
+    configuration: () => ({}),
     status: () => {
       throw new Error("no status here");
     },

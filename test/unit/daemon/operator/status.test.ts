@@ -55,6 +55,7 @@ describe("a question before the first sync", () => {
       const answer = await answerTo(target, {
         clock,
         view: () => view,
+        configuration: () => ({}),
         status: () => ({ clock, config, health, apiContact, startedAtMs: 0, view }),
       });
       assert.ok(answer.kind === "object" && answer.status === 503);

@@ -1,0 +1,42 @@
+import { readAnswer } from "../answer/answer.ts";
+import type { FlagValues } from "../config/gather-settings.ts";
+import { type ConfigInputs, type LoadedConfig, loadConfig } from "../config/load-config.ts";
+import { askDaemon } from "../daemon/operator/ask-daemon.ts";
+import { failureText } from "./source.ts";
+
+/** These say where the daemon is asked and how errors are printed, not what it does. */
+const neutralFlags: ReadonlySet<string> = new Set([
+  "kube-ipvs-lock-name",
+  "kube-ipvs-operator-socket",
+  "logging-format",
+  "v",
+]);
+
+/**
+ * The configuration of the daemon that runs, unless flags give another one or no daemon runs. If a daemon does not say its
+ * configuration, stderr does.
+ */
+export async function runningConfig(
+  given: LoadedConfig,
+  values: FlagValues,
+  inputs: ConfigInputs & { readonly writeErr: (text: string) => void },
+): Promise<LoadedConfig> {
+  if (![...values.keys()].every((name) => neutralFlags.has(name))) return given;
+  const path = given.config.operatorSocketPath;
+  const reply = await askDaemon(path, "/v1/config");
+  if (reply.kind === "absent") return given;
+  if (reply.kind === "failed") {
+    inputs.writeErr(`${failureText(path, reply.reason)}: using the flags and defaults\n`);
+    return given;
+  }
+  // The daemon logged its notices, and how it logs is its own affair.
+  const { logging: _, ...configuration } = readAnswer("Configuration", reply.text).configuration;
+  const readFile = (): string => JSON.stringify(configuration);
+  const loaded = loadConfig(
+    new Map([["config", [path]]]),
+    { ...inputs, readFile },
+    { needsMode: true },
+  );
+  const { logging } = given.config;
+  return { ...loaded, notices: [], config: { ...loaded.config, logging } };
+}
