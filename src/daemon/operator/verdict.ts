@@ -5,6 +5,7 @@ import { grouped } from "../../base/counted.ts";
 import { durationText } from "../../base/duration-text.ts";
 import { subjectText } from "../../reconcile/subject.ts";
 import type { ApiContact } from "../report/api-contact.ts";
+import { conflictReasons } from "../report/conflicts.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
 import type { SecondsSince } from "./ages.ts";
@@ -94,14 +95,8 @@ function refusals({ history, secondsSince }: Evidence): readonly Problem[] {
   return [{ reason: "rejected-objects", message, sinceSeconds: oldest(present, secondsSince) }];
 }
 
-/** An address that the node needs is served without being bound: nothing is missing there. */
-const unservedReasons: ReadonlySet<string> = new Set([
-  "claimed-by-another-service",
-  "foreign-virtual-server",
-]);
-
 function conflicts({ history, secondsSince }: Evidence): readonly Problem[] {
-  const unserved = history.conflicts.filter(({ reason }) => unservedReasons.has(reason));
+  const unserved = history.conflicts.filter(({ reason }) => conflictReasons[reason].isUnserved);
   if (unserved.length === 0) return [];
   const reasons = [...new Set(unserved.map(({ reason }) => reason))].join(", ");
   // Only IPVS mode has virtual servers.

@@ -1,4 +1,4 @@
-import { type Conflict, conflictReasons } from "./conflicts.ts";
+import { type Conflict, type ConflictReason, conflictReasons } from "./conflicts.ts";
 import { conflictEvent } from "./events.ts";
 import { Findings } from "./findings.ts";
 import type { ReportTargets } from "./loop-reporter.ts";
@@ -26,7 +26,7 @@ export class ConflictReporter {
   /** All that there are now. */
   report(conflicts: readonly Conflict[]): void {
     const { history, metrics } = this.#destinations;
-    for (const reason of conflictReasons) {
+    for (const reason of Object.keys(conflictReasons) as ConflictReason[]) {
       const count = conflicts.filter((conflict) => conflict.reason === reason).length;
       metrics.conflicts.set({ reason }, count);
     }

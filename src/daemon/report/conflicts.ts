@@ -15,6 +15,30 @@ export type ConflictReason =
   | LimitKind
   | ReservedReason;
 
+interface ReasonTraits {
+  /** The reason of the Event. */
+  readonly event: string;
+  /** The Service lacks an address: the node is degraded. An address that the node needs is served without being bound. */
+  readonly isUnserved?: true;
+  /** Addresses and virtual servers of this node decide, so other nodes may not see it. */
+  readonly isLocal?: true;
+}
+
+export const conflictReasons: Readonly<Record<ConflictReason, ReasonTraits>> = {
+  "claimed-by-another-service": { event: "AddressClaimed", isUnserved: true },
+  "foreign-virtual-server": { event: "ForeignVirtualServer", isUnserved: true, isLocal: true },
+  "nodes-not-listed": { event: "ReservedAddress" },
+  "service-limit": { event: "LimitExceeded" },
+  "namespace-limit": { event: "LimitExceeded" },
+  "node-address": { event: "ReservedAddress", isLocal: true },
+  "gateway-address": { event: "ReservedAddress", isLocal: true },
+  "broadcast-address": { event: "ReservedAddress", isLocal: true },
+  "api-server-address": { event: "ReservedAddress" },
+  "other-node-address": { event: "ReservedAddress" },
+  "link-local-address": { event: "ReservedAddress" },
+  "node-process-port": { event: "ReservedAddress" },
+};
+
 const reservedWords: Readonly<Record<ReservedReason, string>> = {
   "node-address": "the node's own",
   "gateway-address": "a gateway's of the node",
@@ -24,15 +48,6 @@ const reservedWords: Readonly<Record<ReservedReason, string>> = {
   "link-local-address": "link-local",
   "node-process-port": "the node's own, and a process of the node listens at the port",
 };
-
-export const conflictReasons: readonly ConflictReason[] = [
-  "claimed-by-another-service",
-  "foreign-virtual-server",
-  "nodes-not-listed",
-  "service-limit",
-  "namespace-limit",
-  ...(Object.keys(reservedWords) as ReservedReason[]),
-];
 
 export interface Conflict {
   /** One with the same key was reported before. */
@@ -91,7 +106,7 @@ export function conflictsOf(
 }
 
 /** One for each address: it may be in every Service. */
-export function reservedConflict({
+function reservedConflict({
   address,
   reason,
   isServed,
@@ -114,7 +129,7 @@ export function reservedConflict({
 }
 
 /** Nobody knows whether another Node has the address. */
-export function waitingConflict({ service, address }: WaitingClaim): Conflict {
+function waitingConflict({ service, address }: WaitingClaim): Conflict {
   return {
     key: `waiting ${service} ${address}`,
     reason: "nodes-not-listed",
@@ -127,7 +142,7 @@ export function waitingConflict({ service, address }: WaitingClaim): Conflict {
 }
 
 /** One Service asks for what another one has. */
-export function claimConflict({ virtualServer, winner, loser, reason }: LostClaim): Conflict {
+function claimConflict({ virtualServer, winner, loser, reason }: LostClaim): Conflict {
   const service = serviceOf(loser);
   return {
     key: `${virtualServer} ${loser}`,

@@ -3,7 +3,7 @@ import type { ClusterEvent } from "../../api/event.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import type { ListenAddress } from "../../config/config.ts";
 import type { AnnotationProblem } from "../../model/tuning.ts";
-import type { Conflict, ConflictReason } from "./conflicts.ts";
+import { type Conflict, conflictReasons } from "./conflicts.ts";
 
 /** Once for each start. */
 export function startingEvent(nodeName: string): ClusterEvent {
@@ -54,31 +54,15 @@ export function refusedObjectEvent(
   return serviceWarning(service, "KernelRefusedObject", "Sync", note);
 }
 
-/** All others are addresses that the node needs. */
-const conflictReasons: Readonly<Partial<Record<ConflictReason, string>>> = {
-  "claimed-by-another-service": "AddressClaimed",
-  "foreign-virtual-server": "ForeignVirtualServer",
-  "service-limit": "LimitExceeded",
-  "namespace-limit": "LimitExceeded",
-};
-
-/** Addresses and virtual servers of this node decide about these. */
-const localReasons: ReadonlySet<ConflictReason> = new Set([
-  "foreign-virtual-server",
-  "node-address",
-  "gateway-address",
-  "broadcast-address",
-]);
-
 /** A Service does not get an address that it asks for. kube-proxy has no such event. */
 export function conflictEvent(
   nodeName: string,
   { reason, service, note, remedy }: Pick<Conflict, "reason" | "service" | "note" | "remedy">,
 ): ClusterEvent {
-  const ofEvent = conflictReasons[reason] ?? "ReservedAddress";
+  const { event, isLocal = false } = conflictReasons[reason];
   const warning = `node ${nodeName}: ${note}; ${remedy}`;
-  const isSeenByAllNodes = !localReasons.has(reason);
-  return { ...serviceWarning(service, ofEvent, "ServeAddress", warning), isSeenByAllNodes };
+  const isSeenByAllNodes = !isLocal;
+  return { ...serviceWarning(service, event, "ServeAddress", warning), isSeenByAllNodes };
 }
 
 /** In userspace mode connections of a Service are closed, because it has as many as it may. kube-proxy has no such event. */

@@ -20,12 +20,7 @@ import {
 } from "../../userspace/service-listeners.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { ConflictReporter } from "../report/conflict-reporter.ts";
-import {
-  claimConflict,
-  limitConflict,
-  reservedConflict,
-  waitingConflict,
-} from "../report/conflicts.ts";
+import { conflictsOf } from "../report/conflicts.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
 import { ClusterInput, type ClusterInputCollaborators } from "../sync/cluster-input.ts";
@@ -202,12 +197,14 @@ export class UserspaceLoop {
     for (const family of families) health.updated(family);
     const isFull = history.last === undefined;
     history.noteWorked({ isFull, elapsedMs: clock.monotonicMs() - beganMs });
-    this.#parts.conflicts.report([
-      ...this.#claims.lost().map(claimConflict),
-      ...this.#claims.unservedAddresses().map(reservedConflict),
-      ...this.input.waitingClaims.map(waitingConflict),
-      ...[...this.#tracker.limitedServices()].map(limitConflict),
-    ]);
+    const { waitingClaims } = this.input;
+    const desired = {
+      claims: this.#claims,
+      reservedAddresses: () => this.#claims.unservedAddresses(),
+    };
+    const limitedServices = this.#tracker.limitedServices();
+    const claimed = { desired, waitingClaims, limitedServices, lostHealthPorts: none };
+    this.#parts.conflicts.report(conflictsOf(claimed, none));
     this.#parts.holderRecord.keepHolders(this.#claims.contestedHolders());
     const claimRecord = this.#claimMemory.ages.takeRecord();
     if (claimRecord !== undefined && !this.#live.current.isObserveOnly)
