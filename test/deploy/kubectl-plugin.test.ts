@@ -73,6 +73,22 @@ describe("kubectl kube-ipvs", () => {
     assert.equal(calls[1], own + exec("[status]").replace("[kube-system]", "[proxies]"));
   });
 
+  it("asks the container that is named", () => {
+    const { calls } = run("-c", "kube-proxy", "status");
+    assert.equal(calls[1], exec("[status]").replace("[-c][kube-ipvs]", "[-c][kube-proxy]"));
+  });
+
+  it("asks no other node if the node is named behind the command", () => {
+    for (const words of [
+      ["status", "--node", "n1"],
+      ["status", "--node=n1"],
+    ]) {
+      const { code, err, calls } = run(...words);
+      assert.deepEqual([code, calls], [1, []]);
+      assert.match(err, /--node comes before the command: kubectl kube-ipvs --node NODE status/);
+    }
+  });
+
   it("says where no pod runs", () => {
     const { code, err, calls } = run("--node", "gone", "status");
     assert.equal(calls.length, 1);
