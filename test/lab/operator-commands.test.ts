@@ -103,6 +103,11 @@ describe("the operator's commands", () => {
     assert.equal(statSync("/run/kube-ipvs/kube-ipvs.sock").mode & 0o777, 0o600);
   });
 
+  it("plan with the configuration of the daemon that runs", () => {
+    const { code, out, err } = kubeIpvs("plan");
+    assert.deepEqual([code, out, err], [0, "No changes.\n", ""]);
+  });
+
   it("show each endpoint of a Service with the connections that the kernel counts", async (test) => {
     const connection = await Connection.open(web.address, web.port, "echo");
     await connection.receives(1, 20_000);

@@ -44,7 +44,7 @@ function open(timeoutMs = 5_000): Promise<() => Promise<void>> {
     log,
     timeoutMs,
     view: () => onNode.view,
-    configuration: () => ({}),
+    configuration: () => ({ mode: "ipvs" }),
     status: () => {
       throw new Error("no status here");
     },
@@ -96,6 +96,14 @@ describe("the operator's socket", () => {
     const { status, text } = await ask("/v1/services?connections=true");
     assert.equal(status, 500);
     assert.match((parseJson(text) as { message: string }).message, /EPERM/);
+  });
+
+  it("answers the configuration in force", async () => {
+    const { status, text } = await ask("/v1/config");
+    assert.equal(status, 200);
+    const configuration = { mode: "ipvs" };
+    const wanted = { apiVersion: "kube-ipvs/v1", kind: "Configuration", configuration };
+    assert.deepEqual(parseJson(text), wanted);
   });
 
   it("answers an empty list", async () => {
