@@ -372,43 +372,6 @@ describe("the operator's commands", () => {
     );
   });
 
-  const drops: readonly (readonly [breaks: string, mends: string, verdict: RegExp])[] = [
-    [
-      "-t raw -I PREROUTING -d 10.96.0.10 -j DROP",
-      "-t raw -D PREROUTING -d 10.96.0.10 -j DROP",
-      /are dropped by raw PREROUTING: -d 10\.96\.0\.10\/32 -j DROP\n/,
-    ],
-    ["-P INPUT DROP", "-P INPUT ACCEPT", /are dropped by filter INPUT: policy DROP\n/],
-    [
-      "-I FORWARD -s 10.244.1.0/24 -j DROP",
-      "-D FORWARD -s 10.244.1.0/24 -j DROP",
-      /are dropped behind IPVS: its answers are dropped by filter FORWARD: -s 10\.244\.1\.0\/24 -j DROP\n/,
-    ],
-  ];
-  for (const [breaks, mends, verdict] of drops) {
-    it(`explain what other software drops, as the client finds it: iptables ${breaks}`, (test) => {
-      assert.equal(isAnswered(), true);
-      shell(`iptables -w 5 ${breaks}`);
-      try {
-        assert.equal(isAnswered(), false);
-        const { code, out } = kubeIpvs(
-          "explain",
-          "--from",
-          "192.168.10.1",
-          "--to",
-          "10.96.0.10:80",
-        );
-        test.diagnostic(out);
-        assert.match(out, verdict);
-        assert.match(out, /^ {2}Planned +Packets .* are balanced over \d of \d endpoint/m);
-        assert.equal(code, 2);
-      } finally {
-        shell(`iptables -w 5 ${mends}`);
-      }
-      assert.equal(isAnswered(), true);
-    });
-  }
-
   it("say of a daemon that hangs that it does not answer, and do not wait for it", () => {
     const { pid } = node.program;
     process.kill(pid, "SIGSTOP");
@@ -479,4 +442,42 @@ describe("the operator's commands", () => {
     assert.match(out, /^Files: \d\n(?: {2}- .*\n)* {2}- \/run\/kube-ipvs\/kube-ipvs\.sock$/m);
     assert.match(shell("ipvsadm -Sn"), /-A -t 10\.96\.0\.10:80/);
   });
+
+  const drops: readonly (readonly [breaks: string, mends: string, verdict: RegExp])[] = [
+    [
+      "-t raw -I PREROUTING -d 10.96.0.10 -j DROP",
+      "-t raw -D PREROUTING -d 10.96.0.10 -j DROP",
+      /are dropped by raw PREROUTING: -d 10\.96\.0\.10\/32 -j DROP\n/,
+    ],
+    ["-P INPUT DROP", "-P INPUT ACCEPT", /are dropped by filter INPUT: policy DROP\n/],
+    [
+      "-I FORWARD -s 10.244.1.0/24 -j DROP",
+      "-D FORWARD -s 10.244.1.0/24 -j DROP",
+      /are dropped behind IPVS: its answers are dropped by filter FORWARD: -s 10\.244\.1\.0\/24 -j DROP\n/,
+    ],
+  ];
+  for (const [breaks, mends, verdict] of drops) {
+    it(`explain what other software drops, as the client finds it: iptables ${breaks}`, (test) => {
+      assert.equal(isAnswered(), true);
+      shell(`iptables -w 5 ${breaks}`);
+      try {
+        assert.equal(isAnswered(), false);
+        const { code, out } = kubeIpvs(
+          "explain",
+          ...node.flags,
+          "--from",
+          "192.168.10.1",
+          "--to",
+          "10.96.0.10:80",
+        );
+        test.diagnostic(out);
+        assert.match(out, verdict);
+        assert.match(out, /^ {2}Planned +Packets .* are balanced over \d of \d endpoint/m);
+        assert.equal(code, 2);
+      } finally {
+        shell(`iptables -w 5 ${mends}`);
+      }
+      assert.equal(isAnswered(), true);
+    });
+  }
 });
