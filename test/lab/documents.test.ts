@@ -44,8 +44,10 @@ async function settled({ command, output }: DocumentedCommand): Promise<string> 
 }
 
 before(() => {
+  // As shell.sh.
   shell(
-    "ip link add eth0 type dummy; ip link set eth0 up; ip address add 192.168.10.11/24 dev eth0",
+    "ip link add eth0 type dummy; ip link set eth0 up; ip address add 192.168.10.11/24 dev eth0; " +
+      "ip link add pods0 type dummy; ip link set pods0 up; ip route add 10.244.0.0/16 dev pods0",
   );
 });
 

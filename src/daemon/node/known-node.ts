@@ -70,7 +70,8 @@ export class KnownNode {
 
   /**
    * Reads the node again where it may have changed. The object is the one given before while nothing in it
-   * differs. Throws what the kernel says.
+   * differs. It reserves the addresses of other Nodes that Services name when it returns, so nothing may wait
+   * between it and the planning of these Services. Throws what the kernel says.
    */
   async refresh(): Promise<PlanOptions> {
     if (!this.#isStale && this.#options !== undefined) return this.#options;
@@ -94,7 +95,7 @@ export class KnownNode {
 
   #read(): Promise<NodeNetwork> {
     const { kernel, apiServers, otherNodes } = this.#parts;
-    const others = { apiServers: apiServers(), nodeAddresses: otherNodes?.() ?? [] };
+    const others = () => ({ apiServers: apiServers(), nodeAddresses: otherNodes?.() ?? [] });
     return readNodeNetwork(kernel, others, this.#network);
   }
 

@@ -46,14 +46,18 @@ export interface KnownOthers {
   readonly nodeAddresses?: Iterable<IpAddress>;
 }
 
-/** Reads links, addresses and routes. `previous`: what was read last. Throws what the kernel says. */
+/**
+ * Reads links, addresses and routes. `others` is called when these are read, so that it knows of every Service
+ * that was noted meanwhile. `previous`: what was read last. Throws what the kernel says.
+ */
 export async function readNodeNetwork(
   kernel: NetworkReader,
-  { apiServers, nodeAddresses = [] }: KnownOthers,
+  others: () => KnownOthers,
   previous: NodeNetwork = emptyNetwork,
 ): Promise<NodeNetwork> {
   const { bound, ofNode, broadcasts } = await readAddresses(kernel);
   const gateways = keptGateways(await kernel.link.listGateways(), previous.gateways);
+  const { apiServers, nodeAddresses = [] } = others();
   const servers = [...apiServers];
   const reserved = new Map<IpAddress, ReservedReason>();
   for (const address of broadcasts) reserved.set(address, "broadcast-address");

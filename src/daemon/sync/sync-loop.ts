@@ -125,11 +125,11 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
   }
 
   protected override async planChanges(nowMs: number): Promise<PendingChanges> {
+    this.plan.noteMissingSchedulers(await this.#schedulers.refresh());
     const options = await this.node.refresh();
     this.#options = options;
     const weights = this.#nodeWeights.of(this.input.nodeWeights, this.node.record);
     this.plan.noteNodeWeights(weights, options);
-    this.plan.noteMissingSchedulers(await this.#schedulers.refresh());
     const pending = await inSlices(this.parts.clock, this.plan.update(options, nowMs));
     const ramps = this.plan.takeRamps();
     if (ramps !== undefined && !this.#isObserveOnly) this.parts.rampStartTimes?.keep(ramps);

@@ -46,7 +46,7 @@ export async function planUserspaceStart(
     const families = usable?.families ?? ipFamilies;
     const reader = openNetworkReader(usable, log);
     try {
-      const network = await readNodeNetwork(reader, { apiServers });
+      const network = await readNodeNetwork(reader, () => ({ apiServers }));
       const options = planOptionsOf({ config, families, node, network });
       const { claimMemory } = openClaimMemory(config, { clock, log });
       const seen = { usable, held, sockets, claimMemory };

@@ -1,5 +1,6 @@
 import type { IpAddress, IpFamily } from "../../../src/base/ip.ts";
 import type {
+  KnownRoute,
   ListedRule,
   ListedServer,
   ListedSet,
@@ -13,10 +14,20 @@ import { virtualServerKey } from "../../../src/state/virtual-server.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
 import { standardNodeAddresses } from "./fake-link.ts";
 
+/** A default route: every address is behind one link. */
+function everywhere(): ReadonlyMap<IpAddress, KnownRoute> {
+  const route = { link: "eth0", isBridge: false };
+  class DefaultRoute extends Map<IpAddress, KnownRoute> {
+    override has = () => true;
+    override get = () => route;
+  }
+  return new DefaultRoute();
+}
+
 /** What a packet meets on the fake node and nobody plans. */
 const fakeNetwork: NodeNetwork = {
   addresses: new Set(standardNodeAddresses.map(({ address }) => address)),
-  routes: new Map(),
+  routes: everywhere(),
   listeners: new Set(),
   isIpvsTracked: true,
   isForwarding: true,

@@ -5,15 +5,39 @@
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { Packet } from "../../../src/explain/packet/packet.ts";
+import { fatesOf } from "../../support/exposure/judge.ts";
 import { iptablesMode, ipvsMode, type Mode } from "../../support/exposure/programs.ts";
 import { playWithFaults, playWithPairs } from "../../support/exposure/run.ts";
 import { type Scenario, scenariosOf } from "../../support/exposure/scenarios.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
+import { cidr, ip, serviceRecord } from "../../support/records.ts";
 
+const balancerIp = ip("203.0.113.10");
+const restricted = serviceRecord({
+  ...{ name: "default/web", type: "LoadBalancer", clusterIps: [ip("10.96.0.10")] },
+  ...{ loadBalancerIps: [balancerIp], sourceRanges: [cidr("198.51.100.0/24")] },
+});
 const isWhole = process.env["TEST_EXPOSURE"] === "whole";
 const share = isWhole ? 1 : 5;
 
 describe("clients that source ranges shut out stay out, whatever request fails", () => {
   for (const mode of [ipvsMode, iptablesMode]) {
+    it(`${mode.name}: the judge tells who is let in from who is shut out`, async () => {
+      const kernel = new FakeKernel();
+      const program = mode.start(kernel, new FakeClock());
+      program.put(restricted);
+      await program.sync();
+      const packets = [ip("198.51.100.7"), ip("192.0.2.7")].map(
+        (source): Packet => ({
+          ...{ family: "IPv4", protocol: "TCP", source, destination: balancerIp, port: 80 },
+          ...{ isFromNode: false, inLink: "eth0", isBridged: false },
+        }),
+      );
+      assert.deepEqual(fatesOf(kernel, packets), ["endpoint", "stopped"]);
+    });
+
     for (const scenario of scenariosOf(mode)) {
       it(`${mode.name}: ${scenario.name}`, () => playAll(mode, scenario));
     }

@@ -31,3 +31,16 @@ it("a gateway stays reserved while its routes are away", async () => {
   node.noteStale();
   assert.equal(await node.refresh(), before);
 });
+
+it("another Node's address that a Service names while the node is read is reserved at once", async () => {
+  const [families, live] = [["IPv4"] as const, { current: load({}).config }];
+  const kernel = new FakeKernel();
+  const named = new Set([ip("192.168.10.12")]);
+  const otherNodes = () => named;
+  const node = new KnownNode({ kernel, live, families, apiServers: () => [], otherNodes });
+  const refreshed = node.refresh();
+  named.add(ip("192.168.10.13"));
+  const reserved = (await refreshed).families.get("IPv4")?.reserved;
+  assert.equal(reserved?.get(ip("192.168.10.12")), "other-node-address");
+  assert.equal(reserved?.get(ip("192.168.10.13")), "other-node-address");
+});

@@ -13,10 +13,10 @@ import { endpointRecord, ip, sliceRecord } from "../../../support/records.ts";
 
 describe("the node's network", () => {
   it("is its addresses, and what it must not take for itself", async () => {
-    const { bound, ofNode, reserved } = await readNodeNetwork(new FakeKernel(), {
+    const { bound, ofNode, reserved } = await readNodeNetwork(new FakeKernel(), () => ({
       apiServers: [{ address: ip("10.0.0.9"), port: 6443 }],
       nodeAddresses: [ip("192.168.10.12"), ip("192.168.10.1")],
-    });
+    }));
     assert.equal(bound, undefined);
     assert.deepEqual([...ofNode], ["192.168.10.11", "fd00:10::11", "172.16.5.11"]);
     assert.deepEqual(Object.fromEntries(reserved), {
@@ -37,17 +37,17 @@ describe("the node's network", () => {
       nodeAddress("10.0.0.2", 31, 2),
       nodeAddress("10.0.0.5", 30, 2),
     ]);
-    const { reserved } = await readNodeNetwork(kernel, { apiServers: [] });
+    const { reserved } = await readNodeNetwork(kernel, () => ({ apiServers: [] }));
     assert.deepEqual([...reserved.keys()], ["10.0.0.7"]);
   });
 
   it("is another one when a gateway changes, in whatever order it is read", async () => {
     const kernel = new FakeKernel();
-    const before = await readNodeNetwork(kernel, { apiServers: [] });
+    const before = await readNodeNetwork(kernel, () => ({ apiServers: [] }));
     kernel.link.gateways = kernel.link.gateways.toReversed();
-    assert.ok(sameNetwork(before, await readNodeNetwork(kernel, { apiServers: [] })));
+    assert.ok(sameNetwork(before, await readNodeNetwork(kernel, () => ({ apiServers: [] }))));
     kernel.link.gateways = [ip("192.168.10.2")];
-    assert.ok(!sameNetwork(before, await readNodeNetwork(kernel, { apiServers: [] })));
+    assert.ok(!sameNetwork(before, await readNodeNetwork(kernel, () => ({ apiServers: [] }))));
     assert.ok(!sameNetwork(before, emptyNetwork));
   });
 
@@ -65,7 +65,7 @@ describe("the node's network", () => {
   it("is another one when an API server moves to another port", async () => {
     const kernel = new FakeKernel();
     const at = (port: number) =>
-      readNodeNetwork(kernel, { apiServers: [{ address: ip("10.0.0.9"), port }] });
+      readNodeNetwork(kernel, () => ({ apiServers: [{ address: ip("10.0.0.9"), port }] }));
     assert.ok(!sameNetwork(await at(6443), await at(443)));
   });
 
@@ -88,7 +88,7 @@ describe("the node's network", () => {
   it("has no room for IPv6 addresses while the link's own setting, or that of links to come, says so", async () => {
     const kernel = new FakeKernel();
     const isDisabled = async () =>
-      (await readNodeNetwork(kernel, { apiServers: [] })).isIpv6Disabled;
+      (await readNodeNetwork(kernel, () => ({ apiServers: [] }))).isIpv6Disabled;
     assert.equal(await isDisabled(), false);
     kernel.sysctl.values.set("net/ipv6/conf/default/disable_ipv6", "1");
     assert.equal(await isDisabled(), true);

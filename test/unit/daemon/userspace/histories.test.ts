@@ -128,7 +128,7 @@ class Stage {
     const { objects: tracker } = this.#running?.view ?? assert.fail();
     const families = ipFamilies;
     const reader = openNetworkReader(undefined, silentLogger);
-    const network = await readNodeNetwork(reader, { apiServers: [] });
+    const network = await readNodeNetwork(reader, () => ({ apiServers: [] }));
     const options = planOptionsOf({ config, families, node: undefined, network });
     const usable = { iptables: this.kernel.iptables, families };
     const claimMemory = noClaimMemory();
