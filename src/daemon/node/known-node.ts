@@ -70,8 +70,8 @@ export class KnownNode {
 
   /**
    * Reads the node again where it may have changed. The object is the one given before while nothing in it
-   * differs. It reserves the addresses of other Nodes that Services name when it returns, so nothing may wait
-   * between it and the planning of these Services. Throws what the kernel says.
+   * differs. It takes the addresses of other Nodes at its end. A caller must plan at once: a Service that arrives
+   * in between may name a Node's address that is not reserved yet. Throws what the kernel says.
    */
   async refresh(): Promise<PlanOptions> {
     if (!this.#isStale && this.#options !== undefined) return this.#options;

@@ -47,8 +47,8 @@ export interface KnownOthers {
 }
 
 /**
- * Reads links, addresses and routes. `others` is called when these are read, so that it knows of every Service
- * that was noted meanwhile. `previous`: what was read last. Throws what the kernel says.
+ * Reads links, addresses and routes. It calls `others` afterwards: Services may have arrived while it read.
+ * `previous`: what was read last. Throws what the kernel says.
  */
 export async function readNodeNetwork(
   kernel: NetworkReader,
