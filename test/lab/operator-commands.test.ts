@@ -71,6 +71,12 @@ function endpointsOf(name: string): readonly string[] {
   return (row?.endpoints ?? []).map(({ address, reason }) => `${address} ${reason ?? "-"}`);
 }
 
+/** Whether the client gets a connection to the Service. */
+function isAnswered(): boolean {
+  const connect = "timeout 3 bash -c ': <> /dev/tcp/10.96.0.10/80' 2> /dev/null";
+  return shell(`ip netns exec client ${connect} && echo yes || echo no`) === "yes\n";
+}
+
 describe("the operator's commands", () => {
   let node: LabNode;
 
@@ -451,9 +457,11 @@ describe("the operator's commands", () => {
     ],
   ];
   for (const [breaks, mends, verdict] of drops) {
-    it(`explain what other software drops: iptables ${breaks}`, (test) => {
+    it(`explain what other software drops, as the client finds it: iptables ${breaks}`, (test) => {
+      assert.equal(isAnswered(), true);
       shell(`iptables -w 5 ${breaks}`);
       try {
+        assert.equal(isAnswered(), false);
         const { code, out } = kubeIpvs(
           "explain",
           ...node.flags,
@@ -469,6 +477,7 @@ describe("the operator's commands", () => {
       } finally {
         shell(`iptables -w 5 ${mends}`);
       }
+      assert.equal(isAnswered(), true);
     });
   }
 });

@@ -72,9 +72,15 @@ export async function withNetworkNamespace<T>(
   }
 }
 
-/** Runs one shell script in the current namespace and returns what it prints. */
+/**
+ * Runs one shell script in the current namespace and returns what it prints. It has no standard input: a pipe
+ * of Node.js is a socket, and bash reads `~/.bashrc` if its standard input is one.
+ */
 export function shell(script: string): string {
-  return execFileSync("sh", ["-ec", script], { encoding: "utf8" });
+  return execFileSync("sh", ["-ec", script], {
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "pipe"],
+  });
 }
 
 function pathOf(name: string): string {
