@@ -171,7 +171,7 @@ export class Reconciler {
     const nowMs = this.#dependencies.clock.monotonicMs();
     this.#status.reject(outcomes.refused, servicesOfChange(desired), nowMs);
     this.#drainer.keepStartTimes();
-    return { ...emptyReport, ...reportOf(outcomes), refusals: this.#status.takeRejections() };
+    return { ...emptyReport, ...reportOf(outcomes), rejections: this.#status.rejections };
   }
 
   /** Brings the cache up to date, and the scope with what was found to differ or is due again. */
@@ -287,7 +287,7 @@ export class Reconciler {
       plan,
       ...found,
       failures: [...unread, ...found.failures],
-      refusals: this.#status.takeRejections(),
+      rejections: this.#status.rejections,
       foreignServers: [...this.#ownership.foreign],
       conflicts: plan.conflicts,
       possiblyOwned: this.#ownership.possiblyOwned,

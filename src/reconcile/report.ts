@@ -5,7 +5,7 @@ import { type ChangePlan, emptyPlan } from "./change-plan.ts";
 import type { Drift } from "./drift.ts";
 import { subjectOf } from "./kinds/kinds.ts";
 import type { ManualWeight } from "./status/manual-weights.ts";
-import { noRejections, type RejectionReport } from "./status/rejection.ts";
+import type { Rejection } from "./status/rejection.ts";
 import type { ReconcileConflict } from "./status/repairs.ts";
 import { countedText } from "./subject.ts";
 
@@ -38,7 +38,8 @@ export interface SyncReport {
   readonly failedRestores: readonly IpFamily[];
   /** Empty: the sync ran and the kernel answers. */
   readonly failures: readonly Failure[];
-  readonly refusals: RejectionReport;
+  /** What the kernel rejects now, in this sync or before. */
+  readonly rejections: readonly Rejection[];
   /** Passes through the connection table, one for each family that had a reason. */
   readonly conntrackPasses: readonly ConntrackPass[];
   /** Virtual servers that stay as they are, by key: not ours, or unwanted in an excluded network. */
@@ -62,7 +63,7 @@ export const emptyReport: SyncReport = {
   refusedChanges: new Map(),
   failedRestores: [],
   failures: [],
-  refusals: noRejections,
+  rejections: [],
   conntrackPasses: [],
   foreignServers: [],
   conflicts: [],

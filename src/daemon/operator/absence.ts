@@ -14,13 +14,13 @@ export interface Absence {
 
 /** What the last syncs found; nearly always nothing. */
 export function absenceOf(
-  history: Pick<SyncHistory, "refusals" | "reverted" | "manualWeights" | "claimedForeignServers">,
+  history: Pick<SyncHistory, "rejections" | "reverted" | "manualWeights" | "claimedForeignServers">,
 ): Absence {
   const foreign = new Set(history.claimedForeignServers);
-  const refused = new Map(
-    history.refusals.map(({ subject, reason }) => [subjectKey(subject), reason]),
+  const rejected = new Map(
+    history.rejections.map(({ subject, reason }) => [subjectKey(subject), reason]),
   );
-  const refusedServices = new Set(history.refusals.flatMap(({ services }) => services));
+  const rejectedServices = new Set(history.rejections.flatMap(({ services }) => services));
   const reverted = new Set(history.reverted.map(({ subject }) => subjectKey(subject)));
   const manual = new Set(
     history.manualWeights.map((one) => `${one.virtualServerKey} ${one.realServerKey}`),
@@ -30,10 +30,10 @@ export function absenceOf(
     isForeign: (key) => foreign.has(key),
     reasonOf: (subject, service) => {
       const key = subjectKey(subject);
-      const reason = refused.get(key);
+      const reason = rejected.get(key);
       if (reason !== undefined) return reason;
       if (reverted.has(key)) return "reverted";
-      return refusedServices.has(service) ? "blocked" : "pending";
+      return rejectedServices.has(service) ? "blocked" : "pending";
     },
   };
 }

@@ -11,7 +11,7 @@ export function* countsOf(view: ModeView | undefined): Generator<void, Counts> {
     services: objects?.serviceCount ?? 0,
     endpoints,
     ...servers,
-    rejectedObjects: history?.refusals.length ?? 0,
+    rejectedObjects: history?.rejections.length ?? 0,
     conflicts: history?.conflicts.length ?? 0,
     foreignVirtualServers: history?.foreignServers.length ?? 0,
     possiblyOwnedVirtualServers: history?.possiblyOwned.length ?? 0,

@@ -120,16 +120,16 @@ function troublesOf(
   | "ignoredAnnotations"
   | "lastDrift"
 > {
-  const { refusals, conflicts, reverted, manualWeights, lastDrift } = history;
+  const { rejections, conflicts, reverted, manualWeights, lastDrift } = history;
   return {
-    rejectedObjects: refusals.slice(0, maxListed).map((refusal) => ({
-      subject: subjectText(refusal.subject),
-      reason: refusal.reason,
-      message: refusal.error.message,
-      services: refusal.services,
-      sinceSeconds: secondsSince(refusal.sinceMs),
-      attempts: refusal.attempts,
-      retryInSeconds: Math.max(0, toTenth((refusal.dueMs - nowMs) / 1000)),
+    rejectedObjects: rejections.slice(0, maxListed).map((rejection) => ({
+      subject: subjectText(rejection.subject),
+      reason: rejection.reason,
+      message: rejection.error.message,
+      services: rejection.services,
+      sinceSeconds: secondsSince(rejection.sinceMs),
+      attempts: rejection.attempts,
+      retryInSeconds: Math.max(0, toTenth((rejection.dueMs - nowMs) / 1000)),
     })),
     conflicts: conflicts.slice(0, maxListed).map(({ reason, service, note, remedy, sinceMs }) => ({
       reason,

@@ -22,7 +22,7 @@ export interface Evidence {
 
 /** Worst first; empty where the node is as the cluster wants it. */
 export function problemsOf(evidence: Evidence): readonly Problem[] {
-  return [readiness, syncs, apiServer, refusals, conflicts, repairs].flatMap((find) =>
+  return [readiness, syncs, apiServer, rejections, conflicts, repairs].flatMap((find) =>
     find(evidence),
   );
 }
@@ -87,8 +87,8 @@ function apiServer({ apiContact, secondsSince }: Evidence): readonly Problem[] {
   return [{ reason: "api-server-unreachable", message, sinceSeconds }];
 }
 
-function refusals({ history, secondsSince }: Evidence): readonly Problem[] {
-  const { refusals: present } = history;
+function rejections({ history, secondsSince }: Evidence): readonly Problem[] {
+  const { rejections: present } = history;
   if (present.length === 0) return [];
   const reasons = [...new Set(present.map(({ reason }) => reason))].join(", ");
   const message = `${count(present.length, "object")} rejected by the kernel (${reasons})`;

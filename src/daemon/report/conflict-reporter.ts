@@ -19,7 +19,7 @@ export class ConflictReporter {
       key: conflict.key,
       begins: conflict.event,
       keys: { ...conflict.keys, reason: conflict.reason },
-      event: conflictEvent(destinations.nodeName, conflict),
+      events: [conflictEvent(destinations.nodeName, conflict)],
     }));
   }
 

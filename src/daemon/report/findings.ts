@@ -1,5 +1,5 @@
 import type { ClusterEvent } from "../../api/event.ts";
-import type { LogKeys } from "../../base/log.ts";
+import type { Logger, LogKeys } from "../../base/log.ts";
 import type { ReportTargets } from "./loop-reporter.ts";
 
 /** Something that is wrong, in words for log and Events. */
@@ -7,13 +7,18 @@ export interface Finding {
   /** The same as long as it lasts. */
   readonly key: string;
   /** Defaults to `warn`. */
-  readonly level?: "info";
+  readonly level?: "info" | "error";
   readonly begins: string;
   readonly keys: LogKeys;
   /** If undefined, the end is not logged. */
   readonly ends?: string;
-  readonly event?: ClusterEvent;
+  /** What is logged with its end, besides `keys`. */
+  readonly endKeys?: LogKeys;
+  readonly events?: readonly ClusterEvent[];
 }
+
+/** So many lines of one kind at every verbosity; the others are logged from 2 on. */
+const maxLines = 20;
 
 /** Monotonic. */
 export type Lasting<T> = T & { readonly sinceMs: number };
@@ -38,21 +43,39 @@ export class Findings<T> {
     const { log, events, clock } = this.#targets;
     const nowMs = clock.monotonicMs();
     const present = new Map<string, Lasting<T>>();
+    const lines: Line[] = [];
     for (const one of found) {
-      const { key, level = "warn", begins, keys, event } = this.#describe(one);
+      const { key, level = "warn", begins, keys, events: news = [] } = this.#describe(one);
       const known = this.#present.get(key);
       if (known === undefined && !present.has(key)) {
-        log[level](begins, keys);
-        if (event !== undefined) events.record(event);
+        lines.push({ level, event: begins, keys });
+        for (const event of news) events.record(event);
       }
-      present.set(key, { ...one, sinceMs: known?.sinceMs ?? nowMs });
+      present.set(key, { sinceMs: known?.sinceMs ?? nowMs, ...one });
     }
     for (const [key, one] of this.#present) {
       if (present.has(key)) continue;
-      const { ends, keys } = this.#describe(one);
-      if (ends !== undefined) log.info(ends, keys);
+      const { ends, keys, endKeys } = this.#describe(one);
+      if (ends !== undefined)
+        lines.push({ level: "info", event: ends, keys: { ...keys, ...endKeys } });
     }
+    for (const [of, all] of Map.groupBy(lines, ({ event }) => event)) logEach(log, of, all);
     this.#present = present;
     return [...present.values()];
+  }
+}
+
+interface Line {
+  readonly level: "info" | "warn" | "error";
+  readonly event: string;
+  readonly keys: LogKeys;
+}
+
+function logEach(log: Logger, of: string, lines: readonly Line[]): void {
+  for (const { level, event, keys } of lines.slice(0, maxLines)) log[level](event, keys);
+  const others = lines.slice(maxLines);
+  for (const { event, keys } of others) log.verbose(2, event, keys);
+  if (others.length > 0) {
+    log.info("Suppressing similar messages below -v=2", { of, count: others.length });
   }
 }

@@ -168,7 +168,7 @@ export abstract class LoopReporter<Findings> {
     metrics.syncRuns.inc({ kind, result: hasWorked ? "success" : "failure" });
     if (!isObserveOnly) this.countChanges(report);
     else if (hasWorked) this.#dryRun.planned(pendingChanges(report.plan));
-    if (hasWorked) this.rejections.report(report.refusals);
+    if (hasWorked) this.rejections.report(report.rejections);
     return hasWorked;
   }
 
@@ -210,7 +210,7 @@ export abstract class LoopReporter<Findings> {
       services: serviceCount,
       planned: plannedServiceCount,
       changes: changeCount(report),
-      rejected: report.refusals.present.length,
+      rejected: report.rejections.length,
       failures: report.failures.length,
     });
   }

@@ -83,7 +83,7 @@ export function annotationFinding(nodeName: string, ignored: IgnoredAnnotation):
     key: [service, annotation, reason, value].join(" "),
     begins: "Ignoring annotation",
     keys: { service, annotation, value, reason, message },
-    event: annotationEvent(nodeName, service, ignored),
+    events: [annotationEvent(nodeName, service, ignored)],
   };
 }
 

@@ -39,7 +39,7 @@ export class SyncHistory {
   lastFull: PastSync | undefined;
   lastPartial: PastSync | undefined;
   failing: FailingSyncs | undefined;
-  refusals: readonly Rejection[] = [];
+  rejections: readonly Rejection[] = [];
   /** Repairs that a third party reverts again and again. */
   reverted: readonly ReconcileConflict[] = [];
   /** Weights that a third party set and that stay. */
@@ -71,7 +71,7 @@ export class SyncHistory {
       return;
     }
     this.noteWorked(sync);
-    this.refusals = report.refusals.present;
+    this.rejections = report.rejections;
     this.manualWeights = report.manualWeights;
     this.reverted = report.reconcileConflicts;
     this.foreignServers = report.foreignServers;

@@ -67,8 +67,8 @@ export class SyncReporter extends LoopReporter<IpvsFindings> {
     this.#drainFigures(drains);
     this.logFailures(report);
     if (report.failures.length > 0) return;
-    this.history.refusals = report.refusals.present;
-    this.rejections.report(report.refusals);
+    this.history.rejections = report.rejections;
+    this.rejections.report(report.rejections);
   }
 
   /** The audit: a line for each object that a third party changed. */

@@ -10,7 +10,7 @@ import type { Change } from "../change.ts";
 import type { PlannedRuleChange } from "../kinds/diff-rules.ts";
 import { subjectOf } from "../kinds/kinds.ts";
 import { restoreRules } from "../kinds/restore.ts";
-import type { RejectionReport } from "../status/rejection.ts";
+import type { Rejection } from "../status/rejection.ts";
 import { StatusTable } from "../status/status-table.ts";
 import { subjectKey } from "../subject.ts";
 import type { CachedTables } from "./cached-tables.ts";
@@ -77,8 +77,8 @@ export class FamilyReconciler {
     return this.#status.nextRetryMs;
   }
 
-  takeRejections(): RejectionReport {
-    return this.#status.takeRejections();
+  get rejections(): readonly Rejection[] {
+    return this.#status.rejections;
   }
 
   /** Whether any program may have changed rules since our last write, or everything was compared too long ago. */

@@ -7,7 +7,6 @@ import { OutcomeCollector } from "../apply/outcome.ts";
 import { emptyPlan } from "../change-plan.ts";
 import { ConntrackCleaner, cleanFlows, flowCheckOf } from "../kinds/stale-flows.ts";
 import { emptyReport, reportOf, type SyncReport } from "../report.ts";
-import { joinReports, noRejections } from "../status/rejection.ts";
 import { type FamilyGoal, FamilyReconciler, type FamilySync } from "./family-reconciler.ts";
 
 export interface TablesReconcilerContext {
@@ -75,11 +74,10 @@ export class TablesReconciler {
       const destinations = wereMended ? [...touchedUdp, ...goal.desired.allUdp()] : touchedUdp;
       await cleanFlows(this.#cleaner, destinations.map(flowCheckOf), outcomes);
     }
-    const rejections = this.#families.map((family) => family.takeRejections());
     return {
       ...{ ...emptyReport, ...reportOf(outcomes), families },
       plan: { ...emptyPlan, changes: families.flatMap(({ changes }) => changes) },
-      refusals: rejections.reduce(joinReports, noRejections),
+      rejections: this.#families.flatMap(({ rejections }) => rejections),
     };
   }
 }

@@ -26,26 +26,8 @@ export interface Rejection {
   readonly dueMs: number;
   /** The check of drains retries it. */
   readonly isDrainEnd: boolean;
+  /** Not so for a first contradiction of the cache. */
   readonly isReported: boolean;
-}
-
-/** What is rejected now, and what is new about it. */
-export interface RejectionReport {
-  readonly begun: readonly Rejection[];
-  readonly ended: readonly Rejection[];
-  /** Those that were reported as begun and did not end. */
-  readonly present: readonly Rejection[];
-}
-
-export const noRejections: RejectionReport = { begun: [], ended: [], present: [] };
-
-/** The results of two tables, as one. */
-export function joinReports(one: RejectionReport, other: RejectionReport): RejectionReport {
-  return {
-    begun: [...one.begun, ...other.begun],
-    ended: [...one.ended, ...other.ended],
-    present: [...one.present, ...other.present],
-  };
 }
 
 /** `before`: the rejection of the same resource before this one. */

@@ -18,7 +18,7 @@ import { isTouched, type Scope } from "../scope.ts";
 import { type Subject, subjectKey } from "../subject.ts";
 import type { SyncGoal } from "../sync-goal.ts";
 import type { ManualWeight } from "./manual-weights.ts";
-import { nextRejection, pauseAfter, type Rejection, type RejectionReport } from "./rejection.ts";
+import { nextRejection, pauseAfter, type Rejection } from "./rejection.ts";
 import { isBackingOff, type Repairs } from "./repairs.ts";
 
 export interface Status {
@@ -34,8 +34,6 @@ export interface Status {
 
 export class StatusTable {
   readonly #byKey = new Map<string, Status>();
-  #begun: Rejection[] = [];
-  #ended: Rejection[] = [];
 
   get isEmpty(): boolean {
     return this.#byKey.size === 0;
@@ -168,22 +166,15 @@ export class StatusTable {
       const status = this.of(subjectOf(change));
       if (rejected.has(status)) continue;
       rejected.add(status);
-      const before = status.rejection;
-      const rejection = nextRejection(
-        before,
-        { change, error, services: servicesOf(change) },
-        nowMs,
-      );
-      status.rejection = rejection;
-      status.retryAtMs = rejection.dueMs;
-      if (rejection.isReported && before?.isReported !== true) this.#begun.push(rejection);
+      const one = { change, error, services: servicesOf(change) };
+      status.rejection = nextRejection(status.rejection, one, nowMs);
+      status.retryAtMs = status.rejection.dueMs;
     }
     return rejected;
   }
 
   /** It was done, or is not desired any more. */
   endRejection(status: Status): void {
-    if (status.rejection?.isReported === true) this.#ended.push(status.rejection);
     status.rejection = undefined;
     status.retryAtMs = undefined;
   }
@@ -196,13 +187,10 @@ export class StatusTable {
     this.removeDone();
   }
 
-  /** Hands over what began and ended since it was asked last. */
-  takeRejections(): RejectionReport {
-    const [begun, ended] = [this.#begun, this.#ended];
-    [this.#begun, this.#ended] = [[], []];
-    const present = [...this.#byKey.values()].flatMap(({ rejection, retryAtMs }) =>
+  /** What the kernel rejects now. */
+  get rejections(): readonly Rejection[] {
+    return [...this.#byKey.values()].flatMap(({ rejection, retryAtMs }) =>
       rejection?.isReported === true ? [{ ...rejection, dueMs: retryAtMs ?? rejection.dueMs }] : [],
     );
-    return { begun, ended, present };
   }
 }

@@ -49,7 +49,7 @@ function messages(
 
 const link = { kind: "link", subject: { type: "link", link: "kube-ipvs0" } } as const;
 
-const refusal: SyncHistory["refusals"][number] = {
+const rejection: SyncHistory["rejections"][number] = {
   ...{ subject: link.subject, kind: "link-create", reason: "EINVAL", error: new Error("EINVAL") },
   ...{ services: [], sinceMs: 0, attempts: 1, dueMs: 1_000, isDrainEnd: false, isReported: true },
 };
@@ -79,10 +79,10 @@ const problems: readonly string[] = [
     history.failing = { sinceMs: 0, message: "Cannot list virtual servers" };
   }),
   ...messages((history) => {
-    history.refusals = [refusal];
+    history.rejections = [rejection];
   }),
   ...messages((history) => {
-    history.refusals = [refusal, refusal];
+    history.rejections = [rejection, rejection];
   }),
   ...messages((history) => {
     history.conflicts = [conflict("foreign-virtual-server")];

@@ -224,12 +224,12 @@ describe("a virtual server that a third party made since the last observation", 
     ipvs.findVirtualServers = async () => [];
     bench.put(claiming, [there]);
     const first = await bench.sync();
-    assert.deepEqual([first.failures, first.refusals.begun], [[], []]);
+    assert.deepEqual([first.failures, first.rejections], [[], []]);
     assertUntouched();
     assert.equal(bench.reconciler.needsObservation, false);
     assert.equal(bench.reconciler.nextRetryMs, bench.clock.monotonicMs());
     const second = await bench.sync();
-    assert.deepEqual([second.failures, second.refusals.begun], [[], []]);
+    assert.deepEqual([second.failures, second.rejections], [[], []]);
     assert.deepEqual(second.conflicts, ["TCP 203.0.113.5:80"]);
     assert.doesNotMatch(bench.state(), /kube-ipvs0 .*203\.0\.113\.5|add KUBE-.* 203\.0\.113\.5/);
     assertUntouched();

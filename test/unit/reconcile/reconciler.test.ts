@@ -169,7 +169,7 @@ describe("Reconciler", () => {
     const report = await bench.sync();
     assert.deepEqual(report.failures, []);
     assert.deepEqual([...report.refusedChanges], [["real-server-create", 1]]);
-    const [refusal, ...others] = report.refusals.begun;
+    const [refusal, ...others] = report.rejections;
     assert.deepEqual(others, []);
     assert.deepEqual(
       [refusal?.subject, refusal?.reason, refusal?.services, refusal?.dueMs],
@@ -202,8 +202,7 @@ describe("Reconciler", () => {
     bench.kernel.operations.clear();
     const last = await bench.sync();
     assert.deepEqual(bench.kernel.operations.texts(), [refused]);
-    assert.deepEqual([last.refusals.begun, last.refusals.present], [[], []]);
-    assert.equal(last.refusals.ended[0]?.attempts, 2);
+    assert.deepEqual(last.rejections, []);
     assert.equal(bench.reconciler.nextRetryMs, undefined);
   });
 
@@ -335,16 +334,16 @@ describe("Reconciler", () => {
       heal();
       await bench.clock.advance(300_000);
       const last = await bench.sync();
-      assert.deepEqual([last.refusals.ended.length, last.refusals.present.length], [2, 0]);
+      assert.deepEqual(last.rejections, []);
       assert.match(addressesText(bench.kernel), /10\.96\.0\.10/);
     });
 
     it("is not refused itself where the link is: it waits for it", async () => {
       bench.kernel.operations.failWhere(({ action }) => action === "create-link", errno.EINVAL, 1);
       bench.put(a, [there]);
-      const { refusals } = await bench.sync();
+      const { rejections } = await bench.sync();
       assert.deepEqual(
-        refusals.begun.map(({ kind }) => kind),
+        rejections.map(({ kind }) => kind),
         ["link-create"],
       );
       await bench.clock.advance(1_000);
@@ -370,8 +369,7 @@ describe("Reconciler", () => {
     bench.put(a, [there, endpointRecord("10.244.2.255")]);
     await bench.sync();
     bench.put(a, [there]);
-    const { refusals } = await bench.sync();
-    assert.deepEqual([refusals.ended.length, refusals.present.length], [1, 0]);
+    assert.deepEqual((await bench.sync()).rejections, []);
     assert.equal(bench.reconciler.nextRetryMs, undefined);
   });
 
@@ -387,7 +385,7 @@ describe("Reconciler", () => {
       report.failures.map(({ kind }) => kind),
       ["real-server-create"],
     );
-    assert.deepEqual(report.refusals.begun, []);
+    assert.deepEqual(report.rejections, []);
     assert.equal(bench.reconciler.needsObservation, true);
     heal();
     assert.deepEqual((await bench.sync()).failures, []);
@@ -400,8 +398,8 @@ describe("Reconciler", () => {
       const isLink = ({ action }: Operation): boolean => action === "create-link";
       bench.kernel.operations.failWhere(isLink, error, 1);
       bench.put(a, [there]);
-      const { failures, refusals } = await bench.sync();
-      assert.deepEqual([failures.map(({ kind }) => kind), refusals.begun], [["link-create"], []]);
+      const { failures, rejections } = await bench.sync();
+      assert.deepEqual([failures.map(({ kind }) => kind), rejections], [["link-create"], []]);
       assert.equal(bench.reconciler.needsObservation, true);
       assert.deepEqual((await bench.sync()).failures, []);
       assert.match(addressesText(bench.kernel), /10\.96\.0\.10/);
@@ -433,7 +431,7 @@ describe("Reconciler", () => {
       bench.kernel.operations.failWhere(({ action }) => action === "real-server-create", code, 1);
       bench.put(a, [there, here]);
       const report = await bench.sync();
-      assert.deepEqual([report.failures, report.refusals.begun], [[], []]);
+      assert.deepEqual([report.failures, report.rejections], [[], []]);
       assert.equal(bench.reconciler.needsObservation, false);
       assert.equal(bench.reconciler.nextRetryMs, bench.clock.monotonicMs());
       assert.deepEqual(await bench.writes(), [
@@ -445,11 +443,11 @@ describe("Reconciler", () => {
     it(`names the object when ${name} persists`, async () => {
       bench.kernel.operations.failWhere(({ action }) => action === "real-server-create", code);
       bench.put(a, [there]);
-      assert.deepEqual((await bench.sync()).refusals.begun, []);
-      const { refusals, failures } = await bench.sync();
+      assert.deepEqual((await bench.sync()).rejections, []);
+      const { rejections, failures } = await bench.sync();
       assert.deepEqual(failures, []);
       assert.deepEqual(
-        refusals.begun.map(({ reason, attempts }) => [reason, attempts]),
+        rejections.map(({ reason, attempts }) => [reason, attempts]),
         [[name, 2]],
       );
     });
@@ -468,7 +466,7 @@ describe("Reconciler", () => {
     bench.put(a, [there, here]);
     assert.deepEqual((await bench.sync()).failures, []);
     const report = await bench.sync();
-    assert.deepEqual([report.failures, report.refusals.begun], [[], []]);
+    assert.deepEqual([report.failures, report.rejections], [[], []]);
     assert.match(ipvsText(bench.kernel), /10\.96\.0\.10:80 -r 10\.244\.1\.10:8080/);
     assert.match(ipvsText(bench.kernel), /10\.96\.0\.10:80 -r 10\.244\.2\.11:8080/);
   });

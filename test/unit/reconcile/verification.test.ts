@@ -125,7 +125,7 @@ describe("the check of the rules", () => {
     kernel.ipSets.lose(setFor("externalIpLocal", "IPv4").name);
     assert.equal(await bench.checkRules(), true);
     const report = await bench.sync();
-    assert.deepEqual([report.failures, report.refusals.begun], [[], []]);
+    assert.deepEqual([report.failures, report.rejections], [[], []]);
     assert.ok(
       report.drifts.some(
         ({ subject }) => subject.type === "set" && subject.setName === "KUBE-EXTERNAL-IP-LOCAL",
@@ -172,7 +172,7 @@ describe("a restore that fails on flushed chains", () => {
   it("is sent again change by change, and neither a failure nor a refusal", async () => {
     kernel.operations.failWhere(isRestore, error, 1);
     const report = await bench.sync();
-    assert.deepEqual([report.failures, report.refusals.begun], [[], []]);
+    assert.deepEqual([report.failures, report.rejections], [[], []]);
     assert.equal(await bench.checkRules(), true);
     await bench.sync();
     await assertRight();
@@ -181,12 +181,12 @@ describe("a restore that fails on flushed chains", () => {
   it("has the rules observed at once; the next sync writes all that is missing", async () => {
     const heal = kernel.operations.failWhere(isRestore, error);
     const report = await bench.sync();
-    assert.deepEqual([report.failures, report.refusals.begun], [[], []]);
+    assert.deepEqual([report.failures, report.rejections], [[], []]);
     assert.deepEqual(report.failedRestores, ["IPv4"]);
     assert.equal(bench.reconciler.nextRetryMs, bench.clock.monotonicMs());
     heal();
     const next = await bench.sync();
-    assert.deepEqual([next.failures, next.refusals.begun], [[], []]);
+    assert.deepEqual([next.failures, next.rejections], [[], []]);
     await assertRight();
     assert.equal(bench.reconciler.nextRetryMs, undefined);
   });
@@ -194,10 +194,10 @@ describe("a restore that fails on flushed chains", () => {
   it("is reported when it fails again", async () => {
     kernel.operations.failWhere(isRestore, error);
     await bench.sync();
-    const { failures, refusals } = await bench.sync();
+    const { failures, rejections } = await bench.sync();
     assert.deepEqual(failures, []);
-    assert.ok(refusals.begun.length > 0);
-    assert.deepEqual([...new Set(refusals.begun.map(({ reason }) => reason))], ["exit-2"]);
+    assert.ok(rejections.length > 0);
+    assert.deepEqual([...new Set(rejections.map(({ reason }) => reason))], ["exit-2"]);
   });
 
   it("is a failure where the program did not run, and the rules are observed", async () => {

@@ -242,20 +242,20 @@ describe("a rejected rule", () => {
   it("costs its own Service, and is retried with back-off", async () => {
     reject(({ name }) => name === ofPort.name);
     const wanted = [both, ofPort, other];
-    const { failures, refusals, failedRestores, refusedChanges } = await sync({ wanted });
+    const { failures, rejections, failedRestores, refusedChanges } = await sync({ wanted });
     assert.deepEqual([failures, failedRestores], [[], ["IPv4"]]);
     assert.deepEqual([...refusedChanges], [["chain-write", 1]]);
-    assert.deepEqual(refusals.begun, [], "it is tried again before it is reported");
+    assert.deepEqual(rejections, [], "it is tried again before it is reported");
     const withoutIt = ["KUBE-SERVICES", `-j ${other.name}`, other.name, "-j ACCEPT"];
     assert.deepEqual(rulesOf("KUBE-S"), withoutIt);
-    assert.equal((await sync({ wanted })).refusals.begun.length, 1);
+    assert.equal((await sync({ wanted })).rejections.length, 1);
     kernel.operations.clear();
     await sync({ wanted });
     assert.deepEqual(kernel.operations.texts(), [], "not before it is due");
     reject(() => false);
     await clock.advance(2_000);
     assert.ok((reconciler.nextRetryMs ?? 0) <= clock.monotonicMs());
-    assert.equal((await sync({ wanted })).refusals.ended.length, 1);
+    assert.deepEqual((await sync({ wanted })).rejections, []);
     assert.equal(reconciler.nextRetryMs, undefined);
     assert.deepEqual(rulesOf("KUBE-SERVICES"), [
       ...["KUBE-SERVICES", `-j ${ofPort.name}`, `-j ${other.name}`],

@@ -65,7 +65,7 @@ function note({ refused = [], blocked = [], withdrawn = [], deferred = [], isUnk
   if (isUnknown) outcomes.unknown.push(unknown);
   table.includeIn(new Scope(), nowMs);
   table.note(outcomes, { ...emptyPlan, deferred, servicesOf: () => ["default/a"] }, nowMs);
-  return table.takeRejections();
+  return table.rejections;
 }
 
 const einval = refusedWith(errno.EINVAL);
@@ -100,10 +100,10 @@ describe("a refused change", () => {
     assert.equal(table.isPending(subjectOf(realServer("10.244.2.11")), nowMs), false);
   });
 
-  it("is reported once when it begins, with its Services, and stays present", () => {
+  it("is reported with its Services while it lasts", () => {
     const first = note({ refused: [[change, einval]] });
     assert.deepEqual(
-      first.begun.map(({ subject, kind, reason, services, sinceMs, attempts }) => {
+      first.map(({ subject, kind, reason, services, sinceMs, attempts }) => {
         return { subject, kind, reason, services, sinceMs, attempts };
       }),
       [
@@ -118,9 +118,7 @@ describe("a refused change", () => {
       ],
     );
     nowMs = secondMs;
-    const second = note({ refused: [[change, einval]] });
-    assert.deepEqual([second.begun, second.ended], [[], []]);
-    const [present] = second.present;
+    const [present] = note({ refused: [[change, einval]] });
     assert.deepEqual([present?.sinceMs, present?.attempts], [0, 2]);
   });
 
@@ -130,29 +128,27 @@ describe("a refused change", () => {
         [change, einval],
         [change, einval],
       ],
-    }).present;
+    });
     assert.equal(present?.attempts, 1);
   });
 
   it("ends when it was done", () => {
     note({ refused: [[change, einval]] });
     nowMs = secondMs;
-    const { ended, present } = note({});
-    assert.deepEqual([ended.length, present, table.nextRetryMs], [1, [], undefined]);
-    assert.equal(ended[0]?.reason, "EINVAL");
+    assert.deepEqual([note({}), table.nextRetryMs], [[], undefined]);
   });
 
   it("does not end while a request of unknown outcome may have been about it", () => {
     note({ refused: [[change, einval]] });
     nowMs = secondMs;
-    const { ended, present } = note({ isUnknown: true });
-    assert.deepEqual([ended, present.length, table.nextRetryMs], [[], 1, 2 * secondMs]);
+    const present = note({ isUnknown: true });
+    assert.deepEqual([present.length, table.nextRetryMs], [1, 2 * secondMs]);
   });
 
   it("does not end while it is pending", () => {
     note({ refused: [[change, einval]] });
-    assert.deepEqual(note({ deferred: [{ change, reason: "refused" }] }).ended, []);
-    assert.deepEqual(note({ blocked: [change] }).ended, []);
+    assert.equal(note({ deferred: [{ change, reason: "refused" }] }).length, 1);
+    assert.equal(note({ blocked: [change] }).length, 1);
   });
 
   it("starts with the first pause again after it ended", () => {
@@ -160,7 +156,7 @@ describe("a refused change", () => {
     nowMs = secondMs;
     note({ refused: [[change, einval]] });
     note({});
-    assert.equal(note({ refused: [[change, einval]] }).begun.length, 1);
+    assert.equal(note({ refused: [[change, einval]] })[0]?.attempts, 1);
     assert.equal(table.nextRetryMs, nowMs + secondMs);
   });
 });
@@ -181,29 +177,28 @@ const contradicting: readonly (readonly [name: string, error: Error])[] = [
 for (const [reason, error] of contradicting) {
   describe(`a refusal that contradicts the cache, ${reason},`, () => {
     it("is due at once and silent at first", () => {
-      const { begun, present } = note({ refused: [[change, error]] });
-      assert.deepEqual([begun, present], [[], []]);
+      assert.deepEqual(note({ refused: [[change, error]] }), []);
       assert.equal(table.nextRetryMs, nowMs);
       assert.equal(table.isPending(subjectOf(change), nowMs), false);
     });
 
     it("ends silently", () => {
       note({ refused: [[change, error]] });
-      assert.deepEqual(note({}), { begun: [], ended: [], present: [] });
+      assert.deepEqual(note({}), []);
       assert.equal(table.nextRetryMs, undefined);
     });
 
     it("is reported and waits when it persists, since the first one", () => {
       note({ refused: [[change, error]] });
       nowMs = 10;
-      const { begun } = note({ refused: [[change, error]] });
+      const present = note({ refused: [[change, error]] });
       assert.deepEqual(
-        begun.map((one) => [one.reason, one.sinceMs, one.attempts]),
+        present.map((one) => [one.reason, one.sinceMs, one.attempts]),
         [[reason, 0, 2]],
       );
       assert.ok((table.nextRetryMs ?? 0) > nowMs);
       nowMs = 5_000;
-      assert.equal(note({}).ended.length, 1);
+      assert.deepEqual(note({}), []);
     });
   });
 }
@@ -258,7 +253,7 @@ describe("deferred changes", () => {
 
 describe("countRejections", () => {
   it("counts what is refused by kind of object and reason", () => {
-    const { present } = note({
+    const present = note({
       refused: [
         [change, einval],
         [realServer("10.244.3.255"), einval],
