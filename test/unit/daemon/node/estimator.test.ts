@@ -65,7 +65,7 @@ function viewOf(servers: number): DaemonView {
     },
     history: {
       claimedForeignServers: [],
-      refusals: [],
+      rejections: [],
       conflicts: [],
       foreignServers: [],
       possiblyOwned: [],
