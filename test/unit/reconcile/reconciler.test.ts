@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../src/base/errno.ts";
 import type { Change } from "../../../src/reconcile/change.ts";
+import type { SyncReport } from "../../../src/reconcile/report.ts";
 import type { VirtualServer } from "../../../src/state/virtual-server.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
 import type { Operation } from "../../support/fake-kernel/operations.ts";
@@ -28,6 +29,10 @@ const foreign: VirtualServer = {
   persistencePrefixLength: 32,
   flags: 0,
 };
+
+function kindsOf({ rejected }: Pick<SyncReport, "rejected">): readonly string[] {
+  return rejected.map(({ change }) => change.kind);
+}
 
 describe("Reconciler", () => {
   let bench: Bench;
@@ -168,7 +173,7 @@ describe("Reconciler", () => {
     bench.put(broken, [there, endpointRecord("10.244.2.255")]);
     const report = await bench.sync();
     assert.deepEqual(report.failures, []);
-    assert.deepEqual([...report.refusedChanges], [["real-server-create", 1]]);
+    assert.deepEqual(kindsOf(report), ["real-server-create"]);
     const [refusal, ...others] = report.rejections;
     assert.deepEqual(others, []);
     assert.deepEqual(
