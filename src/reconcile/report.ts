@@ -30,10 +30,8 @@ export interface SyncReport {
   readonly plan: ChangePlan;
   /** Successful changes by kind; kinds without one are absent. */
   readonly changes: ReadonlyMap<ChangeKind, number>;
-  /** Changes that the kernel refused in this sync. */
+  /** Changes that the kernel rejected in this sync. */
   readonly rejected: readonly RefusedChange[];
-  /** Their numbers, by kind. */
-  readonly refusedChanges: ReadonlyMap<ChangeKind, number>;
   /** Families in which a run of iptables-restore failed. */
   readonly failedRestores: readonly IpFamily[];
   /** Empty: the sync ran and the kernel answers. */
@@ -60,7 +58,6 @@ export const emptyReport: SyncReport = {
   plan: emptyPlan,
   changes: new Map(),
   rejected: [],
-  refusedChanges: new Map(),
   failedRestores: [],
   failures: [],
   rejections: [],
@@ -76,18 +73,10 @@ export const emptyReport: SyncReport = {
 /** The part of a report that follows from the outcomes of changes. */
 export function reportOf(
   outcomes: Outcomes,
-): Pick<
-  SyncReport,
-  "changes" | "rejected" | "refusedChanges" | "failedRestores" | "failures" | "conntrackPasses"
-> {
-  const refusedChanges = new Map<ChangeKind, number>();
-  for (const { change } of outcomes.refused) {
-    refusedChanges.set(change.kind, (refusedChanges.get(change.kind) ?? 0) + 1);
-  }
+): Pick<SyncReport, "changes" | "rejected" | "failedRestores" | "failures" | "conntrackPasses"> {
   return {
     changes: outcomes.done,
     rejected: outcomes.refused,
-    refusedChanges,
     failedRestores: failedRestores(outcomes),
     failures: [...outcomes.unknown.map(failureOf), ...outcomes.unread],
     conntrackPasses: outcomes.conntrackPasses,

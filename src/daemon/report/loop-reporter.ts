@@ -177,10 +177,9 @@ export abstract class LoopReporter<Findings> {
     for (const [kind, times] of report.changes) {
       kernelChanges.inc({ kind, result: "success" }, times);
     }
-    for (const [kind, times] of report.refusedChanges) {
-      kernelChanges.inc({ kind, result: "failure" }, times);
-    }
-    for (const { kind } of report.failures) kernelChanges.inc({ kind, result: "failure" });
+    const rejected = report.rejected.map(({ change }) => change);
+    for (const { kind } of [...rejected, ...report.failures])
+      kernelChanges.inc({ kind, result: "failure" });
     for (const family of report.failedRestores) {
       this.targets.metrics.iptablesRestoreFailures.inc({ ip_family: family });
     }

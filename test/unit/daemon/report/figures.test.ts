@@ -13,6 +13,10 @@ import { RecordingLogger } from "../../../support/recording-logger.ts";
 
 const clock = new FakeClock();
 const now = clock.nowMs() / 1000;
+const rejectedLoad = {
+  change: { kind: "module-load", module: "ip_vs_rr", reason: "missing" },
+  error: new Error("ENOENT"),
+} as const;
 
 class Reporters {
   readonly log = new RecordingLogger();
@@ -153,13 +157,13 @@ describe("a figure", () => {
       use: (reporters) =>
         reporters.synced({
           changes: new Map([["real-server-create", 5]]),
-          refusedChanges: new Map([["entry-add", 2]]),
+          rejected: [rejectedLoad, rejectedLoad],
           failedRestores: ["IPv4"],
           foreignServers: ["a", "b"],
         }),
       want: [
         'kube_ipvs_kernel_changes_total{kind="real-server-create",result="success"} 5',
-        'kube_ipvs_kernel_changes_total{kind="entry-add",result="failure"} 2',
+        'kube_ipvs_kernel_changes_total{kind="module-load",result="failure"} 2',
         'kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv4"} 1',
         "kube_ipvs_foreign_virtual_servers 2",
       ],
