@@ -120,6 +120,11 @@ function dnsWith(
 
 /** Connections that stand to a cluster IP and a node port, and are used all the time. */
 class Standing {
+  /**
+   * Each connection has a source port of its own, outside the client's narrow range: of two connections with one
+   * client address and port to one real server through two virtual servers, IPVS gives all answers to the later one.
+   */
+  static #nextPort = 41_000;
   readonly #connections: readonly Connection[];
   readonly #traffic: Promise<unknown>;
   #isOver = false;
@@ -138,7 +143,7 @@ class Standing {
     ] as const;
     const connections: Connection[] = [];
     for (const [address, port] of [...places, ...places]) {
-      const connection = await Connection.open(address, port, "echo");
+      const connection = await Connection.open(address, port, "echo", Standing.#nextPort++);
       await connection.name();
       connections.push(connection);
     }

@@ -44,10 +44,15 @@ export class Connection {
     });
   }
 
-  /** Connects and says `wish`; see `pod-traffic.ts`. */
-  static async open(address: string, port: number, wish: string): Promise<Connection> {
+  /** Connects, from `localPort` if given, and says `wish`; see `pod-traffic.ts`. */
+  static async open(
+    host: string,
+    port: number,
+    wish: string,
+    localPort?: number,
+  ): Promise<Connection> {
     const socket = await asClient(async () => {
-      const opened = connect(port, address);
+      const opened = connect({ host, port, ...(localPort !== undefined && { localPort }) });
       await once(opened, "connect");
       return opened;
     });
