@@ -36,8 +36,8 @@ export interface ServedAddresses {
   readonly endpointslices: () => Promise<ReadonlySet<IpAddress>>;
 }
 
-/** The InternalIP and ExternalIP addresses of all Nodes, by name. */
-export type NodeAddresses = ReadonlyMap<string, readonly IpAddress[]>;
+/** All Nodes, by name. */
+export type Nodes = ReadonlyMap<string, Pick<NodeRecord, "addresses" | "podCidrs" | "weight">>;
 
 /** Of Nodes that have the label kube-ipvs.io/weight, by name. */
 export type NodeWeights = ReadonlyMap<string, number>;
@@ -73,7 +73,7 @@ export interface SourceListener {
   /** Only where lists are guarded. */
   onListQuarantine?(quarantine: ListQuarantine): void;
   /** Only where all Nodes are at hand: when anything of them changed. */
-  onNodeAddresses?(nodes: NodeAddresses, weights?: NodeWeights): void;
+  onNodes?(nodes: Nodes): void;
   /** Only from an API server: when it is known, and when it changes. */
   onServerVersion?(version: ServerVersion): void;
 }
@@ -84,11 +84,8 @@ export interface ObjectSource {
   start(listener: SourceListener, servedBefore?: ServedAddresses): Promise<void>;
   /** Where the objects come from, as far as it is known; absent or empty: not from an API server. */
   servers?(): readonly ServerEndpoint[];
-  /** Reads the addresses of all Nodes, and their weights; absent: nobody has them, or the source reports them by itself. */
-  listNodeAddresses?(
-    signal: AbortSignal,
-    noteWeight?: (nodeName: string, weight: number) => void,
-  ): Promise<NodeAddresses>;
+  /** Reads all Nodes. Undefined if nobody has them, or if the source reports them by itself. */
+  listNodes?(signal: AbortSignal): Promise<Nodes>;
   /** No callback comes after it resolved. */
   stop(): Promise<void>;
 }

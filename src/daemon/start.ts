@@ -92,7 +92,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   backendWatch.start();
   const listener: SourceListener = {
     ...sourceListener(input, parts),
-    onNodeAddresses: (nodes, weights) => input.noteNodeAddresses(nodes, weights),
+    onNodes: (nodes) => input.noteNodes(nodes),
     onServerVersion: (version) => showServerVersion(version, metrics),
   };
   for (const family of mode.families) kernel.iptables.readAhead(family);

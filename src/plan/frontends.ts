@@ -31,8 +31,8 @@ export type AskedFrontend = Pick<Frontend, "kind" | "address" | "port">;
  * | load-balancer | load-balancer IP : port | unless it is reserved | external |
  * | node-port | each node-port address : node port | never | external |
  *
- * None but a cluster IP is served at an API server's address and port, and nothing at a link-local address or that of
- * another Node.
+ * None but a cluster IP is served at an API server's address and port, and nothing at a link-local address, that of
+ * another Node or one that a pod may have.
  *
  * Reserved are the addresses without which the node loses its network, see {@link reservedReason}. Anyone
  * who may write a Service can name them.
@@ -75,8 +75,8 @@ export function isPolicyLocal(port: ServicePort, kind: FrontendKind): boolean {
 
 /**
  * A virtual server takes the node's own connections too, bound or not. So link-local addresses, behind which are the
- * node's neighbors and a cloud's metadata, get none, and neither do other Nodes' addresses, behind which are their
- * kubelets; the others that are reserved as the configuration says. Cluster IPs are the cluster's to give: the API
+ * node's neighbors and a cloud's metadata, get none. Neither do other Nodes' addresses, behind which are their
+ * kubelets, nor those of pods; the others that are reserved as the configuration says. Cluster IPs are the cluster's to give: the API
  * server's own Service has one.
  */
 function mayBeServed(
@@ -99,6 +99,7 @@ function isReasonServed(reason: ReservedReason, { isReservedRefused }: FamilyOpt
 const neverServed: ReadonlySet<ReservedReason> = new Set([
   "link-local-address",
   "other-node-address",
+  "pod-address",
 ]);
 
 function isFree(address: IpAddress, options: FamilyOptions): boolean {
@@ -144,10 +145,11 @@ export function reservedAddresses(
 
 function reservedReason(
   address: IpAddress,
-  { nodeAddresses, reserved }: FamilyOptions,
+  { nodeAddresses, reserved, podNetworks }: FamilyOptions,
 ): ReservedReason | undefined {
   if (nodeAddresses.has(address)) return "node-address";
-  return reserved?.get(address) ?? (isLinkLocal(address) ? "link-local-address" : undefined);
+  const known = reserved?.get(address) ?? (isLinkLocal(address) ? "link-local-address" : undefined);
+  return known ?? (podNetworks?.contains(address) === true ? "pod-address" : undefined);
 }
 
 /** Those of many service ports to which nothing leads. Pure. */

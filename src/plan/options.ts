@@ -1,4 +1,5 @@
 import type { IpAddress, IpFamily } from "../base/ip.ts";
+import type { Networks } from "../base/networks.ts";
 import type { NodePlace } from "../model/topology.ts";
 import type { Tuning } from "../model/tuning.ts";
 
@@ -16,6 +17,7 @@ export type ReservedReason =
   | "broadcast-address"
   | "api-server-address"
   | "other-node-address"
+  | "pod-address"
   | "node-process-port"
   | "link-local-address";
 
@@ -37,6 +39,8 @@ export interface FamilyOptions {
   readonly nodeAddresses: ReadonlySet<IpAddress>;
   /** Addresses of others that the node cannot do without. Undefined if none are known. */
   readonly reserved?: ReadonlyMap<IpAddress, ReservedReason>;
+  /** Those that Nodes take their pods' addresses from. Undefined if none are known. */
+  readonly podNetworks?: Networks;
   /** `10.0.0.1 6443` of each API server: no virtual server may take the node's own way there. Undefined if none are known. */
   readonly apiServers?: readonly string[];
   /** The kernel takes no address of this family on kube-ipvs0; everything else is served. */

@@ -23,7 +23,7 @@ export const victimExternalIps = (index: number): readonly [string, string] => [
   `2001:db8:9::${index + 1}`,
 ];
 export const victimNodePort = (index: number): number => 30_000 + index;
-const victimEndpoints = (index: number): readonly [string, string] => [
+export const victimEndpoints = (index: number): readonly [string, string] => [
   `10.244.9.${index + 1}`,
   `fd00:244:9::${index + 1}`,
 ];
@@ -60,7 +60,8 @@ const balancerAddresses = fc.oneof(
   fc.integer({ min: 1, max: 250 }).map((last) => `198.19.0.${last}`),
 );
 const portNumbers = fc.oneof(
-  fc.constantFrom(victimPort, 443, 53, apiServerPort, ...nodePorts),
+  fc.constant(victimPort),
+  fc.constantFrom(443, 53, apiServerPort, ...nodePorts),
   victims.map(victimNodePort),
   fc.integer({ min: 1, max: 65_535 }),
 );
@@ -278,4 +279,5 @@ export function victimObjects(): readonly NamedObject[] {
 export const otherNode: NamedObject = node({
   name: "node-2",
   addresses: otherNodeAddresses,
+  podCidrs: ["10.244.9.0/24", "fd00:244:9::/64"],
 }) as unknown as NamedObject;

@@ -19,6 +19,7 @@ import {
   otherNodeAddresses,
   victimClusterIps,
   victimCount,
+  victimEndpoints,
   victimExternalIps,
   victimNodePort,
   victimPort,
@@ -50,6 +51,9 @@ const toOthers: readonly Packet[] = [
     [victimPort, ...nodePorts].map((port) => packetTo(address, port)),
   ),
   packetTo(metadataAddress, victimPort),
+  ...Array.from({ length: victimCount }, (_, index) => victimEndpoints(index))
+    .flat()
+    .map((address) => packetTo(address, victimPort)),
 ];
 
 export class TenantPackets {

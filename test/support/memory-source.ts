@@ -56,11 +56,7 @@ export class MemorySource implements ObjectSource {
   reportNodes(...nodes: readonly NamedObject[]): void {
     const into = { refuse: () => {}, texts: this.#texts };
     const records = nodes.flatMap((node) => decodeObject("nodes", node, into)?.record ?? []);
-    const addresses = records.map(({ name, addresses: own }) => [name, own] as const);
-    const weights = records.flatMap(({ name, weight }) =>
-      weight === undefined ? [] : [[name, weight] as const],
-    );
-    this.#listener?.onNodeAddresses?.(new Map(addresses), new Map(weights));
+    this.#listener?.onNodes?.(new Map(records.map((record) => [record.name, record])));
   }
 
   #report(named: NamedObject, current: NamedObject | undefined): void {

@@ -1,5 +1,5 @@
 import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../../src/api/objects.ts";
-import type { NodeAddresses, Refusal, ResourceKind, SourceListener } from "../../src/api/source.ts";
+import type { Nodes, Refusal, ResourceKind, SourceListener } from "../../src/api/source.ts";
 
 type AnyRecord = ServiceRecord | EndpointSliceRecord | NodeRecord;
 
@@ -14,12 +14,12 @@ export class RecordingListener implements SourceListener {
   readonly services: Map<string, ServiceRecord> = new Map<string, ServiceRecord>();
   readonly slices: Map<string, EndpointSliceRecord> = new Map<string, EndpointSliceRecord>();
   readonly nodes: Map<string, NodeRecord> = new Map<string, NodeRecord>();
-  /** Of all Nodes, as reported last. */
-  nodeAddresses: NodeAddresses | undefined;
+  /** All of the cluster, as reported last. */
+  allNodes: Nodes | undefined;
   #wake = (): void => {};
 
-  onNodeAddresses(nodes: NodeAddresses): void {
-    this.nodeAddresses = nodes;
+  onNodes(nodes: Nodes): void {
+    this.allNodes = nodes;
   }
 
   onService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {

@@ -5,6 +5,7 @@ import type {
   ServicePortRecord,
   ServiceRecord,
 } from "../../src/api/objects.ts";
+import type { Nodes } from "../../src/api/source.ts";
 import { type IpAddress, type IpFamily, parseCidr, parseIpAddress } from "../../src/base/ip.ts";
 import type { FamilyOptions, PlanOptions } from "../../src/plan/options.ts";
 
@@ -94,6 +95,13 @@ export function familyOptions(
     },
     ...overrides,
   };
+}
+
+/** Nodes as they are listed, with their addresses. */
+export function nodeRecords(addresses: Readonly<Record<string, readonly IpAddress[]>>): Nodes {
+  return new Map(
+    Object.entries(addresses).map(([name, own]) => [name, { addresses: own, podCidrs: [] }]),
+  );
 }
 
 export function planOptions(overrides: Partial<PlanOptions> = {}): PlanOptions {

@@ -1,13 +1,13 @@
 import { lookup } from "node:dns/promises";
 import type {
-  NodeAddresses,
+  Nodes,
   ObjectSource,
   ResourceKind,
   ServedAddresses,
   ServerEndpoint,
   SourceListener,
 } from "../source.ts";
-import { listNodeAddresses } from "./node-addresses.ts";
+import { listNodes } from "./list-nodes.ts";
 import { Reflector, type ReflectorDependencies } from "./reflector.ts";
 import { listenerTarget } from "./reflector-target.ts";
 import { type LookUp, ServerAddresses } from "./server-addresses.ts";
@@ -41,12 +41,8 @@ export class ClusterSource implements ObjectSource {
     return this.#serverAddresses.current();
   }
 
-  listNodeAddresses(
-    signal: AbortSignal,
-    noteWeight: (nodeName: string, weight: number) => void,
-  ): Promise<NodeAddresses> {
-    const either = AbortSignal.any([signal, this.#abort.signal]);
-    return listNodeAddresses(this.#dependencies, either, noteWeight);
+  listNodes(signal: AbortSignal): Promise<Nodes> {
+    return listNodes(this.#dependencies, AbortSignal.any([signal, this.#abort.signal]));
   }
 
   async start(listener: SourceListener, servedBefore?: ServedAddresses): Promise<void> {

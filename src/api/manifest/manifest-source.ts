@@ -162,14 +162,10 @@ export class ManifestSource implements ObjectSource {
   }
 
   #notifyAll(): void {
-    const nodes = [...this.#nodes()];
-    const addresses = new Map(nodes.map(([name, node]) => [name, node.addresses]));
-    this.#listener?.onNodeAddresses?.(
-      addresses,
-      given(nodes, ({ weight }) => weight),
-    );
+    const nodes = this.#nodes();
+    this.#listener?.onNodes?.(nodes);
     const objects = [...this.#distinctObjects().values()];
-    const zones = given(nodes, ({ zone }) => zone);
+    const zones = zonesOf(nodes);
     const made = this.#endpoints.make(endpointPartsOf(objects), zones);
     this.#notifyKind("nodes", recordsOf("nodes", objects));
     this.#notifyKind("services", recordsOf("services", objects));
@@ -281,16 +277,9 @@ function endpointPartsOf(objects: readonly ManifestObject[]): EndpointParts {
   };
 }
 
-/** What `read` finds at the Nodes that have it, by their names. */
-function given<T>(
-  nodes: readonly (readonly [string, NodeRecord])[],
-  read: (node: NodeRecord) => T | undefined,
-): ReadonlyMap<string, T> {
+function zonesOf(nodes: ReadonlyMap<string, NodeRecord>): ReadonlyMap<string, string> {
   return new Map(
-    nodes.flatMap(([name, node]) => {
-      const value = read(node);
-      return value === undefined ? [] : [[name, value] as const];
-    }),
+    [...nodes].flatMap(([name, { zone }]) => (zone === undefined ? [] : [[name, zone] as const])),
   );
 }
 

@@ -254,7 +254,7 @@ export const ownFields = [
     path: "kubeIpvs.nodeAddressPeriod",
     kind: "duration",
     default: "10m",
-    help: "interval between lists of all Nodes, while a Service has external or load-balancer IPs or weights by Node; at least 1s per Node. An address of a Node is never bound or served on other nodes, so a new external IP is served after the next list, within 10s or 0.1s per Node; 0s: never list",
+    help: "interval between lists of all Nodes, while a Service has external or load-balancer IPs or weights by Node; at least 1s per Node. An address of a Node is never bound or served on other nodes, and one in a pod CIDR on no node, so a new external IP is served after the next list, within 10s or 0.1s per Node; 0s: never list",
   },
   {
     path: "kubeIpvs.ignoreRunningKubeProxy",

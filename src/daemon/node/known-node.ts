@@ -11,6 +11,7 @@ import {
   readNodeNetwork,
   sameNetwork,
 } from "./node-network.ts";
+import type { OtherNodes } from "./other-nodes.ts";
 
 export interface KnownNodeParts {
   readonly kernel: NetworkReader;
@@ -19,8 +20,8 @@ export interface KnownNodeParts {
   readonly families: readonly IpFamily[];
   /** Where the API servers are, as far as is known at the moment. */
   readonly apiServers: () => readonly ServerEndpoint[];
-  /** Addresses of other Nodes that Services name; absent: none are known. */
-  readonly otherNodes?: () => ReadonlySet<IpAddress>;
+  /** Undefined if none are known. */
+  readonly otherNodes?: Pick<OtherNodes, "reserved" | "podNetworks">;
 }
 
 /** What is known of this node, and the options of planning that follow from it. */
@@ -95,7 +96,11 @@ export class KnownNode {
 
   #read(): Promise<NodeNetwork> {
     const { kernel, apiServers, otherNodes } = this.#parts;
-    const others = () => ({ apiServers: apiServers(), nodeAddresses: otherNodes?.() ?? [] });
+    const others = () => ({
+      apiServers: apiServers(),
+      nodeAddresses: otherNodes?.reserved,
+      podNetworks: otherNodes?.podNetworks,
+    });
     return readNodeNetwork(kernel, others, this.#network);
   }
 

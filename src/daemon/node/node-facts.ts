@@ -42,13 +42,14 @@ export function planOptionsOf(facts: NodeFacts): PlanOptions {
 }
 
 function familyOptions(family: IpFamily, facts: NodeFacts): FamilyOptions {
-  const { ofNode, reserved, apiServers, isIpv6Disabled } = facts.network;
+  const { ofNode, reserved, podNetworks, apiServers, isIpv6Disabled } = facts.network;
   const detector = localDetector(family, facts);
   return {
     nodeIp: nodeIpOf(family, facts.config, facts.node),
     nodeAddresses: new Set([...ofNode].filter((ip) => familyOf(ip) === family)),
     nodePortAddresses: nodePortAddresses(family, facts),
     reserved: new Map([...reserved].filter(([ip]) => familyOf(ip) === family)),
+    podNetworks,
     apiServers: [...apiServers].sort(),
     ...(family === "IPv6" && isIpv6Disabled ? { isLinkDisabled: true } : {}),
     isReservedRefused: facts.config.reservedAddresses === "refuse",

@@ -2,6 +2,7 @@
 import type { EndpointSliceRecord } from "../../api/objects.ts";
 import type { ServerEndpoint } from "../../api/source.ts";
 import { familyOf, type IpAddress } from "../../base/ip.ts";
+import { Networks } from "../../base/networks.ts";
 import type { DummyLink, Sysctl } from "../../kernel/kernel.ts";
 import type { ReservedReason } from "../../plan/options.ts";
 import { readAddresses } from "../../reconcile/observed/read-addresses.ts";
@@ -15,6 +16,8 @@ export interface NodeNetwork {
   readonly reserved: ReadonlyMap<IpAddress, ReservedReason>;
   /** In the main routing table, and those that vanished without another one in their place. */
   readonly gateways: ReadonlySet<IpAddress>;
+  /** No external or load-balancer IP in them is served. */
+  readonly podNetworks: Networks;
   /** Addresses and ports of API servers, as {@link serverKey} writes them. */
   readonly apiServers: ReadonlySet<string>;
   /** The kernel takes no address of this family on kube-ipvs0. */
@@ -26,6 +29,7 @@ export const emptyNetwork: NodeNetwork = {
   ofNode: new Set(),
   reserved: new Map(),
   gateways: new Set(),
+  podNetworks: new Networks(),
   apiServers: new Set(),
   isIpv6Disabled: false,
 };
@@ -43,7 +47,9 @@ export interface NetworkReader {
 export interface KnownOthers {
   readonly apiServers: Iterable<ServerEndpoint>;
   /** Addresses of other Nodes that Services name. */
-  readonly nodeAddresses?: Iterable<IpAddress>;
+  readonly nodeAddresses?: Iterable<IpAddress> | undefined;
+  /** The pod CIDRs of all Nodes. Undefined if none are known. */
+  readonly podNetworks?: Networks | undefined;
 }
 
 /**
@@ -57,7 +63,7 @@ export async function readNodeNetwork(
 ): Promise<NodeNetwork> {
   const { bound, ofNode, broadcasts } = await readAddresses(kernel);
   const gateways = keptGateways(await kernel.link.listGateways(), previous.gateways);
-  const { apiServers, nodeAddresses = [] } = others();
+  const { apiServers, nodeAddresses = [], podNetworks = emptyNetwork.podNetworks } = others();
   const servers = [...apiServers];
   const reserved = new Map<IpAddress, ReservedReason>();
   for (const address of broadcasts) reserved.set(address, "broadcast-address");
@@ -70,6 +76,7 @@ export async function readNodeNetwork(
     ofNode,
     reserved,
     gateways,
+    podNetworks,
     apiServers: new Set(servers.map(serverKey)),
     isIpv6Disabled: isIpv6Disabled(kernel),
   };
@@ -124,9 +131,10 @@ export function sameNetwork(one: NodeNetwork, other: NodeNetwork): boolean {
   return networkText(one) === networkText(other);
 }
 
-function networkText({ ofNode, reserved, apiServers, isIpv6Disabled }: NodeNetwork): string {
+function networkText(network: NodeNetwork): string {
+  const { ofNode, reserved, apiServers, podNetworks, isIpv6Disabled } = network;
   const parts = [ofNode, reserved, apiServers].map((part) => [...part].sort());
-  return JSON.stringify([...parts, isIpv6Disabled]);
+  return JSON.stringify([...parts, podNetworks.text, isIpv6Disabled]);
 }
 
 /** The API servers, as the endpoints of their Service are. */

@@ -1,15 +1,16 @@
 import { BackOff } from "../../api/cluster/back-off.ts";
 import type { ServiceRecord } from "../../api/objects.ts";
-import type { NodeAddresses, NodeWeights, ObjectSource } from "../../api/source.ts";
+import type { Nodes, NodeWeights, ObjectSource } from "../../api/source.ts";
 import { background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import type { IpAddress } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
+import { Networks } from "../../base/networks.ts";
 import { asksNodeWeights } from "../../model/annotations.ts";
 
 export interface OtherNodesParts {
-  readonly source: Pick<ObjectSource, "listNodeAddresses">;
+  readonly source: Pick<ObjectSource, "listNodes">;
   readonly clock: Clock;
   readonly log: Logger;
   /** This node's; its addresses are known from its links. */
@@ -18,7 +19,7 @@ export interface OtherNodesParts {
   readonly periodMs: number;
   /** Numbers from 0 up to 1. */
   readonly random: () => number;
-  /** {@link OtherNodes.reserved}, {@link OtherNodes.weights} or {@link OtherNodes.isReady} differs. */
+  /** {@link OtherNodes.reserved}, `podNetworks`, `weights` or `isReady` differs. */
   readonly onChange: () => void;
   /** Fewer addresses are {@link OtherNodes.unchecked}; absent: nobody waits for it. */
   readonly onChecked?: () => void;
@@ -45,9 +46,9 @@ const maxAddressesPerNode = 16;
  * Anybody who may write a Service may write any external IP into it. So a new external IP waits, neither bound nor served, for a list of
  * Nodes that was requested after the claim. Load-balancer IPs do not wait: a controller writes them.
  *
- * The addresses of other Nodes, as far as Services name them as external or load-balancer IPs, and the weights of Nodes
- * where a Service asks for them. Read only while a Service needs either, at a pace that the number of Nodes sets. An address stays reserved as long as its Node exists, whatever
- * becomes of its status meanwhile.
+ * It knows the addresses of other Nodes, as far as Services name them as external or load-balancer IPs, the pod CIDRs of all Nodes, and the
+ * weights of Nodes if a Service asks for them. Nodes are read only while a Service needs one of these, at a pace that depends on their
+ * number. An address stays reserved as long as its Node exists, whatever its status says meanwhile.
  */
 export class OtherNodes {
   readonly #parts: OtherNodesParts;
@@ -58,6 +59,7 @@ export class OtherNodes {
   /** The Node that has it. */
   #owners: ReadonlyMap<IpAddress, string> = new Map();
   #reserved: ReadonlySet<IpAddress> = new Set();
+  #podNetworks = new Networks();
   /** How many Services ask for weights of Nodes. */
   #weightRequests = 0;
   #weights: NodeWeights = new Map();
@@ -88,7 +90,12 @@ export class OtherNodes {
     return this.#reserved;
   }
 
-  /** External IPs that may be another Node's: they wait for the next list of Nodes. */
+  /** The pod CIDRs of all Nodes. The same object while nothing in it differs. */
+  get podNetworks(): Networks {
+    return this.#podNetworks;
+  }
+
+  /** External IPs that may be another Node's or a pod's: they wait for the next list of Nodes. */
   get unchecked(): ReadonlySet<IpAddress> {
     return this.#unchecked;
   }
@@ -158,11 +165,12 @@ export class OtherNodes {
   }
 
   /** All Nodes, as the source reports them. None at all is no cluster's state. */
-  noteNodes(nodes: NodeAddresses, weights: NodeWeights = new Map()): void {
+  noteNodes(nodes: Nodes): void {
     if (nodes.size === 0 || this.#parts.periodMs === 0) return;
-    this.#noteWeights(weights);
+    this.#noteWeights(nodes);
+    this.#notePodNetworks(nodes);
     const owners = new Map<IpAddress, string>();
-    for (const [name, addresses] of nodes) {
+    for (const [name, { addresses }] of nodes) {
       if (name === this.#parts.nodeName) continue;
       for (const address of addresses.slice(0, maxAddressesPerNode)) owners.set(address, name);
     }
@@ -191,7 +199,7 @@ export class OtherNodes {
   }
 
   get #canRead(): boolean {
-    return this.#parts.source.listNodeAddresses !== undefined && this.#parts.periodMs > 0;
+    return this.#parts.source.listNodes !== undefined && this.#parts.periodMs > 0;
   }
 
   /** Unless one is planned for an earlier time, or nobody needs it. */
@@ -215,8 +223,7 @@ export class OtherNodes {
     const { clock, periodMs, random } = this.#parts;
     this.#isReading = true;
     const checked = [...this.#unchecked];
-    const weights = new Map<string, number>();
-    const nodes = await this.#list(signal, weights);
+    const nodes = await this.#list(signal);
     this.#isReading = false;
     this.#lastReadMs = clock.monotonicMs();
     if (signal.aborted) return;
@@ -225,7 +232,7 @@ export class OtherNodes {
       return;
     }
     this.#nodeCount = nodes.size;
-    this.noteNodes(nodes, weights);
+    this.noteNodes(nodes);
     this.#noteChecked(checked);
     this.#becomeReady();
     const pauseMs = Math.max(periodMs, nodes.size * pausePerNodeMs);
@@ -239,14 +246,9 @@ export class OtherNodes {
     if (this.#unchecked.size < before) this.#parts.onChecked?.();
   }
 
-  async #list(
-    signal: AbortSignal,
-    weights: Map<string, number>,
-  ): Promise<NodeAddresses | undefined> {
+  async #list(signal: AbortSignal): Promise<Nodes | undefined> {
     try {
-      const nodes = await this.#parts.source.listNodeAddresses?.(signal, (name, weight) =>
-        weights.set(name, weight),
-      );
+      const nodes = await this.#parts.source.listNodes?.(signal);
       this.#hasFailed = false;
       return nodes;
     } catch (error) {
@@ -280,7 +282,15 @@ export class OtherNodes {
     this.#parts.onChange();
   }
 
-  #noteWeights(weights: NodeWeights): void {
+  #notePodNetworks(nodes: Nodes): void {
+    const networks = new Networks([...nodes.values()].flatMap(({ podCidrs }) => podCidrs));
+    if (networks.text === this.#podNetworks.text) return;
+    this.#podNetworks = networks;
+    this.#parts.onChange();
+  }
+
+  #noteWeights(nodes: Nodes): void {
+    const weights = weightsOf(nodes);
     if (sameWeights(weights, this.#weights)) return;
     this.#weights = weights;
     this.#parts.onChange();
@@ -304,6 +314,12 @@ function namedBy(service: ServiceRecord | undefined): ReadonlySet<IpAddress> {
 }
 
 const noAddresses: ReadonlySet<IpAddress> = new Set();
+
+function weightsOf(nodes: Nodes): NodeWeights {
+  const weights = new Map<string, number>();
+  for (const [name, { weight }] of nodes) if (weight !== undefined) weights.set(name, weight);
+  return weights;
+}
 
 function sameWeights(one: NodeWeights, other: NodeWeights): boolean {
   return one.size === other.size && [...one].every(([name, weight]) => other.get(name) === weight);

@@ -35,6 +35,7 @@ export const conflictReasons: Readonly<Record<ConflictReason, ReasonTraits>> = {
   "broadcast-address": { event: "ReservedAddress", isLocal: true },
   "api-server-address": { event: "ReservedAddress" },
   "other-node-address": { event: "ReservedAddress" },
+  "pod-address": { event: "ReservedAddress" },
   "link-local-address": { event: "ReservedAddress" },
   "node-process-port": { event: "ReservedAddress" },
 };
@@ -45,6 +46,7 @@ const reservedWords: Readonly<Record<ReservedReason, string>> = {
   "broadcast-address": "a broadcast address of the node",
   "api-server-address": "the API server's",
   "other-node-address": "another Node's",
+  "pod-address": "in the pod CIDR of a Node",
   "link-local-address": "link-local",
   "node-process-port": "the node's own, and a process of the node listens at the port",
 };

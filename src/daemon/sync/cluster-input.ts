@@ -1,5 +1,5 @@
 import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../../api/objects.ts";
-import type { NodeAddresses, NodeWeights, ResourceKind, ServerEndpoint } from "../../api/source.ts";
+import type { Nodes, NodeWeights, ResourceKind, ServerEndpoint } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
@@ -101,7 +101,7 @@ export class ClusterInput {
         ...(collaborators.apiServers?.() ?? []),
         ...sliceEndpoints(tracker.slicesOf(apiServerService)),
       ],
-      otherNodes: () => this.#otherNodes.reserved,
+      otherNodes: this.#otherNodes,
     });
   }
 
@@ -174,8 +174,8 @@ export class ClusterInput {
   }
 
   /** All Nodes, where the source reports them. */
-  noteNodeAddresses(nodes: NodeAddresses, weights?: NodeWeights): void {
-    this.#otherNodes.noteNodes(nodes, weights);
+  noteNodes(nodes: Nodes): void {
+    this.#otherNodes.noteNodes(nodes);
   }
 
   noteSynced(kind: ResourceKind): void {

@@ -114,7 +114,7 @@ export async function beginUserspace(
   loop.start();
   await source.start({
     ...sourceListener(loop.input, parts),
-    onNodeAddresses: (nodes) => loop.input.noteNodeAddresses(nodes),
+    onNodes: (nodes) => loop.input.noteNodes(nodes),
   });
   events.record(startingEvent(config.nodeName));
   return {

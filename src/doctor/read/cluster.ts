@@ -1,8 +1,8 @@
 /** What an API server answers: version, rights, other nodes, MetalLB. Bounded in time and bytes. */
 
 import { readJson } from "../../api/cluster/answers.ts";
+import { listNodes } from "../../api/cluster/list-nodes.ts";
 import { type ListConnection, listItems } from "../../api/cluster/list-pages.ts";
-import { listNodeAddresses } from "../../api/cluster/node-addresses.ts";
 import { collections } from "../../api/cluster/watched-resources.ts";
 import type { ApiConnection } from "../../api/connection.ts";
 import { fieldOf, pathOf } from "../../api/decode/fields.ts";
@@ -80,8 +80,8 @@ async function readOtherNodes(
   asked: ListConnection,
   nodeName: string,
 ): Promise<readonly OtherNode[]> {
-  const all = await listNodeAddresses(asked, AbortSignal.timeout(listTimeoutMs));
-  return [...all].flatMap(([name, addresses]) =>
+  const all = await listNodes(asked, AbortSignal.timeout(listTimeoutMs));
+  return [...all].flatMap(([name, { addresses }]) =>
     name === nodeName ? [] : [{ name: escapeUnprintable(name), addresses }],
   );
 }

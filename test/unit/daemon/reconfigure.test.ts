@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { NodeAddresses } from "../../../src/api/source.ts";
+import type { Nodes } from "../../../src/api/source.ts";
 import { compareStates, differenceText } from "../../golden/kernel-state.ts";
 import { runCommand } from "../../support/fake-kernel/operator-commands.ts";
 import { FakeNode } from "../../support/fake-node.ts";
@@ -131,14 +131,9 @@ describe("another configuration, applied alive", () => {
 
   it("has the weights of Nodes read where it asks for them", async () => {
     const fake = new FakeNode({ "ipvs-scheduler": "wrr" });
-    const listNodeAddresses = async (
-      _signal: AbortSignal,
-      noteWeight: (nodeName: string, weight: number) => void,
-    ): Promise<NodeAddresses> => {
-      noteWeight("node-2", 5);
-      return new Map([["node-2", []]]);
-    };
-    Object.assign(fake.source, { listNodeAddresses });
+    const listNodes = async (): Promise<Nodes> =>
+      new Map([["node-2", { addresses: [], podCidrs: [], weight: 5 }]]);
+    Object.assign(fake.source, { listNodes });
     const endpoints = [endpoint("10.244.2.11", { nodeName: "node-2" })];
     fake.source.apply(...named([node(), service(), endpointSlice({ endpoints })]));
     await fake.start();

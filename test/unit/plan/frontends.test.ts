@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { Networks } from "../../../src/base/networks.ts";
 import { servicePortsOf } from "../../../src/model/service-ports.ts";
 import { frontendsOf, reservedAddresses } from "../../../src/plan/frontends.ts";
 import type { FamilyOptions, ReservedReason } from "../../../src/plan/options.ts";
-import { familyOptions, ip, portRecord, serviceRecord } from "../../support/records.ts";
+import { cidr, familyOptions, ip, portRecord, serviceRecord } from "../../support/records.ts";
 
 const reserved = new Map<ReturnType<typeof ip>, ReservedReason>([
   [ip("192.168.10.1"), "gateway-address"],
@@ -94,6 +95,19 @@ describe("an address that is never served", () => {
     assert.deepEqual(kinds({ externalIps: [other] }, onNode), { kinds: ["cluster-ip"], told });
     assert.deepEqual(kinds({ loadBalancerIps: [own] }, onNode), {
       kinds: ["cluster-ip", "load-balancer"],
+      told: [{ address: own, reason: "node-address", isServed: true }],
+    });
+  });
+
+  it("is in a Node's pod CIDR, at every port, but an address of this node there is served", () => {
+    const [pod, own] = [ip("10.244.2.7"), ip("10.244.2.1")];
+    const podNetworks = new Networks([cidr("10.244.2.0/24"), cidr("fd00:244:2::/64")]);
+    const known = familyOptions("IPv4", { podNetworks, nodeAddresses: new Set([own]) });
+    const told = [{ address: pod, reason: "pod-address", isServed: false }];
+    for (const ips of ["externalIps", "loadBalancerIps"] as const)
+      assert.deepEqual(kinds({ [ips]: [pod] }, known), { kinds: ["cluster-ip"], told });
+    assert.deepEqual(kinds({ externalIps: [own] }, known), {
+      kinds: ["cluster-ip", "external-ip"],
       told: [{ address: own, reason: "node-address", isServed: true }],
     });
   });

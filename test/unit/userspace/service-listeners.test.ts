@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../src/api/objects.ts";
 import { parseCidr } from "../../../src/base/ip.ts";
+import { Networks } from "../../../src/base/networks.ts";
 import { renderRule } from "../../../src/kernel/iptables/render.ts";
 import { servicePortsOf } from "../../../src/model/service-ports.ts";
 import { frontendsOf } from "../../../src/plan/frontends.ts";
@@ -13,6 +14,7 @@ import {
   serviceListeners,
 } from "../../../src/userspace/service-listeners.ts";
 import {
+  cidr,
   familyOptions,
   ip,
   planOptions,
@@ -30,6 +32,7 @@ const reserved = new Map([
 function optionsWith(family: Partial<FamilyOptions>, more: Partial<PlanOptions> = {}): PlanOptions {
   const ofFamily = familyOptions("IPv4", {
     reserved,
+    podNetworks: new Networks([cidr("10.244.2.0/24")]),
     apiServers: ["192.168.10.5 6443"],
     ...family,
   });
@@ -44,7 +47,7 @@ function listenerOf(record: Partial<ServiceRecord>, options: PlanOptions): Servi
 describe("addresses in userspace mode", () => {
   const named = [
     ...[nodeAddress, "192.168.10.1", "192.168.10.12", "192.168.10.5"],
-    ...["169.254.169.254", "203.0.113.9"],
+    ...["169.254.169.254", "10.244.2.7", "203.0.113.9"],
   ];
   for (const isReservedRefused of [false, true]) {
     for (const port of [80, 6443]) {
@@ -58,6 +61,7 @@ describe("addresses in userspace mode", () => {
         assert.deepEqual(addresses, served);
         assert.ok(!addresses.includes(ip("169.254.169.254")));
         assert.ok(!addresses.includes(ip("192.168.10.12")));
+        assert.ok(!addresses.includes(ip("10.244.2.7")));
         assert.equal(addresses.includes(ip("192.168.10.5")), port === 80 && !isReservedRefused);
         assert.ok(addresses.includes(ip("203.0.113.9")));
       });

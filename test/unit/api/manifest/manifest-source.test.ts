@@ -86,7 +86,7 @@ describe("a folder of manifests", () => {
     assert.deepEqual([...told.nodes.keys()], ["node-1"]);
     // Those of others must not be taken for one's own.
     assert.deepEqual(
-      [...(told.nodeAddresses ?? [])].map(([name]) => name),
+      [...(told.allNodes ?? [])].map(([name]) => name),
       ["node-1", "node-2"],
     );
   });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import type { ServerEndpoint } from "../../../../src/api/source.ts";
-import type { IpAddress } from "../../../../src/base/ip.ts";
+import { Networks } from "../../../../src/base/networks.ts";
 import { KnownNode } from "../../../../src/daemon/node/known-node.ts";
 import { rememberServers } from "../../../../src/daemon/node/node-network.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
@@ -37,11 +37,10 @@ it("another Node's address that a Service names while the node is read is reserv
   const [families, live] = [["IPv4"] as const, { current: load({}).config }];
   const kernel = new FakeKernel();
   // Another object for each change, as OtherNodes has it.
-  let named: ReadonlySet<IpAddress> = new Set([ip("192.168.10.12")]);
-  const otherNodes = () => named;
+  const otherNodes = { reserved: new Set([ip("192.168.10.12")]), podNetworks: new Networks() };
   const node = new KnownNode({ kernel, live, families, apiServers: () => [], otherNodes });
   const refreshed = node.refresh();
-  named = new Set([...named, ip("192.168.10.13")]);
+  otherNodes.reserved = new Set([...otherNodes.reserved, ip("192.168.10.13")]);
   const reserved = (await refreshed).families.get("IPv4")?.reserved;
   assert.equal(reserved?.get(ip("192.168.10.12")), "other-node-address");
   assert.equal(reserved?.get(ip("192.168.10.13")), "other-node-address");

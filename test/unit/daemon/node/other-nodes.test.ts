@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { NodeAddresses } from "../../../../src/api/source.ts";
+import type { Nodes } from "../../../../src/api/source.ts";
 import type { IpAddress } from "../../../../src/base/ip.ts";
 import { OtherNodes, type OtherNodesParts } from "../../../../src/daemon/node/other-nodes.ts";
 import { planFacts } from "../../../../src/daemon/operator/plan-facts.ts";
@@ -9,20 +9,22 @@ import { FakeNode } from "../../../support/fake-node.ts";
 import type { NamedObject } from "../../../support/memory-source.ts";
 import { endpointSlice, service } from "../../../support/objects.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
-import { ip, serviceRecord } from "../../../support/records.ts";
+import { cidr, ip, nodeRecords, serviceRecord } from "../../../support/records.ts";
 
 const [own, other, second] = [ip("192.168.10.11"), ip("192.168.10.12"), ip("fd00:10::12")];
 const cluster: Readonly<Record<string, readonly IpAddress[]>> = {
   "node-1": [own],
   "node-2": [other, second],
 };
+const manyNodes = (count: number): Nodes =>
+  nodeRecords(Object.fromEntries(Array.from({ length: count }, (_, n) => [`node-${n}`, []])));
 const claiming = (...externalIps: readonly IpAddress[]) => serviceRecord({ externalIps });
 
 /** The readings in the test's hands. */
 class Stage {
   readonly clock = new FakeClock();
   readonly log = new RecordingLogger();
-  nodes: NodeAddresses | Error = new Map(Object.entries(cluster));
+  nodes: Nodes | Error = nodeRecords(cluster);
   readings = 0;
   changes = 0;
   readonly others: OtherNodes;
@@ -30,14 +32,14 @@ class Stage {
 
   constructor(overrides: Partial<OtherNodesParts> = {}) {
     this.#held.resolve();
-    const listNodeAddresses = async (): Promise<NodeAddresses> => {
+    const listNodes = async (): Promise<Nodes> => {
       this.readings += 1;
       await this.#held.promise;
       if (this.nodes instanceof Error) throw this.nodes;
       return this.nodes;
     };
     this.others = new OtherNodes({
-      source: { listNodeAddresses },
+      source: { listNodes },
       clock: this.clock,
       log: this.log,
       nodeName: "node-1",
@@ -88,8 +90,8 @@ describe("a daemon whose Services name another Node's address", () => {
   for (const policy of ["serve", "refuse"]) {
     it(`neither binds nor serves it, from the first sync on, with reservedAddresses: ${policy}, and serves it when that Node is gone`, async () => {
       const node = new FakeNode({ "kube-ipvs-reserved-addresses": policy });
-      let nodes: NodeAddresses = new Map(Object.entries(cluster));
-      Object.assign(node.source, { listNodeAddresses: async () => nodes });
+      let nodes: Nodes = nodeRecords(cluster);
+      Object.assign(node.source, { listNodes: async () => nodes });
       const addresses = ["203.0.113.5", other];
       const web = service({ name: "web", spec: { externalIPs: addresses } });
       // The builders name what they make.
@@ -103,7 +105,7 @@ describe("a daemon whose Services name another Node's address", () => {
       assert.deepEqual(await served(), [false, false]);
       assert.match((await node.state()).addresses ?? "", /203\.0\.113\.5/);
       assert.equal(node.figures()["conflicts other-node-address"], 1);
-      nodes = new Map([["node-1", [own]]]);
+      nodes = nodeRecords({ "node-1": [own] });
       await node.wait(700_000);
       await node.settle();
       assert.deepEqual(await served(), [true, true]);
@@ -113,14 +115,61 @@ describe("a daemon whose Services name another Node's address", () => {
 });
 
 for (const mode of ["ipvs", "iptables"]) {
+  it(`a daemon in ${mode} mode never serves addresses of pods, and stops to serve those of a Node that joins later`, async () => {
+    const node = new FakeNode({ "proxy-mode": mode, "iptables-min-sync-period": "0s" });
+    const pods = ["10.244.1.7", "10.244.2.7", "fd00:244:2::7"];
+    const nodeWith = (...networks: readonly string[]) => ({
+      addresses: [],
+      podCidrs: networks.map(cidr),
+    });
+    let nodes: Nodes = new Map([["node-1", nodeWith("10.244.1.0/24")]]);
+    Object.assign(node.source, { listNodes: async () => nodes });
+    const clusterIps = ["10.96.0.10", "fd00:96::10"];
+    const web = service({ name: "web", clusterIps, spec: { externalIPs: pods } });
+    const slices = [
+      endpointSlice(),
+      endpointSlice({ name: "web-6", endpoints: ["fd00:244:9::9"] }),
+    ];
+    node.source.apply(...([web, ...slices] as unknown as NamedObject[]));
+    await node.start();
+    await node.settle();
+    const served = async (): Promise<readonly string[]> => {
+      const { ipvs = "", addresses = "", ...rules } = await node.state();
+      const texts = [ipvs, addresses, rules["iptables"] ?? "", rules["ip6tables"] ?? ""].join("\n");
+      return pods.filter((address) => texts.includes(address));
+    };
+    assert.deepEqual(await served(), ["10.244.2.7", "fd00:244:2::7"]);
+    nodes = new Map([...nodes, ["node-2", nodeWith("10.244.2.0/24", "fd00:244:2::/64")]]);
+    await node.wait(700_000);
+    await node.settle();
+    assert.deepEqual(await served(), []);
+    assert.equal(node.figures()["conflicts pod-address"], 3);
+    await node.restart();
+    await node.settle();
+    assert.deepEqual(await served(), []);
+    const destination = { protocol: "TCP", address: ip("10.244.1.7"), port: 80 } as const;
+    const { conflicts } = await planFacts(node.modeView, { kind: "destination", destination });
+    assert.equal(
+      conflicts[0]?.message,
+      "10.244.1.7 is not served on this node: it is in the pod CIDR of a Node",
+    );
+    nodes = new Map([["node-1", nodeWith("10.244.1.0/24")]]);
+    await node.wait(700_000);
+    await node.settle();
+    assert.deepEqual(await served(), ["10.244.2.7", "fd00:244:2::7"]);
+    await node.stop();
+  });
+}
+
+for (const mode of ["ipvs", "iptables"]) {
   it(`a daemon in ${mode} mode that cannot list Nodes serves no new external IP, and keeps one that it served before a restart`, async () => {
     const node = new FakeNode({ "proxy-mode": mode, "iptables-min-sync-period": "0s" });
-    let nodes: NodeAddresses | Error = new Map(Object.entries(cluster));
-    const list = async (): Promise<NodeAddresses> => {
+    let nodes: Nodes | Error = nodeRecords(cluster);
+    const list = async (): Promise<Nodes> => {
       if (nodes instanceof Error) throw nodes;
       return nodes;
     };
-    Object.assign(node.source, { listNodeAddresses: list });
+    Object.assign(node.source, { listNodes: list });
     const apply = (name: string, address: string, clusterIp: string): void => {
       const spec = { externalIPs: [address] };
       const objects = [
@@ -153,7 +202,7 @@ for (const mode of ["ipvs", "iptables"]) {
     const destination = { protocol: "TCP", address: ip("203.0.113.6"), port: 80 } as const;
     const { conflicts } = await planFacts(node.modeView, { kind: "destination", destination });
     assert.match(conflicts[0]?.message ?? "", /^203\.0\.113\.6 is not served .* cannot be listed/);
-    nodes = new Map(Object.entries(cluster));
+    nodes = nodeRecords(cluster);
     await node.wait(60_000);
     await node.settle();
     assert.deepEqual(await served(), [true, true]);
@@ -235,7 +284,7 @@ describe("addresses of other Nodes", () => {
 
   it("are read for new claims no more often than every 100 ms for each Node", async () => {
     const stage = new Stage();
-    stage.nodes = new Map(Array.from({ length: 1_000 }, (_, n) => [`node-${n}`, []] as const));
+    stage.nodes = manyNodes(1_000);
     await stage.listed();
     for (let second = 0; second < 300; second += 1) {
       stage.others.noteService(undefined, claiming(ip(`198.18.${second >> 8}.${second & 255}`)));
@@ -255,7 +304,7 @@ describe("addresses of other Nodes", () => {
     const { readings } = stage;
     assert.ok(readings >= 6 && readings <= 8, String(readings));
     assert.deepEqual([stage.others.isReady, stage.unchecked], [true, [ip("203.0.113.5")]]);
-    stage.nodes = new Map(Object.entries(cluster));
+    stage.nodes = nodeRecords(cluster);
     await stage.clock.advance(30_000);
     assert.deepEqual(stage.unchecked, []);
   });
@@ -267,8 +316,7 @@ describe("addresses of other Nodes", () => {
     assert.equal(stage.readings, 1);
     await stage.clock.advance(1_000);
     assert.equal(stage.readings, 2);
-    const many = Array.from({ length: 5_000 }, (_, n) => [`node-${n}`, []] as const);
-    stage.nodes = new Map<string, readonly IpAddress[]>(many);
+    stage.nodes = manyNodes(5_000);
     await stage.clock.advance(630_000);
     await stage.clock.advance(5_249_000);
     assert.equal(stage.readings, 3);
@@ -280,7 +328,7 @@ describe("addresses of other Nodes", () => {
     const stage = new Stage();
     await stage.listed(claiming(other, second));
     const names = (nodes: Readonly<Record<string, readonly IpAddress[]>>): readonly string[] => {
-      stage.others.noteNodes(new Map(Object.entries(nodes)));
+      stage.others.noteNodes(nodeRecords(nodes));
       return stage.reserved;
     };
     assert.deepEqual(names({ "node-1": [], "node-2": [second] }), [other, second]);
@@ -305,11 +353,11 @@ describe("addresses of other Nodes", () => {
 
   it("are read once at a time, however long that takes", async () => {
     let readings = 0;
-    const listNodeAddresses = (): Promise<NodeAddresses> => {
+    const listNodes = (): Promise<Nodes> => {
       readings += 1;
       return new Promise(() => {});
     };
-    const stage = new Stage({ source: { listNodeAddresses } });
+    const stage = new Stage({ source: { listNodes } });
     await stage.listed();
     await stage.clock.advance(5_000);
     assert.equal(stage.others.isReady, true);
@@ -320,7 +368,7 @@ describe("addresses of other Nodes", () => {
   });
 
   it("hold the first sync up for five seconds at most", async () => {
-    const never = { listNodeAddresses: () => new Promise<NodeAddresses>(() => {}) };
+    const never = { listNodes: () => new Promise<Nodes>(() => {}) };
     const stage = new Stage({ source: never });
     await stage.listed();
     await stage.clock.advance(4_999);
@@ -332,14 +380,14 @@ describe("addresses of other Nodes", () => {
   it("are never read, and nothing is reserved, where the setting says so", async () => {
     const stage = new Stage({ periodMs: 0 });
     await stage.listed();
-    stage.others.noteNodes(new Map(Object.entries(cluster)));
+    stage.others.noteNodes(nodeRecords(cluster));
     assert.deepEqual([stage.others.isReady, stage.readings, stage.reserved], [true, 0, []]);
   });
 
   it("are reported unasked by a folder of manifests", async () => {
     const stage = new Stage({ source: {} });
     await stage.listed();
-    stage.others.noteNodes(new Map(Object.entries(cluster)));
+    stage.others.noteNodes(nodeRecords(cluster));
     assert.deepEqual([stage.others.isReady, stage.reserved], [true, [other]]);
   });
 
@@ -355,10 +403,14 @@ describe("addresses of other Nodes", () => {
     let readings = 0;
     const stage = new Stage({
       source: {
-        listNodeAddresses: async (_signal, noteWeight = () => {}) => {
+        listNodes: async () => {
           readings += 1;
-          for (const [name, weight] of Object.entries(weights)) noteWeight(name, weight);
-          return new Map(Object.entries(cluster));
+          return new Map(
+            Object.entries(weights).map(([name, weight]) => [
+              name,
+              { addresses: [], podCidrs: [], weight },
+            ]),
+          );
         },
       },
     });

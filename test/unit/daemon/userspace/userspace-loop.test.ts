@@ -94,8 +94,8 @@ describe("the loop of userspace mode", () => {
           for (const address of one.addresses) addresses.add(address);
       },
     };
-    const listNodeAddresses = () => Promise.reject(new Error("nodes is forbidden"));
-    const loop = loopOn(clock, { proxier, iptables, source: { listNodeAddresses } });
+    const listNodes = () => Promise.reject(new Error("nodes is forbidden"));
+    const loop = loopOn(clock, { proxier, iptables, source: { listNodes } });
     loop.start();
     const externalIps = [ip("203.0.113.5"), ip("203.0.113.6")];
     loop.input.noteService(undefined, serviceRecord({ externalIps }));

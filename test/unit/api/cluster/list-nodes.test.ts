@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { listNodeAddresses } from "../../../../src/api/cluster/node-addresses.ts";
-import type { NodeAddresses } from "../../../../src/api/source.ts";
+import { listNodes } from "../../../../src/api/cluster/list-nodes.ts";
+import type { Nodes } from "../../../../src/api/source.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { ScriptedConnection } from "./scripted-connection.ts";
 
@@ -21,11 +21,11 @@ const list = (items: readonly unknown[], token = ""): string =>
   JSON.stringify({ kind: "NodeList", metadata: { resourceVersion: "9", continue: token }, items });
 
 async function listed(...pages: readonly (readonly [text: string, status?: number])[]): Promise<{
-  readonly nodes: NodeAddresses;
+  readonly nodes: Nodes;
   readonly queries: readonly unknown[];
 }> {
   const [clock, connection] = [new FakeClock(), new ScriptedConnection()];
-  const nodes = listNodeAddresses({ clock, connection }, new AbortController().signal);
+  const nodes = listNodes({ clock, connection }, new AbortController().signal);
   // A page that is refused ends it.
   nodes.catch(() => {});
   for (const [text, status = 200] of pages) {
@@ -38,8 +38,8 @@ async function listed(...pages: readonly (readonly [text: string, status?: numbe
   return { nodes: await nodes, queries: connection.requests.map(({ query }) => query) };
 }
 
-describe("a list of Node addresses", () => {
-  it("has InternalIP and ExternalIP of each, canonical, and nothing else", async () => {
+describe("a list of Nodes", () => {
+  it("has InternalIP and ExternalIP of each, canonical", async () => {
     const { nodes, queries } = await listed([
       list([
         node("a", ["ExternalIP", "203.0.113.1"], ["InternalIP", "10.0.0.1"], ["Hostname", "a"]),
@@ -49,7 +49,7 @@ describe("a list of Node addresses", () => {
       ]),
     ]);
     assert.deepEqual(
-      [...nodes],
+      [...nodes].map(([name, { addresses }]) => [name, addresses]),
       [
         ["a", ["10.0.0.1", "203.0.113.1"]],
         ["b", ["fd00::1"]],

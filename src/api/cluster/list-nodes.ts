@@ -1,0 +1,21 @@
+import { decodeObject } from "../decode/decode-object.ts";
+import { TextPool } from "../decode/flat-text.ts";
+import type { NodeRecord } from "../objects.ts";
+import type { Nodes } from "../source.ts";
+import { type ListConnection, listItems } from "./list-pages.ts";
+import { collections } from "./watched-resources.ts";
+
+/**
+ * Lists all Nodes: from the API server's cache, in pages where it makes some, one object in memory at
+ * a time. A watch would bring every status report of every kubelet to every node. Throws ApiError.
+ */
+export async function listNodes(connection: ListConnection, signal: AbortSignal): Promise<Nodes> {
+  const all = new Map<string, NodeRecord>();
+  // What is wrong with another node's object is its own kube-ipvs' to say.
+  const into = { refuse: () => {}, texts: new TextPool() };
+  await listItems(connection, { resource: collections.nodes, signal }, (item) => {
+    const record = decodeObject("nodes", item, into)?.record;
+    if (record !== undefined) all.set(record.name, record);
+  });
+  return all;
+}
