@@ -18,9 +18,14 @@ import { startInProcess } from "../support/in-process.ts";
 import { LabNode, until } from "../support/lab-node.ts";
 import { MemorySource } from "../support/memory-source.ts";
 import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
-import { nodeAddress } from "../support/node-network.ts";
+import { clientAddress, nodeAddress } from "../support/node-network.ts";
 import { type ApiObject, endpoint, endpointSlice, service } from "../support/objects.ts";
-import { rejectInput, rejectingPath, wrapIptablesRestore } from "../support/rejecting-restore.ts";
+import {
+  rejectInput,
+  rejectingPath,
+  rejectNothing,
+  wrapIptablesRestore,
+} from "../support/rejecting-restore.ts";
 
 const scenarios = [
   "clusterip-udp-affinity",
@@ -443,5 +448,73 @@ describe("iptables mode", () => {
       shell(`dist/kube-ipvs --cleanup ${node.flags.join(" ")}`);
       assert.equal(left(), "KUBE-FIREWALL");
     });
+  });
+
+  describe("filter rules that iptables-restore rejects", () => {
+    const filterChains = {
+      iptables: "KUBE-\\(PROXY-FIREWALL\\|FORWARD\\|EXTERNAL-SERVICES\\)",
+      // No address is bound without KUBE-IPVS-FILTER.
+      ipvs: "KUBE-\\(PROXY\\|SOURCE-RANGES\\)-FIREWALL",
+    };
+    const places = { open: "10.96.0.81", admitting: "10.96.0.82", "shutting-out": "10.96.0.83" };
+    const ranges: Readonly<Record<string, readonly string[]>> = {
+      admitting: [`${clientAddress}/32`],
+      "shutting-out": ["198.51.100.0/24"],
+    };
+    let sourcePort = 21_000;
+
+    function balanced(name: keyof typeof places): readonly ApiObject[] {
+      const ports = [{ name: "dns", protocol: "UDP", port: 53 }];
+      return [
+        service({
+          ...{
+            name,
+            type: "LoadBalancer",
+            clusterIps: [`10.96.1.${Object.keys(places).indexOf(name)}`],
+          },
+          ports: [{ ...ports[0], targetPort: 5353 }],
+          spec: name in ranges ? { loadBalancerSourceRanges: ranges[name] } : {},
+          status: { loadBalancer: { ingress: [{ ip: places[name] }] } },
+        }),
+        endpointSlice({
+          ...{ name: `${name}-a`, service: name },
+          endpoints: [endpoint("10.244.1.10", { nodeName: "node-1" })],
+          ports: [{ name: "dns", protocol: "UDP", port: 5353 }],
+        }),
+      ];
+    }
+
+    async function answerOf(name: keyof typeof places): Promise<string> {
+      const client = await Datagrams.open(++sourcePort);
+      try {
+        return await client.ask(places[name], 53);
+      } finally {
+        client.close();
+      }
+    }
+
+    for (const [mode, chains] of Object.entries(filterChains)) {
+      it(`let no client past source ranges, and cost no other Service: ${mode} mode`, async () => {
+        rejectInput(chains);
+        node.apply(...balanced("open"), ...balanced("admitting"), ...balanced("shutting-out"));
+        await node.start([...flags, `--proxy-mode=${mode}`], ["env", `PATH=${rejectingPath}`]);
+        await eventually("an answer", async () => (await answerOf("open")) === "pod-1");
+        for (let times = 0; times < 10; times += 1) {
+          assert.equal(await answerOf("shutting-out"), "nobody");
+        }
+        assert.doesNotMatch(
+          shell("iptables-save -t filter"),
+          new RegExp(chains.replaceAll("\\", "")),
+        );
+        rejectNothing();
+        await eventually("an answer", async () => (await answerOf("admitting")) === "pod-1");
+        await eventually("rules", async () =>
+          /KUBE-PROXY-FIREWALL -/.test(shell("iptables-save -t filter")),
+        );
+        assert.equal(await answerOf("shutting-out"), "nobody");
+        await node.stop("SIGTERM");
+        shell(`dist/kube-ipvs --cleanup ${node.flags.join(" ")}`);
+      });
+    }
   });
 });

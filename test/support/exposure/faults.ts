@@ -33,6 +33,9 @@ export function faultsOf(requests: readonly (readonly Operation[])[]): readonly 
       ruleRejection(text, 1),
       ruleRejection(text, Number.POSITIVE_INFINITY),
     ]),
+    ...[...new Set(rules.map(tableText))]
+      .filter((table) => table.endsWith("filter"))
+      .map(tableRejection),
     ...[...new Set(firsts)].flatMap((text) => [lostRequest(text), lostReply(text)]),
     ...operations.map((operation, index) => kill(index + 1, operationText(operation))),
   ];
@@ -65,13 +68,35 @@ function rejection(text: string, times: number): Fault {
 }
 
 function ruleRejection(text: string, times: number): Fault {
+  return iptablesRejection(text, (change) => change === text, times);
+}
+
+/**
+ * As iptables-nft may do beside a native nftables rule. A Service that iptables mode leads to in nat stays as open as it was if
+ * all writes of nat are rejected.
+ */
+function tableRejection(table: string): Fault {
+  return iptablesRejection(table, (change) => tableText(change) === table);
+}
+
+/** `IPv4: chain-write nat KUBE-SERVICES` → `IPv4 nat` */
+function tableText(change: string): string {
+  const [family = "", , table = ""] = change.split(/:? /);
+  return `${family} ${table}`;
+}
+
+function iptablesRejection(
+  what: string,
+  isRejected: (change: string) => boolean,
+  times: number = Number.POSITIVE_INFINITY,
+): Fault {
   return {
-    name: `${howOften(times)}: iptables ${text}`,
+    name: `${howOften(times)}: iptables ${what}`,
     begin({ iptables }) {
       let left = times;
       const { rejects: others } = iptables;
       iptables.rejects = (family: IpFamily, change: RuleChange): boolean => {
-        if (left === 0 || `${family}: ${ruleChangeText(change)}` !== text) {
+        if (left === 0 || !isRejected(`${family}: ${ruleChangeText(change)}`)) {
           return others(family, change);
         }
         left -= 1;
