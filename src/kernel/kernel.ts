@@ -248,7 +248,7 @@ export interface Iptables {
   readonly backend: BackendFinding["backend"];
   /** What the last check found that spoke for the backend in use. */
   readonly choice: BackendFinding;
-  /** Checks both backends again. A different result is reported, not followed. Rejects as at start. */
+  /** Checks both backends again. This client keeps its backend. Rejects as at start. */
   checkBackend(): Promise<BackendFinding>;
   /**
    * Chains of the nat and filter tables, and of those the plan has chains in; with a plan only those that it is about, which saves most of the work beside

@@ -9,32 +9,40 @@ const shortestPauseMs = 600_000;
 
 type WatchedIptables = Pick<Iptables, "backend" | "choice" | "checkBackend">;
 
+export interface BackendWatchContext {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Ends the program. */
+  readonly fail?: (error: Error) => void;
+}
+
 /**
- * Looks from time to time whether the node's other programs speak to the same iptables backend as we
- * do: a network plugin or kubelet may have come after us. What differs is logged once, as long as it lasts,
- * and not followed: our rules would then stand in both.
+ * Checks from time to time whether the node's other programs use the same iptables backend as kube-ipvs: kubelet or a
+ * network plugin may have started later. If they use the other one, the program ends to restart with it: a start writes
+ * all rules in the backend that it finds, and then removes those in the other one.
  */
 export class BackendWatch {
   readonly #iptables: WatchedIptables;
   readonly #log: Logger;
+  readonly #fail: (error: Error) => void;
   readonly #checks: Periodic;
   #hasReportedBoth: boolean;
-  #hasReportedOther = false;
   #isStopped = false;
 
   /** `verificationPeriodMs`: no check more often than this. What was found at start is given. */
   constructor(
     iptables: WatchedIptables,
-    parts: { readonly clock: Clock; readonly log: Logger },
+    context: BackendWatchContext,
     verificationPeriodMs: number,
   ) {
     this.#iptables = iptables;
-    this.#log = parts.log;
+    this.#log = context.log;
+    this.#fail = context.fail ?? (() => {});
     const intervalMs = Math.max(verificationPeriodMs, shortestPauseMs);
     const run = () => this.#look();
     this.#checks = new Periodic(
       { name: "iptables backend check", intervalMs, maxShare: 1, run },
-      parts,
+      context,
     );
     this.#hasReportedBoth = iptables.choice.warning !== undefined;
   }
@@ -61,23 +69,19 @@ export class BackendWatch {
 
   #report({ backend, reason, warning }: BackendFinding): void {
     const inUse = this.#iptables.backend;
-    const isOther = backend !== inUse;
-    if (isOther && !this.#hasReportedOther) {
-      this.#log.warn("Node uses a different iptables backend than kube-ipvs", {
-        backend: inUse,
-        found: backend,
-        reason,
-        advice: `Drain and reboot the node: kube-ipvs then starts with ${backend}, and no rules remain in ${inUse}`,
-      });
+    if (backend !== inUse) {
+      this.stop();
+      const found = `The node uses iptables backend ${backend} (${reason}), not ${inUse}`;
+      this.#fail(new Error(`${found}: exiting to restart with ${backend}`));
+      return;
     }
-    const isBoth = warning !== undefined && !isOther;
+    const isBoth = warning !== undefined;
     if (isBoth && !this.#hasReportedBoth) {
       this.#log.warn("Two iptables backends are in use", {
         reason: warning,
         advice: `Configure all programs on the node to use ${inUse}; iptables-legacy-save and iptables-nft-save show the rules of each backend`,
       });
     }
-    this.#hasReportedOther = isOther;
     this.#hasReportedBoth = isBoth;
   }
 }

@@ -17,6 +17,7 @@ import { listenerKey } from "../../userspace/service-listeners.ts";
 import { socketQuotas } from "../../userspace/service-quota.ts";
 import { onceSynced } from "../leftovers/once-synced.ts";
 import { leftoverRemoval, type WithKernel } from "../leftovers/remove-leftovers.ts";
+import { BackendWatch } from "../node/backend-watch.ts";
 import { rememberServers } from "../node/node-network.ts";
 import type { ListenersView, ServedAddress } from "../operator/daemon-view.ts";
 import type { ModeRecord } from "../process/mode-record.ts";
@@ -48,6 +49,8 @@ export interface UserspaceParts {
   readonly claimMemory?: ClaimMemory;
   /** Undefined if earlier modes are unknown. */
   readonly modeRecord?: ModeRecord;
+  /** Ends the program, which cannot continue as it is. */
+  readonly fail?: (error: Error) => void;
   /** Defaults to this machine's programs. */
   readonly openIptables?: (log: Logger) => Promise<UsableIptables>;
 }
@@ -111,7 +114,10 @@ export async function beginUserspace(
     if (isGone && !stopped.signal.aborted) parts.modeRecord?.tidied("userspace");
     return isGone;
   });
+  const backendWatch =
+    usable && new BackendWatch(usable.iptables, parts, config.verificationPeriodMs);
   loop.start();
+  backendWatch?.start();
   await source.start({
     ...sourceListener(loop.input, parts),
     onNodes: (nodes) => loop.input.noteNodes(nodes),
@@ -122,6 +128,7 @@ export async function beginUserspace(
     settled: () => loop.settled(),
     stop: async () => {
       stopped.abort();
+      backendWatch?.stop();
       await source.stop();
       await loop.stop();
       network.close();

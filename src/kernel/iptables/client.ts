@@ -88,10 +88,7 @@ export class IptablesClient implements Iptables {
     return this.#choice;
   }
 
-  /**
-   * Looks again which backend the node uses; rules may have come after us. A change of mind is reported,
-   * not followed: our own rules stand in the backend of the start.
-   */
+  /** Checks again which backend the node uses. This client keeps the backend of the start. */
   async checkBackend(): Promise<BackendChoice> {
     const found = await chooseBackend(this.#runProgram);
     if (found.backend === this.#choice.backend) this.#choice = found;
