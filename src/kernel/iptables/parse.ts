@@ -1,7 +1,6 @@
 /** The output of `iptables-save` as values. Pure. */
 import type { TableName } from "../../state/rule.ts";
 import type { ObservedChain, ObservedRule } from "../kernel.ts";
-import { splitWords } from "./words.ts";
 
 /** Text that `iptables-save` does not print; nothing of it is used. */
 export class SavedTextError extends Error {
@@ -42,6 +41,9 @@ export function parseSaved(
   for (const line of text.split("\n")) reader.read(line);
   return reader.finish();
 }
+
+/** In quotes, `\` takes the next character. */
+const closedQuotes = /^(?:[^"]|"(?:[^"\\]|\\.)*")*$/s;
 
 const usualTables: ReadonlySet<TableName> = new Set(["nat", "filter"]);
 
@@ -130,7 +132,7 @@ export class SavedReader {
     const chain = this.#openChains.get(found[1] ?? "");
     if (chain === undefined) throw new SavedTextError("the chain is not declared", number, line);
     const text = found[2] ?? "";
-    if (text.includes('"') && splitWords(text) === undefined) {
+    if (text.includes('"') && !closedQuotes.test(text)) {
       throw new SavedTextError("a quote is not closed", number, line);
     }
     chain.rules.push({ text });

@@ -82,6 +82,7 @@ describe("a saved rule, read back", () => {
     "-d 10.0.0.1/32 -p tcp -j DNAT --to-destination 10.0.0.2:80-90",
     "-p tcp -m tcp -j DNAT --to-destination 10.0.0.2:80 --persistent",
     "-p tcp -j REDIRECT --to-ports 80-90",
+    "-p tcp -j REDIRECT",
     "-p tcp -m tcp --sport 53 -j ACCEPT",
     "-m statistic --mode nth --every 2 --packet 0 -j ACCEPT",
     "-m statistic --mode nth --probability 0.5 -j ACCEPT",

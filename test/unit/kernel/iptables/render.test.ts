@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { IpFamily } from "../../../../src/base/ip.ts";
 import { RuleValueError } from "../../../../src/kernel/iptables/names.ts";
+import { parseRule } from "../../../../src/kernel/iptables/parse-rule.ts";
 import { renderRule } from "../../../../src/kernel/iptables/render.ts";
-import { splitWords } from "../../../../src/kernel/iptables/words.ts";
 import type { Match, Rule, Target } from "../../../../src/state/rule.ts";
 import fc from "../../../support/fast-check.ts";
 
@@ -243,7 +243,7 @@ describe("rules as text", () => {
           return;
         }
         assert.doesNotMatch(line, /\n/);
-        assert.deepEqual(splitWords(line), ["-m", "comment", "--comment", text, "-j", "ACCEPT"]);
+        assert.deepEqual(parseRule(line), rule);
       }),
       { numRuns: 2000 },
     );
