@@ -81,6 +81,12 @@ describe("running a program", () => {
       /^Cannot run sh: it did not finish within 0\.05 s and was killed$/,
     ],
     [
+      "takes too long, although its child keeps the output open",
+      () => sh("sleep 60; true", { timeoutMs: 50 }),
+      "timed-out",
+      /^Cannot run sh: it did not finish within 0\.05 s and was killed$/,
+    ],
+    [
       "writes without end",
       () => sh("cat /dev/zero", { timeoutMs: 60_000 }),
       "output-too-long",
@@ -164,6 +170,16 @@ describe("output that is read by lines", () => {
   it("is handed over whole, also without an end of its last line and across characters of several bytes", async () => {
     assert.deepEqual(await lines("printf 'a\\n\\nb'"), ["a", "", "b"]);
     assert.deepEqual(await lines("printf '\\303'; sleep 0.1; printf '\\244\\n'"), ["ä"]);
+  });
+
+  it("ends a program that writes a line without end, before it costs time or memory", async () => {
+    const before = process.cpuUsage();
+    await assert.rejects(lines("cat /dev/zero"), {
+      failure: "output-too-long",
+      message: "Cannot run sh: it wrote more than 1 MB in a line and was killed",
+    });
+    const { user, system } = process.cpuUsage(before);
+    assert.ok(user + system < 5_000_000, `${(user + system) / 1_000_000} s`);
   });
 
   it("rejects with what a line throws, and the program ends", async () => {
