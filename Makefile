@@ -162,6 +162,10 @@ conformance: setup-lab build lab image build/test/chart-renderer ## run Kubernet
 	@node test/cluster/main.ts --kubernetes '$(KUBERNETES)' $(if $(FOCUS),--focus '$(FOCUS)') $(if $(SKIP),--skip '$(SKIP)') \
 	  $(if $(PROXY),--proxy '$(PROXY)') $(if $(MODE),--mode '$(MODE)')
 
+migration: setup-lab build lab image build/test/chart-renderer ## take a kubeadm cluster to kube-ipvs and back by the guides
+## KUBERNETES=FOLDER
+	@node test/cluster/migration.ts --kubernetes '$(KUBERNETES)'
+
 faults: setup-lab build lab ## inject every fault, long form, and write
 ## docs/reports/data/faults.tsv
 	@TEST_EXPOSURE=whole $(step) "Exposure under every single fault" node --test test/unit/reconcile/exposure.test.ts

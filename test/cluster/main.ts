@@ -7,21 +7,17 @@
  * Exit status 1: a spec failed. 2: the cluster could not be brought up. 130: interrupted.
  */
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { basename, join, resolve } from "node:path";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { parseArgs } from "node:util";
-import { findLabKernel, type LabKernel } from "../lab/lab-kernel.ts";
+import type { LabKernel } from "../lab/lab-kernel.ts";
 import { type PolicyRule, readAuditLog } from "./audit.ts";
-import { type Cluster, credential, kubectl } from "./cluster.ts";
-import { auditLog, startControlPlane } from "./control-plane.ts";
-import { writeCredentials } from "./credentials.ts";
+import { type Cluster, kubectl } from "./cluster.ts";
+import { auditLog } from "./control-plane.ts";
 import type { SpecResult } from "./ginkgo.ts";
-import { type KubernetesFolder, openKubernetesFolder } from "./kubernetes-folder.ts";
+import type { KubernetesFolder } from "./kubernetes-folder.ts";
 import { tryManifests } from "./manifests.ts";
-import { createNetwork, inNamespace, removeNetwork } from "./network.ts";
-import { nodesAreReady, startNodes } from "./nodes.ts";
-import { Programs } from "./programs.ts";
-import { installKubeIpvs, packImage, startDns } from "./proxy.ts";
+import { installKubeIpvs, packImage } from "./proxy.ts";
 import {
   countOf,
   manifestTable,
@@ -32,10 +28,8 @@ import {
   withRun,
 } from "./report.ts";
 import { runSpecs } from "./specs.ts";
+import { bringUp, build, exitWith, interrupted, project, withCluster } from "./with-cluster.ts";
 
-const project: string = join(import.meta.dirname, "../..");
-const build: string = join(project, "build/conformance");
-const packages: string = join(build, "packages");
 const reports: string = join(project, "docs/reports");
 
 /** What is skipped disturbs other specs, or waits for minutes. */
@@ -43,7 +37,6 @@ const defaults = {
   focus: String.raw`\[sig-network\] Services`,
   skip: String.raw`\[Serial\]|\[Disruptive\]|session affinity timeout`,
 } as const;
-const interruption = "interrupted";
 
 const { values: options } = parseArgs({
   options: {
@@ -57,43 +50,21 @@ const { values: options } = parseArgs({
 });
 
 function checkOptions(): void {
-  if (options.kubernetes === "")
-    throw new Error("no folder with Kubernetes' programs: make conformance KUBERNETES=FOLDER");
   if (!["kube-ipvs", "kube-proxy"].includes(options.proxy))
     throw new Error(`PROXY=${options.proxy}: must be kube-ipvs or kube-proxy`);
   if (!["ipvs", "iptables"].includes(options.mode))
     throw new Error(`MODE=${options.mode}: must be ipvs or iptables`);
-  if (process.getuid?.() !== 0) throw new Error("not root: network namespaces need root");
-}
-
-function fetchPackages(): void {
-  if (existsSync(packages)) return;
-  const step = ["Fetching containerd, crun, CNI plugins and etcd"];
-  const script = join(import.meta.dirname, "fetch-packages.sh");
-  execFileSync(join(project, "toolchain/step.sh"), [...step, script, packages], {
-    stdio: "inherit",
-  });
 }
 
 /** Brings the cluster up and runs the specs on it. */
 async function conformance(cluster: Cluster, kernel: LabKernel): Promise<readonly SpecResult[]> {
   const { kubernetes } = cluster;
   const isOurs = options.proxy === "kube-ipvs";
-  createNetwork();
-  writeCredentials(join(cluster.folder, "credentials"));
-  startNodes(cluster, kernel, {
+  await bringUp(cluster, kernel, {
     kubeProxy: isOurs ? undefined : kubernetes.program("kube-proxy"),
     mode: options.mode,
     images: [...(isOurs ? [packImage(build)] : []), ...kubernetes.images],
   });
-  await startControlPlane(cluster);
-  cluster.programs.start(
-    "dns",
-    inNamespace(process.execPath, join(import.meta.dirname, "dns.ts"), credential(cluster, "")),
-    { log: join(cluster.folder, "dns.log") },
-  );
-  await startDns(cluster);
-  await nodesAreReady(cluster);
   if (isOurs) await installKubeIpvs(cluster, options.mode);
   return runSpecs(cluster, options);
 }
@@ -126,58 +97,27 @@ function writeReport(run: Run): void {
   writeFileSync(join(reports, "conformance.md"), reportText(runs));
 }
 
-async function main(): Promise<number> {
+async function run(cluster: Cluster, kernel: LabKernel): Promise<number> {
+  const description = describeRun(cluster.kubernetes, kernel);
+  const specs = await conformance(cluster, kernel);
+  const role = await kubectl(cluster, "get", "clusterrole", "system:node-proxier", "-o", "json");
+  const { rules } = JSON.parse(role ?? "{}") as { readonly rules?: readonly PolicyRule[] };
+  const requests = readAuditLog(auditLog(cluster), rules ?? []);
+  const isOurs = options.proxy === "kube-ipvs";
+  const manifests = isOurs ? await tryManifests(cluster) : undefined;
+  const result = { ...description, specs, requests, ...(manifests && { manifests }) };
+  writeReport(result);
+  const failed = countOf(result, "failed");
+  console.log(
+    `${countOf(result, "passed")} passed, ${failed} failed, ${countOf(result, "skipped")} skipped`,
+  );
+  if (options.stay) await interrupted(cluster.signal);
+  const refused = (manifests ?? []).filter(({ failure }) => failure !== "");
+  for (const { name, failure } of refused) console.log(`not accepted: ${name}: ${failure}`);
+  return failed + refused.length === 0 ? 0 : 1;
+}
+
+await exitWith(async () => {
   checkOptions();
-  const kubernetes = openKubernetesFolder(resolve(options.kubernetes));
-  const kernel = findLabKernel();
-  if (kernel === undefined) throw new Error("no lab kernel: make setup-lab");
-  fetchPackages();
-  const abort = new AbortController();
-  for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
-    process.on(name, () => abort.abort(new Error(interruption)));
-  const programs = new Programs((error) => abort.abort(error));
-  const folder = join(build, "run");
-  rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder, { recursive: true });
-  const memoryFolder = mkdtempSync("/dev/shm/kube-ipvs-conformance-");
-  const { signal } = abort;
-  const cluster = { folder, memoryFolder, packages, kubernetes, programs, signal };
-  try {
-    const description = describeRun(kubernetes, kernel);
-    const specs = await conformance(cluster, kernel);
-    const role = await kubectl(cluster, "get", "clusterrole", "system:node-proxier", "-o", "json");
-    const { rules } = JSON.parse(role ?? "{}") as { readonly rules?: readonly PolicyRule[] };
-    const requests = readAuditLog(auditLog(cluster), rules ?? []);
-    const isOurs = options.proxy === "kube-ipvs";
-    const manifests = isOurs ? await tryManifests(cluster) : undefined;
-    const run = { ...description, specs, requests, ...(manifests && { manifests }) };
-    writeReport(run);
-    const failed = countOf(run, "failed");
-    console.log(
-      `${countOf(run, "passed")} passed, ${failed} failed, ${countOf(run, "skipped")} skipped`,
-    );
-    if (options.stay) await interrupted(signal);
-    const refused = (manifests ?? []).filter(({ failure }) => failure !== "");
-    for (const { name, failure } of refused) console.log(`not accepted: ${name}: ${failure}`);
-    return failed + refused.length === 0 ? 0 : 1;
-  } finally {
-    await programs.stop();
-    removeNetwork();
-    rmSync(memoryFolder, { recursive: true, force: true });
-  }
-}
-
-function interrupted(signal: AbortSignal): Promise<void> {
-  console.log("The cluster stays until Ctrl-C.");
-  const { promise, resolve } = Promise.withResolvers<void>();
-  signal.addEventListener("abort", () => resolve(), { once: true });
-  return promise;
-}
-
-try {
-  process.exitCode = await main();
-} catch (error) {
-  const message = error instanceof Error ? error.message : String(error);
-  console.error(`conformance: ${message}`);
-  process.exitCode = message === interruption ? 130 : 2;
-}
+  return withCluster(options.kubernetes, run);
+});

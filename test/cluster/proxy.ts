@@ -1,6 +1,14 @@
 /** Installs kube-ipvs from its chart, as a DaemonSet of the real image, and DNS behind its Service. */
-import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
 import { imageOf } from "../../toolchain/release/image.ts";
 import { archiveOf, layoutOf } from "../../toolchain/release/layout.ts";
 import { renderChart } from "../deploy/chart.ts";
@@ -8,10 +16,11 @@ import { type Cluster, eventually, kubectl, tryKubectl } from "./cluster.ts";
 import { apiServer, dnsAddress, gateway, nodes, podNetwork } from "./network.ts";
 
 const project: string = join(import.meta.dirname, "../..");
-const root: string = join(project, "build/image/root");
+/** Where `make image` assembles the image. */
+export const imageRoot: string = join(project, "build/image/root");
 const rolloutSeconds = 300;
 
-function version(): string {
+export function version(): string {
   const { version } = JSON.parse(readFileSync(join(project, "package.json"), "utf8")) as {
     readonly version: string;
   };
@@ -21,9 +30,15 @@ function version(): string {
 /** The archive of the image whose root `make image` assembled; packed again only when that is newer. */
 export function packImage(folder: string): string {
   const archive = join(folder, "kube-ipvs.tar");
-  const assembled = statSync(join(root, "usr/local/bin/kube-proxy")).mtimeMs;
-  if (existsSync(archive) && statSync(archive).mtimeMs > assembled) return archive;
-  mkdirSync(folder, { recursive: true });
+  const assembled = statSync(join(imageRoot, "usr/local/bin/kube-proxy")).mtimeMs;
+  if (!existsSync(archive) || statSync(archive).mtimeMs <= assembled)
+    packRoot(imageRoot, `kube-ipvs:${version()}`, archive);
+  return archive;
+}
+
+/** Writes an archive of one image, which containerd calls `localhost/NAME`. */
+export function packRoot(root: string, name: string, archive: string): void {
+  mkdirSync(dirname(archive), { recursive: true });
   const facts = {
     architecture: "amd64",
     version: version(),
@@ -31,11 +46,9 @@ export function packImage(folder: string): string {
     epochSeconds: 0,
   } as const;
   const { manifest, blobs } = imageOf(root, facts);
-  const layout = layoutOf(manifest, blobs, `kube-ipvs:${version()}`);
-  const work = join(folder, "layout");
-  writeFileSync(archive, archiveOf(layout, work, facts.epochSeconds));
+  const work = mkdtempSync(`${archive}-`);
+  writeFileSync(archive, archiveOf(layoutOf(manifest, blobs, name), work, facts.epochSeconds));
   rmSync(work, { recursive: true });
-  return archive;
 }
 
 /** The label of kube-proxy's pods is what specs look for that restart the proxy. */
@@ -83,7 +96,11 @@ export function startDns(cluster: Cluster): Promise<void> {
   ]);
 }
 
-async function apply(cluster: Cluster, name: string, items: readonly object[]): Promise<void> {
+export async function apply(
+  cluster: Cluster,
+  name: string,
+  items: readonly object[],
+): Promise<void> {
   const file = join(cluster.folder, `${name}.json`);
   writeFileSync(file, JSON.stringify({ apiVersion: "v1", kind: "List", items }));
   const { failure } = await tryKubectl(cluster, "apply", "--server-side", "-f", file);

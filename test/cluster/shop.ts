@@ -1,0 +1,104 @@
+/** A Service with a backend and a client on each node, and connections through it. */
+import { join } from "node:path";
+import { podObject } from "../../src/e2e/objects.ts";
+import { backendPort } from "../../src/e2e/pod/conversation.ts";
+import { type Cluster, credential, eventually, kubectl } from "./cluster.ts";
+import { Holder } from "./holder.ts";
+import { inNamespace, nodes } from "./network.ts";
+import { version } from "./proxy.ts";
+
+const nodePort = 30_080;
+const clusterIp = "10.96.80.80";
+const shop = "shop";
+
+export function shopObjects(): readonly object[] {
+  const pod = (name: string, nodeName: string, app: string): object =>
+    podObject({
+      ...{ name, nodeName, namespace: shop, labels: { app } },
+      image: `localhost/kube-ipvs:${version()}`,
+    });
+  return [
+    { apiVersion: "v1", kind: "Namespace", metadata: { name: shop } },
+    ...nodes.flatMap(({ name }) => [
+      pod(`backend-${name}`, name, "backend"),
+      pod(`client-${name}`, name, "client"),
+    ]),
+    {
+      apiVersion: "v1",
+      kind: "Service",
+      metadata: { name: "web", namespace: shop },
+      spec: {
+        type: "NodePort",
+        clusterIP: clusterIp,
+        selector: { app: "backend" },
+        ports: [{ port: 80, targetPort: backendPort, nodePort }],
+      },
+    },
+  ];
+}
+
+/** Waits until its pods are ready and its port of each node answers. */
+export async function shopIsOpen(cluster: Cluster): Promise<void> {
+  const places = nodes.flatMap(({ name }) => [name, name]);
+  await eventually(cluster, "the shop's pods are ready", 600, () =>
+    arePodsReady(cluster, shop, "app", places),
+  );
+  await eventually(cluster, "the shop answers at both nodes", 120, () =>
+    openConnections(cluster, 1, 0)
+      .then(closeConnections)
+      .then(
+        () => true,
+        () => false,
+      ),
+  );
+}
+
+/** Whether the ready pods with a label are on these nodes, and on no others. */
+export async function arePodsReady(
+  cluster: Cluster,
+  namespace: string,
+  selector: string,
+  places: readonly string[],
+): Promise<boolean> {
+  const path =
+    'jsonpath={range .items[*]}{.spec.nodeName}{" "}{.status.conditions[?(@.type=="Ready")].status}{"\\n"}{end}';
+  const args = ["-n", namespace, "get", "pods", "-l", selector, "-o", path];
+  const lines = ((await kubectl(cluster, ...args)) ?? "").split("\n");
+  const ready = lines.filter((line) => line.endsWith(" True")).map((line) => line.split(" ")[0]);
+  return ready.toSorted().join() === places.toSorted().join();
+}
+
+/** Connections to the node ports and, with `perPod`, from pods to the cluster IP. */
+export async function openConnections(
+  cluster: Cluster,
+  perNode: number,
+  perPod: number,
+): Promise<readonly Holder[]> {
+  const targets = nodes.flatMap(({ address }) =>
+    Array.from({ length: perNode }, () => `${address}:${nodePort}`),
+  );
+  const holder = join(import.meta.dirname, "hold.ts");
+  const holders = [
+    await Holder.open(inNamespace(process.execPath, holder, ...targets), targets.length),
+  ];
+  for (const { name } of nodes) {
+    const command = ["kube-ipvs-e2e", "hold", clusterIp, "80"];
+    const argv = inNamespace(
+      cluster.kubernetes.program("kubectl"),
+      `--kubeconfig=${credential(cluster, "admin.conf")}`,
+      ...["-n", shop, "exec", "-i", `client-${name}`, "--", ...command],
+    );
+    for (let index = 0; index < perPod; index += 1) holders.push(await Holder.open(argv, 1));
+  }
+  return holders;
+}
+
+/** The number of connections, and of those that are not open any more. */
+export async function closeConnections(
+  holders: readonly Holder[],
+): Promise<{ readonly count: number; readonly broken: number }> {
+  const results = (await Promise.all(holders.map((holder) => holder.end()))).flat();
+  const broken = results.filter(({ ending }) => ending !== "open");
+  for (const one of broken) console.log(`broken: ${JSON.stringify(one)}`);
+  return { count: results.length, broken: broken.length };
+}

@@ -1,0 +1,96 @@
+/** The life of a cluster: from the programs that the operator gives to the removal of everything that a run started. */
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { findLabKernel, type LabKernel } from "../lab/lab-kernel.ts";
+import { type Cluster, credential } from "./cluster.ts";
+import { startControlPlane } from "./control-plane.ts";
+import { writeCredentials } from "./credentials.ts";
+import { openKubernetesFolder } from "./kubernetes-folder.ts";
+import { createNetwork, inNamespace, removeNetwork } from "./network.ts";
+import { type Installation, nodesAreReady, startNodes } from "./nodes.ts";
+import { Programs } from "./programs.ts";
+import { startDns } from "./proxy.ts";
+
+export const project: string = join(import.meta.dirname, "../..");
+/** What runs keep for the next ones. */
+export const build: string = join(project, "build/conformance");
+const packages: string = join(build, "packages");
+const interruption = "interrupted";
+
+/** Runs `body` with an empty folder for a cluster, and removes what was started, however it ends. */
+export async function withCluster(
+  kubernetesFolder: string,
+  body: (cluster: Cluster, kernel: LabKernel) => Promise<number>,
+): Promise<number> {
+  if (kubernetesFolder === "")
+    throw new Error("no folder with Kubernetes' programs: KUBERNETES=FOLDER");
+  if (process.getuid?.() !== 0) throw new Error("not root: network namespaces need root");
+  const kubernetes = openKubernetesFolder(resolve(kubernetesFolder));
+  const kernel = findLabKernel();
+  if (kernel === undefined) throw new Error("no lab kernel: make setup-lab");
+  fetchPackages();
+  const abort = new AbortController();
+  for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+    process.on(name, () => abort.abort(new Error(interruption)));
+  const programs = new Programs((error) => abort.abort(error));
+  const folder = join(build, "run");
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  const memoryFolder = mkdtempSync("/dev/shm/kube-ipvs-conformance-");
+  const { signal } = abort;
+  try {
+    return await body({ folder, memoryFolder, packages, kubernetes, programs, signal }, kernel);
+  } finally {
+    await programs.stop();
+    removeNetwork();
+    rmSync(memoryFolder, { recursive: true, force: true });
+  }
+}
+
+/** Starts the nodes and the control plane, and waits until kubelet reports both nodes ready. */
+export async function bringUp(
+  cluster: Cluster,
+  kernel: LabKernel,
+  installation: Installation,
+): Promise<void> {
+  createNetwork();
+  writeCredentials(join(cluster.folder, "credentials"));
+  startNodes(cluster, kernel, installation);
+  await startControlPlane(cluster);
+  cluster.programs.start(
+    "dns",
+    inNamespace(process.execPath, join(import.meta.dirname, "dns.ts"), credential(cluster, "")),
+    { log: join(cluster.folder, "dns.log") },
+  );
+  await startDns(cluster);
+  await nodesAreReady(cluster);
+}
+
+/** The cluster stays for a look, until Ctrl-C. */
+export function interrupted(signal: AbortSignal): Promise<void> {
+  console.log("The cluster stays until Ctrl-C.");
+  const { promise, resolve: end } = Promise.withResolvers<void>();
+  signal.addEventListener("abort", () => end(), { once: true });
+  return promise;
+}
+
+/** Sets the exit status: 130 if the run was interrupted, 2 if the cluster could not be brought up. */
+export async function exitWith(run: () => Promise<number>): Promise<void> {
+  try {
+    process.exitCode = await run();
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    console.error(`conformance: ${message}`);
+    process.exitCode = message === interruption ? 130 : 2;
+  }
+}
+
+function fetchPackages(): void {
+  if (existsSync(packages)) return;
+  const step = ["Fetching containerd, crun, CNI plugins and etcd"];
+  const script = join(import.meta.dirname, "fetch-packages.sh");
+  execFileSync(join(project, "toolchain/step.sh"), [...step, script, packages], {
+    stdio: "inherit",
+  });
+}
