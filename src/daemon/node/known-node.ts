@@ -1,6 +1,7 @@
 import type { NodeRecord } from "../../api/objects.ts";
 import type { ServerEndpoint } from "../../api/source.ts";
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
+import type { NodePlace } from "../../model/topology.ts";
 import type { PlanOptions } from "../../plan/options.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import { healthCheckAddresses, planOptionsOf, sameOptions } from "./node-facts.ts";
@@ -41,6 +42,11 @@ export class KnownNode {
   /** The last-known Node object; absent: never. */
   get record(): NodeRecord | undefined {
     return this.#record;
+  }
+
+  /** As of the last {@link refresh}. */
+  get place(): NodePlace {
+    return this.#options?.place ?? { nodeName: this.#parts.live.current.nodeName, zone: "" };
   }
 
   /** Addresses on links other than kube-ipvs0, as read last. */

@@ -56,7 +56,7 @@ export class FirstSync {
   /** To be called after each sync without a failure; `figures`: what else the mode logs, once. */
   succeeded(
     { serviceCount, isObserveOnly, elapsedMs, report }: LoopSummary,
-    figures: () => { readonly virtualServers?: number },
+    figures: () => LogKeys,
   ): void {
     if (this.#isOver) return;
     this.#isOver = true;

@@ -3,7 +3,7 @@ import type { NodeRecord } from "../../api/objects.ts";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import type { IpFamily } from "../../base/ip.ts";
-import type { Logger } from "../../base/log.ts";
+import type { Logger, LogKeys } from "../../base/log.ts";
 import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { Trigger } from "../../model/change-tracker.ts";
 import { type TrafficPolicy, trafficPolicies } from "../../model/topology.ts";
@@ -12,7 +12,7 @@ import type { FamilySync } from "../../reconcile/iptables/family-reconciler.ts";
 import { changeCount, type SyncReport } from "../../reconcile/report.ts";
 import { ConflictReporter } from "./conflict-reporter.ts";
 import { type Claimed, conflictsOf } from "./conflicts.ts";
-import { DryRunReporter, pendingChanges } from "./dry-run-reporter.ts";
+import { DryRunReporter, type PendingChange, pendingChanges } from "./dry-run-reporter.ts";
 import { FirstSync } from "./first-sync.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
 import { RejectionReporter } from "./rejection-reporter.ts";
@@ -43,7 +43,8 @@ export interface LoopSummary extends Claimed {
   readonly triggers: readonly Trigger[];
   readonly elapsedMs: number;
   readonly desired: Claimed["desired"] & {
-    withoutLocalEndpoints(policy: TrafficPolicy, family: IpFamily): number;
+    /** If undefined, it is not counted. */
+    withoutLocalEndpoints?(policy: TrafficPolicy, family: IpFamily): number;
   };
 }
 
@@ -122,7 +123,7 @@ export abstract class LoopReporter<Findings> {
   /** A sync ended. */
   synced(summary: LoopSummary, findings: Findings): void {
     const { report, desired, families, elapsedMs, isFull } = summary;
-    const hasWorked = this.#noteSync(summary);
+    const hasWorked = this.#noteSync(summary, findings);
     const passes =
       this.passesOf(findings) ??
       families.map((family) => ({ family, elapsedMs, isFull, hasWorked }));
@@ -145,8 +146,13 @@ export abstract class LoopReporter<Findings> {
   protected abstract noteFindings(findings: Findings, summary: LoopSummary): void;
 
   /** What is logged with the first sync. */
-  protected figuresOf(_findings: Findings): { readonly virtualServers?: number } {
+  protected figuresOf(_findings: Findings): LogKeys {
     return {};
+  }
+
+  /** What a sync would change that may not write. */
+  protected pendingOf({ report }: LoopSummary, _findings: Findings): readonly PendingChange[] {
+    return pendingChanges(report.plan);
   }
 
   #noteFamily({ family, elapsedMs, hasWorked }: FamilyPass): void {
@@ -158,7 +164,8 @@ export abstract class LoopReporter<Findings> {
   }
 
   /** Says whether it worked. */
-  #noteSync({ report, isFull, isObserveOnly, elapsedMs }: LoopSummary): boolean {
+  #noteSync(summary: LoopSummary, findings: Findings): boolean {
+    const { report, isFull, isObserveOnly, elapsedMs } = summary;
     const { metrics } = this.targets;
     const hasWorked = report.failures.length === 0;
     this.history.noteSync(report, { isFull, elapsedMs });
@@ -167,7 +174,7 @@ export abstract class LoopReporter<Findings> {
     const kind = isFull ? "full" : "partial";
     metrics.syncRuns.inc({ kind, result: hasWorked ? "success" : "failure" });
     if (!isObserveOnly) this.countChanges(report);
-    else if (hasWorked) this.#dryRun.planned(pendingChanges(report.plan));
+    else if (hasWorked) this.#dryRun.planned(this.pendingOf(summary, findings));
     if (hasWorked) this.rejections.report(report.rejections);
     return hasWorked;
   }
@@ -217,9 +224,9 @@ export abstract class LoopReporter<Findings> {
   #countWithoutLocal(desired: LoopSummary["desired"], families: readonly IpFamily[]): void {
     for (const family of families) {
       for (const policy of trafficPolicies) {
-        const count = desired.withoutLocalEndpoints(policy, family);
+        const count = desired.withoutLocalEndpoints?.(policy, family);
         const labels = { traffic_policy: policy, ip_family: family };
-        this.targets.metrics.noLocalEndpoints.set(labels, count);
+        if (count !== undefined) this.targets.metrics.noLocalEndpoints.set(labels, count);
       }
     }
   }

@@ -36,10 +36,10 @@ export interface ClusterInputCollaborators {
   readonly fail?: (error: Error) => void;
 }
 
-/** What the loop of either mode is given. */
+/** What the loop of any mode is given. */
 export interface LoopContext extends ClusterInputCollaborators {
-  readonly kernel: Kernel;
-  readonly healthChecks: ServiceHealthServers;
+  /** If undefined, health-check node ports are not served. */
+  readonly healthChecks?: ServiceHealthServers;
   /** If undefined, a restart knows the owner of a contested address only if the kernel shows it. */
   readonly holderRecord?: HolderRecord;
   /** If undefined, all claims are equally old and admitted. */
@@ -48,6 +48,12 @@ export interface LoopContext extends ClusterInputCollaborators {
   readonly onReport?: (report: SyncReport) => void;
   /** Milliseconds of processor time that the process has used; absent: checks are paced by time that passes. */
   readonly processorMs?: () => number;
+}
+
+/** What the loop of a mode is given whose packets the kernel forwards. */
+export interface KernelLoopContext extends LoopContext {
+  readonly kernel: Kernel;
+  readonly healthChecks: ServiceHealthServers;
 }
 
 export interface ClusterInputOptions {

@@ -1,7 +1,9 @@
 import { Exclusive } from "../../base/exclusive.ts";
 import type { IpFamily } from "../../base/ip.ts";
+import { none } from "../../base/none.ts";
 import { yieldToEventLoop } from "../../base/time-slice.ts";
 import type { ChangeTracker, PendingChanges } from "../../model/change-tracker.ts";
+import type { NodePlace } from "../../model/topology.ts";
 import type { Holders } from "../../plan/claims/claim.ts";
 import { type ClaimMemory, noClaimMemory } from "../../plan/claims/claim-memory.ts";
 import { type HolderRecord, noHolderRecord } from "../../plan/claims/holder-record.ts";
@@ -22,6 +24,9 @@ interface Plan {
     readonly claims: { contestedHolders(): Holders };
   };
 }
+
+/** What is checked between syncs. */
+export type LoopChecks = Pick<Checks, "start" | "configure" | "stop">;
 
 /** What came of one sync, and what only this mode finds. */
 export interface LoopResult<Findings> extends Pick<LoopSummary, "report" | "isFull"> {
@@ -52,7 +57,7 @@ export abstract class Loop<
   /** What the source reports. */
   readonly input: ClusterInput;
   protected readonly exclusive: Exclusive = new Exclusive();
-  protected abstract readonly checks: Checks;
+  protected abstract readonly checks: LoopChecks;
   readonly #runner: Runner;
   readonly #retry: RetryTimer;
   readonly #holderRecord: HolderRecord;
@@ -81,6 +86,16 @@ export abstract class Loop<
     this.#retry = new RetryTimer(clock, () => this.#runner.request());
   }
 
+  /** Objects as last known. */
+  get objects(): ChangeTracker {
+    return this.plan.tracker;
+  }
+
+  /** Where this node stood at the last sync. */
+  get place(): NodePlace {
+    return this.node.place;
+  }
+
   start(): void {
     this.parts.reporter.started(this.families);
     this.input.start();
@@ -100,7 +115,7 @@ export abstract class Loop<
     this.#retry.stop();
     await this.#runner.stop();
     await this.exclusive.idle();
-    await this.parts.healthChecks.stop();
+    await this.parts.healthChecks?.stop();
   }
 
   /** The configuration is another one: everything that depends on it is planned again. */
@@ -146,7 +161,6 @@ export abstract class Loop<
     const startedAtMs = clock.monotonicMs();
     const { services, triggers } = await this.planChanges(startedAtMs);
     const { report, isFull, findings } = await this.reconcile(onProgress);
-    if (!isObserveOnly) this.#keepClaims();
     onReport(report);
     const summary: LoopSummary = {
       ...{ report, isFull, isObserveOnly, triggers, desired },
@@ -154,14 +168,15 @@ export abstract class Loop<
       serviceCount: tracker.serviceCount,
       plannedServiceCount: services.length,
       elapsedMs: clock.monotonicMs() - startedAtMs,
-      lostHealthPorts: healthChecks.claims.lost(),
+      lostHealthPorts: healthChecks?.claims.lost() ?? none,
       waitingClaims: this.input.waitingClaims,
       limitedServices: tracker.limitedServices(),
     };
     reporter.synced(summary, findings);
     const hasWorked = report.failures.length === 0;
     if (!isObserveOnly) {
-      await healthChecks.serve(this.node.healthCheckAddresses);
+      if (hasWorked) this.#keepClaims();
+      await healthChecks?.serve(this.node.healthCheckAddresses);
       await this.serve(hasWorked);
     }
     this.#retry.at(hasWorked ? this.dueMs : undefined);
@@ -170,7 +185,7 @@ export abstract class Loop<
 
   /** Only a program that writes to the kernel decides whom it serves. */
   #keepClaims(): void {
-    const ofPorts = this.parts.healthChecks.claims.contestedHolders();
+    const ofPorts = this.parts.healthChecks?.claims.contestedHolders() ?? new Map();
     this.#holderRecord.keepHolders(this.plan.desired.claims.contestedHolders(), ofPorts);
     const record = this.#claimMemory.ages.takeRecord();
     if (record !== undefined) this.#claimMemory.keep(record);

@@ -19,13 +19,13 @@ import { sysctlsOf } from "../node/prepare-kernel.ts";
 import type { DaemonView } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { IpvsFindings, SyncReporter } from "../report/sync-reporter.ts";
-import type { LoopContext } from "./cluster-input.ts";
+import type { KernelLoopContext } from "./cluster-input.ts";
 import { findHolders } from "./find-holders.ts";
 import { KernelChecks } from "./kernel-checks.ts";
 import { Loop, type LoopResult } from "./loop.ts";
 import { PlanAhead } from "./plan-ahead.ts";
 
-export interface SyncLoopContext extends LoopContext {
+export interface SyncLoopContext extends KernelLoopContext {
   readonly reporter: SyncReporter;
   /** If undefined, a restart does not know when drains began. */
   readonly drainStartTimes?: DrainStartTimes;

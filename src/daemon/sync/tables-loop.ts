@@ -1,9 +1,8 @@
 import type { IpFamily } from "../../base/ip.ts";
 import type { PeriodicTask } from "../../base/periodic.ts";
 import { inSlices } from "../../base/time-slice.ts";
-import type { ChangeTracker, PendingChanges } from "../../model/change-tracker.ts";
+import type { PendingChanges } from "../../model/change-tracker.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import type { NodePlace } from "../../model/topology.ts";
 import { frontendsOf } from "../../plan/frontends.ts";
 import type { IptablesNodeOptions } from "../../plan/iptables/options.ts";
 import { TablesPlan } from "../../plan/iptables/tables-plan.ts";
@@ -18,11 +17,11 @@ import type { ServedAddress } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { TablesReporter } from "../report/tables-reporter.ts";
 import { type CheckContext, Checks, checkShare, paceOf } from "./checks.ts";
-import type { LoopContext } from "./cluster-input.ts";
+import type { KernelLoopContext } from "./cluster-input.ts";
 import { findHoldersInTables } from "./find-holders.ts";
 import { Loop, type LoopResult } from "./loop.ts";
 
-export interface TablesLoopContext extends LoopContext {
+export interface TablesLoopContext extends KernelLoopContext {
   readonly reporter: TablesReporter;
 }
 
@@ -55,11 +54,6 @@ export class TablesLoop extends Loop<TablesPlan, readonly FamilySync[], TablesLo
     });
   }
 
-  /** Objects as last known. */
-  get objects(): ChangeTracker {
-    return this.plan.tracker;
-  }
-
   /** What was planned for a family at the last sync; empty before the first one. */
   rulesOf(family: IpFamily): RuleSet {
     return this.plan.isPlanned ? this.plan.ruleSet(family) : noRules;
@@ -80,11 +74,6 @@ export class TablesLoop extends Loop<TablesPlan, readonly FamilySync[], TablesLo
   /** Who has which address and port. */
   get claims(): TablesPlan["desired"]["claims"] {
     return this.plan.desired.claims;
-  }
-
-  /** Where this node stood at the last sync. */
-  get place(): NodePlace {
-    return this.#options?.shared.place ?? { nodeName: this.live.current.nodeName, zone: "" };
   }
 
   protected override invalidate(): void {

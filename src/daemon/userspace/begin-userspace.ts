@@ -9,8 +9,9 @@ import type { Config } from "../../config/config.ts";
 import type { ClosableConntrack, UsableIptables } from "../../kernel/open-iptables.ts";
 import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import { type ClaimMemory, noClaimMemory } from "../../plan/claims/claim-memory.ts";
-import { type HolderRecord, noHolderRecord } from "../../plan/claims/holder-record.ts";
+import type { ClaimMemory } from "../../plan/claims/claim-memory.ts";
+import type { HolderRecord } from "../../plan/claims/holder-record.ts";
+import type { SyncReport } from "../../reconcile/report.ts";
 import { listenAddressOf } from "../../userspace/listen-addresses.ts";
 import { UserspaceProxier } from "../../userspace/proxier.ts";
 import { listenerKey } from "../../userspace/service-listeners.ts";
@@ -21,20 +22,19 @@ import { BackendWatch } from "../node/backend-watch.ts";
 import { rememberServers } from "../node/node-network.ts";
 import type { ListenersView, ServedAddress } from "../operator/daemon-view.ts";
 import type { ModeRecord } from "../process/mode-record.ts";
-import { ConflictReporter } from "../report/conflict-reporter.ts";
-import { DryRunReporter } from "../report/dry-run-reporter.ts";
 import { connectionLimitEvent, startingEvent } from "../report/events.ts";
+import { ListenerReporter } from "../report/listener-reporter.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
-import { SyncHistory } from "../report/sync-history.ts";
+import type { SyncHistory } from "../report/sync-history.ts";
 import { sourceListener } from "../sync/source-listener.ts";
 import { ListenerFlows } from "./listener-flows.ts";
 import { openNetworkReader } from "./network-reader.ts";
 import { readNodeAddresses } from "./node-addresses.ts";
-import { ObservedListeners, type ObservedListenersParts } from "./observed-listeners.ts";
+import { ObservedListeners } from "./observed-listeners.ts";
 import { openFileLimit } from "./open-file-limit.ts";
-import { findIptables } from "./plan-userspace.ts";
+import { findIptables, type UserspacePlan } from "./plan-userspace.ts";
 import { Portals } from "./portals.ts";
-import { type Listeners, type RulesToListeners, UserspaceLoop } from "./userspace-loop.ts";
+import { type Listeners, UserspaceLoop, type UserspaceLoopContext } from "./userspace-loop.ts";
 
 export interface UserspaceParts {
   readonly clock: Clock;
@@ -49,6 +49,8 @@ export interface UserspaceParts {
   readonly claimMemory?: ClaimMemory;
   /** Undefined if earlier modes are unknown. */
   readonly modeRecord?: ModeRecord;
+  /** Called after each sync. */
+  readonly onReport?: (report: SyncReport) => void;
   /** Ends the program, which cannot continue as it is. */
   readonly fail?: (error: Error) => void;
   /** Defaults to this machine's programs. */
@@ -58,6 +60,8 @@ export interface UserspaceParts {
 /** Mode userspace at work. */
 export interface RunningUserspace {
   readonly view: ListenersView;
+  /** While only observing; undefined before the first sync. */
+  readonly plan: () => UserspacePlan | undefined;
   /** Resolves when everything reported so far is served. */
   readonly settled: () => Promise<void>;
   readonly stop: () => Promise<void>;
@@ -73,34 +77,28 @@ export async function beginUserspace(
   const usable = await findIptables(config, log, parts.openIptables);
   const network = openNetworkReader(usable, log);
   const families = usable?.families ?? ipFamilies;
-  const holderRecord = holderRecordOf(config, parts);
-  const { claimMemory = noClaimMemory() } = parts;
-  const { proxier, portals } = isObserveOnly
-    ? onlyObserved(config, parts, {
-        ...{ usable, held: holderRecord.held, claimMemory },
-        loop: () => loop,
-      })
-    : served(config, parts, usable);
-  const onSynced = (): void => removeLeftovers();
-  const history = new SyncHistory(clock);
-  const { nodeName } = config;
-  const conflicts = new ConflictReporter({ ...parts, nodeName, history });
-  const iptables = usable === undefined ? {} : { iptables: usable.iptables };
-  const answers = { history, conflicts, holderRecord, ...iptables };
+  const observed = isObserveOnly
+    ? new ObservedListeners({ config, usable, won: (wanted) => loop.won(wanted) })
+    : undefined;
+  const { proxier, portals } =
+    observed === undefined
+      ? served(config, parts, usable)
+      : { proxier: observed, portals: observed };
+  const reporter = new ListenerReporter({ ...parts, nodeName: config.nodeName });
   const conntrack = isObserveOnly ? undefined : findConntrack(usable, log);
   const flows =
     conntrack === undefined ? {} : { flows: new ListenerFlows({ ...parts, conntrack }) };
   const own = {
-    proxier,
-    portals,
-    families,
+    ...{ proxier, portals, families, reporter, ...flows },
+    ...(usable === undefined ? {} : { iptables: usable.iptables }),
     kernel: network,
     apiServers: rememberServers(() => source.servers?.() ?? []),
-    onSynced,
-    ...answers,
-    ...flows,
+    onReport: (report: SyncReport): void => {
+      parts.onReport?.(report);
+      if (report.failures.length === 0) removeLeftovers();
+    },
   };
-  const loop = new UserspaceLoop({ ...parts, ...own, claimMemory }, { current: config });
+  const loop = new UserspaceLoop({ ...parts, ...own }, { current: config });
   const stopped = new AbortController();
   if (usable !== undefined && !isObserveOnly) parts.modeRecord?.begin("userspace");
   const removal = leftoverRemoval(withKernelOf(usable, log), config, {
@@ -124,7 +122,8 @@ export async function beginUserspace(
   });
   events.record(startingEvent(config.nodeName));
   return {
-    view: viewOf({ loop, proxier, usable, history }, config, clock, families),
+    view: viewOf({ loop, proxier, usable, history: reporter.history }, config, clock, families),
+    plan: () => observed?.plan,
     settled: () => loop.settled(),
     stop: async () => {
       stopped.abort();
@@ -155,17 +154,11 @@ function withKernelOf(usable: UsableIptables | undefined, log: Logger): WithKern
   };
 }
 
-/** What carries out what the loop wants. */
-interface Serving {
-  readonly proxier: Listeners;
-  readonly portals: RulesToListeners | undefined;
-}
-
 function served(
   { bindAddress, udpTimeoutMs, drain, userspaceConnections, nodeName }: Config,
   { clock, log, metrics, events }: Pick<UserspaceParts, "clock" | "log" | "metrics" | "events">,
   usable: UsableIptables | undefined,
-): Serving {
+): Pick<UserspaceLoopContext, "proxier" | "portals"> {
   const rule = { bindAddress, isRedirected: usable !== undefined };
   const proxier = new UserspaceProxier({
     ...{ clock, log, udpTimeoutMs },
@@ -179,35 +172,6 @@ function served(
   });
   const portals = usable === undefined ? undefined : new Portals(usable.iptables, usable.families);
   return { proxier, portals };
-}
-
-function onlyObserved(
-  config: Config,
-  { log, metrics }: Pick<UserspaceParts, "log" | "metrics">,
-  {
-    loop,
-    ...seen
-  }: Pick<ObservedListenersParts, "usable" | "held" | "claimMemory"> & {
-    readonly loop: () => UserspaceLoop;
-  },
-): Serving {
-  const observed = new ObservedListeners({
-    ...{ config, ...seen },
-    dryRun: new DryRunReporter({ log, metrics }),
-    objects: () => {
-      const { objects: tracker, options } = loop();
-      return options && { tracker, options };
-    },
-  });
-  return { proxier: observed, portals: observed };
-}
-
-/** Only who writes the rules decides whom they serve. */
-function holderRecordOf(
-  { isObserveOnly }: Config,
-  { holderRecord = noHolderRecord }: Pick<UserspaceParts, "holderRecord">,
-): HolderRecord {
-  return isObserveOnly ? { held: holderRecord.held, keepHolders() {} } : holderRecord;
 }
 
 interface Viewed {

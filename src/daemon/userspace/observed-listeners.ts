@@ -1,62 +1,69 @@
+import type { ServiceName } from "../../api/objects.ts";
+import { none } from "../../base/none.ts";
 import { listListeningSockets } from "../../kernel/listening-sockets.ts";
 import type { SoughtListener } from "../../userspace/find-listeners.ts";
 import type { OpenListener } from "../../userspace/listener.ts";
+import type { ServiceListener } from "../../userspace/service-listeners.ts";
+import { type PendingChange, pendingChanges } from "../report/dry-run-reporter.ts";
 import {
-  type DryRunReporter,
-  type PendingChange,
-  pendingChanges,
-} from "../report/dry-run-reporter.ts";
-import {
-  type KnownObjects,
   listenerText,
   planUserspace,
   type SeenKernel,
+  type UserspacePlan,
 } from "./plan-userspace.ts";
 import type { Listeners, RulesToListeners } from "./userspace-loop.ts";
 
-export interface ObservedListenersParts
-  extends Pick<SeenKernel, "usable" | "held" | "claimMemory"> {
+export interface ObservedListenersContext extends Pick<SeenKernel, "usable"> {
   readonly config: Parameters<typeof planUserspace>[2];
-  /** As last known; undefined before the node is. */
-  readonly objects: () => KnownObjects | undefined;
-  readonly dryRun: Pick<DryRunReporter, "planned">;
+  /** The listener with the addresses that its Service has. */
+  readonly won: (wanted: ServiceListener) => ServiceListener;
 }
 
 /**
- * In place of sockets and rules while only observing: reports what a start would open and write, and shows what another
+ * In place of sockets and rules while only observing: plans what a start would open and write, and shows what another
  * process has open.
  */
 export class ObservedListeners implements Listeners, RulesToListeners {
   readonly openCount: number = 0;
-  readonly #parts: ObservedListenersParts;
-  #found: readonly OpenListener[] = [];
+  readonly #context: ObservedListenersContext;
+  readonly #wanted = new Map<ServiceName, readonly ServiceListener[]>();
+  /** As of the last sync; undefined before the first one. */
+  plan: UserspacePlan | undefined;
 
-  constructor(parts: ObservedListenersParts) {
-    this.#parts = parts;
+  constructor(context: ObservedListenersContext) {
+    this.#context = context;
+  }
+
+  get pending(): readonly PendingChange[] {
+    const { plan } = this;
+    return plan === undefined
+      ? none
+      : [...plan.listeners.map(toOpen), ...pendingChanges(plan.rules)];
   }
 
   open(): readonly OpenListener[] {
-    return this.#found;
+    return this.plan?.found ?? none;
   }
 
   isOpen(key: string): boolean {
-    return this.#found.some(({ wanted }) => wanted.key === key);
+    return this.open().some(({ wanted }) => wanted.key === key);
   }
 
-  async replaceServices(): Promise<void> {}
+  async replaceServices(
+    services: ReadonlyMap<ServiceName, readonly ServiceListener[]>,
+  ): Promise<void> {
+    for (const [name, listeners] of services) this.#wanted.set(name, listeners);
+  }
+
   async retryFailed(): Promise<void> {}
   async stop(): Promise<void> {}
   forget(): void {}
 
   /** Rejects where rules or sockets cannot be read. */
   async sync(): Promise<boolean> {
-    const { config, objects, usable, held, claimMemory, dryRun } = this.#parts;
-    const known = objects();
-    if (known === undefined) return false;
-    const seen = { usable, held, claimMemory, sockets: listListeningSockets() };
-    const plan = await planUserspace(known, seen, config);
-    this.#found = plan.found;
-    dryRun.planned([...plan.listeners.map(toOpen), ...pendingChanges(plan.rules)]);
+    const { config, usable, won } = this.#context;
+    const wanted = [...this.#wanted.values()].flat().map(won);
+    this.plan = await planUserspace(wanted, { usable, sockets: listListeningSockets() }, config);
     return false;
   }
 }

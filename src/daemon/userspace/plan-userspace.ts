@@ -1,19 +1,12 @@
 /** What a start in mode userspace would do on this node: listeners to open, rules to write. Nothing is opened or written. */
-import type { ServiceName } from "../../api/objects.ts";
 import { errorText } from "../../base/error-text.ts";
-import { hostPort, type IpFamily, ipFamilies } from "../../base/ip.ts";
+import { hostPort, type IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import { parseRule } from "../../kernel/iptables/parse-rule.ts";
 import type { Iptables, ObservedChain } from "../../kernel/kernel.ts";
 import type { listListeningSockets } from "../../kernel/listening-sockets.ts";
 import { openIptables, type UsableIptables } from "../../kernel/open-iptables.ts";
-import type { ChangeTracker } from "../../model/change-tracker.ts";
-import { servicePortName } from "../../model/service-port.ts";
-import { servicePortsOf } from "../../model/service-ports.ts";
-import type { Holders } from "../../plan/claims/claim.ts";
-import type { ClaimMemory } from "../../plan/claims/claim-memory.ts";
-import type { PlanOptions } from "../../plan/options.ts";
 import { type ChangePlan, emptyPlan } from "../../reconcile/change-plan.ts";
 import { diffRules, type PlannedRuleChange } from "../../reconcile/kinds/diff-rules.ts";
 import { cachedRulesOf } from "../../reconcile/kinds/rule-texts.ts";
@@ -21,13 +14,7 @@ import type { Rule } from "../../state/rule.ts";
 import { findListeners, type SoughtListener } from "../../userspace/find-listeners.ts";
 import type { OpenListener } from "../../userspace/listener.ts";
 import { isLedTo, portalRules } from "../../userspace/portal-rules.ts";
-import {
-  byKey,
-  type ServiceListener,
-  serviceListeners,
-} from "../../userspace/service-listeners.ts";
-import { PortalClaims } from "./portal-claims.ts";
-import { holdAsObserved } from "./portal-holders.ts";
+import { byKey, type ServiceListener } from "../../userspace/service-listeners.ts";
 
 export interface UserspacePlan {
   /** To open. */
@@ -36,14 +23,6 @@ export interface UserspacePlan {
   readonly found: readonly OpenListener[];
   /** Chains and jumps; a rule of a listener that is not open has port 0. */
   readonly rules: ChangePlan;
-  /** `default/web:sctp`: there are no such sockets. */
-  readonly sctpPorts: readonly string[];
-}
-
-/** What is known of the cluster. */
-export interface KnownObjects {
-  readonly tracker: Pick<ChangeTracker, "serviceNames" | "service" | "slicesOf">;
-  readonly options: PlanOptions;
 }
 
 type Rules = Pick<Iptables, "observe" | "render">;
@@ -53,29 +32,17 @@ export interface SeenKernel {
   /** Undefined: there is none, and listeners stand alone. */
   readonly usable: (Pick<UsableIptables, "families"> & { readonly iptables: Rules }) | undefined;
   readonly sockets: ReturnType<typeof listListeningSockets>;
-  /** Who holds what several Services claim, as the record says. */
-  readonly held: Holders;
-  /** When claims were first seen, and which of them are refused. */
-  readonly claimMemory: Pick<ClaimMemory, "ages" | "admission">;
 }
 
-/** Rejects where rules cannot be read. */
+/** `wanted`: with the addresses that their Services have. Rejects where rules cannot be read. */
 export async function planUserspace(
-  { tracker, options }: KnownObjects,
-  { usable, sockets, held, claimMemory: { ages, admission } }: SeenKernel,
+  wanted: readonly ServiceListener[],
+  { usable, sockets }: SeenKernel,
   { bindAddress }: Pick<Config, "bindAddress">,
 ): Promise<UserspacePlan> {
-  const claims = new PortalClaims(held, ages);
-  admission.refresh();
-  const wanted = [...tracker.serviceNames()].flatMap((name) => {
-    const listeners = listenersOf(name, { tracker, options }, admission);
-    claims.replaceService(name, listeners);
-    return listeners;
-  });
   const observed = await observe(usable);
-  for (const chains of observed.values()) holdAsObserved(claims, chains);
   const sought = findListeners(
-    wanted.map((one) => claims.won(one)).sort(byKey),
+    wanted.toSorted(byKey),
     { bindAddress, isRedirected: usable !== undefined },
     { sockets, rulesOf: (family, chain) => rulesIn(observed.get(family) ?? [], chain) },
   );
@@ -89,31 +56,7 @@ export async function planUserspace(
       localPorts === undefined ? [] : [{ wanted: one, localPorts }],
     ),
     rules: { ...emptyPlan, changes },
-    sctpPorts: sctpPortsOf(tracker),
   };
-}
-
-function listenersOf(
-  name: ServiceName,
-  { tracker, options }: KnownObjects,
-  admission: ClaimMemory["admission"],
-): readonly ServiceListener[] {
-  const service = tracker.service(name);
-  if (service === undefined) return [];
-  return serviceListeners(service, tracker.slicesOf(name), options, admission);
-}
-
-/** Each in the families that it has. */
-function sctpPortsOf(tracker: KnownObjects["tracker"]): readonly string[] {
-  const names = [...tracker.serviceNames()].flatMap((name) => {
-    const service = tracker.service(name);
-    if (service === undefined) return [];
-    return ipFamilies
-      .flatMap((family) => servicePortsOf(service, family))
-      .filter(({ protocol }) => protocol === "SCTP")
-      .map(servicePortName);
-  });
-  return [...new Set(names)];
 }
 
 type Observed = ReadonlyMap<IpFamily, readonly ObservedChain[]>;

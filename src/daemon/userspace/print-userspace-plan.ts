@@ -1,98 +1,89 @@
 /** `kube-ipvs plan` in mode userspace. */
 import { type PlannedChanges, plannedChanges } from "../../answer/plan.ts";
-import type { NodeRecord } from "../../api/objects.ts";
-import type { ObjectSource, ResourceKind } from "../../api/source.ts";
-import type { Clock } from "../../base/clock.ts";
+import { silentEvents } from "../../api/event.ts";
 import { ipFamilies } from "../../base/ip.ts";
+import { version } from "../../base/version.ts";
 import type { Config } from "../../config/config.ts";
-import { listListeningSockets } from "../../kernel/listening-sockets.ts";
-import { ChangeTracker } from "../../model/change-tracker.ts";
+import { prometheusMetrics } from "../../metrics/prometheus-metrics.ts";
+import type { ChangeTracker } from "../../model/change-tracker.ts";
+import { servicePortName } from "../../model/service-port.ts";
+import { servicePortsOf } from "../../model/service-ports.ts";
+import { emptyPlan } from "../../reconcile/change-plan.ts";
 import { planObject } from "../../reconcile/render/plan-json.ts";
 import { planText } from "../../reconcile/render/plan-text.ts";
+import type { SyncReport } from "../../reconcile/report.ts";
 import type { SoughtListener } from "../../userspace/find-listeners.ts";
-import { planOptionsOf } from "../node/node-facts.ts";
-import { apiServerService, readNodeNetwork, sliceEndpoints } from "../node/node-network.ts";
 import { answerDeadline } from "../process/answer-deadline.ts";
 import { openClaimMemory } from "../process/claim-record.ts";
 import { openSource } from "../process/open-source.ts";
 import { holderRecordIn } from "../process/ownership-record.ts";
 import { readState } from "../process/state-file.ts";
+import { ProxyHealth } from "../report/proxy-health.ts";
 import type { RunContext } from "../run.ts";
-import { openNetworkReader } from "./network-reader.ts";
-import {
-  addressesOf,
-  findIptables,
-  listenerText,
-  planUserspace,
-  type UserspacePlan,
-} from "./plan-userspace.ts";
+import { beginUserspace } from "./begin-userspace.ts";
+import { addressesOf, listenerText, type UserspacePlan } from "./plan-userspace.ts";
 
 /** What a start would do. Rejects if that is unknown. */
 export async function planUserspaceStart(
   config: Config,
   { clock, log }: Pick<RunContext, "clock" | "log">,
 ): Promise<PlannedChanges> {
+  const planned = Promise.withResolvers<SyncReport>();
   const deadline = answerDeadline(config, clock);
   const { observer } = deadline;
   const { source, close } = await openSource(config, { clock, log, observer });
   try {
-    const reading = readObjects(source, config, clock);
-    const { tracker, node } = await Promise.race([reading, deadline.expired]);
-    const sockets = listListeningSockets();
-    const usable = await findIptables({ ...config, isObserveOnly: true }, log);
-    const { held } = holderRecordIn(readState(config.statePath));
-    const servers = sliceEndpoints(tracker.slicesOf(apiServerService));
-    const apiServers = [...(source.servers?.() ?? []), ...servers];
-    const families = usable?.families ?? ipFamilies;
-    const reader = openNetworkReader(usable, log);
-    try {
-      const network = await readNodeNetwork(reader, () => ({ apiServers }));
-      const options = planOptionsOf({ config, families, node, network });
-      const { claimMemory } = openClaimMemory(config, { clock, log });
-      const seen = { usable, held, sockets, claimMemory };
-      const plan = await planUserspace({ tracker, options }, seen, config);
-      const hasChanges = plan.listeners.length + plan.rules.changes.length > 0;
-      return plannedChanges(objectOf(plan), textOf(plan), hasChanges);
-    } finally {
-      reader.close();
-    }
+    const starting = beginUserspace(
+      { ...config, isObserveOnly: true },
+      {
+        ...{ clock, log, source, events: silentEvents },
+        metrics: prometheusMetrics({ version }),
+        health: new ProxyHealth(clock, config.syncPeriodMs),
+        holderRecord: holderRecordIn(readState(config.statePath)),
+        claimMemory: openClaimMemory(config, { clock, log }).claimMemory,
+        onReport: planned.resolve,
+        fail: planned.reject,
+      },
+    );
+    const found = Promise.all([starting, planned.promise]);
+    const [{ plan: planOf, view, stop }, report] = await Promise.race([found, deadline.expired]);
+    await stop();
+    const [failure] = report.failures;
+    if (failure !== undefined) throw failure.error;
+    const plan = { ...(planOf() ?? nothingPlanned), sctpPorts: sctpPortsOf(view.objects) };
+    const hasChanges = plan.listeners.length + plan.rules.changes.length > 0;
+    return plannedChanges(objectOf(plan), textOf(plan), hasChanges);
   } finally {
     deadline.stop();
     await close();
   }
 }
 
-/** Resolves when Services and EndpointSlices are listed. */
-async function readObjects(
-  source: ObjectSource,
-  { limits }: Pick<Config, "limits">,
-  clock: Clock,
-): Promise<{ readonly tracker: ChangeTracker; readonly node: NodeRecord | undefined }> {
-  const tracker = new ChangeTracker(clock.nowMs(), limits);
-  const unlisted = new Set<ResourceKind>(["services", "endpointslices"]);
-  const listed = Promise.withResolvers<void>();
-  let node: NodeRecord | undefined;
-  await source.start({
-    onService: (previous, current) => tracker.noteService(previous, current),
-    onEndpointSlice: (previous, current) => tracker.noteSlice(previous, current),
-    onNode: (_previous, current) => {
-      node = current;
-    },
-    onSynced: (kind) => {
-      unlisted.delete(kind);
-      if (unlisted.size === 0) listed.resolve();
-    },
-    onRefusal: () => {},
+const nothingPlanned: UserspacePlan = { listeners: [], found: [], rules: emptyPlan };
+
+/** What is printed. */
+export interface PrintedPlan extends UserspacePlan {
+  /** `default/web:sctp`: there are no such sockets. */
+  readonly sctpPorts: readonly string[];
+}
+
+/** Each in the families that it has. */
+export function sctpPortsOf(
+  tracker: Pick<ChangeTracker, "serviceNames" | "service">,
+): readonly string[] {
+  const names = [...tracker.serviceNames()].flatMap((name) => {
+    const service = tracker.service(name);
+    if (service === undefined) return [];
+    return ipFamilies
+      .flatMap((family) => servicePortsOf(service, family))
+      .filter(({ protocol }) => protocol === "SCTP")
+      .map(servicePortName);
   });
-  await listed.promise;
-  await source.stop();
-  // Shares are given when changes are taken.
-  tracker.take();
-  return { tracker, node };
+  return [...new Set(names)];
 }
 
 /** Pure. */
-export function objectOf({ listeners, rules, sctpPorts }: UserspacePlan): object {
+export function objectOf({ listeners, rules, sctpPorts }: PrintedPlan): object {
   return { ...planObject(rules), listeners: listeners.map(listenerObject), sctpPorts };
 }
 
@@ -108,7 +99,7 @@ function listenerObject({ wanted, address }: SoughtListener): object {
 }
 
 /** Pure. */
-export function textOf({ listeners, rules, sctpPorts }: UserspacePlan): string {
+export function textOf({ listeners, rules, sctpPorts }: PrintedPlan): string {
   const opened =
     listeners.length === 0
       ? []

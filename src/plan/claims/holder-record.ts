@@ -4,7 +4,7 @@ import type { Holders } from "./claim.ts";
 export interface HolderRecord {
   /** What an earlier run of this boot left; empty where nothing is recorded. */
   readonly held: Holders;
-  /** Records these in place of all before; called after each sync. Does not wait, never throws. */
+  /** Records these in place of all before; called after each sync that worked. Does not wait, never throws. */
   keepHolders(...all: readonly Holders[]): void;
 }
 

@@ -24,7 +24,6 @@ import { textOf } from "../../../../src/daemon/userspace/print-userspace-plan.ts
 import { listListeningSockets } from "../../../../src/kernel/listening-sockets.ts";
 import type { OpenKernel } from "../../../../src/kernel/open-kernel.ts";
 import type { Holders } from "../../../../src/plan/claims/claim.ts";
-import { noClaimMemory } from "../../../../src/plan/claims/claim-memory.ts";
 import { portalRules } from "../../../../src/userspace/portal-rules.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { skippedWithoutIpv6 } from "../../../support/ipv6.ts";
@@ -36,6 +35,7 @@ import {
 } from "../../../support/random-cluster/changes.ts";
 import { seeds } from "../../../support/seeds.ts";
 import { silentMetrics } from "../../../support/silent-metrics.ts";
+import { wantedListeners } from "../../../support/wanted-listeners.ts";
 
 const counts = { short: 5, long: 100 };
 const changeCount = 60;
@@ -131,9 +131,10 @@ class Stage {
     const network = await readNodeNetwork(reader, () => ({ apiServers: [] }));
     const options = planOptionsOf({ config, families, node: undefined, network });
     const usable = { iptables: this.kernel.iptables, families };
-    const claimMemory = noClaimMemory();
-    const seen = { sockets: listListeningSockets(), usable, held: this.#held, claimMemory };
-    const plan = await planUserspace({ tracker, options }, seen, config);
+    const held = { held: this.#held };
+    const wanted = await wantedListeners(tracker, options, held, usable.iptables);
+    const seen = { sockets: listListeningSockets(), usable };
+    const plan = await planUserspace(wanted, seen, config);
     return textOf({ ...plan, sctpPorts: [] });
   }
 }

@@ -2,11 +2,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { IpAddress } from "../../../../src/base/ip.ts";
+import { planUserspace } from "../../../../src/daemon/userspace/plan-userspace.ts";
 import {
-  planUserspace,
-  type UserspacePlan,
-} from "../../../../src/daemon/userspace/plan-userspace.ts";
-import { objectOf, textOf } from "../../../../src/daemon/userspace/print-userspace-plan.ts";
+  objectOf,
+  type PrintedPlan,
+  sctpPortsOf,
+  textOf,
+} from "../../../../src/daemon/userspace/print-userspace-plan.ts";
 import type { ListeningSocket } from "../../../../src/kernel/listening-sockets.ts";
 import { ChangeTracker } from "../../../../src/model/change-tracker.ts";
 import type { Holders } from "../../../../src/plan/claims/claim.ts";
@@ -19,6 +21,7 @@ import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { MemorySource, type NamedObject } from "../../../support/memory-source.ts";
 import { type ApiObject, endpointSlice, service, servicePort } from "../../../support/objects.ts";
 import { familyOptions, ip, planOptions } from "../../../support/records.ts";
+import { wantedListeners } from "../../../support/wanted-listeners.ts";
 
 const options = planOptions({ families: new Map([["IPv4", familyOptions("IPv4")]]) });
 const objects = [
@@ -62,13 +65,15 @@ async function planOf({
   bindAddress = "0.0.0.0",
   held = new Map(),
   claimMemory = noClaimMemory(),
-}: Stage): Promise<UserspacePlan> {
+}: Stage): Promise<PrintedPlan> {
   const usable =
     kernel === undefined ? undefined : { iptables: kernel.iptables, families: ["IPv4"] as const };
-  const seen = { usable, sockets, held, claimMemory };
-  return await planUserspace({ tracker: await trackerOf(given), options }, seen, {
-    bindAddress: ip(bindAddress),
-  });
+  const tracker = await trackerOf(given);
+  const record = { held, claims: claimMemory };
+  const wanted = await wantedListeners(tracker, options, record, kernel?.iptables);
+  const config = { bindAddress: ip(bindAddress) };
+  const plan = await planUserspace(wanted, { usable, sockets }, config);
+  return { ...plan, sctpPorts: sctpPortsOf(tracker) };
 }
 
 /** What a daemon leaves whose listener has port 40000. `addresses`: absent, all; besides its node port. */

@@ -1,16 +1,17 @@
 /** When the loop of userspace mode syncs, on a clock that the test moves. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { silentEvents } from "../../../../src/api/event.ts";
 import { silentLogger } from "../../../../src/base/log.ts";
 import { loadConfig } from "../../../../src/config/load-config.ts";
+import { ListenerReporter } from "../../../../src/daemon/report/listener-reporter.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
-import { SyncHistory } from "../../../../src/daemon/report/sync-history.ts";
 import { openNetworkReader } from "../../../../src/daemon/userspace/network-reader.ts";
 import {
   UserspaceLoop,
-  type UserspaceLoopParts,
+  type UserspaceLoopContext,
 } from "../../../../src/daemon/userspace/userspace-loop.ts";
-import { noHolderRecord } from "../../../../src/plan/claims/holder-record.ts";
+import { prometheusMetrics } from "../../../../src/metrics/prometheus-metrics.ts";
 import { portalRules } from "../../../../src/userspace/portal-rules.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
@@ -24,11 +25,21 @@ const flags = new Map([
 ]);
 const { config } = loadConfig(flags, { readFile: () => "", hostname: () => "node-1" });
 
-function loopOn(clock: FakeClock, parts: Partial<UserspaceLoopParts>): UserspaceLoop {
+function loopOn(
+  clock: FakeClock,
+  {
+    health = new ProxyHealth(clock, 60_000),
+    log = silentLogger,
+    ...parts
+  }: Partial<UserspaceLoopContext> & { readonly health?: ProxyHealth },
+): UserspaceLoop {
+  const metrics = prometheusMetrics({ version: "0" });
   return new UserspaceLoop(
     {
-      ...{ clock, log: silentLogger, health: new ProxyHealth(clock, 60_000) },
-      history: new SyncHistory(clock),
+      ...{ clock, log },
+      reporter: new ListenerReporter({
+        ...{ clock, log, health, metrics, events: silentEvents, nodeName: "node-1" },
+      }),
       proxier: {
         openCount: 0,
         open: () => [],
@@ -39,10 +50,7 @@ function loopOn(clock: FakeClock, parts: Partial<UserspaceLoopParts>): Userspace
       },
       portals: undefined,
       families: ["IPv4"],
-      conflicts: { report() {} },
-      holderRecord: noHolderRecord,
       kernel: openNetworkReader(undefined, silentLogger),
-      onSynced() {},
       ...parts,
     },
     { current: config },
@@ -86,7 +94,7 @@ describe("the loop of userspace mode", () => {
     );
     iptables.table("IPv4", "nat").append("KUBE-PORTALS-CONTAINER", rule);
     const addresses = new Set<string>();
-    const proxier: UserspaceLoopParts["proxier"] = {
+    const proxier: UserspaceLoopContext["proxier"] = {
       ...{ openCount: 0, open: () => [], isOpen: () => false },
       ...{ retryFailed: async () => {}, stop: async () => {} },
       replaceServices: async (services) => {
@@ -133,7 +141,7 @@ describe("the loop of userspace mode", () => {
     assert.ok(triedAtMs.length >= 10 && triedAtMs.length <= 25, seconds.join());
     isRefused = false;
     await clock.advance(31_000);
-    assert.equal(log.lines.at(-1)?.event, "SyncProxyRules complete");
+    assert.equal(log.lines.at(-1)?.event, "First sync completed");
     await loop.stop();
   });
 });

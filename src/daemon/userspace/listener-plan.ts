@@ -1,0 +1,59 @@
+import type { ServiceName } from "../../api/objects.ts";
+import { none } from "../../base/none.ts";
+import { ChangeTracker, type PendingChanges } from "../../model/change-tracker.ts";
+import { noClaimMemory } from "../../plan/claims/claim-memory.ts";
+import type { PortAdmission } from "../../plan/claims/port-admission.ts";
+import type { OwnedReservedAddress } from "../../plan/frontends.ts";
+import type { PlanOptions } from "../../plan/options.ts";
+import type { PlanContext } from "../../plan/plan-context.ts";
+import {
+  type ServiceListener,
+  serviceListenersInSteps,
+} from "../../userspace/service-listeners.ts";
+import { PortalClaims } from "./portal-claims.ts";
+
+/** What an update planned again. */
+interface UpdatedListeners {
+  readonly pending: PendingChanges;
+  readonly changed: ReadonlyMap<ServiceName, readonly ServiceListener[]>;
+}
+
+/** The listeners that Services ask for, and who has which address and port. Does no I/O. */
+export class ListenerPlan {
+  readonly tracker: ChangeTracker;
+  readonly claims: PortalClaims;
+  readonly #admission: PortAdmission;
+
+  constructor({ startedAtMs, limits, held, claims = noClaimMemory() }: PlanContext) {
+    this.tracker = new ChangeTracker(startedAtMs, limits);
+    this.claims = new PortalClaims(held ?? new Map(), claims.ages);
+    this.#admission = claims.admission;
+  }
+
+  get desired(): {
+    readonly claims: PortalClaims;
+    reservedAddresses(): readonly OwnedReservedAddress[];
+  } {
+    const { claims } = this;
+    return { claims, reservedAddresses: () => claims.unservedAddresses() };
+  }
+
+  /** Plans what changed. Yields after each slice, service port and Service. */
+  *update(options: PlanOptions): Generator<void, UpdatedListeners> {
+    this.#admission.refresh();
+    const pending = this.tracker.take();
+    const changed = new Map<ServiceName, readonly ServiceListener[]>();
+    for (const name of pending.services) {
+      const service = this.tracker.service(name);
+      const slices = this.tracker.slicesOf(name);
+      const wanted =
+        service === undefined
+          ? none
+          : yield* serviceListenersInSteps(service, slices, options, this.#admission);
+      this.claims.replaceService(name, wanted);
+      changed.set(name, wanted);
+      yield;
+    }
+    return { pending, changed };
+  }
+}

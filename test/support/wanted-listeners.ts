@@ -1,0 +1,29 @@
+/** What a start of userspace mode asks for, with the addresses that each Service has. */
+import { finish } from "../../src/base/time-slice.ts";
+import { ListenerPlan } from "../../src/daemon/userspace/listener-plan.ts";
+import { findPortalHolders } from "../../src/daemon/userspace/portal-holders.ts";
+import type { Iptables } from "../../src/kernel/kernel.ts";
+import type { ChangeTracker } from "../../src/model/change-tracker.ts";
+import type { PlanOptions } from "../../src/plan/options.ts";
+import type { PlanContext } from "../../src/plan/plan-context.ts";
+import type { ServiceListener } from "../../src/userspace/service-listeners.ts";
+
+/** `iptables`: whose rules say who held an address; undefined: there is none. */
+export async function wantedListeners(
+  tracker: Pick<ChangeTracker, "serviceNames" | "service" | "slicesOf">,
+  options: PlanOptions,
+  context: Pick<PlanContext, "held" | "claims">,
+  iptables: Pick<Iptables, "observe"> | undefined,
+): Promise<readonly ServiceListener[]> {
+  const plan = new ListenerPlan({ startedAtMs: 0, ...context });
+  for (const name of tracker.serviceNames()) {
+    plan.tracker.noteService(undefined, tracker.service(name));
+    for (const slice of tracker.slicesOf(name)) plan.tracker.noteSlice(undefined, slice);
+  }
+  const { changed } = finish(plan.update(options));
+  if (iptables !== undefined) {
+    await findPortalHolders(plan.claims, iptables, [...options.families.keys()]);
+  }
+  plan.claims.settle();
+  return [...changed.values()].flat().map((listener) => plan.claims.won(listener));
+}
