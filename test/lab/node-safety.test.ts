@@ -178,7 +178,7 @@ it("with `refuse` they get nothing at all, and come when they are not needed any
 
 describe("another Node's address as an external IP", () => {
   const [other, joining] = ["192.168.10.12", "192.168.10.13"] as const;
-  const allNodes = [node({ name: "node-2", addresses: [other] })];
+  const allNodes = [node({ name: "node-2", addresses: [other], podCidrs: ["10.244.2.0/24"] })];
   let proxy: ClusterNode;
   let monitor: Program;
 
@@ -190,8 +190,8 @@ describe("another Node's address as an external IP", () => {
       .map(({ address, reason }) => `${address} ${reason}`);
   }
 
-  function counted(): Promise<number> {
-    return proxy.metric("kube_ipvs_frontend_conflicts", { reason: "other-node-address" });
+  function counted(reason = "other-node-address"): Promise<number> {
+    return proxy.metric("kube_ipvs_frontend_conflicts", { reason });
   }
 
   /** Every address that was bound since the monitor began, even for a moment. */
@@ -266,6 +266,19 @@ describe("another Node's address as an external IP", () => {
 
   it("was never bound since the first start", () => {
     assert.doesNotMatch(everBound(), new RegExp(other));
+  });
+
+  it("is treated as one in a Node's pod CIDR: neither is bound or served for a moment, and both are named", async () => {
+    const pod = "10.244.2.7";
+    proxy.api.apply(claiming([pod, "203.0.113.10"], "pod", "10.96.0.16"));
+    await proxy.until("the other one is served", () => isServed("203.0.113.10"));
+    await proxy.until("it is counted", async () => (await counted("pod-address")) === 1);
+    assert.equal(isServed(pod), false);
+    assert.doesNotMatch(everBound(), new RegExp(pod));
+    assert.equal(named().at(-1), `${pod} pod-address`);
+    const hasEvent = (): boolean =>
+      proxy.events().some((event) => event.includes(`${pod} is not served on this node`));
+    await proxy.until("the Event is written", hasEvent);
   });
 });
 
