@@ -39,9 +39,6 @@ export interface ServedAddresses {
 /** All Nodes, by name. */
 export type Nodes = ReadonlyMap<string, Pick<NodeRecord, "addresses" | "podCidrs" | "weight">>;
 
-/** Of Nodes that have the label kube-ipvs.io/weight, by name. */
-export type NodeWeights = ReadonlyMap<string, number>;
-
 /** Where an API server is reached. */
 export interface ServerEndpoint {
   readonly address: IpAddress;

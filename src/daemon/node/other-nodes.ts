@@ -1,12 +1,14 @@
+import { isDeepStrictEqual } from "node:util";
 import { BackOff } from "../../api/cluster/back-off.ts";
-import type { ServiceRecord } from "../../api/objects.ts";
-import type { Nodes, NodeWeights, ObjectSource } from "../../api/source.ts";
+import type { NodeRecord, ServiceRecord } from "../../api/objects.ts";
+import type { Nodes, ObjectSource } from "../../api/source.ts";
 import { background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import type { IpAddress } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import { Networks } from "../../base/networks.ts";
+import { none } from "../../base/none.ts";
 import { asksNodeWeights } from "../../model/annotations.ts";
 
 export interface OtherNodesParts {
@@ -59,10 +61,13 @@ export class OtherNodes {
   /** The Node that has it. */
   #owners: ReadonlyMap<IpAddress, string> = new Map();
   #reserved: ReadonlySet<IpAddress> = new Set();
+  /** As listed last. */
+  #nodes: Nodes = new Map();
+  #own: NodeRecord | undefined;
   #podNetworks = new Networks();
   /** How many Services ask for weights of Nodes. */
   #weightRequests = 0;
-  #weights: NodeWeights = new Map();
+  #weights: ReadonlyMap<string, number> = new Map();
   readonly #abort = new AbortController();
   #isReady: boolean;
   #isReading = false;
@@ -106,7 +111,7 @@ export class OtherNodes {
   }
 
   /** Of Nodes that have one. The same object while nothing in it differs. */
-  get weights(): NodeWeights {
+  get weights(): ReadonlyMap<string, number> {
     return this.#weights;
   }
 
@@ -164,11 +169,17 @@ export class OtherNodes {
     this.#planReading(0);
   }
 
+  /** This node's own object, which is newer than the one in the list. */
+  noteOwn(own: NodeRecord): void {
+    this.#own = own;
+    this.#noteObjects();
+  }
+
   /** All Nodes, as the source reports them. None at all is no cluster's state. */
   noteNodes(nodes: Nodes): void {
     if (nodes.size === 0 || this.#parts.periodMs === 0) return;
-    this.#noteWeights(nodes);
-    this.#notePodNetworks(nodes);
+    this.#nodes = nodes;
+    this.#noteObjects();
     const owners = new Map<IpAddress, string>();
     for (const [name, { addresses }] of nodes) {
       if (name === this.#parts.nodeName) continue;
@@ -282,18 +293,20 @@ export class OtherNodes {
     this.#parts.onChange();
   }
 
-  #notePodNetworks(nodes: Nodes): void {
-    const networks = new Networks([...nodes.values()].flatMap(({ podCidrs }) => podCidrs));
-    if (networks.text === this.#podNetworks.text) return;
-    this.#podNetworks = networks;
-    this.#parts.onChange();
-  }
-
-  #noteWeights(nodes: Nodes): void {
-    const weights = weightsOf(nodes);
-    if (sameWeights(weights, this.#weights)) return;
-    this.#weights = weights;
-    this.#parts.onChange();
+  /** Weights and pod CIDRs of all Nodes. */
+  #noteObjects(): void {
+    const own = this.#own;
+    const all = new Map(own === undefined ? this.#nodes : [...this.#nodes, [own.name, own]]);
+    const weights = new Map<string, number>();
+    for (const [name, { weight }] of all) if (weight !== undefined) weights.set(name, weight);
+    const isReserving = this.#parts.periodMs > 0;
+    const cidrs = isReserving ? [...all.values()].flatMap(({ podCidrs }) => podCidrs) : none;
+    const podNetworks = new Networks(cidrs);
+    const areWeightsEqual = isDeepStrictEqual(weights, this.#weights);
+    const areNetworksEqual = podNetworks.text === this.#podNetworks.text;
+    if (!areWeightsEqual) this.#weights = weights;
+    if (!areNetworksEqual) this.#podNetworks = podNetworks;
+    if (!areWeightsEqual || !areNetworksEqual) this.#parts.onChange();
   }
 
   #update(addresses: readonly IpAddress[]): void {
@@ -314,13 +327,3 @@ function namedBy(service: ServiceRecord | undefined): ReadonlySet<IpAddress> {
 }
 
 const noAddresses: ReadonlySet<IpAddress> = new Set();
-
-function weightsOf(nodes: Nodes): NodeWeights {
-  const weights = new Map<string, number>();
-  for (const [name, { weight }] of nodes) if (weight !== undefined) weights.set(name, weight);
-  return weights;
-}
-
-function sameWeights(one: NodeWeights, other: NodeWeights): boolean {
-  return one.size === other.size && [...one].every(([name, weight]) => other.get(name) === weight);
-}

@@ -1,5 +1,5 @@
 import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../../api/objects.ts";
-import type { Nodes, NodeWeights, ResourceKind, ServerEndpoint } from "../../api/source.ts";
+import type { Nodes, ResourceKind, ServerEndpoint } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
@@ -127,7 +127,7 @@ export class ClusterInput {
   }
 
   /** As `OtherNodes.weights`. */
-  get nodeWeights(): NodeWeights {
+  get nodeWeights(): ReadonlyMap<string, number> {
     return this.#otherNodes.weights;
   }
 
@@ -175,6 +175,7 @@ export class ClusterInput {
   noteNode(node: NodeRecord | undefined): void {
     this.#parts.reporter.nodeChanged(node);
     this.node.noteRecord(node);
+    if (node !== undefined) this.#otherNodes.noteOwn(node);
     this.#nodeWait.noteRecord(node);
     this.#parts.onChange();
   }

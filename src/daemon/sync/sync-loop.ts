@@ -14,7 +14,6 @@ import { Reconciler } from "../../reconcile/reconciler.ts";
 import type { SyncGoal } from "../../reconcile/sync-goal.ts";
 import type { LocalhostNodePorts } from "../localhost/localhost-node-ports.ts";
 import { AvailableSchedulers } from "../node/available-schedulers.ts";
-import { AllNodeWeights } from "../node/node-weights.ts";
 import { sysctlsOf } from "../node/prepare-kernel.ts";
 import type { DaemonView } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
@@ -46,7 +45,6 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
   readonly #planAhead: PlanAhead;
   #lastGoal: SyncGoal | undefined;
   #options: PlanOptions | undefined;
-  readonly #nodeWeights = new AllNodeWeights();
 
   constructor(parts: SyncLoopContext, live: LiveConfig, families: readonly IpFamily[]) {
     const { kernel, clock, log, healthChecks, localhostNodePorts } = parts;
@@ -128,8 +126,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
     this.plan.noteMissingSchedulers(await this.#schedulers.refresh());
     const options = await this.node.refresh();
     this.#options = options;
-    const weights = this.#nodeWeights.of(this.input.nodeWeights, this.node.record);
-    this.plan.noteNodeWeights(weights, options);
+    this.plan.noteNodeWeights(this.input.nodeWeights, options);
     const pending = await inSlices(this.parts.clock, this.plan.update(options, nowMs));
     const ramps = this.plan.takeRamps();
     if (ramps !== undefined && !this.#isObserveOnly) this.parts.rampStartTimes?.keep(ramps);

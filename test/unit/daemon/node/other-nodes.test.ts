@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { NodeRecord } from "../../../../src/api/objects.ts";
 import type { Nodes } from "../../../../src/api/source.ts";
 import type { IpAddress } from "../../../../src/base/ip.ts";
 import { OtherNodes, type OtherNodesParts } from "../../../../src/daemon/node/other-nodes.ts";
@@ -427,5 +428,44 @@ describe("addresses of other Nodes", () => {
     await stage.clock.advance(2_000_000);
     assert.equal(readings, 2, "nobody asks");
     stage.others.stop();
+  });
+});
+
+describe("this node's own object", () => {
+  const own = (weight?: number): NodeRecord => ({
+    ...{ name: "node-1", addresses: [], podCidrs: [cidr("10.244.1.0/24")], isEligible: true },
+    ...(weight === undefined ? {} : { weight }),
+  });
+  const listed: Nodes = new Map([
+    ["node-1", own(5)],
+    ["node-2", { ...own(3), name: "node-2" }],
+  ]);
+
+  it("has the weight that applies, also if it has none anymore", () => {
+    const stage = new Stage();
+    stage.others.noteNodes(listed);
+    const before = stage.others.weights;
+    assert.deepEqual(Object.fromEntries(before), { "node-1": 5, "node-2": 3 });
+    stage.others.noteOwn(own(5));
+    assert.equal(stage.others.weights, before, "the same while nothing differs");
+    stage.others.noteOwn(own(7));
+    assert.deepEqual(Object.fromEntries(stage.others.weights), { "node-1": 7, "node-2": 3 });
+    const { changes } = stage;
+    stage.others.noteNodes(listed);
+    stage.others.noteOwn(own(7));
+    assert.equal(stage.changes, changes);
+    stage.others.noteOwn(own());
+    assert.deepEqual(Object.fromEntries(stage.others.weights), { "node-2": 3 });
+  });
+
+  it("reserves the addresses of its pods without a list, unless nothing is to be reserved", () => {
+    for (const [periodMs, isReserved] of [
+      [600_000, true],
+      [0, false],
+    ] as const) {
+      const stage = new Stage({ periodMs });
+      stage.others.noteOwn(own());
+      assert.equal(stage.others.podNetworks.contains(ip("10.244.1.7")), isReserved);
+    }
   });
 });
