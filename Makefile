@@ -166,6 +166,10 @@ migration: setup-lab build lab image build/test/chart-renderer ## take a kubeadm
 ## KUBERNETES=FOLDER
 	@node test/cluster/migration.ts --kubernetes '$(KUBERNETES)'
 
+cluster-upgrade: setup-lab build lab image build/test/chart-renderer ## upgrade a cluster from an earlier version and roll back
+## KUBERNETES=FOLDER EARLIER=CHECKOUT
+	@node test/cluster/upgrade.ts --kubernetes '$(KUBERNETES)' --earlier '$(EARLIER)'
+
 faults: setup-lab build lab ## inject every fault, long form, and write
 ## docs/reports/data/faults.tsv
 	@TEST_EXPOSURE=whole $(step) "Exposure under every single fault" node --test test/unit/reconcile/exposure.test.ts

@@ -1,4 +1,4 @@
-/** The steps of the guides that take a kubeadm cluster from kube-proxy to kube-ipvs and back, as the pages print them. */
+/** The steps of the guides, as the pages print them, with the image that serves each node afterwards. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { commandsOf } from "../support/documents/guide-commands.ts";
@@ -7,8 +7,8 @@ const docs: string = join(import.meta.dirname, "../../docs");
 
 export interface Step {
   readonly command: string;
-  /** What has a ready pod on each node afterwards. */
-  readonly serving: readonly ("kube-proxy" | "kube-ipvs")[];
+  /** By node. Undefined: the rollout that it begins goes on. */
+  readonly serving: readonly string[] | undefined;
 }
 
 /** The one command of a page that begins or ends so. */
@@ -24,23 +24,56 @@ function commandOf(page: string, part: string): string {
   return command;
 }
 
-/** `node` is taken over before all others, and given back before them. */
-export function migrationSteps(node: string): readonly Step[] {
+/** The images of the nodes' proxies, before and after what the guide does. */
+export interface Images {
+  readonly before: string;
+  readonly after: string;
+}
+
+/** kubeadm's kube-proxy, to kube-ipvs and back. `node` is taken over before all others, and given back before them. */
+export function migrationSteps(node: string, { before, after }: Images): readonly Step[] {
   const [kubeadm, migrate] = ["migrate/kubeadm.md", "migrate.md"];
-  const step = (command: string, first: Step["serving"][0], second: Step["serving"][0]): Step => ({
-    command,
-    serving: [first, second],
-  });
-  const withNode = (command: string): string => command.replace("NODE", node);
-  return [
-    step(commandOf(kubeadm, "> kube-proxy.yaml"), "kube-proxy", "kube-proxy"),
-    step(commandOf(kubeadm, "kubectl apply -k"), "kube-proxy", "kube-proxy"),
-    step(withNode(commandOf(migrate, "deploy/roll-out start NODE")), "kube-ipvs", "kube-proxy"),
-    step(commandOf(migrate, "deploy/roll-out --wave 3"), "kube-ipvs", "kube-ipvs"),
-    step(commandOf(migrate, "deploy/roll-out finish"), "kube-ipvs", "kube-ipvs"),
-    step(withNode(commandOf(migrate, "deploy/roll-out back NODE")), "kube-proxy", "kube-ipvs"),
-    step(commandOf(kubeadm, "deploy/roll-out back --all"), "kube-proxy", "kube-proxy"),
-    step(commandOf(kubeadm, "kubectl delete -k"), "kube-proxy", "kube-proxy"),
-    step(commandOf(kubeadm, "kubectl replace"), "kube-proxy", "kube-proxy"),
+  const take = stepsOf(node);
+  const [old, mixed, young] = [
+    [before, before],
+    [after, before],
+    [after, after],
   ];
+  return [
+    take(kubeadm, "> kube-proxy.yaml", old),
+    take(kubeadm, "kubectl apply -k", old),
+    take(migrate, "deploy/roll-out start NODE", mixed),
+    take(migrate, "deploy/roll-out --wave 3", young),
+    take(migrate, "deploy/roll-out finish", young),
+    take(migrate, "deploy/roll-out back NODE", mixed.toReversed()),
+    take(kubeadm, "deploy/roll-out back --all", old),
+    take(kubeadm, "kubectl delete -k", old),
+    take(kubeadm, "kubectl replace", undefined),
+    { command: rolledOut("kube-proxy"), serving: old },
+  ];
+}
+
+/** An earlier kube-ipvs, to this one and back. `node` is upgraded before all others. */
+export function upgradeSteps(node: string, { before, after }: Images): readonly Step[] {
+  const page = "upgrade.md";
+  const take = stepsOf(node);
+  return [
+    take(page, "kubectl kustomize deploy", [before, before]),
+    take(page, "kubectl -n kube-system delete pod", [after, before]),
+    take(page, "kubectl apply -k deploy", undefined),
+    take(page, "kubectl -n kube-system rollout status", [after, after]),
+    take(page, "kubectl -n kube-system rollout undo", undefined),
+    { command: rolledOut("kube-ipvs"), serving: [before, before] },
+  ];
+}
+
+function stepsOf(node: string) {
+  return (page: string, part: string, serving: Step["serving"]): Step => ({
+    command: commandOf(page, part).replace("NODE", node),
+    serving,
+  });
+}
+
+function rolledOut(name: string): string {
+  return `kubectl -n kube-system rollout status daemonset/${name} --timeout=5m`;
 }

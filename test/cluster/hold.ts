@@ -7,7 +7,9 @@ import { connect, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { type HeldConnection, readGreeting, wishes } from "../../src/e2e/pod/conversation.ts";
 
-const pingPeriodMs = 200;
+/** Of all connections together. */
+const maxPingsPerSecond = 250;
+const minPeriodMs = 200;
 const connectMs = 5_000;
 
 interface Held {
@@ -45,9 +47,12 @@ try {
   process.exit(1);
 }
 for (const { name } of held) console.log(JSON.stringify({ name }));
-const timer = setInterval(() => {
-  for (const { socket, ending } of held) if (ending === "open") socket.write("ping\n");
-}, pingPeriodMs);
+const timer = setInterval(
+  () => {
+    for (const { socket, ending } of held) if (ending === "open") socket.write("ping\n");
+  },
+  Math.max(minPeriodMs, (held.length * 1_000) / maxPingsPerSecond),
+);
 process.stdin.resume();
 await once(process.stdin, "end");
 clearInterval(timer);

@@ -3,10 +3,12 @@ import { copyFileSync, cpSync, mkdirSync, rmSync, symlinkSync } from "node:fs";
 import { basename, join } from "node:path";
 import { apiServer, podNetwork } from "./network.ts";
 import { imageRoot, packRoot } from "./proxy.ts";
+import { project } from "./with-cluster.ts";
 
 const namespace = "kube-system";
 const name = "kube-proxy";
-const image = "localhost/kube-proxy:lab";
+/** As containerd calls the image that `packKubeProxy` packs. */
+export const kubeProxyImage = "localhost/kube-proxy:lab";
 
 /**
  * An archive of an image with kube-proxy, in which `iptables` is the variant that the lab's nodes use: the root of our
@@ -15,7 +17,7 @@ const image = "localhost/kube-proxy:lab";
 export function packKubeProxy(folder: string, program: string): string {
   const root = join(folder, "kube-proxy-root");
   rmSync(root, { recursive: true, force: true });
-  cpSync(imageRoot, root, { recursive: true, verbatimSymlinks: true });
+  cpSync(imageRoot(project), root, { recursive: true, verbatimSymlinks: true });
   rmSync(join(root, "usr/local"), { recursive: true });
   mkdirSync(join(root, "usr/local/lib/kube-ipvs/node"), { recursive: true });
   mkdirSync(join(root, "usr/local/bin"));
@@ -32,7 +34,7 @@ export function packKubeProxy(folder: string, program: string): string {
     }
   }
   const archive = join(folder, "kube-proxy.tar");
-  packRoot(root, basename(image), archive);
+  packRoot(root, basename(kubeProxyImage), archive);
   rmSync(root, { recursive: true });
   return archive;
 }
@@ -147,7 +149,7 @@ function daemonSet(): object {
           containers: [
             {
               name,
-              image,
+              image: kubeProxyImage,
               imagePullPolicy: "IfNotPresent",
               command: [
                 "/usr/local/bin/kube-proxy",

@@ -7,27 +7,17 @@
  */
 import { parseArgs } from "node:util";
 import type { LabKernel } from "../lab/lab-kernel.ts";
-import { type Cluster, eventually } from "./cluster.ts";
-import { migrationSteps, type Step } from "./guide.ts";
-import { kubeProxyObjects, packKubeProxy } from "./kubeadm.ts";
+import type { Cluster } from "./cluster.ts";
+import { migrationSteps } from "./guide.ts";
+import { kubeProxyImage, kubeProxyObjects, packKubeProxy } from "./kubeadm.ts";
 import { nodes } from "./network.ts";
-import { prepareCheckout, runCommand } from "./operator.ts";
-import { apply, packImage } from "./proxy.ts";
-import {
-  arePodsReady,
-  closeConnections,
-  openConnections,
-  shopIsOpen,
-  shopObjects,
-} from "./shop.ts";
-import { bringUp, build, exitWith, interrupted, withCluster } from "./with-cluster.ts";
+import { prepareCheckout } from "./operator.ts";
+import { apply, imageName, packImage } from "./proxy.ts";
+import { shopIsOpen, shopObjects } from "./shop.ts";
+import { proxiesAre, takeSteps } from "./take-steps.ts";
+import { bringUp, build, exitWith, interrupted, project, withCluster } from "./with-cluster.ts";
 
-/** Connections from outside to each node's port, and from a pod on each node to the cluster IP. */
-const outside = 20;
-const inside = 5;
-/** A pod of a proxy starts and stops within. */
-const servingSeconds = 300;
-const rolledOut = `kubectl -n kube-system rollout status daemonset/kube-proxy --timeout=${servingSeconds}s`;
+const standing = { outside: 20, inside: 5 } as const;
 
 const { values: options } = parseArgs({
   options: {
@@ -35,23 +25,6 @@ const { values: options } = parseArgs({
     stay: { type: "boolean", default: false },
   },
 });
-
-/** Runs a step of the guides and prints how long it took. Throws if something else serves afterwards, or nobody. */
-async function take(cluster: Cluster, checkout: string, { command, serving }: Step): Promise<void> {
-  console.log(`$ ${command}`);
-  const begin = performance.now();
-  await runCommand(cluster, checkout, command);
-  for (const proxy of ["kube-proxy", "kube-ipvs"] as const) {
-    const places = nodes.flatMap(({ name }, index) => (serving[index] === proxy ? [name] : []));
-    const what = `${proxy} serves ${places.join(" and ") || "no node"}`;
-    const isSo = (): Promise<boolean> =>
-      arePodsReady(cluster, "kube-system", `k8s-app=${proxy}`, places);
-    await eventually(cluster, what, servingSeconds, isSo);
-  }
-  const { count } = await closeConnections(await openConnections(cluster, 2, 1));
-  const seconds = ((performance.now() - begin) / 1_000).toFixed(0);
-  console.log(`  ${seconds} s; ${count} new connections\n`);
-}
 
 async function migrate(cluster: Cluster, kernel: LabKernel): Promise<number> {
   const { kubernetes } = cluster;
@@ -62,23 +35,16 @@ async function migrate(cluster: Cluster, kernel: LabKernel): Promise<number> {
     images: [...images, ...kubernetes.images.slice(0, 1)],
   });
   await apply(cluster, "kube-proxy", [...kubeProxyObjects(), ...shopObjects()]);
+  await proxiesAre(
+    cluster,
+    nodes.map(() => kubeProxyImage),
+  );
   await shopIsOpen(cluster);
-  const holders = await openConnections(cluster, outside, inside);
-  const checkout = prepareCheckout(cluster);
-  let failure = "";
-  try {
-    for (const step of migrationSteps(nodes[0]?.name ?? "")) await take(cluster, checkout, step);
-    // The last step replaces its pods.
-    await runCommand(cluster, checkout, rolledOut);
-  } catch (error) {
-    cluster.signal.throwIfAborted();
-    failure = error instanceof Error ? error.message : String(error);
-  }
-  const { count, broken } = await closeConnections(holders);
-  console.log(failure || "all steps done");
-  console.log(`${count} connections stood all the time, ${broken} broke`);
+  const checkout = prepareCheckout(cluster, project, imageName);
+  const steps = migrationSteps(nodes[0]?.name ?? "", { before: kubeProxyImage, after: imageName });
+  const status = await takeSteps(cluster, checkout, steps, standing);
   if (options.stay) await interrupted(cluster.signal);
-  return failure === "" && broken === 0 ? 0 : 1;
+  return status;
 }
 
 await exitWith(() => withCluster(options.kubernetes, migrate));

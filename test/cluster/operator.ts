@@ -1,24 +1,31 @@
 /** What an operator does with the guides: runs their commands in a checkout. */
 import { spawn } from "node:child_process";
-import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Cluster, credential } from "./cluster.ts";
-import { inNamespace } from "./network.ts";
-import { project } from "./with-cluster.ts";
+import { apiServer, inNamespace } from "./network.ts";
 
 /** The acceptance test runs within. */
 const stepSeconds = 900;
 
-/** The checkout that the guides speak of, with the operator's image set. */
-export function prepareCheckout({ folder, kubernetes }: Cluster): string {
-  const checkout = join(folder, "checkout");
-  mkdirSync(join(checkout, "bin"), { recursive: true });
-  symlinkSync(kubernetes.program("kubectl"), join(checkout, "bin/kubectl"));
-  symlinkSync(join(project, "dist"), join(checkout, "dist"));
-  cpSync(join(project, "deploy"), join(checkout, "deploy"), { recursive: true });
-  const image = join(checkout, "deploy/kustomize/image/kustomization.yaml");
-  const text = readFileSync(image, "utf8");
-  writeFileSync(image, text.replace("newName: kube-ipvs", "newName: localhost/kube-ipvs"));
+/** A checkout whose overlays name an image and the cluster's API server, with kubectl in `bin`. */
+export function prepareCheckout(cluster: Cluster, source: string, image: string): string {
+  const checkout = mkdtempSync(join(cluster.folder, "checkout-"));
+  mkdirSync(join(checkout, "bin"));
+  symlinkSync(cluster.kubernetes.program("kubectl"), join(checkout, "bin/kubectl"));
+  symlinkSync(join(source, "dist"), join(checkout, "dist"));
+  cpSync(join(source, "deploy"), join(checkout, "deploy"), { recursive: true });
+  const kustomize = join(checkout, "deploy/kustomize");
+  const [name = "", tag = ""] = image.split(":");
+  const edits: readonly (readonly [file: string, from: RegExp, to: string])[] = [
+    ["image/kustomization.yaml", /newName: .*/, `newName: ${name}`],
+    ["image/kustomization.yaml", /newTag: .*/, `newTag: ${tag}`],
+    ["overlays/replace-kube-proxy/kubeconfig.conf", /server: .*/, `server: ${apiServer}`],
+  ];
+  for (const [file, from, to] of edits) {
+    const path = join(kustomize, file);
+    writeFileSync(path, readFileSync(path, "utf8").replace(from, to));
+  }
   return checkout;
 }
 

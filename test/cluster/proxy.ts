@@ -16,11 +16,17 @@ import { type Cluster, eventually, kubectl, tryKubectl } from "./cluster.ts";
 import { apiServer, dnsAddress, gateway, nodes, podNetwork } from "./network.ts";
 
 const project: string = join(import.meta.dirname, "../..");
-/** Where `make image` assembles the image. */
-export const imageRoot: string = join(project, "build/image/root");
+const root: string = imageRoot(project);
+/** As containerd calls the image that `packImage` packs. */
+export const imageName: string = `localhost/kube-ipvs:${version()}`;
+
+/** Where `make image` of a checkout assembles the image. */
+export function imageRoot(checkout: string): string {
+  return join(checkout, "build/image/root");
+}
 const rolloutSeconds = 300;
 
-export function version(): string {
+function version(): string {
   const { version } = JSON.parse(readFileSync(join(project, "package.json"), "utf8")) as {
     readonly version: string;
   };
@@ -30,9 +36,9 @@ export function version(): string {
 /** The archive of the image whose root `make image` assembled; packed again only when that is newer. */
 export function packImage(folder: string): string {
   const archive = join(folder, "kube-ipvs.tar");
-  const assembled = statSync(join(imageRoot, "usr/local/bin/kube-proxy")).mtimeMs;
+  const assembled = statSync(join(root, "usr/local/bin/kube-proxy")).mtimeMs;
   if (!existsSync(archive) || statSync(archive).mtimeMs <= assembled)
-    packRoot(imageRoot, `kube-ipvs:${version()}`, archive);
+    packRoot(root, `kube-ipvs:${version()}`, archive);
   return archive;
 }
 

@@ -5,7 +5,7 @@ import { backendPort } from "../../src/e2e/pod/conversation.ts";
 import { type Cluster, credential, eventually, kubectl } from "./cluster.ts";
 import { Holder } from "./holder.ts";
 import { inNamespace, nodes } from "./network.ts";
-import { version } from "./proxy.ts";
+import { imageName } from "./proxy.ts";
 
 const nodePort = 30_080;
 const clusterIp = "10.96.80.80";
@@ -15,7 +15,7 @@ export function shopObjects(): readonly object[] {
   const pod = (name: string, nodeName: string, app: string): object =>
     podObject({
       ...{ name, nodeName, namespace: shop, labels: { app } },
-      image: `localhost/kube-ipvs:${version()}`,
+      image: imageName,
     });
   return [
     { apiVersion: "v1", kind: "Namespace", metadata: { name: shop } },
@@ -39,10 +39,9 @@ export function shopObjects(): readonly object[] {
 
 /** Waits until its pods are ready and its port of each node answers. */
 export async function shopIsOpen(cluster: Cluster): Promise<void> {
-  const places = nodes.flatMap(({ name }) => [name, name]);
-  await eventually(cluster, "the shop's pods are ready", 600, () =>
-    arePodsReady(cluster, shop, "app", places),
-  );
+  await eventually(cluster, "the shop's pods are ready", 600, async () => {
+    return (await readyPods(cluster, shop, "app")).length === 2 * nodes.length;
+  });
   await eventually(cluster, "the shop answers at both nodes", 120, () =>
     openConnections(cluster, 1, 0)
       .then(closeConnections)
@@ -53,19 +52,19 @@ export async function shopIsOpen(cluster: Cluster): Promise<void> {
   );
 }
 
-/** Whether the ready pods with a label are on these nodes, and on no others. */
-export async function arePodsReady(
+/** `NODE IMAGE` of each ready pod with a label, in order. */
+export async function readyPods(
   cluster: Cluster,
   namespace: string,
   selector: string,
-  places: readonly string[],
-): Promise<boolean> {
-  const path =
-    'jsonpath={range .items[*]}{.spec.nodeName}{" "}{.status.conditions[?(@.type=="Ready")].status}{"\\n"}{end}';
+): Promise<readonly string[]> {
+  const condition = '{.status.conditions[?(@.type=="Ready")].status}';
+  const line = `${condition}{" "}{.spec.nodeName}{" "}{.spec.containers[0].image}{"\\n"}`;
+  const path = `jsonpath={range .items[*]}${line}{end}`;
   const args = ["-n", namespace, "get", "pods", "-l", selector, "-o", path];
   const lines = ((await kubectl(cluster, ...args)) ?? "").split("\n");
-  const ready = lines.filter((line) => line.endsWith(" True")).map((line) => line.split(" ")[0]);
-  return ready.toSorted().join() === places.toSorted().join();
+  const ready = lines.filter((one) => one.startsWith("True "));
+  return ready.map((one) => one.slice("True ".length)).toSorted();
 }
 
 /** Connections to the node ports and, with `perPod`, from pods to the cluster IP. */

@@ -1,17 +1,22 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { migrationSteps } from "../../cluster/guide.ts";
+import { migrationSteps, upgradeSteps } from "../../cluster/guide.ts";
 
-describe("migrationSteps", () => {
-  it("has the commands of the guides in their order, for one node first", () => {
-    const steps = migrationSteps("node1").map(({ command }) => command);
-    assert.equal(steps[2], "deploy/roll-out start node1");
-    assert.equal(steps.at(-1), "kubectl replace -f kube-proxy.yaml");
-    assert.ok(steps.every((command) => !command.includes("NODE")));
-  });
+const images = { before: "old", after: "new" };
 
-  it("ends where it began", () => {
-    const steps = migrationSteps("node1");
-    assert.deepEqual(steps.at(-1)?.serving, steps[0]?.serving);
+for (const stepsOf of [migrationSteps, upgradeSteps]) {
+  describe(stepsOf.name, () => {
+    const steps = stepsOf("node1", images);
+
+    it("takes its commands from the guide, for one node first", () => {
+      assert.ok(steps.some(({ command }) => command.includes("node1")));
+      assert.ok(steps.every(({ command }) => !command.includes("NODE")));
+    });
+
+    it("ends where it began, with both nodes taken over in between", () => {
+      assert.deepEqual(steps[0]?.serving, ["old", "old"]);
+      assert.deepEqual(steps.at(-1)?.serving, ["old", "old"]);
+      assert.ok(steps.some(({ serving }) => serving?.join() === "new,new"));
+    });
   });
-});
+}

@@ -1,0 +1,58 @@
+/** Takes the steps of a guide on a cluster while connections stand. */
+import { type Cluster, eventually } from "./cluster.ts";
+import type { Step } from "./guide.ts";
+import { nodes } from "./network.ts";
+import { runCommand } from "./operator.ts";
+import { closeConnections, openConnections, readyPods } from "./shop.ts";
+
+/** A pod of a proxy starts and stops within. */
+const servingSeconds = 300;
+const proxies = "k8s-app in (kube-proxy,kube-ipvs)";
+
+export interface Standing {
+  /** Connections from outside to each node's port. */
+  readonly outside: number;
+  /** Connections from a pod on each node to the cluster IP. */
+  readonly inside: number;
+}
+
+/** Returns the exit status: 1 if a step failed or a connection broke. */
+export async function takeSteps(
+  cluster: Cluster,
+  checkout: string,
+  steps: readonly Step[],
+  { outside, inside }: Standing,
+): Promise<number> {
+  const holders = await openConnections(cluster, outside, inside);
+  let failure = "";
+  try {
+    for (const step of steps) await take(cluster, checkout, step);
+  } catch (error) {
+    cluster.signal.throwIfAborted();
+    failure = error instanceof Error ? error.message : String(error);
+  }
+  const { count, broken } = await closeConnections(holders);
+  console.log(failure || "all steps done");
+  console.log(`${count} connections stood all the time, ${broken} broke`);
+  return failure === "" && broken === 0 ? 0 : 1;
+}
+
+/** Prints how long the step took. Rejects if the pods that serve afterwards are others than those of the step. */
+async function take(cluster: Cluster, checkout: string, { command, serving }: Step): Promise<void> {
+  console.log(`$ ${command}`);
+  const begin = performance.now();
+  await runCommand(cluster, checkout, command);
+  if (serving !== undefined) await proxiesAre(cluster, serving);
+  const { count } = await closeConnections(await openConnections(cluster, 2, 1));
+  const seconds = ((performance.now() - begin) / 1_000).toFixed(0);
+  console.log(`  ${seconds} s; ${count} new connections\n`);
+}
+
+/** Waits until a proxy of the given image is ready on each node, and no other one. */
+export function proxiesAre(cluster: Cluster, images: readonly string[]): Promise<void> {
+  const wanted = nodes.map(({ name }, index) => `${name} ${images[index]}`);
+  return eventually(cluster, `ready: ${wanted.join(", ")}`, servingSeconds, async () => {
+    const ready = await readyPods(cluster, "kube-system", proxies);
+    return ready.join() === wanted.join();
+  });
+}
