@@ -56,6 +56,7 @@ const timer = setInterval(
 process.stdin.resume();
 await once(process.stdin, "end");
 clearInterval(timer);
-for (const { name, pings, ending } of held)
+for (const { socket, name, pings, ending } of held) {
   console.log(JSON.stringify({ name, pings, ending } satisfies HeldConnection));
-process.exit();
+  socket.destroy();
+}
