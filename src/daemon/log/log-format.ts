@@ -10,21 +10,22 @@ export interface LogLine {
   /** Milliseconds since the epoch. */
   readonly timeMs: number;
   readonly pid: number;
-  /** At which `-v` it is printed; 0: always. */
+  /** Lowest `-v` at which the line is printed. Lines of level 0 are always printed. */
   readonly level: number;
   readonly event: string;
   readonly keys: LogKeys;
 }
 
-/** Turns a line into text without its line end. */
+/** Formats a line, without a trailing newline. */
 export type LogFormatter = (line: LogLine) => string;
 
-/** Longer values are cut: one hostile object must not fill the disk. */
+/** Longer values are truncated, so that a malicious object cannot fill the disk. */
 const maxValueLength = 2_000;
 
 /**
- * The form of klog, as kube-proxy writes it: `I0102 15:04:05.000000       1 kube-ipvs:1] "Event"
- * key="value" n=1 list=["a","b"]`. Collectors expect a source file with a line number at that place. Local time, as klog.
+ * Formats a line like klog, as in kube-proxy: `I0102 15:04:05.000000       1 kube-ipvs:1] "Event" key="value" n=1
+ * list=["a","b"]`. Log collectors expect a source file and line number, so `kube-ipvs:1` takes their place. Uses
+ * local time, as klog does.
  */
 export function formatText({ severity, timeMs, pid, event, keys }: LogLine): string {
   const letter = severity.charAt(0).toUpperCase();
@@ -33,11 +34,15 @@ export function formatText({ severity, timeMs, pid, event, keys }: LogLine): str
   return `${head} ${quoted(event)}${pairs.join("")}`;
 }
 
-/** A JSON object a line, with the keys of Kubernetes' components: `ts` (ms), `v`, `msg`, `err` … */
+/**
+ * Formats one JSON object per line, with the keys that Kubernetes components use: `ts` (ms), `v`, `msg`, `err` and
+ * others.
+ */
 export function formatJson({ severity, timeMs, level, event, keys }: LogLine): string {
   const fixed = { ts: timeMs, level: severity, v: level, msg: event };
   const plain = Object.entries(keys).map(([key, value]) => [key, jsonValue(value)] as const);
-  // The fixed keys stand first and cannot be overwritten.
+  // The fixed keys are spread twice: the first time so that they are printed first, the second time so that they
+  // cannot be overwritten.
   return escapeUnprintable(JSON.stringify({ ...fixed, ...Object.fromEntries(plain), ...fixed }));
 }
 
@@ -54,7 +59,7 @@ function textValue(value: unknown): string {
   return plain === undefined ? "undefined" : escapeUnprintable(JSON.stringify(plain));
 }
 
-/** A value that JSON can hold; long strings are cut. */
+/** Converts a value to one that JSON can represent. Truncates long strings. */
 function jsonValue(value: unknown): unknown {
   if (typeof value === "string") return cut(value);
   if (value instanceof Error) return cut(errorText(value));
@@ -65,7 +70,7 @@ function jsonValue(value: unknown): unknown {
   return text.length <= maxValueLength ? parseJson(text) : cut(text);
 }
 
-/** A log line must come about whatever it is given: big numbers, cycles. */
+/** Never throws, so that a line is logged even for values such as bigints and cyclic objects. */
 function objectText(value: object): string {
   try {
     return JSON.stringify(value, (_, part: unknown) =>

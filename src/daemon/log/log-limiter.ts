@@ -1,22 +1,24 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Severity } from "./log-format.ts";
 
-/** What makes two lines "the same problem": the event and its reason code, whatever the subject. */
+/** Lines with the same event and reason code count as the same problem, whatever their subject. */
 export interface Problem {
   readonly severity: Severity;
   readonly event: string;
   readonly reason: string;
 }
 
-/** Lines of one problem that were not written in the last minute. */
+/** Number of lines of one problem that were suppressed within one window. */
 export interface LeftOut extends Problem {
   readonly count: number;
 }
 
 const windowMs = 60_000;
-/** Lines of one problem in a minute; the rest becomes a number. */
+/** Lines of one problem that are written per window. Further lines are only counted. */
 const linesPerWindow = 10;
-/** Reasons may be free text: no more than this many are distinguished. */
+/**
+ * Most problems that are tracked separately. Reasons may be free text, so further ones share a window for each event.
+ */
 const maxProblems = 500;
 
 interface Window {
@@ -25,7 +27,9 @@ interface Window {
   leftOut: number;
 }
 
-/** Lets the first lines of a problem through each minute, counts the rest and reports the count after it. */
+/**
+ * Admits the first lines of a problem in each window, counts the rest, and reports the count when the window ends.
+ */
 export class LogLimiter {
   readonly #clock: Clock;
   readonly #report: (leftOut: LeftOut) => void;
@@ -36,7 +40,7 @@ export class LogLimiter {
     this.#report = report;
   }
 
-  /** Says whether the line may be written. */
+  /** Returns whether the line may be written. */
   admits(problem: Problem): boolean {
     const window = this.#windowOf(problem);
     if (window.written < linesPerWindow) {

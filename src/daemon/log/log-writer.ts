@@ -11,12 +11,12 @@ export interface LogOptions {
 
 export interface LogOutlet {
   readonly clock: Clock;
-  /** Takes a line with its line end. */
+  /** Writes a line, which includes its newline. */
   readonly write: (line: string) => void;
   readonly pid: number;
 }
 
-/** Writes log lines; a flood of the same warning or error becomes a number. */
+/** Writes log lines. If the same warning or error repeats too often, writes a count instead. */
 export class LogWriter implements Logger {
   readonly #outlet: LogOutlet;
   readonly #limiter: LogLimiter;
@@ -30,7 +30,7 @@ export class LogWriter implements Logger {
     this.#verbosity = verbosity;
   }
 
-  /** Changes it for this logger and all made by {@link with}. */
+  /** Sets the verbosity of this logger and of all loggers derived from it by {@link with}. */
   setVerbosity(verbosity: number): void {
     this.#verbosity = verbosity;
   }

@@ -10,11 +10,13 @@ export interface AvailableSchedulersParts {
   readonly ipvs: Pick<Ipvs, "checkScheduler">;
   readonly clock: Pick<Clock, "monotonicMs">;
   readonly families: readonly IpFamily[];
-  /** As `isAllowedScheduler`. */
+  /** Whether the configuration allows the scheduler, as `isAllowedScheduler` defines it. */
   readonly isAllowed: (name: string) => boolean;
 }
 
-/** The kernel is asked again for a scheduler that it did not have: someone may have loaded the module. */
+/**
+ * How long to wait before asking the kernel again for a missing scheduler. Someone may have loaded the module since.
+ */
 const recheckMs = 300_000;
 
 /**
@@ -23,11 +25,14 @@ const recheckMs = 300_000;
  */
 export class AvailableSchedulers {
   readonly #parts: AvailableSchedulersParts;
-  /** Names that Services ask for, with how many do. */
+  /** Scheduler names, each with the number of Services that ask for it. */
   readonly #requests = new Map<string, number>();
-  /** They are not asked for again. */
+  /** Schedulers that the kernel has. The kernel is not asked about them again. */
   readonly #present = new Set<string>();
-  /** When the kernel was last asked for one that it does not have, whether a Service still names it or not. */
+  /**
+   * For each missing scheduler: monotonic time of the last request to the kernel. Entries remain after no Service
+   * names the scheduler.
+   */
   readonly #askedMs = new Map<string, number>();
   #missing: ReadonlySet<string> = new Set();
 
@@ -45,12 +50,15 @@ export class AvailableSchedulers {
     else this.#requests.delete(before);
   }
 
-  /** Monotonic; when a missing scheduler is to be asked for again. Undefined: none is missing. */
+  /** Monotonic time of the next request for a missing scheduler. Undefined if none is missing. */
   get nextCheckMs(): number | undefined {
     return earliest([...this.#missing].map((name) => this.#nextCheckMs(name)));
   }
 
-  /** Allowed schedulers that are asked for and not there. The same object while nothing in it differs. */
+  /**
+   * Returns the allowed schedulers that Services ask for and the kernel lacks. Returns the same object while the set
+   * is unchanged.
+   */
   async refresh(): Promise<ReadonlySet<string>> {
     const nowMs = this.#parts.clock.monotonicMs();
     const missing = new Set<string>();
@@ -68,7 +76,7 @@ export class AvailableSchedulers {
     return askedMs === undefined ? undefined : askedMs + recheckMs;
   }
 
-  /** A scheduler that cannot be asked for counts as missing: the default scheduler works. */
+  /** If the request fails for any reason, the scheduler is treated as missing: the default scheduler works. */
   async #isThere(name: string, nowMs: number): Promise<boolean> {
     const { ipvs, families } = this.#parts;
     try {

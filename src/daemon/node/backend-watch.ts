@@ -4,7 +4,7 @@ import type { Logger } from "../../base/log.ts";
 import { type NextRun, Periodic } from "../../base/periodic.ts";
 import type { BackendFinding, Iptables } from "../../kernel/kernel.ts";
 
-/** A check starts five processes and reads all rules of the node. */
+/** Shortest pause between checks. A check is costly: it starts five processes and reads all of the node's rules. */
 const shortestPauseMs = 600_000;
 
 type WatchedIptables = Pick<Iptables, "backend" | "choice" | "checkBackend">;
@@ -17,9 +17,10 @@ export interface BackendWatchContext {
 }
 
 /**
- * Checks from time to time whether the node's other programs use the same iptables backend as kube-ipvs: kubelet or a
- * network plugin may have started later. If they use the other one, the program ends to restart with it: a start writes
- * all rules in the backend that it finds, and then removes those in the other one.
+ * Checks periodically whether the node's other programs use the same iptables backend as kube-ipvs. kubelet or a
+ * network plugin may have started later. If they use the other backend, the program exits, so that it restarts with
+ * that one: at startup, kube-ipvs writes all rules in the backend that it detects, then removes its rules from the
+ * other.
  */
 export class BackendWatch {
   readonly #iptables: WatchedIptables;
@@ -29,7 +30,10 @@ export class BackendWatch {
   #hasReportedBoth: boolean;
   #isStopped = false;
 
-  /** `verificationPeriodMs`: no check more often than this. What was found at start is given. */
+  /**
+   * `verificationPeriodMs` is the shortest interval between checks. `iptables.choice` is the backend that was
+   * detected at startup.
+   */
   constructor(
     iptables: WatchedIptables,
     context: BackendWatchContext,
@@ -51,7 +55,7 @@ export class BackendWatch {
     this.#checks.start();
   }
 
-  /** No further check begins; one that runs reports nothing. */
+  /** Starts no further check. If a check is running, it reports nothing. */
   stop(): void {
     this.#isStopped = true;
     this.#checks.stop();

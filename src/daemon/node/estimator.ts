@@ -1,4 +1,4 @@
-/** IPVS' estimator: set as the configuration says, and named where it has very much to do. */
+/** Sets the IPVS estimator as configured, and warns if it has too many servers to process. */
 import { background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
@@ -9,7 +9,9 @@ import type { DaemonView } from "../operator/daemon-view.ts";
 import { countsOf } from "../operator/object-counts.ts";
 import { setSysctl } from "./set-sysctl.ts";
 
-/** Nothing depends on it: what the kernel lacks or refuses is named, and the start goes on. */
+/**
+ * Nothing depends on the estimator. If the kernel lacks or rejects a setting, this is logged and startup continues.
+ */
 export function setEstimator(
   kernel: Pick<Kernel, "sysctl">,
   options: EstimatorOptions,
@@ -26,10 +28,13 @@ export function setEstimator(
   }
 }
 
-/** From here on its work is felt on nodes with many processors: docs/reports/scale.md. */
+/**
+ * From this number of servers on, the estimator's work is noticeable on nodes with many processors:
+ * docs/reports/scale.md.
+ */
 const manyServers = 10_000;
 const pauseMs = 600_000;
-/** Syncs of the start are over by then, unless there are very many. */
+/** The syncs at startup have finished by then, unless there are very many objects. */
 const firstPauseMs = 30_000;
 
 export interface EstimatorWatchParts {
@@ -39,7 +44,10 @@ export interface EstimatorWatchParts {
   readonly view: DaemonView;
 }
 
-/** Counts now and then, and warns once while there are too many servers. Returns the stop. */
+/**
+ * Counts the servers periodically, and warns once each time they become too many. Returns a function that stops the
+ * checks.
+ */
 export function watchEstimator(parts: EstimatorWatchParts): () => void {
   let isReported = false;
   let isStopped = false;
@@ -61,7 +69,7 @@ export function watchEstimator(parts: EstimatorWatchParts): () => void {
   };
 }
 
-/** Virtual and real servers whose counters it adds up; 0 where it is off. */
+/** Number of virtual and real servers whose counters the estimator processes; 0 if the estimator is off. */
 async function estimatedServers({ clock, sysctl, view }: EstimatorWatchParts): Promise<number> {
   if (sysctl.read(estimatorPaths.isRunning) === "0") return 0;
   const { virtualServers, realServers } = await inSlices(clock, countsOf(view));

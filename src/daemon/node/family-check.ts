@@ -1,22 +1,22 @@
-/** Whether configuration, node and kernel agree about IP families. Pure. */
+/** Checks whether configuration, node and kernel agree about IP families. Pure. */
 import type { NodeRecord } from "../../api/objects.ts";
 import { type Cidr, familyOf, type IpAddress, type IpFamily, isWildcard } from "../../base/ip.ts";
 import type { Config } from "../../config/config.ts";
 
 export interface FamilyFinding {
   readonly reason: string;
-  /** The program would do more harm than good. */
+  /** If true, the program must not start: it would do more harm than good. */
   readonly isFatal: boolean;
 }
 
 export interface FamilyFacts {
   readonly config: Config;
-  /** Families whose programs and kernel parts work here. */
+  /** Families that iptables and the kernel support on this node. */
   readonly families: readonly IpFamily[];
   readonly node: NodeRecord | undefined;
 }
 
-/** The family of bindAddress, where it is one, else of the node's first address, else IPv4. */
+/** The family of bindAddress unless that is a wildcard, else of the Node object's first address, else IPv4. */
 export function primaryFamily({ config, node }: Pick<FamilyFacts, "config" | "node">): IpFamily {
   const { bindAddress } = config;
   if (!isWildcard(bindAddress)) return familyOf(bindAddress);
@@ -24,7 +24,7 @@ export function primaryFamily({ config, node }: Pick<FamilyFacts, "config" | "no
   return first === undefined ? "IPv4" : familyOf(first);
 }
 
-/** Lists what does not fit, as upstream does at start. */
+/** Lists mismatches of IP families, as kube-proxy does at startup. */
 export function checkFamilies(facts: FamilyFacts): readonly FamilyFinding[] {
   const { config, families, node } = facts;
   const primary = primaryFamily(facts);
@@ -61,7 +61,10 @@ function singleStackFindings({ config }: FamilyFacts, primary: IpFamily): readon
     }));
 }
 
-/** Where node ports are open to more than was meant; none of it is fatal. */
+/**
+ * Reports node ports that are open on more addresses than the operator may have intended. None of these findings is
+ * fatal.
+ */
 function nodePortFindings(
   { config, families }: FamilyFacts,
   primary: IpFamily,
@@ -84,7 +87,7 @@ function addressesOf(cidrs: readonly Cidr[]): readonly IpAddress[] {
   return cidrs.map(({ address }) => address);
 }
 
-/** The wildcard belongs to no family. */
+/** The address in a list, or an empty list for a wildcard, which has no family. */
 function specific(address: IpAddress | undefined): readonly IpAddress[] {
   return address === undefined || isWildcard(address) ? [] : [address];
 }

@@ -1,4 +1,4 @@
-/** What planning in mode iptables must know of this node, beside what every mode must. Pure. */
+/** Facts about this node that planning needs only in iptables mode. Pure. */
 import { cidrContains, hostPrefixLength, type IpFamily } from "../../base/ip.ts";
 import type { IptablesFamilyOptions, IptablesNodeOptions } from "../../plan/iptables/options.ts";
 import { loopbackAddresses } from "../../plan/loopback-node-ports.ts";
@@ -6,7 +6,7 @@ import type { FamilyOptions, PlanOptions } from "../../plan/options.ts";
 import { type NodeFacts, nodePortNetworks } from "./node-facts.ts";
 
 export interface IptablesFacts extends Pick<NodeFacts, "config" | "node"> {
-  /** What every mode must know. */
+  /** Options that planning needs in every mode. */
   readonly shared: PlanOptions;
   readonly hasCounters: boolean;
 }
@@ -26,7 +26,9 @@ export function iptablesOptionsOf(facts: IptablesFacts): IptablesNodeOptions {
   };
 }
 
-/** Loopback is among the addresses where no network, or one of those that are named, has it. */
+/**
+ * Includes loopback if nodePortAddresses does not restrict this family or names a network that contains 127.0.0.1.
+ */
 function familyOptions(
   family: IpFamily,
   { nodePortAddresses }: FamilyOptions,

@@ -17,34 +17,34 @@ import type { OtherNodes } from "./other-nodes.ts";
 export interface KnownNodeParts {
   readonly kernel: NetworkReader;
   readonly live: LiveConfig;
-  /** Families whose programs and kernel parts work here. */
+  /** Families that iptables and the kernel support on this node. */
   readonly families: readonly IpFamily[];
-  /** Where the API servers are, as far as is known at the moment. */
+  /** Addresses and ports of the API servers that are currently known. */
   readonly apiServers: () => readonly ServerEndpoint[];
-  /** Undefined if none are known. */
+  /** Undefined if other Nodes are not read. */
   readonly otherNodes?: Pick<OtherNodes, "reserved" | "podNetworks">;
 }
 
-/** What is known of this node, and the options of planning that follow from it. */
+/** Caches the facts about this node, and derives the planning options from them. */
 export class KnownNode {
   readonly #parts: KnownNodeParts;
   #record: NodeRecord | undefined;
   #network: NodeNetwork = emptyNetwork;
   #healthCheckAddresses: ReadonlyMap<IpFamily, readonly IpAddress[]> = new Map();
   #options: PlanOptions | undefined;
-  /** Node, links or addresses may differ from what `#options` was made of. */
+  /** The Node object, links or addresses may have changed since `#options` was computed. */
   #isStale = true;
 
   constructor(parts: KnownNodeParts) {
     this.#parts = parts;
   }
 
-  /** The last-known Node object; absent: never. */
+  /** The last known Node object. Undefined if it was never seen. */
   get record(): NodeRecord | undefined {
     return this.#record;
   }
 
-  /** As of the last {@link refresh}. */
+  /** The node's name and zone, as of the last {@link refresh}. */
   get place(): NodePlace {
     return this.#options?.place ?? { nodeName: this.#parts.live.current.nodeName, zone: "" };
   }
@@ -54,17 +54,17 @@ export class KnownNode {
     return this.#network.ofNode;
   }
 
-  /** Addresses on kube-ipvs0, as read last; undefined where there is no such link. */
+  /** Addresses on kube-ipvs0, as read last. Undefined if the link does not exist. */
   get bound(): readonly IpAddress[] | undefined {
     return this.#network.bound;
   }
 
-  /** Where health-check node ports listen. */
+  /** Addresses on which health-check node ports listen, by family. */
   get healthCheckAddresses(): ReadonlyMap<IpFamily, readonly IpAddress[]> {
     return this.#healthCheckAddresses;
   }
 
-  /** The last object seen counts after a deletion, as upstream. */
+  /** After the Node object is deleted, its last known state remains in use, as in kube-proxy. */
   noteRecord(record: NodeRecord | undefined): void {
     if (record !== undefined) this.#record = record;
     this.#isStale = true;
@@ -76,9 +76,9 @@ export class KnownNode {
   }
 
   /**
-   * Reads the node again where it may have changed. The object is the one given before while nothing in it
-   * differs. It takes the addresses of other Nodes at its end. A caller must plan at once: a Service that arrives
-   * in between may name a Node's address that is not reserved yet. Throws what the kernel says.
+   * Reads the node again if it may have changed. Returns the same object while no option has changed. The addresses
+   * of other Nodes are read last. The caller must plan synchronously after this returns: a Service that arrives later
+   * may name a Node's address that is not reserved yet. Rejects with the kernel's error.
    */
   async refresh(): Promise<PlanOptions> {
     if (!this.#isStale && this.#options !== undefined) return this.#options;
@@ -92,7 +92,7 @@ export class KnownNode {
     return this.#updateOptions();
   }
 
-  /** Reads the network now; where planning would see a difference, the node is stale. */
+  /** Reads the network now. If planning would see a difference, marks the node as stale. */
   async look(): Promise<{ readonly network: NodeNetwork; readonly isChanged: boolean }> {
     const network = await this.#read();
     const isChanged = !sameNetwork(network, this.#network);

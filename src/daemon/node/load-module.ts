@@ -2,7 +2,10 @@ import type { Logger } from "../../base/log.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import { ModuleError } from "../../kernel/modules/module-error.ts";
 
-/** Loads a module that may be absent. If loading fails, whoever needs the module reports why that matters. */
+/**
+ * Loads a module that may be absent. If loading fails, this only warns: the code that needs the module reports the
+ * consequence.
+ */
 export async function loadModule(
   { modules }: Pick<Kernel, "modules">,
   module: string,

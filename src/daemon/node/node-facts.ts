@@ -1,4 +1,4 @@
-/** What planning must know of this node: from its Node object, its links and the configuration. Pure. */
+/** Facts about this node that planning needs, from its Node object, its links and the configuration. Pure. */
 import type { NodeRecord } from "../../api/objects.ts";
 import {
   type Cidr,
@@ -19,14 +19,14 @@ import type { NodeNetwork } from "./node-network.ts";
 
 export interface NodeFacts {
   readonly config: Config;
-  /** Families whose programs and kernel parts work here. */
+  /** Families that iptables and the kernel support on this node. */
   readonly families: readonly IpFamily[];
-  /** Absent until the API reported it, or where there is none. */
+  /** Undefined until the API server has reported the Node object, or if there is no API server. */
   readonly node: NodeRecord | undefined;
   readonly network: NodeNetwork;
 }
 
-/** Puts the options of planning together. */
+/** Builds the planning options. */
 export function planOptionsOf(facts: NodeFacts): PlanOptions {
   const { config, node } = facts;
   return {
@@ -59,8 +59,8 @@ function familyOptions(family: IpFamily, facts: NodeFacts): FamilyOptions {
 }
 
 /**
- * The node's address of a family: bindAddress where it names one, else the first of the Node object
- * (InternalIP before ExternalIP), else loopback.
+ * The node's address in a family: bindAddress if it is a specific address of this family, else the Node object's
+ * first address (InternalIP before ExternalIP), else loopback.
  */
 function nodeIpOf(
   family: IpFamily,
@@ -73,7 +73,7 @@ function nodeIpOf(
   return own ?? loopbackAddresses[family];
 }
 
-/** Where health-check node ports listen: everywhere, unless nodePortAddresses names networks. */
+/** Addresses on which health-check node ports listen: all of them, unless nodePortAddresses names networks. */
 export function healthCheckAddresses(
   facts: NodeFacts,
 ): ReadonlyMap<IpFamily, readonly IpAddress[]> {
@@ -84,7 +84,7 @@ export function healthCheckAddresses(
   return new Map(facts.families.map((family) => [family, addressesOf(family)]));
 }
 
-/** Addresses that serve node ports: all of the node, its primary ones, or those inside the networks. */
+/** Node addresses that serve node ports: all, only the primary address, or those inside the configured networks. */
 function nodePortAddresses(
   family: IpFamily,
   { config, node, network }: NodeFacts,
@@ -95,7 +95,10 @@ function nodePortAddresses(
   return all.filter((address) => networks.some((cidr) => cidrContains(cidr, address)));
 }
 
-/** Empty: no restriction. Networks of the other family alone leave this one open, as upstream. */
+/**
+ * Networks of this family to which node ports are restricted. Empty means no restriction, also if all configured
+ * networks are of the other family, as in kube-proxy.
+ */
 export function nodePortNetworks(
   family: IpFamily,
   config: Config,
@@ -132,7 +135,7 @@ function firstNetwork(family: IpFamily, cidrs: readonly Cidr[]): LocalDetector |
   return cidr === undefined ? undefined : { kind: "source", cidr: cidrText(cidr) };
 }
 
-/** Options are small and plain: their text shows whether they are equal. */
+/** Compares options by their JSON text, which is cheap because they are small, plain data. */
 export function sameOptions(left: PlanOptions, right: PlanOptions): boolean {
   return optionsText(left) === optionsText(right);
 }

@@ -1,4 +1,7 @@
-/** The node's addresses, and those it cannot do without: what planning must know of its network. */
+/**
+ * Facts about the node's network that planning needs: its own addresses, and those of hosts that it must be able to
+ * reach.
+ */
 import type { EndpointSliceRecord } from "../../api/objects.ts";
 import type { ServerEndpoint } from "../../api/source.ts";
 import { familyOf, type IpAddress } from "../../base/ip.ts";
@@ -8,19 +11,22 @@ import type { ReservedReason } from "../../plan/options.ts";
 import { readAddresses } from "../../reconcile/observed/read-addresses.ts";
 
 export interface NodeNetwork {
-  /** On kube-ipvs0, each once; absent where there is no such link. */
+  /** Addresses on kube-ipvs0, without duplicates. Undefined if the link does not exist. */
   readonly bound: readonly IpAddress[] | undefined;
-  /** On all other links. */
+  /** Addresses on all other links. */
   readonly ofNode: ReadonlySet<IpAddress>;
-  /** Of others, which must never be bound to kube-ipvs0: the node would talk to itself in their place. */
+  /**
+   * Addresses of other hosts. They must never be bound to kube-ipvs0, because the node would then talk to itself
+   * instead.
+   */
   readonly reserved: ReadonlyMap<IpAddress, ReservedReason>;
-  /** In the main routing table, and those that vanished without another one in their place. */
+  /** Gateways in the main routing table, and gateways that disappeared without a replacement. */
   readonly gateways: ReadonlySet<IpAddress>;
-  /** No external or load-balancer IP in them is served. */
+  /** Pod CIDRs. External and load-balancer IPs inside them are not served. */
   readonly podNetworks: Networks;
   /** Addresses and ports of API servers, as {@link serverKey} writes them. */
   readonly apiServers: ReadonlySet<string>;
-  /** The kernel takes no address of this family on kube-ipvs0. */
+  /** If true, the kernel rejects IPv6 addresses on kube-ipvs0. */
   readonly isIpv6Disabled: boolean;
 }
 
@@ -43,18 +49,18 @@ export interface NetworkReader {
   readonly sysctl: Pick<Sysctl, "read">;
 }
 
-/** Other hosts that the node does not know from its kernel. */
+/** Other hosts, which the node's kernel does not list. */
 export interface KnownOthers {
   readonly apiServers: Iterable<ServerEndpoint>;
-  /** Addresses of other Nodes that Services name. */
+  /** Addresses of other Nodes that Services name as external or load-balancer IPs. */
   readonly nodeAddresses?: Iterable<IpAddress> | undefined;
   /** The pod CIDRs of all Nodes. Undefined if none are known. */
   readonly podNetworks?: Networks | undefined;
 }
 
 /**
- * Reads links, addresses and routes. It calls `others` afterwards: Services may have arrived while it read.
- * `previous`: what was read last. Throws what the kernel says.
+ * Reads links, addresses and routes. Calls `others` last, because Services may arrive during the reads. `previous` is
+ * the result of the last read. Rejects with the kernel's error.
  */
 export async function readNodeNetwork(
   kernel: NetworkReader,
@@ -69,7 +75,8 @@ export async function readNodeNetwork(
   for (const address of broadcasts) reserved.set(address, "broadcast-address");
   for (const { address } of servers) reserved.set(address, "api-server-address");
   for (const address of gateways) reserved.set(address, "gateway-address");
-  // Last: it alone keeps an address from being served at all, and a gateway or an API server may be a Node as well.
+  // This reason is set last, so that it wins for a gateway or API server that is also a Node: only this reason keeps
+  // an address from being served at all.
   for (const address of nodeAddresses) reserved.set(address, "other-node-address");
   return {
     bound,
@@ -83,8 +90,9 @@ export async function readNodeNetwork(
 }
 
 /**
- * A link that is down for a moment takes its routes along. A gateway that was bound to kube-ipvs0 meanwhile would stay
- * out of reach when they are back, so that it is free only when another one of its family came. Pure.
+ * Returns the listed gateways and the previous ones to keep. When a link is down briefly, its routes disappear. If a
+ * former gateway were then bound to kube-ipvs0, it would be unreachable after the routes return. Therefore a gateway
+ * is forgotten only when a new gateway of its family appears. Pure.
  */
 export function keptGateways(
   listed: readonly IpAddress[],
@@ -95,7 +103,7 @@ export function keptGateways(
   return new Set([...listed, ...kept]);
 }
 
-/** The link's own setting counts once there is one; until then that of links to come. */
+/** Uses the setting of kube-ipvs0 if the link exists, else the default setting for new links. */
 function isIpv6Disabled({ sysctl, link }: NetworkReader): boolean {
   const read = (name: string): string | undefined =>
     sysctl.read(`net/ipv6/conf/${name}/disable_ipv6`);
@@ -107,12 +115,13 @@ function serverKey({ address, port }: ServerEndpoint): string {
   return `${address} ${port}`;
 }
 
-/** More than any control plane has. */
+/** Most servers to remember; no control plane has this many. */
 const maxServers = 256;
 
 /**
- * All servers that `read` ever reported. A Service that takes the one we are connected to keeps the news of its own end
- * away: a name that is looked up differently today frees nothing.
+ * Returns all servers that `read` has ever reported. A server remains reserved after a name resolves differently: if
+ * a Service took over the address of the API server that kube-ipvs is connected to, kube-ipvs would never learn that
+ * this Service was deleted.
  */
 export function rememberServers(
   read: () => readonly ServerEndpoint[],
@@ -126,7 +135,7 @@ export function rememberServers(
   };
 }
 
-/** Whether planning sees no difference. */
+/** Whether both networks are equal for planning. */
 export function sameNetwork(one: NodeNetwork, other: NodeNetwork): boolean {
   return networkText(one) === networkText(other);
 }
@@ -137,7 +146,7 @@ function networkText(network: NodeNetwork): string {
   return JSON.stringify([...parts, podNetworks.text, isIpv6Disabled]);
 }
 
-/** The API servers, as the endpoints of their Service are. */
+/** The addresses and ports of the API servers, taken from the EndpointSlices of their Service. */
 export function sliceEndpoints(slices: Iterable<EndpointSliceRecord>): readonly ServerEndpoint[] {
   return [...slices].flatMap(({ endpoints, ports }) =>
     endpoints.flatMap(({ address }) => ports.map(({ port }) => ({ address, port }))),

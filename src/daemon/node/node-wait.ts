@@ -6,25 +6,25 @@ import type { Logger } from "../../base/log.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import { StartError } from "./prepare-kernel.ts";
 
-/** As upstream: so long for the Node object and its addresses … */
+/** How long to wait for the Node object and its addresses, as in kube-proxy. */
 const addressWaitMs = 30_000;
-/** … and so much longer for its pod CIDRs, which someone else allocates. */
+/** How much longer to wait for the pod CIDRs, which another component allocates. As in kube-proxy. */
 const podCidrWaitMs = 300_000;
 
 export interface NodeWaitParts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly live: LiveConfig;
-  /** Called once, when planning may begin as far as the node is concerned. */
+  /** Called once, when the node facts that planning needs are available or no longer waited for. */
   readonly onReady: () => void;
-  /** Ends the program: it cannot work, or must restart. */
+  /** Ends the program with an error, because it cannot work or must restart. */
   readonly fail: (error: Error) => void;
 }
 
 /**
- * Waits for the Node object, and for those of its fields without which planning would go wrong: addresses
- * where nodePortAddresses is `primary`, pod CIDRs in mode NodeCIDR. Everything else is planned again when the
- * node has it. Without a cluster there is nobody to wait for. Later changes of the node are reported.
+ * Waits for the Node object and for those fields that planning cannot do without: addresses if nodePortAddresses is
+ * `primary`, pod CIDRs in mode NodeCIDR. A change of any other field only causes a new plan. Does not wait if objects
+ * do not come from a cluster. Logs later changes of the node.
  */
 export class NodeWait {
   readonly #parts: NodeWaitParts;
@@ -50,13 +50,13 @@ export class NodeWait {
     this.#cancel();
   }
 
-  /** The list of nodes arrived, with ours or without. */
+  /** Call this when the list of Nodes has arrived, whether or not it contains this node. */
   noteListed(): void {
     this.#isListed = true;
     this.#check();
   }
 
-  /** A change of the pod CIDRs in mode NodeCIDR ends the program, as upstream: rules hang on them. */
+  /** If the pod CIDRs change in mode NodeCIDR, the program exits, as kube-proxy does: rules depend on them. */
   noteRecord(record: NodeRecord | undefined): void {
     const before = podCidrTexts(this.#record);
     if (this.#isReady) this.#report(record);
@@ -76,7 +76,10 @@ export class NodeWait {
     this.#check();
   }
 
-  /** Everything but pod CIDRs is planned again, without an end: upstream 1.37 ends here, earlier ones do nothing. */
+  /**
+   * Logs changed addresses or a deleted Node object. The program continues and plans again. kube-proxy 1.37 exits
+   * here; earlier versions do nothing.
+   */
   #report(record: NodeRecord | undefined): void {
     const { log, live } = this.#parts;
     const { nodeName: node } = live.current;
@@ -104,7 +107,7 @@ export class NodeWait {
     if (!this.#isFromCluster || this.#missing() === undefined) this.#finish();
   }
 
-  /** What is still waited for. */
+  /** The first missing field that planning needs, or undefined if none is missing. */
   #missing(): "addresses" | "pod CIDRs" | undefined {
     const { nodePortAddresses, bindAddress } = this.#parts.live.current;
     const { addresses = [], podCidrs = [] } = this.#record ?? {};

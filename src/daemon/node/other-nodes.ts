@@ -15,57 +15,63 @@ export interface OtherNodesParts {
   readonly source: Pick<ObjectSource, "listNodes">;
   readonly clock: Clock;
   readonly log: Logger;
-  /** This node's; its addresses are known from its links. */
+  /** Name of this node, which is skipped because its addresses are known from its links. */
   readonly nodeName: string;
-  /** Shortest pause between two readings; 0: never read, nothing is reserved. */
+  /** Shortest pause between two reads. If 0, Nodes are never read and no address is reserved. */
   readonly periodMs: number;
-  /** Numbers from 0 up to 1. */
+  /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   readonly random: () => number;
-  /** {@link OtherNodes.reserved}, `podNetworks`, `weights` or `isReady` differs. */
+  /** Called when {@link OtherNodes.reserved}, `podNetworks`, `weights`, `isReady` or `hasFailed` changes. */
   readonly onChange: () => void;
-  /** Fewer addresses are {@link OtherNodes.unchecked}; absent: nobody waits for it. */
+  /** Called when addresses were removed from {@link OtherNodes.unchecked} because they are now checked. */
   readonly onChecked?: () => void;
-  /** Addresses that an earlier run served: they were checked before a restart. Undefined if there are none. */
+  /** Addresses that an earlier run served, and therefore checked. Undefined if there are none. */
   readonly readServed?: () => Promise<Iterable<IpAddress>>;
-  /** Weights are wanted whatever Services say; absent: no. */
+  /** Whether the configuration enables Node weights for all Services. If absent, it does not. */
   readonly areWeightsDefault?: () => boolean;
 }
 
-/** A reading of one Node is 10 KB: so much per second and node is the most that all of them cost the API servers. */
+/**
+ * Pause after a read, for each Node in the cluster. A Node object is about 10 KB, so all nodes together read at most
+ * 10 KB/s per Node from the API servers.
+ */
 const pausePerNodeMs = 1_000;
-/** The first sync waits so long for the first reading. */
+/** How long the first sync waits for the first read. */
 const longestWaitMs = 5_000;
 /**
- * A Service that names a new address is followed by a reading within this time, by chance, since all nodes hear of it at once. In
- * large clusters it is {@link claimPausePerNodeMs} for each Node. New claims cause no readings at a shorter distance.
+ * When a Service names a new address, Nodes are read within this time, or within {@link claimPausePerNodeMs} per Node
+ * if that is longer. The delay is random, because all nodes receive the Service at the same time. New claims cannot
+ * cause reads more often than this.
  */
 const readingWithinMs = 1_000;
 const claimPausePerNodeMs = 100;
-/** Of each Node, those that it had before counted; a Node has one or two of each family. */
+/** Most addresses to remember for each Node, including its former ones. A Node has one or two of each family. */
 const maxAddressesPerNode = 16;
 
 /**
- * Anybody who may write a Service may write any external IP into it. So a new external IP waits, neither bound nor served, for a list of
- * Nodes that was requested after the claim. Load-balancer IPs do not wait: a controller writes them.
+ * Anyone who may write a Service may name any external IP in it. Therefore a new external IP is neither bound nor
+ * served until a list of Nodes that was requested after the claim has arrived. Load-balancer IPs do not wait, because
+ * a controller writes them.
  *
- * It knows the addresses of other Nodes, as far as Services name them as external or load-balancer IPs, the pod CIDRs of all Nodes, and the
- * weights of Nodes if a Service asks for them. Nodes are read only while a Service needs one of these, at a pace that depends on their
- * number. An address stays reserved as long as its Node exists, whatever its status says meanwhile.
+ * This class knows the addresses of other Nodes that Services name as external or load-balancer IPs, the pod CIDRs of
+ * all Nodes, and the weights of Nodes. Nodes are read only while a Service needs one of these, at a pace that depends
+ * on the number of Nodes. An address remains reserved while its Node exists, even if the Node's status no longer
+ * lists it.
  */
 export class OtherNodes {
   readonly #parts: OtherNodesParts;
-  /** Addresses that Services name, with how many do. */
+  /** Addresses that Services name, each with the number of those Services. */
   readonly #claims = new Map<IpAddress, number>();
-  /** External IPs that a Service names and that no list of Nodes was compared with since. */
+  /** External IPs that have not been compared with a list of Nodes since a Service named them. */
   readonly #unchecked = new Set<IpAddress>();
-  /** The Node that has it. */
+  /** The Node name for each address of another Node. */
   #owners: ReadonlyMap<IpAddress, string> = new Map();
   #reserved: ReadonlySet<IpAddress> = new Set();
   /** As listed last. */
   #nodes: Nodes = new Map();
   #own: NodeRecord | undefined;
   #podNetworks = new Networks();
-  /** How many Services ask for weights of Nodes. */
+  /** Number of Services that ask for Node weights. */
   #weightRequests = 0;
   #weights: ReadonlyMap<string, number> = new Map();
   readonly #abort = new AbortController();
@@ -75,7 +81,7 @@ export class OtherNodes {
   readonly #backOff: BackOff;
   #nodeCount = 0;
   #lastReadMs = Number.NEGATIVE_INFINITY;
-  /** The reading that is planned. */
+  /** The next scheduled read. */
   #next: { readonly atMs: number; readonly cancel: () => void } | undefined;
   #cancelWait: () => void = () => {};
 
@@ -85,32 +91,32 @@ export class OtherNodes {
     this.#backOff = new BackOff(parts.clock, parts.random);
   }
 
-  /** Planning may begin: other Nodes are known, or nobody asks for them, or they could not be read in time. */
+  /** Planning may begin: other Nodes are known, no Service needs them, or they could not be read in time. */
   get isReady(): boolean {
     return this.#isReady;
   }
 
-  /** Addresses of other Nodes that a Service names. The same object while nothing in it differs. */
+  /** Addresses of other Nodes that a Service names. The same object while they are unchanged. */
   get reserved(): ReadonlySet<IpAddress> {
     return this.#reserved;
   }
 
-  /** The pod CIDRs of all Nodes. The same object while nothing in it differs. */
+  /** The pod CIDRs of all Nodes. The same object while they are unchanged. */
   get podNetworks(): Networks {
     return this.#podNetworks;
   }
 
-  /** External IPs that may be another Node's or a pod's: they wait for the next list of Nodes. */
+  /** External IPs that may belong to another Node or a pod. They are pending until the next list of Nodes arrives. */
   get unchecked(): ReadonlySet<IpAddress> {
     return this.#unchecked;
   }
 
-  /** The last list of Nodes failed. */
+  /** The last attempt to list Nodes failed. */
   get hasFailed(): boolean {
     return this.#hasFailed;
   }
 
-  /** Of Nodes that have one. The same object while nothing in it differs. */
+  /** The weights of those Nodes that have one. The same object while they are unchanged. */
   get weights(): ReadonlyMap<string, number> {
     return this.#weights;
   }
@@ -136,14 +142,14 @@ export class OtherNodes {
     this.noteNeeds();
   }
 
-  /** These wait for the next list of Nodes. */
+  /** Marks new addresses as pending until the next list of Nodes arrives, unless they are known Node addresses. */
   #check(addresses: readonly IpAddress[]): void {
     if (!this.#canRead) return;
     const unknown = addresses.filter((address) => !this.#owners.has(address));
     for (const address of unknown) this.#unchecked.add(address);
   }
 
-  /** More may be needed than before: Services changed, or what counts for all of them. */
+  /** Call this when more may be needed than before: Services or the configured defaults changed. */
   noteNeeds(): void {
     if (this.#isReady) this.#planReading(this.#delayAfterClaimMs());
   }
@@ -155,7 +161,7 @@ export class OtherNodes {
     return Math.max(random() * windowMs, windowMs - sinceLastMs);
   }
 
-  /** Services are completely listed. */
+  /** Call this when all Services are listed. */
   noteListed(): void {
     if (this.#isReady) return;
     if (!this.#isNeeded) {
@@ -175,7 +181,7 @@ export class OtherNodes {
     this.#noteObjects();
   }
 
-  /** All Nodes, as the source reports them. None at all is no cluster's state. */
+  /** Takes the list of all Nodes. An empty list is ignored: no cluster is in that state. */
   noteNodes(nodes: Nodes): void {
     if (nodes.size === 0 || this.#parts.periodMs === 0) return;
     this.#nodes = nodes;
@@ -185,7 +191,7 @@ export class OtherNodes {
       if (name === this.#parts.nodeName) continue;
       for (const address of addresses.slice(0, maxAddressesPerNode)) owners.set(address, name);
     }
-    // Of a Node that is there, and says less of itself than before.
+    // Keep the addresses that an existing Node no longer lists.
     const counts = new Map<string, number>();
     for (const [address, name] of this.#owners) {
       const count = (counts.get(name) ?? 0) + 1;
@@ -213,7 +219,7 @@ export class OtherNodes {
     return this.#parts.source.listNodes !== undefined && this.#parts.periodMs > 0;
   }
 
-  /** Unless one is planned for an earlier time, or nobody needs it. */
+  /** Schedules a read, unless an earlier one is scheduled or no Service needs it. */
   #planReading(delayMs: number): void {
     const isNeeded = this.#canRead && this.#isNeeded && !this.#abort.signal.aborted;
     if (!isNeeded || this.#isReading) return;
@@ -264,7 +270,7 @@ export class OtherNodes {
       return nodes;
     } catch (error) {
       if (signal.aborted) return undefined;
-      // Those that were read before stay reserved.
+      // Addresses from earlier lists remain reserved.
       const effect = "New external IPs are not served, since they may be addresses of Nodes";
       const advice = "Grant list on nodes, or set kubeIpvs.nodeAddressPeriod: 0s";
       const keys = { err: errorText(error), effect, advice };
@@ -277,7 +283,7 @@ export class OtherNodes {
     }
   }
 
-  /** Without a list: what is served stays so. */
+  /** Continues without a list of Nodes. Addresses that an earlier run served remain served. */
   async #stopWaiting(): Promise<void> {
     try {
       this.#noteChecked((await this.#parts.readServed?.()) ?? []);
@@ -319,7 +325,7 @@ export class OtherNodes {
   }
 }
 
-/** Each once. */
+/** The external and load-balancer IPs that a Service names, without duplicates. */
 function namedBy(service: ServiceRecord | undefined): ReadonlySet<IpAddress> {
   if (service === undefined) return noAddresses;
   if (service.externalIps.length + service.loadBalancerIps.length === 0) return noAddresses;

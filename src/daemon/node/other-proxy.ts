@@ -11,10 +11,13 @@ import { type ListeningSocket, listListeningSockets } from "../../kernel/listeni
 /** A kube-proxy that is alive on this node. */
 export type OtherProxy =
   | { readonly kind: "process"; readonly pid: number; readonly command: string }
-  /** Something that answers like kube-proxy, seen by its port alone: another process namespace, k3s. */
+  /**
+   * A server that answers like kube-proxy on its port, without a visible process: it runs in another PID namespace,
+   * or inside k3s.
+   */
   | { readonly kind: "port"; readonly url: string; readonly mode: string };
 
-/** Two proxies would undo each other's work for ever. */
+/** kube-proxy runs on this node. Two proxies would keep undoing each other's changes. */
 export class OtherProxyError extends Error {
   override readonly name = "OtherProxyError";
   readonly proxy: OtherProxy;
@@ -43,7 +46,7 @@ export interface ProxySearch {
   /** kube-proxy's metrics address. */
   readonly modeUrl: string;
   readonly answerTimeoutMs: number;
-  /** Reads the sockets that listen in our network namespace. */
+  /** Lists the listening sockets in our network namespace. */
   readonly listening: () => readonly ListeningSocket[];
 }
 
@@ -55,14 +58,20 @@ const thisNode: ProxySearch = {
   listening: listListeningSockets,
 };
 
-/** Looks for a kube-proxy in our network namespace. To be asked before our own metrics port is open. */
+/**
+ * Looks for a kube-proxy in our network namespace. Call this before our own metrics port is open, because it answers
+ * the same request.
+ */
 export async function findOtherProxy(
   search: ProxySearch = thisNode,
 ): Promise<OtherProxy | undefined> {
   return findProcess(search) ?? (isRootListening(search) ? await askMode(search) : undefined);
 }
 
-/** As {@link findOtherProxy}, also at the configured metrics address: kube-proxy may have the same configuration. */
+/**
+ * Like {@link findOtherProxy}, but also asks at the configured metrics address, because kube-proxy may use the same
+ * configuration.
+ */
 export async function findOtherProxyAt(metrics: ListenAddress): Promise<OtherProxy | undefined> {
   const loopbacks = new Map([
     ["0.0.0.0", "127.0.0.1"],
@@ -73,7 +82,10 @@ export async function findOtherProxyAt(metrics: ListenAddress): Promise<OtherPro
   return (await findOtherProxy()) ?? (await findOtherProxy({ ...thisNode, modeUrl }));
 }
 
-/** A kube-proxy that restarts is absent for a moment. */
+/**
+ * Number of consecutive checks without kube-proxy before it counts as stopped. While it restarts, it is absent
+ * briefly.
+ */
 const checksUntilGone = 5;
 const checkPeriodMs = 1_000;
 
@@ -94,13 +106,16 @@ export async function otherProxyGone(
   log.info("kube-proxy has stopped, taking over");
 }
 
-/** kube-proxy runs as root. Any user may answer like it, and would keep us from starting. */
+/**
+ * Whether a root process listens on the port. kube-proxy runs as root; another user who imitates its answer must not
+ * keep us from starting.
+ */
 function isRootListening({ modeUrl, listening }: ProxySearch): boolean {
   const { hostname, port } = new URL(modeUrl);
   const sockets = (attempt(listening) ?? []).filter(
     (one) => one.protocol === "TCP" && one.port === Number(port),
   );
-  // The kernel takes the most specific one.
+  // The kernel delivers to the socket with the most specific address.
   for (const address of [hostname, "0.0.0.0", "::"]) {
     const found = sockets.filter((one) => one.address === address);
     if (found.length > 0) return found.some(({ uid }) => uid === 0);
@@ -115,14 +130,17 @@ function findProcess({ procPath, ownPid }: ProxySearch): OtherProxy | undefined 
     const command = kubeProxyCommand(`${procPath}/${entry}`);
     if (command === undefined) continue;
     const namespace = attempt(() => readlinkSync(`${procPath}/${entry}/ns/net`));
-    // Where the namespace cannot be read, the question on the port decides.
+    // If the namespace cannot be read, the process is skipped and the request to the port decides.
     if (namespace === undefined || namespace !== ownNamespace) continue;
     return { kind: "process", pid: Number(entry), command };
   }
   return undefined;
 }
 
-/** The command line of a process that is a kube-proxy. We may be called so too, but run in Node.js. */
+/**
+ * The command line of the process if it is kube-proxy. Our own process may have the same name, but its executable is
+ * Node.js.
+ */
 function kubeProxyCommand(path: string): string | undefined {
   const words = attempt(() => readFileSync(`${path}/cmdline`, "latin1"))?.split("\0") ?? [];
   if (basename(words[0] ?? "") !== "kube-proxy") return undefined;
@@ -135,7 +153,7 @@ function kubeProxyCommand(path: string): string | undefined {
     .replace(/[^\x20-\x7e]/g, "?");
 }
 
-/** Undefined without an answer that names a proxy mode. */
+/** Resolves to undefined unless the answer names a proxy mode. */
 function askMode({
   modeUrl: url,
   answerTimeoutMs: timeout,

@@ -1,4 +1,4 @@
-/** Limits and timeouts of connection tracking, set at start as kube-proxy does. */
+/** Limits and timeouts of connection tracking, set at startup as in kube-proxy. */
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { attempt } from "../../base/attempt.ts";
@@ -13,7 +13,7 @@ const module = "nf_conntrack";
 const maxPath = "net/netfilter/nf_conntrack_max";
 const bucketsParameter = "hashsize";
 
-/** Sets what differs; what holds already is never written. Throws KernelFileError. */
+/** Sets only the values that differ. Throws KernelFileError. */
 export async function prepareConntrack(
   kernel: Pick<Kernel, "sysctl" | "modules">,
   { conntrack }: Pick<Config, "conntrack">,
@@ -30,7 +30,7 @@ export async function prepareConntrack(
   for (const setting of sysctls) setSysctl(kernel, setting, log);
 }
 
-/** The table never shrinks. */
+/** Enlarges the hash table if it has fewer than `minBuckets`. Never shrinks it. */
 function growTable({ modules }: Pick<Kernel, "modules">, minBuckets: number, log: Logger): void {
   const present = Number(modules.readParameter(module, bucketsParameter) ?? Number.NaN);
   if (present >= minBuckets) return;

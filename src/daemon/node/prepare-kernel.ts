@@ -1,4 +1,4 @@
-/** What must be right before the first sync: programs, modules, scheduler, sysctls, timeouts. */
+/** Kernel prerequisites of the first sync in IPVS mode: programs, modules, scheduler, sysctls, timeouts. */
 import { existsSync } from "node:fs";
 import { release } from "node:os";
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
@@ -10,12 +10,12 @@ import { setEstimator } from "./estimator.ts";
 import { loadModule } from "./load-module.ts";
 import { setSysctl } from "./set-sysctl.ts";
 
-/** A start that makes no sense; the message is the last line the operator sees. */
+/** Startup cannot continue. The message is the last line that the operator sees. */
 export class StartError extends Error {
   override readonly name = "StartError";
 }
 
-/** Finds out what works here and sets what must be set. Returns the families that are supported. */
+/** Checks what this node supports and applies the required settings. Returns the supported families. */
 export async function prepareKernel(
   kernel: Kernel,
   config: Config,
@@ -28,29 +28,32 @@ export async function prepareKernel(
 }
 
 /**
- * Loads IPVS. Rejects if the kernel has none. Call it before anything is written: a start that fails for want of IPVS leaves the
- * node as it was. Even a probe of iptables makes tables.
+ * Loads IPVS. Rejects if the kernel does not support IPVS. Call this before any write, so that a start without IPVS
+ * leaves the node unchanged: even probing iptables creates tables.
  */
 export async function requireIpvs(kernel: Kernel, log: Logger): Promise<void> {
-  // Loading may fail although IPVS is built in; the request tells.
+  // Loading may fail although IPVS is built into the kernel. This request shows whether IPVS works.
   await loadModule(kernel, "ip_vs", log);
   await kernel.ipvs.readTimeouts();
 }
 
-/** What the configuration alone asks of the kernel. Rejects before the first write where the scheduler is unknown. */
+/**
+ * Applies the settings that depend only on the configuration. Rejects before the first write if the scheduler is
+ * unknown.
+ */
 export async function configureKernel(
   kernel: Kernel,
   config: Config,
   { families, log }: { readonly families: readonly IpFamily[]; readonly log: Logger },
 ): Promise<void> {
   for (const family of families) await kernel.ipvs.checkScheduler(config.scheduler, family);
-  // One that cannot be written ends the start.
+  // If a sysctl cannot be written, startup fails.
   for (const setting of sysctlsOf(config)) setSysctl(kernel, setting, log);
   setEstimator(kernel, config.estimator, log);
   await setTimeouts(kernel, config, log);
 }
 
-/** Families whose programs and kernel parts work here. Throws where none does. */
+/** Families that iptables and the kernel support on this node. Rejects if neither is supported. */
 export async function supportedFamilies(kernel: Kernel, log: Logger): Promise<readonly IpFamily[]> {
   const supported: IpFamily[] = [];
   for (const family of ipFamilies) {
@@ -74,7 +77,7 @@ async function unsupportedReason(kernel: Kernel, family: IpFamily): Promise<stri
   return isSupported ? undefined : (reason ?? "iptables does not work");
 }
 
-/** What this node's kernel is to be set to. */
+/** The sysctls that this node's kernel requires. */
 export function sysctlsOf({ isStrictArp }: Pick<Config, "isStrictArp">): readonly SysctlSetting[] {
   return planSysctls({ isStrictArp, kernelRelease: release() });
 }

@@ -1,4 +1,4 @@
-/** What must be right before the first sync in mode iptables: programs, counters, sysctls. */
+/** Kernel prerequisites of the first sync in iptables mode: programs, counters, sysctls. */
 import { errorText } from "../../base/error-text.ts";
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
@@ -7,14 +7,14 @@ import type { Kernel, RuleChange } from "../../kernel/kernel.ts";
 import { counters } from "../../plan/iptables/fixed-chains.ts";
 import { supportedFamilies } from "./prepare-kernel.ts";
 
-/** What the kernel can do for this mode. */
+/** What the kernel supports for iptables mode. */
 export interface PreparedTables {
   readonly families: readonly IpFamily[];
-  /** Rules may name our nfacct counters. */
+  /** Rules may use our nfacct counters. */
   readonly hasCounters: boolean;
 }
 
-/** Finds out what works here. Throws where a start makes no sense. */
+/** Checks what this node supports. Rejects if startup cannot continue. */
 export async function prepareTables(
   kernel: Kernel,
   config: Config,
@@ -28,8 +28,9 @@ export async function prepareTables(
 }
 
 /**
- * Loopback node ports need packets to 127.0.0.0/8 to be routed. Called when a sync has blocked them from outside, not
- * before. Where node ports are not served there, the setting is left as it is: others may need it.
+ * Enables routing of packets to 127.0.0.0/8, which loopback node ports need. Call this only after a sync has blocked
+ * such packets from outside. If loopback node ports are not served, do not reset the sysctl: other software may need
+ * it.
  */
 export function routeLocalnet({ sysctl }: Pick<Kernel, "sysctl">, log: Logger): void {
   const path = "net/ipv4/conf/all/route_localnet";
@@ -54,7 +55,10 @@ async function hasAllCounters({ accounting }: Kernel): Promise<boolean> {
   }
 }
 
-/** A rule with a counter is tried before all others depend on it: a kernel may have counters and no match for them. */
+/**
+ * Creates the counters, then tests one rule with a counter, because a kernel may support counters but not the
+ * iptables match for them.
+ */
 async function makeCounters(
   kernel: Kernel,
   families: readonly IpFamily[],

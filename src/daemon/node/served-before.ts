@@ -5,20 +5,20 @@ import type { CachedVirtualServer } from "../../reconcile/observed/cached-state.
 
 type GuardOptions = Pick<Config, "objectsFrom" | "listGuardPercent">;
 
-/** Ends the program: without what is served no list can be judged. */
+/** Ends the program. If the served addresses cannot be read, the list guard cannot compare any list with them. */
 type Fail = (error: Error) => void;
 
-/** Reads what is in the kernel at a start. */
+/** Reads the kernel state at startup. */
 export interface ServedBeforeParts {
-  /** Addresses of kube-ipvs0; undefined where there is no such link. */
+  /** Addresses on kube-ipvs0. Undefined if the link does not exist. */
   readonly readBound: () => Promise<readonly IpAddress[] | undefined>;
   readonly readServers: () => Promise<readonly CachedVirtualServer[]>;
   readonly fail: Fail;
 }
 
 /**
- * What the kernel serves at a start: the addresses of kube-ipvs0, and the real servers behind them that get
- * new connections. `undefined` where no list is guarded.
+ * The addresses that the kernel serves at startup: those on kube-ipvs0, and those of the real servers behind them
+ * with a non-zero weight. Returns undefined if the list guard is off.
  */
 export function servedBefore(
   { readBound, readServers, fail }: ServedBeforeParts,
@@ -27,13 +27,14 @@ export function servedBefore(
   const services = async (): Promise<ReadonlySet<IpAddress>> => new Set(await readBound());
   const endpointslices = async (): Promise<ReadonlySet<IpAddress>> => {
     const bound = await services();
-    // A kernel without IPVS, of which only a plan is wanted, has no addresses either.
+    // Commands that only print a plan also run without IPVS. There are no bound addresses then, so the servers need
+    // not be read.
     return bound.size === 0 ? bound : endpointsBehind(bound, await readServers());
   };
   return guardedBy({ services, endpointslices }, fail, options);
 }
 
-/** `undefined` if no list is guarded. */
+/** Wraps the readers so that an error ends the program. Returns undefined if the list guard is off. */
 export function guardedBy(
   { services, endpointslices }: ServedAddresses,
   fail: Fail,

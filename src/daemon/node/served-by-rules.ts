@@ -2,20 +2,22 @@ import { type IpAddress, type IpFamily, parseCidr } from "../../base/ip.ts";
 import type { Iptables } from "../../kernel/kernel.ts";
 import type { Rule, RuleSet } from "../../state/rule.ts";
 
-/** Addresses that rules of iptables mode lead to endpoints, and those of the endpoints. */
+/** Addresses of Services that have rules in iptables mode, and addresses of the endpoints in those rules. */
 export interface ServedByRules {
   readonly services: ReadonlySet<IpAddress>;
   readonly endpoints: ReadonlySet<IpAddress>;
 }
 
-/** The chain with a rule for each address and port. Others are named by it. */
+/** KUBE-SERVICES has one rule for each address and port. All other chains are reached from it. */
 const entrance: RuleSet = {
   chains: [{ table: "nat", name: "KUBE-SERVICES", rules: [] }],
   jumps: [],
 };
 const endpointChain = /^KUBE-SEP-[A-Z2-7]{16}$/;
 
-/** Reads them from the rules that an earlier run, or kube-proxy, left. Rejects if rules cannot be read. */
+/**
+ * Reads the served addresses from the rules that an earlier run or kube-proxy left. Rejects if rules cannot be read.
+ */
 export async function readServedByRules(
   iptables: Pick<Iptables, "observe" | "parse">,
   families: readonly IpFamily[],

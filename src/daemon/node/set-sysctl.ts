@@ -2,7 +2,7 @@ import type { Logger } from "../../base/log.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import type { SysctlSetting } from "../../plan/sysctls.ts";
 
-/** Sets what differs, and says what it was. A value that already holds is never written. Throws KernelFileError. */
+/** Sets a sysctl if its value differs, and logs the previous value. Throws KernelFileError. */
 export function setSysctl(
   { sysctl }: Pick<Kernel, "sysctl">,
   { path, value }: SysctlSetting,
@@ -13,7 +13,7 @@ export function setSysctl(
   log.info("Set sysctl", { entry: path, value: shown(value), before: shown(before ?? "") });
 }
 
-/** A number as a number, as kube-proxy logs it. */
+/** Converts numeric values to numbers, so that they are logged as in kube-proxy. */
 function shown(value: string): string | number {
   return /^\d{1,15}$/.test(value) ? Number(value) : value;
 }

@@ -1,27 +1,30 @@
 import type { ServiceName, ServiceRecord } from "../../api/objects.ts";
 import type { IpAddress } from "../../base/ip.ts";
 
-/** A Service as it was before, and as it is now. */
+/** A Service before and after a change. Undefined if it did not exist or was deleted. */
 export type ServiceChange = readonly [
   previous: ServiceRecord | undefined,
   current: ServiceRecord | undefined,
 ];
 
-/** An external IP that is not served before a list of Nodes says that no other Node has it. */
+/** An external IP that is pending until a list of Nodes shows that no other Node has it. */
 export interface WaitingClaim {
   readonly service: ServiceName;
   readonly address: IpAddress;
 }
 
-/** Services without the external IPs that wait to be compared with the addresses of other Nodes. */
+/**
+ * Removes pending external IPs from Services before planning. These IPs must first be compared with the addresses of
+ * other Nodes.
+ */
 export class UncheckedClaims {
-  /** Those with such an external IP. */
+  /** Services that have a pending external IP, with and without it. */
   readonly #services = new Map<
     ServiceName,
     { readonly whole: ServiceRecord; readonly admitted: ServiceRecord }
   >();
 
-  /** External IPs that wait. */
+  /** All pending external IPs. */
   get waiting(): readonly WaitingClaim[] {
     return [...this.#services].flatMap(([service, { whole, admitted }]) =>
       whole.externalIps
@@ -30,7 +33,7 @@ export class UncheckedClaims {
     );
   }
 
-  /** Returns the change as planning must see it. */
+  /** Returns the change for planning, without pending external IPs. */
   admit([previous, current]: ServiceChange, unchecked: ReadonlySet<IpAddress>): ServiceChange {
     const name = (current ?? previous)?.name ?? "";
     const before = this.#services.get(name)?.admitted ?? previous;
@@ -41,7 +44,7 @@ export class UncheckedClaims {
     return [before, admitted];
   }
 
-  /** Returns the changes for planning once fewer addresses are unchecked. */
+  /** Returns the changes for planning after addresses have been removed from `unchecked`. */
   recheck(unchecked: ReadonlySet<IpAddress>): readonly ServiceChange[] {
     return [...this.#services.values()]
       .filter(({ whole, admitted }) => {
@@ -52,7 +55,7 @@ export class UncheckedClaims {
   }
 }
 
-/** The same object if nothing is unchecked. */
+/** The Service without its unchecked external IPs. Returns the same object if it has none. */
 function admittedPart(service: ServiceRecord, unchecked: ReadonlySet<IpAddress>): ServiceRecord {
   const { externalIps } = service;
   if (unchecked.size === 0 || !externalIps.some((address) => unchecked.has(address)))
