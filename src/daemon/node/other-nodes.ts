@@ -67,7 +67,7 @@ export class OtherNodes {
   /** The Node name for each address of another Node. */
   #owners: ReadonlyMap<IpAddress, string> = new Map();
   #reserved: ReadonlySet<IpAddress> = new Set();
-  /** As listed last. */
+  /** All Nodes, as last listed. */
   #nodes: Nodes = new Map();
   #own: NodeRecord | undefined;
   #podNetworks = new Networks();
