@@ -1,6 +1,6 @@
 /*
- * The addon's functions: what `load-addon.ts` declares, in terms of `netlink-socket.h`.
- * `index.ts` makes promises of them.
+ * The functions of the addon, as declared in `load-addon.ts`, implemented with
+ * `netlink-socket.h`. `index.ts` wraps them in promises.
  */
 #include <errno.h>
 #include <limits.h>
@@ -11,7 +11,10 @@
 #include "js-values.h"
 #include "legacy-table.h"
 
-/* open(protocol, receiveBufferBytes, flags, groups): a Uint8Array of 32-bit numbers, in the host's order. */
+/*
+ * open(protocol, receiveBufferBytes, flags, groups). `groups` is a Uint8Array that contains
+ * 32-bit numbers in the host's byte order.
+ */
 static napi_value open_socket(napi_env env, napi_callback_info call) {
   static const double most[] = {INT_MAX, INT_MAX / 2, 7};
   napi_value arguments[4];
@@ -38,7 +41,10 @@ static napi_value open_socket(napi_env env, napi_callback_info call) {
   return wrap_socket(env, environment, socket);
 }
 
-/* Reads request, lastSequence, timeoutMs, pieceBytes and oneByOne. Returns what is wrong, or NULL. */
+/*
+ * Reads request, lastSequence, timeoutMs, pieceBytes and oneByOne. Returns a description of the
+ * invalid argument, or NULL.
+ */
 static const char *read_call(napi_env env, const napi_value *arguments, struct call *call) {
   static const double most[] = {UINT32_MAX, INT_MAX, MAX_REPLY_BYTES, 1};
   double numbers[4];
@@ -46,7 +52,7 @@ static const char *read_call(napi_env env, const napi_value *arguments, struct c
     return "request must be a Uint8Array";
   if (!read_integers(env, arguments + 1, 4, most, numbers))
     return "submit: wrong lastSequence, timeoutMs, pieceBytes or oneByOne";
-  /* Only a piece can have been read before: then there is nothing to send. */
+  /* An empty request continues to receive in pieces, so it is only valid with pieceBytes. */
   if (call->request_length == 0 && numbers[2] == 0) return "request must not be empty";
   call->last_sequence = (uint32_t)numbers[0];
   call->deadline_ns = monotonic_ns() + (int64_t)(numbers[1] * 1e6);
@@ -55,15 +61,19 @@ static const char *read_call(napi_env env, const napi_value *arguments, struct c
   return NULL;
 }
 
-/* The result of a call that is refused. Undefined would mean that a callback comes. */
+/*
+ * The result of a call that cannot be queued. A return value of undefined would mean that the
+ * callback will be called.
+ */
 static napi_value refused_result(napi_env env, int error) {
   napi_value result = make_result(env, error, OPERATION_SEND, &no_replies);
   return result != NULL ? result : throw_errno(env, "send to netlink socket", ENOMEM, "allocate");
 }
 
 /*
- * submit(socket, request, lastSequence, timeoutMs, pieceBytes, oneByOne, onResult): calls back with a
- * TransactResult, always after it has returned. A call that is refused gives its result at once instead.
+ * submit(socket, request, lastSequence, timeoutMs, pieceBytes, oneByOne, onResult): calls
+ * `onResult` with a TransactResult, always after `submit` has returned. If the call cannot be
+ * queued, `submit` returns the result instead.
  */
 static napi_value submit(napi_env env, napi_callback_info info) {
   napi_value arguments[7];
@@ -84,8 +94,8 @@ static napi_value submit(napi_env env, napi_callback_info info) {
 }
 
 /*
- * expire(socket): settles with ETIMEDOUT what is past its deadline, then hands over what is
- * finished, so that afterwards every such call has been settled one way or the other.
+ * expire(socket): settles calls past their deadline with ETIMEDOUT, then delivers the results of
+ * finished calls. Afterwards every call that was past its deadline is settled.
  */
 static napi_value expire(napi_env env, napi_callback_info call) {
   napi_value argument;
@@ -122,9 +132,10 @@ static napi_value close_socket(napi_env env, napi_callback_info call) {
 }
 
 /*
- * forbidCoreDumps(): from now on the kernel writes no core dump of this process, neither to a file nor to a program or
- * socket that kernel.core_pattern names, which a limit of 0 (RLIMIT_CORE) does not prevent; and processes without
- * CAP_SYS_PTRACE can neither trace it nor read its memory. Programs that it starts are as dumpable as ever.
+ * forbidCoreDumps(): from now on the kernel writes no core dump of this process, neither to a
+ * file nor to a program or socket named by kernel.core_pattern. RLIMIT_CORE 0 does not prevent
+ * the latter. Processes without CAP_SYS_PTRACE can neither trace this process nor read its
+ * memory. Programs that it starts are not affected.
  */
 static napi_value forbid_core_dumps(napi_env env, napi_callback_info call) {
   (void)call;
@@ -132,7 +143,10 @@ static napi_value forbid_core_dumps(napi_env env, napi_callback_info call) {
   return throw_errno(env, "forbid core dumps", errno, "prctl");
 }
 
-/* readPeer(fd): who listens on, or connected to, the other end of a unix socket; unix(7), SO_PEERCRED. */
+/*
+ * readPeer(fd): the process that listens on, or is connected to, the other end of a unix socket;
+ * unix(7), SO_PEERCRED.
+ */
 static napi_value read_peer(napi_env env, napi_callback_info call) {
   static const double most[] = {INT_MAX};
   napi_value argument;

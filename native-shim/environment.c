@@ -5,7 +5,10 @@
 
 #include "js-values.h"
 
-/* Handed over per ring, so that a flood of multicast leaves room for the rest of the program. */
+/*
+ * Maximum number of watched datagrams delivered per ring, so that a flood of multicast messages
+ * does not starve other work.
+ */
 enum { WATCHED_PER_RING = 256 };
 
 static const napi_type_tag handle_tag = {0x6b7562652d697076, 0x6e65746c696e6b31};
@@ -41,7 +44,10 @@ struct pending *make_pending(napi_env env, napi_value callback, napi_value handl
   return NULL;
 }
 
-/* What the callback throws is an uncaught exception and does not reach the caller of ours. */
+/*
+ * An exception thrown by the callback is reported as uncaught and does not propagate to our
+ * caller.
+ */
 static void call_back(napi_env env, napi_value callback, size_t count,
                       const napi_value *arguments) {
   if (callback == NULL) return;
@@ -51,13 +57,16 @@ static void call_back(napi_env env, napi_value callback, size_t count,
   if (napi_get_and_clear_last_exception(env, &thrown) == napi_ok) napi_fatal_exception(env, thrown);
 }
 
-/* An allocation that failed may have thrown, and no JavaScript can be called until that is taken away. */
+/*
+ * Clears a pending exception. A failed allocation may have thrown one, and JavaScript cannot be
+ * called until it is cleared.
+ */
 static void drop_exception(napi_env env) {
   napi_value thrown;
   napi_get_and_clear_last_exception(env, &thrown);
 }
 
-/* Calls back without a result if there is no memory for it. */
+/* Calls back without a result if there is no memory for the result. */
 static void settle(napi_env env, struct pending *pending, int error, int operation,
                    const struct reply_buffer *replies) {
   napi_value callback = NULL;
@@ -68,7 +77,10 @@ static void settle(napi_env env, struct pending *pending, int error, int operati
   call_back(env, callback, result == NULL ? 0 : 1, &result);
 }
 
-/* A watched datagram; dropped when the socket was closed after it came. Without memory for it: ENOBUFS. */
+/*
+ * Delivers a watched datagram. Drops it if the socket has been closed. Reports ENOBUFS if there
+ * is no memory for it.
+ */
 static void hand_over_watched(napi_env env, const struct delivery *delivery) {
   if (netlink_socket_is_closed(delivery->socket)) return;
   const struct handle *handle = delivery->context;
@@ -100,7 +112,7 @@ static bool hand_over(napi_env env, struct delivery *delivery) {
   return is_watched;
 }
 
-/* On any thread. The environment lives as long as a socket is open. */
+/* Called on any thread. The environment exists for as long as a socket is open. */
 static void ring(void *context) {
   struct environment *environment = context;
   napi_call_threadsafe_function(environment->wake_up, NULL, napi_tsfn_nonblocking);
@@ -115,7 +127,7 @@ void hand_over_all(napi_env env, struct environment *environment) {
   ring(environment);
 }
 
-/* On the JavaScript thread, after a ring. `env` is NULL when the environment is ending. */
+/* Called on the JavaScript thread after a ring. `env` is NULL when the environment is ending. */
 static void on_ring(napi_env env, napi_value callback, void *context, void *data) {
   (void)callback;
   (void)data;
@@ -153,8 +165,10 @@ void handle_close(napi_env env, struct handle *handle) {
   drop_reference(env, &handle->watch_self);
 }
 
-/* The SocketHandle was collected (nothing is pending then: that would hold it) or its environment
- * ended. */
+/*
+ * Called when the SocketHandle was garbage collected or its environment ended. Pending calls keep
+ * the handle alive, so after a collection none are pending.
+ */
 static void finalize_handle(napi_env env, void *data, void *hint) {
   (void)hint;
   handle_close(env, data);
@@ -206,7 +220,7 @@ int handle_watch(napi_env env, struct handle *handle, napi_value self, napi_valu
   return 0;
 }
 
-/* Frees the calls whose result nobody awaits. */
+/* Frees all calls without settling them. */
 static void forget_calls(struct environment *environment, struct netlink_socket *socket) {
   struct abandoned abandoned;
   while (netlink_socket_abandon(socket, INT64_MAX, &abandoned))
@@ -222,10 +236,10 @@ static void forget_finished(struct environment *environment) {
 }
 
 /*
- * The environment ends (process exit, or a worker's end); no JavaScript runs from here on.
- * Registered after the thread-safe function, hence called before Node takes that away. Threads that
- * are stuck in the kernel live on: they find their sockets closed and deliver nothing, and the code
- * stays mapped (-z nodelete).
+ * Called when the environment ends (process exit or end of a worker); no JavaScript runs after
+ * this. Registered after the thread-safe function, so it is called before Node.js destroys that
+ * function. Threads that are stuck in the kernel continue to exist: they find their sockets
+ * closed and deliver nothing, and their code stays mapped (-z nodelete).
  */
 static void end_environment(void *data) {
   struct environment *environment = data;
@@ -245,7 +259,7 @@ static void free_environment(napi_env env, void *data, void *hint) {
   free(data);
 }
 
-/* If it succeeds, the thread-safe function owns `environment`. */
+/* On success, the thread-safe function owns `environment`. */
 static bool make_wake_up(napi_env env, struct environment *environment) {
   napi_value name;
   return napi_create_string_utf8(env, "native-shim", NAPI_AUTO_LENGTH, &name) == napi_ok &&

@@ -1,6 +1,6 @@
 /**
- * A netlink socket and nothing else: buffers in, buffers and errno numbers out. No message is understood
- * beyond its header (length, type, sequence number); no retry, no policy, no log. netlink(7).
+ * A netlink socket: buffers in, buffers and errno numbers out. Only the length, type and sequence number in the
+ * message header are interpreted. No retries, no policy, no logging. netlink(7).
  */
 import {
   addon,
@@ -12,17 +12,20 @@ import {
 
 export type { OpenOptions, SocketHandle, TransactResult } from "./load-addon.ts";
 
-/** The socket's thread ends a call at its deadline and keeps the replies; only a stuck one comes later than this. */
+/**
+ * Time after the deadline in which the socket's thread ends a call by itself and returns the replies received so far.
+ * The timer then only ends calls that are stuck in the kernel.
+ */
 const graceMs = 20;
 
-/** The replies were received, but there is no memory to hand them over: ENOMEM. */
+/** ENOMEM: replies were received, but there is no memory to return them. */
 const withoutMemory: TransactResult = {
   errno: 12,
   operation: "receive",
   replies: new Uint8Array(),
 };
 
-/** Longest delay that a timer takes. */
+/** Longest delay that a timer accepts. */
 const maxDelayMs = 2 ** 31 - 1;
 
 /**
@@ -37,18 +40,18 @@ export function open(protocol: number, options: OpenOptions): SocketHandle {
 }
 
 /**
- * On the socket's own thread: sends `request` as one datagram, then receives until an NLMSG_ERROR or NLMSG_DONE
- * with sequence number `lastSequence`, or `timeoutMs` from now, 0 to 2^31 - 1. Calls on one socket run one after
- * the other. The bytes are copied: the buffer is free when this returns. Keeps the event loop alive while it is
- * pending. Never rejects; throws TypeError for wrong arguments.
+ * On the socket's own thread, sends `request` as one datagram, then receives until an NLMSG_ERROR or NLMSG_DONE with
+ * sequence number `lastSequence` arrives, or until `timeoutMs` (0 to 2^31 - 1) has passed. Calls on one socket run
+ * one after the other. The request is copied, so the caller can reuse the buffer when this returns. A pending call
+ * keeps the event loop alive. Never rejects; throws TypeError for invalid arguments.
  *
- * With `pieceBytes`, it ends as soon as it has received so many bytes, end or no end: a long listing comes piece by
- * piece, and whoever reads it is not kept waiting by the kernel for all of it. A call with an empty `request` goes
- * on with it.
+ * With `pieceBytes`, the call ends as soon as it has received that many bytes, even if the reply is not complete. The
+ * caller can thus read a long dump in pieces instead of waiting until the kernel has produced all of it. A call with
+ * an empty `request` receives the next piece.
  *
- * The timeout also ends a call that waits inside the kernel for a lock. Until the kernel lets go, later
- * calls on the socket end with ETIMEDOUT at their own deadlines, not sent; then it works again. Replies
- * to a call that ended early may come before those to the next: sequence numbers show it.
+ * The timeout also ends a call that waits for a lock inside the kernel. Until the kernel returns from it, later calls
+ * on the socket are not sent and end with ETIMEDOUT at their own deadlines; afterwards the socket works again.
+ * Replies to a call that ended early may precede the replies to the next call; sequence numbers distinguish them.
  */
 export function transact(
   socket: SocketHandle,
@@ -61,11 +64,11 @@ export function transact(
 }
 
 /**
- * The same for many requests that each need a socket of their own until they are answered, as dumps do: on the
- * socket's own thread, sends each message of the bytes as a datagram and receives until its answer, one after
- * the other, with three system calls for a small dump. Ends after the last, or behind the one with which
- * `pieceBytes` of replies were received: sequence numbers show which were answered, and the rest was not sent.
- * An error of the socket ends it at once.
+ * Like `transact`, for many requests that each occupy the socket until they are answered, as dumps do. On the
+ * socket's own thread, sends each message as a datagram and receives its reply before it sends the next one. A small
+ * dump takes three system calls. Ends after the last message, or after the reply that brings the total to
+ * `pieceBytes`; the messages after it are not sent, and sequence numbers show which ones were answered. A socket
+ * error ends the call immediately.
  */
 export function transactEach(
   socket: SocketHandle,
@@ -77,10 +80,10 @@ export function transactEach(
 }
 
 /**
- * The timer does two things: it ends a call that is stuck in the kernel, which
- * no thread can do for itself, and it keeps the event loop alive while the call is pending, which the
- * addon never does. Each result gets a turn of the event loop of its own: what ends while the addon hands over is
- * handed over at once, and a chain of calls would keep timers and sockets waiting to its end.
+ * The timer ends a call that is stuck in the kernel, which the socket's thread cannot do. It also keeps the event
+ * loop alive while the call is pending, which the addon does not. `setImmediate` gives each result its own turn of
+ * the event loop: the addon delivers everything that is finished, including calls made by earlier callbacks, so a
+ * chain of calls would otherwise delay timers and sockets until its end.
  */
 function submit(
   socket: SocketHandle,
@@ -104,23 +107,24 @@ function submit(
 }
 
 /**
- * Calls back with each datagram that arrives (multicast), or with the errno of a failed receive (ENOBUFS:
- * events were lost, watching goes on; any other ends it). close() ends it. A watched socket makes no calls
- * (EBUSY) and does not keep the event loop alive. What the callback throws is an uncaught exception. Throws
- * an Error with `errno`: EBADF closed, EBUSY watched already.
+ * Calls back with each multicast datagram, or with the errno of a failed receive. ENOBUFS means that events were lost
+ * and the watch continues; any other error ends it. close() also ends it. A watched socket cannot make calls (EBUSY)
+ * and does not keep the event loop alive. An exception thrown by the callback is uncaught. Throws an Error with
+ * `errno`: EBADF if closed, EBUSY if already watched.
  */
 export function watch(socket: SocketHandle, onDatagram: OnDatagram): void {
   addon().watch(socket, onDatagram);
 }
 
-/** Closes; pending calls end with EBADF. Closing twice is fine. */
+/** Closes the socket; pending calls end with EBADF. Closing twice is safe. */
 export function close(socket: SocketHandle): void {
   addon().close(socket);
 }
 
 /**
- * No core dump of this process from now on, whatever kernel.core_pattern says, and no tracing of it without
- * CAP_SYS_PTRACE; programs that it starts are not touched. Throws what the kernel says against it.
+ * From now on the kernel writes no core dump of this process, whatever kernel.core_pattern says, and processes
+ * without CAP_SYS_PTRACE cannot trace it. Programs that it starts are not affected. Throws an Error if the kernel
+ * rejects this.
  */
 export function forbidCoreDumps(): void {
   addon().forbidCoreDumps();

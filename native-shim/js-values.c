@@ -6,7 +6,7 @@
 
 const struct reply_buffer no_replies = {0};
 
-/* Leaves the exception of a failed Node-API call in place, or throws one. */
+/* Keeps the exception of a failed Node-API call, or throws a TypeError if there is none. */
 napi_value throw_type_error(napi_env env, const char *message) {
   bool is_pending = false;
   napi_is_exception_pending(env, &is_pending);
@@ -44,13 +44,13 @@ bool read_integers(napi_env env, const napi_value *values, size_t count, const d
   for (size_t index = 0; index < count; index++) {
     double *number = &numbers[index];
     if (napi_get_value_double(env, values[index], number) != napi_ok) return false;
-    /* NaN is not in any range. */
+    /* Written so that NaN fails the range check. */
     if (!(*number >= 0 && *number <= most[index]) || *number != (double)(int64_t)*number) return false;
   }
   return true;
 }
 
-/* A copy in an ArrayBuffer of its own; NULL when there is no memory. */
+/* Copies the bytes to a new ArrayBuffer; NULL if there is no memory. */
 napi_value copy_bytes(napi_env env, const struct reply_buffer *buffer) {
   void *bytes = NULL;
   napi_value array_buffer, array;
@@ -80,7 +80,10 @@ napi_value make_peer(napi_env env, int pid, unsigned uid) {
   return is_made ? peer : NULL;
 }
 
-/* Throws an Error with `errno` and `operation`; if it cannot be made, a TypeError with its message. */
+/*
+ * Throws an Error with `errno` and `operation`. If that object cannot be made, throws a TypeError
+ * with the same message.
+ */
 napi_value throw_errno(napi_env env, const char *action, int error, const char *operation) {
   char message[160];
   napi_value text, object;

@@ -1,6 +1,4 @@
-/*
- * JavaScript values in and out: arguments checked one by one, results and errors made.
- */
+/* Converts JavaScript values: checks each argument, and makes results and errors. */
 #ifndef JS_VALUES_H
 #define JS_VALUES_H
 
@@ -13,7 +11,7 @@
 
 extern const struct reply_buffer no_replies;
 
-/* Throws a TypeError, unless something is thrown already; returns NULL. */
+/* Throws a TypeError unless an exception is already pending; returns NULL. */
 napi_value throw_type_error(napi_env env, const char *message);
 
 /* Throws an Error with `errno` and `operation`, "Cannot <action>: <operation>: …"; returns NULL. */
@@ -22,26 +20,26 @@ napi_value throw_errno(napi_env env, const char *action, int error, const char *
 napi_value undefined(napi_env env);
 
 /*
- * Reads so many arguments of a call, undefined for those that were not given, and the data of its function unless `data` is
- * NULL. False with an exception.
+ * Reads `count` arguments of a call (undefined for missing ones) and the data of its function
+ * unless `data` is NULL. Returns false with a pending exception on failure.
  */
 bool read_arguments(napi_env env, napi_callback_info call, size_t count, napi_value *arguments,
                     void **data);
 
-/* A Uint8Array with an ArrayBuffer of its own; NULL when there is no memory. */
+/* Makes a Uint8Array with its own ArrayBuffer; NULL if there is no memory. */
 napi_value copy_bytes(napi_env env, const struct reply_buffer *buffer);
 
-/* A TransactResult; NULL when there is no memory. */
+/* Makes a TransactResult; NULL if there is no memory. */
 napi_value make_result(napi_env env, int error, int operation, const struct reply_buffer *replies);
 
-/* `{pid, uid}`; NULL when there is no memory. */
+/* Makes `{pid, uid}`; NULL if there is no memory. */
 napi_value make_peer(napi_env env, int pid, unsigned uid);
 
-/* Reads integers from 0 to `most`, each with a limit of its own; anything else, NaN too, gives false. */
+/* Reads integers from 0 to `most[index]`. Returns false for any other value, including NaN. */
 bool read_integers(napi_env env, const napi_value *values, size_t count, const double *most,
                    double *numbers);
 
-/* Reads a Uint8Array, which may be empty. Its bytes belong to JavaScript. */
+/* Reads a Uint8Array, which may be empty. JavaScript owns the bytes. */
 bool read_bytes(napi_env env, napi_value value, const uint8_t **bytes, size_t *length);
 
 #endif

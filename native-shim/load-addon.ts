@@ -1,56 +1,59 @@
-/** Finds and loads the addon at its first use, never at import, so that everything above can be tested without it. */
+/** Finds and loads the addon at its first use, not at import, so that other code can be tested without it. */
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 
 export interface OpenOptions {
-  /** Bytes asked for with SO_RCVBUFFORCE, then SO_RCVBUF. */
+  /** Receive buffer size in bytes, set with SO_RCVBUFFORCE or, if that fails, SO_RCVBUF. */
   readonly receiveBufferBytes?: number;
-  /** NETLINK_EXT_ACK: the kernel's own words in error replies. */
+  /** NETLINK_EXT_ACK: error replies contain the kernel's error message. */
   readonly extendedAck?: boolean;
-  /** NETLINK_CAP_ACK: errors do not echo the request. */
+  /** NETLINK_CAP_ACK: error replies do not echo the request. */
   readonly capAck?: boolean;
-  /** NETLINK_GET_STRICT_CHK: dumps honor their filter. */
+  /** NETLINK_GET_STRICT_CHK: dumps apply the filter of the request. */
   readonly strictCheck?: boolean;
   /** Multicast groups to join (NETLINK_ADD_MEMBERSHIP). */
   readonly groups?: readonly number[];
 }
 
-/** Opaque; a socket that is garbage collected without close() is closed. */
+/** Opaque. If a handle is garbage collected without close(), its socket is closed. */
 export interface SocketHandle {
   readonly __brand: "NetlinkSocketHandle";
 }
 
 export interface TransactResult {
   /**
-   * 0, or the errno that ended the call: ENOBUFS (all was executed, some replies are lost), ETIMEDOUT,
-   * EMSGSIZE, EBADMSG (a malformed header is the last thing in `replies`), EBADF (closed meanwhile), EBUSY
-   * (the socket is watched) …
+   * 0, or the errno that ended the call: ENOBUFS (the kernel executed everything, but some replies are lost),
+   * ETIMEDOUT, EMSGSIZE, EBADMSG (the last message in `replies` has a malformed header), EBADF (closed during the
+   * call), EBUSY (the socket is watched), and others.
    */
   readonly errno: number;
-  /** Which system call it came from: "send", "receive", or "" when errno is 0. */
+  /** The system call that failed: "send" or "receive"; "" if errno is 0. */
   readonly operation: "" | "send" | "receive";
   /**
-   * Everything received, message after message, also what came before an error. A datagram that ended askew
-   * is filled up to a multiple of four. Never shared with later calls.
+   * All received messages, including those received before an error. A datagram whose length is not a multiple of
+   * four is padded. The memory is never shared with later calls.
    */
   readonly replies: Uint8Array;
 }
 
-/** Gets each datagram, or the errno of a failed receive; `datagram` has no meaning then. */
+/** Called with each datagram, or with the errno of a failed receive, in which case `datagram` is meaningless. */
 export type OnDatagram = (errno: number, datagram: Uint8Array) => void;
 
-/** The process at the other end of a unix socket, as the kernel saw it when it listened or connected. */
+/** The process at the other end of a unix socket, as recorded by the kernel when it listened or connected. */
 export interface SocketPeer {
-  /** 0 if it lives in another PID namespace that is not below ours. */
+  /** 0 if the process is in a PID namespace that is neither ours nor below ours. */
   readonly pid: number;
-  /** -2 or so, and never 0, if it has no id in our user namespace. */
+  /**
+   * Never 0 for an unmapped user: if the user has no id in our user namespace, this is the overflow uid, such as
+   * 65534.
+   */
   readonly uid: number;
 }
 
-/** What `addon.c` exports. */
+/** The exports of `addon.c`. */
 export interface Addon {
-  /** `flags`: 1 extendedAck, 2 capAck, 4 strictCheck. `groups`: 32-bit numbers in the host's order. */
+  /** `flags`: 1 extendedAck, 2 capAck, 4 strictCheck. `groups`: 32-bit numbers in the host's byte order. */
   open(
     protocol: number,
     receiveBufferBytes: number,
@@ -58,8 +61,8 @@ export interface Addon {
     groups: Uint8Array,
   ): SocketHandle;
   /**
-   * Calls back once, after it has returned, without a result if there is no memory for one; or returns the result of a call
-   * that it refused.
+   * Calls back once, after `submit` has returned; without a result if there is no memory for one. If the call cannot
+   * be queued, `submit` returns its result and does not call back.
    */
   submit(
     socket: SocketHandle,
@@ -70,7 +73,7 @@ export interface Addon {
     oneByOne: 0 | 1,
     onResult: (result?: TransactResult) => void,
   ): TransactResult | undefined;
-  /** Settles every call on the socket that is past its deadline, even when the kernel still holds it. */
+  /** Settles every call on the socket that is past its deadline, even if it is still stuck in the kernel. */
   expire(socket: SocketHandle): void;
   watch(socket: SocketHandle, onDatagram: OnDatagram): void;
   close(socket: SocketHandle): void;
@@ -79,7 +82,7 @@ export interface Addon {
   readLegacyTable(name: string, family: number, maxBytes: number): Uint8Array;
 }
 
-/** The bundle has the addon beside it; the sources have it where `make build` puts it. */
+/** Next to the bundle, or for the sources, where `make build` puts the addon. */
 const candidates: readonly URL[] = [
   new URL("./netlink_socket.node", import.meta.url),
   new URL(`../build/native-shim/${process.arch}/netlink_socket.node`, import.meta.url),

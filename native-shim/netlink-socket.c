@@ -94,14 +94,20 @@ static struct netlink_socket *socket_create(int fd, struct completion_queue *com
   return socket;
 }
 
-/* The privileged option ignores net.core.rmem_max; without CAP_NET_ADMIN the plain one caps there. */
+/*
+ * SO_RCVBUFFORCE ignores net.core.rmem_max. Without CAP_NET_ADMIN it fails, and SO_RCVBUF is
+ * limited to that maximum.
+ */
 static int set_receive_buffer(int fd, int bytes) {
   if (bytes == 0) return 0;
   if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes) == 0) return 0;
   return setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
 }
 
-/* Wishes: a kernel too old for one answers ENOPROTOOPT and does without. */
+/*
+ * Sets an option if it is wanted. Succeeds without it on kernels that do not have the option
+ * (ENOPROTOOPT).
+ */
 static int set_wish(int fd, int option, bool is_wanted) {
   int one = 1;
   if (!is_wanted || setsockopt(fd, SOL_NETLINK, option, &one, sizeof one) == 0) return 0;
@@ -121,7 +127,7 @@ static int join_groups(int fd, const struct open_options *options) {
   return 0;
 }
 
-/* Returns the name of what failed, with errno, or NULL. */
+/* Returns the name of the step that failed and sets errno, or returns NULL. */
 static const char *set_up(int fd, const struct open_options *options) {
   if (set_receive_buffer(fd, options->receive_buffer_bytes) != 0) return "receive buffer";
   if (set_wish(fd, NETLINK_EXT_ACK, options->extended_ack) != 0) return "extended ack";
@@ -169,7 +175,7 @@ void netlink_socket_close(struct netlink_socket *socket) {
   socket_release(socket);
 }
 
-/* Why no call can be made; 0 when it can. The lock is held. */
+/* Returns the errno if no call can be made, otherwise 0. The caller holds the lock. */
 static int refusal(const struct netlink_socket *socket) {
   if (socket->is_closed) return EBADF;
   return socket->watch_context != NULL ? EBUSY : 0;
@@ -216,7 +222,9 @@ int netlink_socket_watch(struct netlink_socket *socket, void *context) {
   return error;
 }
 
-/* Unlinks the first queued call whose deadline is not later than `deadline_ns`. The lock is held.
+/*
+ * Unlinks the first queued call whose deadline is not later than `deadline_ns`. The caller holds
+ * the lock.
  */
 static struct delivery *take_queued(struct netlink_socket *socket, int64_t deadline_ns) {
   struct delivery *before = NULL;

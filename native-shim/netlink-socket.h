@@ -1,21 +1,23 @@
 /*
- * A netlink socket, the queue of calls on it, and the thread that carries them out. Plain C without
- * Node-API: what is finished goes to a completion queue, whose owner empties it on a thread of its own.
+ * A netlink socket, the queue of calls on it, and the thread that executes them. Plain C without
+ * Node-API: finished calls go to a completion queue, and the owner of that queue takes them on
+ * its own thread.
  *
- * Why a thread per socket and not libuv's pool: a request can be stuck inside send(2) for as long
- * as someone holds a kernel lock, and nothing can interrupt it. Four such requests would stop all
- * file and name-service work of the process. Here only the calls of the same socket wait. The
- * thread starts with the first call or watch and ends with the socket.
+ * Why a thread per socket instead of libuv's pool: a request can block inside send(2) for as long
+ * as someone holds a kernel lock, and nothing can interrupt it. Four such requests would block
+ * all file and name-service work of the process. With a thread per socket, only the calls of the
+ * same socket wait. The thread starts with the first call or watch and ends with the socket.
  *
- * Giving up: a call past its deadline is abandoned by the owner (`netlink_socket_abandon`), who
- * settles it with ETIMEDOUT although the thread may still be stuck with it. The thread owns that
- * call's memory and frees it when the kernel lets go. Until then the socket is poisoned: later
- * calls wait in the queue and end with ETIMEDOUT at their own deadlines, never sent. When the
- * kernel lets go it works again. Replies to a call that ended early may be left in the kernel's
- * queue; they come before those of the next call and are distinguished by their sequence numbers.
+ * Timeouts: the owner abandons a call past its deadline (`netlink_socket_abandon`) and settles it
+ * with ETIMEDOUT, even if the thread is still blocked in it. The thread owns the call's memory
+ * and frees it when the system call returns. Until then the socket is unusable: later calls wait
+ * in the queue, are not sent, and end with ETIMEDOUT at their own deadlines. When the system call
+ * returns, the socket works again. Replies to a call that ended early may remain in the kernel's
+ * queue. They precede the replies to the next call and are distinguished by their sequence
+ * numbers.
  *
- * Who owns what: the functions below are for one thread, the owner's. Only the completion queue and the
- * fields under `lock` are shared with the socket's thread. Locks are taken in the order socket,
+ * Ownership: only the owner's thread may call the functions below. Only the completion queue and
+ * the fields under `lock` are shared with the socket's thread. Lock order: socket, then
  * completion queue.
  */
 #ifndef NETLINK_SOCKET_H
@@ -30,21 +32,22 @@
 struct netlink_socket;
 struct delivery;
 
-/* Where threads put what is finished, and where the owner takes it from. */
+/* Threads put finished calls and watched datagrams here; the owner takes them. */
 struct completion_queue;
 
 /*
- * Makes a completion queue; `ring(context)` is called, on any thread, when it is no longer empty. NULL: ENOMEM.
+ * Makes a completion queue. `ring(context)` is called, on any thread, when the queue becomes
+ * non-empty. Returns NULL on ENOMEM.
  */
 struct completion_queue *completion_queue_create(void (*ring)(void *context), void *context);
 
-/* Frees it. Close all sockets and take what is left first. */
+/* Frees the queue. The caller must first close all sockets and take the remaining deliveries. */
 void completion_queue_free(struct completion_queue *queue);
 
-/* Takes the oldest delivery; NULL when there is none. */
+/* Takes the oldest delivery; NULL if the queue is empty. */
 struct delivery *completion_queue_take(struct completion_queue *queue);
 
-/* Bytes and groups as netlink(7) has them; 0 or false leaves the kernel's default. */
+/* Options and groups as in netlink(7); 0 or false keeps the kernel's default. */
 struct open_options {
   int receive_buffer_bytes;
   bool extended_ack;
@@ -55,30 +58,33 @@ struct open_options {
 };
 
 /*
- * socket(2), setsockopt(2), bind(2) on the calling thread: the socket belongs to that thread's
- * network namespace. Returns NULL with errno and the name of the call that failed.
+ * Opens, configures and binds a socket on the calling thread: socket(2), setsockopt(2), bind(2).
+ * The socket belongs to that thread's network namespace. On failure returns NULL, sets errno, and
+ * sets `failed` to the name of the failed call.
  */
 struct netlink_socket *netlink_socket_open(int protocol, const struct open_options *options,
                                            struct completion_queue *completion_queue,
                                            const char **failed);
 
-/* A finished call, or something that a watched socket received: what comes through the completion queue. */
+/* A finished call or a watched datagram, delivered through the completion queue. */
 struct delivery {
-  /* In the socket's queue, then in the completion queue. */
+  /* Link in the socket's queue, then in the completion queue. */
   struct delivery *next;
   struct netlink_socket *socket;
-  /* Whatever the owner gave with the call or the watch. */
+  /* The context that the owner passed with the call or the watch. */
   void *context;
   bool is_watched;
-  /* `error`, `operation` and `replies` are the result; the rest is the call. */
+  /* `error`, `operation` and `replies` are the result; the other fields describe the call. */
   struct exchange exchange;
-  /* The request is a copy: the thread may still read it after the owner has given up. */
+  /*
+   * A copy of the request: the thread may still read it after the owner has abandoned the call.
+   */
   uint8_t request[];
 };
 
 void delivery_free(struct delivery *delivery);
 
-/* One call: `length` bytes, of which a copy is made, and the rest as in `struct exchange`. */
+/* Arguments of a call. The request is copied; the other fields are those of `struct exchange`. */
 struct call {
   const uint8_t *request;
   size_t request_length;
@@ -90,28 +96,29 @@ struct call {
 };
 
 /*
- * Queues a call; its delivery comes through the completion queue unless it is abandoned. Returns 0, or an
- * errno and nothing is delivered: EBADF closed, EBUSY watched, EAGAIN or ENOMEM no thread or
- * memory.
+ * Queues a call. Unless it is abandoned, its delivery arrives through the completion queue.
+ * Returns 0, or an errno, in which case nothing is delivered: EBADF if closed, EBUSY if watched,
+ * EAGAIN or ENOMEM if there is no thread or memory.
  */
 int netlink_socket_submit(struct netlink_socket *socket, const struct call *call);
 
 /*
- * Delivers every datagram with `context` from now on. At most 64 wait in the completion queue, then the
- * kernel's receive buffer takes the rest and ENOBUFS says when it overflowed. An error other than
- * ENOBUFS ends the watch. Returns 0 or an errno as `netlink_socket_submit`.
+ * Delivers every datagram with `context` from now on. At most 64 datagrams wait in the completion
+ * queue; more remain in the kernel's receive buffer, and ENOBUFS reports an overflow of that
+ * buffer. An error other than ENOBUFS ends the watch. Returns 0 or an errno, like
+ * `netlink_socket_submit`.
  */
 int netlink_socket_watch(struct netlink_socket *socket, void *context);
 
-/* A call that was given up: the owner's context and where it was when that happened. */
+/* An abandoned call: the owner's context, and the operation in progress at that time. */
 struct abandoned {
   void *context;
   enum operation operation;
 };
 
 /*
- * Takes back one call whose deadline is not later than `deadline_ns` and that is not finished;
- * INT64_MAX takes any. Returns false when there is none.
+ * Abandons one unfinished call whose deadline is not later than `deadline_ns`; INT64_MAX matches
+ * any call. Returns false if there is no such call.
  */
 bool netlink_socket_abandon(struct netlink_socket *socket, int64_t deadline_ns,
                             struct abandoned *abandoned);
@@ -120,8 +127,8 @@ bool netlink_socket_abandon(struct netlink_socket *socket, int64_t deadline_ns,
 bool netlink_socket_is_closed(struct netlink_socket *socket);
 
 /*
- * Ends all use and gives back the owner's reference. Abandon the calls first. The descriptor is
- * closed at once, or by the thread as soon as it is done with it.
+ * Closes the socket and releases the owner's reference. The owner must first abandon the calls.
+ * The descriptor is closed immediately, or by the thread as soon as it no longer uses it.
  */
 void netlink_socket_close(struct netlink_socket *socket);
 

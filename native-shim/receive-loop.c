@@ -12,7 +12,7 @@
 
 enum { NS_PER_MS = 1000000 };
 
-/* What a datagram means for the exchange that waits. */
+/* How a datagram affects the exchange in progress. */
 enum progress { GO_ON, FINISHED, MALFORMED };
 
 int64_t monotonic_ns(void) {
@@ -36,7 +36,10 @@ int reply_buffer_grow(struct reply_buffer *buffer, size_t needed) {
   return 0;
 }
 
-/* Where the next datagram goes: messages stay aligned even if one ends askew. */
+/*
+ * Offset of the next datagram. Messages stay aligned even if a datagram's length is not a
+ * multiple of four.
+ */
 static size_t next_start(const struct reply_buffer *buffer) {
   return NLMSG_ALIGN(buffer->length);
 }
@@ -48,7 +51,10 @@ static int reserve(struct reply_buffer *buffer, size_t extra) {
   return reply_buffer_grow(buffer, start + extra);
 }
 
-/* Until then, for poll(2): rounded up, so that nobody spins in the last millisecond. */
+/*
+ * Milliseconds until the deadline, for poll(2). Rounded up, to avoid busy polling in the last
+ * millisecond.
+ */
 static int remaining_ms(int64_t deadline_ns) {
   int64_t left_ns = deadline_ns - monotonic_ns();
   if (left_ns <= 0) return 0;
@@ -69,9 +75,9 @@ int wait_for(int fd, short events, int wake_fd, int64_t deadline_ns) {
 }
 
 /*
- * send(2); a netlink socket that was never connected talks to the kernel. The kernel carries the
- * requests out inside this call and may block there behind one of its locks: MSG_DONTWAIT only
- * keeps the call from waiting for buffer space.
+ * send(2). An unconnected netlink socket sends to the kernel. The kernel executes the requests
+ * inside this call and may block there on one of its locks; MSG_DONTWAIT only avoids waiting for
+ * buffer space.
  */
 static int send_request(const struct exchange *exchange, size_t at, size_t length, int fd,
                         int wake_fd) {
@@ -86,8 +92,10 @@ static int send_request(const struct exchange *exchange, size_t at, size_t lengt
   return 0;
 }
 
-/* Port id 0 is the kernel. The driver's socket pairs have no netlink address and count as the
- * kernel. */
+/*
+ * Port id 0 is the kernel. The socket pairs of the test driver have no netlink address and are
+ * treated as the kernel.
+ */
 static bool from_kernel(const struct msghdr *message) {
   const struct sockaddr_nl *sender = message->msg_name;
   return message->msg_namelen < sizeof *sender || sender->nl_pid == 0;
@@ -114,9 +122,9 @@ int receive_datagram(int fd, struct reply_buffer *replies) {
 }
 
 /*
- * Looks through the messages from `start` on for the end of the exchange. Only the sequence number
- * counts, never how many replies came: errors of earlier requests of a batch, and replies to an
- * earlier call that was given up, arrive before it.
+ * Searches the messages from `start` on for the end of the exchange. The end is recognized by the
+ * sequence number, not by the number of replies: errors of earlier requests of a batch and late
+ * replies to an earlier call arrive before it.
  */
 static enum progress scan(const struct reply_buffer *replies, size_t start,
                           uint32_t last_sequence) {
@@ -134,9 +142,9 @@ static enum progress scan(const struct reply_buffer *replies, size_t start,
 }
 
 /*
- * Receives until the last request is answered. After ENOBUFS the kernel has executed everything but
- * some replies are lost, perhaps the last one: take what is queued without waiting, and report
- * ENOBUFS.
+ * Receives until the last request is answered. ENOBUFS means that the kernel executed everything
+ * but some replies are lost, perhaps the last one. In that case it reads the queued replies
+ * without waiting and returns ENOBUFS.
  */
 static int receive_replies(struct exchange *exchange, size_t piece_bytes, int fd, int wake_fd) {
   struct reply_buffer *replies = &exchange->replies;
@@ -170,7 +178,10 @@ static void run_part(struct exchange *exchange, size_t at, size_t length, size_t
   if (exchange->error == 0) atomic_store(&exchange->operation, OPERATION_NONE);
 }
 
-/* Length of the message at `at`, and its sequence number; 0 where there is none. */
+/*
+ * Returns the length of the message at `at` and sets its sequence number; returns 0 if there is
+ * no valid message.
+ */
 static size_t message_at(const struct exchange *exchange, size_t at, uint32_t *sequence) {
   size_t left = exchange->request_length - at;
   struct nlmsghdr header;

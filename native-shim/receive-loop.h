@@ -1,7 +1,7 @@
 /*
- * One exchange with the kernel over a netlink socket: send a datagram of requests, receive until
- * the last of them is answered. Plain C without Node-API, so that `driver.c` can run it under
- * sanitizers.
+ * One exchange with the kernel over a netlink socket: sends a datagram of requests and receives
+ * until the last request is answered. Plain C without Node-API, so that `driver.c` can run it
+ * under sanitizers.
  */
 #ifndef RECEIVE_LOOP_H
 #define RECEIVE_LOOP_H
@@ -12,16 +12,19 @@
 #include <stdint.h>
 
 /*
- * Offered to each receive, without asking for the length first, which would be a system call more. The
- * kernel sends no larger datagram: pieces of a dump have up to 32 KB, and an error echoes at most one
- * request. A larger one ends the exchange with EMSGSIZE.
+ * Buffer size for each receive. Asking for the length first would cost an extra system call. The
+ * kernel sends no larger datagrams: pieces of a dump have up to 32 KB, and an error echoes at
+ * most one request. A larger datagram ends the exchange with EMSGSIZE.
  */
 #define RECEIVE_BYTES ((size_t)128 * 1024)
 
-/* A call that answers more than this has gone wrong; it ends with EMSGSIZE. */
+/* Maximum size of all replies to a call. A call that receives more ends with EMSGSIZE. */
 #define MAX_REPLY_BYTES ((size_t)256 * 1024 * 1024)
 
-/* Datagram after datagram, each starting at a multiple of four. Zero-initialised is empty. */
+/*
+ * Concatenated datagrams, each starting at a multiple of four. A zero-initialized buffer is
+ * empty.
+ */
 struct reply_buffer {
   uint8_t *bytes;
   size_t length;
@@ -35,47 +38,54 @@ struct exchange {
   size_t request_length;
   /* Sequence number whose NLMSG_ERROR or NLMSG_DONE ends the exchange. */
   uint32_t last_sequence;
-  /* With so many bytes of replies or more it ends before that; 0: never. */
+  /*
+   * The exchange ends early when this many bytes of replies have been received; 0 means no limit.
+   */
   size_t piece_bytes;
   /*
-   * Each message of the request travels as a datagram of its own, once the one before is answered:
-   * many dumps, of which a socket carries out one at a time. `last_sequence` is set from them, and a
-   * piece ends between two.
+   * Sends each message of the request as a separate datagram, after the previous one has been
+   * answered. Used for many dumps, of which a socket can run only one at a time. `last_sequence`
+   * is set from the messages, and a piece ends between two messages.
    */
   bool one_by_one;
-  /* CLOCK_MONOTONIC. */
+  /* Absolute deadline on CLOCK_MONOTONIC, in nanoseconds. */
   int64_t deadline_ns;
   /* Result: 0 or the errno that ended the exchange. */
   int error;
-  /* Where it is, and afterwards where `error` came from. Read by other threads while it runs. */
+  /*
+   * The operation in progress and, at the end, the operation that `error` came from. Other
+   * threads read it during the exchange.
+   */
   _Atomic int operation;
-  /* Result: everything received, also when `error` is set. */
+  /* Result: everything received, even if `error` is set. */
   struct reply_buffer replies;
 };
 
-/* Nanoseconds of CLOCK_MONOTONIC; clock_gettime(2). */
+/* Current time of CLOCK_MONOTONIC in nanoseconds; clock_gettime(2). */
 int64_t monotonic_ns(void);
 
 void reply_buffer_free(struct reply_buffer *buffer);
 
-/* Makes room for so many bytes in all. Returns 0 or ENOMEM. */
+/* Grows the capacity to `needed` bytes. Returns 0 or ENOMEM. */
 int reply_buffer_grow(struct reply_buffer *buffer, size_t needed);
 
 /*
- * Runs one exchange to its end, or to the end of a piece: the next exchange, with an empty request,
- * goes on with it. `wake_fd` becoming readable ends a wait with ECANCELED; -1 for
+ * Runs one exchange to its end, or to the end of a piece; the next exchange, with an empty
+ * request, then continues it. If `wake_fd` becomes readable, a wait ends with ECANCELED; -1 for
  * none. The caller must be the only user of `fd`.
  */
 void exchange_run(struct exchange *exchange, int fd, int wake_fd);
 
 /*
- * Appends the next queued datagram to `replies`; recvmsg(2). Returns 0, or an errno: EAGAIN when
- * nothing is queued, ENOBUFS when the kernel dropped something (what is queued stays readable). A
- * datagram that does not come from the kernel is dropped: 0, and `replies` has not grown.
+ * Appends the next queued datagram to `replies`; recvmsg(2). Returns 0 or an errno: EAGAIN if
+ * nothing is queued, ENOBUFS if the kernel dropped something (queued datagrams can still be
+ * read). A datagram from another sender is dropped: returns 0, and `replies` is unchanged.
  */
 int receive_datagram(int fd, struct reply_buffer *replies);
 
-/* Waits for `events` on `fd`; poll(2). Returns 0, ETIMEDOUT, ECANCELED (woken), or another errno.
+/*
+ * Waits for `events` on `fd`; poll(2). Returns 0, ETIMEDOUT, ECANCELED (`wake_fd` is readable),
+ * or another errno.
  */
 int wait_for(int fd, short events, int wake_fd, int64_t deadline_ns);
 

@@ -11,13 +11,14 @@
 
 enum { MAX_WATCHED_IN_QUEUE = 64 };
 
-/* Enough for all that runs on a thread; musl's default is of the same order. */
+/* Enough for everything that runs on the thread; musl's default is of the same order. */
 enum { STACK_BYTES = 256 * 1024 };
 
 /*
- * Puts into the completion queue what someone still waits for. Enters and leaves with the lock held, and
- * puts under it: whoever looks for a call finds it in the socket or in the completion queue, and a closed
- * socket puts nothing, so that its owner may end.
+ * Puts a delivery into the completion queue unless its call was abandoned or the socket is
+ * closed. Enters and leaves with the lock held, and puts the delivery while holding it: a call is
+ * therefore always found either in the socket or in the completion queue, and the owner of a
+ * closed socket can be freed.
  */
 static void deliver(struct netlink_socket *socket, struct delivery *delivery) {
   if (delivery->context != NULL && !socket->is_closed) {
@@ -30,8 +31,9 @@ static void deliver(struct netlink_socket *socket, struct delivery *delivery) {
 }
 
 /*
- * Moves what is in `received`, the thread's own large buffer, to one of the right size: results may
- * wait long for their owner. Most are small and are copied; a large one takes the buffer along.
+ * Moves the replies from `received`, the thread's own large buffer, to a buffer of the right
+ * size, because results may wait long for their owner. Small replies, the usual case, are copied;
+ * large ones take over the buffer.
  */
 static int move_bytes(struct reply_buffer *received, struct reply_buffer *result) {
   if (received->length == 0) return 0;
@@ -61,7 +63,7 @@ static void carry_out(struct netlink_socket *socket, struct exchange *exchange,
   exchange->operation = OPERATION_RECEIVE;
 }
 
-/* Carries out the oldest queued call. Enters and leaves with the lock held. */
+/* Executes the oldest queued call. Enters and leaves with the lock held. */
 static void run_next(struct netlink_socket *socket, struct reply_buffer *received) {
   struct delivery *call = socket->first;
   socket->first = call->next;
@@ -74,8 +76,8 @@ static void run_next(struct netlink_socket *socket, struct reply_buffer *receive
 }
 
 /*
- * Enters and leaves with the lock held. Without memory for a delivery there is no way to report it, and
- * the event is lost as it would be in the kernel.
+ * Enters and leaves with the lock held. If there is no memory for a delivery, it cannot be
+ * reported either, and the event is lost as if the kernel had dropped it.
  */
 static void deliver_watched(struct netlink_socket *socket, int error,
                             struct reply_buffer *received) {
@@ -121,8 +123,8 @@ static void *thread_main(void *argument) {
 }
 
 /*
- * pthread_create(3): detached, and deaf to signals, which are the main thread's. It is in the network namespace of the
- * thread that calls. Returns 0 or an errno.
+ * Starts a detached thread with all signals blocked, because the main thread handles signals;
+ * pthread_create(3). The thread is in the caller's network namespace. Returns 0 or an errno.
  */
 static int start_thread(struct netlink_socket *socket) {
   sigset_t all, before;

@@ -1,27 +1,27 @@
-/** How the payload of one attribute is written and read. The builders are the vocabulary of the tables. */
+/** Reads and writes the payload of one attribute. The builders below are the field types used in attribute tables. */
 import { type IpAddress, ipAddressFromBytes } from "../base/ip.ts";
 import type { ByteReader } from "./byte-reader.ts";
 import type { MessageWriter } from "./message.ts";
 
-/** NLA_F_NESTED and NLA_F_NET_BYTEORDER; the other 14 bits are the type. linux/netlink.h. */
+/** NLA_F_NESTED and NLA_F_NET_BYTEORDER; the other 14 bits are the attribute type. linux/netlink.h. */
 export const NESTED_BIT = 0x8000;
 const NETWORK_ORDER_BIT = 0x4000;
 export const TYPE_MASK = 0x3fff;
 
-/** One attribute: its number, and its payload both ways. Methods are free functions: no `this`. */
+/** One attribute: its number, and functions that encode, decode and print its payload. They must not use `this`. */
 export interface Field<T> {
   readonly type: number;
-  /** NLA_F_* bits that requests carry. Replies are read with and without them. */
+  /** NLA_F_* bits set in requests. Replies are accepted with or without them. */
   readonly bits: number;
-  /** Exact payload length in bytes; absent where it varies. */
+  /** Exact payload length in bytes; undefined if the length varies. */
   readonly widthBytes?: number;
   write(this: void, writer: MessageWriter, value: T): void;
-  /** Reads the whole payload: the reader ends where the attribute does. */
+  /** Reads the whole payload. The reader ends at the end of the attribute. */
   read(this: void, reader: ByteReader): T;
   print(this: void, value: T): string;
 }
 
-/** Sets NLA_F_NET_BYTEORDER on a number, as ipset asks for. */
+/** Sets NLA_F_NET_BYTEORDER on a number; ipset requires this bit. */
 export function networkOrder<T>(field: Field<T>): Field<T> {
   return { ...field, bits: field.bits | NETWORK_ORDER_BIT };
 }
@@ -67,7 +67,7 @@ export function u32be(type: number): Field<number> {
   };
 }
 
-/** UTF-8, NUL-terminated when written; read up to the first NUL or the end. */
+/** UTF-8, written with a trailing NUL; read up to the first NUL or the end of the payload. */
 export function text(type: number): Field<string> {
   return {
     type,
@@ -78,7 +78,7 @@ export function text(type: number): Field<string> {
   };
 }
 
-/** Raw bytes, sharing memory with the reply when read: copy what is kept. */
+/** Raw bytes. A decoded value shares memory with the reply, so callers that keep it must copy it. */
 export function bytes(type: number, widthBytes?: number): Field<Uint8Array> {
   return {
     type,

@@ -1,12 +1,13 @@
 /**
- * Netlink attributes declared as tables: the table is the documentation and gives typed encoding, decoding
- * and printing in one go.
+ * Netlink attributes declared as tables. The table documents the attributes and provides typed encoding, decoding and
+ * printing.
  *
  *     const attributes = attributeSet({ addressFamily: u16(1), port: u16be(4), scheduler: text(6) });
  *     attributes.encode(writer, { addressFamily: 2, port: 443, scheduler: "rr" });
  *     attributes.decode(message.body).port;
  *
- * Numbers come from the kernel's headers. An attribute travels as u16 length, u16 type, payload, padding.
+ * The numbers come from the kernel's headers. The wire format of an attribute is u16 length, u16 type, payload,
+ * padding.
  */
 import { type Field, hexText, NESTED_BIT, TYPE_MASK } from "./attribute-field.ts";
 import type { ByteReader } from "./byte-reader.ts";
@@ -15,20 +16,20 @@ import { ATTRIBUTE_HEADER_BYTES, type MessageWriter } from "./message.ts";
 
 export type FieldTable = Readonly<Record<string, Field<unknown>>>;
 
-/** The values of a table by name. Undefined if the attribute was missing or must not be sent. */
+/** The values of a table by name. A value is undefined if the attribute was missing or must not be sent. */
 export type ValuesOf<F extends FieldTable> = {
   readonly [Name in keyof F]?: F[Name] extends Field<infer T> ? T : never;
 };
 
 export interface AttributeSet<V> {
-  /** Writes the values that are there, in the order of the table. */
+  /** Writes all values that are not undefined, in the order of the table. */
   encode(writer: MessageWriter, values: V): void;
   /**
-   * Reads attributes to the reader's end. Unknown ones are skipped; of repeated ones the last counts.
-   * Throws DecodeError for a length below 4 or past the end, and for a payload of the wrong width.
+   * Reads attributes up to the end of the reader. Unknown attributes are skipped; if one is repeated, the last value
+   * is used. Throws DecodeError for a length below 4 or past the end, and for a payload of the wrong width.
    */
   decode(reader: ByteReader): V;
-  /** One line for the debug log: names with values, unknown attributes by number in hex. */
+  /** Formats the attributes as one line for the debug log: names with values, unknown attributes by number in hex. */
   print(reader: ByteReader): string;
 }
 
@@ -39,7 +40,8 @@ export function attributeSet<F extends FieldTable>(table: F): AttributeSet<Value
   const rowByType = new Map(rows.map((row) => [row[1].type, row]));
   return {
     encode(writer, values) {
-      // By number: taking rows apart costs more than writing their values, before the engine has compiled it.
+      // Iterates by index: destructuring entries costs more than writing their values until the engine has compiled
+      // this code.
       for (let index = 0; index < fields.length; index += 1) {
         const value = (values as Record<string, unknown>)[names[index] as string];
         if (value !== undefined) writeAttribute(writer, fields[index] as Field<unknown>, value);
@@ -64,7 +66,7 @@ export function attributeSet<F extends FieldTable>(table: F): AttributeSet<Value
   };
 }
 
-/** An attribute that holds attributes. */
+/** An attribute whose payload is a set of attributes. */
 export function nested<V>(type: number, attributes: AttributeSet<V>): Field<V> {
   return {
     type,
@@ -75,7 +77,7 @@ export function nested<V>(type: number, attributes: AttributeSet<V>): Field<V> {
   };
 }
 
-/** An attribute that holds any number of attributes of one kind; children of other types are skipped. */
+/** An attribute that contains any number of attributes of one type; attributes of other types are skipped. */
 export function list<T>(type: number, item: Field<T>): Field<readonly T[]> {
   return {
     type,
@@ -88,14 +90,17 @@ export function list<T>(type: number, item: Field<T>): Field<readonly T[]> {
   };
 }
 
-/** Writes one attribute, for whoever sends so many messages that values in objects cost more than writing them. */
+/**
+ * Writes one attribute. For callers that send so many messages that building value objects costs more than writing
+ * them.
+ */
 export function writeAttribute<T>(writer: MessageWriter, field: Field<T>, value: T): void {
   const start = writer.beginAttribute(field.type | field.bits);
   field.write(writer, value);
   writer.endAttribute(start);
 }
 
-/** Writes an attribute that holds those that `write` makes of `value`. */
+/** Writes an attribute that contains the attributes that `write` produces for `value`. */
 export function writeNested<T>(
   writer: MessageWriter,
   type: number,
@@ -107,7 +112,7 @@ export function writeNested<T>(
   writer.endAttribute(start);
 }
 
-/** The value, or a DecodeError that names what is missing. */
+/** Returns the value. If it is undefined, throws a DecodeError that names the missing attribute. */
 export function required<T>(value: T | undefined, what: string, reader: ByteReader): T {
   if (value === undefined) throw new DecodeError(`${what}: attribute missing`, reader.offset);
   return value;
@@ -123,7 +128,7 @@ function decodePayload(reader: ByteReader, length: number, [name, field]: Row): 
   return reader.within(length, name, field.read);
 }
 
-/** `visit` is called with the reader at the payload and must leave it behind the payload. */
+/** Calls `visit` with the reader at the payload; `visit` must leave the reader at the end of the payload. */
 function eachAttribute(reader: ByteReader, visit: (type: number, length: number) => void): void {
   while (reader.remaining > 0) {
     const start = reader.offset;

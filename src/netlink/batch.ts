@@ -1,4 +1,4 @@
-/** Many requests in one datagram, and which of them the kernel refused. */
+/** Encodes many requests into one datagram and finds the requests that the kernel rejected. */
 import { errno } from "../base/errno.ts";
 import { DecodeError, NetlinkError } from "./errors.ts";
 import { type Message, type MessageWriter, messagesOf } from "./message.ts";
@@ -9,20 +9,20 @@ import { encodeRequest, errorOf, type FailedRequest, type RequestKind } from "./
 /** Measured with 25,000 IPVS changes: 4 KB 294 ms, 64 KB 258, 1 MB 480. */
 const MAX_DATAGRAM_BYTES = 64 * 1024;
 
-/** The part of a batch that travels in one datagram. */
+/** The part of a batch that is sent in one datagram. */
 export interface Datagram<T> {
-  /** Index of its first request in the whole batch. */
+  /** Index, within the whole batch, of the first request in this datagram. */
   readonly first: number;
   /** Request number i has sequence number `firstSequence` + i, modulo 2^32. */
   readonly firstSequence: number;
-  /** Of the last message that is sent: its reply ends the datagram. */
+  /** Sequence number of the last message in the datagram. The reply to that message ends the datagram's replies. */
   readonly lastSequence: number;
   readonly requests: readonly T[];
-  /** Requests with values that no message can carry; nothing is sent for them. */
+  /** Requests with values that no message can carry. They are not sent. */
   readonly unsendable: readonly FailedRequest[];
 }
 
-/** Replaces the writer's contents by the requests from `first` on, as many as fit; at least one. */
+/** Replaces the writer's contents with the requests from index `first` on: as many as fit, and at least one. */
 export function encodeDatagram<T>(
   writer: MessageWriter,
   kind: RequestKind<T>,
@@ -54,12 +54,12 @@ export function encodeDatagram<T>(
   return { first, firstSequence, lastSequence, requests: requests.slice(first, index), unsendable };
 }
 
-/** Gets each message with which the kernel answers a request of a batch, and the request's index. */
+/** Called with each message that the kernel returns for a request of a batch, and with the index of that request. */
 export type TakeAnswer = (message: Message, index: number) => void;
 
 /**
- * The requests that the kernel refused, by their sequence numbers; what it answered besides goes to `take`. Throws
- * DecodeError; NetlinkError at NLMSG_OVERRUN.
+ * Finds the requests that the kernel rejected, by their sequence numbers. Messages that are not errors or
+ * acknowledgements are passed to `take`. Throws DecodeError, and NetlinkError for NLMSG_OVERRUN.
  */
 export function readFailures<T>(
   kind: RequestKind<T>,

@@ -1,15 +1,15 @@
-/** Bounds-checked reading of received bytes. */
+/** Reads received bytes with bounds checks. */
 import { endianness } from "node:os";
 import { DecodeError } from "./errors.ts";
 
-/** Netlink speaks the byte order of the machine. */
+/** Netlink uses the host's byte order. */
 export const isLittleEndianHost: boolean = endianness() === "LE";
 
 const textDecoder = new TextDecoder();
 
 /**
- * Reads forward through a stretch of bytes and never past its end. One reader serves a whole reply:
- * `within` narrows it to an attribute's payload and back, so that nothing is allocated per attribute.
+ * Reads forward through a range of bytes and never past its end. One reader handles a whole reply: `within` narrows
+ * it to an attribute's payload and restores it, so that nothing is allocated per attribute.
  */
 export class ByteReader {
   readonly #view: DataView;
@@ -58,13 +58,13 @@ export class ByteReader {
     return this.#view.getUint32(this.#take(4, what));
   }
 
-  /** The next `length` bytes, sharing memory with the reply: copy what is kept. */
+  /** The next `length` bytes. They share memory with the reply, so callers that keep them must copy them. */
   bytes(length: number, what: string): Uint8Array {
     const start = this.#take(length, what);
     return new Uint8Array(this.#view.buffer, this.#view.byteOffset + start, length);
   }
 
-  /** All bytes that are left, as text up to the first NUL. */
+  /** All remaining bytes as text, up to the first NUL. */
   text(what: string): string {
     const bytes = this.bytes(this.remaining, what);
     const nul = bytes.indexOf(0);
@@ -75,12 +75,12 @@ export class ByteReader {
     this.#take(length, what);
   }
 
-  /** Skips up to the next multiple of four, or to the end. */
+  /** Skips to the next multiple of four, or to the end. */
   align(): void {
     this.#offset = Math.min(this.#end, this.#offset + (-this.#offset & 3));
   }
 
-  /** Lets `read` see the next `length` bytes only; afterwards they are behind the reader. */
+  /** Limits `read` to the next `length` bytes. Afterwards the reader is positioned after them. */
   within<T>(length: number, what: string, read: (reader: this) => T): T {
     const start = this.#take(length, what);
     const outerEnd = this.#end;
@@ -92,7 +92,7 @@ export class ByteReader {
     return value;
   }
 
-  /** A reader of its own over the next `length` bytes, which are then behind this one. */
+  /** Returns a separate reader for the next `length` bytes and moves this one past them. */
   slice(length: number, what: string): ByteReader {
     const start = this.#take(length, what);
     return new ByteReader(this.#view, start, start + length);

@@ -1,22 +1,26 @@
-/** Printing of every message, for people who look for a fault. Off unless asked for. */
+/** Prints every netlink message for debugging. Disabled by default. */
 
 import { hexText } from "./attribute-field.ts";
 import type { ByteReader } from "./byte-reader.ts";
 import { type Message, messagesOf } from "./message.ts";
 
-/** Takes one line per message. */
+/** Receives one line per message. */
 export type DebugSink = (line: string) => void;
 
-/** Prints the part of a message behind the netlink header: usually with the tables of its codec. */
+/** Prints the part of a message after the netlink header, usually with the attribute tables of its codec. */
 export type BodyPrinter = (type: number, body: ByteReader) => string;
 
-/** Standard error when KUBE_IPVS_DEBUG_NETLINK=1, else undefined: then nothing is printed or prepared. */
+/**
+ * Writes to standard error if KUBE_IPVS_DEBUG_NETLINK=1. Otherwise undefined, and nothing is formatted or printed.
+ */
 export function debugSinkOf(environment: NodeJS.ProcessEnv): DebugSink | undefined {
   if (environment["KUBE_IPVS_DEBUG_NETLINK"] !== "1") return undefined;
   return (line) => void process.stderr.write(`${line}\n`);
 }
 
-/** Prints each message of a datagram; what cannot be read is printed as bytes, never thrown. */
+/**
+ * Prints each message of a datagram. Bytes that cannot be decoded are printed as hex; this function does not throw.
+ */
 export function printDatagram(
   sink: DebugSink,
   direction: "sent" | "received",

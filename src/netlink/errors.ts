@@ -1,35 +1,37 @@
-/** What can go wrong between a request and its reply. */
+/** Errors that can occur between a request and its reply. */
 import { errnoName } from "../base/errno.ts";
 
-/** What a request was about, in an operator's words; asked for only when the request has failed. */
+/** Describes a request in terms that an operator knows. It is only built if the request has failed. */
 export interface Description {
-  /** "create virtual server": fits behind "Cannot". */
+  /** A phrase that can follow "Cannot", such as "create virtual server". */
   readonly operation: string;
-  /** "TCP 10.96.0.1:443"; empty where the operation says it all. */
+  /** "TCP 10.96.0.1:443"; empty if the operation says it all. */
   readonly subject: string;
-  /** Name of an error number that errno(3) does not know: "IPSET_ERR_EXIST". */
+  /** Name of an error number that is not in errno(3), such as "IPSET_ERR_EXIST". */
   readonly code?: string;
-  /** What this error means here and what the operator can do; printed where the kernel gave no words. */
+  /**
+   * What this error means for this request and what the operator can do. Printed if the kernel returned no message.
+   */
   readonly meaning?: string;
 }
 
 export interface NetlinkErrorFacts extends Description {
   /** Positive. */
   readonly errno: number;
-  /** The kernel's own words: NLMSGERR_ATTR_MSG of an extended acknowledgement. */
+  /** The kernel's error message: NLMSGERR_ATTR_MSG of an extended acknowledgement. */
   readonly kernelMessage?: string;
   /** Bytes from the start of the request's netlink header to the attribute that the kernel rejected. */
   readonly attributeOffset?: number;
-  /** The refused request behind its netlink header, where the kernel returned it. */
+  /** The rejected request without its netlink header, if the kernel returned it. */
   readonly echo?: Uint8Array;
 }
 
-/** The kernel refused a request, or the socket failed while one was under way. */
+/** The kernel rejected a request, or the socket failed while a request was in progress. */
 export class NetlinkError extends Error {
   override readonly name = "NetlinkError";
   readonly operation: string;
   readonly subject: string;
-  /** The errno name: `EEXIST`. */
+  /** The errno name, such as `EEXIST`. */
   readonly code: string;
   readonly errno: number;
   readonly kernelMessage: string | undefined;
@@ -48,7 +50,7 @@ export class NetlinkError extends Error {
   }
 }
 
-/** "Cannot create virtual server TCP 10.96.0.1:443: EEXIST (the kernel's words)". */
+/** For example "Cannot create virtual server TCP 10.96.0.1:443: EEXIST (the kernel's message)". */
 function errorMessage(facts: NetlinkErrorFacts): string {
   const subject = facts.subject === "" ? "" : ` ${facts.subject}`;
   const words = facts.kernelMessage ?? facts.meaning;
@@ -61,11 +63,11 @@ function errorMessage(facts: NetlinkErrorFacts): string {
   return `Cannot ${facts.operation}${subject}: ${facts.code ?? errnoName(facts.errno)}${explanation}`;
 }
 
-/** What the kernel sent is no well-formed message, attribute or table. */
+/** The kernel sent bytes that are not a well-formed message, attribute or table. */
 export class DecodeError extends Error {
   override readonly name = "DecodeError";
 
-  /** `what` was being read, with what is wrong with it; `offset`: position in the received bytes. */
+  /** `what`: what was being read, and what is wrong with it. `offset`: position in the received bytes. */
   constructor(what: string, offset: number) {
     super(`Cannot decode a message of the kernel: ${what} at byte ${offset}`);
   }
@@ -79,7 +81,9 @@ export function isAlreadyExists(error: unknown): boolean {
   return hasCode(error, "EEXIST");
 }
 
-/** ENOENT; ESRCH and ENODEV, by which IPVS and rtnetlink say the same; EADDRNOTAVAIL for addresses. */
+/**
+ * True for ENOENT, for ESRCH and ENODEV (the equivalents in IPVS and rtnetlink), and for EADDRNOTAVAIL (addresses).
+ */
 export function isNotFound(error: unknown): boolean {
   return hasCode(error, "ENOENT", "ESRCH", "ENODEV", "EADDRNOTAVAIL");
 }

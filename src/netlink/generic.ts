@@ -1,4 +1,4 @@
-/** Generic netlink: many kernel facilities, each a family with a number that is found out at run time. */
+/** Generic netlink: each kernel facility is a family whose number is looked up at run time. */
 import { errno as errnos } from "../base/errno.ts";
 import { text } from "./attribute-field.ts";
 import { attributeSet } from "./attribute-set.ts";
@@ -9,7 +9,7 @@ import { decodeFamily, getFamilyCommand } from "./netlink-package.ts";
 import type { RequestKind } from "./request.ts";
 import type { NetlinkTransport } from "./transport.ts";
 
-/** GENL_ID_CTRL: the family that knows the others. linux/genetlink.h. */
+/** GENL_ID_CTRL: the family that resolves the names of other families. linux/genetlink.h. */
 export const CONTROL_FAMILY: number = 0x10;
 const CONTROL_VERSION = 1;
 
@@ -23,7 +23,7 @@ export function writeGenericHeader(writer: MessageWriter, command: number, versi
   writer.u16(0);
 }
 
-/** Reads the header and returns the command; the reader is then at the attributes. */
+/** Reads the header and returns the command. Afterwards the reader is positioned at the attributes. */
 export function readGenericHeader(body: ByteReader): number {
   const command = body.u8("generic netlink command");
   body.skip(3, "generic netlink header");
@@ -31,8 +31,8 @@ export function readGenericHeader(body: ByteReader): number {
 }
 
 /**
- * Finds the number of a family, which is the message type of its requests. The kernel loads the module
- * of a missing family by itself where it may. `whenMissing` says what the operator can do.
+ * Looks up the number of a family, which is the message type of its requests. If the family is missing, the kernel
+ * tries to load its module. `whenMissing` says what the operator can do.
  */
 export async function resolveFamily(
   transport: NetlinkTransport,

@@ -1,12 +1,12 @@
-/** The replies to many dumps, which came one behind the other, each with the sequence number of its request. */
+/** Splits the concatenated replies to many dumps. Each reply has the sequence number of its request. */
 import type { ByteReader } from "./byte-reader.ts";
 import { messagesOf } from "./message.ts";
 import { messageFlags, messageTypes } from "./netlink-package.ts";
 import { decodeOutcome, endsRequest, type Reply } from "./reply.ts";
 
 /**
- * What came for each request, in their order, as far as they were answered to the end. Messages of other sequence
- * numbers are late replies to requests that were given up. Throws DecodeError.
+ * Yields the reply to each request, in the order of the requests; a last reply that is incomplete is not yielded.
+ * Messages with other sequence numbers are late replies to requests that timed out. Throws DecodeError.
  */
 export function* repliesOf(
   bytes: Uint8Array,

@@ -1,4 +1,4 @@
-/** Netlink messages: writing many into one buffer, reading them back one by one. linux/netlink.h. */
+/** Netlink messages: writes many into one buffer and reads them back one by one. linux/netlink.h. */
 import { type IpAddress, writeIpAddress } from "../base/ip.ts";
 import { ByteReader, isLittleEndianHost } from "./byte-reader.ts";
 import { DecodeError } from "./errors.ts";
@@ -11,8 +11,8 @@ const MAX_ATTRIBUTE_BYTES = 0xffff;
 const textEncoder = new TextEncoder();
 
 /**
- * Writes messages one behind the other into one buffer that grows and is used again: nothing is allocated
- * per message. A value that does not fit its field is a RangeError, never a wrapped number.
+ * Writes messages one after the other into one growing buffer that is reused, so nothing is allocated per message. A
+ * value that does not fit its field causes a RangeError; numbers never wrap around.
  */
 export class MessageWriter {
   #bytes: Uint8Array;
@@ -29,7 +29,7 @@ export class MessageWriter {
     return this.#length;
   }
 
-  /** What was written; valid until the next write. */
+  /** The written bytes; valid until the next write. */
   get written(): Uint8Array {
     return this.#bytes.subarray(0, this.#length);
   }
@@ -38,12 +38,12 @@ export class MessageWriter {
     this.#length = 0;
   }
 
-  /** Forgets everything behind the first `length` bytes. */
+  /** Discards everything after the first `length` bytes. */
   truncate(length: number): void {
     this.#length = Math.min(length, this.#length);
   }
 
-  /** Writes a header and returns its position for {@link endMessage}. The port id is the kernel's to fill. */
+  /** Writes a header and returns its position for {@link endMessage}. The kernel fills in the port id. */
   beginMessage(type: number, flags: number, sequence: number): number {
     const start = this.#claim(MESSAGE_HEADER_BYTES);
     const view = this.#view;
@@ -66,7 +66,10 @@ export class MessageWriter {
     this.#view.setUint16(start + 6, present | flags, isLittleEndianHost);
   }
 
-  /** Writes an attribute header (`type` with its NLA_F_* bits); the payload follows, then {@link endAttribute}. */
+  /**
+   * Writes an attribute header. `type` includes the NLA_F_* bits. The caller then writes the payload and calls {@link
+   * endAttribute}.
+   */
   beginAttribute(type: number): number {
     const start = this.#claim(ATTRIBUTE_HEADER_BYTES);
     this.#view.setUint16(start, 0);
@@ -74,7 +77,9 @@ export class MessageWriter {
     return start;
   }
 
-  /** Fills in the length, which is 16 bits wide: the kernel would take a longer one for a short one. */
+  /**
+   * Fills in the attribute's length. Throws if it exceeds 16 bits, because the kernel would see a truncated length.
+   */
   endAttribute(start: number): void {
     const length = this.#length - start;
     if (length > MAX_ATTRIBUTE_BYTES) {
@@ -120,7 +125,7 @@ export class MessageWriter {
     writeIpAddress(address, this.#bytes, at);
   }
 
-  /** UTF-8 with a NUL behind it. */
+  /** UTF-8 with a trailing NUL. */
   text(value: string): void {
     if (value.includes("\0")) throw new RangeError("Text with a NUL inside cannot be sent");
     const start = this.#claim(value.length * 3 + 1);
@@ -129,7 +134,7 @@ export class MessageWriter {
     this.#length = start + written + 1;
   }
 
-  /** Byte by byte, as in padding: `fill` costs more than what it fills here. */
+  /** Writes byte by byte: for a few bytes of padding, `fill` costs more than the writes. */
   zeros(count: number): void {
     const start = this.#claim(count);
     for (let at = start; at < start + count; at += 1) this.#bytes[at] = 0;
@@ -142,7 +147,7 @@ export class MessageWriter {
     }
   }
 
-  /** Makes room for `count` bytes and returns where they go. The buffer may be another one afterwards. */
+  /** Makes room for `count` bytes and returns their position. This may replace the buffer. */
   #claim(count: number): number {
     const start = this.#length;
     const end = start + count;
@@ -170,11 +175,11 @@ export interface Message {
   readonly type: number;
   readonly flags: number;
   readonly sequence: number;
-  /** Everything behind the netlink header. */
+  /** Everything after the netlink header. */
   readonly body: ByteReader;
 }
 
-/** The messages of a reply, one by one. Throws DecodeError where a length leads astray. */
+/** Yields the messages of a reply one by one. Throws DecodeError for an invalid length. */
 export function* messagesOf(bytes: Uint8Array): Generator<Message, void, undefined> {
   const reader = new ByteReader(bytes);
   while (reader.remaining > 0) yield readMessage(reader);

@@ -1,9 +1,9 @@
-/** What all subsystems of netfilter have in common: linux/netfilter/nfnetlink.h. */
+/** Definitions that all netfilter subsystems share: linux/netfilter/nfnetlink.h. */
 import type { IpFamily } from "../base/ip.ts";
 import type { ByteReader } from "./byte-reader.ts";
 import type { MessageWriter } from "./message.ts";
 
-/** AF_*, linux/socket.h; netlink families outside of netfilter use them, too. */
+/** AF_*, linux/socket.h. Also used by netlink families outside netfilter. */
 export const addressFamilies: Readonly<Record<IpFamily, number>> = { IPv4: 2, IPv6: 10 };
 
 /** struct nfgenmsg: u8 family, u8 version 0, u16be resource. */
@@ -13,7 +13,7 @@ export function writeNetfilterHeader(writer: MessageWriter, family = 0, resource
   writer.u16be(resource);
 }
 
-/** The reader is then at the attributes. */
+/** Afterwards the reader is positioned at the attributes. */
 export function skipNetfilterHeader(body: ByteReader): void {
   body.skip(4, "nfgenmsg");
 }

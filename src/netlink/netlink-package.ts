@@ -1,7 +1,7 @@
 /**
- * The one place that touches the npm package `netlink`: constants and codecs only, each by its own file.
- * The package's index loads a socket addon of its own, which aborts the process on ENOBUFS; it must never
- * be imported. See docs/decisions/0001-netlink-package.md.
+ * The only file that uses the npm package `netlink`: constants and codecs, each imported from its own file. The
+ * package's index must never be imported: it loads its own socket addon, which aborts the process on ENOBUFS. See
+ * docs/decisions/0001-netlink-package.md.
  */
 import {
   FlagsAck,
@@ -17,7 +17,7 @@ import {
 } from "netlink/dist/genl/structs.js";
 import { DecodeError } from "./errors.ts";
 
-/** Netlink protocols we open sockets of (linux/netlink.h, NETLINK_*). */
+/** The netlink protocols that kube-ipvs opens sockets for (linux/netlink.h, NETLINK_*). */
 export const protocols: Readonly<Record<"route" | "netfilter" | "generic", number>> = {
   route: Protocol.ROUTE,
   netfilter: Protocol.NETFILTER,
@@ -32,9 +32,9 @@ type MessageFlag =
   | "exclusive"
   | "create"
   | "append"
-  /** In an error reply: the request is not echoed. */
+  /** In an error reply: the kernel did not echo the request. */
   | "capped"
-  /** In an error reply: attributes with the kernel's words follow. */
+  /** In an error reply: attributes with the kernel's error message follow. */
   | "acknowledgeAttributes";
 
 /** NLM_F_*, linux/netlink.h. Some numbers mean different things in requests and in replies. */
@@ -61,7 +61,7 @@ export const messageTypes: Readonly<Record<"noop" | "error" | "done" | "overrun"
 /** CTRL_CMD_GETFAMILY, linux/genetlink.h. */
 export const getFamilyCommand: number = ControlCommands.GET_FAMILY;
 
-/** The id and name in a CTRL_CMD_NEWFAMILY reply, behind the generic netlink header. */
+/** The id and name in a CTRL_CMD_NEWFAMILY reply. `bytes` starts after the generic netlink header. */
 export function decodeFamily(bytes: Uint8Array): { readonly id: number; readonly name: string } {
   const { familyId, familyName } = parseFamily(bytes);
   if (familyId === undefined || familyName === undefined) {
@@ -70,7 +70,7 @@ export function decodeFamily(bytes: Uint8Array): { readonly id: number; readonly
   return { id: familyId, name: familyName };
 }
 
-/** The package reads Buffers and throws plain errors. */
+/** Adapts the package's parser, which takes Buffers and throws plain errors. */
 function parseFamily(bytes: Uint8Array): ReturnType<typeof parseControlMessage> {
   try {
     return parseControlMessage(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length));

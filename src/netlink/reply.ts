@@ -1,4 +1,4 @@
-/** What the kernel answers: acknowledgements, ends of dumps, and its own words. linux/netlink.h. */
+/** Decodes replies: acknowledgements, ends of dumps, and the kernel's error messages. linux/netlink.h. */
 import { errno } from "../base/errno.ts";
 import { text, u32 } from "./attribute-field.ts";
 import { attributeSet } from "./attribute-set.ts";
@@ -7,29 +7,31 @@ import { DecodeError } from "./errors.ts";
 import { MESSAGE_HEADER_BYTES, type Message, messagesOf } from "./message.ts";
 import { messageFlags, messageTypes } from "./netlink-package.ts";
 
-/** Outcome of one request. */
+/** The outcome of one request. */
 export interface Outcome {
-  /** 0: success. */
+  /** 0 means success. */
   readonly errno: number;
   readonly kernelMessage?: string;
   /** Bytes from the start of the request's netlink header to the attribute that the kernel rejected. */
   readonly attributeOffset?: number;
-  /** The refused request behind its netlink header; ipset returns it in spite of NETLINK_CAP_ACK. */
+  /** The rejected request without its netlink header. ipset returns it despite NETLINK_CAP_ACK. */
   readonly echo?: Uint8Array;
 }
 
-/** NLMSGERR_ATTR_*, linux/netlink.h. Older kernels send none. */
+/** NLMSGERR_ATTR_*, linux/netlink.h. Older kernels do not send these attributes. */
 const errorAttributes = attributeSet({ message: text(1), offset: u32(2) });
 
-/** Everything that came back for one request. */
+/** The complete reply to one request. */
 export interface Reply<R> {
   readonly values: R[];
   readonly outcome: Outcome;
-  /** NLM_F_DUMP_INTR: the listing changed while it was read. */
+  /** NLM_F_DUMP_INTR: the objects changed while they were being listed. */
   readonly isInterrupted: boolean;
 }
 
-/** Reads the whole reply to the request with `sequence`. Throws DecodeError, also when it has no end. */
+/**
+ * Reads the whole reply to the request with this sequence number. Throws DecodeError, also if the reply has no end.
+ */
 export function readReply<R>(
   bytes: Uint8Array,
   sequence: number,
@@ -41,9 +43,9 @@ export function readReply<R>(
 }
 
 /**
- * Reads a reply that comes in pieces, each of whole messages. Those of other sequence numbers are late replies to
- * requests that were given up. What `decode` throws is thrown at the end: before the last piece is taken, the kernel
- * answers no other listing on that socket.
+ * Reads a reply that arrives in pieces of whole messages. Messages with other sequence numbers are late replies to
+ * requests that timed out. Errors thrown by `decode` are rethrown by `finish`: until the last piece is read, the
+ * kernel does not answer another dump on the same socket.
  */
 export class ReplyReader<R> {
   readonly #sequence: number;
@@ -58,17 +60,17 @@ export class ReplyReader<R> {
     this.#decode = decode;
   }
 
-  /** True when the end of the reply was among what came so far. */
+  /** True if the end of the reply has been received. */
   get hasEnded(): boolean {
     return this.#outcome !== undefined;
   }
 
-  /** Throws DecodeError where the lengths of messages lead astray. */
+  /** Throws DecodeError if a message length is invalid. */
   take(piece: Uint8Array): void {
     for (const message of messagesOf(piece)) this.#takeMessage(message);
   }
 
-  /** Throws what `decode` threw, and DecodeError when the reply has no end. */
+  /** Throws the error of `decode`, or DecodeError if the reply has no end. */
   finish(): Reply<R> {
     if (this.#failure !== undefined) throw this.#failure.error;
     if (this.#outcome === undefined) throw new DecodeError("reply without an end", 0);
@@ -95,7 +97,7 @@ export class ReplyReader<R> {
   }
 }
 
-/** True for the message that ends a request: an acknowledgement, an error or the end of a dump. */
+/** True for a message that ends a request: an acknowledgement, an error or the end of a dump. */
 export function endsRequest(message: Message): boolean {
   return (
     message.type === messageTypes.error ||
@@ -104,13 +106,13 @@ export function endsRequest(message: Message): boolean {
   );
 }
 
-/** Reads NLMSG_ERROR (also "no error"), NLMSG_DONE or NLMSG_OVERRUN. */
+/** Decodes NLMSG_ERROR (including acknowledgements, errno 0), NLMSG_DONE or NLMSG_OVERRUN. */
 export function decodeOutcome(message: Message): Outcome {
   if (message.type === messageTypes.overrun) return { errno: errno.ENOBUFS };
   return message.type === messageTypes.done ? decodeDone(message) : decodeError(message);
 }
 
-/** struct nlmsgerr: s32 negative errno, the request's header, the request unless capped, attributes. */
+/** struct nlmsgerr: s32 negative errno, the header of the request, the request itself unless capped, attributes. */
 function decodeError({ flags, body }: Message): Outcome {
   const number = readErrno(body);
   const requestStart = body.offset;
@@ -128,14 +130,14 @@ function decodeError({ flags, body }: Message): Outcome {
   };
 }
 
-/** s32 negative errno or 0, attributes. Some dumps end without a payload. */
+/** s32 negative errno or 0, then attributes. Some dumps end without a payload. */
 function decodeDone({ flags, body }: Message): Outcome {
   if (body.remaining === 0) return { errno: 0 };
   const number = readErrno(body);
   return { errno: number, ...readExtendedAck(flags, body) };
 }
 
-/** Copied: the caller may keep it. An acknowledgement of success has none, capped or not. */
+/** Copies the echo, so that the caller can keep it. Acknowledgements of success contain no echo, capped or not. */
 function readEcho(body: ByteReader, requestBytes: number): Uint8Array | undefined {
   const length = requestBytes - MESSAGE_HEADER_BYTES;
   if (length <= 0 || body.remaining === 0) return undefined;

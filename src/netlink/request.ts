@@ -1,35 +1,38 @@
-/** How requests of one kind become messages. */
+/** Turns requests of one kind into messages. */
 import { errno as errnos } from "../base/errno.ts";
 import { type Description, NetlinkError } from "./errors.ts";
 import type { MessageWriter } from "./message.ts";
 import { messageFlags } from "./netlink-package.ts";
 import type { Outcome } from "./reply.ts";
 
-/** The recipe for requests of one kind: one object per kind, none per request. */
+/** How to encode and describe requests of one kind. There is one such object per kind, not per request. */
 export interface RequestKind<T> {
-  /** nlmsg_type: the generic netlink family, or subsystem and command, or RTM_*. */
+  /** nlmsg_type: the generic netlink family, the subsystem and command, or RTM_*. */
   type(request: T): number;
-  /** NLM_F_* besides REQUEST, ACK and DUMP, which the transport sets; absent: none. */
+  /** NLM_F_* in addition to REQUEST, ACK and DUMP, which the transport sets. If absent, no other flags are set. */
   flags?(request: T): number;
-  /** Writes everything behind the netlink header. */
+  /** Writes everything after the netlink header. */
   encode(writer: MessageWriter, request: T): void;
-  /** Words for an error, asked for only when there is one. */
+  /** Describes the request in an error. Only called if there is an error. */
   describe(request: T, errno: number): Description;
-  /** Messages around a single request, for subsystems of netfilter that change nothing outside a transaction. */
+  /**
+   * Messages sent before and after a single request, for netfilter subsystems that accept changes only in a
+   * transaction.
+   */
   readonly transaction?: {
     readonly begin: RequestKind<undefined>;
     readonly end: RequestKind<undefined>;
   };
 }
 
-/** One request of a list that the kernel refused. */
+/** A request of a list that the kernel rejected. */
 export interface FailedRequest {
-  /** Position in the list. */
+  /** Index in the list. */
   readonly index: number;
   readonly error: NetlinkError;
 }
 
-/** What an error of the socket means; the kernel adds no words to these. */
+/** Explanations of socket errors. The kernel sends no error message with these. */
 const socketMeanings: Readonly<Record<number, string>> = {
   [errnos.ENOBUFS]:
     "replies were lost because the receive buffer was full; the kernel processed the requests anyway",
@@ -39,7 +42,7 @@ const socketMeanings: Readonly<Record<number, string>> = {
   [errnos.EPERM]: "kube-ipvs needs CAP_NET_ADMIN",
 };
 
-/** The error for a request with the outcome that the kernel reported, or that the socket ended with. */
+/** Makes the error for a request from the outcome that the kernel reported or from the errno of the socket. */
 export function errorOf<T>(kind: RequestKind<T>, request: T, outcome: Outcome): NetlinkError {
   const description = kind.describe(request, outcome.errno);
   const meaning = description.meaning ?? socketMeanings[outcome.errno];
@@ -51,8 +54,8 @@ export function errorOf<T>(kind: RequestKind<T>, request: T, outcome: Outcome): 
 }
 
 /**
- * Writes one request, with the messages around it. All have its sequence number: a transaction that is refused as a whole
- * is answered at its first message.
+ * Writes one request with its transaction messages, if any. All have the request's sequence number, because the
+ * kernel answers the first message if it rejects the transaction as a whole.
  */
 export function encodeSingle<T>(
   writer: MessageWriter,
@@ -67,7 +70,6 @@ export function encodeSingle<T>(
   if (transaction !== undefined) encodeRequest(writer, transaction.end, undefined, around);
 }
 
-/** Writes one message. */
 export function encodeRequest<T>(
   writer: MessageWriter,
   kind: RequestKind<T>,

@@ -1,4 +1,4 @@
-/** Multicast: messages that the kernel sends of its own accord. */
+/** Multicast: messages that the kernel sends without a request. */
 
 import { errnoName } from "../base/errno.ts";
 import { errorText } from "../base/error-text.ts";
@@ -9,14 +9,19 @@ import { openSocket, type TransportParts } from "./transport.ts";
 
 export interface Subscription {
   readonly protocol: number;
-  /** RTNLGRP_*, NFNLGRP_* … */
+  /** RTNLGRP_*, NFNLGRP_* and so on. */
   readonly groups: readonly number[];
   onMessage(message: Message): void;
-  /** Messages were lost (ENOBUFS) or could not be read: check the whole state. Listening continues. */
+  /**
+   * Messages were lost (ENOBUFS) or could not be read, so the whole state must be checked. The subscription
+   * continues.
+   */
   onError(error: Error): void;
 }
 
-/** Joins multicast groups on a socket of its own. Returns the stop. Throws NetlinkError. */
+/**
+ * Joins multicast groups on a separate socket. Returns a function that ends the subscription. Throws NetlinkError.
+ */
 export function subscribe(parts: TransportParts, subscription: Subscription): () => void {
   const { shim, debug } = parts;
   const { protocol, groups } = subscription;

@@ -1,6 +1,6 @@
 /**
- * Requests and replies over one netlink socket: one request, a batch, a dump, many small dumps. One at a
- * time per socket; whoever wants two at once opens two.
+ * Requests and replies over one netlink socket: a single request, a batch, a dump, or many small dumps. Operations on
+ * one socket run one after the other. Callers that need two operations in parallel open two sockets.
  */
 import type * as shim from "../../native-shim/index.ts";
 import { type Clock, sleep } from "../base/clock.ts";
@@ -22,7 +22,7 @@ import {
   type RequestKind,
 } from "./request.ts";
 
-/** The socket: native-shim/index.ts, or a stand-in that answers datagrams in tests. */
+/** The socket: native-shim/index.ts, or in tests a stand-in that answers datagrams. */
 export type NetlinkShim = Pick<
   typeof shim,
   "open" | "transact" | "transactEach" | "watch" | "close"
@@ -31,34 +31,43 @@ export type NetlinkShim = Pick<
 export interface TransportParts {
   readonly shim: NetlinkShim;
   readonly clock: Clock;
-  /** Gets a line per message; absent: nothing is printed. */
+  /** Receives one line per message. If absent, nothing is printed. */
   readonly debug?: DebugSink | undefined;
 }
 
 export interface TransportOptions {
   /** One of `protocols` in netlink-package.ts. */
   readonly protocol: number;
-  /** NETLINK_GET_STRICT_CHK: rtnetlink dumps honor their filter. Default false. */
+  /** NETLINK_GET_STRICT_CHK: rtnetlink dumps apply the filter of the request. Default false. */
   readonly strictCheck?: boolean;
   readonly printBody?: BodyPrinter;
 }
 
-/** Two datagrams of a listing: they are decoded in a few milliseconds, and their memory is not mapped again each time. */
+/**
+ * The size of two dump datagrams. Decoding them takes a few milliseconds, and their memory is not mapped again each
+ * time.
+ */
 const PIECE_BYTES = 48 * 1024;
 
-/** Dumps in one call, and replies after which it ends: a millisecond or two of decoding. */
+/**
+ * A call of `dumpMany` has at most this many dumps, and ends early after this many bytes of replies. Decoding them
+ * takes one or two milliseconds.
+ */
 const DUMPS_PER_CALL = 128;
 const DUMPS_PIECE_BYTES = 256 * 1024;
 
-/** An error reply is charged 768 bytes; the smallest requests are about 36 bytes: 1,820 in a datagram. */
+/**
+ * The kernel charges 768 bytes of the receive buffer per error reply. The smallest requests have about 36 bytes, so a
+ * datagram contains up to 1,820 of them.
+ */
 const RECEIVE_BUFFER_BYTES = 2 * 1024 * 1024;
-/** Longest wait for the replies to one datagram, or for each piece of a long listing. */
+/** Longest wait for the replies to one datagram, or for each piece of a long dump. */
 const TIMEOUT_MS = 10_000;
 const MAX_DUMP_ATTEMPTS = 6;
 const nothing = new Uint8Array();
 const FIRST_DUMP_PAUSE_MS = 5;
 
-/** Opens a socket of the shim. Throws NetlinkError with this description. */
+/** Opens a socket through the shim. Throws NetlinkError with the given description. */
 export function openSocket(
   { shim }: TransportParts,
   protocol: number,
@@ -98,8 +107,8 @@ export class NetlinkTransport {
   }
 
   /**
-   * Sends one request and waits for its acknowledgement. Returns what `decode` makes of the messages that
-   * came before it: none for a change, one for a get. Throws NetlinkError, DecodeError.
+   * Sends one request and waits for its acknowledgement. Returns the values that `decode` produces from the messages
+   * before the acknowledgement: none for a change, one for a get. Throws NetlinkError, DecodeError.
    */
   request<T, R = never>(
     kind: RequestKind<T>,
@@ -115,10 +124,10 @@ export class NetlinkTransport {
   }
 
   /**
-   * Sends many requests in few datagrams, in order; a refused one does not stop the rest. Only the last
-   * message of a datagram asks for an acknowledgement: errors are sent without being asked for. Rejects
-   * with NetlinkError when the socket failed (ENOBUFS, ETIMEDOUT): the kernel may have carried out
-   * everything, observe again. `take` gets the answers to requests that ask for something.
+   * Sends many requests in few datagrams, in order. A rejected request does not stop the others. Only the last
+   * message of a datagram asks for an acknowledgement; the kernel always sends errors. Rejects with NetlinkError if
+   * the socket failed (ENOBUFS, ETIMEDOUT): the kernel may have executed every request, so the caller must observe
+   * again. `take` receives the replies to requests that return data.
    */
   batch<T>(
     kind: RequestKind<T>,
@@ -137,8 +146,8 @@ export class NetlinkTransport {
   }
 
   /**
-   * Lists: every message of the multi-part reply for which `decode` gives a value. A listing that changed
-   * while it was read is read again, so `decode` may see messages twice.
+   * Lists objects: returns the defined values that `decode` produces from the messages of the reply. If the objects
+   * changed while they were being listed, the dump is repeated, so `decode` may see a message twice.
    */
   dump<T, R>(
     kind: RequestKind<T>,
@@ -149,8 +158,9 @@ export class NetlinkTransport {
   }
 
   /**
-   * One dump per request, carried out one after the other beside the event loop: what `read` makes of the messages
-   * of each, in the order of the requests. Others get their turn after a few hundred.
+   * Runs one dump per request, one after the other, off the event loop. Returns what `read` produces from the
+   * messages of each dump, in the order of the requests. The event loop runs other work after every 128 dumps at
+   * most.
    */
   dumpMany<T, R>(
     kind: RequestKind<T>,
@@ -188,7 +198,10 @@ export class NetlinkTransport {
     return readFailures(kind, datagram, result.replies, take);
   }
 
-  /** Busy: the dump before it on this socket was not read to its end, after a timeout. */
+  /**
+   * Retries interrupted dumps and EBUSY, which means that an earlier dump on this socket timed out before it was
+   * fully read.
+   */
   async #dumpWithRetries<T, R>(
     kind: RequestKind<T>,
     request: T,
@@ -207,7 +220,10 @@ export class NetlinkTransport {
     }
   }
 
-  /** The replies to some requests from `first` on; at least one, or none where the kernel did not answer. */
+  /**
+   * Returns the replies to some of the requests from index `first` on: at least one, or none if the kernel did not
+   * answer.
+   */
   async #dumpSome<T>(
     kind: RequestKind<T>,
     requests: readonly T[],
@@ -259,7 +275,7 @@ export class NetlinkTransport {
     return readReply(result.replies, this.#lastSequence, decode);
   }
 
-  /** The kernel makes a long listing while it is read: yield to the event loop between two pieces. */
+  /** Yields to the event loop between pieces: the kernel produces a long dump while it is being read. */
   async #readPieces<R>(decode: (message: Message) => R | undefined): Promise<Reply<R>> {
     const reader = new ReplyReader(this.#lastSequence, decode);
     let result = await this.#transact(PIECE_BYTES);
@@ -276,7 +292,7 @@ export class NetlinkTransport {
     return this.#exchange(this.#writer.written, pieceBytes);
   }
 
-  /** An empty request: what was asked for before is received further. */
+  /** If `request` is empty, continues to receive the replies to the previous request. */
   async #exchange(request: Uint8Array, pieceBytes: number): Promise<shim.TransactResult> {
     const result = await this.#parts.shim.transact(
       this.#socket,
