@@ -15,16 +15,18 @@ import { RulesMemory } from "./rules-memory.ts";
 import { noTuningFacts, type TuningFacts } from "./tuning-facts.ts";
 
 export interface ClusterPlanContext extends PlanContext {
-  /** Called with each plan of a Service as it is made. */
+  /** Called with each plan of a Service, right after the plan is made. */
   readonly onPlan: (plan: ServicePlan) => void;
-  /** When the weight of a new endpoint began to grow in an earlier run; absent: nobody knows. */
+  /**
+   * Returns when the weight of a new endpoint began to grow in an earlier run. If absent, no earlier run recorded it.
+   */
   readonly recallRamp?: RampStartTimes["recall"];
 }
 
-/** Services and slices as last known, and what they want in the kernel. Pure but for its own state. */
+/** Keeps the last known Services and slices, and derives the desired kernel state from them. No I/O. */
 export class ClusterPlan {
   readonly #onPlan: (plan: ServicePlan) => void;
-  /** The objects, and which Services have to be planned again. */
+  /** The last known objects, and which Services must be planned again. */
   readonly tracker: ChangeTracker;
   readonly desired: DesiredState;
   readonly #claims: ClaimMemory;
@@ -32,9 +34,9 @@ export class ClusterPlan {
   #options: PlanOptions | undefined;
   #facts: TuningFacts = noTuningFacts;
   readonly #slowStarts: SlowStarts;
-  /** Since the last {@link update}. */
+  /** Services that {@link updateAhead} planned since the last {@link update}. */
   readonly #plannedAhead = new Set<ServiceName>();
-  /** Of Services that have any. */
+  /** Only Services with problems have an entry. */
   readonly #annotationProblems = new Map<ServiceName, readonly AnnotationProblem[]>();
 
   constructor({ startedAtMs, onPlan, recallRamp, held, limits, claims }: ClusterPlanContext) {
@@ -45,17 +47,17 @@ export class ClusterPlan {
     this.tracker = new ChangeTracker(startedAtMs, limits);
   }
 
-  /** The address by which the cluster knows the node; undefined: nothing is planned yet. */
+  /** The address by which the cluster knows the node. Undefined until the first update. */
   nodeIp(family: IpFamily): IpAddress | undefined {
     return this.#options?.families.get(family)?.nodeIp;
   }
 
-  /** Annotations that do not count, by Service. */
+  /** Annotations that are ignored, by Service. */
   get annotationProblems(): ReadonlyMap<ServiceName, readonly AnnotationProblem[]> {
     return this.#annotationProblems;
   }
 
-  /** Services that ask for a scheduler that the kernel lost, or got, are planned again. */
+  /** Plans Services again if the scheduler that they request became missing in the kernel or became available. */
   noteMissingSchedulers(missing: ReadonlySet<string>): void {
     const before = this.#facts.missingSchedulers;
     if (missing === before) return;
@@ -64,7 +66,7 @@ export class ClusterPlan {
     this.tracker.touchWhere((service) => isConcerned(requestedScheduler(service) ?? ""));
   }
 
-  /** Services whose endpoints weigh what their Nodes do are planned again, under these options. */
+  /** Plans Services again if their endpoint weights come from Node weights. `options` supply the default tuning. */
   noteNodeWeights(nodeWeights: ReadonlyMap<string, number>, options: PlanOptions): void {
     if (nodeWeights === this.#facts.nodeWeights) return;
     this.#facts = { ...this.#facts, nodeWeights };
@@ -73,19 +75,22 @@ export class ClusterPlan {
     );
   }
 
-  /** Monotonic; when a weight is to grow. Undefined: no endpoint is new. */
+  /** Monotonic time at which the next weight grows. Undefined if no endpoint is new. */
   get nextRampMs(): number | undefined {
     return this.#slowStarts.nextStepMs;
   }
 
-  /** When the weights that grow began to, for a record; undefined: as when this was asked last. */
+  /**
+   * When each currently growing weight began to grow, for the record on disk. Undefined if unchanged since the last
+   * call.
+   */
   takeRamps(): ReadonlyMap<string, number> | undefined {
     return this.#slowStarts.takeStarted();
   }
 
   /**
-   * Plans what was touched, and every Service where the options are others than before; yields after each. `nowMs` is
-   * monotonic: weights of new endpoints grow with it.
+   * Plans every touched Service, or all Services if the options changed. Yields after each. `nowMs` is monotonic; the
+   * weights of new endpoints depend on it.
    */
   *update(options: PlanOptions, nowMs: number = 0): Generator<void, PendingChanges> {
     for (const name of this.#slowStarts.due(nowMs)) this.tracker.touch(name);
@@ -100,8 +105,9 @@ export class ClusterPlan {
   }
 
   /**
-   * While lists arrive: plans what is here so far, yields after each. What comes later for the same Service has it planned
-   * again. Services with a slow start wait for {@link update}: what is listed last would count as new.
+   * Plans the Services that are already complete while the initial lists still arrive. Yields after each. If more
+   * objects of a Service arrive later, that Service is planned again. Services with a slow start wait for {@link
+   * update}: otherwise the endpoints listed last would be taken for new ones.
    */
   *updateAhead(options: PlanOptions): Generator<void, void> {
     this.#setOptions(options);
@@ -128,8 +134,8 @@ export class ClusterPlan {
   }
 
   /**
-   * What the next sync is to reach, and what changed since the one before. From now on every Service holds the addresses
-   * that it has.
+   * Returns the goal of the next sync and the keys that changed since the previous call. From now on, every Service
+   * owns the addresses that it currently has.
    */
   takeGoal(): {
     readonly touched: DirtyKeys;
@@ -143,12 +149,12 @@ export class ClusterPlan {
     return { touched, rules: new Map(rules) };
   }
 
-  /** Of what is planned now; a sync may be about to reach it. */
+  /** Rules for the current plan, which a sync may not have written yet. */
   rulesOf(family: IpFamily): RuleSet {
     return this.#rules(family, this.#options);
   }
 
-  /** Yields within the Service, too: one may have thousands of ports and endpoints. */
+  /** Also yields within the Service, because a Service may have thousands of ports and endpoints. */
   *#planService(name: string, options: PlanOptions, nowMs: number): Generator<void, void> {
     const service = this.tracker.service(name);
     const slices = this.tracker.slicesOf(name);

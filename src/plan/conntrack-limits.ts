@@ -2,10 +2,10 @@
 import type { SysctlSetting } from "./sysctls.ts";
 
 export interface ConntrackOptions {
-  /** 0: the limit and the hash table are left as they are. */
+  /** 0 leaves the limit and the hash table unchanged. */
   readonly maxPerCore: number;
   readonly min: number;
-  /** Timeouts in seconds; 0 leaves the kernel's value. */
+  /** Timeouts in seconds. 0 leaves the kernel's value. */
   readonly tcpEstablishedSeconds: number;
   readonly tcpCloseWaitSeconds: number;
   readonly udpSeconds: number;
@@ -15,14 +15,14 @@ export interface ConntrackOptions {
 }
 
 export interface ConntrackLimits {
-  /** nf_conntrack_max, and the smallest hash table for it; absent: both are left. */
+  /** nf_conntrack_max, and the smallest hash table for that many entries. If absent, both remain unchanged. */
   readonly max?: { readonly entries: number; readonly minBuckets: number };
   readonly sysctls: readonly SysctlSetting[];
 }
 
-/** No node needs more; upstream stops here too, since 1.36. */
+/** The cap that kube-proxy has applied since 1.36. No node needs more. */
 const mostEntries = 1_048_576;
-/** Four entries to a bucket keep the chains short. */
+/** Four entries per bucket keep the hash chains short. */
 const entriesPerBucket = 4;
 const folder = "net/netfilter";
 
@@ -44,7 +44,7 @@ export function planConntrackLimits(options: ConntrackOptions, cpuCount: number)
   };
 }
 
-/** Up to the cap `min` counts; beyond the cap it is not looked at. 0: nothing is to be set. */
+/** The cap wins over `min`. 0 means that the limit is not set. */
 function maxEntries({ maxPerCore, min }: ConntrackOptions, cpuCount: number): number {
   if (maxPerCore <= 0) return 0;
   const scaled = maxPerCore * cpuCount;
@@ -55,7 +55,7 @@ function timeout(name: string, seconds: number): readonly SysctlSetting[] {
   return seconds > 0 ? [{ path: `${folder}/nf_conntrack_${name}`, value: String(seconds) }] : [];
 }
 
-/** Counts the CPUs of a list such as `0-3,8`; undefined where it is none. */
+/** Counts the CPUs in a list such as `0-3,8`. Undefined if the text is not such a list. */
 export function countCpus(list: string): number | undefined {
   let count = 0;
   for (const part of list.trim().split(",")) {

@@ -18,8 +18,8 @@ import type { PlannedVirtualServer, ServicePortPlan } from "./service-port-plan.
 import { type SetRole, setFor, setRoles } from "./sets.ts";
 
 /**
- * The sum of all service-port plans. It is changed one Service at a time, and remembers which keys a
- * change touched: a sync costs what changed. No clock, no log, no kernel.
+ * The sum of all service-port plans. It changes one Service at a time and records which keys each change touched, so
+ * the cost of a sync scales with the change. No clock, no log, no kernel.
  */
 export class DesiredState {
   /** Plans by `family service`, then by service-port key. */
@@ -33,17 +33,20 @@ export class DesiredState {
   readonly #withReserved = new Set<ServicePortPlan>();
   #dirty = noMarks();
 
-  /** `held`: what Services held in an earlier run; `ages`: of claims. */
+  /** `held`: the owners of contested addresses in an earlier run. `ages`: when each claim was first seen. */
   constructor(held?: Holders, ages?: ClaimAges) {
     this.#claims = new ServerClaims(held, ages);
   }
 
-  /** Makes `plans` all that this Service wants in this family. */
+  /** Replaces everything that this Service wants in this family by `plans`. */
   replace(service: ServiceName, family: IpFamily, plans: readonly ServicePortPlan[]): void {
     finish(this.replaceInSteps(service, family, plans));
   }
 
-  /** As {@link replace}; yields after each service port. In between part of the Service is as it was. */
+  /**
+   * Like {@link replace}, but yields after each service port. At a yield, the remaining ports still have their
+   * previous plan.
+   */
   *replaceInSteps(
     service: ServiceName,
     family: IpFamily,
@@ -51,7 +54,7 @@ export class DesiredState {
   ): Generator<void, void> {
     const owner = [family, service].join(" ");
     const previous = this.#plans.get(owner) ?? none;
-    // Nearly every Service wants nothing in one of the two families.
+    // Nearly every Service wants something in only one of the two families.
     if (previous.length === 0 && plans.length === 0) return;
     const before = byServicePort(previous);
     const after = byServicePort(plans);
@@ -68,14 +71,14 @@ export class DesiredState {
     else this.#plans.set(owner, [...after.values()]);
   }
 
-  /** Hands over the marks and starts again. */
+  /** Returns the keys marked since the last call, and clears the marks. */
   takeDirty(): DirtyKeys {
     const dirty = this.#dirty;
     this.#dirty = noMarks();
     return dirty;
   }
 
-  /** All that this Service wants in this family, whether it gets it or not. */
+  /** Everything that this Service wants in this family, including what another Service owns. */
   plansOf(service: ServiceName, family: IpFamily): readonly ServicePortPlan[] {
     return this.#plans.get([family, service].join(" ")) ?? none;
   }
@@ -108,12 +111,14 @@ export class DesiredState {
     return this.#addresses.values();
   }
 
-  /** Roles of a family's sets that hold something. */
+  /** Roles of the family's sets that contain at least one entry. */
   filledSets(family: IpFamily): ReadonlySet<SetRole> {
     return new Set(setRoles.filter((role) => this.entryCount(setFor(role, family).name) > 0));
   }
 
-  /** Load-balancer frontends closed to this node, in a stable order. */
+  /**
+   * Load-balancer and, with strict source ranges, node-port frontends that this node must not use. In a stable order.
+   */
   deniedToNode(family: IpFamily): readonly VirtualServerId[] {
     const ofFamily = [...this.#denied.entries()].filter(
       ([, { id }]) => familyOf(id.address) === family,
@@ -121,7 +126,7 @@ export class DesiredState {
     return ofFamily.sort(([left], [right]) => (left < right ? -1 : 1)).map(([, { id }]) => id);
   }
 
-  /** Who has which virtual server, of those that Services ask for. */
+  /** Which Service owns each virtual server that Services request. */
   get claims(): Pick<
     ServerClaims,
     "lost" | "lostTo" | "undecided" | "settle" | "contestedHolders"
@@ -129,18 +134,20 @@ export class DesiredState {
     return this.#claims;
   }
 
-  /** Services that turn out to be served there already have it before those of equal rank. */
+  /**
+   * Records that these Services are already served at these addresses. They now precede other claims of equal rank.
+   */
   holdClaims(holders: Holders): void {
     for (const [key, holder] of holders) this.#holdClaim(key, holder);
   }
 
-  /** Name of the service port that a virtual server is planned for. */
+  /** Name of the service port for which a virtual server is planned. */
   claimantOf(key: string): string | undefined {
     const winner = this.#claims.winner(key);
     return winner === undefined ? undefined : servicePortName(winner.plan.servicePort);
   }
 
-  /** Services that want this virtual server; the first one has it. */
+  /** Services that request this virtual server. The first one owns it. */
   servicesOfServer(key: string): readonly ServiceName[] {
     return this.#claims.of(key).map(({ plan }) => plan.servicePort.service);
   }
@@ -153,7 +160,7 @@ export class DesiredState {
     return serviceNames(this.#addresses.of(address));
   }
 
-  /** Keys of the planned virtual servers for which this address is bound. */
+  /** Keys of the planned virtual servers that need this address on kube-ipvs0. */
   serversOfAddress(address: IpAddress): readonly string[] {
     const planned = this.#addresses.of(address).flatMap(({ virtualServers }) => virtualServers);
     return planned
@@ -161,12 +168,12 @@ export class DesiredState {
       .map(({ virtualServer }) => virtualServerKey(virtualServer));
   }
 
-  /** External and load-balancer IPs that are not bound, or not served, with who asks for them. */
+  /** External and load-balancer IPs that are not bound or not served, with the service ports that request them. */
   reservedAddresses(): readonly OwnedReservedAddress[] {
     return reservedOf(this.#withReserved);
   }
 
-  /** Service ports with this policy Local whose usable endpoints are all elsewhere. */
+  /** Number of service ports for which this policy is Local and all usable endpoints are on other nodes. */
   withoutLocalEndpoints(policy: TrafficPolicy, family: IpFamily): number {
     return this.#withoutLocal.get(`${policy} ${family}`) ?? 0;
   }
@@ -219,7 +226,7 @@ export class DesiredState {
   }
 
   #exchange(family: IpFamily, before: readonly Effects[], after: readonly Effects[]): void {
-    // New wishes first: what both want never leaves the state in between.
+    // Add before removing, so that entries wanted by both plans never disappear in between.
     for (const { plan, setEntries } of after) {
       for (const { set, entry } of setEntries) this.#addEntry(plan, set.name, entry);
     }
@@ -230,7 +237,7 @@ export class DesiredState {
     for (const id of before.flatMap(({ deniedToNode }) => deniedToNode)) this.#admit(family, id);
   }
 
-  /** What a plan wants as things stand: who lost a virtual server wants nothing about it. */
+  /** What a plan contributes at present. It contributes nothing to virtual servers that another Service owns. */
   #effectsOf(plan: ServicePortPlan): Effects {
     return {
       plan,
@@ -307,7 +314,7 @@ function serviceNames(plans: readonly ServicePortPlan[]): readonly ServiceName[]
   return [...new Set(plans.map(({ servicePort }) => servicePort.service))];
 }
 
-/** What the reconciler asks. */
+/** The part of the desired state that the reconciler reads. */
 export type DesiredView = Pick<
   DesiredState,
   | "virtualServer"

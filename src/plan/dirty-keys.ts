@@ -2,7 +2,7 @@ import type { ServiceName } from "../api/objects.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 
-/** Keys whose desired value may differ from what it was when the marks were taken last. */
+/** Keys whose desired value may have changed since the marks were last taken. */
 export interface DirtyKeys {
   readonly virtualServers: ReadonlySet<string>;
   /** By set name. */
@@ -10,11 +10,11 @@ export interface DirtyKeys {
   readonly addresses: ReadonlySet<IpAddress>;
   /** Families whose rules may differ. */
   readonly rules: ReadonlySet<IpFamily>;
-  /** Services that stopped wanting one of these, by virtual-server key, address, or `set entry`. */
+  /** Services that no longer want one of these, by virtual-server key, by address, or by `SET ENTRY`. */
   readonly formerServices: ReadonlyMap<string, ServiceName>;
 }
 
-/** The same while they are noted. */
+/** {@link DirtyKeys} while marks are added. */
 export interface Marks {
   readonly virtualServers: Set<string>;
   readonly setEntries: Map<string, Set<SetEntry>>;

@@ -1,12 +1,12 @@
-/** What the kernel's estimator, which adds up the counters of IPVS, is to be set to. Pure. */
+/** Settings of the kernel's estimator, which sums the IPVS counters. Pure. */
 import type { SysctlSetting } from "./sysctls.ts";
 
 export interface EstimatorOptions {
-  /** If undefined, the node's own value stays. */
+  /** If undefined, the node's value remains unchanged. */
   readonly isRunning?: boolean;
-  /** Processors that its threads may use, as `0-3,8`; absent: as the node has it. */
+  /** CPUs on which the estimator threads may run, such as `0-3,8`. If absent, the node's value remains unchanged. */
   readonly cpuList?: string;
-  /** Of its threads, -20 to 19; absent: as the node has it. */
+  /** Nice value of the estimator threads, -20 to 19. If absent, the node's value remains unchanged. */
   readonly nice?: number;
 }
 
@@ -16,7 +16,7 @@ export const estimatorPaths = {
   nice: "net/ipv4/vs/est_nice",
 } as const;
 
-/** Where it runs before it does: it begins at the right place. */
+/** Sets CPUs and nice value before the estimator starts, so that its threads start with them. */
 export function planEstimator({
   isRunning,
   cpuList,

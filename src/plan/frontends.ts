@@ -7,18 +7,18 @@ import type { FamilyOptions, ReservedReason } from "./options.ts";
 
 export type FrontendKind = "cluster-ip" | "external-ip" | "load-balancer" | "node-port";
 
-/** One address and port under which a service port is reached. */
+/** One address and port at which a service port can be reached. */
 export interface Frontend {
   readonly kind: FrontendKind;
   readonly address: IpAddress;
   readonly port: number;
-  /** The address goes to kube-ipvs0. */
+  /** Whether the address is bound to kube-ipvs0. */
   readonly isBound: boolean;
-  /** Traffic policy Local applies. */
+  /** Whether traffic policy Local applies. */
   readonly isLocal: boolean;
 }
 
-/** One that a service port asks for. */
+/** A frontend that a service port requests, whether or not it is served. */
 export type AskedFrontend = Pick<Frontend, "kind" | "address" | "port">;
 
 /**
@@ -31,11 +31,11 @@ export type AskedFrontend = Pick<Frontend, "kind" | "address" | "port">;
  * | load-balancer | load-balancer IP : port | unless it is reserved | external |
  * | node-port | each node-port address : node port | never | external |
  *
- * None but a cluster IP is served at an API server's address and port, and nothing at a link-local address, that of
- * another Node or one that a pod may have.
+ * Only cluster IPs are served at an API server's address and port. External and load-balancer IPs are not served at
+ * link-local addresses, at other Nodes' addresses, or in pod CIDRs.
  *
- * Reserved are the addresses without which the node loses its network, see {@link reservedReason}. Anyone
- * who may write a Service can name them.
+ * Reserved addresses are those without which the node loses its network, see {@link reservedReason}. Anyone who may
+ * write a Service can name them.
  */
 export function frontendsOf(port: ServicePort, options: FamilyOptions): readonly Frontend[] {
   const isLinked = options.isLinkDisabled !== true;
@@ -53,7 +53,7 @@ export function frontendsOf(port: ServicePort, options: FamilyOptions): readonly
     });
 }
 
-/** All that a service port asks for, served or not; its node port at these addresses. */
+/** All frontends that a service port requests, served or not, with its node port at each of `nodeAddresses`. */
 export function askedFrontends(
   { clusterIp, port, externalIps, loadBalancerIps, nodePort }: ServicePort,
   nodeAddresses: readonly IpAddress[],
@@ -68,16 +68,17 @@ export function askedFrontends(
   ];
 }
 
-/** Whether traffic policy Local applies to what comes in there. */
+/** Whether traffic policy Local applies to traffic that arrives at frontends of this kind. */
 export function isPolicyLocal(port: ServicePort, kind: FrontendKind): boolean {
   return kind === "cluster-ip" ? port.isInternalPolicyLocal : port.isExternalPolicyLocal;
 }
 
 /**
- * A virtual server takes the node's own connections too, bound or not. So link-local addresses, behind which are the
- * node's neighbors and a cloud's metadata, get none. Neither do other Nodes' addresses, behind which are their
- * kubelets, nor those of pods; the others that are reserved as the configuration says. Cluster IPs are the cluster's to give: the API
- * server's own Service has one.
+ * A virtual server also captures the node's own connections, whether or not its address is bound. Link-local addresses
+ * are therefore never served: neighbors and a cloud's metadata service use them. Other Nodes' addresses (their
+ * kubelets) and pod addresses are never served either. The configuration decides about other reserved addresses.
+ * Cluster IPs are always served, because the cluster allocates them; one of them belongs to the API server's own
+ * Service.
  */
 function mayBeServed(
   { protocol, refusedAddresses }: ServicePort,
@@ -114,18 +115,18 @@ function isApiServer(address: IpAddress, port: number, { apiServers }: FamilyOpt
 export interface ReservedAddress {
   readonly address: IpAddress;
   readonly reason: ReservedReason;
-  /** It has a virtual server, or rules; false: nothing leads there. */
+  /** True if the address has a virtual server or rules. False if nothing is served there. */
   readonly isServed: boolean;
-  /** The reason holds for this port; absent: for every port. */
+  /** The port to which the reason applies. If absent, it applies to every port. */
   readonly port?: number;
 }
 
-/** And the service port that asks for it, as `namespace/name:port`. */
+/** A reserved address and the service port that requests it, as `namespace/name:port`. */
 export interface OwnedReservedAddress extends ReservedAddress {
   readonly servicePort: string;
 }
 
-/** Lists those of a service port, each once. Pure. */
+/** Lists the reserved addresses that a service port requests, each once. Pure. */
 export function reservedAddresses(
   port: ServicePort,
   options: FamilyOptions,
@@ -152,7 +153,7 @@ function reservedReason(
   return known ?? (podNetworks?.contains(address) === true ? "pod-address" : undefined);
 }
 
-/** Those of many service ports to which nothing leads. Pure. */
+/** Lists the reserved addresses of many service ports at which nothing is served. Pure. */
 export function unservedAddresses(
   plans: Iterable<{
     readonly servicePort: ServicePort;
@@ -162,7 +163,7 @@ export function unservedAddresses(
   return reservedOf(plans).filter(({ isServed }) => !isServed);
 }
 
-/** Those of many service ports. Pure. */
+/** Lists the reserved addresses of many service ports. Pure. */
 export function reservedOf(
   plans: Iterable<{
     readonly servicePort: ServicePort;
@@ -175,8 +176,8 @@ export function reservedOf(
 }
 
 /**
- * The endpoints behind a frontend. With policy Local and no endpoint here the cluster's endpoints are
- * used, as upstream's IPVS mode does: clients on this node can then still reach the address.
+ * The endpoints behind a frontend. With policy Local and no local endpoint, the cluster's endpoints are used, as in
+ * kube-proxy's IPVS mode, so that clients on this node can still reach the address.
  */
 export function endpointsFor(frontend: Frontend, chosen: ChosenEndpoints): readonly Endpoint[] {
   return frontend.isLocal && chosen.local.length > 0 ? chosen.local : chosen.cluster;

@@ -4,7 +4,7 @@ import type { Protocol } from "../base/protocol.ts";
 import { servicePortName } from "../model/service-port.ts";
 import type { ServicePlan } from "./planner.ts";
 
-/** Node.js has sockets for these. */
+/** The protocols for which Node.js has sockets. */
 export type ForwardedProtocol = Extract<Protocol, "TCP" | "UDP">;
 
 export interface AddressPort {
@@ -12,7 +12,7 @@ export interface AddressPort {
   readonly port: number;
 }
 
-/** A node port on a loopback address, and the address of the node that serves it for the kernel. */
+/** A node port on a loopback address, and the node address to which this process forwards it. */
 export interface LoopbackNodePort {
   /** The service port, for messages. */
   readonly service: string;
@@ -26,7 +26,7 @@ export const loopbackAddresses: Readonly<Record<IpFamily, IpAddress>> = {
   IPv6: parseIpAddress("::1") as IpAddress,
 };
 
-/** By way of the address by which the cluster knows the node, if it serves there: pods elsewhere find the way back to it. */
+/** Forwards to the node IP if it serves node ports, because pods on other nodes have a route back to it. */
 export function loopbackNodePorts(
   { family, servicePorts }: Pick<ServicePlan, "family" | "servicePorts">,
   nodeIp: IpAddress | undefined,

@@ -3,14 +3,14 @@ import type { Networks } from "../base/networks.ts";
 import type { NodePlace } from "../model/topology.ts";
 import type { Tuning } from "../model/tuning.ts";
 
-/** How pod traffic of this node is recognized; absent when it cannot be distinguished. */
+/** How pod traffic of this node is recognized. Undefined if it cannot be distinguished. */
 export type LocalDetector =
-  /** By source network, text form. */
+  /** By source network, as text. */
   | { readonly kind: "source"; readonly cidr: string }
-  /** By input interface: a name, or a prefix with `+` at its end. */
+  /** By input interface: a name, or a prefix that ends in `+`. */
   | { readonly kind: "in-interface"; readonly name: string };
 
-/** Why an address must not be bound to kube-ipvs0; the same words in log and metric. */
+/** Why an address must not be bound to kube-ipvs0. Logs and metrics use the same words. */
 export type ReservedReason =
   | "node-address"
   | "gateway-address"
@@ -21,50 +21,61 @@ export type ReservedReason =
   | "node-process-port"
   | "link-local-address";
 
-/** Where kube-proxy's IPVS mode leaves something to be wished, and a setting says otherwise. */
+/** Opt-in settings that deviate from kube-proxy's IPVS mode. */
 export interface EdgeOptions {
-  /** Addresses on kube-ipvs0 answer an echo request. */
+  /** Whether addresses on kube-ipvs0 answer ICMP echo requests. */
   readonly isPingAnswered: boolean;
-  /** The node's own connections to addresses with external policy Local are masqueraded: other nodes' endpoints answer them. */
+  /**
+   * Whether the node's own connections to addresses with external policy Local are masqueraded, so that replies from
+   * endpoints on other nodes find the way back.
+   */
   readonly isNodeMasqueraded: boolean;
-  /** Source ranges hold for node ports, and for the node whatever address it connects from. */
+  /** Whether source ranges also apply to node ports, and to the node itself from any of its addresses. */
   readonly areSourceRangesStrict: boolean;
 }
 
-/** What planning must know of one IP family. */
+/** Planning input for one IP family. */
 export interface FamilyOptions {
-  /** This node's address as the cluster knows it; decides whether source ranges admit the node itself. */
+  /** This node's address as the cluster knows it. Source ranges that contain it admit the node itself. */
   readonly nodeIp: IpAddress;
-  /** Addresses on links other than kube-ipvs0: a virtual IP among them is not bound a second time. */
+  /** Addresses on links other than kube-ipvs0. A virtual IP among them is not bound to kube-ipvs0 as well. */
   readonly nodeAddresses: ReadonlySet<IpAddress>;
-  /** Addresses of others that the node cannot do without. Undefined if none are known. */
+  /** Addresses of other hosts that this node depends on. Undefined if none are known. */
   readonly reserved?: ReadonlyMap<IpAddress, ReservedReason>;
-  /** Those that Nodes take their pods' addresses from. Undefined if none are known. */
+  /** Networks from which Nodes allocate pod addresses. Undefined if none are known. */
   readonly podNetworks?: Networks;
-  /** `10.0.0.1 6443` of each API server: no virtual server may take the node's own way there. Undefined if none are known. */
+  /**
+   * Each API server as `10.0.0.1 6443`. A virtual server there would capture the node's own connections to the API
+   * server. Undefined if none are known.
+   */
   readonly apiServers?: readonly string[];
-  /** The kernel takes no address of this family on kube-ipvs0; everything else is served. */
+  /** The kernel accepts no address of this family on kube-ipvs0. Everything else is still served. */
   readonly isLinkDisabled?: boolean;
-  /** External and load-balancer IPs that are reserved get nothing, not even a virtual server. */
+  /** Whether reserved external and load-balancer IPs are not served at all, not even by a virtual server. */
   readonly isReservedRefused?: boolean;
-  /** Addresses that serve node ports; empty: node ports are not served in this family. */
+  /** Addresses that serve node ports. If empty, this family has no node ports. */
   readonly nodePortAddresses: readonly IpAddress[];
   readonly localDetector?: LocalDetector;
   /** If undefined, kube-proxy's behavior applies. */
   readonly edges?: EdgeOptions;
 }
 
-/** Everything planning needs besides Services and endpoints. Plain values; a new one plans everything again. */
+/**
+ * All planning input besides Services and endpoints. Plain values. A new object causes everything to be planned again.
+ */
 export interface PlanOptions {
   readonly place: NodePlace;
   /** The families that the node supports. */
   readonly families: ReadonlyMap<IpFamily, FamilyOptions>;
   readonly scheduler: string;
-  /** Schedulers that Services may name besides Linux's; absent: none. */
+  /** Schedulers that Services may request in addition to those of Linux. If absent, none. */
   readonly extraSchedulers?: readonly string[];
-  /** What counts for Services that say nothing else, beside the scheduler; absent: as kube-proxy. */
+  /**
+   * Default tuning, apart from the scheduler, for Services whose annotations do not override it. If absent,
+   * kube-proxy's behavior applies.
+   */
   readonly tuning?: Partial<Omit<Tuning, "scheduler">>;
-  /** The feature gate AllowServiceExternalIPs is off: Services are planned as if they had none. */
+  /** Whether the feature gate AllowServiceExternalIPs is off. Services are then planned without their external IPs. */
   readonly areExternalIpsIgnored?: boolean;
   readonly isMasqueradeAll: boolean;
   /** The mark bit as a number: 0x4000 for the default bit 14. */

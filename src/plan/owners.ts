@@ -3,13 +3,13 @@ import type { ServicePortPlan } from "./service-port-plan.ts";
 type Owner = ServicePortPlan;
 
 /**
- * Values that several service-port plans may want at once; a value is present while anybody wants it. One plan may want
- * a value more than once. Nearly every value has one owner, which costs one pointer.
+ * Values that several service-port plans may want at the same time. A value is present as long as at least one plan
+ * wants it. A plan may want a value more than once. A value with a single owner, the usual case, costs one pointer.
  */
 export class Owners<T> {
   readonly #owners = new Map<T, Owner | Owner[]>();
 
-  /** Says whether the value is new. */
+  /** Returns whether the value is new. */
   add(value: T, owner: Owner): boolean {
     const present = this.#owners.get(value);
     if (present === undefined) this.#owners.set(value, owner);
@@ -18,7 +18,7 @@ export class Owners<T> {
     return present === undefined;
   }
 
-  /** Says whether that was the last owner. */
+  /** Returns whether the removed owner was the last one. */
   remove(value: T, owner: Owner): boolean {
     const present = this.#owners.get(value);
     if (!Array.isArray(present)) return present === owner && this.#owners.delete(value);
@@ -33,7 +33,7 @@ export class Owners<T> {
     return this.#owners.has(value);
   }
 
-  /** Who wants the value; empty where nobody does. */
+  /** The plans that want the value. Empty if there are none. */
   of(value: T): readonly Owner[] {
     const present = this.#owners.get(value);
     if (present === undefined) return [];

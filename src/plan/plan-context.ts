@@ -2,13 +2,13 @@ import type { Limits } from "../model/limits.ts";
 import type { Holders } from "./claims/claim.ts";
 import type { ClaimMemory } from "./claims/claim-memory.ts";
 
-/** What the plan of any mode starts with. */
+/** Initial input for the plan of any mode. */
 export interface PlanContext {
-  /** Milliseconds since the epoch; changes triggered before say nothing about our speed. */
+  /** Milliseconds since the epoch. Changes triggered before this time are excluded from latency metrics. */
   readonly startedAtMs: number;
-  /** What Services held in an earlier run; undefined if that is unknown. */
+  /** The owners of contested addresses in an earlier run. Undefined if unknown. */
   readonly held?: Holders;
-  /** Undefined if there are none. */
+  /** If undefined, there are no limits. */
   readonly limits?: Limits;
   /** If undefined, all claims are equally old and admitted. */
   readonly claims?: ClaimMemory;

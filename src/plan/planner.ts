@@ -18,17 +18,17 @@ import type { FamilyOptions, PlanOptions } from "./options.ts";
 import { planServicePort, type ServicePortPlan } from "./service-port-plan.ts";
 import { noTuningFacts, type TuningFacts } from "./tuning-facts.ts";
 
-/** All that one Service wants in one family. */
+/** Everything that one Service wants in one family. */
 export interface ServicePlan extends PlannedPorts<ServicePortPlan> {
   readonly service: ServiceName;
   readonly family: IpFamily;
-  /** Annotations that do not count; the same in each family. */
+  /** Annotations that are ignored. The same in each family. */
   readonly annotationProblems: readonly AnnotationProblem[];
 }
 
 /**
- * Plans a Service in every supported family. Pure. `service` absent (deleted, headless) gives plans
- * that want nothing.
+ * Plans a Service in every supported family. Pure. If `service` is undefined (deleted or headless), the plans are
+ * empty.
  */
 export function planService(
   name: ServiceName,
@@ -40,14 +40,14 @@ export function planService(
   return finish(planServiceInSteps({ name, service, slices }, options, facts));
 }
 
-/** A Service as it is planned. */
+/** A Service with the objects from which it is planned. */
 export interface ServiceToPlan {
   readonly name: ServiceName;
   readonly service: ServiceRecord | undefined;
   readonly slices: Iterable<EndpointSliceRecord>;
 }
 
-/** As {@link planService}; yields after each slice and service port. */
+/** Like {@link planService}, but yields after each slice and service port. */
 export function* planServiceInSteps(
   { name, service, slices }: ServiceToPlan,
   options: PlanOptions,
@@ -72,15 +72,18 @@ export function* planServiceInSteps(
   return plans;
 }
 
-/** For whom service ports are planned. */
+/** The node and family for which service ports are planned. */
 export interface PlannedPlace {
   readonly family: IpFamily;
   readonly nodeName: string;
-  /** As `PortAdmission.admit`. */
+  /** See `PortAdmission.admit`. */
   readonly admit: (port: ServicePort) => ServicePort;
 }
 
-/** What the node refuses of a service port; without `admission` nothing. */
+/**
+ * Returns a function that marks the addresses of a service port that must not be served. Without `admission`, it
+ * admits all.
+ */
 export function admitWith(
   admission: Pick<PortAdmission, "admit"> | undefined,
   { nodeAddresses }: Pick<FamilyOptions, "nodeAddresses">,
@@ -88,10 +91,10 @@ export function admitWith(
   return (port) => admission?.admit(port, nodeAddresses) ?? port;
 }
 
-/** Plans of the service ports of one family, in any mode. */
+/** Plans of a Service's ports in one family, in any mode. */
 export interface PlannedPorts<Plan> {
   readonly servicePorts: readonly Plan[];
-  /** Distinct addresses ready on this node: what a health-check node port reports. */
+  /** Number of distinct addresses that are ready on this node, as the health-check node port reports it. */
   readonly localReadyCount: number;
 }
 
@@ -115,7 +118,7 @@ export function* planPorts<Plan>(
   return { servicePorts, localReadyCount: countLocalReadyAddresses(endpoints) };
 }
 
-/** The Service without what a feature gate takes away. */
+/** The Service without the external IPs if the feature gate AllowServiceExternalIPs is off. */
 export function servedPart(
   service: ServiceRecord | undefined,
   { areExternalIpsIgnored }: PlanOptions,
@@ -124,7 +127,7 @@ export function servedPart(
   return { ...service, externalIps: [] };
 }
 
-/** How the virtual servers of a Service are to behave; without one, as by default. Pure. */
+/** Tuning of a Service's virtual servers. Returns the defaults if there is no Service. Pure. */
 export function tuningOf(
   service: ServiceRecord | undefined,
   { scheduler, tuning, extraSchedulers = none }: PlanOptions,
@@ -132,7 +135,7 @@ export function tuningOf(
 ): ServiceTuning {
   const defaults: Tuning = { ...tuning, scheduler };
   if (service === undefined) return { tuning: defaults, problems: none };
-  // What the configuration names is allowed, too.
+  // Schedulers that the configuration names are allowed as well.
   const extra = [scheduler, ...extraSchedulers];
   return readTuning(service, defaults, { missing: missingSchedulers, extra });
 }

@@ -1,4 +1,4 @@
-/** What the rules of mode ipvs depend on, and matches on sets with their comments. Pure. */
+/** Inputs of IPVS mode's rules, and set matches with their comments. Pure. */
 import type { IpFamily } from "../base/ip.ts";
 import type { Match, Rule } from "../state/rule.ts";
 import type { VirtualServerId } from "../state/virtual-server.ts";
@@ -6,10 +6,10 @@ import type { EdgeOptions, LocalDetector } from "./options.ts";
 import { comment } from "./rule-words.ts";
 import { type SetRole, setFor } from "./sets.ts";
 
-/** What the rules of a family depend on. */
+/** Everything that determines a family's rules. */
 export interface RulesInput {
   readonly family: IpFamily;
-  /** Roles of the sets that will hold an entry. */
+  /** Roles of the sets that will contain at least one entry. */
   readonly filledSets: ReadonlySet<SetRole>;
   readonly deniedToNode: readonly VirtualServerId[];
   readonly localDetector: LocalDetector | undefined;
@@ -19,7 +19,7 @@ export interface RulesInput {
   readonly edges?: EdgeOptions | undefined;
 }
 
-/** Set comments, where a rule that matches the set carries one. */
+/** Comments of the rules that match a set. */
 const setComments: Readonly<Partial<Record<SetRole, string>>> = {
   loopBack: "Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose",
   clusterIp: "Kubernetes service cluster ip + port for masquerade purpose",
@@ -42,7 +42,7 @@ const setComments: Readonly<Partial<Record<SetRole, string>>> = {
   healthCheckNodePort: "Kubernetes health check node port",
 };
 
-/** `-m set --match-set NAME DIRECTIONS`: by address and port of the destination where nothing else is said. */
+/** `-m set --match-set NAME DIRECTIONS`. Matches destination address and port by default. */
 export function matchSet({ family }: RulesInput, role: SetRole, directions = "dst,dst"): Match {
   return {
     kind: "set",
@@ -51,14 +51,14 @@ export function matchSet({ family }: RulesInput, role: SetRole, directions = "ds
   };
 }
 
-/** The set match with the set's comment in front. */
+/** The set match, preceded by the set's comment if there is one. */
 export function described(input: RulesInput, role: SetRole, directions?: string): readonly Match[] {
   const text = setComments[role];
   const set = matchSet(input, role, directions);
   return text === undefined ? [set] : [comment(text), set];
 }
 
-/** The rules, where the set that plays `role` will hold something. */
+/** Returns the rules if the set for `role` will contain an entry, otherwise none. */
 export function when(input: RulesInput, role: SetRole, ...rules: readonly Rule[]): readonly Rule[] {
   return input.filledSets.has(role) ? rules : [];
 }

@@ -1,4 +1,4 @@
-/** The words of which rules are made, and the rules that every mode with rules of its own has. Pure. */
+/** Building blocks of rules, and the rules that IPVS and iptables mode share. Pure. */
 import { familyOf, hostPrefixLength, type IpAddress, type IpFamily } from "../base/ip.ts";
 import type { Chain, Jump, Match, Rule, TableName, Target } from "../state/rule.ts";
 import type { LocalDetector } from "./options.ts";
@@ -24,7 +24,7 @@ export function chain(table: TableName, name: string, rules: readonly Rule[]): C
   return { table, name, rules };
 }
 
-/** A jump of ours in a chain that is not ours; kube-proxy finds it by its comment. */
+/** A jump from a built-in chain to a chain of kube-ipvs. kube-proxy finds such jumps by their comment. */
 export function jump(
   table: TableName,
   from: string,
@@ -54,7 +54,7 @@ export function toPort(protocol: RuleProtocol, port: number): Match {
   return { kind: "port", protocol, destination: port };
 }
 
-/** The network of one address. */
+/** The network that contains only this address. */
 export function hostNetwork(address: IpAddress): string {
   return `${address}/${hostPrefixLength(familyOf(address))}`;
 }
@@ -64,7 +64,7 @@ export const loopbackNetwork: Readonly<Record<IpFamily, string>> = {
   IPv6: "::1/128",
 };
 
-/** Pods of this node; negated: everyone else. */
+/** Matches traffic from pods of this node, or all other traffic if negated. */
 export function fromPods(detector: LocalDetector, isNegated: boolean): Match {
   if (detector.kind === "source") return source(detector.cidr, isNegated);
   return { kind: "in-interface", name: detector.name, isNegated };
@@ -81,16 +81,16 @@ export const destinationIsLocal: Match = { ...sourceIsLocal, end: "dst" };
 
 export const portals: Match = comment("kubernetes service portals");
 
-/** KUBE-MARK-MASQ. */
+/** The rule of KUBE-MARK-MASQ. */
 export function markRule(mark: number): Rule {
   return rule({ kind: "xmark", value: mark, mask: mark });
 }
 
-/** KUBE-POSTROUTING: what is marked leaves with the node's address. */
+/** The rules of KUBE-POSTROUTING, which masquerade marked packets. */
 export function masqueradeRules(mark: number): readonly Rule[] {
   return [
     rule(stop, { kind: "mark", value: mark, mask: mark, isNegated: true }),
-    // The mark has done its work; without it a packet that passes again is not masqueraded twice.
+    // Clears the mark, so that a packet that traverses the stack again is not masqueraded twice.
     rule({ kind: "xmark", value: mark, mask: 0 }),
     rule(
       { kind: "masquerade", isRandomFully: true },
@@ -101,7 +101,7 @@ export function masqueradeRules(mark: number): readonly Rule[] {
 
 export const forwarding: Match = comment("kubernetes forwarding rules");
 
-/** KUBE-FORWARD: what is marked, and what belongs to a connection that was let through. */
+/** The rules of KUBE-FORWARD, which accept marked packets and packets of accepted connections. */
 export function forwardRules(mark: number): readonly Rule[] {
   return [
     rule(accept, forwarding, { kind: "mark", value: mark, mask: mark, isNegated: false }),

@@ -9,11 +9,11 @@ interface Planned {
   readonly rules: RuleSet;
 }
 
-/** Plans of rules by family. As long as nothing differs that they depend on, the plan stays the same object. */
+/** Keeps the last planned rules of each family. Returns the same object as long as the input is equal. */
 export class RulesMemory {
   readonly #planned = new Map<IpFamily, Planned>();
 
-  /** As {@link planRules}. */
+  /** Like {@link planRules}. */
   plan(input: RulesInput): RuleSet {
     const last = this.#planned.get(input.family);
     if (last !== undefined && isDeepStrictEqual(last.input, input)) return last.rules;

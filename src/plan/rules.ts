@@ -1,7 +1,7 @@
 /**
- * The fixed iptables rules of a family. Their number depends on which sets hold anything, never on how
- * many Services there are; only KUBE-IPVS-OUT-FILTER has a rule per load balancer that shuts this node
- * out. Chains, order and comments are kube-proxy's: it and other software look for them by text.
+ * The fixed iptables rules of a family. Their number depends on which sets contain entries, not on the number of
+ * Services. Only KUBE-IPVS-OUT-FILTER has one rule for each frontend that this node must not use. Chains, rule order
+ * and comments are kube-proxy's, because kube-proxy and other software look for them by text.
  */
 import type { IpFamily } from "../base/ip.ts";
 import { protocolNumbers } from "../base/protocol.ts";
@@ -34,10 +34,12 @@ import {
 } from "./rule-words.ts";
 import type { SetRole } from "./sets.ts";
 
-/** Chains that kube-proxy made in mode ipvs once and makes no more: KUBE-FIREWALL of filter is kubelet's, this one is not. */
+/**
+ * Chains of earlier kube-proxy versions in IPVS mode. This one is in nat; KUBE-FIREWALL in filter belongs to kubelet.
+ */
 const retiredChains: readonly Chain[] = [chain("nat", "KUBE-FIREWALL", [])];
 
-/** Rules of an empty cluster, to be removed: they name all chains and jumps of mode ipvs. */
+/** Rules of an empty cluster. The clean-up removes them: they name all chains and jumps of IPVS mode. */
 export function planEmptyRules(
   family: IpFamily,
   options: Pick<RulesInput, "isMasqueradeAll" | "masqueradeMark">,
@@ -76,7 +78,7 @@ export function planRules(input: RulesInput): RuleSet {
 const firewall = comment("kube-proxy firewall rules");
 const accessFilter = comment("kubernetes ipvs access filter");
 
-/** In insertion order; each goes to the first place, so in INPUT KUBE-IPVS-FILTER ends up on top. */
+/** In insertion order. Each jump is inserted at position 1, so KUBE-IPVS-FILTER ends up first in INPUT. */
 const jumps: readonly Jump[] = [
   jump("nat", "OUTPUT", "KUBE-SERVICES", portals),
   jump("nat", "PREROUTING", "KUBE-SERVICES", portals),
@@ -118,9 +120,9 @@ function servicesRules(input: RulesInput): readonly Rule[] {
 }
 
 /**
- * Which traffic to cluster IPs is masqueraded: all of it, or what does not come from pods of this node,
- * or, where pods cannot be distinguished, what carries a cluster IP as its source (a process of the node
- * that connects to one, since the address is local on kube-ipvs0).
+ * Selects the cluster IP traffic to masquerade: all of it, or traffic that does not come from pods of this node. If
+ * pods cannot be distinguished: packets whose source is a cluster IP. A process of this node has such a source when it
+ * connects to a cluster IP, because that address is local on kube-ipvs0.
  */
 function clusterIpMasquerade(input: RulesInput): Rule {
   const { isMasqueradeAll, localDetector } = input;
@@ -131,7 +133,7 @@ function clusterIpMasquerade(input: RulesInput): Rule {
     : rule(toMarkMasq, fromPods(localDetector, true), ...toClusterIp);
 }
 
-/** External addresses that arrive from outside, or that are this node's own, skip the node-port chain. */
+/** Packets to external IPs skip the node-port chain if they come from outside or if the address is local. */
 function acceptExternal(input: RulesInput, role: SetRole): readonly Rule[] {
   const isExternal = described(input, role);
   const fromOutside: readonly Match[] = [
@@ -144,7 +146,10 @@ function acceptExternal(input: RulesInput, role: SetRole): readonly Rule[] {
   ];
 }
 
-/** The node's own connections have the virtual IP as their source, by which no other node finds the way back. */
+/**
+ * The node's own connections have the virtual IP as their source. Replies from other nodes to that address do not come
+ * back.
+ */
 function masqueradeNode(input: RulesInput, role: SetRole): readonly Rule[] {
   if (input.edges?.isNodeMasqueraded !== true) return [];
   return [rule(toMarkMasq, ...described(input, role), sourceIsLocal)];
@@ -212,7 +217,7 @@ function sourceRangeRules(input: RulesInput): readonly Rule[] {
   return [...admit("loadBalancerSourceCidr"), ...admit("loadBalancerSourceIp"), rule(drop)];
 }
 
-/** New connections to a bound address are refused unless one of the service sets knows the port. */
+/** Rejects new connections to a bound address unless one of the service sets contains the port. */
 function ipvsFilterRules(input: RulesInput): readonly Rule[] {
   const known = (role: SetRole): Rule => rule(stop, matchSet(input, role));
   const isBound = matchSet(input, "ipvsIps", "dst");
@@ -229,8 +234,10 @@ function ipvsFilterRules(input: RulesInput): readonly Rule[] {
 }
 
 /**
- * filter OUTPUT sees translated packets, hence the `ipvs` match on the virtual address. It sees those of others too, once
- * IPVS has taken them: hence the source, which is the virtual address unless a process chooses another one of the node's.
+ * The `ipvs` match finds the virtual address, because filter OUTPUT sees packets after IPVS has translated them. The
+ * source match limits the rule to this node's own packets, because packets of other hosts that IPVS handles also
+ * traverse OUTPUT. The source of the node's own packets is the virtual address, unless a process binds another of the
+ * node's addresses.
  */
 function outFilterRules({ deniedToNode, edges }: RulesInput): readonly Rule[] {
   const areStrict = edges?.areSourceRangesStrict === true;

@@ -31,37 +31,37 @@ import { spreadByNode } from "./spread.ts";
 import { noTuningFacts, type TuningFacts } from "./tuning-facts.ts";
 import { weightsOf } from "./weights.ts";
 
-/** A virtual server as it should be, with its real servers in the order in which this node makes them, see spread.ts. */
+/** A desired virtual server, with its real servers in this node's creation order (see spread.ts). */
 export interface PlannedVirtualServer {
   readonly virtualServer: VirtualServer;
-  /** Decides who has it where several Services want it, see claims/claim.ts. */
+  /** Decides which Service owns the virtual server if several request it, see claims/claim.ts. */
   readonly kind: FrontendKind;
   readonly realServers: readonly RealServer[];
   /**
-   * UDP only: keys of all endpoints that serve, where some are not chosen (they terminate, or others are
-   * nearer). Flows may stay there. Absent where there are none.
+   * UDP only: keys of all serving endpoints, present if some of them are not chosen because they are terminating or
+   * because others are nearer. UDP flows to these endpoints may continue.
    */
   readonly stillServing?: ReadonlySet<string>;
-  /** Seconds that a real server which leaves may keep its connections; absent: as configured. */
+  /** Seconds after which a drain ends despite open connections. If absent, the configured drain deadline applies. */
   readonly drainDeadlineSeconds?: number;
 }
 
-/** All that one service port wants of the kernel. */
+/** Everything that one service port wants in the kernel. */
 export interface ServicePortPlan {
   readonly servicePort: ServicePort;
   readonly virtualServers: readonly PlannedVirtualServer[];
   readonly setEntries: readonly PlannedSetEntry[];
-  /** To be bound to kube-ipvs0. */
+  /** Addresses to bind to kube-ipvs0. */
   readonly addresses: readonly IpAddress[];
-  /** External and load-balancer IPs that are not bound, or not served, for the node's safety. */
+  /** External and load-balancer IPs that are not bound or not served, to protect the node. */
   readonly reserved: readonly ReservedAddress[];
-  /** Load-balancer frontends that this node itself may not use, its address being in no source range. */
+  /** Frontends that this node itself must not use, because no source range contains its address. */
   readonly deniedToNode: readonly VirtualServerId[];
-  /** The service port has traffic policy Local, usable endpoints somewhere, and none here. */
+  /** True for a policy if the policy is Local and usable endpoints exist, but none on this node. */
   readonly hasNoLocalEndpoints: Readonly<Record<TrafficPolicy, boolean>>;
 }
 
-/** What planning a service port needs besides itself and its endpoints. */
+/** Planning input besides the service port and its endpoints. */
 export interface ServicePortContext {
   readonly place: NodePlace;
   readonly options: FamilyOptions;
@@ -69,7 +69,7 @@ export interface ServicePortContext {
   readonly facts?: TuningFacts;
 }
 
-/** Plans one service port. Pure: equal input gives equal output, and nothing else is looked at. */
+/** Plans one service port. Pure: the result depends only on the arguments. */
 export function planServicePort(
   port: ServicePort,
   endpoints: readonly Endpoint[],
@@ -106,7 +106,8 @@ function virtualServersOf(
 ): readonly PlannedVirtualServer[] {
   const { tuning, facts = noTuningFacts } = context;
   const { drainDeadlineSeconds } = tuning;
-  // Frontends that use the same endpoints share one list: with node ports there are many.
+  // Frontends with the same endpoints share one list of real servers, because a Service may have many node-port
+  // addresses.
   const lists = new Map<readonly Endpoint[], readonly RealServer[]>();
   return frontends.map((frontend) => {
     const endpoints = endpointsFor(frontend, chosen);
@@ -124,7 +125,7 @@ function virtualServersOf(
   });
 }
 
-/** Connections of other protocols have an end of their own. */
+/** Only UDP flows need these keys: connections of other protocols end by themselves. */
 function servingKeys(port: ServicePort, endpoints: readonly Endpoint[]): ReadonlySet<string> {
   if (port.protocol !== "UDP") return new Set();
   const serving = endpoints.filter(({ isReady, isServing }) => isReady || isServing);
@@ -147,7 +148,7 @@ function onePacketFlag({ protocol }: ServicePort, { isOnePacket }: Tuning): numb
   return protocol === "UDP" && isOnePacket === true ? virtualServerFlags.onePacket : 0;
 }
 
-/** Upstream hashes with the source port under `mh`, so that one client's connections spread. */
+/** With `mh`, kube-proxy includes the source port in the hash, so that the connections of one client spread. */
 function flagsOf({ scheduler, schedulerFlags }: Tuning): number {
   if (schedulerFlags === undefined)
     return scheduler === "mh" ? virtualServerFlags.schedulerPort : 0;

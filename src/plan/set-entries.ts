@@ -16,13 +16,13 @@ import type { Frontend } from "./frontends.ts";
 import type { FamilyOptions } from "./options.ts";
 import { type SetRole, setFor } from "./sets.ts";
 
-/** An entry that a service port wants in a set. Several service ports may want the same. */
+/** An entry that a service port wants in a set. Several service ports may want the same entry. */
 export interface PlannedSetEntry {
   readonly set: IpSet;
   readonly entry: SetEntry;
   /**
-   * Key of the virtual server whose traffic the entry is about, where another Service may claim that too: the
-   * entry counts only for who has it. If undefined, it always counts.
+   * Key of the virtual server that the entry belongs to, if other Services may claim that virtual server as well. The
+   * entry then applies only while its Service owns the virtual server. If undefined, the entry always applies.
    */
   readonly claim?: string;
 }
@@ -32,7 +32,7 @@ interface Subject {
   readonly options: FamilyOptions;
 }
 
-/** Lists the set entries of a service port: for its frontends, its local endpoints, its health port. Pure. */
+/** Lists a service port's set entries for its frontends, its local endpoints and its health-check node port. Pure. */
 export function setEntriesOf(
   subject: Subject,
   frontends: readonly Frontend[],
@@ -48,7 +48,7 @@ export function setEntriesOf(
     };
   const put = putFor();
   for (const { isLocal, address, port: number } of endpoints) {
-    // Ready or not: a connection that was opened before may still come back to its own pod.
+    // Includes endpoints that are not ready, because a pod may still have open connections to itself.
     if (isLocal) put("loopBack", addressPortAddressEntry(address, port.protocol, number, address));
   }
   for (const frontend of frontends) {
@@ -57,13 +57,16 @@ export function setEntriesOf(
   }
   if (port.healthCheckNodePort !== 0)
     put("healthCheckNodePort", portEntry(port.healthCheckNodePort));
-  // A copy has no spare capacity.
+  // The copy has no spare capacity.
   return planned.slice();
 }
 
 type Put = (role: SetRole, entry: SetEntry) => void;
 
-/** Cluster IPs and node ports are given out once; these two anybody may name. */
+/**
+ * Anyone who may write a Service can name external and load-balancer IPs. Cluster IPs and node ports are allocated
+ * once.
+ */
 function claimOf({ protocol }: ServicePort, frontend: Frontend): string | undefined {
   const { kind, address, port } = frontend;
   const isAnybodys = kind === "external-ip" || kind === "load-balancer";
@@ -110,7 +113,7 @@ function putLoadBalancer(
   }
 }
 
-/** The node's own connections pass no chain that matches these. */
+/** The node's own connections do not traverse the chains that match these sets. */
 function putRanges(
   { port: { protocol, sourceRanges } }: Subject,
   frontend: Frontend,

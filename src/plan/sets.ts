@@ -1,4 +1,4 @@
-/** The seventeen sets of each family: what kube-proxy's IPVS mode has, by the same names. */
+/** The seventeen sets of each family. Names and types are those of kube-proxy's IPVS mode. */
 import type { IpFamily } from "../base/ip.ts";
 import type { IpSet, IpSetType } from "../state/ip-set.ts";
 
@@ -26,9 +26,9 @@ export type SetRole =
   | "healthCheckNodePort"
   | "ipvsIps";
 
-/** In creation order. What goes in: see `set-entries.ts`; what refers to them: `rules.ts`. */
+/** In creation order. `set-entries.ts` plans their entries; `rules.ts` contains the rules that match them. */
 const specs: Readonly<Record<SetRole, SetSpec>> = {
-  /** Local endpoint talking to itself through a virtual IP: its source must be masqueraded. */
+  /** Local endpoints. A pod that reaches itself through a virtual IP must be masqueraded. */
   loopBack: { suffix: "LOOP-BACK", type: "hash:ip,port,ip" },
   clusterIp: { suffix: "CLUSTER-IP", type: "hash:ip,port" },
   externalIp: { suffix: "EXTERNAL-IP", type: "hash:ip,port" },
@@ -37,14 +37,14 @@ const specs: Readonly<Record<SetRole, SetSpec>> = {
   /** Load-balancer IPs with source ranges. */
   loadBalancerFirewall: { suffix: "LOAD-BALANCER-FW", type: "hash:ip,port" },
   loadBalancerLocal: { suffix: "LOAD-BALANCER-LOCAL", type: "hash:ip,port" },
-  /** Admits the node itself, whose packets to a virtual IP carry that IP as source. */
+  /** Admits the node itself. Its packets to a virtual IP have that IP as their source. */
   loadBalancerSourceIp: { suffix: "LOAD-BALANCER-SOURCE-IP", type: "hash:ip,port,ip" },
   loadBalancerSourceCidr: { suffix: "LOAD-BALANCER-SOURCE-CIDR", type: "hash:ip,port,net" },
   nodePortTcp: { suffix: "NODE-PORT-TCP", type: "bitmap:port" },
   nodePortLocalTcp: { suffix: "NODE-PORT-LOCAL-TCP", type: "bitmap:port" },
   nodePortUdp: { suffix: "NODE-PORT-UDP", type: "bitmap:port" },
   nodePortLocalUdp: { suffix: "NODE-PORT-LOCAL-UDP", type: "bitmap:port" },
-  /** bitmap:port matches TCP and UDP only, so SCTP has hashes with the node's addresses. */
+  /** bitmap:port matches TCP and UDP only, so the SCTP sets contain node addresses and ports. */
   nodePortSctp: { suffix: "NODE-PORT-SCTP-HASH", type: "hash:ip,port" },
   nodePortLocalSctp: { suffix: "NODE-PORT-LOCAL-SCTP-HASH", type: "hash:ip,port" },
   healthCheckNodePort: { suffix: "HEALTH-CHECK-NODE-PORT", type: "bitmap:port" },
@@ -54,18 +54,21 @@ const specs: Readonly<Record<SetRole, SetSpec>> = {
 
 export const setRoles: readonly SetRole[] = Object.keys(specs) as SetRole[];
 
-/** kube-proxy creates every hash set with this capacity and refuses a set with another. */
+/** kube-proxy creates every hash set with this capacity and rejects existing sets that differ. */
 export const standardMaxElements = 65_536;
 
 /**
- * Capacity of a hash set for so many entries. A power of two beyond the standard one, so that a set that
- * grows entry by entry is seldom recreated.
+ * Capacity of a hash set for `entryCount` entries. Above the standard capacity, a power of two, so that a growing set
+ * is rarely recreated.
  */
 export function capacityFor(entryCount: number): number {
   return Math.max(standardMaxElements, 2 ** Math.ceil(Math.log2(Math.max(entryCount, 1))));
 }
 
-/** Under this name a set is recreated beside the one it replaces. As long as the set's own: it fits. */
+/**
+ * Name for the replacement of a set while both exist. Not longer than the set's own name, so it never exceeds the
+ * limit.
+ */
 export function temporaryNameOf(setName: string): string {
   return `KTMP-${setName.slice("KUBE-".length)}`;
 }
@@ -74,7 +77,7 @@ export function isTemporaryName(setName: string): boolean {
   return setName.startsWith("KTMP-");
 }
 
-/** IPSET_MAXNAMELEN, linux/netfilter/ipset/ip_set.h, less the terminator. */
+/** IPSET_MAXNAMELEN in linux/netfilter/ipset/ip_set.h, minus the terminating NUL. */
 const maxNameBytes = 31;
 
 const sets: ReadonlyMap<IpFamily, ReadonlyMap<SetRole, IpSet>> = new Map([
@@ -98,7 +101,7 @@ function setsOf(family: IpFamily): ReadonlyMap<SetRole, IpSet> {
   return new Map(setRoles.map((role) => [role, makeSet(role, family)]));
 }
 
-/** IPv6 names that grow beyond the kernel's limit are cut, as upstream: KUBE-6-LOAD-BALANCER-SOURCE-CID. */
+/** Cuts IPv6 names at the kernel's limit, as kube-proxy does: KUBE-6-LOAD-BALANCER-SOURCE-CID. */
 function makeSet(role: SetRole, family: IpFamily): IpSet {
   const { suffix, type } = specs[role];
   const prefix = family === "IPv4" ? "KUBE-" : "KUBE-6-";

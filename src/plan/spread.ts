@@ -1,13 +1,13 @@
 /**
- * In which order a node makes the real servers of a virtual server. The kernel puts each new one first in its list, and
- * there `rr` begins and `lc` finds the first of equals: where all nodes make them in one order, the first connections
- * of all nodes meet at one endpoint.
+ * The order in which a node creates the real servers of a virtual server. The kernel puts each new real server at the
+ * head of its list. `rr` starts there, and `lc` picks the first of several equals. If all nodes used the same order,
+ * the first connections of all nodes would reach the same endpoint.
  */
 import type { Endpoint } from "../model/endpoints.ts";
 
 /**
- * The same endpoints in the order of this node. Pure. The place of each follows from the node's name and the endpoint:
- * it is the same after a restart, and no endpoint that comes or goes moves another one.
+ * Returns the endpoints in the order of this node. Pure. Each position depends only on the node's name and the
+ * endpoint, so the order survives restarts and does not change when other endpoints are added or removed.
  */
 export function spreadByNode(
   endpoints: readonly Endpoint[],
@@ -25,7 +25,7 @@ function byKey(one: Endpoint, other: Endpoint): number {
   return one.key < other.key ? -1 : 1;
 }
 
-/** 32 bits: FNV-1a, then the last steps of MurmurHash3, without which texts that end alike stay neighbors. */
+/** 32-bit FNV-1a hash, finalized like MurmurHash3. Without that, texts with the same ending would remain neighbors. */
 function hashOf(text: string, seed: number): number {
   let hash = seed ^ 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) {

@@ -2,25 +2,25 @@
 import { linux, linuxOf } from "../base/kernel-version.ts";
 
 export interface SysctlSetting {
-  /** Under /proc/sys, with slashes. */
+  /** Path under /proc/sys, with slashes. */
   readonly path: string;
   readonly value: string;
 }
 
 export interface SysctlOptions {
-  /** Answer ARP only for addresses of the interface that was asked; virtual IPs stay silent. */
+  /** Whether an interface answers ARP only for its own addresses, so that no interface answers for virtual IPs. */
   readonly isStrictArp: boolean;
-  /** uname release: `6.1.0-13-amd64`. */
+  /** Kernel release from uname, such as `6.1.0-13-amd64`. */
   readonly kernelRelease: string;
 }
 
-/** What every node gets; linux/Documentation/networking/ipvs-sysctl.rst. */
+/** Settings for every node, see linux/Documentation/networking/ipvs-sysctl.rst. */
 const always: readonly SysctlSetting[] = [
-  // Flows that IPVS handles keep their conntrack entries; MASQUERADE does not work without.
+  // Keeps conntrack entries of IPVS connections. MASQUERADE needs them.
   { path: "net/ipv4/vs/conntrack", value: "1" },
-  // A packet for a real server that was removed ends its connection instead of vanishing.
+  // Ends a connection when a packet for a removed real server arrives. By default the packet is silently dropped.
   { path: "net/ipv4/vs/expire_nodest_conn", value: "1" },
-  // Session affinity does not hold clients at a real server that drains.
+  // Session affinity does not keep clients at a draining real server.
   { path: "net/ipv4/vs/expire_quiescent_template", value: "1" },
   { path: "net/ipv4/ip_forward", value: "1" },
 ];
@@ -42,8 +42,8 @@ export function planSysctls(options: SysctlOptions): readonly SysctlSetting[] {
 }
 
 /**
- * From 4.1 to 5.8 rescheduling a reused client port under conntrack cost the client a second; 5.9
- * repaired that, and before 4.1 there is no such setting.
+ * From Linux 4.1 to 5.8, rescheduling a reused client port under conntrack delays the client by one second. Linux 5.9
+ * fixed that. The setting does not exist before 4.1.
  */
 function needsConnReuseOff(kernelRelease: string): boolean {
   const version = linuxOf(kernelRelease);

@@ -1,19 +1,21 @@
 import type { IpAddress } from "../base/ip.ts";
 import type { PortAdmission } from "./claims/port-admission.ts";
 
-/** What planning asks about the node and the time, and only for Services that are tuned. */
+/** Facts about the node and the time that planning needs for Services with tuning. */
 export interface TuningFacts {
-  /** Schedulers that Services ask for and the kernel does not have. */
+  /** Schedulers that Services request but the kernel does not have. */
   readonly missingSchedulers: ReadonlySet<string>;
-  /** Of Nodes that have the label kube-ipvs.io/weight. */
+  /** Weights of Nodes with the label kube-ipvs.io/weight, by Node name. */
   readonly nodeWeights: ReadonlyMap<string, number>;
-  /** How far a new endpoint's weight has grown, from 1 up to `rampSteps`; undefined: it is not new. */
+  /**
+   * Current step of a new endpoint's weight, from 1 to less than `rampSteps`. Undefined if the endpoint is not new.
+   */
   readonly rampStep: (address: IpAddress) => number | undefined;
   /** If undefined, every claim is admitted. */
   readonly admission?: Pick<PortAdmission, "admit">;
 }
 
-/** Nothing is known: the kernel has every scheduler, and no endpoint is new. */
+/** The defaults: the kernel has every scheduler, and no endpoint is new. */
 export const noTuningFacts: TuningFacts = {
   missingSchedulers: new Set(),
   nodeWeights: new Map(),

@@ -4,10 +4,10 @@ import type { Endpoint } from "../model/endpoints.ts";
 import { type Canary, rampSteps, type Tuning } from "../model/tuning.ts";
 import type { TuningFacts } from "./tuning-facts.ts";
 
-/** What ipvsadm takes as a weight. */
+/** The largest weight that ipvsadm accepts. */
 const largestWeight = 65_535;
 
-/** The weights of these endpoints, in their order: 1 each, unless the Service wants something else. */
+/** The endpoints' weights, in the same order. Each weight is 1 unless the Service has other settings. */
 export function weightsOf(
   endpoints: readonly Endpoint[],
   tuning: Tuning,
@@ -23,7 +23,7 @@ export function weightsOf(
   if (canary !== undefined && sharesByWeights(scheduler))
     result = shared(endpoints, result, canary);
   if (slowStartMs > 0 && rampsWeights(scheduler)) {
-    // Everybody's weight is that much larger at all times: a ramp then changes the newcomer's alone.
+    // Multiplies all weights by `rampSteps` at all times, so that a ramp changes only the weight of the new endpoint.
     result = result.map((weight, index) => {
       const address = endpoints[index]?.address;
       return weight * ((address && facts.rampStep(address)) ?? rampSteps);
@@ -32,7 +32,10 @@ export function weightsOf(
   return result.map((weight) => Math.min(weight, largestWeight));
 }
 
-/** Scales two groups so that one gets its share of the whole. Where one of them is empty nothing is scaled. */
+/**
+ * Scales the weights so that the canary group gets its share of the total. If either group is empty, nothing is
+ * scaled.
+ */
 function shared(
   endpoints: readonly Endpoint[],
   weights: readonly number[],
@@ -56,7 +59,10 @@ function belongsTo({ slice, zone }: Endpoint, { by, name }: Canary): boolean {
   return (by === "slice" ? slice : zone) === name;
 }
 
-/** The same proportions in the smallest numbers that the kernel takes; who has a weight keeps one. */
+/**
+ * Reduces weights to the smallest integers with the same proportions, limited to what the kernel accepts. A weight
+ * above 0 remains at least 1.
+ */
 function reduced(weights: readonly number[]): number[] {
   const divisor = weights.reduce(greatestCommonDivisor, 0);
   const largest = Math.max(...weights) / divisor;

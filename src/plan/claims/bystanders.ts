@@ -1,15 +1,18 @@
-/** Plans that win or lose a virtual server because of another one's change. Pure. */
+/** Plans that win or lose a virtual server because another plan changed. Pure. */
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { ServicePortPlan } from "../service-port-plan.ts";
 import type { WinnerChange } from "./claims.ts";
 import type { ServerClaim } from "./server-claims.ts";
 
-/** What a plan wants, or part of it. */
+/** Everything that a plan wants, or a part of it. */
 export type Effects = Pick<ServicePortPlan, "setEntries" | "deniedToNode"> & {
   readonly plan: ServicePortPlan;
 };
 
-/** What others than `own` want no more, and what they want now that the winner changed. */
+/**
+ * The effects on plans other than `own` when the winner at `key` changes: what they no longer want, and what they now
+ * want.
+ */
 export function effectsOnOthers(
   key: string,
   { before, after }: WinnerChange<ServerClaim>,

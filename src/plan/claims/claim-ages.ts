@@ -1,22 +1,22 @@
 import type { ServicePort } from "../../model/service-port.ts";
 
-/** What an earlier run knew of claims, by {@link claimId}. */
+/** Claims recorded by an earlier run, by {@link claimId}. */
 export interface RecordedClaims {
-  /** When each was first seen, in seconds since the epoch. */
+  /** When each claim was first seen, in seconds since the epoch. */
   readonly seen: ReadonlyMap<string, number>;
-  /** Those that were refused because a process of the node listened there. */
+  /** Claims that were rejected because a process of the node listened at their address and port. */
   readonly refused: ReadonlySet<string>;
 }
 
 export const noRecordedClaims: RecordedClaims = { seen: new Map(), refused: new Set() };
 
-/** A claim that comes back within this time after a start is as old as the record says. */
+/** For this long after startup, a reappearing claim gets the age that the record contains. */
 const recallSeconds = 3_600;
 
 /**
- * When the claims of addresses were first seen that anybody may name, and which of them were refused. The age of a claim
- * decides who has an address, not the age of the Service: that may have been edited since. Claims that are noted between two
- * calls of {@link settle} are equally old, so their order does not matter.
+ * Records when claims of external and load-balancer IPs were first seen, and which of them were rejected. The age of
+ * the claim decides who owns an address, not the age of the Service, because a Service may be edited later. Claims
+ * noted between two calls of {@link settle} are equally old, so their order does not matter.
  */
 export class ClaimAges {
   readonly #nowSeconds: () => number;
@@ -29,7 +29,7 @@ export class ClaimAges {
   #isSettled = false;
   #isChanged = false;
 
-  /** `nowSeconds`: since the epoch. */
+  /** `nowSeconds` returns seconds since the epoch. */
   constructor(recorded: RecordedClaims = noRecordedClaims, nowSeconds: () => number = () => 0) {
     this.#recorded = recorded;
     this.#nowSeconds = nowSeconds;
@@ -37,7 +37,7 @@ export class ClaimAges {
     this.#lastBatchSeconds = [...recorded.seen.values()].reduce((a, b) => Math.max(a, b), 0);
   }
 
-  /** Every claim of the first plan is as new as the start, unless the record knows it. */
+  /** Returns when the claim was first seen. Unrecorded claims of the first plan date from startup. */
   note(key: string, port: ServicePort): number {
     const id = claimId(key, port);
     const known = this.#seen.get(id);
@@ -49,7 +49,10 @@ export class ClaimAges {
     return seconds;
   }
 
-  /** In milliseconds: two syncs within one second make claims of two ages. A clock that was set back makes no claim older. */
+  /**
+   * Has millisecond precision, so that two syncs within one second give their claims different ages. If the clock is
+   * set back, later claims still get later times.
+   */
   #beginBatch(): number {
     const nowMs = Math.floor(this.#nowSeconds() * 1_000);
     const lastMs = Math.round(this.#lastBatchSeconds * 1_000);
@@ -57,7 +60,7 @@ export class ClaimAges {
     return this.#lastBatchSeconds;
   }
 
-  /** The claim was given up: if it comes again, it is a new one. */
+  /** Forgets a claim that was given up. If it reappears, it is a new claim. */
   forget(key: string, port: ServicePort): void {
     const id = claimId(key, port);
     if (this.#recorded.seen.has(id)) {
@@ -74,7 +77,10 @@ export class ClaimAges {
     return this.#seen.has(id) || this.#recorded.seen.has(id);
   }
 
-  /** Whether an earlier run refused it; undefined: nobody knows, or it is to be looked at again. */
+  /**
+   * Whether an earlier run rejected the claim. Always false after the first {@link settle}, when claims are checked
+   * again.
+   */
   wasRefused(key: string, port: ServicePort): boolean {
     return !this.#isSettled && this.#recorded.refused.has(claimId(key, port));
   }
@@ -87,7 +93,7 @@ export class ClaimAges {
     this.#isChanged = true;
   }
 
-  /** Claims that are noted from now on are younger. */
+  /** Claims noted from now on are younger than all previous ones. */
   settle(): void {
     this.#batchSeconds = undefined;
     this.#isSettled = true;
@@ -95,7 +101,7 @@ export class ClaimAges {
       this.#recorded = noRecordedClaims;
   }
 
-  /** What a record has to hold; undefined: the same as when this was asked last. */
+  /** The content of the record on disk. Undefined if unchanged since the last call. */
   takeRecord(): RecordedClaims | undefined {
     if (!this.#isChanged) return undefined;
     this.#isChanged = false;
@@ -103,7 +109,7 @@ export class ClaimAges {
   }
 }
 
-/** A Service that is deleted and made again makes other claims. */
+/** Contains the creation time, so a Service that is deleted and created again has new claims. */
 function claimId(key: string, { service, createdAtSeconds }: ServicePort): string {
   return `${key} ${service} ${createdAtSeconds}`;
 }

@@ -1,11 +1,11 @@
-/** Who has a better right to an address, port and protocol that several Services ask for. Pure. */
+/** Decides which of several Services owns an address, port and protocol. Pure. */
 import type { ServiceName } from "../../base/service-name.ts";
 import { bySeniority, type ServicePort, servicePortName } from "../../model/service-port.ts";
 import type { FrontendKind } from "../frontends.ts";
 
 /**
- * Who has written an address decides before all else: the API server allocates cluster IPs and node ports, a controller
- * writes load-balancer IPs into the status, and whoever may edit a Service writes external IPs.
+ * The first criterion is who wrote the address. The API server allocates cluster IPs and node ports. A controller
+ * writes load-balancer IPs into the status. Anyone who may edit a Service writes external IPs.
  */
 export const claimRanks: Readonly<Record<FrontendKind, number>> = {
   "cluster-ip": 0,
@@ -14,25 +14,25 @@ export const claimRanks: Readonly<Record<FrontendKind, number>> = {
   "external-ip": 2,
 };
 
-/** One service port's wish for an address, port and protocol. */
+/** The claim of one service port to an address, port and protocol. */
 export interface Claim {
   readonly plan: { readonly servicePort: ServicePort };
-  /** See {@link claimRanks}; the better one where a Service names its own cluster IP a second time. */
+  /** See {@link claimRanks}. The better rank if one Service names the same address in two ways. */
   readonly rank: number;
-  /** When it was first seen, of addresses that anybody may name; absent: the age of the Service decides. */
+  /** When the claim to an external or load-balancer IP was first seen. If absent, the age of the Service decides. */
   readonly seenAtSeconds?: number;
 }
 
-/** The Service that is served at an address. One that is deleted and made again is another one. */
+/** The Service that is served at an address. A Service that is deleted and created again is a different holder. */
 export interface Holder {
   readonly service: ServiceName;
   readonly createdAtSeconds: number;
 }
 
-/** By what `virtualServerKey` gives. */
+/** Keys are those of `virtualServerKey`. */
 export type Holders = ReadonlyMap<string, Holder>;
 
-/** Why the one who has an address has it, rather than the one who does not. */
+/** Why the owner of an address precedes another Service. */
 export type ClaimReason =
   | "kind-of-address"
   | "held-before"
@@ -41,7 +41,7 @@ export type ClaimReason =
   | "earlier-manifest"
   | "earlier-name";
 
-/** A claim that lost: the address and port serve another Service. */
+/** A losing claim: the address and port serve another Service. */
 export interface LostClaim {
   readonly virtualServer: string;
   readonly winner: string;
@@ -49,7 +49,7 @@ export interface LostClaim {
   readonly reason: ClaimReason;
 }
 
-/** Who has what a Service lost. */
+/** The owner of an address that another Service lost. */
 export interface LostTo {
   readonly service: ServiceName;
   readonly reason: ClaimReason;
@@ -68,8 +68,8 @@ export function isHeldBy({ plan: { servicePort } }: Claim, holder: Holder | unde
 }
 
 /**
- * Sorts whoever has the better right first: by rank; among equals who is served there already; then the older claim, then the older Service, in
- * manifests the first in the order of files, then by name.
+ * Compares two claims; the better one sorts first. Criteria: better rank, already served there (`holder`), older
+ * claim, older Service, earlier position in the manifests, name.
  */
 export function byRight(left: Claim, right: Claim, holder: Holder | undefined): number {
   if (left.rank !== right.rank) return left.rank - right.rank;
@@ -77,7 +77,7 @@ export function byRight(left: Claim, right: Claim, holder: Holder | undefined): 
   return held !== 0 ? held : byAge(left, right);
 }
 
-/** Why `winner` has what `loser` asks for, too. */
+/** Why `winner` owns the address that `loser` also requests. */
 export function lostClaim(virtualServer: string, winner: Claim, loser: Claim): LostClaim {
   return {
     virtualServer,
@@ -89,7 +89,7 @@ export function lostClaim(virtualServer: string, winner: Claim, loser: Claim): L
 
 export function claimReason(winner: Claim, loser: Claim): ClaimReason {
   if (winner.rank !== loser.rank) return "kind-of-address";
-  // By age alone the other one would have it.
+  // The age alone would make the other Service the owner.
   if (byAge(winner, loser) > 0) return "held-before";
   if (seenFirst(winner, loser) !== 0) return "earlier-claim";
   const [a, b] = [winner.plan.servicePort, loser.plan.servicePort];
@@ -102,7 +102,7 @@ function byAge(left: Claim, right: Claim): number {
   return (
     seenFirst(left, right) ||
     one.createdAtSeconds - other.createdAtSeconds ||
-    // Names are put together where nothing else decides.
+    // The names are only built if the times are equal.
     bySeniority({ ...one, name: servicePortName(one) }, { ...other, name: servicePortName(other) })
   );
 }

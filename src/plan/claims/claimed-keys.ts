@@ -1,4 +1,4 @@
-/** Addresses and ports of a service port, as several Services may claim them. Pure. */
+/** Addresses and ports of a service port as keys that several Services may claim. Pure. */
 import type { ServicePort } from "../../model/service-port.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { AskedFrontend } from "../frontends.ts";
@@ -20,7 +20,10 @@ export function claimsOf(
   }));
 }
 
-/** One rule stands for all addresses of the node, and who has one of them has them all. Undefined: no address serves. */
+/**
+ * Key of the first node-port frontend. It represents all node addresses, because one rule covers them all and one
+ * Service owns them all. Undefined if no address serves node ports.
+ */
 export function nodePortClaim(
   port: ServicePort,
   frontends: readonly AskedFrontend[],

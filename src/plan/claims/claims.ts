@@ -15,49 +15,52 @@ import {
 } from "./claim.ts";
 import { ClaimAges } from "./claim-ages.ts";
 
-/** An address and port that several Services claim by equal right, with all of them. */
+/** An address and port that several Services claim with equal rank, with all claims to it. */
 export interface UndecidedClaim<C extends Claim> {
   readonly key: string;
   readonly claims: readonly C[];
 }
 
-/** Who has an address and port before and after a change; undefined: nobody. */
+/** The owner of an address and port before and after a change. Undefined if there is none. */
 export interface WinnerChange<C extends Claim> {
   readonly before: C | undefined;
   readonly after: C | undefined;
 }
 
 /**
- * Addresses and ports by key, each with everyone who claims it, the one who has it first: see {@link byRight}. Who has one
- * when {@link settle} is called holds it from then on, until it gives up its claim, or one of a better rank comes. Events
- * between two such calls decide alike in any order.
+ * All claims by address and port, the owner's first (see {@link byRight}). Whoever owns an address when {@link settle}
+ * is called keeps it until it gives up its claim or a claim of better rank appears. The result does not depend on the
+ * order of events between two calls.
  */
 export abstract class Claims<C extends Claim> {
   readonly #claimsByKey = new Map<string, readonly C[]>();
-  /** Keys with more than one claim; nearly always empty. */
+  /** Keys with more than one claim. Nearly always empty. */
   readonly #contested = new Set<string>();
-  /** Holders where that is not who has it now: of an earlier run; then of what changed hands since the last settle. */
+  /**
+   * Holders that differ from the current owner. Initially those of an earlier run, later those of addresses whose
+   * owner changed since the last {@link settle}.
+   */
   readonly #held: Map<string, Holder | undefined>;
   #isSettled = false;
   readonly #ages: ClaimAges;
 
-  /** `held`: by an earlier run. */
+  /** `held`: the holders in an earlier run. */
   constructor(held: Holders = new Map(), ages: ClaimAges = new ClaimAges()) {
     this.#held = new Map(held);
     this.#ages = ages;
   }
 
-  /** The one who has it. */
+  /** The claim that owns the address and port. */
   winner(key: string): C | undefined {
     return this.#claimsByKey.get(key)?.[0];
   }
 
-  /** Whether this plan has it. */
+  /** Whether this plan owns the address and port. */
   isWonBy(plan: C["plan"], key: string): boolean {
     return this.winner(key)?.plan === plan;
   }
 
-  /** Everyone who claims it; the first one has it. */
+  /** All claims to the address and port. The first one owns it. */
   of(key: string): readonly C[] {
     return this.#claimsByKey.get(key) ?? none;
   }
@@ -74,7 +77,10 @@ export abstract class Claims<C extends Claim> {
     });
   }
 
-  /** Who has it in place of this service port, and why; undefined: it has it, or does not claim it. */
+  /**
+   * The Service that owns the address instead of this service port, and why. Undefined if the service port owns the
+   * address or does not claim it.
+   */
   lostTo(port: ServicePort, key: string): LostTo | undefined {
     const claims = this.of(key);
     const [winner] = claims;
@@ -84,10 +90,10 @@ export abstract class Claims<C extends Claim> {
     return { service: winner.plan.servicePort.service, reason: claimReason(winner, loser) };
   }
 
-  /** What a plan claims, by key. */
+  /** A plan's claims, by key. */
   protected abstract claimsOf(plan: C["plan"]): readonly (readonly [key: string, claim: C])[];
 
-  /** Puts `next` in the place of `previous` and reports what became of each key that either claims. */
+  /** Replaces `previous` by `next` and reports the change of owner for each key that either plan claims. */
   replace(
     previous: C["plan"] | undefined,
     next: C["plan"] | undefined,
@@ -104,21 +110,24 @@ export abstract class Claims<C extends Claim> {
     }
   }
 
-  /** Puts `claim` in the place of what `previous` and its own plan claimed; undefined: takes that away. */
+  /** Replaces the claims of `previous` and of the claim's own plan by `claim`. If undefined, only removes them. */
   update(key: string, claim: C | undefined, previous: C["plan"] | undefined): WinnerChange<C> {
     const before = this.of(key);
-    // An external IP may also be a load-balancer IP of the same Service: one plan claims a key once.
+    // A Service may name the same external IP and load-balancer IP. A plan has only one claim per key.
     const others = before.filter(({ plan }) => plan !== previous && plan !== claim?.plan);
     if (claim === undefined) return this.#set(key, before, others);
     const better = betterRank(
       this.#withAge(key, claim),
       before.find(({ plan }) => plan === claim.plan),
     );
-    // Nearly always one alone: a list that is spread has room for sixteen more.
+    // Avoids a spread for the usual single claim: its result reserves space for sixteen more elements.
     return this.#set(key, before, others.length === 0 ? [better] : [...others, better]);
   }
 
-  /** Addresses that several claim by equal rank, of whom nobody is known to hold it. Of no use once anything is settled. */
+  /**
+   * Addresses that several Services claim with equal rank and no known holder. Always empty after the first {@link
+   * settle}.
+   */
   undecided(): readonly UndecidedClaim<C>[] {
     return [...this.#contested].flatMap((key): readonly UndecidedClaim<C>[] => {
       const claims = this.of(key);
@@ -128,21 +137,21 @@ export abstract class Claims<C extends Claim> {
     });
   }
 
-  /** A Service turns out to be served there already. */
+  /** Records that a Service is already served at this address and port. */
   hold(key: string, holder: Holder): WinnerChange<C> {
     this.#held.set(key, holder);
     const before = this.of(key);
     return this.#set(key, before, before);
   }
 
-  /** From now on everyone holds what it has. */
+  /** From now on, every owner is the holder. */
   settle(): void {
     this.#held.clear();
     this.#isSettled = true;
     this.#ages.settle();
   }
 
-  /** Who has what several claim: what a record has to carry over a restart. */
+  /** The owners of contested addresses. The record on disk carries them over a restart. */
   contestedHolders(): Holders {
     const holders = new Map<string, Holder>();
     for (const key of this.#contested) {
@@ -152,7 +161,7 @@ export abstract class Claims<C extends Claim> {
     return holders;
   }
 
-  /** The API server gives out the others. */
+  /** Cluster IPs and node ports need no age, because the API server allocates them. */
   #withAge(key: string, claim: C): C {
     if (claim.rank <= claimRanks["node-port"]) return claim;
     return { ...claim, seenAtSeconds: this.#ages.note(key, claim.plan.servicePort) };
@@ -179,7 +188,10 @@ export abstract class Claims<C extends Claim> {
   }
 }
 
-/** The others stand in no order: anybody may make thousands of Services that claim one address. */
+/**
+ * Moves the best claim to the front. The other claims remain unsorted, because thousands of Services may claim one
+ * address.
+ */
 function bestFirst<C extends Claim>(
   claims: readonly C[],
   holder: Holder | undefined,

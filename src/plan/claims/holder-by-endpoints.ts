@@ -3,14 +3,14 @@ import { type Holder, holderOf } from "./claim.ts";
 import type { ServerClaim } from "./server-claims.ts";
 
 /**
- * Whom a virtual server serves that a start finds in the kernel: the one claimant of the best rank behind whose endpoints
- * new connections go. Undefined: nobody's or several claimants' endpoints are there. Pure.
+ * Finds the Service that a virtual server found at startup serves: the only claimant of the best rank whose endpoints
+ * get new connections there. Undefined if no claimant's endpoints do, or those of several claimants. Pure.
  */
 export function holderByEndpoints(
   claims: readonly ServerClaim[],
   observed: readonly RealServer[],
 ): Holder | undefined {
-  // A real server that drains may be what a Service left that gave the address up.
+  // Ignores draining real servers: they may remain from a Service that gave up the address.
   const taking = new Set(observed.filter(({ weight }) => weight > 0).map(realServerKey));
   const isServed = ({ planned }: ServerClaim): boolean =>
     planned.realServers.some((server) => taking.has(realServerKey(server)));

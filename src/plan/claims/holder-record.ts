@@ -1,10 +1,12 @@
 import type { Holders } from "./claim.ts";
 
-/** Carries over a restart who holds the addresses and ports that several Services claim. */
+/** Carries the owners of contested addresses and ports over a restart. */
 export interface HolderRecord {
-  /** What an earlier run of this boot left; empty where nothing is recorded. */
+  /** The owners that an earlier run of this boot recorded. Empty if there is no record. */
   readonly held: Holders;
-  /** Records these in place of all before; called after each sync that worked. Does not wait, never throws. */
+  /**
+   * Replaces everything recorded before. Called after each successful sync. Returns without waiting and never throws.
+   */
   keepHolders(...all: readonly Holders[]): void;
 }
 

@@ -3,35 +3,36 @@ import type { ServicePort } from "../../model/service-port.ts";
 import type { ClaimAges } from "./claim-ages.ts";
 import { claimKey } from "./claimed-keys.ts";
 
-/** A socket of a process of the node. */
+/** A socket of a process on this node. */
 export interface NodeSocket {
   readonly protocol: "TCP" | "UDP";
-  /** Unspecified: every address; that of IPv6 for IPv4, too. */
+  /** The unspecified address means every address. The unspecified IPv6 address also includes IPv4. */
   readonly address: IpAddress;
   readonly port: number;
 }
 
 /**
- * Refuses external and load-balancer IPs that are the node's own at ports where a process of the node listens: kubelet, the
- * API server, etcd, sshd. That is decided when the claim arrives. An admitted claim stays admitted, also over a restart.
+ * Rejects external and load-balancer IPs that are node addresses if a process of the node, such as kubelet, the API
+ * server, etcd or sshd, listens on the port. The check happens when the claim appears. An admitted claim remains
+ * admitted, even after a restart.
  */
 export class PortAdmission {
   readonly #ages: ClaimAges;
   readonly #listSockets: () => readonly NodeSocket[];
   #sockets: readonly NodeSocket[] | undefined;
 
-  /** `listSockets` is called once after each {@link refresh}, and only if a Service names an address of the node. */
+  /** `listSockets` is called at most once per {@link refresh}, and only if a Service names a node address. */
   constructor(ages: ClaimAges, listSockets: () => readonly NodeSocket[]) {
     this.#ages = ages;
     this.#listSockets = listSockets;
   }
 
-  /** Sockets may be others than before. */
+  /** Discards the cached list of sockets. */
   refresh(): void {
     this.#sockets = undefined;
   }
 
-  /** The service port with the addresses of the node that it must not have. */
+  /** Adds `refusedAddresses`, the node addresses at which the service port must not be served. */
   admit(port: ServicePort, nodeAddresses: ReadonlySet<IpAddress>): ServicePort {
     const { externalIps, loadBalancerIps } = port;
     if (externalIps.length + loadBalancerIps.length === 0) return port;

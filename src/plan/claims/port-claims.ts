@@ -3,7 +3,7 @@ import type { Claim } from "./claim.ts";
 import type { ClaimedKey } from "./claimed-keys.ts";
 import { Claims } from "./claims.ts";
 
-/** What a service port wants, whatever that is, with the addresses and ports that it is about. */
+/** A service port's plan in any mode, with the addresses and ports that the plan claims. */
 export interface ClaimingPlan {
   readonly servicePort: ServicePort;
   readonly claims: readonly ClaimedKey[];
@@ -13,7 +13,7 @@ export interface PortClaim<P extends ClaimingPlan> extends Claim {
   readonly plan: P;
 }
 
-/** Addresses and ports by key, each with every service port that claims it. */
+/** All service ports that claim an address and port, by key. */
 export class PortClaims<P extends ClaimingPlan> extends Claims<PortClaim<P>> {
   protected override claimsOf(plan: P): readonly (readonly [string, PortClaim<P>])[] {
     return plan.claims.map(({ key, rank }) => [key, { plan, rank }]);

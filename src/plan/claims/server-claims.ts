@@ -4,13 +4,13 @@ import type { PlannedVirtualServer, ServicePortPlan } from "../service-port-plan
 import { type Claim, claimRanks } from "./claim.ts";
 import { Claims, type WinnerChange } from "./claims.ts";
 
-/** One service port's wish for a virtual server. */
+/** The claim of one service port to a virtual server. */
 export interface ServerClaim extends Claim {
   readonly plan: ServicePortPlan;
   readonly planned: PlannedVirtualServer;
 }
 
-/** Virtual servers by key, each with everyone who claims it. */
+/** All claims to virtual servers, by key. */
 export class ServerClaims extends Claims<ServerClaim> {
   protected override claimsOf(plan: ServicePortPlan): readonly (readonly [string, ServerClaim])[] {
     return plan.virtualServers.map((planned) => {
@@ -20,7 +20,7 @@ export class ServerClaims extends Claims<ServerClaim> {
   }
 }
 
-/** Whether the virtual server is to be the same before and after. */
+/** Whether the planned virtual server is the same before and after. */
 export function isSamePlanned({ before, after }: WinnerChange<ServerClaim>): boolean {
   const [left, right] = [before?.planned, after?.planned];
   if (left === undefined || right === undefined) return left === right;

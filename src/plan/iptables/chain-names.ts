@@ -1,22 +1,22 @@
-/** Names of the chains of service ports and endpoints, by which kube-proxy's users know them. Pure. */
+/** Names of the chains of service ports and endpoints. They are the same as kube-proxy's. Pure. */
 import { nameHash } from "../../base/name-hash.ts";
 import { type ServicePort, servicePortName } from "../../model/service-port.ts";
 
-/** What names the chains of a service port. */
+/** The values from which the chain names of a service port are derived. */
 export type ChainOwner = Pick<ServicePort, "service" | "portName" | "protocol">;
 
 export interface ServicePortChains {
-  /** Policy Cluster. */
+  /** Chain for traffic policy Cluster. */
   readonly cluster: string;
-  /** Policy Local. */
+  /** Chain for traffic policy Local. */
   readonly local: string;
-  /** Traffic to node ports, external and load-balancer IPs. */
+  /** Chain for traffic to node ports, external and load-balancer IPs. */
   readonly external: string;
-  /** Source ranges of a load balancer. */
+  /** Chain for the source ranges of a load balancer. */
   readonly firewall: string;
 }
 
-/** KUBE-SVC-, KUBE-SVL-, KUBE-EXT- and KUBE-FW- with one and the same ending. */
+/** Names with the prefixes KUBE-SVC-, KUBE-SVL-, KUBE-EXT- and KUBE-FW- and the same suffix. */
 export function servicePortChains(owner: ChainOwner): ServicePortChains {
   const ending = nameHash(identityOf(owner));
   return {
@@ -27,7 +27,7 @@ export function servicePortChains(owner: ChainOwner): ServicePortChains {
   };
 }
 
-/** KUBE-SEP-: one endpoint of one service port; `endpointKey` is `address:port`. */
+/** The KUBE-SEP- chain of one endpoint of one service port. `endpointKey` is `address:port`. */
 export function endpointChain(owner: ChainOwner, endpointKey: string): string {
   return `KUBE-SEP-${nameHash(identityOf(owner) + endpointKey)}`;
 }

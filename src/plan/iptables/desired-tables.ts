@@ -22,20 +22,20 @@ import {
 } from "./shared-chains.ts";
 import { type UdpDestination, UdpDestinations, type WinnerAt } from "./udp-destinations.ts";
 
-/** A chain of one family that is another one than before, or gone. */
+/** A chain of one family that changed or was removed. */
 export interface TouchedChain {
   readonly table: TableName;
   readonly name: string;
-  /** Undefined: nobody wants it any more. */
+  /** Undefined if the chain is no longer wanted. */
   readonly chain: Chain | undefined;
 }
 
 type TableClaims = PortClaims<ServicePortRules>;
 
-/** What one family's tables should hold: the sum of all Services' rules, with the chains that changed marked. */
+/** The desired tables of one family: the sum of all Services' rules. Marks the chains that changed. */
 class FamilyTables {
   readonly #family: IpFamily;
-  /** Chains that belong to one service port, by name; all in nat. */
+  /** Chains that belong to a single service port, by name. All are in nat. */
   readonly #own = new Map<string, Chain>();
   /** Service ports with rules in a shared chain. */
   readonly #shared = new Map<SharedChainKey, Map<string, ServicePortRules>>();
@@ -43,14 +43,14 @@ class FamilyTables {
   readonly #onWinner: (key: string) => void;
   #touched = new Set<string>();
 
-  /** `onWinner`: an address and port went from one service port to another. */
+  /** `onWinner` is called when an address and port passes from one service port to another. */
   constructor(family: IpFamily, claims: TableClaims, onWinner: (key: string) => void) {
     this.#family = family;
     this.#claims = claims;
     this.#onWinner = onWinner;
   }
 
-  /** A Service turns out to be served at an address and port already. */
+  /** Records that a Service is already served at this address and port. */
   hold(key: string, holder: Holder): void {
     this.#touchRulesOf(key, this.#claims.hold(key, holder));
   }
@@ -69,7 +69,7 @@ class FamilyTables {
     }
   }
 
-  /** Yields after each chain that service ports share. */
+  /** Yields after each shared chain. */
   *ruleSet(options: IptablesOptions): Generator<void, RuleSet> {
     const own = options.families.get(this.#family);
     const shared: Chain[] = [];
@@ -117,13 +117,13 @@ class FamilyTables {
     }
     this.#touchDifferences(partsBefore, this.#partsOf(after));
     if (before === undefined || after === undefined) return;
-    // One that was made again is younger: its rules stand elsewhere.
+    // A Service that was created again is younger, so its rules move to another position.
     const [was, is] = [before.servicePort, after.servicePort];
     if (bySeniority({ ...was, name: key }, { ...is, name: key }) === 0) return;
     for (const { chain } of after.shared) this.#touched.add(chain);
   }
 
-  /** Rules of a service port that count, by chain: who lost an address has none about it. */
+  /** The effective rules of a service port, by chain. Skips rules for addresses that another Service owns. */
   #partsOf(plan: ServicePortRules | undefined): Parts {
     const parts = new Map<SharedChainKey, Rule[]>();
     if (plan === undefined) return parts;
@@ -136,7 +136,7 @@ class FamilyTables {
     return parts;
   }
 
-  /** Chains with rules about an address and port that went from one service port to another. */
+  /** Marks the chains with rules for an address and port that passed from one service port to another. */
   #touchRulesOf(key: string, { before, after }: WinnerChange<PortClaim<ServicePortRules>>): void {
     const [left, right] = [before?.plan.servicePort, after?.plan.servicePort];
     if (left === undefined || right === undefined) return;
@@ -166,7 +166,7 @@ class FamilyTables {
     return { table, name, rules: [...this.#rulesIn(key), ...below] };
   }
 
-  /** The older Service first: two dumps can be compared. */
+  /** Sorts older Services first, so that two dumps can be compared. */
   #rulesIn(key: SharedChainKey): readonly Rule[] {
     const ports = [...(this.#shared.get(key) ?? [])].map(([name, plan]) => ({
       seniority: { ...plan.servicePort, name },
@@ -181,34 +181,35 @@ class FamilyTables {
   }
 }
 
-/** What a service port wanted, and wants. */
+/** The rules of a service port before and after a change. */
 type PortChange = readonly [ServicePortRules | undefined, ServicePortRules | undefined];
 
-/** Rules by chain. */
 type Parts = ReadonlyMap<SharedChainKey, readonly Rule[]>;
 
-/** What the tables of every family should hold, changed one Service at a time. */
+/** The desired tables of every family. They change one Service at a time. */
 export class DesiredTables {
   readonly #services = new Map<string, ServiceRules>();
   readonly #families = new Map<IpFamily, FamilyTables>();
-  /** By what is counted and family, so that a sync need not go through all Services. */
+  /** Keys are `WHAT FAMILY`, such as `endpoints IPv4`, so that a sync need not visit all Services. */
   readonly #counts = new Map<string, number>();
   readonly #udp = new UdpDestinations();
-  /** Service ports with reserved addresses; nearly always none. */
+  /** Service ports with reserved addresses. Nearly always empty. */
   readonly #withReserved = new Set<ServicePortRules>();
   readonly #claims: TableClaims;
 
-  /** `held`: what Services held in an earlier run; `ages`: of claims. */
+  /** `held`: the owners of contested addresses in an earlier run. `ages`: when each claim was first seen. */
   constructor(held?: Holders, ages?: ClaimAges) {
     this.#claims = new PortClaims(held, ages);
   }
 
-  /** Who has which address and port, of those that Services ask for. */
+  /** Which Service owns each address and port that Services request. */
   get claims(): Pick<TableClaims, "lost" | "lostTo" | "undecided" | "settle" | "contestedHolders"> {
     return this.#claims;
   }
 
-  /** Services that turn out to be served there already have it before those of equal rank. */
+  /**
+   * Records that these Services are already served at these addresses. They now precede other claims of equal rank.
+   */
   holdClaims(holders: Holders): void {
     for (const [key, holder] of holders) {
       const family = this.#claims.of(key)[0]?.plan.servicePort.family;
@@ -216,12 +217,15 @@ export class DesiredTables {
     }
   }
 
-  /** Of all service ports of a family. */
+  /** Number of endpoints of all service ports in a family. */
   endpointCount(family: IpFamily): number {
     return this.#counts.get(`endpoints ${family}`) ?? 0;
   }
 
-  /** Makes this all that a Service wants in a family. Yields after each service port, and part of it is as it was then. */
+  /**
+   * Replaces everything that a Service wants in a family. Yields after each service port. At a yield, the remaining
+   * ports still have their previous rules.
+   */
   *replace(plan: ServiceRules): Generator<void, void> {
     const { family, service, servicePorts } = plan;
     const key = `${family} ${service}`;
@@ -251,45 +255,45 @@ export class DesiredTables {
     if (after !== undefined && after.reserved.length > 0) this.#withReserved.add(after);
   }
 
-  /** What tracked UDP flows are to be compared with, since this was last asked. */
+  /** UDP destinations whose answers changed since the last call. Tracked UDP flows must be compared with them. */
   takeTouchedUdp(): readonly UdpDestination[] {
     return this.#udp.takeTouched(this.#winnerAt);
   }
 
-  /** What any tracked UDP flow may be compared with. */
+  /** All UDP destinations, for comparison with any tracked UDP flow. */
   allUdp(): readonly UdpDestination[] {
     return this.#udp.all(this.#winnerAt);
   }
 
-  /** What a Service wants at present; empty where it wants nothing. */
+  /** Current rules of a Service. Empty if it wants none. */
   rulesOf(family: IpFamily, service: ServiceName): readonly ServicePortRules[] {
     return this.#services.get(`${family} ${service}`)?.servicePorts ?? none;
   }
 
-  /** External and load-balancer IPs to which no rule leads, with who asks for them. */
+  /** External and load-balancer IPs without rules, with the service ports that request them. */
   reservedAddresses(): readonly OwnedReservedAddress[] {
     return unservedAddresses(this.#withReserved);
   }
 
-  /** Everything one family's tables should hold. Yields after each chain that service ports share. */
+  /** Everything that one family's tables should contain. Yields after each shared chain. */
   ruleSet(family: IpFamily, options: IptablesOptions): Generator<void, RuleSet> {
     return this.#tables(family).ruleSet(options);
   }
 
   /**
-   * Chains that changed since this was last asked, as they should be when they are taken from the iterable. Those of
-   * `fixed-chains.ts` never do.
+   * Chains that changed since the last call. Each has its content at the time when it is taken from the iterable. The
+   * chains of `fixed-chains.ts` never change.
    */
   takeTouched(family: IpFamily, options: IptablesOptions): Iterable<TouchedChain> {
     return this.#tables(family).takeTouched(options);
   }
 
-  /** Service ports with a Local policy whose endpoints are all on other nodes. */
+  /** Number of service ports for which this policy is Local and all endpoints are on other nodes. */
   withoutLocalEndpoints(policy: TrafficPolicy, family: IpFamily): number {
     return this.#counts.get(`${policy} ${family}`) ?? 0;
   }
 
-  /** `times` -1: they want nothing any more. */
+  /** Adds the service ports to the counts, or subtracts them if `times` is -1. */
   #count(family: IpFamily, servicePorts: readonly ServicePortRules[], times: 1 | -1): void {
     const add = (what: "endpoints" | TrafficPolicy, count: number): void => {
       const key = `${what} ${family}`;

@@ -1,4 +1,4 @@
-/** How a service port's traffic is spread over its endpoints. Pure. */
+/** How a service port's traffic is distributed to its endpoints. Pure. */
 import type { Match, Rule } from "../../state/rule.ts";
 import {
   comment,
@@ -11,7 +11,7 @@ import {
 } from "../rule-words.ts";
 import type { ListedEndpoint, RuleSubject } from "./rule-subject.ts";
 
-/** Rules that choose one of them: first whoever the client was at before, then at random. */
+/** Rules that choose an endpoint: with session affinity the client's previous one, otherwise a random one. */
 export function choiceRules(
   subject: RuleSubject,
   endpoints: readonly ListedEndpoint[],
@@ -29,7 +29,7 @@ export function choiceRules(
   ];
 }
 
-/** The chain of one endpoint: a pod that reaches itself is masqueraded, then the destination is rewritten. */
+/** The rules of one endpoint's chain. They masquerade a pod that reaches itself, then rewrite the destination. */
 export function endpointRules(
   subject: RuleSubject,
   { endpoint: { address, port }, chain }: ListedEndpoint,
@@ -53,7 +53,9 @@ function described({ port, options }: RuleSubject, text: string): readonly Match
   return options.largeFamilies.has(port.family) ? [] : [comment(text)];
 }
 
-/** Of so many that are left each has the same chance; the last one takes what comes. */
+/**
+ * Matches with probability 1/`left`, so that all remaining endpoints are equally likely. The last rule needs no match.
+ */
 function lot(left: number): readonly Match[] {
   return left === 1 ? [] : [{ kind: "chance", probability: 1 / left }];
 }

@@ -1,6 +1,6 @@
 /**
- * Chains, rules and jumps that are there whatever Services there are. Names, order and comments are kube-proxy's: it and
- * other software look for them by text. Pure.
+ * Chains, rules and jumps that do not depend on Services. Names, order and comments are kube-proxy's, because
+ * kube-proxy and other software look for them by text. Pure.
  */
 import type { IpFamily } from "../../base/ip.ts";
 import type { Chain, Jump, Match, Rule } from "../../state/rule.ts";
@@ -23,13 +23,13 @@ import {
 } from "../rule-words.ts";
 import type { IptablesFamilyOptions, IptablesOptions } from "./options.ts";
 
-/** Created empty in three tables: one that is gone shows that someone flushed a table. */
+/** Empty chain in three tables. If one is missing, other software flushed its table. */
 const canaryChain = "KUBE-PROXY-CANARY";
 
-/** kubelet's chain, which it and kube-proxy share: never emptied, never removed. */
+/** Chain that kubelet and kube-proxy share. It must never be flushed or removed. */
 export const kubeletFirewall = { table: "filter", name: "KUBE-FIREWALL" } as const;
 
-/** Counters of the kernel that rules name: nfacct objects, which must exist before. */
+/** Kernel counters (nfacct objects) that rules name. They must exist before the rules. */
 export const counters = {
   invalidDropped: "ct_state_invalid_dropped_pkts",
   localhostAccepted: "localhost_nps_accepted_pkts",
@@ -37,7 +37,7 @@ export const counters = {
 
 export const countedLocalhost: Match = { kind: "accounting", counter: counters.localhostAccepted };
 
-/** Whole chains that no Service has a part in. */
+/** Complete chains without rules of Services. */
 export function fixedChains(options: IptablesOptions): readonly Chain[] {
   const { masqueradeMark } = options.shared;
   return [
@@ -48,7 +48,10 @@ export function fixedChains(options: IptablesOptions): readonly Chain[] {
   ];
 }
 
-/** Rules below those of all Services in KUBE-SERVICES of nat: whatever is left, and local, may be a node port. */
+/**
+ * The last rules of KUBE-SERVICES in nat, below those of all Services: they send remaining local traffic to the node
+ * ports.
+ */
 export function nodePortEntries(
   family: IpFamily,
   { servesAllAddresses, nodePortAddresses, servesLoopback }: IptablesFamilyOptions,
@@ -69,7 +72,7 @@ const isNew: Match = { kind: "conntrack-state", states: ["NEW"] };
 const externalPortals = comment("kubernetes externally-visible service portals");
 const firewall = comment("kubernetes load balancer firewall");
 
-/** In insertion order; each goes to the first place, so the last one of a chain stands on top. */
+/** In insertion order. Each jump is inserted at position 1, so the last one of a chain ends up first. */
 const jumps: readonly Jump[] = [
   jump("filter", "INPUT", "KUBE-EXTERNAL-SERVICES", isNew, externalPortals),
   jump("filter", "INPUT", "KUBE-NODEPORTS", comment("kubernetes health check service ports")),
@@ -88,7 +91,8 @@ const jumps: readonly Jump[] = [
 ];
 
 /**
- * Node ports on loopback need packets to 127.0.0.0/8 to be routed; from outside none may come in then (CVE-2020-8558).
+ * Node ports on loopback addresses require routing of packets to 127.0.0.0/8. This rule drops such packets from
+ * outside (CVE-2020-8558).
  */
 const blockMartians: Jump = {
   table: kubeletFirewall.table,
@@ -102,12 +106,15 @@ const blockMartians: Jump = {
   ),
 };
 
-/** Rules of ours in chains that are not. */
+/** Rules in chains that kube-ipvs does not own. */
 export function fixedJumps({ servesLoopback }: IptablesFamilyOptions): readonly Jump[] {
   return servesLoopback ? [...jumps, blockMartians] : jumps;
 }
 
-/** Packets that conntrack cannot place would leave with the pod's own address, and end the connection (upstream 74839). */
+/**
+ * Drops packets that conntrack considers invalid. They would keep the pod's address as their source, and the client
+ * would end the connection (kubernetes/kubernetes issue 74839).
+ */
 function invalidRules({ hasCounters, isTcpLiberal }: IptablesOptions): readonly Rule[] {
   const isInvalid: Match = { kind: "conntrack-state", states: ["INVALID"] };
   const isCounted: Match = { kind: "accounting", counter: counters.invalidDropped };

@@ -1,31 +1,31 @@
 import type { IpFamily } from "../../base/ip.ts";
 import type { PlanOptions } from "../options.ts";
 
-/** What planning the mode iptables must know of one family, beside what every mode must. */
+/** Planning input of iptables mode for one family, in addition to the input of every mode. */
 export interface IptablesFamilyOptions {
-  /** Node ports are served on every local address; otherwise on {@link nodePortAddresses} alone. */
+  /** Whether node ports are served on every local address. If false, only on {@link nodePortAddresses}. */
   readonly servesAllAddresses: boolean;
-  /** Text form. Counts only where not all addresses serve. */
+  /** Addresses as text. Only used if {@link servesAllAddresses} is false. */
   readonly nodePortAddresses: readonly string[];
-  /** Node ports are served on loopback addresses, too: IPv4 only, the kernel routes no others. */
+  /** Whether node ports are also served on loopback addresses. IPv4 only, because the kernel does not route ::1. */
   readonly servesLoopback: boolean;
 }
 
-/** What the node and the configuration say. A new one plans everything again. */
+/** Input from the node and the configuration. A new object causes everything to be planned again. */
 export interface IptablesNodeOptions {
   readonly shared: PlanOptions;
   readonly families: ReadonlyMap<IpFamily, IptablesFamilyOptions>;
-  /** The kernel has nfacct counters, and ours are made. */
+  /** Whether the kernel supports nfacct counters and those of kube-ipvs exist. */
   readonly hasCounters: boolean;
-  /** Packets that conntrack takes for invalid are let through. */
+  /** Whether packets that conntrack considers invalid are accepted. */
   readonly isTcpLiberal: boolean;
 }
 
-/** Everything planning the mode iptables needs besides Services and endpoints. */
+/** All planning input of iptables mode besides Services and endpoints. */
 export interface IptablesOptions extends IptablesNodeOptions {
-  /** Families with more endpoints than {@link largeClusterEndpoints}: their rules of endpoints carry no comments. */
+  /** Families with more than {@link largeClusterEndpoints} endpoints. Their endpoint rules have no comments. */
   readonly largeFamilies: ReadonlySet<IpFamily>;
 }
 
-/** Above this many endpoints comments cost more than they are worth, as upstream has it. */
+/** Above this number of endpoints, comments cost more than they are worth. Same value as in kube-proxy. */
 export const largeClusterEndpoints = 1_000;

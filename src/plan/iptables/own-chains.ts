@@ -1,4 +1,4 @@
-/** The chains of nat that one service port has for itself. Pure. */
+/** The chains in nat that belong to a single service port. Pure. */
 import { type Cidr, cidrContains, cidrText } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
 import { isExternallyAccessible } from "../../model/service-ports.ts";
@@ -41,7 +41,9 @@ export function ownChains(subject: RuleSubject): readonly Chain[] {
   return own.filter((one) => one !== undefined);
 }
 
-/** Traffic to the cluster IP that does not come from a pod of this node must come back by way of it. */
+/**
+ * Masquerades cluster IP traffic that does not come from pods of this node, so that replies return through this node.
+ */
 function masqueradeInternal(subject: RuleSubject, chainName: string): readonly Rule[] {
   const { port, name, family, options } = subject;
   if (chainName !== internalChain(subject)) return none;
@@ -53,8 +55,8 @@ function masqueradeInternal(subject: RuleSubject, chainName: string): readonly R
 }
 
 /**
- * Traffic from outside: with policy Cluster masqueraded; with policy Local the client's address is kept, and whoever
- * is on this node is served as by the cluster IP.
+ * Rules for traffic from outside. Policy Cluster masquerades it. Policy Local keeps the client's address; traffic from
+ * this node and its pods may still use all endpoints, as at the cluster IP.
  */
 function externalRules(subject: RuleSubject): readonly Rule[] {
   const { port, name, family, chains, hasExternal, cluster } = subject;
@@ -78,7 +80,10 @@ function externalRules(subject: RuleSubject): readonly Rule[] {
   ];
 }
 
-/** A load balancer that this node stands behind sends with its own address where the node is admitted. */
+/**
+ * If the node's address is in a source range, also admits the load-balancer IPs as sources. If a load-balancer IP is a
+ * local address, the node's own packets to it have it as their source.
+ */
 function firewallRules(subject: RuleSubject): readonly Rule[] {
   const { port, name, family, chains, loadBalancerIps } = subject;
   const reason = comment(`${name} loadbalancer IP`);
@@ -95,7 +100,7 @@ function firewallRules(subject: RuleSubject): readonly Rule[] {
   ];
 }
 
-/** iptables-save prints the source before the destination, and the interface behind it. */
+/** Follows the order of iptables-save, which prints the source before the destination and the interface after it. */
 function inPrintedOrder(detector: Match, [toIp, ...rest]: readonly Match[]): readonly Match[] {
   if (toIp === undefined) return [detector];
   return detector.kind === "source" ? [detector, toIp, ...rest] : [toIp, detector, ...rest];

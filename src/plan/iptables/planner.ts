@@ -13,15 +13,15 @@ import {
 import type { IptablesOptions } from "./options.ts";
 import { planServicePortRules, type ServicePortRules } from "./service-port-rules.ts";
 
-/** All that one Service wants in the tables of one family. */
+/** Everything that one Service wants in the tables of one family. */
 export interface ServiceRules extends PlannedPorts<ServicePortRules> {
   readonly service: ServiceName;
   readonly family: IpFamily;
 }
 
 /**
- * Plans a Service in every family; yields after each slice and service port. Pure. `service` absent (deleted, headless)
- * gives plans that want nothing.
+ * Plans a Service in every family. Yields after each slice and service port. Pure. If `service` is undefined (deleted
+ * or headless), the plans are empty.
  */
 export function* planServiceRules(
   { name, service, slices }: ServiceToPlan,

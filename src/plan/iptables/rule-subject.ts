@@ -1,4 +1,4 @@
-/** What the rules of one service port are about, worked out once. Pure. */
+/** Values that the rules of one service port share, computed once. Pure. */
 import type { IpAddress } from "../../base/ip.ts";
 import type { Endpoint } from "../../model/endpoints.ts";
 import { type ServicePort, servicePortName } from "../../model/service-port.ts";
@@ -17,14 +17,14 @@ import {
 import { endpointChain, type ServicePortChains, servicePortChains } from "./chain-names.ts";
 import type { IptablesFamilyOptions, IptablesOptions } from "./options.ts";
 
-/** What planning a service port needs besides itself and its endpoints. */
+/** Planning input besides the service port and its endpoints. */
 export interface IptablesContext {
   readonly options: IptablesOptions;
   readonly family: FamilyOptions;
   readonly own: IptablesFamilyOptions;
 }
 
-/** An endpoint with the chain that leads to it. */
+/** An endpoint and the chain that leads to it. */
 export interface ListedEndpoint {
   readonly endpoint: Endpoint;
   readonly chain: string;
@@ -39,7 +39,7 @@ export interface RuleSubject extends IptablesContext {
   readonly cluster: readonly ListedEndpoint[];
   readonly local: readonly ListedEndpoint[];
   readonly hasUsable: boolean;
-  /** Endpoints that traffic to the cluster IP, and traffic from outside, may reach. */
+  /** Whether traffic to the cluster IP has an endpoint that it may use. */
   readonly hasInternal: boolean;
   readonly hasExternal: boolean;
   readonly frontends: readonly Frontend[];
@@ -81,12 +81,12 @@ export function ruleSubject(
   };
 }
 
-/** Where traffic to the cluster IP goes. */
+/** The chain for traffic to the cluster IP. */
 export function internalChain({ port, chains }: RuleSubject): string {
   return port.isInternalPolicyLocal ? chains.local : chains.cluster;
 }
 
-/** To this address, on the service port. */
+/** Matches packets to this address at the service port. */
 export function toAddress(
   { port, protocol }: RuleSubject,
   address: IpAddress,

@@ -1,4 +1,4 @@
-/** The part of one service port in the chains that all share. Pure. */
+/** The rules of one service port in shared chains. Pure. */
 import type { IpAddress } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
 import type { Rule, Target } from "../../state/rule.ts";
@@ -45,8 +45,7 @@ function externalIpRules(subject: RuleSubject): readonly SharedRule[] {
 }
 
 /**
- * With source ranges the address leads to the firewall chain, which lets some clients through; who comes out of it
- * unchanged is dropped in filter.
+ * With source ranges, traffic passes the firewall chain, which admits some clients. The filter table drops the rest.
  */
 function loadBalancerRules(subject: RuleSubject): readonly SharedRule[] {
   const { name, chains, usesFirewall } = subject;
@@ -119,7 +118,10 @@ function healthCheckRules({ port, name }: RuleSubject): readonly SharedRule[] {
   return [shared("filter KUBE-NODEPORTS", admitted)];
 }
 
-/** Nobody serves anywhere: say so at once. Others do, but not here: silence, so that a load balancer looks elsewhere. */
+/**
+ * Rejects traffic if the service port has no endpoints at all. If endpoints exist only on other nodes, drops traffic
+ * silently, so that a load balancer tries another node.
+ */
 function refusal({ name, hasUsable }: RuleSubject): {
   readonly target: Target;
   readonly text: string;

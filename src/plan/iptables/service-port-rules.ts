@@ -1,4 +1,4 @@
-/** The rules of one service port: its own chains, and its part in the chains that all share. Pure. */
+/** The rules of one service port: its own chains, and its rules in shared chains. Pure. */
 import { none } from "../../base/none.ts";
 import type { Endpoint } from "../../model/endpoints.ts";
 import type { ServicePort } from "../../model/service-port.ts";
@@ -12,25 +12,25 @@ import { rulesInSharedChains } from "./rules-in-shared-chains.ts";
 import type { SharedRule } from "./shared-chains.ts";
 import { type UdpFlows, udpFlowsOf } from "./udp-flows.ts";
 
-/** All that one service port wants in the tables of its family. */
+/** Everything that one service port wants in the tables of its family. */
 export interface ServicePortRules {
   readonly servicePort: ServicePort;
-  /** Chains of nat that are its own. */
+  /** The service port's own chains in nat. */
   readonly chains: readonly Chain[];
   readonly shared: readonly SharedRule[];
-  /** External and load-balancer IPs that the node needs. */
+  /** External and load-balancer IPs that the node needs for itself. */
   readonly reserved: readonly ReservedAddress[];
-  /** Addresses and ports that its rules are about. */
+  /** Addresses and ports that the rules match. */
   readonly claims: readonly ClaimedKey[];
-  /** Of all endpoints, whether they are used here or not. */
+  /** Number of all endpoints, whether or not this node uses them. */
   readonly endpointCount: number;
-  /** The service port has traffic policy Local, usable endpoints somewhere, and none here. */
+  /** True for a policy if the policy is Local and usable endpoints exist, but none on this node. */
   readonly hasNoLocalEndpoints: Readonly<Record<TrafficPolicy, boolean>>;
-  /** Which conntrack entries may stay; UDP only. */
+  /** Which conntrack entries may remain. UDP only. */
   readonly udpFlows?: UdpFlows;
 }
 
-/** Plans one service port. Equal input gives equal output, and nothing else is looked at. */
+/** Plans one service port. Pure: the result depends only on the arguments. */
 export function planServicePortRules(
   port: ServicePort,
   endpoints: readonly Endpoint[],

@@ -1,6 +1,6 @@
 import type { Rule } from "../../state/rule.ts";
 
-/** Chains in which every service port may have rules. */
+/** Chains that contain rules of many service ports. */
 export const sharedChains = [
   { key: "nat KUBE-SERVICES", table: "nat", name: "KUBE-SERVICES" },
   { key: "nat KUBE-NODEPORTS", table: "nat", name: "KUBE-NODEPORTS" },
@@ -13,10 +13,13 @@ export const sharedChains = [
 export type SharedChain = (typeof sharedChains)[number];
 export type SharedChainKey = SharedChain["key"];
 
-/** A rule of a service port in a chain that it shares with others. */
+/** A rule of a service port in a shared chain. */
 export interface SharedRule {
   readonly chain: SharedChainKey;
   readonly rule: Rule;
-  /** Key of the address and port that it is about: the rule counts only for who has that. If undefined, it always counts. */
+  /**
+   * Key of the address and port that the rule matches. The rule applies only if its service port owns them. If
+   * undefined, it always applies.
+   */
   readonly claim?: string;
 }

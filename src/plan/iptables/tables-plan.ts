@@ -15,11 +15,11 @@ import {
 import { planServiceRules, type ServiceRules } from "./planner.ts";
 
 export interface TablesPlanContext extends PlanContext {
-  /** Called with each plan of a Service as it is made. */
+  /** Called with each plan of a Service, right after the plan is made. */
   readonly onPlan: (plan: ServiceRules) => void;
 }
 
-/** Services and slices as last known, and the rules that they want. Pure but for its own state. */
+/** Keeps the last known Services and slices, and derives the desired rules from them. No I/O. */
 export class TablesPlan {
   readonly tracker: ChangeTracker;
   readonly desired: DesiredTables;
@@ -36,8 +36,8 @@ export class TablesPlan {
   }
 
   /**
-   * Plans what was touched, and every Service where the options are others than before; yields after each. A cluster
-   * that becomes large, or small again, is planned again as a whole: the form of its rules is another one.
+   * Plans every touched Service, or all Services if the options changed. Yields after each. All Services are also
+   * planned again when the cluster becomes large or stops being large, because that changes the form of the rules.
    */
   *update(nodeOptions: IptablesNodeOptions): Generator<void, PendingChanges> {
     if (nodeOptions !== this.#nodeOptions || this.#options === undefined) {
@@ -54,27 +54,27 @@ export class TablesPlan {
       const largeFamilies = this.#largeFamilies(nodeOptions);
       if (sameSet(largeFamilies, this.#options.largeFamilies)) return pending;
       this.#options = { ...nodeOptions, largeFamilies };
-      // Those that are pending and gone are not among the known ones.
+      // Pending Services that were deleted are not in `serviceNames`, so both are needed.
       names = new Set([...pending.services, ...this.tracker.serviceNames()]);
     }
   }
 
-  /** There was an update. */
+  /** Whether there has been an update. */
   get isPlanned(): boolean {
     return this.#options !== undefined;
   }
 
-  /** Everything that a family's tables should hold; there must have been an update. */
+  /** Everything that a family's tables should contain. Throws before the first update. */
   ruleSet(family: IpFamily): RuleSet {
     return finish(this.ruleSetInSteps(family));
   }
 
-  /** As {@link ruleSet}; yields after each chain that service ports share. */
+  /** Like {@link ruleSet}, but yields after each shared chain. */
   ruleSetInSteps(family: IpFamily): Generator<void, RuleSet> {
     return this.desired.ruleSet(family, this.#planned);
   }
 
-  /** Chains that changed since this was last asked, as they should be when they are taken from the iterable. */
+  /** Chains that changed since the last call. Each has its content at the time when it is taken from the iterable. */
   takeTouched(family: IpFamily): Iterable<TouchedChain> {
     return this.desired.takeTouched(family, this.#planned);
   }
@@ -85,7 +85,7 @@ export class TablesPlan {
     return this.#options;
   }
 
-  /** Ends early where the cluster turns out to be large: all is planned again then. */
+  /** Ends early if the cluster turns out to be large, because all Services are then planned again. */
   *#planServices(names: Iterable<ServiceName>, options: IptablesOptions): Generator<void, void> {
     for (const name of names) {
       const service = this.tracker.service(name);

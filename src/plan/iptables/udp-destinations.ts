@@ -3,40 +3,40 @@ import { sameSet } from "../../base/same-set.ts";
 import type { ServicePortRules } from "./service-port-rules.ts";
 import type { UdpFlows, UdpPlace } from "./udp-flows.ts";
 
-/** An address and port to which clients send by UDP, and who may answer there. */
+/** An address and port to which clients send UDP packets, and the endpoints that may answer there. */
 export interface UdpDestination {
-  /** As `virtualServerKey` has it. */
+  /** The key that `virtualServerKey` returns. */
   readonly key: string;
   readonly address: IpAddress;
   readonly port: number;
-  /** `address:port`; empty: nobody any more. */
+  /** Endpoints as `address:port`. Empty if nobody serves there any longer. */
   readonly answers: ReadonlySet<string>;
 }
 
-/** The service port that has an address and port which several claim; undefined: nobody claims it. */
+/** The service port that owns an address and port. Undefined if nobody claims them. */
 export type WinnerAt = (key: string) => ServicePortRules | undefined;
 
 interface Known {
   readonly place: UdpPlace;
-  /** Of service ports that ask for it. */
+  /** Flows of all service ports that request this destination. */
   readonly flows: Set<UdpFlows>;
 }
 
-/** UDP destinations of all Services, with those marked whose answers changed. */
+/** UDP destinations of all Services. Marks those whose answers changed. */
 export class UdpDestinations {
   readonly #known = new Map<string, Known>();
   #touched = new Map<string, UdpPlace>();
 
-  /** What one service port wanted, and wants. */
+  /** Replaces the flows of one service port. */
   replace(before: ServicePortRules | undefined, after: ServicePortRules | undefined): void {
     const [removed, added] = [before?.udpFlows, after?.udpFlows];
-    // If they are the same, no flow has to be looked for.
+    // If the flows are unchanged, conntrack need not be searched.
     const isTouched = removed === undefined || added === undefined || !sameFlows(removed, added);
     if (removed !== undefined) this.#forEach(removed, (set) => set.delete(removed), isTouched);
     if (added !== undefined) this.#forEach(added, (set) => set.add(added), isTouched);
   }
 
-  /** It went from one service port to another. */
+  /** Marks a destination that passed from one service port to another. */
   touch(key: string): void {
     const known = this.#known.get(key);
     if (known !== undefined) this.#touched.set(key, known.place);
@@ -52,7 +52,10 @@ export class UdpDestinations {
     return [...this.#known.values()].map(({ place }) => this.#destination(place, winnerAt));
   }
 
-  /** If nobody claims it, on loopback, each of them may answer. Thousands of destinations share the answers of one Service. */
+  /**
+   * Destinations on loopback have no claims, so the endpoints of all their service ports may answer. Otherwise returns
+   * the winner's own set, because thousands of destinations of one Service share it.
+   */
   #destination(place: UdpPlace, winnerAt: WinnerAt): UdpDestination {
     const winner = winnerAt(place.key);
     if (winner?.udpFlows !== undefined) return { ...place, answers: winner.udpFlows.answers };

@@ -5,25 +5,25 @@ import type { Frontend } from "../frontends.ts";
 import { loopbackAddresses } from "../loopback-node-ports.ts";
 import type { RuleSubject } from "./rule-subject.ts";
 
-/** What clients send to. */
+/** An address and port to which clients send UDP packets. */
 export interface UdpPlace {
-  /** As {@link virtualServerKey} has it. */
+  /** The key that {@link virtualServerKey} returns. */
   readonly key: string;
   readonly address: IpAddress;
   readonly port: number;
 }
 
 /**
- * Tracked UDP flows of a service port. UDP has no end of connection: a client that keeps its source port keeps its
- * conntrack entry, and with it an endpoint that is gone.
+ * Tracked UDP flows of a service port. UDP connections have no end: a client that keeps its source port keeps its
+ * conntrack entry, even if the endpoint in that entry no longer exists.
  */
 export interface UdpFlows {
   readonly destinations: readonly UdpPlace[];
-  /** `address:port` of every endpoint that still serves: flows may stay there. */
+  /** `address:port` of every endpoint that still serves. Flows to them may continue. */
   readonly answers: ReadonlySet<string>;
 }
 
-/** Undefined for protocols whose connections have an end of their own. */
+/** Undefined for other protocols, because their connections end by themselves. */
 export function udpFlowsOf(
   { port, frontends, own }: Pick<RuleSubject, "port" | "frontends" | "own">,
   endpoints: readonly Endpoint[],
