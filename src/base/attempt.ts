@@ -1,4 +1,4 @@
-/** What `read` gives; undefined where it throws: files of /proc come and go, and not every system has all of them. */
+/** Returns the result of `read`, or undefined if it throws. For files in /proc, which may be missing or disappear. */
 export function attempt<T>(read: () => T): T | undefined {
   try {
     return read();

@@ -1,17 +1,17 @@
-/** Time as an argument: every wait in the program goes through a Clock, so tests own it. */
+/** Time as an argument: every wait in the program uses a Clock, so that tests can control time. */
 export interface Clock {
   /** Wall-clock milliseconds since the epoch; may jump. For time stamps only. */
   nowMs(): number;
-  /** Milliseconds that never go back; for intervals and deadlines. */
+  /** Milliseconds of a clock that never goes back; for intervals and deadlines. */
   monotonicMs(): number;
-  /** Calls back once after `delayMs`; the result cancels it. */
+  /** Calls `callback` once after `delayMs`. Returns a function that cancels the call. */
   after(delayMs: number, callback: () => void): () => void;
 }
 
-/** Timers of Node.js hold 31 bits, 24.8 days: one that is to wait longer fires at once. */
+/** Delays of Node.js timers have 31 bits (24.8 days). A timer with a longer delay would fire immediately. */
 const longestTimerMs = 2 ** 31 - 1;
 
-/** The machine's own clock. A timer that is due keeps the process alive. */
+/** The system clock. Pending timers keep the process alive. */
 export const systemClock: Clock = {
   nowMs: () => Date.now(),
   monotonicMs: () => performance.now(),
@@ -28,7 +28,7 @@ export const systemClock: Clock = {
   },
 };
 
-/** Resolves after `delayMs`, or at once (without error) when `signal` aborts. */
+/** Resolves after `delayMs`, or as soon as `signal` aborts. Never rejects. */
 export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted === true) return resolve();

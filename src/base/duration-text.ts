@@ -1,4 +1,4 @@
-/** Ages for people, of two units at most: `3 s`, `4 min 5 s`, `2 h 10 min`, `3 d 4 h`. Pure. */
+/** Formats a duration for people, with at most two units: `3 s`, `4 min 5 s`, `2 h 10 min`, `3 d 4 h`. Pure. */
 export function durationText(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));
   const index = units.findIndex(({ size }) => whole >= size);

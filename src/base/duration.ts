@@ -11,7 +11,7 @@ const unitMs: Readonly<Record<string, number>> = {
 
 const part = /(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/y;
 
-/** Milliseconds of a duration in Go's form: `1h2m3s`, `-1.5m`, `500ms`, `0`; undefined when it is none. */
+/** Parses a duration in Go's format (`1h2m3s`, `-1.5m`, `500ms`, `0`) to milliseconds. Undefined if it is invalid. */
 export function parseDuration(text: string): number | undefined {
   const unsigned = text.replace(/^[+-]/, "");
   if (unsigned === "0") return 0;
@@ -25,7 +25,7 @@ export function parseDuration(text: string): number | undefined {
   return text.startsWith("-") ? -sum : sum;
 }
 
-/** A duration as Go prints it: `1h0m0s`, `1.5s`, `500ms`, `0s`. Parts below a nanosecond are lost. */
+/** Formats a duration as Go does: `1h0m0s`, `1.5s`, `500ms`, `0s`. Rounds to nanoseconds. */
 export function durationText(milliseconds: number): string {
   const sign = milliseconds < 0 ? "-" : "";
   const ns = Math.round(Math.abs(milliseconds) * 1e6);

@@ -1,4 +1,4 @@
-/** The smallest of the times that there are; undefined: there is none. Pure. */
+/** Returns the smallest defined time, or undefined if none is defined. Pure. */
 export function earliest(times: Iterable<number | undefined>): number | undefined {
   let first: number | undefined;
   for (const time of times)

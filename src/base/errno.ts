@@ -1,10 +1,10 @@
-/** Names of error numbers, as errno(3) has them. */
+/** Names of error numbers, as in errno(3). */
 import { constants } from "node:os";
 
-/** Two names share one number on Linux; these are the ones the kernel's own documents use. */
+/** Each of these numbers has two names on Linux. The kernel's documentation uses these. */
 const preferredNames: Readonly<Record<number, string>> = { 11: "EAGAIN", 95: "EOPNOTSUPP" };
 
-/** Met in netlink replies and unknown to the runtime (asm-generic/errno.h). */
+/** Error numbers that occur in netlink replies, but that Node.js does not name (asm-generic/errno.h). */
 const namesMissingInRuntime: Readonly<Record<number, string>> = {
   44: "ECHRNG",
   65: "ENOPKG",
@@ -21,7 +21,7 @@ const nameByNumber: ReadonlyMap<number, string> = new Map([
   ),
 ]);
 
-/** Error numbers that the program itself compares with (asm-generic/errno.h; equal on every port we build). */
+/** Error numbers that the program checks for (asm-generic/errno.h; the same on every architecture we build for). */
 export const errno = {
   EPERM: 1,
   ENOENT: 2,
@@ -41,7 +41,7 @@ export const errno = {
   ETIMEDOUT: 110,
 } as const;
 
-/** `EEXIST` for 17; a number without a name gives `errno 4097`. */
+/** Returns `EEXIST` for 17, and `errno 4097` for a number without a name. */
 export function errnoName(number: number): string {
   return nameByNumber.get(number) ?? `errno ${number}`;
 }

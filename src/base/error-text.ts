@@ -1,4 +1,4 @@
-/** One line of text for anything that was thrown. */
+/** Formats any thrown value as one line of text. */
 export function errorText(error: unknown): string {
   if (error instanceof Error) return error.message.replaceAll(/\s*\n\s*/g, "; ");
   return String(error);

@@ -3,7 +3,7 @@ export class Exclusive {
   #last: Promise<unknown> = Promise.resolve();
   #pendingCount = 0;
 
-  /** Waits for the work before it, then runs `work`; its result or error is the caller's. */
+  /** Waits until earlier work has ended, then runs `work`. Returns its result or throws its error. */
   run<T>(work: () => Promise<T>): Promise<T> {
     this.#pendingCount += 1;
     const result = this.#last.then(work).finally(() => {
@@ -13,12 +13,12 @@ export class Exclusive {
     return result;
   }
 
-  /** Runs `work` unless something runs or waits; then gives `otherwise`. */
+  /** Runs `work`, or returns `otherwise` if other work is running or waiting. */
   async runIfIdle<T>(work: () => Promise<T>, otherwise: T): Promise<T> {
     return this.#pendingCount > 0 ? otherwise : this.run(work);
   }
 
-  /** Resolves when all work given so far has ended. */
+  /** Resolves when all work submitted so far has ended. */
   async idle(): Promise<void> {
     await this.#last;
   }

@@ -1,6 +1,6 @@
-/** IP addresses and CIDRs as canonical text. Bytes exist only in codecs. Pure. */
+/** IP addresses and CIDRs as canonical text. Only codecs use bytes. Pure. */
 
-/** Kubernetes' own words for the two families (Service `spec.ipFamilies`, metric label `ip_family`). */
+/** The names of the two families in Kubernetes (Service `spec.ipFamilies`, metric label `ip_family`). */
 export type IpFamily = "IPv4" | "IPv6";
 
 export const ipFamilies: readonly IpFamily[] = ["IPv4", "IPv6"];
@@ -18,18 +18,18 @@ export interface Cidr {
   readonly prefixLength: number;
 }
 
-/** Says the family of a canonical address. */
+/** Returns the family of a canonical address. */
 export function familyOf(address: IpAddress): IpFamily {
   return address.includes(":") ? "IPv6" : "IPv4";
 }
 
-/** The address that stands for all of a family. */
+/** The unspecified address of each family. */
 export const wildcardAddresses: Readonly<Record<IpFamily, IpAddress>> = {
   IPv4: "0.0.0.0" as IpAddress,
   IPv6: "::" as IpAddress,
 };
 
-/** It stands for all addresses of a node. */
+/** True for the unspecified addresses, which stand for all addresses of a node. */
 export function isWildcard(address: string): boolean {
   return address === "0.0.0.0" || address === "::";
 }
@@ -40,9 +40,9 @@ export function hostPrefixLength(family: IpFamily): number {
 }
 
 /**
- * Reads an address; `undefined` when it is none. As upstream, leading zeros in decimal octets are
- * tolerated and read as decimal (`010.0.0.1` is 10.0.0.1), and an IPv4-mapped IPv6 address
- * (`::ffff:10.0.0.1`) is the IPv4 address. Zones (`fe80::1%eth0`) and blanks are refused.
+ * Parses an address; returns `undefined` if it is invalid. As upstream, octets with leading zeros are
+ * decimal (`010.0.0.1` is 10.0.0.1), and an IPv4-mapped IPv6 address (`::ffff:10.0.0.1`) becomes the
+ * IPv4 address. Zones (`fe80::1%eth0`) and blanks are invalid.
  */
 export function parseIpAddress(text: string): IpAddress | undefined {
   if (text.length > 45) return undefined;
@@ -51,16 +51,17 @@ export function parseIpAddress(text: string): IpAddress | undefined {
     return bytes === undefined ? undefined : ipAddressFromBytes(bytes);
   }
   if (!readIpv4(text, octets)) return undefined;
-  // Nearly always the text: a first sync reads tens of thousands, and writing one costs more than reading it.
+  // Returns the text itself if it is canonical: formatting costs more than parsing, and a first sync parses tens of
+  // thousands of addresses.
   return paddedOctet.test(text) ? ipAddressFromBytes(octets) : (text as IpAddress);
 }
 
-/** Where an address is read that nobody needs as bytes: a typed array costs a quarter of a kilobyte. */
+/** Reused by {@link parseIpAddress}, because a new typed array takes a quarter of a kilobyte. */
 const octets = new Uint8Array(4);
 
 const paddedOctet = /(?:^|\.)0\d/;
 
-/** Reads `10.0.0.0/8` or `fd00::/64`; host bits are cleared. `undefined` when it is none. */
+/** Parses `10.0.0.0/8` or `fd00::/64` and clears the host bits. Returns `undefined` if it is invalid. */
 export function parseCidr(text: string): Cidr | undefined {
   const slash = text.indexOf("/");
   if (slash < 0) return undefined;
@@ -72,18 +73,18 @@ export function parseCidr(text: string): Cidr | undefined {
   return { address: maskAddress(address, prefixLength), prefixLength };
 }
 
-/** Writes a network as `address/length`. */
+/** Formats a network as `address/length`. */
 export function cidrText(cidr: Cidr): string {
   return `${cidr.address}/${cidr.prefixLength}`;
 }
 
-/** Says whether `address` lies in `cidr`; families never mix. */
+/** Whether `cidr` contains `address`; false if their families differ. */
 export function cidrContains(cidr: Cidr, address: IpAddress): boolean {
   if (familyOf(cidr.address) !== familyOf(address)) return false;
   return maskAddress(address, cidr.prefixLength) === cidr.address;
 }
 
-/** The last address of an IPv4 network; networks of one or two hosts (RFC 3021) and IPv6 have none. */
+/** The last address of an IPv4 network. Undefined for /31 (RFC 3021) and /32 networks, and for IPv6. */
 export function broadcastOf({ address, prefixLength }: Cidr): IpAddress | undefined {
   if (familyOf(address) === "IPv6" || prefixLength > 30) return undefined;
   const bytes = ipAddressToBytes(address);
@@ -97,7 +98,7 @@ export function isLoopback(address: IpAddress): boolean {
   return address.startsWith("127.") || address === "::1";
 }
 
-/** True for fe80::/10. IPv4 link-local (169.254/16) counts as an ordinary address, as upstream. */
+/** True for fe80::/10. As upstream, 169.254.0.0/16 is treated as ordinary addresses. */
 export function isIpv6LinkLocal(address: IpAddress): boolean {
   return /^fe[89ab][0-9a-f]:/.test(address);
 }
@@ -107,20 +108,20 @@ export function isLinkLocal(address: IpAddress): boolean {
   return address.startsWith("169.254.") || isIpv6LinkLocal(address);
 }
 
-/** 4 or 16 bytes in network order. */
+/** Returns 4 or 16 bytes in network order. Throws if `address` is not canonical. */
 export function ipAddressToBytes(address: IpAddress): Uint8Array {
   const bytes = address.includes(":") ? parseIpv6(address) : parseIpv4(address);
   if (bytes === undefined) throw notCanonical(address);
   return bytes;
 }
 
-/** The same into 16 bytes that are there already; behind the four of IPv4 come zeros. */
+/** Writes an address into the 16 bytes of `into`; an IPv4 address is followed by zeros. */
 export function copyIpAddress(address: IpAddress, into: Uint8Array): void {
   if (!address.includes(":")) into.fill(0, 4);
   writeIpAddress(address, into, 0);
 }
 
-/** Writes 4 or 16 bytes in network order from `at` on. */
+/** Writes 4 or 16 bytes in network order at offset `at`. */
 export function writeIpAddress(address: IpAddress, into: Uint8Array, at: number): void {
   if (address.includes(":")) into.set(ipAddressToBytes(address), at);
   else if (!readIpv4(address, into, at)) throw notCanonical(address);
@@ -130,7 +131,7 @@ function notCanonical(address: string): Error {
   return new Error(`Not a canonical address: ${address}`);
 }
 
-/** Canonical text of 4 or 16 bytes in network order; IPv4-mapped IPv6 becomes IPv4. */
+/** Returns the canonical text of 4 or 16 bytes in network order. An IPv4-mapped IPv6 address becomes IPv4. */
 export function ipAddressFromBytes(bytes: Uint8Array): IpAddress {
   if (bytes.length === 4) return bytes.join(".") as IpAddress;
   if (bytes.length !== 16)
@@ -153,8 +154,8 @@ function parseIpv4(text: string): Uint8Array | undefined {
 }
 
 /**
- * Into four bytes from `start` on. Character by character: a first sync reads hundreds of thousands, and cutting texts is
- * four times as slow.
+ * Parses an IPv4 address into four bytes at offset `start`; false if it is invalid. Reads character by character, because
+ * splitting the text is four times as slow and a first sync parses hundreds of thousands of addresses.
  */
 function readIpv4(text: string, bytes: Uint8Array, start = 0): boolean {
   let count = 0;
@@ -190,7 +191,7 @@ function parseIpv6(text: string): Uint8Array | undefined {
   return bytes;
 }
 
-/** The bytes of colon-separated groups; the last may be dotted decimal where `mayEndDotted`. */
+/** Parses colon-separated groups to bytes. If `mayEndDotted`, the last group may be an IPv4 address. */
 function parseGroups(text: string, mayEndDotted: boolean): number[] | undefined {
   const bytes: number[] = [];
   if (text === "") return bytes;
@@ -239,6 +240,6 @@ function maskAddress(address: IpAddress, prefixLength: number): IpAddress {
     const keptBits = Math.min(8, Math.max(0, prefixLength - index * 8));
     return byte & (0xff << (8 - keptBits));
   });
-  // A mapped prefix must not turn an IPv6 network into an IPv4 one; both ends are 16 bytes here.
+  // An IPv6 network with an IPv4-mapped prefix must not become an IPv4 network.
   return bytes.length === 16 ? (ipv6Text(masked) as IpAddress) : ipAddressFromBytes(masked);
 }

@@ -1,9 +1,9 @@
-/** What a log line carries besides its event: short facts, printed as `key="value"`. */
+/** The fields of a log line besides its event: short facts, printed as `key="value"`. */
 export type LogKeys = Readonly<Record<string, unknown>>;
 
 /**
- * Log lines are events with keys. `event` is a fixed sentence ("SyncProxyRules complete"), everything
- * that varies is a key; a skip or refusal carries `reason`, one of the codes used in metrics and tests.
+ * Log lines are events with keys. `event` is a fixed sentence ("SyncProxyRules complete"); everything that varies is a
+ * key. If an object is skipped or invalid, the key `reason` is one of the codes that metrics and tests use.
  */
 export interface Logger {
   error(event: string, keys?: LogKeys): void;
@@ -15,7 +15,7 @@ export interface Logger {
   with(keys: LogKeys): Logger;
 }
 
-/** The same without what is no warning and no error; `verbose` stays. */
+/** The same logger without its info lines; `verbose` lines remain. */
 export function withoutInfo(log: Logger): Logger {
   return {
     error: (...line) => log.error(...line),
@@ -26,7 +26,7 @@ export function withoutInfo(log: Logger): Logger {
   };
 }
 
-/** Says nothing; for tests and defaults. */
+/** Logs nothing; for tests and defaults. */
 export const silentLogger: Logger = {
   error() {},
   warn() {},

@@ -3,7 +3,7 @@ import { hash } from "node:crypto";
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 const hashLength = 16;
 
-/** The first 16 characters of the SHA-256 in base 32 (RFC 4648): five bits each. */
+/** The first 16 characters of the text's SHA-256 in base 32 (RFC 4648), which encodes five bits per character. */
 export function nameHash(text: string): string {
   const digest = hash("sha256", text, "buffer");
   let ending = "";

@@ -1,8 +1,8 @@
 import { type Cidr, cidrText, type IpAddress, parseCidr } from "./ip.ts";
 
-/** Networks of which one may contain an address. The time to find out depends on how many prefix lengths they have. */
+/** A set of networks. The cost of a lookup depends on the number of different prefix lengths, not of networks. */
 export class Networks {
-  /** The same for equal networks. */
+  /** Equal for equal sets of networks. */
   readonly text: string;
   readonly #texts: ReadonlySet<string>;
   readonly #prefixLengths: ReadonlySet<number>;

@@ -1,32 +1,35 @@
-/** How often something may happen: `burst` times at once, then once every `intervalMs`. */
+/** How often an action may run: `burst` times without waiting, then once every `intervalMs`. */
 export interface Rate {
   readonly intervalMs: number;
   readonly burst: number;
 }
 
-/** A token bucket that remembers one time only (the generic cell rate algorithm). A rate that changes applies once the old interval is over. */
+/**
+ * A token bucket that stores only one time (the generic cell rate algorithm). A changed rate applies once the old interval
+ * has ended.
+ */
 export class Pace {
-  /** When the bucket is full again. */
+  /** The time at which the bucket is full again. */
   #fullAtMs = Number.NEGATIVE_INFINITY;
 
-  /** Milliseconds until it may happen. */
+  /** Milliseconds until the action may run; 0 if it may run now. */
   waitMs(nowMs: number, { intervalMs, burst }: Rate): number {
     return Math.max(0, this.#fullAtMs - (burst - 1) * intervalMs - nowMs);
   }
 
-  /** Whether it may happen now; it is noted then. */
+  /** Whether the action may run now. If so, takes a token. */
   take(nowMs: number, rate: Rate): boolean {
     if (this.waitMs(nowMs, rate) > 0) return false;
     this.note(nowMs, rate);
     return true;
   }
 
-  /** It did not happen for so long that a whole burst may pass. */
+  /** Whether enough time has passed for a whole burst. */
   isFull(nowMs: number): boolean {
     return this.#fullAtMs <= nowMs;
   }
 
-  /** It happens, now or after {@link waitMs}. */
+  /** Takes a token for an action that runs now or after {@link waitMs}. */
   note(nowMs: number, { intervalMs }: Rate): void {
     this.#fullAtMs = Math.max(this.#fullAtMs, nowMs) + intervalMs;
   }

@@ -1,4 +1,4 @@
-/** JSON.parse with an honest result type: what came from outside is unknown until narrowed. */
+/** JSON.parse with the result type `unknown`, so that callers must check the type. */
 export function parseJson(text: string): unknown {
   return JSON.parse(text) as unknown;
 }

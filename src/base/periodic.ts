@@ -3,28 +3,31 @@ import type { Clock } from "./clock.ts";
 import { errorText } from "./error-text.ts";
 import type { Logger } from "./log.ts";
 
-/** `stop`: no further run until it is started again. `soon`: the next one comes after the interval, whatever this one cost. */
+/**
+ * When the task runs again. `stop`: not until it is started again. `soon`: after the interval, whatever this run cost.
+ * `paced`: after the interval, or after a longer pause that keeps the task within its `maxShare`.
+ */
 export type NextRun = "stop" | "soon" | "paced";
 
 /** How often a task runs. */
 export interface Pace {
-  /** Pause between two runs; 0: it never runs. */
+  /** Pause between two runs; if 0, the task never runs. */
   readonly intervalMs: number;
-  /** No pause is longer than this, whatever a run costs. Undefined without a limit. */
+  /** Maximum pause, whatever a run costs. Undefined means no limit. */
   readonly longestPauseMs?: number;
 }
 
 export interface PeriodicTask extends Pace {
-  /** For the log: `check of sets`. */
+  /** Name for the log: `check of sets`. */
   readonly name: string;
-  /** Most of the time that runs may use, as a share: after an expensive run the pause is longer. */
+  /** Maximum share of time that runs may use: an expensive run is followed by a longer pause. */
   readonly maxShare: number;
-  /** Milliseconds of a resource that runs use, counted up; default: time that passes. */
+  /** Total milliseconds of a resource used so far, such as CPU time; by default, elapsed time. */
   readonly usedMs?: () => number;
   readonly run: () => Promise<NextRun>;
 }
 
-/** Runs a task again and again, never twice at once, at a pace that stays cheap. A run that fails is logged, and comes again. */
+/** Runs a task periodically, one run at a time, with pauses that limit its cost. Logs a failed run and tries again. */
 export class Periodic {
   readonly #task: PeriodicTask;
   readonly #clock: Clock;
@@ -43,7 +46,7 @@ export class Periodic {
     this.#pauseMs = task.intervalMs;
   }
 
-  /** The first run comes after the interval. A task that is under way or waits goes on as it is. */
+  /** Schedules the first run after the interval. Does nothing if the task is running or scheduled. */
   start(): void {
     if (this.#isStopped || this.#isRunning || this.#cancel !== undefined) return;
     if (this.#pace.intervalMs <= 0) return;
@@ -53,7 +56,7 @@ export class Periodic {
     });
   }
 
-  /** From now on this pace counts; where it is another one, a run that is waited for comes after the new interval. */
+  /** Changes the pace. If it differs, a scheduled run starts after the new interval instead. */
   configure(pace: Pace): void {
     const { intervalMs, longestPauseMs } = this.#pace;
     if (pace.intervalMs === intervalMs && pace.longestPauseMs === longestPauseMs) return;
@@ -65,7 +68,7 @@ export class Periodic {
     this.start();
   }
 
-  /** No run begins any more. */
+  /** Prevents all further runs. */
   stop(): void {
     this.#isStopped = true;
     this.#cancel?.();

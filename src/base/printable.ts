@@ -1,7 +1,7 @@
-/** Control and format characters: line ends, terminal escapes, text direction; halves of characters. */
+/** Control and format characters (line ends, terminal escapes, text direction), and unpaired surrogates. */
 const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\u2028\u2029]/gu;
 
-/** Writes what would change a line, or how it is shown, as JSON escapes it: `\\u202e`. Pure. */
+/** Escapes characters that would break a line or change its display, as in JSON: `\\u202e`. Pure. */
 export function escapeUnprintable(text: string): string {
   return text.replace(unprintable, (character) =>
     Array.from(

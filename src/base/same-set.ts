@@ -1,4 +1,4 @@
-/** Whether two sets hold the same values. */
+/** Whether two sets contain the same values. */
 export function sameSet<T>(left: ReadonlySet<T>, right: ReadonlySet<T>): boolean {
   if (left.size !== right.size) return false;
   for (const value of left) if (!right.has(value)) return false;

@@ -1,6 +1,6 @@
-/** What is known of IPVS' schedulers beside their names: which flags they take, and which use weights. */
+/** IPVS schedulers: their names, the flags they support, and which of them use weights. */
 
-/** Bits by the names that `ipvsadm -b` uses; two schedulers give the same bits different names. linux/ip_vs.h. */
+/** Flag bits by their names in `ipvsadm -b`. The schedulers sh and mh use the same bits. Source: linux/ip_vs.h. */
 export const schedulerFlagBits = {
   "sh-fallback": 0x8,
   "sh-port": 0x10,
@@ -10,7 +10,7 @@ export const schedulerFlagBits = {
 
 export type SchedulerFlag = keyof typeof schedulerFlagBits;
 
-/** A list of flags separated by commas, `none` for no flag; undefined where it is no such list. */
+/** Parses a comma-separated list of flags, or `none`. Undefined if it is invalid. */
 export function parseSchedulerFlags(text: string): readonly SchedulerFlag[] | undefined {
   const words = text.split(",").map((word) => word.trim());
   if (words.length === 1 && words[0] === "none") return [];
@@ -20,17 +20,17 @@ export function parseSchedulerFlags(text: string): readonly SchedulerFlag[] | un
   return flags.length === words.length ? flags : undefined;
 }
 
-/** `sh-port` belongs to `sh`. */
+/** Whether a flag belongs to a scheduler, as `sh-port` to `sh`. */
 export function isFlagOf(scheduler: string, flag: SchedulerFlag): boolean {
   return flag.startsWith(`${scheduler}-`);
 }
 
-/** What a scheduler may be called: IP_VS_SCHEDNAME_MAXLEN less the terminator. */
+/** Whether the text is a valid scheduler name: at most IP_VS_SCHEDNAME_MAXLEN bytes with the terminator. */
 export function isSchedulerName(text: string): boolean {
   return /^[a-z0-9_]{1,15}$/.test(text);
 }
 
-/** net/netfilter/ipvs: the schedulers of Linux 6, by their names without `ip_vs_`. */
+/** The schedulers of Linux 6, named without the prefix `ip_vs_` of their modules. Source: net/netfilter/ipvs. */
 export const knownSchedulers: readonly string[] = [
   "rr",
   "wrr",
@@ -48,27 +48,30 @@ export const knownSchedulers: readonly string[] = [
   "twos",
 ];
 
-/** A Service may name Linux's schedulers and those that the administrator adds: the kernel loads `ip_vs_NAME` for each name. */
+/**
+ * Whether a Service may name this scheduler. Only the schedulers of Linux and those added by the administrator are allowed,
+ * because the kernel loads the module `ip_vs_NAME` for any name.
+ */
 export function isAllowedScheduler(name: string, extra: readonly string[]): boolean {
   return knownSchedulers.includes(name) || extra.includes(name);
 }
 
-/** Schedulers that share connections by weight, and can follow one that grows. */
+/** Schedulers that distribute connections by weight, and for which a weight may grow gradually. */
 const ramping = ["wrr", "wlc", "sed", "nq", "lblc", "lblcr", "twos"];
-/** Those that use weights: `sh` and `mh` share clients by them, `fo` and `ovf` rank by them. */
+/** Schedulers that use weights: sh and mh distribute clients by weight, fo and ovf rank real servers by weight. */
 const weighted: ReadonlySet<string> = new Set([...ramping, "sh", "mh", "fo", "ovf"]);
 
-/** Weights other than 0 and 1 mean something to it. */
+/** Whether the scheduler distinguishes weights greater than 0. */
 export function honoursWeights(scheduler: string): boolean {
   return weighted.has(scheduler);
 }
 
-/** A weight that grows step by step gets its endpoint more and more connections. */
+/** Whether an endpoint gets more and more connections while its weight grows step by step. */
 export function rampsWeights(scheduler: string): boolean {
   return ramping.includes(scheduler);
 }
 
-/** A share of the connections can be given by weights. */
+/** Whether weights determine each endpoint's share of the connections. */
 export function sharesByWeights(scheduler: string): boolean {
   return rampsWeights(scheduler) || scheduler === "sh" || scheduler === "mh";
 }

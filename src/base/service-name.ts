@@ -1,2 +1,2 @@
-/** `namespace/name`: the key of a Service and of the slices that belong to it. */
+/** `namespace/name`: the key of a Service and of its EndpointSlices. */
 export type ServiceName = string;

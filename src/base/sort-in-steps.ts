@@ -1,7 +1,7 @@
-/** Longest run that is sorted at once: a millisecond or two. */
+/** Number of texts to sort before yielding, which takes 1 or 2 ms. */
 const runLength = 1_000;
 
-/** Sorts texts by their code units, as `sort()` does, and yields after each small step. Gives a new list. */
+/** Sorts texts by code units, as `sort()` does, and yields after each small step. Returns a new list. */
 export function* sortInSteps(texts: Iterable<string>): Generator<void, readonly string[]> {
   const unsorted = [...texts];
   let runs: string[][] = [];

@@ -1,14 +1,14 @@
-/** Yields to the event loop during long work, so that timers and sockets are served in between. */
+/** Long work yields to the event loop at intervals, so that timers and sockets are served. */
 import type { Clock } from "./clock.ts";
 
 const maxSliceMs = 5;
-/** The interval between two readings of the clock adapts to this range: reading it may be slow in a virtual machine. */
+/** Range of the time between two clock readings. Reading the clock may be slow in a virtual machine. */
 const shortestCheckMs = 1;
 const longestCheckMs = 4;
-/** Work of fewer than `first` pieces never reads the clock. */
+/** Number of pieces of work between two clock readings: `first` at the start, `most` at the maximum. */
 const piecesPerCheck = {
   small: { first: 16, most: 64 },
-  /** One may take milliseconds after many that took none. */
+  /** The duration varies: a piece may take milliseconds after many short ones. */
   large: { first: 1, most: 4 },
 } as const;
 
@@ -64,7 +64,7 @@ export class TimeSlice {
   }
 }
 
-/** Runs a generator to its end at once and returns its result. */
+/** Runs a generator to its end without yielding to the event loop, and returns its result. */
 export function finish<T>(pieces: Iterator<unknown, T>): T {
   for (;;) {
     const piece = pieces.next();
@@ -73,8 +73,8 @@ export function finish<T>(pieces: Iterator<unknown, T>): T {
 }
 
 /**
- * Runs a generator to its end and returns its result. The generator yields after each piece of work, `size` as
- * {@link TimeSlice} takes it; whenever 5 ms are over, the event loop gets a turn.
+ * Runs a generator to its end and returns its result. The generator yields after each piece of work. Yields to the event
+ * loop whenever 5 ms have passed. For `size`, see {@link TimeSlice}.
  */
 export async function inSlices<T>(
   clock: Clock,

@@ -1,4 +1,4 @@
-/** A weight as text: from 0 to 65535, as ipvsadm takes it; undefined where it is none. */
+/** Parses a weight from 0 to 65535, the range of ipvsadm. Undefined if it is invalid. */
 export function parseWeight(text: string): number | undefined {
   if (!/^\d{1,5}$/.test(text)) return undefined;
   const weight = Number(text);

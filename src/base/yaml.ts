@@ -9,35 +9,35 @@ import {
   type YAMLError,
 } from "yaml";
 
-/** Something wrong with a text; `line` and `column` count from 1. */
+/** A problem in a YAML text; `line` and `column` start at 1. */
 export interface YamlProblem {
   readonly line: number;
   readonly column: number;
-  /** `duplicate-key`: the last one counts. `syntax`: the document has no value. */
+  /** With `duplicate-key`, the last value of the key applies. With `syntax`, the document has no value. */
   readonly kind: "syntax" | "duplicate-key";
   readonly reason: string;
 }
 
 export interface YamlDocument {
-  /** The line on which its content begins, from 1. */
+  /** The line on which the content begins, starting at 1. */
   readonly line: number;
-  /** Plain objects, arrays, strings, numbers, booleans, null; undefined where the syntax is broken. */
+  /** Plain objects, arrays, strings, numbers, booleans or null. Undefined after a syntax error. */
   readonly value: unknown;
   readonly problems: readonly YamlProblem[];
 }
 
 export interface YamlOptions {
-  /** Numbers become strings, as they are written. */
+  /** Whether to return numbers as strings, as written in the text. */
   readonly areNumbersText?: boolean;
 }
 
-/** More aliases than this in one document are refused: nested ones grow exponentially. */
+/** Maximum number of aliases in a document. Nested aliases could make it grow exponentially. */
 const maxAliases = 100;
 
-/** One mistake can make hundreds of follow-up problems; the first ones are enough. */
+/** Only the first problems are reported, because one mistake can cause hundreds of others. */
 const maxProblems = 10;
 
-/** Words that the YAML readers of the Kubernetes tools (YAML 1.1) take for booleans too. */
+/** Words that are booleans in YAML 1.1, which the Kubernetes tools read. */
 const oldBoolean: ScalarTag = {
   tag: "tag:yaml.org,2002:bool",
   default: true,
@@ -46,8 +46,8 @@ const oldBoolean: ScalarTag = {
 };
 
 /**
- * Reads the documents of a YAML or JSON text; never throws. Empty documents (between two `---`, or only
- * comments) are left out. A broken document does not hide the others.
+ * Parses the documents of a YAML or JSON text; never throws. Skips empty documents (between two `---`, or with only
+ * comments). Documents are returned even if others have errors.
  */
 export function parseYamlDocuments(
   text: string,
@@ -70,7 +70,7 @@ export function parseYamlDocuments(
       .map((document) => readDocument(document, lines))
       .filter(({ value, problems }) => value !== null || problems.length > 0);
   } catch (error) {
-    // The parser recurses: nesting some thousand levels deep exhausts the stack.
+    // The parser is recursive, so thousands of nested levels exhaust the stack.
     return [brokenAt({ line: 1, col: 1 }, error instanceof Error ? error.message : String(error))];
   }
 }
@@ -115,7 +115,7 @@ function brokenAt({ line, col }: { line: number; col: number }, reason: string):
   return { line, value: undefined, problems: [problem] };
 }
 
-/** YAML that readers of YAML 1.1 understand too, keys in order, as the Kubernetes tools write it. */
+/** Formats a value as YAML 1.1 with sorted keys, as the Kubernetes tools do. */
 export function yamlText(value: unknown): string {
   return stringify(value, { version: "1.1", sortMapEntries: true, lineWidth: 0 });
 }

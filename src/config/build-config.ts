@@ -8,18 +8,18 @@ import type { Settings } from "./fields.ts";
 import { readCidrs } from "./kinds.ts";
 import { proxyModeOf } from "./proxy-mode.ts";
 
-/** What settings must be joined with to make a Config. */
+/** The inputs of a Config besides the settings. */
 export interface ConfigContext {
   readonly masterUrl?: string;
   readonly hostname: string;
-  /** An empty mode is invalid: a configuration file is to be run. */
+  /** Whether an empty mode is invalid, as it is in a configuration file. */
   readonly isModeRequired?: boolean;
-  /** From the deprecated flags; 0 means "no server". */
+  /** Port of the deprecated flag --healthz-port; 0 means no server. */
   readonly healthzPort?: number | undefined;
   readonly metricsPort?: number | undefined;
 }
 
-/** Says what the settings mean. The Config is only good when no problem was found. */
+/** Translates settings to a Config, which is valid only if no problem is returned. */
 export function buildConfig(
   settings: Settings,
   context: ConfigContext,
@@ -33,14 +33,14 @@ export function buildConfig(
   return { config: configOf(settings, { mode, ...context }, report), problems };
 }
 
-/** In the order of {@link Config}. */
+/** The properties have the order of {@link Config}. */
 function configOf(
   settings: Settings,
   context: ConfigContext & Pick<Config, "mode">,
   report: Report,
 ): Config {
   const { mode } = context;
-  // iptables mode has a section of its own; userspace takes that of ipvs.
+  // iptables mode has its own section; userspace mode uses the ipvs section.
   const section = mode === "iptables" ? "iptables" : "ipvs";
   const isObserveOnly = settings["kubeIpvs.observeOnly"];
   const lockName = lockNameOf(settings, report);
@@ -50,7 +50,7 @@ function configOf(
     nodeName: nodeName(settings, context, report),
     bindAddress: settings.bindAddress,
     ...servers(settings, context, report),
-    // A port is no reason to stop watching.
+    // An observe-only instance continues without its port.
     isBindFailureFatal: !isObserveOnly && settings.bindAddressHardFail,
     isProfilingEnabled: settings.enableProfiling,
     localTraffic: localTraffic(settings, report),
@@ -159,7 +159,7 @@ function nodeName(settings: Settings, { hostname }: ConfigContext, report: Repor
   return name;
 }
 
-/** Undefined without a health server. */
+/** healthzBindAddress is undefined if the health server is disabled. */
 function servers(
   settings: Settings,
   { healthzPort, metricsPort }: ConfigContext,
@@ -170,7 +170,7 @@ function servers(
   const loopback = parseIpAddress(isIpv6 ? "::1" : "127.0.0.1") as IpAddress;
   if (metricsPort === 0) report("metricsBindAddress", undefined, "the metrics port must not be 0");
   const given = { healthz: settings.healthzBindAddress, metrics: settings.metricsBindAddress };
-  // The configured ports are those of the kube-proxy that is observed.
+  // The observed kube-proxy uses the configured ports.
   const ports = settings["kubeIpvs.observeOnly"]
     ? observeOnlyPorts
     : {
@@ -206,7 +206,7 @@ function localTraffic(settings: Settings, report: Report): LocalTraffic {
     const name = settings[path];
     if (name === "")
       report(path, name, `is required for detectLocalMode ${settings.detectLocalMode}`);
-    // The name goes into iptables rules: 15 bytes without blanks are all the kernel allows (IFNAMSIZ).
+    // The name is used in iptables rules. The kernel allows at most 15 bytes without blanks (IFNAMSIZ).
     else if (!/^[^\s/\p{C}]+$/u.test(name) || Buffer.byteLength(name) > 15) {
       report(path, name, "must be the name of a network interface, at most 15 bytes");
     }
@@ -239,7 +239,7 @@ function nodePortAddresses(settings: Settings, report: Report): NodePortAddresse
   return { kind: "all" };
 }
 
-/** Those of another scheduler than the one set count where a Service asks for it. */
+/** Flags of other schedulers are valid: they apply to Services whose annotation chooses that scheduler. */
 function schedulerFlags(
   settings: Settings,
   report: Report,
@@ -277,7 +277,7 @@ function trafficMetrics(settings: Settings): Pick<Config, "trafficMetrics"> {
   return { trafficMetrics: { hasEndpoints: kind === "endpoint", limit } };
 }
 
-/** It becomes a part of paths. */
+/** The lock name becomes part of paths. */
 function lockNameOf({ "kubeIpvs.lockName": name }: Settings, report: Report): string {
   if (!/^[a-z0-9][\w.-]{0,62}$/i.test(name)) {
     const reason =
@@ -287,7 +287,7 @@ function lockNameOf({ "kubeIpvs.lockName": name }: Settings, report: Report): st
   return name;
 }
 
-/** A label's value, or nothing. */
+/** The setting is a label value, or empty. */
 function serviceProxyName(settings: Settings, report: Report): Pick<Config, "serviceProxyName"> {
   const name = settings["kubeIpvs.serviceProxyName"];
   if (name === "") return {};
@@ -297,7 +297,7 @@ function serviceProxyName(settings: Settings, report: Report): Pick<Config, "ser
   return { serviceProxyName: name };
 }
 
-/** The kernel counts in seconds; parts of one are cut off, as upstream. */
+/** The kernel uses seconds. As upstream, fractions are truncated. */
 function wholeSeconds(durationMs: number): number {
   return Math.trunc(durationMs / 1000);
 }

@@ -1,13 +1,13 @@
-/** Rules between settings, each of which is well-formed by itself. */
+/** Checks rules between settings that are valid individually. */
 import { isSchedulerName } from "../base/scheduler.ts";
 import type { ProxyMode } from "./config.ts";
 import type { Settings } from "./fields.ts";
 import { emptyModeReason } from "./proxy-mode.ts";
 
-/** Reports a problem of a setting that is well-formed by itself. */
+/** Reports a problem with a setting. */
 export type Report = (path: keyof Settings, value: unknown, reason: string) => void;
 
-/** Reports everything that is wrong; `mode`: the one in force. */
+/** Reports all problems. `mode` is the effective mode. */
 export function checkSettings(
   settings: Settings,
   { mode, isModeRequired }: { readonly mode: ProxyMode; readonly isModeRequired: boolean },
@@ -27,7 +27,7 @@ function checkMode({ mode }: Settings, report: Report): void {
   report("mode", mode, `kube-ipvs supports the proxy modes ipvs, iptables and userspace${known}`);
 }
 
-/** Reports a longest pause that is shorter than the shortest. */
+/** Reports a syncPeriod that is shorter than minSyncPeriod. */
 function checkPeriods(settings: Settings, section: "iptables" | "ipvs", report: Report): void {
   const minimumMs = settings[`${section}.minSyncPeriod`];
   if (settings[`${section}.syncPeriod`] >= minimumMs) return;

@@ -1,28 +1,28 @@
-/** What of a changed configuration applies while the program runs. Pure. */
+/** Determines which changes of the configuration apply without a restart. Pure. */
 import { isDeepStrictEqual } from "node:util";
 import type { Config } from "./config.ts";
 import { valuesInForce } from "./config-text.ts";
 import { allFields } from "./fields.ts";
 
-/** A configuration with the settings that it was made of. */
+/** A configuration and the settings that it was built from. */
 export interface ConfigState {
   readonly config: Config;
-  /** By path. */
+  /** Settings by path. */
   readonly values: ReadonlyMap<string, unknown>;
-  /** Makes a configuration of other values. Throws ConfigError. */
+  /** Builds a configuration from other values. Throws ConfigError. */
   readonly rebuild: (values: ReadonlyMap<string, unknown>) => Config;
 }
 
 export interface ConfigChange {
-  /** The running configuration with the settings that can be changed alive. */
+  /** The running configuration, updated with the changes that apply without a restart. */
   readonly state: ConfigState;
-  /** Paths of settings that apply from now on. */
+  /** Paths of the settings whose new values now apply. */
   readonly applied: readonly string[];
-  /** Paths of settings whose new value applies after a restart. */
+  /** Paths of the settings whose new values apply after a restart. */
   readonly needRestart: readonly string[];
 }
 
-/** Compares what runs with what the file says now. */
+/** Compares the running configuration with the one now in the file. */
 export function changeConfig(running: ConfigState, read: ConfigState): ConfigChange {
   const changed = allFields.filter(
     ({ path, noEffect }) =>
@@ -34,7 +34,7 @@ export function changeConfig(running: ConfigState, read: ConfigState): ConfigCha
     ...running.values,
     ...applied.map((path) => [path, read.values.get(path)] as const),
   ]);
-  // Defaults of the mode and of listening addresses depend on live settings, and do not change alive.
+  // The default mode and the default listening addresses depend on live settings, but do not change without a restart.
   const config = read.rebuild(valuesInForce(values, running.config));
   return { state: { ...read, config, values }, applied, needRestart };
 }

@@ -8,12 +8,12 @@ export const configApiVersion = "kubeproxy.config.k8s.io/v1alpha1";
 export const configKind = "KubeProxyConfiguration";
 
 export interface ConfigFile {
-  /** The KubeProxyConfiguration, without apiVersion and kind; not yet checked field by field. */
+  /** The KubeProxyConfiguration without apiVersion and kind. Its fields are not validated yet. */
   readonly fields: Readonly<Record<string, unknown>>;
   readonly notices: readonly ConfigNotice[];
 }
 
-/** Reads a KubeProxyConfiguration. Throws {@link ConfigError}: unreadable, no YAML, another kind. */
+/** Reads a KubeProxyConfiguration. Throws {@link ConfigError} if the file is unreadable, not YAML or of another kind. */
 export function readConfigFile(path: string, readFile: (path: string) => string): ConfigFile {
   const documents = parseYamlDocuments(readFileText(path, readFile));
   const document = documents[0];
@@ -52,7 +52,7 @@ function problemAt(path: string, { line, column, reason }: Problem): ConfigProbl
   return { path: `${path}:${line}:${column}`, reason };
 }
 
-/** What upstream tolerates too: a field given twice, further documents. */
+/** Duplicate fields and additional documents cause only notices, because upstream tolerates them too. */
 function noticesOf(path: string, documents: readonly YamlDocument[]): readonly ConfigNotice[] {
   const twice = (documents[0]?.problems ?? []).map(
     ({ line, reason }): ConfigNotice => ({

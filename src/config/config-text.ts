@@ -1,4 +1,4 @@
-/** The resolved configuration as a file again, in the form that kube-proxy writes. Pure. */
+/** Writes the effective configuration as a file, in the format of kube-proxy. Pure. */
 
 import { durationText } from "../base/duration.ts";
 import { yamlText } from "../base/yaml.ts";
@@ -8,7 +8,7 @@ import type { Field } from "./field.ts";
 import { allFields } from "./fields.ts";
 import { kinds } from "./kinds.ts";
 
-/** Go leaves these out where they are empty or false. */
+/** Fields that kube-proxy omits if they are empty or false (omitempty). */
 const leftOutWhenEmpty: ReadonlySet<string> = new Set([
   "featureGates",
   "logging.vmodule",
@@ -17,7 +17,7 @@ const leftOutWhenEmpty: ReadonlySet<string> = new Set([
   "windowsRunAsService",
 ]);
 
-/** The sections of the other modes carry no periods. */
+/** Whether the path is a sync period of another mode, which is written as 0s. */
 function isPeriodOfOtherMode(path: string, mode: ProxyMode): boolean {
   return (
     /\.(?:syncPeriod|minSyncPeriod)$/.test(path) &&
@@ -25,14 +25,14 @@ function isPeriodOfOtherMode(path: string, mode: ProxyMode): boolean {
   );
 }
 
-/** YAML of {@link configObject}. */
+/** Returns {@link configObject} as YAML. */
 export function configText(...given: Parameters<typeof configObject>): string {
   return yamlText(configObject(...given));
 }
 
 /**
- * A KubeProxyConfiguration v1alpha1 with every field. `values` are the settings by their paths; `config` is
- * what they mean.
+ * Returns a KubeProxyConfiguration v1alpha1 with every field. `values` are the settings by path; `config` is
+ * the configuration built from them.
  */
 export function configObject(
   values: ReadonlyMap<string, unknown>,
@@ -47,7 +47,7 @@ export function configObject(
   return root;
 }
 
-/** The values with what the defaults of mode and listening addresses mean. */
+/** Returns the settings with the effective mode and listening addresses in place of their defaults. */
 export function valuesInForce(
   values: ReadonlyMap<string, unknown>,
   {

@@ -4,16 +4,16 @@ import type { GateValues } from "./feature-gates.ts";
 
 /** Where Services and EndpointSlices come from. */
 export type ObjectsFrom =
-  /** YAML and JSON files of a folder; no cluster needed. */
+  /** YAML and JSON files in a folder, without a cluster. */
   | { readonly kind: "manifests"; readonly folder: string }
-  /** An API server. Neither path nor URL: the credentials of the pod we run in. */
+  /** An API server. Without path and URL, the program uses the credentials of its pod. */
   | { readonly kind: "cluster"; readonly kubeconfigPath?: string; readonly masterUrl?: string };
 
-/** How traffic of this node's pods is distinguished from other traffic (detectLocalMode). */
+/** How traffic from this node's pods is distinguished from other traffic (detectLocalMode). */
 export type LocalTraffic =
-  /** At most one network of each family; none: pod traffic cannot be distinguished. */
+  /** At most one network per family. If the list is empty, pod traffic cannot be distinguished. */
   | { readonly kind: "cluster-cidr"; readonly cidrs: readonly Cidr[] }
-  /** The pod networks of the Node object. */
+  /** The pod CIDRs of the Node object. */
   | { readonly kind: "node-cidr" }
   | { readonly kind: "bridge-interface"; readonly name: string }
   | { readonly kind: "interface-prefix"; readonly prefix: string };
@@ -21,11 +21,11 @@ export type LocalTraffic =
 /** Which addresses of the node serve node ports. */
 export type NodePortAddresses =
   | { readonly kind: "all" }
-  /** The node's addresses as the Node object has them. */
+  /** The primary addresses of the node, from its Node object. */
   | { readonly kind: "primary" }
   | { readonly kind: "cidrs"; readonly cidrs: readonly Cidr[] };
 
-/** Where a server listens; the unspecified address means every address of both families. */
+/** Where a server listens. The unspecified address means all addresses of both families. */
 export interface ListenAddress {
   readonly address: IpAddress;
   readonly port: number;
@@ -38,109 +38,109 @@ export type ProxyMode = "ipvs" | "iptables" | "userspace";
 export interface Config {
   readonly mode: ProxyMode;
   readonly objectsFrom: ObjectsFrom;
-  /** How often the API server is asked. */
+  /** Rate limit for requests to the API server. */
   readonly requestRate: { readonly qps: number; readonly burst: number };
-  /** Name of our Node object: trimmed, lower case. */
+  /** Name of this node's Node object, trimmed and in lower case. */
   readonly nodeName: string;
-  /** Not a listening address: it replaces the node's primary address. Unspecified: ask the Node object. */
+  /** The node's primary address; not a listening address. If unspecified (0.0.0.0 or ::), the Node object provides it. */
   readonly bindAddress: IpAddress;
-  /** Undefined without a health server. */
+  /** Undefined if the health server is disabled. */
   readonly healthzBindAddress?: ListenAddress;
   readonly metricsBindAddress: ListenAddress;
-  /** A port that cannot be opened ends the program instead of being retried. */
+  /** Whether the program exits if it cannot open a port, instead of retrying. */
   readonly isBindFailureFatal: boolean;
-  /** Debug handlers on the metrics address. */
+  /** Whether the metrics address serves debug handlers. */
   readonly isProfilingEnabled: boolean;
   readonly localTraffic: LocalTraffic;
   readonly nodePortAddresses: NodePortAddresses;
-  /** Name of the IPVS scheduler, as in `ipvsadm -s`. Whether the kernel has it is seen at start. */
+  /** Name of the IPVS scheduler, as in `ipvsadm -s`. The program checks at startup whether the kernel has it. */
   readonly scheduler: string;
-  /** Schedulers that annotations may name besides those of Linux and {@link scheduler}. */
+  /** Schedulers that annotations may name, in addition to those of Linux and {@link scheduler}. */
   readonly extraSchedulers: readonly string[];
-  /** What counts for Services whose annotations say nothing else. */
+  /** Default tuning for Services whose annotations do not override it. */
   readonly tuning: {
     /** If undefined, kube-proxy's behavior applies. */
     readonly schedulerFlags?: readonly SchedulerFlag[];
-    /** UDP: each datagram is scheduled alone. */
+    /** Whether each UDP datagram is scheduled individually. */
     readonly isOnePacket: boolean;
-    /** No new connections from `upper` on; 0: no limit. */
+    /** An endpoint that reaches `upper` gets no new connections until it drops below `lower`. 0 means no limit. */
     readonly connectionLimit: { readonly upper: number; readonly lower: number };
-    /** Where the weights of endpoints come from. */
+    /** Source of endpoint weights. */
     readonly weights: "equal" | "node" | "slice";
-    /** How long a new endpoint's weight grows; 0: not at all. */
+    /** How long the weight of a new endpoint grows; 0 disables this. */
     readonly slowStartMs: number;
   };
   /** Limits on what a Service and a whole namespace may request. */
   readonly limits: Limits;
   /** Virtual servers in these networks are never removed. */
   readonly excludeCidrs: readonly Cidr[];
-  /** Virtual servers that nobody of ours made: `keep` leaves them, `delete` is what kube-proxy does. */
+  /** Whether to keep virtual servers of third parties, or delete them as kube-proxy does. */
   readonly foreignVirtualServers: "keep" | "delete";
   readonly isStrictArp: boolean;
-  /** Timeouts of IPVS connections, as `ipvsadm --set`; 0 leaves the kernel's value. */
+  /** Timeouts of IPVS connections, as with `ipvsadm --set`; 0 keeps the kernel's value. */
   readonly ipvsTimeouts: {
     readonly tcpSeconds: number;
     readonly tcpFinSeconds: number;
     readonly udpSeconds: number;
   };
   readonly isMasqueradeAll: boolean;
-  /** The mark as a number with one bit set: 0x4000 for the default bit 14. */
+  /** The packet mark, a number with one bit set: 0x4000 for the default bit 14. */
   readonly masqueradeMark: number;
-  /** iptables mode: node ports answer on IPv4 loopback addresses, which needs route_localnet. */
+  /** iptables mode: whether node ports are served on IPv4 loopback addresses, which requires route_localnet. */
   readonly servesLoopbackNodePorts: boolean;
-  /** Longest time without a sync. */
+  /** Maximum interval between two syncs. */
   readonly syncPeriodMs: number;
-  /** Shortest pause between two syncs. */
+  /** Minimum interval between two syncs. */
   readonly minSyncPeriodMs: number;
-  /** Longest time without comparing the whole kernel state with what is wanted. */
+  /** Maximum interval between two comparisons of the whole kernel state with the desired state. */
   readonly verificationPeriodMs: number;
-  /** Userspace mode: a UDP client that is quiet for so long may get another endpoint. */
+  /** Userspace mode: a UDP client that is idle for this long may get another endpoint. */
   readonly udpTimeoutMs: number;
-  /** Userspace mode: the most TCP connections and UDP clients, of all Services and of one. */
+  /** Userspace mode: maximum number of TCP connections and UDP clients, in total and per Service. */
   readonly userspaceConnections: { readonly total: number; readonly perService: number };
-  /** How long a removed endpoint may keep its connections. TCP (and SCTP) 0: no limit; UDP 0: cut at once. */
+  /** How long a removed endpoint keeps its connections. 0 means no limit for TCP and SCTP, and no drain for UDP. */
   readonly drain: { readonly tcpDeadlineSeconds: number; readonly udpDeadlineSeconds: number };
-  /** File that carries drains, ownership and modes over a restart; empty: none. */
+  /** File that preserves drains, ownership and modes across restarts. Empty means no file. */
   readonly statePath: string;
-  /** Pause between two checks of our rules; 0: only full syncs check. */
+  /** Interval between two checks of our iptables rules. If 0, only full syncs check them. */
   readonly ruleCheckPeriodMs: number;
-  /** A list that would take away more percent of what is known must be confirmed; 0: none must. */
+  /** A list that would remove more than this percentage of known objects must be confirmed. 0 disables this. */
   readonly listGuardPercent: number;
-  /** Nothing in the kernel is changed; what would be is reported. */
+  /** Whether to report pending changes instead of applying them to the kernel. */
   readonly isObserveOnly: boolean;
-  /** A weight that a third party gave to a real server of ours: `keep` is what kube-proxy does. */
+  /** What to do with weights that a third party set on our real servers. kube-proxy keeps them. */
   readonly manualWeights: "keep" | "repair";
-  /** Where a setting improves on kube-proxy. */
+  /** Optional improvements on kube-proxy's behavior. */
   readonly edges: {
     readonly isPingAnswered: boolean;
     readonly isNodeMasqueraded: boolean;
     readonly areSourceRangesStrict: boolean;
   };
-  /** TCP node ports are served on the loopback addresses too. */
+  /** Whether TCP and UDP node ports are also served on the loopback addresses. */
   readonly areNodePortsOnLocalhost: boolean;
-  /** IPVS' estimator; what is absent stays as the node has it. */
+  /** Settings of the IPVS estimator. If a property is undefined, the node's setting is kept. */
   readonly estimator: {
     readonly isRunning?: boolean;
     /** `0-3,8` */
     readonly cpuList?: string;
     readonly nice?: number;
   };
-  /** Traffic on /metrics; absent: none. */
+  /** Traffic metrics on /metrics. Undefined means none. */
   readonly trafficMetrics?: {
     readonly hasEndpoints: boolean;
-    /** Service ports, and endpoints, with series of their own. */
+    /** Maximum number of Service ports, and of endpoints, with their own time series. */
     readonly limit: number;
   };
   /**
-   * External and load-balancer IPs that must not be bound to kube-ipvs0: `serve` gives them their virtual server;
-   * `refuse` gives them nothing at all.
+   * What to do with external and load-balancer IPs that must not be bound to kube-ipvs0: `serve` creates their virtual
+   * servers without binding them; `refuse` does not serve them.
    */
   readonly reservedAddresses: "serve" | "refuse";
-  /** Node addresses at ports where a process of the node listens, as external or load-balancer IPs of new claims. */
+  /** Whether to serve a new external or load-balancer IP that is a node address, at a port where a node process listens. */
   readonly nodeProcessPorts: "refuse" | "serve";
-  /** File that carries the age of claims over restarts and boots; empty: none. */
+  /** File that preserves the age of claims across restarts and boots. Empty means no file. */
   readonly claimsPath: string;
-  /** Sysctls under net/netfilter. 0 leaves the kernel's value. */
+  /** Sysctls under net/netfilter; 0 keeps the kernel's value. */
   readonly conntrack: {
     readonly maxPerCore: number;
     readonly min: number;
@@ -153,29 +153,29 @@ export interface Config {
   /** -1000 to 1000. */
   readonly oomScoreAdj: number;
   readonly logging: { readonly format: LogFormat; readonly verbosity: number };
-  /** Values of the gates in `feature-gates.ts`. */
+  /** Values of all gates in `feature-gates.ts`. */
   readonly featureGates: GateValues;
-  /** A changed configuration file is applied instead of ending the program. */
+  /** Whether to apply a changed configuration file instead of exiting. */
   readonly isConfigReloaded: boolean;
-  /** Start even if a kube-proxy runs on this node. */
+  /** Whether to start even if a kube-proxy runs on this node. */
   readonly isOtherProxyAllowed: boolean;
-  /** If a kube-proxy runs on this node, wait until it is gone instead of failing. */
+  /** Whether to wait while a kube-proxy runs on this node, instead of failing. */
   readonly waitsForKubeProxy: boolean;
-  /** How IPv4 virtual IPs become local: on kube-ipvs0, or by routes to it. */
+  /** How IPv4 virtual IPs become local: as addresses on kube-ipvs0, or by local routes. */
   readonly virtualAddresses: "addresses" | "routes";
-  /** Shortest pause between two readings of all Nodes' addresses; 0: never read. */
+  /** Minimum interval between two lists of all Nodes, which provide their addresses. If 0, Nodes are never listed. */
   readonly nodeAddressPeriodMs: number;
-  /** What kube-proxy's iptables mode left is removed when the first sync ended. */
+  /** Whether to remove the leftovers of kube-proxy's iptables mode after the first sync. */
   readonly isLeftoverRemoved: boolean;
-  /** Instances with the same name in one network namespace exclude each other. */
+  /** Only one instance with this name can run in a network namespace. */
   readonly lockName: string;
-  /** Unix socket on which operators' questions are answered; empty: none. */
+  /** Unix socket that answers operator commands. Empty means no socket. */
   readonly operatorSocketPath: string;
-  /** Serve the Services that name this proxy, and no others; absent: those that name none. */
+  /** Serve only Services whose service-proxy-name label has this value. If undefined, only Services without the label. */
   readonly serviceProxyName?: string;
 }
 
-/** Frontends are addresses with a port; endpoints count once for each frontend. Infinity: no limit. */
+/** A frontend is an address with a port. Endpoints are counted once per frontend. Infinity means no limit. */
 export interface Limits {
   readonly service: { readonly frontends: number; readonly endpoints: number };
   readonly namespace: { readonly frontends: number; readonly endpoints: number };
@@ -183,5 +183,5 @@ export interface Limits {
 
 export type LogFormat = "text" | "json";
 
-/** What the command line asks for. */
+/** What the program does, as chosen on the command line. */
 export type Command = "run" | "clean-up" | "init-only" | "write-config" | "subcommand";

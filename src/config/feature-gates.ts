@@ -1,13 +1,13 @@
-/** Kubernetes' feature gates: what may be given, and what it means here. Pure. */
+/** Kubernetes feature gates: valid names and their effects in kube-ipvs. Pure. */
 import { type ConfigNotice, noEffectNotice } from "./notice.ts";
 
-/** A gate that concerns a service proxy, as in kube-proxy 1.36 or the release that had it last. */
+/** A gate relevant to a service proxy, as in kube-proxy 1.36 or the last release that had it. */
 export interface FeatureGate {
   readonly name: string;
-  /** In the words of the metric `kubernetes_feature_enabled`; empty: GA. */
+  /** As in the metric `kubernetes_feature_enabled`; empty for GA. */
   readonly stage: "ALPHA" | "BETA" | "" | "DEPRECATED";
   readonly isOnByDefault: boolean;
-  /** What it changes here; absent: nothing, and `noEffect` says why. */
+  /** What the gate changes in kube-ipvs. If undefined, it changes nothing and `noEffect` gives the reason. */
   readonly effect?: string;
   readonly noEffect?: string;
 }
@@ -15,7 +15,7 @@ export interface FeatureGate {
 const alwaysOn = "kube-ipvs always behaves as if this gate is on";
 const nftables = "applies to nftables mode only";
 
-/** The gates with a meaning for a service proxy. `AllAlpha` and `AllBeta` stand for the rest of their stage. */
+/** The gates relevant to a service proxy. `AllAlpha` and `AllBeta` set the default of the other gates of their stage. */
 export const featureGates: readonly FeatureGate[] = [
   {
     name: "AllAlpha",
@@ -97,7 +97,7 @@ export const featureGates: readonly FeatureGate[] = [
 /** The value of every gate of {@link featureGates}. */
 export type GateValues = ReadonlyMap<string, boolean>;
 
-/** Resolves what was given: a gate itself, else `AllAlpha` or `AllBeta`, else the default. */
+/** Resolves all gates: the gate's own value, otherwise that of `AllAlpha` or `AllBeta`, otherwise the default. */
 export function gateValues(given: GateValues): GateValues {
   const ofStage = { ALPHA: given.get("AllAlpha"), BETA: given.get("AllBeta") } as const;
   return new Map(

@@ -1,82 +1,82 @@
 import type { Cidr, IpAddress } from "../base/ip.ts";
 import type { ProxyMode } from "./config.ts";
 
-/** What the value of each kind of field is in the program. */
+/** The type of each field kind's values. */
 export interface FieldValues {
   text: string;
   boolean: boolean;
   integer: number;
   float: number;
-  /** Milliseconds; written as in Go: `1h2m3s`, `500ms`. */
+  /** Milliseconds; written in Go's format: `1h2m3s`, `500ms`. */
   duration: number;
   ip: IpAddress;
-  /** `IP`, `IP:port` or `[IPv6]:port`; undefined for the empty text. */
+  /** Written as `IP`, `IP:port` or `[IPv6]:port`; undefined for an empty text. */
   listen: { readonly address: IpAddress; readonly port?: number } | undefined;
   /** A list in the file, separated by commas in a flag. */
   texts: readonly string[];
-  /** One text separated by commas, in the file too. */
+  /** A comma-separated text, both in the file and in a flag. */
   "comma-list": readonly string[];
   cidrs: readonly Cidr[];
   /** A map of booleans in the file, `Name=true,…` in a flag. */
   gates: ReadonlyMap<string, boolean>;
-  /** Milliseconds; a number in the file counts nanoseconds. */
+  /** Milliseconds; a number in the file is in nanoseconds. */
   "duration-or-nanoseconds": number;
-  /** Undefined for the empty text. */
+  /** Undefined for an empty text. */
   "optional-integer": number | undefined;
-  /** `300-2000`, `300+100` or `300`; empty: no range. */
+  /** `300-2000`, `300+100` or `300`; empty for no range. */
   "port-range": string;
-  /** Any value of a setting without effect, as it was given. */
+  /** The unchecked value of a setting without effect. */
   ignored: unknown;
 }
 
 export type FieldKind = keyof FieldValues;
 
 /**
- * One setting: everything that parsing, defaults, validation and help must know of it. To add a setting
- * is to add a row, and to say in `build-config.ts` what it means.
+ * Describes one setting for parsing, defaults, validation and help. To add a setting, add a row and use it
+ * in `build-config.ts`.
  */
 export interface Field {
-  /** Where it stands in the configuration file: `ipvs.syncPeriod`; `--master` for a flag without a field in the file. */
+  /** Path in the configuration file: `ipvs.syncPeriod`; `--master` for a flag without a field in the file. */
   readonly path: string;
   readonly kind: FieldKind;
-  /** In the form of a flag's value. Counts where the setting is absent, null or (see below) zero. */
+  /** Written like a flag's value. Applies if the setting is absent, null or, without `keepsZero`, zero. */
   readonly default: string;
   /** The default with `kubeIpvs.profile: kube-proxy`, if it differs. */
   readonly kubeProxyDefault?: string;
-  /** Differing default where there is no configuration file. */
+  /** The default without a configuration file, if it differs. */
   readonly defaultWithoutFile?: string;
-  /** Zero in the file, or an empty text, is a value of its own; otherwise it means the default. */
+  /** Zero or an empty text in the file is a valid value. Without this, it means the default. */
   readonly keepsZero?: true;
   /** The number or duration must be greater than zero. */
   readonly isPositive?: true;
   /** Smallest and largest number (milliseconds for durations). */
   readonly min?: number;
   readonly max?: number;
-  /** The only words allowed. */
+  /** The allowed values. */
   readonly words?: readonly string[];
-  /** Without the dashes. */
+  /** Name of the flag without dashes. */
   readonly flag?: string;
   /** Another name of the flag. */
   readonly flagAlias?: string;
-  /** One letter, as in `-v`. */
+  /** The one-letter form, such as `v` for `-v`. */
   readonly shortFlag?: string;
-  /** The flag counts beside a configuration file too, and wins. */
+  /** The flag overrides the configuration file. Other flags are ignored if there is a file. */
   readonly winsOverFile?: true;
-  /** The flag counts beside a configuration file that leaves the setting empty. */
+  /** The flag applies if the configuration file leaves the setting empty. */
   readonly fillsFile?: true;
-  /** With configReload a new value of the file counts at once; otherwise after a restart. */
+  /** With configReload, a new value in the file applies immediately. Otherwise it applies after a restart. */
   readonly isLive?: true;
-  /** In the other mode it changes nothing. */
+  /** The setting has no effect in other modes. */
   readonly onlyInMode?: ProxyMode;
-  /** A line for --help. */
+  /** The line in --help. */
   readonly help: string;
-  /** The reason why the setting is accepted, but has no effect. */
+  /** Why the setting has no effect, although it is accepted. */
   readonly noEffect?: string;
-  /** The flag that replaces this deprecated one. */
+  /** The flag that replaces this deprecated flag. */
   readonly insteadOf?: string;
 }
 
-/** Settings that belong together, under one heading of --help. */
+/** The settings under one heading of --help. */
 export interface FieldGroup {
   readonly title: string;
   readonly fields: readonly Field[];

@@ -26,7 +26,7 @@ function winning(field: Field): Field {
   return { ...field, winsOverFile: true };
 }
 
-/** With the flag of its name, unless it has another one. Zero is valid, unless the row says otherwise. */
+/** Derives the flag from the path, unless the row has a flag. Zero is valid unless the row has a minimum or isPositive. */
 function own(field: Field): Field {
   const { kind, isPositive, min } = field;
   const name = field.path.replace("kubeIpvs.", "");
@@ -40,7 +40,7 @@ function own(field: Field): Field {
   });
 }
 
-/** Decides on the defaults of other fields. */
+/** Determines the defaults of other fields. */
 export const profileField: Field = own(ownFields[0]);
 
 /** Flags without a field in the file. */
@@ -66,7 +66,7 @@ type ReadField =
 /** The value of each setting that has an effect, by its path. */
 export type Settings = { readonly [F in ReadField as F["path"]]: SettingOf<F> };
 
-/** One of its words, where the row has a choice of them. */
+/** One of the row's `words`, if it has any. */
 type SettingOf<F extends ReadField> = F extends { readonly words: readonly (infer Word)[] }
   ? Word
   : FieldValues[F["kind"]];

@@ -14,14 +14,14 @@ import {
 import { proxyModeOf } from "./proxy-mode.ts";
 import { readFileValue, readText } from "./read-value.ts";
 
-/** Flags as given: name without dashes → raw values in order. */
+/** Flags as given: the raw values in order, by name without dashes. */
 export type FlagValues = ReadonlyMap<string, readonly string[]>;
 
 export interface GatheredSettings {
   readonly settings: Settings;
-  /** Every setting by its path, those without effect too. */
+  /** Every setting by path, including settings without effect. */
   readonly values: ReadonlyMap<string, unknown>;
-  /** How a setting is called where it was given: its flag, or its path in the file. */
+  /** Returns the name under which a setting was given: its flag, or its path in the file. */
   readonly nameOf: (path: keyof Settings) => string;
   readonly problems: readonly ConfigProblem[];
   readonly notices: readonly ConfigNotice[];
@@ -36,9 +36,9 @@ interface Choice {
 }
 
 /**
- * Picks each setting's value: a flag if there is no file or the flag wins over it or fills it, else the file, else
- * the default. Every value given is checked, one that does not count too. `file` is absent without
- * `--config`.
+ * Chooses the value of each setting. A flag applies if there is no file, or if the flag overrides it or fills an empty
+ * field; otherwise the file's value applies, otherwise the default. Values that do not apply are validated too. `file` is
+ * undefined without `--config`.
  */
 export function gatherSettings(
   file: Readonly<Record<string, unknown>> | undefined,
@@ -61,7 +61,7 @@ export function gatherSettings(
     const isFlagGiven = flags.has(field.flag ?? "");
     if (isFlagGiven && field.insteadOf !== undefined) notices.push(deprecatedNotice(field));
     const isFlagBesideFile = file !== undefined && isFlagGiven;
-    // The field of the mode stands before those that depend on it.
+    // The row of the mode precedes the rows that depend on it.
     const mode = proxyModeOf({ mode: String(values.get("mode")), "kubeIpvs.profile": profile });
     notices.push(...noticesOf(field, choice, { isFlagBesideFile, mode }));
   }
@@ -80,7 +80,7 @@ export function settingsOf(values: ReadonlyMap<string, unknown>): Settings {
 
 type Profile = Settings["kubeIpvs.profile"];
 
-/** The profile decides on the defaults of other settings, so it is read before them. */
+/** The profile is read first, because it determines the defaults of other settings. */
 function chosenProfile(
   file: Readonly<Record<string, unknown>> | undefined,
   flags: FlagValues,
@@ -105,14 +105,14 @@ function choose(
     const choice = fromFlag(field, given);
     const isEmptyInFile = fromFile(field, file) === undefined;
     const winsOverFile = field.winsOverFile === true || (field.fillsFile && isEmptyInFile);
-    // A flag that does not count must still be well-formed.
+    // An invalid flag is reported even if it does not apply.
     const isUsed = file === undefined || winsOverFile || "reason" in choice.reading;
     if (isUsed) return choice;
   }
   return fromFile(field, file) ?? fromDefault(field, file === undefined);
 }
 
-/** The last value counts; lists grow with each flag. */
+/** The last value applies; repeated list flags are joined. */
 function fromFlag(field: Field, given: readonly string[]): Choice {
   const raw = kinds[field.kind].isList ? given.join(",") : (given.at(-1) ?? "");
   const name = `--${field.flag}`;
@@ -133,13 +133,13 @@ function fromDefault(field: Field, isWithoutFile: boolean): Choice {
   return { name: field.path, raw, from: "default", reading: readText(field, raw) };
 }
 
-/** Stands in for a value that is wrong, so that everything else can be checked too. */
+/** Replaces an invalid value, so that the remaining settings can be checked too. */
 function defaultValue(field: Field): unknown {
   const reading = readText(field, field.default);
   return "value" in reading ? reading.value : undefined;
 }
 
-/** Walks down to a field; undefined where a section on the way is absent or none. */
+/** Returns the value at a path, or undefined if a section on the path is missing or not an object. */
 function lookUp(file: Readonly<Record<string, unknown>>, path: string): unknown {
   let value: unknown = file;
   for (const key of path.split(".")) {
@@ -156,7 +156,7 @@ const sections: ReadonlySet<string> = new Set(
   }),
 );
 
-/** What the table does not know, and sections that are none. */
+/** Reports unknown fields, and sections that are not objects. */
 function checkStructure(
   fields: Readonly<Record<string, unknown>>,
   prefix: string,
@@ -197,7 +197,7 @@ function noticesOf(
   return notices;
 }
 
-/** kubeadm writes every field, zeros too: a value that says nothing new is not worth a line. */
+/** Whether a value equals the default. Such a value causes no notice, because kubeadm writes every field, even zeros. */
 function isDefault(field: Field, { reading }: Choice): boolean {
   return isDeepStrictEqual(reading, readText(field, field.default));
 }

@@ -4,7 +4,7 @@ import { type Cidr, cidrText, hostPort, parseCidr, parseIpAddress } from "../bas
 import { isRecord } from "../base/is-record.ts";
 import type { FieldKind, FieldValues } from "./field.ts";
 
-/** A value, or why there is none. */
+/** A value, or the reason why it is invalid. */
 export type Reading<T> = { readonly value: T } | { readonly reason: string };
 
 export interface Kind<T> {
@@ -109,7 +109,7 @@ export const kinds: { readonly [K in FieldKind]: Kind<FieldValues[K]> } = {
     type: "not checked",
     placeholder: "value",
     fromText: (value) => ({ value }),
-    // An empty list says as little as an empty text.
+    // An empty list means the same as an empty text.
     fromFile: (value) => ({ value: Array.isArray(value) && value.length === 0 ? "" : value }),
   },
 };
@@ -118,7 +118,7 @@ function found<T>(value: T | undefined, reason: string): Reading<T> {
   return value === undefined ? { reason } : { value };
 }
 
-/** The words that Go takes for booleans. */
+/** Accepts the words that Go's strconv.ParseBool accepts. */
 function readBoolean(text: string): Reading<boolean> {
   if (/^(?:1|t|T|true|TRUE|True)$/.test(text)) return { value: true };
   if (/^(?:0|f|F|false|FALSE|False)$/.test(text)) return { value: false };
@@ -135,7 +135,7 @@ function readNumber(value: unknown): Reading<number> {
   return Number.isFinite(value) ? { value: value as number } : { reason: "must be a number" };
 }
 
-/** NaN for what is no decimal number; `Number` alone takes blanks and hexadecimal too. */
+/** Parses a decimal number; NaN if it is invalid. `Number` alone also accepts blanks and hexadecimal numbers. */
 function decimal(text: string): number {
   return /^[+-]?(?:\d+\.?\d*|\.\d+)$/.test(text) ? Number(text) : Number.NaN;
 }
@@ -159,7 +159,7 @@ function readListen(text: string): Reading<FieldValues["listen"]> {
   return { value: { address, port } };
 }
 
-/** Host without brackets and port; an IPv6 address without brackets has no port that could be recognized. */
+/** Returns the host without brackets, and the port. The port is NaN if an IPv6 address has no brackets. */
 function splitPort(text: string): readonly [host: string, port: number] {
   const colon = text.lastIndexOf(":");
   const host = text.slice(0, colon);
@@ -169,7 +169,7 @@ function splitPort(text: string): readonly [host: string, port: number] {
   return [isBracketed ? host.slice(1, -1) : host, port];
 }
 
-/** As upstream, blanks are not cut off. */
+/** As upstream, does not trim blanks. */
 function splitCommas(text: string): readonly string[] {
   return text === "" ? [] : text.split(",");
 }
@@ -184,7 +184,7 @@ function readCidrList(value: unknown): Reading<readonly Cidr[]> {
   return "reason" in texts ? texts : readCidrs(texts.value);
 }
 
-/** Reads networks; those that are none are named. */
+/** Parses CIDRs. If some are invalid, the reason names them. */
 export function readCidrs(texts: readonly string[]): Reading<readonly Cidr[]> {
   const cidrs = texts.flatMap((text) => parseCidr(text) ?? []);
   if (cidrs.length === texts.length) return { value: cidrs };
@@ -193,7 +193,7 @@ export function readCidrs(texts: readonly string[]): Reading<readonly Cidr[]> {
   return { reason: `${names} is not a network (CIDR)` };
 }
 
-/** As ParsePortRange of k8s.io/apimachinery. */
+/** Validates like ParsePortRange in k8s.io/apimachinery. */
 function readPortRange(text: string): Reading<string> {
   const [, first, sign, second = "0"] = /^(\d+)(?:([+-])(\d+))?$/.exec(text.trim()) ?? [];
   const low = Number(first);
@@ -223,7 +223,7 @@ function readGateMap(value: unknown): Reading<ReadonlyMap<string, boolean>> {
   return { value: gates };
 }
 
-/** Go's nil slice. */
+/** Returns null for an empty list, as Go writes a nil slice. */
 function nullIfEmpty<T>(list: readonly T[]): readonly T[] | null {
   return list.length === 0 ? null : list;
 }

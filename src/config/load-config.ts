@@ -16,36 +16,36 @@ import {
 import { type ConfigNotice, noEffectNotice } from "./notice.ts";
 import { emptyModeNotices } from "./proxy-mode.ts";
 
-/** What configuration reads besides flags. */
+/** Inputs of the configuration besides flags. */
 export interface ConfigInputs {
-  /** The text of a file; throws where it cannot be read. */
+  /** Returns the text of a file; throws if it cannot be read. */
   readonly readFile: (path: string) => string;
   readonly hostname: () => string;
 }
 
 export interface LoadedConfig extends ConfigState {
   readonly command: Command;
-  /** `--cleanup` beside a running daemon, too. */
+  /** Whether `--cleanup` runs even if a daemon is running. */
   readonly isCleanupForced: boolean;
-  /** Of `--config`; empty: there is none. */
+  /** Path given with `--config`; empty if there is no file. */
   readonly filePath: string;
-  /** The configuration in force, as a KubeProxyConfiguration v1alpha1. */
+  /** The effective configuration, as a KubeProxyConfiguration v1alpha1. */
   readonly object: Readonly<Record<string, unknown>>;
-  /** What `--write-config-to` asks for. */
+  /** The file to write for `--write-config-to`. */
   readonly written?: { readonly path: string; readonly text: string };
-  /** To be logged when logging is set up as the configuration says. */
+  /** Notices to log once logging is set up according to the configuration. */
   readonly notices: readonly ConfigNotice[];
 }
 
-/** A command that asks about a node, or makes EndpointSlices. */
+/** A subcommand, which does not run the proxy. */
 export interface AskedSubcommand {
-  /** An empty mode in a file is invalid for it. */
+  /** Whether an empty mode in a file is invalid for this subcommand. */
   readonly needsMode: boolean;
 }
 
 /**
- * Makes the configuration from flags and the file they may name. Without a subcommand, the flags say what to do.
- * Throws {@link ConfigError}.
+ * Builds the configuration from the flags and the file given with `--config`. Without a subcommand, flags choose the
+ * command. Throws {@link ConfigError}.
  */
 export function loadConfig(
   flags: FlagValues,
@@ -67,7 +67,7 @@ export function loadConfig(
   const context = contextOf(settings, inputs, isModeRequired);
   const config = build(context);
   const writtenPath = settings["--write-config-to"];
-  // The deprecated port flags are left out of it, as upstream.
+  // As upstream, the written file ignores the deprecated port flags.
   const text = (): string =>
     configText(values, build({ hostname: context.hostname, isModeRequired }));
   const notices = [
@@ -92,7 +92,7 @@ export function loadConfig(
   };
 }
 
-/** Everything that is wrong, reported once: a rule may stumble over a setting that is wrong by itself. */
+/** Throws all problems, with one problem per setting: an invalid setting may also violate a rule between settings. */
 function built(
   early: readonly ConfigProblem[],
   { config, problems }: ReturnType<typeof buildConfig>,
@@ -104,7 +104,7 @@ function built(
   return config;
 }
 
-/** `--strict`: what would only be a warning ends the program. */
+/** Implements `--strict`: turns notices about ignored settings into errors. */
 function refuseIgnored(notices: readonly ConfigNotice[], logFormat: LogFormat): void {
   const problems = notices.flatMap(({ event, keys, ignored }): readonly ConfigProblem[] => {
     if (ignored === undefined) return [];
@@ -117,7 +117,7 @@ function refuseIgnored(notices: readonly ConfigNotice[], logFormat: LogFormat): 
   if (problems.length > 0) throw new ConfigError(problems, logFormat);
 }
 
-/** Where several are asked for, the one that upstream takes first. */
+/** If flags request several commands, the first one that upstream checks is chosen. */
 function commandOf(settings: Settings): Command {
   if (settings["--write-config-to"] !== "") return "write-config";
   if (settings["--cleanup"]) return "clean-up";
@@ -138,14 +138,14 @@ function contextOf(
   };
 }
 
-/** White space alone is a mistake (an unset variable in a manifest), not "no override". */
+/** Rejects a name that consists of white space, which is a mistake (such as an unset variable in a manifest). */
 function blankNodeName(flags: FlagValues): readonly ConfigProblem[] {
   const value = flags.get("hostname-override")?.at(-1) ?? "";
   if (value === "" || value.trim() !== "") return [];
   return [{ path: "--hostname-override", value, reason: "must not be blank" }];
 }
 
-/** A folder of manifests takes the place of a cluster: what names one counts for nothing beside it. */
+/** Reports settings that have no effect because objects are read from manifests instead of a cluster. */
 function clusterNotices({ settings, nameOf }: GatheredSettings): readonly ConfigNotice[] {
   if (settings["kubeIpvs.manifests"] === "") return [];
   const kubeconfig = "clientConnection.kubeconfig";
@@ -157,7 +157,7 @@ function clusterNotices({ settings, nameOf }: GatheredSettings): readonly Config
   return idle.map((setting) => noEffectNotice(setting, reason));
 }
 
-/** Without it, an operator would ask kube-proxy's ports. */
+/** Reports the ports in observe-only mode, because they differ from the configured ports. */
 function portNotice(config: Config): readonly ConfigNotice[] {
   if (!config.isObserveOnly) return [];
   const { metricsBindAddress: metrics, healthzBindAddress: healthz } = config;
@@ -175,7 +175,7 @@ function portNotice(config: Config): readonly ConfigNotice[] {
   ];
 }
 
-/** Freezes plain objects and arrays to the bottom. */
+/** Freezes plain objects and arrays recursively. */
 function freeze<T>(value: T): T {
   if (typeof value === "object" && value !== null) {
     for (const part of Object.values(value)) freeze(part);

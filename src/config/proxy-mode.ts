@@ -2,23 +2,23 @@ import type { Command, ProxyMode } from "./config.ts";
 import type { Settings } from "./fields.ts";
 import type { ConfigNotice } from "./notice.ts";
 
-/** The settings that decide on the mode. */
+/** The settings that determine the mode. */
 export type ModeSettings = Pick<Settings, "mode" | "kubeIpvs.profile">;
 
-/** The mode that serves Services. An empty one means iptables to kube-proxy and its profile, and ipvs otherwise. */
+/** Returns the effective mode. An empty mode means iptables with the kube-proxy profile, and ipvs otherwise. */
 export function proxyModeOf({ mode, "kubeIpvs.profile": profile }: ModeSettings): ProxyMode {
   if (mode === "") return profile === "kube-proxy" ? "iptables" : "ipvs";
   return mode === "iptables" || mode === "userspace" ? mode : "ipvs";
 }
 
 /**
- * Why an empty mode in a configuration file is invalid. kubeadm writes it for iptables, so it must neither mean IPVS nor
- * make a node serve thousands of Services with iptables unnoticed.
+ * Why an empty mode in a configuration file is invalid. kubeadm writes an empty mode, which means iptables to kube-proxy.
+ * kube-ipvs must not silently use IPVS instead, nor silently serve thousands of Services with iptables.
  */
 export const emptyModeReason =
   "must be set: choose ipvs (mode: ipvs, or --proxy-mode=ipvs) to serve Services with IPVS, or iptables (mode: iptables, or --proxy-mode=iptables), which kube-proxy uses if the mode is empty";
 
-/** Reports the mode that an empty one means. Clean-up removes the state of every mode; a command that asks starts nothing. */
+/** Reports which mode an empty mode means. Not for clean-up, which removes the state of every mode. */
 export function emptyModeNotices(
   settings: ModeSettings,
   command: Command,

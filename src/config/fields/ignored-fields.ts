@@ -49,7 +49,7 @@ const rows: readonly Row[] = [
   ["windowsRunAsService", "boolean", "false", windows],
 ];
 
-/** Settings of kube-proxy that are accepted without effect. Like upstream, flags of logging override the file. */
+/** Settings of kube-proxy that are accepted without effect. As upstream, logging flags override the file. */
 export const ignoredFields: readonly Field[] = rows.map(([path, kind, value, noEffect, flag]) => ({
   path,
   kind,

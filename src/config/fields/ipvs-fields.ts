@@ -1,4 +1,4 @@
-/** What ipvs mode reads. `iptables.masquerade*` counts in ipvs mode too, as upstream. */
+/** Settings for IPVS mode. As upstream, `iptables.masquerade*` also applies in IPVS mode. */
 export const ipvsFields = [
   {
     path: "mode",

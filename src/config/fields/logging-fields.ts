@@ -1,4 +1,4 @@
-/** Logging. Each of these flags wins over the file, as upstream. */
+/** Logging settings. As upstream, their flags override the file. */
 export const loggingFields = [
   {
     path: "logging.verbosity",

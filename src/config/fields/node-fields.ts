@@ -1,4 +1,4 @@
-/** The node, the cluster and how their traffic is distinguished. KubeProxyConfiguration v1alpha1. */
+/** Settings for the API client, the node, and the detection of local traffic (KubeProxyConfiguration v1alpha1). */
 export const nodeFields = [
   {
     path: "clientConnection.kubeconfig",

@@ -1,10 +1,10 @@
 /**
- * Settings that kube-proxy does not have, under the key `kubeIpvs` of the same file. Their flags win over the file. A row
- * without a flag has that of its name: `--kube-ipvs-lock-name` for `kubeIpvs.lockName`. Zero is a valid number or duration,
- * unless the row has a minimum or `isPositive`.
+ * Settings that kube-proxy does not have, under the key `kubeIpvs` of the same file. Their flags override the file. Unless
+ * a row has a flag, the flag is derived from the path: `--kube-ipvs-lock-name` for `kubeIpvs.lockName`. Zero is a valid
+ * number or duration, unless the row has a minimum or `isPositive`.
  */
 export const ownFields = [
-  // The first row: it chooses the defaults of the rows that have a kubeProxyDefault.
+  // This must be the first row, because it determines the defaults of rows with a kubeProxyDefault.
   {
     path: "kubeIpvs.profile",
     kind: "text",

@@ -1,4 +1,4 @@
-/** The process: feature gates, OOM score. */
+/** Settings of the process: feature gates and OOM score. */
 export const processFields = [
   {
     path: "featureGates",

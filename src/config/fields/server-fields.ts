@@ -1,4 +1,4 @@
-/** Our own HTTP servers. */
+/** Settings of the HTTP servers of kube-ipvs. */
 export const serverFields = [
   {
     path: "healthzBindAddress",

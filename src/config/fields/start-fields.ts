@@ -1,4 +1,4 @@
-/** Flags without a field in the file. A deprecated flag is ignored if there is a file. */
+/** Flags without a field in the file. Deprecated flags are ignored if there is a file. */
 export const startFields = [
   {
     path: "--config",
