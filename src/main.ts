@@ -19,7 +19,8 @@ exitOnUncaught((error) => void writeSync(2, uncaughtText(error, outlet, logForma
 endEarlyOnSignals(() => isDaemon);
 let outputError: Error | undefined;
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  // A reader that went away (`kube-ipvs --help | head`) has what it wanted; a full disk has not.
+  // Ignore EPIPE: the reader closed the pipe because it needs no more output (`kube-ipvs --help | head`). Report
+  // other errors, such as a full disk.
   if (error.code !== "EPIPE") outputError ??= error;
 });
 process.stderr.on("error", () => {});
@@ -42,12 +43,14 @@ const running = runCommandLine(process.argv.slice(2), {
   },
   programs,
 });
-/** A daemon that ends waits for no reader of its log. */
+/**
+ * Exits with `code`. Commands first flush their output. A daemon exits without waiting for the readers of its log.
+ */
 async function end(code: number): Promise<never> {
   if (waitsForReaders) await Promise.all([process.stdout, process.stderr].map(flushed));
   if (outputError === undefined) process.exit(code);
   writeSync(2, `kube-ipvs: Cannot write to standard output: ${systemErrorText(outputError)}\n`);
   process.exit(1);
 }
-// No await up here: the bundle is made of CommonJS modules, see toolchain/bundle.ts.
+// No top-level await: the bundle consists of CommonJS modules, see toolchain/bundle.ts.
 void running.then(end);

@@ -1,4 +1,4 @@
-/** `--cleanup` and `plan --cleanup`: everything of ours on this node, removed or listed. */
+/** Implements `--cleanup` and `plan --cleanup`: removes or lists everything of ours on this node. */
 import { existsSync } from "node:fs";
 import { type PlannedChanges, plannedChanges } from "../answer/plan.ts";
 import { type Clock, systemClock } from "../base/clock.ts";
@@ -28,21 +28,21 @@ import { removeStateFile, statePaths } from "./process/state-file.ts";
 
 export interface CleanUpContext {
   readonly clock?: Clock;
-  /** It runs on this node. */
+  /** The kube-proxy that runs on this node. Undefined if none was found. */
   readonly proxy?: OtherProxy | undefined;
 }
 
-/** What was removed, or would be, and what stays. */
+/** What was removed or would be removed, and what is kept. */
 interface NodeCleanUp extends CleanUpReport {
-  /** Rules in the backend of iptables that is not in use. They refer to our sets. */
+  /** Rules in the iptables backend that is not in use. They may refer to our ipsets. */
   readonly unused: Pick<CleanUpReport, "plan" | "changes"> & { readonly where: string };
-  /** Of kube-proxy's nftables mode: `ip kube-proxy`. */
+  /** Tables of kube-proxy's nftables mode, for example `ip kube-proxy`. */
   readonly nftTables: readonly string[];
-  /** A kube-proxy that may use rules of iptables and nftables mode; undefined if there is none. */
+  /** Describes a kube-proxy that may be using the rules of iptables and nftables mode. Undefined if there is none. */
   readonly user: string | undefined;
 }
 
-/** Cleans up and prints a line for each kind of thing; resolves with whether everything could be removed. */
+/** Cleans up and prints a line for each kind of object. Resolves with whether everything could be removed. */
 export async function cleanUpAndPrint(
   kernel: Kernel,
   config: Config,
@@ -50,7 +50,7 @@ export async function cleanUpAndPrint(
   context: CleanUpContext = {},
 ): Promise<boolean> {
   const done = await removeAll(kernel, config, { ...context, isDryRun: false });
-  // The records say whose the rest is: they stay for the next time.
+  // After a failure, keep the state files: the next clean-up needs them to recognize our objects.
   const files = await removeFiles(done.failures.length === 0 ? recordPaths(config) : [], config);
   const failures = [...done.failures, ...files.failures];
   const removed = [
@@ -70,7 +70,7 @@ export async function cleanUpAndPrint(
   return failures.length === 0;
 }
 
-/** What clean-up would remove. Rejects if the kernel cannot be read. */
+/** Returns what a clean-up would remove. Rejects if the kernel cannot be read. */
 export async function planCleanUp(
   kernel: Kernel,
   config: Config,
@@ -108,7 +108,7 @@ function listText(title: string, lines: readonly string[]): string {
   return [`${title}: ${lines.length}`, ...lines.map((line) => `  - ${line}`)].join("\n");
 }
 
-/** What is read once is read before the first write. Rejects if that fails. */
+/** Reads ownership, nftables tables and supported families before the first write. Rejects if such a read fails. */
 async function removeAll(
   kernel: Kernel,
   config: Config,
@@ -154,12 +154,12 @@ const nothingUnused: CleanUpReport = {
   kept: [],
 };
 
-/** Files that carry something from run to run. */
+/** State files, which are kept between runs. */
 function recordPaths({ statePath, claimsPath }: Config): readonly string[] {
   return [...statePaths(statePath), claimsPath].filter((path) => path !== "");
 }
 
-/** What stays, and why. */
+/** Lines that name what was kept, each with the reason. */
 function keptLines({ user, kept }: NodeCleanUp): readonly string[] {
   return [
     ...(user === undefined
@@ -175,7 +175,10 @@ const keptReasons: Readonly<Record<Kept["reason"], string>> = {
   "excluded-network": "excludeCIDRs names its network",
 };
 
-/** It works on without our rules, not without its own. Of a process the mode is unknown. */
+/**
+ * A kube-proxy in IPVS mode does not need the rules of iptables mode. If only a process was found, its mode is
+ * unknown, so its rules are kept.
+ */
 function userOfRules(config: Config, proxy: OtherProxy | undefined): string | undefined {
   if (proxy !== undefined && !(proxy.kind === "port" && proxy.mode === "ipvs")) {
     return proxyText(proxy);
@@ -193,7 +196,10 @@ async function findIpvs(kernel: Kernel): Promise<boolean> {
   }
 }
 
-/** What the files describe is gone. The socket of a running daemon ends with it. */
+/**
+ * Removes the given state files and the operator socket of a daemon that was killed. A running daemon removes its own
+ * socket when it stops.
+ */
 async function removeFiles(
   paths: readonly string[],
   { operatorSocketPath }: Config,

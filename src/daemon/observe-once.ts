@@ -1,4 +1,4 @@
-/** The daemon's own planning, once, for commands that only read. Nothing is written. */
+/** Runs the daemon's planning once, for commands that only read. Writes nothing. */
 import { version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
 import { openKernel } from "../kernel/open-kernel.ts";
@@ -18,13 +18,13 @@ import { startDaemon } from "./start.ts";
 const userspaceText =
   "Cannot say what a start would find: userspace mode serves from sockets of its own process; if it runs, ask it: kube-ipvs services";
 
-/** What a first sync would find and do. */
+/** The state that a first sync would find, and its report. */
 export interface Observation {
   readonly report: SyncReport;
   readonly view: ModeView;
 }
 
-/** Hands over what a first sync finds; rejects where that cannot be worked out. */
+/** Calls `read` with the result of a first sync in observe-only mode. Rejects if the sync fails or takes too long. */
 export async function observeOnce<T>(
   config: Config,
   { clock, log }: Pick<RunContext, "clock" | "log">,

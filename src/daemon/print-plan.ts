@@ -1,4 +1,4 @@
-/** `kube-ipvs plan`: what a start or a clean-up would change on this node, by its own planning. Nothing is written. */
+/** Implements `kube-ipvs plan`: computes what a start or a clean-up would change on this node. Writes nothing. */
 import { type PlannedChanges, plannedChanges } from "../answer/plan.ts";
 import type { Config } from "../config/config.ts";
 import { openKernel } from "../kernel/open-kernel.ts";
@@ -11,7 +11,7 @@ import { observeOnce } from "./observe-once.ts";
 import type { RunContext } from "./run.ts";
 import { planUserspaceStart } from "./userspace/print-userspace-plan.ts";
 
-/** What `--cleanup` would remove. Rejects if the kernel cannot be read. */
+/** Returns what `--cleanup` would remove. Rejects if the kernel cannot be read. */
 export async function planNodeCleanUp(
   config: Config,
   { clock, log }: Pick<RunContext, "clock" | "log">,
@@ -24,7 +24,7 @@ export async function planNodeCleanUp(
   }
 }
 
-/** The plan of a first sync. Rejects if it is unknown. */
+/** Returns the plan of a first sync. Rejects if it cannot be determined. */
 export async function planSync(
   config: Config,
   parts: Pick<RunContext, "clock" | "log">,

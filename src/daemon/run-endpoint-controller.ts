@@ -1,4 +1,7 @@
-/** `kube-ipvs endpoint-controller`: EndpointSlices from Pods, against an API server. Touches no kernel. */
+/**
+ * Implements `kube-ipvs endpoint-controller`, which writes EndpointSlices for Pods to the API server. Does not use
+ * the kernel.
+ */
 import { version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
 import { ConfigError, type ConfigProblem } from "../config/config-error.ts";
@@ -7,7 +10,7 @@ import type { RunContext } from "./run.ts";
 
 type ControllerParts = Pick<RunContext, "clock" | "log">;
 
-/** Runs until a signal; rejects where there is no usable API server in the configuration. */
+/** Runs until a signal arrives. Rejects if the configuration names no usable API server. */
 export async function runEndpointController(config: Config, parts: ControllerParts): Promise<void> {
   const stopEvent = "Shutting down, leaving EndpointSlices in place";
   await runUntilSignal({ ...parts, stopEvent }, () => start(config, parts));

@@ -1,4 +1,4 @@
-/** The working part of the program: what the command line calls. Loaded only when it is needed. */
+/** The commands that run or prepare the daemon. The command line loads this module only when it is needed. */
 
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
@@ -52,36 +52,42 @@ import { ProxyHealth } from "./report/proxy-health.ts";
 import { type Daemon, startDaemon } from "./start.ts";
 import { TrafficMetrics } from "./traffic/traffic-metrics.ts";
 
-/** What a command works with. */
+/** Dependencies of a command. */
 export interface RunContext {
   readonly clock: Clock;
   readonly log: Logger;
   /** Prints a line on stdout. */
   readonly print: (line: string) => void;
-  /** What /configz and /flagz show. */
+  /** The configuration and flags that /configz and /flagz show. */
   readonly shown: { readonly object: object; readonly flags: ShownConfig["flags"] };
   readonly setVerbosity: (level: number) => void;
-  /** Keeps the process's memory out of core dumps and other users' debuggers. Throws where the kernel refuses. */
+  /**
+   * Keeps the process's memory out of core dumps and other users' debuggers. Throws if the kernel rejects the
+   * request.
+   */
   readonly forbidCoreDumps: () => void;
-  /** `--cleanup` beside a running daemon, too. */
+  /** Allows `--cleanup` while a daemon is running. */
   readonly isCleanupForced: boolean;
-  /** The file that the configuration came from; absent: none. */
+  /** The file that the configuration was read from. Undefined if it did not come from a file. */
   readonly configFile?: ConfigFileSource;
 }
 
 type DaemonRunParts = RunContext & {
   readonly fail: (error: Error) => void;
-  /** Aborts the start. */
+  /** Aborts the startup. */
   readonly signal: AbortSignal;
 };
 
-/** Runs until a signal; rejects where the start makes no sense. */
+/** Runs until a signal arrives. Rejects if startup cannot continue. */
 export async function runDaemon(config: Config, parts: RunContext): Promise<void> {
   parts.log.info(`Using ${config.mode} Proxier`, { version, node: config.nodeName });
   await runUntilSignal(parts, (signal, fail) => start(config, { ...parts, fail, signal }));
 }
 
-/** `--init-only`: everything that needs more rights than the daemon; no API server, no rule. */
+/**
+ * Implements `--init-only`: everything that needs more privileges than the daemon. Does not contact the API server
+ * and writes no rules.
+ */
 export async function prepareNode(config: Config, parts: RunContext): Promise<void> {
   const { log } = parts;
   if (config.isObserveOnly) return log.warn("Skipping node preparation in observe-only mode");
@@ -96,7 +102,7 @@ export async function prepareNode(config: Config, parts: RunContext): Promise<vo
   }
 }
 
-/** `--cleanup`; false where something of ours was left. */
+/** Implements `--cleanup`. Resolves with false if something of ours could not be removed. */
 export async function cleanUpNode(config: Config, parts: RunContext): Promise<boolean> {
   checkCapabilities();
   const lock = parts.isCleanupForced ? undefined : await lockForCleanup(config.lockName);
@@ -114,8 +120,8 @@ export async function cleanUpNode(config: Config, parts: RunContext): Promise<bo
 }
 
 /**
- * Starts everything in the order in which things depend on each other, and gives the stop. What was begun
- * is ended again when a later part fails, or when the start is cut short.
+ * Starts all parts in dependency order, and returns a function that stops them. If a part fails or the startup is
+ * aborted, stops the parts that were started.
  */
 async function start(config: Config, parts: DaemonRunParts): Promise<Stop> {
   const { signal } = parts;
@@ -142,7 +148,7 @@ async function start(config: Config, parts: DaemonRunParts): Promise<Stop> {
   }
 }
 
-/** Each part of the program as it begins: yields how it ends. */
+/** Starts the parts of the program one by one. Yields a function that stops each of them. */
 async function* beginParts(
   config: Config,
   parts: DaemonRunParts & { readonly fatal: FatalEvents },
@@ -199,7 +205,7 @@ async function* beginParts(
   started.resolve(daemon);
   view = daemon.view;
   yield () => daemon.stop();
-  // IPVS alone counts its connections.
+  // Only IPVS has an estimator.
   if (daemon.view.mode === "ipvs") yield watchEstimator({ clock, log, sysctl, view: daemon.view });
 }
 
@@ -221,7 +227,7 @@ type CommonParts = Pick<OpenSource, "source" | "events"> & {
   readonly claimMemory: ClaimMemory;
 };
 
-/** What every mode begins with; the kernel's tables are not touched. */
+/** Starts the parts that all modes share. Does not change the kernel's tables. */
 async function* beginCommonParts(
   config: Config,
   parts: DaemonRunParts & { readonly fatal: FatalEvents },
@@ -230,7 +236,7 @@ async function* beginCommonParts(
   keepMemoryPrivate(parts);
   const lock = await acquireInstanceLock(config.lockName, { log });
   yield () => lock.release();
-  // Only to observe is no conflict: that is the dry run before a change of proxies.
+  // Observe-only mode does not conflict with kube-proxy. It serves as a dry run before kube-proxy is replaced.
   if (!config.isOtherProxyAllowed && !config.isObserveOnly) await refuseOtherProxy(config, parts);
   await writeOomScore(config.oomScoreAdj, parts);
   const metrics = prometheusMetrics({
@@ -238,13 +244,14 @@ async function* beginCommonParts(
     featureGates: gateStates(config.featureGates),
   });
   yield measureEventLoopDelay(clock, metrics);
-  // Before anything is written: without objects the node stays as it is.
+  // The source is opened before any write, so that the node is unchanged if it fails.
   const apiContact = new ApiContact(clock, metrics);
   const { source, events, close } = await openSource(config, { clock, log, observer: apiContact });
   yield close;
   parts.fatal.recordWith(events);
   const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);
-  // A cluster's node is eligible when its Node object says so; without a cluster nobody says otherwise.
+  // In a cluster, the Node object determines whether the node is eligible. Without a cluster, the node is always
+  // eligible.
   health.setNodeEligible(config.objectsFrom.kind === "manifests");
   const bootClock = systemBootClock();
   const { isObserveOnly: isReadOnly } = config;
@@ -259,7 +266,7 @@ async function* beginCommonParts(
   };
 }
 
-/** From now on health, metrics and the operator's questions are answered. */
+/** Starts the HTTP servers and the operator socket. */
 async function* beginAnswers(
   config: Config,
   parts: RunContext &
@@ -275,7 +282,10 @@ async function* beginAnswers(
   });
 }
 
-/** As {@link beginParts}, without a kernel: what needs rights is left out where the process has none. */
+/**
+ * Like {@link beginParts}, but without requiring kernel privileges: if the process lacks some, the features that need
+ * them are skipped.
+ */
 async function* beginUserspaceParts(
   config: Config,
   parts: DaemonRunParts & { readonly fatal: FatalEvents },
@@ -290,7 +300,7 @@ async function* beginUserspaceParts(
   yield running.stop;
 }
 
-/** Before credentials are read. Where it cannot be, the proxy's work is worth more. */
+/** Call this before reading credentials. If it fails, the program still continues: the proxy matters more. */
 function keepMemoryPrivate({ forbidCoreDumps, log }: RunContext): void {
   try {
     forbidCoreDumps();
@@ -299,7 +309,9 @@ function keepMemoryPrivate({ forbidCoreDumps, log }: RunContext): void {
   }
 }
 
-/** The daemon runs: what cannot be set is logged, and the rest of the configuration counts. */
+/**
+ * Applies reloaded conntrack limits. If this fails, logs an error, and the rest of the configuration still applies.
+ */
 async function limitConntrack(kernel: Kernel, config: Config, log: Logger): Promise<void> {
   try {
     await prepareConntrack(kernel, config, log);

@@ -20,7 +20,7 @@ import type { ProxyHealth } from "./report/proxy-health.ts";
 import { sourceListener } from "./sync/source-listener.ts";
 import type { SyncLoopContext } from "./sync/sync-loop.ts";
 
-/** What the working part of the daemon is made of; tests bring their own kernel and source. */
+/** Dependencies of the daemon. Tests supply their own kernel and source. */
 export interface DaemonParts
   extends Omit<
     SyncLoopContext,
@@ -30,7 +30,7 @@ export interface DaemonParts
   readonly source: ObjectSource;
   readonly metrics: Metrics;
   readonly health: ProxyHealth;
-  /** Undefined if earlier modes are unknown. */
+  /** Records which modes have run on this node. Undefined if this is not recorded. */
   readonly modeRecord?: ModeRecord;
   /** If undefined, Events are discarded. */
   readonly events?: EventRecorder;
@@ -38,20 +38,23 @@ export interface DaemonParts
   readonly makeListener?: MakeListener;
 }
 
-/** The working part: source, plan, kernel. No listener, no signal, no lock. */
+/**
+ * The running daemon: source, planning and kernel. Does not include HTTP servers, signal handling and the instance
+ * lock.
+ */
 export interface Daemon {
   readonly families: readonly IpFamily[];
-  /** Its state, for whoever only reads. */
+  /** Read-only access to the daemon's state. */
   readonly view: ModeView;
-  /** Resolves when everything the source reported so far is in the kernel. */
+  /** Resolves when everything that the source has reported so far is in the kernel. */
   settled(): Promise<void>;
-  /** From now on another configuration counts. Rejects, and changes nothing, where the kernel cannot do it. */
+  /** Applies a new configuration. Rejects without changing anything if the kernel does not support it. */
   reconfigure(config: Config): Promise<void>;
-  /** Ends source and loop; the kernel keeps its state. */
+  /** Stops the source and the loop. Leaves all kernel state in place. */
   stop(): Promise<void>;
 }
 
-/** Prepares the kernel, then starts source and loop. Throws where a start makes no sense. */
+/** Prepares the kernel, then starts the loop and the source. Rejects if startup cannot continue. */
 export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   const { config, source, metrics, events = silentEvents, modeRecord } = parts;
   const kernel = config.isObserveOnly ? observeOnly(parts.kernel) : parts.kernel;
@@ -116,7 +119,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   };
 }
 
-/** One line about the families, and one for each thing that does not fit; the first fatal one ends the program. */
+/** Logs the IP families and each mismatch. Ends the program at the first fatal one. */
 function reportFamilies(
   facts: FamilyFacts,
   { log, fail = () => {} }: Pick<DaemonParts, "log" | "fail">,

@@ -1,4 +1,7 @@
-/** What IPVS mode left on a node that goes on in another mode: virtual servers, kube-ipvs0, sets, rules. */
+/**
+ * Removes the leftovers of IPVS mode on a node that now runs another mode: virtual servers, kube-ipvs0, ipsets,
+ * rules.
+ */
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import { ipFamilies } from "../../base/ip.ts";
@@ -17,15 +20,16 @@ export interface IpvsRemovalContext {
   readonly clock: Clock;
   readonly log: Logger;
   readonly stop: AbortSignal;
-  /** IPVS mode ran here, or an earlier removal failed: anything may be left, even if the link is gone. */
+  /** IPVS mode ran on this node, or an earlier removal failed. Leftovers are possible even if the link is gone. */
   readonly ranIpvs: boolean;
-  /** Rules may be left without the link: chains of both modes, which iptables mode left. */
+  /** Rules may be left although the link is gone: iptables mode leaves chains that both modes use. */
   readonly hasRules: boolean;
 }
 
 /**
- * New connections take the new way. Those that go through a virtual server need it, so all stays until the last one ended, or
- * its drain deadline passed. Never rejects; returns false if something is left that should be gone.
+ * Removes the leftovers of IPVS mode. New connections already use the current mode, but open connections through a
+ * virtual server still need it. Therefore everything is kept until the last of them has ended or its drain deadline
+ * has passed. Never rejects; returns false if something is left that should be removed.
  */
 export async function removeIpvs(
   kernel: Kernel,
@@ -58,8 +62,9 @@ export async function removeIpvs(
 }
 
 /**
- * Real servers get weight 0: their connections continue, and nobody keeps them up to date any more. A cluster IP that loses
- * its last endpoint has no rule of iptables mode, so its packets reach its virtual server.
+ * Sets the weight of real servers to 0. Open connections continue, and no new ones start on real servers that are no
+ * longer updated. This matters because a cluster IP without endpoints has no redirecting rule in iptables mode, so
+ * its packets reach the virtual server.
  */
 async function stopBalancing(
   { ipvs }: Pick<Kernel, "ipvs">,
@@ -81,12 +86,15 @@ async function stopBalancing(
   if (first !== undefined) throw first.error;
 }
 
-/** It never serves without its link. A kernel that never ran it is left in peace: looking further loads modules. */
+/**
+ * Whether kube-ipvs0 exists. IPVS mode never serves without this link. If it is absent, nothing further is read,
+ * because that would load modules.
+ */
 async function hasTraces({ link }: Pick<Kernel, "link">): Promise<boolean> {
   return (await link.find()) !== undefined;
 }
 
-/** Which virtual servers are ours, if all of ours are removed. */
+/** What determines which virtual servers are ours when all of ours are removed. */
 export async function ownedBy(kernel: Kernel, config: Config): Promise<Omit<IpvsGoal, "hasIpvs">> {
   return {
     nodeAddresses: await readNodeAddresses(kernel),
@@ -98,7 +106,10 @@ export async function ownedBy(kernel: Kernel, config: Config): Promise<Omit<Ipvs
   };
 }
 
-/** Those that will be removed. Rejects if they cannot be read: nobody would wait for their connections. */
+/**
+ * The virtual servers that will be removed. Rejects if they cannot be read, because their connections could not be
+ * waited for.
+ */
 async function virtualServersOf(
   context: CleanUpContext,
   ipvs: IpvsGoal,

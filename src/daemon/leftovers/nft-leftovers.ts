@@ -1,4 +1,4 @@
-/** Tables of kube-proxy's nftables mode. */
+/** Removes the tables of kube-proxy's nftables mode. */
 import { errorText } from "../../base/error-text.ts";
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
@@ -7,7 +7,7 @@ import type { Kernel } from "../../kernel/kernel.ts";
 /** kube-proxy's only table, in the families ip and ip6. */
 const tableName = "kube-proxy";
 
-/** `ip kube-proxy`. Rejects if that cannot be read. */
+/** The tables that exist, for example `ip kube-proxy`. Rejects if they cannot be read. */
 export async function presentNftTables({
   nftTables,
 }: Pick<Kernel, "nftTables">): Promise<readonly string[]> {
@@ -19,12 +19,12 @@ export async function presentNftTables({
 }
 
 export interface NftRemoval {
-  /** `ip kube-proxy` */
+  /** Names of removed tables, for example `ip kube-proxy`. */
   readonly removed: readonly string[];
   readonly failures: readonly { readonly subject: string; readonly error: unknown }[];
 }
 
-/** Removes these. Never rejects. */
+/** Removes the given tables. Never rejects. */
 export async function removeNftTables(
   { nftTables }: Pick<Kernel, "nftTables">,
   present: readonly string[],
@@ -44,7 +44,10 @@ export async function removeNftTables(
   return { removed, failures };
 }
 
-/** As kube-proxy does when it starts in IPVS mode. Returns false if something could not be removed. */
+/**
+ * Removes and logs the tables, as kube-proxy does when it starts in IPVS mode. Returns false if something could not
+ * be removed.
+ */
 export async function removeAndLogNftTables(
   kernel: Pick<Kernel, "nftTables">,
   log: Logger,

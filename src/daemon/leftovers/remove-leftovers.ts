@@ -1,4 +1,4 @@
-/** Removes what earlier modes, backends and versions left, of ours and kube-proxy's, while a mode runs. */
+/** Removes leftovers of earlier modes, backends and versions, both ours and kube-proxy's, while a mode runs. */
 import { ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
@@ -8,10 +8,10 @@ import { removeAndLogNftTables } from "./nft-leftovers.ts";
 import { type LeftoverLog, removeRules } from "./rule-leftovers.ts";
 import type { Mode } from "./rules-of-modes.ts";
 
-/** How many chains a log line names. */
+/** Most chains that a log line names. */
 const namedChains = 5;
 
-/** Whether a kube-proxy may be using them at the same time, in another mode than ours. */
+/** Whether a kube-proxy in another mode than ours may be using these rules at the same time. */
 export function mayBeInUse({
   isOtherProxyAllowed,
   serviceProxyName,
@@ -19,7 +19,7 @@ export function mayBeInUse({
   return isOtherProxyAllowed || serviceProxyName !== undefined;
 }
 
-/** Names the chains of iptables mode in one line, and what removes them. */
+/** Logs the chains of kube-proxy's iptables mode in one line, with advice on how to remove them. */
 export function reportLeftoverChains(
   { iptables, unusedBackend }: Pick<Kernel, "iptables" | "unusedBackend">,
   config: Config,
@@ -42,8 +42,8 @@ export function reportLeftoverChains(
 }
 
 /**
- * Removes the rules of userspace mode. To be called before the first sync: they lead to listeners that ended with their
- * process, and whatever they catch is refused. Never rejects.
+ * Removes the rules of userspace mode. Call this before the first sync: the rules redirect to listeners that closed
+ * with their process, so every connection that they match is refused. Never rejects.
  */
 export async function removePortals(
   kernel: Kernel,
@@ -60,17 +60,17 @@ export async function removePortals(
 }
 
 export interface LeftoverContext extends LeftoverLog {
-  /** Modes that ran here before. */
+  /** Modes that ran on this node before. */
   readonly ran: ReadonlySet<Mode>;
 }
 
-/** Runs `work` with a kernel. Userspace mode opens one for it. */
+/** Runs `work` with a kernel. Userspace mode opens a kernel only for this. */
 export type WithKernel = (work: (kernel: Kernel) => Promise<boolean>) => Promise<boolean>;
 
 /**
- * Returns the removal. To be called when the rules of the current mode exist: until then those of the old mode serve. Chains of
- * iptables mode are removed if the configuration says so, or if they are our own of an earlier run. Never rejects; returns
- * false if something is left that should be gone.
+ * Returns a function that removes leftovers. Call that function when the rules of the current mode exist: until then
+ * the old mode's rules serve traffic. Removes chains of iptables mode if the configuration enables this or an earlier
+ * run of ours wrote them. Never rejects; returns false if something is left that should be removed.
  */
 export function leftoverRemoval(
   withKernel: WithKernel,
@@ -102,7 +102,7 @@ export function leftoverRemoval(
       ...{ clock, log, stop, ranIpvs },
       hasRules: mode === "userspace" && leftovers !== undefined,
     });
-    // What failed may have been anything that IPVS mode left.
+    // After a failure, any leftover of IPVS mode may still exist.
     ranIpvs ||= !isGone;
     return isGone && results.every(Boolean);
   };

@@ -1,4 +1,4 @@
-/** Rules in the tables of iptables that no sync writes any more. */
+/** Removes iptables rules that no sync maintains any more. */
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
@@ -10,15 +10,15 @@ import { noNames } from "../../reconcile/iptables/plan-rules-removal.ts";
 import { type Mode, namesInUse, namesOfModes, rulesOfAnyMode } from "./rules-of-modes.ts";
 
 export interface LeftoverModes {
-  /** Their rules are leftovers. */
+  /** Modes whose rules are leftovers. */
   readonly modes: readonly Mode[];
-  /** Writes rules in this backend. Undefined if none does. */
+  /** The mode that writes rules in this backend. Undefined if none does. */
   readonly current: Mode | undefined;
-  /** Its rules are removed later, and emptied if they lead to leftovers. */
+  /** A mode whose rules are removed later. Its chains are emptied now if they lead to leftovers. */
   readonly emptied?: Mode;
 }
 
-/** What is removed from the tables of these families. */
+/** The rules to remove from the tables of each family. */
 export function rulesGoals(
   families: readonly IpFamily[],
   leftovers: LeftoverModes,
@@ -45,7 +45,10 @@ function rulesGoal(
   };
 }
 
-/** Removes them in one backend of iptables and logs it. Never rejects; returns false if something could not be removed. */
+/**
+ * Removes leftover rules in one iptables backend and logs the result. Never rejects; returns false if something could
+ * not be removed.
+ */
 export async function removeRules(
   kernel: Kernel,
   iptables: Iptables | undefined,
@@ -64,7 +67,7 @@ export interface LeftoverLog {
   readonly log: Logger;
 }
 
-/** As {@link removeRules}, whatever it is. `what`: in log events. */
+/** Like {@link removeRules}, but for any clean-up goal. `what` names the objects in log messages. */
 export async function removeAndLog(
   kernel: Kernel,
   goal: CleanUpGoal,

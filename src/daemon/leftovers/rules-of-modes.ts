@@ -1,4 +1,4 @@
-/** Chains and jumps of each mode, of ours and kube-proxy's. Pure. */
+/** Recognizes the chains and jumps of each mode, both ours and kube-proxy's. Pure. */
 import type { IpFamily } from "../../base/ip.ts";
 import type { Config } from "../../config/config.ts";
 import { isOfIptablesMode } from "../../kernel/iptables/backend.ts";
@@ -13,7 +13,10 @@ import { portalRules } from "../../userspace/portal-rules.ts";
 
 export type Mode = Config["mode"];
 
-/** kube-proxy marks the jumps that only iptables mode makes; their other matches differ between its versions. */
+/**
+ * Comments by which kube-proxy marks the jumps of iptables mode. The other matches of these jumps vary between its
+ * versions.
+ */
 const iptablesJumps =
   /(?:^| )-m comment --comment "kubernetes (?:(?:service|externally-visible service) portals|health check service ports|load balancer firewall)" -j KUBE-/;
 
@@ -22,13 +25,13 @@ function isIptablesChain(key: string): boolean {
   return isOfIptablesMode(table, name);
 }
 
-/** Chains in a table that is read only if a rule set names it. */
+/** Chains of iptables mode in the mangle table, which is read only if a rule set names it. */
 const iptablesPlaces: RuleSet = {
   chains: [{ table: "mangle", name: "KUBE-PROXY-CANARY", rules: [] }],
   jumps: [],
 };
 
-/** Names do not depend on them. */
+/** Placeholder options, because the names of chains and jumps do not depend on them. */
 const anyOptions: IptablesOptions = {
   shared: {
     place: { nodeName: "", zone: "" },
@@ -43,7 +46,7 @@ const anyOptions: IptablesOptions = {
   largeFamilies: new Set(),
 };
 
-/** What an observation must read to find leftovers of any mode. */
+/** The chains and jumps that an observation must read to find leftovers of any mode. */
 export function rulesOfAnyMode(family: IpFamily, config: Config): RuleSet {
   const sets = [planEmptyRules(family, config), portalRules(family, []), iptablesPlaces];
   return {
@@ -52,7 +55,7 @@ export function rulesOfAnyMode(family: IpFamily, config: Config): RuleSet {
   };
 }
 
-/** Names of these modes together. */
+/** The names of chains and jumps of all given modes. */
 export function namesOfModes(
   modes: readonly Mode[],
   family: IpFamily,
@@ -75,7 +78,7 @@ export function namesOfModes(
   };
 }
 
-/** What a running mode writes itself. */
+/** The names of chains and jumps that a running mode writes. */
 export function namesInUse(
   mode: Mode,
   family: IpFamily,

@@ -5,7 +5,7 @@ import type { Kernel } from "../../kernel/kernel.ts";
 import type { ConnectionCounts } from "../../state/traffic.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
 
-/** The pause between two readings is fifty times as long as a reading, within these limits. */
+/** The pause between two reads is `pausePerLook` times the duration of a read, within these limits. */
 const minPauseMs = 1_000;
 const maxPauseMs = 30_000;
 const pausePerLook = 50;
@@ -13,13 +13,13 @@ const pausePerLook = 50;
 export interface ConnectionWait {
   readonly clock: Clock;
   readonly stop: AbortSignal;
-  /** Called once if there is something to wait for, with the number of virtual servers. */
+  /** Called once if there are open connections, with the number of virtual servers that have them. */
   readonly onWait: (count: number) => void | Promise<void>;
 }
 
 /**
- * Resolves when no connection goes through these virtual servers any more, or its time as a drain would be over, with those
- * whose UDP flows still stand. Rejects where the kernel does not answer.
+ * Resolves when these virtual servers have no open connections, or when the drain deadline of those connections has
+ * passed. The result lists the UDP virtual servers that still have flows. Rejects if the kernel cannot be read.
  */
 export async function connectionsEnd(
   { ipvs }: Pick<Kernel, "ipvs">,
@@ -42,7 +42,10 @@ export async function connectionsEnd(
   }
 }
 
-/** The counts are cheap to read; the connection table, which tells what is established, is read only if they are not zero. */
+/**
+ * The virtual servers that have open connections. The counts are cheap to read. The connection table, which shows
+ * whether connections are established, is read only if a count is not zero.
+ */
 async function withConnections(
   ipvs: Kernel["ipvs"],
   ids: readonly VirtualServerId[],
@@ -54,7 +57,10 @@ async function withConnections(
   return counted.filter(isUdp);
 }
 
-/** Deletes the conntrack entries of these: their next datagram goes the new way. */
+/**
+ * Deletes the conntrack entries of these virtual servers, so that the next datagram of each flow is handled by the
+ * current mode.
+ */
 export async function forgetFlows(
   { conntrack }: Pick<Kernel, "conntrack">,
   ids: readonly VirtualServerId[],
@@ -65,7 +71,7 @@ export async function forgetFlows(
   }
 }
 
-/** A flow of datagrams ends only by its timeout, and the kernel counts it as inactive. */
+/** UDP flows end only by timeout, and the kernel counts them as inactive. */
 function isCounted(id: VirtualServerId, counts: ConnectionCounts | undefined): boolean {
   const { activeConnections = 0, inactiveConnections = 0 } = counts ?? {};
   return activeConnections + (isUdp(id) ? inactiveConnections : 0) > 0;

@@ -11,13 +11,13 @@ import { UdpListener } from "../../userspace/udp-listener.ts";
 export interface ForwarderOptions {
   readonly clock: Clock;
   readonly log: Logger;
-  /** A UDP client that is quiet for so long may get another endpoint. */
+  /** How long a UDP client must be idle before it may get another endpoint. */
   readonly udpIdleMs: () => number;
 }
 
 const retryMs = 30_000;
 
-/** Forwards what comes to one address to another one. A port that is taken is retried. */
+/** Forwards connections and datagrams from one address to another. If the port is in use, retries to open it. */
 export class Forwarder {
   readonly #options: ForwarderOptions;
   readonly #nodePort: LoopbackNodePort;
@@ -31,7 +31,7 @@ export class Forwarder {
     this.#nodePort = nodePort;
   }
 
-  /** Resolves after the first attempt, good or not. */
+  /** Resolves after the first attempt, whether or not it succeeded. */
   async start(): Promise<void> {
     try {
       this.#listener = await openListener(this.#options, this.#nodePort);
@@ -47,7 +47,7 @@ export class Forwarder {
     await this.#close();
   }
 
-  /** Ends its connections too: nobody is there to forward them. */
+  /** Closes the listener and its connections, which could not be forwarded any more. */
   async #close(): Promise<void> {
     const listener = this.#listener;
     this.#listener = undefined;
@@ -69,12 +69,15 @@ export class Forwarder {
   }
 }
 
-/** Connections, or UDP clients: only processes of this node connect, and more than this at once is a mistake of one of them. */
+/**
+ * Most TCP connections, or UDP clients, at the same time. Only local processes connect, so more than this indicates a
+ * bug in one of them.
+ */
 const maxConnections = { TCP: 1_000, UDP: 4_096 } as const;
 
 /**
- * Each client gets a socket of its own to the target, so that IPVS keeps a UDP client at its endpoint. Rejects if the port
- * cannot be opened.
+ * Opens a listener that uses a separate socket to the target for each client, so that IPVS keeps a UDP client on the
+ * same endpoint. Rejects if the port cannot be opened.
  */
 async function openListener(
   { clock, log, udpIdleMs }: ForwarderOptions,

@@ -10,27 +10,27 @@ export interface LocalhostNodePortsOptions extends ForwarderOptions {
   readonly makeForwarder?: (nodePort: LoopbackNodePort) => Pick<Forwarder, "start" | "stop">;
 }
 
-/** What a Service wants of one family. */
+/** The service ports with node ports of one Service and family. */
 type Wanted = Pick<ServicePlan, "family" | "servicePorts">;
 
 /**
- * Serves node ports on 127.0.0.1 and ::1, by way of the same port at an address of the node. In this process, since
- * IPVS drops what comes from a loopback address and goes to another host, and IPv6 has no route for it either.
+ * Serves node ports on 127.0.0.1 and ::1 by forwarding to the same port at an address of the node. This process
+ * forwards, because IPVS drops packets from a loopback address to another host, and IPv6 has no route for them.
  */
 export class LocalhostNodePorts {
   readonly #makeForwarder: NonNullable<LocalhostNodePortsOptions["makeForwarder"]>;
-  /** By family and Service; those that have node ports. */
+  /** Services that have node ports, by family and name. */
   readonly #wanted = new Map<`${IpFamily} ${ServiceName}`, Wanted>();
   readonly #open = new Map<string, Pick<Forwarder, "start" | "stop">>();
   #isStale = false;
-  /** As text. */
+  /** Node IPs as of the last {@link serve}, as JSON. */
   #servedNodeIps = "";
 
   constructor(options: LocalhostNodePortsOptions) {
     this.#makeForwarder = options.makeForwarder ?? ((nodePort) => new Forwarder(options, nodePort));
   }
 
-  /** Takes note of what a plan wants served; nothing is opened or closed yet. */
+  /** Records the node ports of a Service plan. Opens and closes nothing until {@link serve}. */
   note({ family, service, servicePorts }: ServicePlan): void {
     const key = `${family} ${service}` as const;
     const wanted = servicePorts.filter(({ servicePort }) => servicePort.nodePort !== 0);
@@ -40,7 +40,10 @@ export class LocalhostNodePorts {
     this.#isStale = true;
   }
 
-  /** Makes what was noted all that is served; what stays as it is keeps its connections. */
+  /**
+   * Opens and closes forwarders so that exactly the recorded node ports are served. Unchanged ones keep their
+   * connections.
+   */
   async serve({ families }: Pick<PlanOptions, "families">): Promise<void> {
     const nodeIps = new Map([...families].map(([family, { nodeIp }]) => [family, nodeIp]));
     const nodeIpText = JSON.stringify([...nodeIps]);

@@ -8,7 +8,7 @@ import { TablesReporter } from "../report/tables-reporter.ts";
 import { TablesLoop } from "../sync/tables-loop.ts";
 import type { ModeContext, RunningMode } from "./mode.ts";
 
-/** Prepares the kernel for mode iptables. Throws where a start makes no sense. */
+/** Prepares the kernel for iptables mode. Rejects if startup cannot continue. */
 export async function beginIptables(parts: ModeContext): Promise<RunningMode> {
   const { config, kernel, log, clock, live } = parts;
   const prepared = await prepareTables(kernel, config, log);
@@ -50,7 +50,7 @@ export async function beginIptables(parts: ModeContext): Promise<RunningMode> {
   };
 }
 
-/** Services and endpoints are asked for one after the other, and read once. */
+/** Reads the rules only once, although Services and endpoints are requested separately. */
 function servedByTables(
   families: readonly IpFamily[],
   { kernel: { iptables }, config, fail = () => {} }: ModeContext,

@@ -11,10 +11,10 @@ import { SyncReporter } from "../report/sync-reporter.ts";
 import { SyncLoop } from "../sync/sync-loop.ts";
 import type { ModeContext, RunningMode } from "./mode.ts";
 
-/** The kernel's own timeout of UDP flows, where `ipvs.udpTimeout` sets none. */
+/** The kernel's default timeout of UDP flows, used if `ipvs.udpTimeout` is not set. */
 const ipvsUdpSeconds = 300;
 
-/** Prepares the kernel for mode ipvs. Throws where a start makes no sense. */
+/** Prepares the kernel for IPVS mode. Rejects if startup cannot continue. */
 export async function beginIpvs(parts: ModeContext): Promise<RunningMode> {
   const { config, kernel, log, live } = parts;
   const families = await prepareKernel(kernel, config, log);
@@ -66,7 +66,7 @@ export async function beginIpvs(parts: ModeContext): Promise<RunningMode> {
   };
 }
 
-/** Removes what a run with the other setting of `kubeIpvs.virtualAddresses` bound. */
+/** Removes the virtual IPs that an earlier run bound with the other setting of `kubeIpvs.virtualAddresses`. */
 async function convertVirtualAddresses(
   { link }: ModeContext["kernel"],
   { virtualAddresses, isObserveOnly }: ModeContext["config"],

@@ -1,4 +1,4 @@
-/** What the composition root needs of a proxy mode. */
+/** The interface between the composition root and a proxy mode. */
 import type { EventRecorder } from "../../api/event.ts";
 import type { NodeRecord } from "../../api/objects.ts";
 import type { ServedAddresses, ServerEndpoint } from "../../api/source.ts";
@@ -10,33 +10,35 @@ import type { LiveConfig } from "../process/live-config.ts";
 import type { DaemonParts } from "../start.ts";
 import type { ClusterInput } from "../sync/cluster-input.ts";
 
-/** Takes what the source reports and brings the kernel there. */
+/** Receives objects from the source and syncs them to the kernel. */
 export interface ProxyLoop {
   readonly input: ClusterInput;
   start(): void;
-  /** Resolves when everything reported so far is in the kernel. */
+  /** Resolves when everything that the source has reported so far is in the kernel. */
   settled(): Promise<void>;
   stop(): Promise<void>;
   reconfigured(): void;
 }
 
-/** A mode whose kernel is prepared. */
+/** A mode that has prepared the kernel. */
 export interface RunningMode {
   readonly families: readonly IpFamily[];
   readonly loop: ProxyLoop;
   readonly view: ModeView;
-  /** What the kernel serves at the start; undefined where no list is guarded by it. */
+  /** Addresses that the kernel serves at startup, for the list guard. Undefined if the list guard is off. */
   readonly servedBefore: ServedAddresses | undefined;
-  /** What a configuration asks of the kernel, whatever Services there are. Rejects before the first write. */
+  /**
+   * Applies the kernel settings of a configuration that do not depend on Services. Rejects before the first write.
+   */
   configure(next: Config): Promise<void>;
   /**
-   * Removes what other modes and earlier runs left. Called when the first sync ended, and again each minute while it resolves
-   * with false because something could not be removed. `stop`: the program ends.
+   * Removes leftovers of other modes and earlier runs. Called after the first successful sync, and again each minute
+   * while it resolves with false because something could not be removed. `stop` aborts when the program stops.
    */
   removeLeftovers(stop: AbortSignal): Promise<boolean>;
 }
 
-/** What a mode is made of. */
+/** Dependencies of a mode. */
 export interface ModeContext extends DaemonParts {
   readonly events: EventRecorder;
   readonly live: LiveConfig;

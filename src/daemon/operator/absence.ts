@@ -1,18 +1,21 @@
-/** Why something that is wanted is not in the kernel, in the words of log and metrics. Pure. */
+/** Explains why a desired object is not in the kernel, with the reason codes of log and metrics. Pure. */
 import type { ServiceName } from "../../base/service-name.ts";
 import { type Subject, subjectKey } from "../../reconcile/subject.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
 
 export interface Absence {
-  /** A third party has this virtual server. */
+  /** Whether this virtual server belongs to a third party. */
   isForeign(virtualServerKey: string): boolean;
-  /** A third party set its weight, and it stays. */
+  /** Whether a third party set the weight of this real server, and kube-ipvs keeps it. */
   isManualWeight(virtualServerKey: string, realServerKey: string): boolean;
-  /** `EEXIST` and the like: rejected; `blocked`: waits for a rejected change; `reverted`: by a third party; `pending`. */
+  /**
+   * The reason code. An errno name such as `EEXIST`: the kernel rejected the change. `blocked`: depends on a rejected
+   * change. `reverted`: a third party keeps reverting it. `pending`: otherwise.
+   */
   reasonOf(subject: Subject, service: ServiceName): string;
 }
 
-/** What the last syncs found; nearly always nothing. */
+/** Builds the answers from the findings of the last syncs. */
 export function absenceOf(
   history: Pick<SyncHistory, "rejections" | "reverted" | "manualWeights" | "claimedForeignServers">,
 ): Absence {

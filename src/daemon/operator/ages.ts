@@ -3,7 +3,7 @@ import type { Clock } from "../../base/clock.ts";
 /** Seconds since a monotonic time, to a tenth; never below zero. */
 export type SecondsSince = (atMs: number) => number;
 
-/** Ages as of now: all of one answer are of one moment. */
+/** Returns a function that computes ages relative to now, so that all ages in one answer refer to the same moment. */
 export function agesNow(clock: Pick<Clock, "monotonicMs">): SecondsSince {
   const nowMs = clock.monotonicMs();
   return (atMs) => Math.max(0, toTenth((nowMs - atMs) / 1000));

@@ -9,8 +9,9 @@ import { listText } from "./list-text.ts";
 import { answerFrom, withoutDrains } from "./routes.ts";
 
 /**
- * What a daemon would answer to a path of lists or plans once started, from the objects and the kernel as a start would find
- * them: what has weight 0 and is not wanted drains. Rejects where there is no answer.
+ * Returns what a daemon would answer to a request for lists or plans once started, based on the objects and the
+ * kernel state that a start would find. Real servers with weight 0 that are not planned count as draining. Rejects if
+ * there is no answer.
  */
 export async function answerWithoutDaemon(
   config: Config,
@@ -32,7 +33,10 @@ export async function answerWithoutDaemon(
   });
 }
 
-/** Those of which no start is recorded begin now, as they would with a start. */
+/**
+ * The drains that a start would find. If the start time of a drain is not recorded, it begins now, as it would at
+ * startup.
+ */
 function foundDrains(
   { plan }: Observation["report"],
   { statePath }: Config,

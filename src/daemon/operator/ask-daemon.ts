@@ -1,20 +1,20 @@
 import { request } from "node:http";
 import { parseJson } from "../../base/parse-json.ts";
 
-/** What came of a question to the daemon. */
+/** The outcome of a request to the daemon. */
 export type Reply =
   | { readonly kind: "answer"; readonly text: string }
-  /** Nobody listens there. */
+  /** No process listens on the socket. */
   | { readonly kind: "absent"; readonly reason: string }
-  /** `isDenied`: this process may not ask; whether a daemon runs is not known. */
+  /** `isDenied`: this process may not connect to the socket, so it is unknown whether a daemon runs. */
   | { readonly kind: "failed"; readonly reason: string; readonly isDenied?: true };
 
-/** Lists are streamed, so a daemon that is silent for longer hangs or is stopped. */
+/** Lists are streamed. If the daemon sends nothing for this long, it hangs or is stopped. */
 const longestSilenceMs = 5_000;
-/** Every endpoint of the largest clusters is a tenth of this. */
+/** Longest accepted answer. A list of every endpoint in the largest clusters takes a tenth of this. */
 const maxBytes = 1_000_000_000;
 
-/** Asks the daemon whose socket this is; gives up when nothing came for `timeoutMs`. Never rejects. */
+/** Sends a request to the daemon on this socket. Fails if nothing arrives for `timeoutMs`. Never rejects. */
 export function askDaemon(
   socketPath: string,
   target: string,
@@ -44,13 +44,13 @@ export function askDaemon(
   });
 }
 
-/** What the daemon says of a question that it does not answer. */
+/** The daemon's error message, or else the HTTP status and body. */
 function refusalText(status: number | undefined, text: string): string {
   try {
     const { message } = parseJson(text) as { readonly message?: unknown };
     if (typeof message === "string") return message;
   } catch {
-    // Not from a kube-ipvs.
+    // The answer did not come from kube-ipvs.
   }
   return `HTTP ${status}: ${text.trim().slice(0, 500)}`;
 }

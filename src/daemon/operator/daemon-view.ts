@@ -14,7 +14,10 @@ import type { RuleSet } from "../../state/rule.ts";
 import type { OpenListener } from "../../userspace/listener.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
 
-/** What answers are made of: the daemon's own state, read where it is. Nothing is copied, nothing decided again. */
+/**
+ * The daemon's state from which answers are computed. The state is read in place: nothing is copied, and no decision
+ * is made again.
+ */
 export interface DaemonView {
   readonly mode: "ipvs";
   readonly config: Config;
@@ -27,50 +30,55 @@ export interface DaemonView {
   readonly iptables: Pick<Iptables, "choice">;
 }
 
-/** An address and port of a service port; without an address: every one of the node. */
+/**
+ * An address and port of a service port. If `address` is undefined, the port is served on every address of the node.
+ */
 export interface ServedAddress extends Pick<Frontend, "kind" | "port"> {
   readonly address?: IpAddress;
 }
 
-/** What modes without virtual servers know alike: their objects, and which of their endpoints they use. */
+/** State that both modes without virtual servers have: the objects, and which of their endpoints are used. */
 export interface ObjectsView extends Pick<DaemonView, "config" | "clock" | "families" | "history"> {
   readonly mode: "iptables" | "userspace";
-  /** Undefined without rules. */
+  /** Undefined if the mode writes no rules. */
   readonly iptables?: Pick<Iptables, "choice">;
   readonly objects: Pick<ChangeTracker, "serviceCount" | "serviceNames" | "service" | "slicesOf">;
   readonly place: NodePlace;
-  /** At random, or in turn. */
+  /** How endpoints are chosen: at random, or round robin. */
   readonly scheduler: "random" | "rr";
-  /** Of what `model/topology.ts` chooses: for a frontend with policy Local, or another one. */
+  /** Selects endpoints from the choice of `model/topology.ts`, for a frontend with or without policy Local. */
   choose(chosen: ChosenEndpoints, isPolicyLocal: boolean): readonly Endpoint[];
-  /** Who has this address and port (as `virtualServerKey` has it) in place of a service port; undefined: that one. */
+  /**
+   * The Service that owns this address and port instead of `port`. Undefined if `port` owns it. `key` is a
+   * `virtualServerKey`.
+   */
   lostTo(port: ServicePort, key: string): LostTo | undefined;
-  /** Why a service port is not served; undefined: it is. */
+  /** Why a service port is not served. Undefined if it is served. */
   absentReason(port: ServicePort, family: IpFamily): string | undefined;
-  /** Where a service port is served. */
+  /** The addresses and ports at which a service port is served. */
   frontends(port: ServicePort, family: IpFamily): readonly ServedAddress[];
 }
 
-/** In iptables mode. */
+/** The state in iptables mode. */
 export interface TablesView extends ObjectsView {
   readonly mode: "iptables";
   readonly iptables: Pick<Iptables, "choice">;
-  /** Everything that is planned for a family. */
+  /** All planned rules of a family. */
   rulesOf(family: IpFamily): RuleSet;
 }
 
-/** In userspace mode. */
+/** The state in userspace mode. */
 export interface ListenersView extends ObjectsView {
   readonly mode: "userspace";
-  /** Service ports that are served now, and where. */
+  /** The open listeners, with their service ports. */
   open(): readonly OpenListener[];
-  /** Of all links but loopback, as they are now. */
+  /** The current addresses of all links except loopback. */
   nodeAddresses(): readonly IpAddress[];
 }
 
 export type ModeView = DaemonView | TablesView | ListenersView;
 
-/** Services and their EndpointSlices, whatever the mode. */
+/** Services and their EndpointSlices in any mode. */
 export function objectsOf(view: DaemonView | ObjectsView): ObjectsView["objects"] {
   return view.mode === "ipvs" ? view.plan.tracker : view.objects;
 }

@@ -1,4 +1,4 @@
-/** What drains, oldest first, with the connections that are left. */
+/** Rows for draining real servers, oldest first, with their remaining connections. */
 
 import type { DrainRow, DrainTimes } from "../../answer/answers.ts";
 import type { Drain, DrainPolicy } from "../../reconcile/drain/drains.ts";
@@ -7,10 +7,13 @@ import { toTenth } from "./ages.ts";
 import type { DaemonView } from "./daemon-view.ts";
 import { namesOf } from "./row-fields.ts";
 
-/** Drains whose connections are counted at a time. Thousands may be of one virtual server, which is read once each time. */
+/**
+ * Number of drains whose connections are read together. Thousands may belong to one virtual server, which is read
+ * once per group.
+ */
 const drainsPerRead = 500;
 
-/** `unsorted`: absent, what the daemon drains. Rejects where the kernel does not answer. */
+/** `unsorted` defaults to the daemon's own drains. Rejects if the kernel cannot be read. */
 export async function* drainRows(
   view: DaemonView,
   unsorted: Iterable<Drain> = view.reconciler.drainer.drains.all(),
@@ -21,13 +24,13 @@ export async function* drainRows(
     const observed = await readServers(group, view);
     for (const drain of group) {
       const server = observed.get(drain.virtualServerKey)?.get(realServerKey(drain.realServer));
-      // It has just gone.
+      // The real server may have been removed just now.
       if (server !== undefined) yield rowOf(drain, server, view);
     }
   }
 }
 
-/** Real servers by the keys of virtual server and real server. */
+/** Real servers by the key of their virtual server, then by their own key. */
 async function readServers(
   drains: readonly Drain[],
   { ipvs }: DaemonView,
@@ -57,7 +60,7 @@ function rowOf(drain: Drain, server: ObservedRealServer, view: DaemonView): Drai
   };
 }
 
-/** Pure. `nowMs`: monotonic. */
+/** Age and remaining time of a drain. `nowMs` is monotonic. Pure. */
 export function drainTimes(drain: Drain, nowMs: number, policy: DrainPolicy): DrainTimes {
   const ageSeconds = Math.max(0, (nowMs - drain.sinceMs) / 1000);
   const isUdp = drain.virtualServer.protocol === "UDP";

@@ -1,4 +1,6 @@
-/** The endpoints behind one virtual server: what the slices name, what is planned, what the kernel has. Pure. */
+/**
+ * Rows for the endpoints of one virtual server: those in the slices, those planned, and those in the kernel. Pure.
+ */
 
 import type { DrainTimes, EndpointRow } from "../../answer/answers.ts";
 import type { Endpoint } from "../../model/endpoints.ts";
@@ -15,18 +17,21 @@ import { drainTimes } from "./drain-rows.ts";
 import type { WantedFrontend } from "./wanted-frontends.ts";
 
 interface EndpointsInput extends WantedFrontend {
-  /** Why the frontend is not served; undefined: it is. */
+  /** Why the frontend is not served. Undefined if it is served. */
   readonly serverReason: string | undefined;
 }
 
 export interface RowContext {
   readonly view: DaemonView | ObjectsView;
   readonly absence: Absence;
-  /** What the kernel has now; absent: the cache has to do, and there are no counts. */
+  /** The kernel's current real servers. If undefined, the cache is used and no connection counts are shown. */
   readonly observed?: readonly ObservedRealServer[];
 }
 
-/** Undefined in modes without virtual servers: what they choose is served. */
+/**
+ * The real servers in the kernel. Undefined in modes without virtual servers, which serve exactly the endpoints they
+ * choose.
+ */
 export function presentServers(
   { key }: Pick<WantedFrontend, "key">,
   { view, observed }: RowContext,
@@ -35,7 +40,7 @@ export function presentServers(
   return observed ?? view.reconciler.cachedServers.get(key)?.realServers ?? [];
 }
 
-/** By address and port as text; real servers that no slice names come last. */
+/** Rows sorted by address and port as text, followed by real servers that no slice names. */
 export function endpointRows(input: EndpointsInput, context: RowContext): readonly EndpointRow[] {
   const { key, serverReason } = input;
   const present = serverReason === undefined ? (presentServers(input, context) ?? []) : [];
@@ -65,7 +70,7 @@ export function endpointRows(input: EndpointsInput, context: RowContext): readon
   return [...named, ...unnamed];
 }
 
-/** What the slices say of it. */
+/** The fields that come from the EndpointSlices. */
 function namedEndpoint({
   address,
   port,
@@ -110,7 +115,7 @@ function drainOf(drain: Drain | undefined, { config, clock }: DaemonView): Drain
   return drain === undefined ? undefined : drainTimes(drain, clock.monotonicMs(), config.drain);
 }
 
-/** It is planned; undefined: and it is served, in IPVS mode with weight. */
+/** Why a planned endpoint is not served. Undefined if it is served, which in IPVS mode requires a non-zero weight. */
 function absentReason(
   { key: realServer }: Endpoint,
   server: RealServer | undefined,
@@ -123,14 +128,14 @@ function absentReason(
     .get(key)
     ?.realServers.some((one) => realServerKey(one) === realServer);
   if (server !== undefined && absence.isManualWeight(key, realServer)) return "manual-weight";
-  // A third party removed it, or took its weight, and no verification has come there yet.
+  // A third party removed the real server or set its weight to 0, and no verification has found this yet.
   if (observed !== undefined && isCached === true) return "drifted";
   return absence.reasonOf({ type: "real-server", virtualServer: key, realServer }, record.name);
 }
 
 /**
- * Why planning did not choose an endpoint: what is left of the table in `model/topology.ts`. `hasOnlyLocal`: those that were
- * chosen are the node's own, since the policy says so.
+ * Why planning did not choose an endpoint, from the table in `model/topology.ts`. `hasOnlyLocal`: because of policy
+ * Local, only endpoints of this node were chosen.
  */
 function notChosenReason(endpoint: Endpoint, hasOnlyLocal: boolean): string {
   if (!endpoint.isReady) {
@@ -139,7 +144,7 @@ function notChosenReason(endpoint: Endpoint, hasOnlyLocal: boolean): string {
   return hasOnlyLocal && !endpoint.isLocal ? "not-local" : "hinted-elsewhere";
 }
 
-/** Policy Local, and no endpoint elsewhere was chosen in its place. */
+/** Whether the policy is Local and only endpoints of this node were chosen. */
 function isOnlyLocal(
   { servicePort, kind, endpoints }: WantedFrontend,
   chosen: ReadonlySet<string>,

@@ -1,4 +1,7 @@
-/** What is planned about some addresses and ports in IPVS mode, from the daemon's own state. Nothing is decided again. */
+/**
+ * Collects what is planned for some addresses and ports in IPVS mode from the daemon's state. Makes no decision
+ * again.
+ */
 
 import {
   type Destination,
@@ -17,7 +20,10 @@ import type { DaemonView } from "./daemon-view.ts";
 import { namesOf } from "./row-fields.ts";
 import { serviceRows } from "./service-rows.ts";
 
-/** `from`: the client; undefined: any. Rejects where the kernel does not answer for counts of connections. */
+/**
+ * `from` is the client's address; undefined means any client. Rejects if the kernel cannot be read for connection
+ * counts.
+ */
 export async function ipvsFacts(
   view: DaemonView,
   destinations: readonly Destination[],
@@ -49,7 +55,7 @@ export async function ipvsFacts(
   };
 }
 
-/** Addresses and ports of one Service. */
+/** All addresses and ports of one Service. */
 export function destinationsOf(
   { plan, families }: DaemonView,
   service: ServiceName,
@@ -65,7 +71,10 @@ export function destinationsOf(
   );
 }
 
-/** Asked for a loopback address alone, all Services are gone through: nobody looks them up by node port. */
+/**
+ * The node port behind a loopback address. Only for loopback addresses, this iterates over all Services, because
+ * there is no index by node port.
+ */
 function forwardOf({ config, plan }: DaemonView, from: Destination): PlannedState["forwards"] {
   if (!config.areNodePortsOnLocalhost || !isLoopback(from.address)) return [];
   const family = familyOf(from.address);
@@ -96,7 +105,10 @@ async function rowsOf(view: DaemonView, keys: ReadonlySet<string>): Promise<read
   return rows;
 }
 
-/** Entries that a packet to one of these destinations may meet: asked for one by one, no set is gone through. */
+/**
+ * Set entries that a packet to one of these destinations may match. Looks up each candidate instead of iterating over
+ * a set.
+ */
 function entriesAbout(
   view: DaemonView,
   destinations: readonly Destination[],
@@ -131,7 +143,7 @@ function candidatesOf(
   ];
 }
 
-/** All that the service ports want which claim this virtual server. */
+/** The set entries planned for all service ports that claim this virtual server. */
 function plannedFor(
   { plan: { desired } }: DaemonView,
   destination: Destination,

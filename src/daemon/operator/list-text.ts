@@ -5,8 +5,8 @@ import { TimeSlice } from "../../base/time-slice.ts";
 const chunkLength = 65_536;
 
 /**
- * A list as JSON, a line for each row, in pieces that are made as they are asked for: nothing is collected, and the event
- * loop gets a turn every 5 ms.
+ * Formats a list as JSON with one line per row. Generates each chunk on demand, so that the list is never held in
+ * memory, and yields to the event loop every 5 ms.
  */
 export async function* listText(
   listKind: ListKind,

@@ -1,4 +1,4 @@
-/** What userspace mode does with packets to some addresses and ports, from the daemon's own state. */
+/** Collects what userspace mode does with packets to some addresses and ports, from the daemon's state. */
 
 import {
   type Destination,
@@ -30,7 +30,7 @@ export async function listenerFacts(
   };
 }
 
-/** In the order of the rules. */
+/** The listeners for these destinations, in the order of their rules. */
 function openFor(
   view: ListenersView,
   destinations: readonly Destination[],

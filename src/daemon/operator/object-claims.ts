@@ -1,4 +1,6 @@
-/** In modes without virtual servers: which Services ask for an address and port, from the objects. Pure reading. */
+/**
+ * Finds the Services that claim an address and port, from the objects, in modes without virtual servers. Read-only.
+ */
 
 import type { Destination, ServiceRow } from "../../answer/answers.ts";
 import type { ServiceName } from "../../api/objects.ts";
@@ -14,14 +16,17 @@ import { claimedBy, lostReason } from "./row-fields.ts";
 import { rowOf } from "./service-rows.ts";
 import { wantedFrontends } from "./wanted-frontends.ts";
 
-/** A service port that asks for the address and port of a destination. */
+/** A service port that claims the address and port of a destination. */
 export interface Claim {
   readonly service: ServiceName;
   readonly servicePort: ServicePort;
   readonly kind: ServedAddress["kind"];
 }
 
-/** Addresses and ports of one Service, without loopback. `nodeAddresses`: where it is served on every one of the node. */
+/**
+ * All addresses and ports of one Service, except loopback. `nodeAddresses` are used for service ports that are served
+ * on every address of the node.
+ */
 export function destinationsOf(
   view: ObjectsView,
   service: ServiceName,
@@ -43,7 +48,7 @@ export function destinationsOf(
   });
 }
 
-/** Service ports that ask for a destination. All Services are gone through; yields after each. */
+/** Finds the service ports that claim a destination. Iterates over all Services and yields after each. */
 function* findClaims(
   view: ObjectsView,
   destination: Destination,
@@ -62,7 +67,7 @@ function* findClaims(
   return claims;
 }
 
-/** Cheap, and sorts out nearly all. */
+/** A cheap check that excludes nearly all Services. */
 function hasPort(
   { ports }: { readonly ports: readonly { readonly port: number; readonly nodePort: number }[] },
   { port: wanted }: Destination,
@@ -83,8 +88,8 @@ function claimOf(
 }
 
 /**
- * The rows of those that ask for the destinations: of each the one that has it first, then in this order. On loopback, where
- * nobody claims, the first in this order has it.
+ * Rows of the Services that claim the destinations. For each destination, the owner comes first, and the others
+ * follow in `order`. No Service owns a loopback address, so the first in `order` is shown as its owner.
  */
 export async function rowsOfClaims(
   view: ObjectsView,
@@ -109,7 +114,7 @@ export async function rowsOfClaims(
   return rows;
 }
 
-/** Of cluster IP and node port there is one row, whatever address leads to it. */
+/** The row of a claim. A cluster IP or node port has a single row, whichever address was requested. */
 function claimRow(
   view: ObjectsView,
   { service, servicePort, kind }: Claim,

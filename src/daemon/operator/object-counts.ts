@@ -1,7 +1,7 @@
 import type { Counts } from "../../answer/answers.ts";
 import { type DaemonView, type ModeView, type ObjectsView, objectsOf } from "./daemon-view.ts";
 
-/** Counts what there is, once through; yields after each object. `view` undefined: there is nothing yet. */
+/** Counts all objects in one pass, and yields after each. `view` is undefined before the kernel is prepared. */
 export function* countsOf(view: ModeView | undefined): Generator<void, Counts> {
   const objects = view && objectsOf(view);
   const endpoints = objects === undefined ? 0 : yield* countEndpoints(objects);
@@ -24,7 +24,7 @@ export function* countsOf(view: ModeView | undefined): Generator<void, Counts> {
 
 type ServerCounts = Pick<Counts, "virtualServers" | "realServers" | "draining">;
 
-/** In modes without IPVS. */
+/** The counts in modes without IPVS. */
 const noServers: ServerCounts = { virtualServers: 0, realServers: 0, draining: 0 };
 
 function* countServers({ plan, reconciler, history }: DaemonView): Generator<void, ServerCounts> {

@@ -18,7 +18,7 @@ export interface OperatorSocketContext extends AnswerSources {
   readonly timeoutMs?: number;
 }
 
-/** Root alone gets here; these bounds are against its mistakes. */
+/** Only root can connect. These limits guard against mistakes. */
 const limits = {
   maxHeaderSize: 4_096,
   headersTimeout: 2_000,
@@ -26,12 +26,12 @@ const limits = {
   connectionsCheckingInterval: 1_000,
 } as const;
 const maxConnections = 16;
-/** A reader that takes longer for one answer is cut off. */
+/** A connection that takes longer than this is closed. */
 const answerTimeoutMs = 60_000;
 
 /**
- * Answers the operator's commands on a unix socket: one GET for each connection. It never holds up the start: where it
- * cannot be opened, the log says so and the daemon does without. Returns the stop.
+ * Answers the operator's commands on a unix socket, one GET request per connection. If the socket cannot be opened,
+ * logs a warning and the daemon runs without it. Returns a function that closes the socket.
  */
 export async function openOperatorSocket(
   path: string,
@@ -68,14 +68,14 @@ function makeServer(context: OperatorSocketContext): Server {
     const cancel = context.clock.after(timeoutMs, () => socket.destroy());
     socket.on("close", cancel);
   });
-  // The socket alone must not keep the process alive.
+  // The operator socket must not keep the process alive.
   server.unref();
   return server;
 }
 
 /**
- * Removes the socket of a daemon that was killed; says whether there was one. Rejects where it answers, or is something
- * else: that is not ours to remove.
+ * Removes the socket of a daemon that was killed. Returns whether one was removed. Rejects if a process answers on it
+ * or the file is not a socket, because it is not ours to remove.
  */
 export async function removeLeftoverSocket(path: string): Promise<boolean> {
   const status = path === "" ? undefined : lstatSync(path, { throwIfNoEntry: false });
@@ -100,7 +100,8 @@ function isAnswering(path: string): Promise<boolean> {
 }
 
 async function listen(server: Server, path: string): Promise<void> {
-  // It is bound before this returns, and never open to anyone else: chmod would come too late.
+  // listen() binds the socket synchronously, so the umask applies to it. A later chmod would leave it open to other
+  // users for a moment.
   const before = process.umask(0o177);
   server.listen(path);
   process.umask(before);
@@ -116,7 +117,7 @@ async function serve(
     const answer = method === "GET" ? await answerTo(url, context) : failure(405, "only GET");
     await send(answer, response, context);
   } catch (err) {
-    // A reader that went away is no failure of ours.
+    // The client disconnected, which is not an error.
     if (response.destroyed) return;
     context.log.warn("Cannot answer on the operator socket", { url, err });
     if (response.headersSent) response.destroy();
@@ -137,7 +138,7 @@ async function send(
     return;
   }
   const chunks = listText(answer.listKind, answer.rows, clock);
-  // What fails before there is anything to send is answered as such.
+  // If the first chunk fails, the request can still be answered with an error.
   const first = await chunks.next();
   const whole = async function* (): AsyncGenerator<string> {
     yield first.value;

@@ -1,4 +1,4 @@
-/** What is planned about some addresses and ports: each mode says it its own way. */
+/** Collects what is planned for some addresses and ports, by mode. */
 
 import {
   apiVersion,
@@ -16,11 +16,11 @@ import { listenerFacts } from "./listener-facts.ts";
 import { destinationsOf } from "./object-claims.ts";
 import { tablesFacts } from "./tables-facts.ts";
 
-/** Addresses and ports of one Service: with node ports on many addresses there are more. */
+/** Most addresses and ports to report for one Service. A Service with node ports on many addresses may have more. */
 const maxDestinations = 100;
 const maxConflicts = 20;
 
-/** Rejects where the kernel does not answer for counts of connections. */
+/** Rejects if the kernel cannot be read for connection counts. */
 export async function planFacts(view: ModeView, query: PlanQuery): Promise<PlanFacts> {
   const all =
     query.kind === "destination"
@@ -53,7 +53,7 @@ async function plannedState(
   }
 }
 
-/** A conflict about no address is one about the whole Service. */
+/** The conflicts that concern the query. A conflict without an address concerns the whole Service. */
 function conflictsAbout({ history }: ModeView, query: PlanQuery): readonly ConflictNote[] {
   const isAsked = ({ service, keys }: Conflict): boolean => {
     if (query.kind === "service") return service === `${query.namespace}/${query.name}`;

@@ -1,4 +1,4 @@
-/** Which answer a path has. No sockets. */
+/** Maps request paths to answers. Does not use sockets. */
 
 import { apiVersion, type ListKind } from "../../answer/answers.ts";
 import { readPlanQuery, readServicesQuery } from "../../answer/questions.ts";
@@ -13,19 +13,19 @@ import { beforeFirstSyncText, type StatusSources, statusOf } from "./status.ts";
 
 export type OperatorAnswer =
   | { readonly kind: "object"; readonly status: number; readonly object: object }
-  /** A list whose rows are made while they are sent. */
+  /** A list whose rows are generated while it is sent. */
   | { readonly kind: "list"; readonly listKind: ListKind; readonly rows: AsyncIterable<object> };
 
 export interface AnswerSources {
   readonly clock: Clock;
   readonly status: () => StatusSources;
-  /** A KubeProxyConfiguration v1alpha1 with every field. */
+  /** A KubeProxyConfiguration v1alpha1 with all fields set. */
   readonly configuration: () => object;
-  /** Undefined until the kernel was prepared. */
+  /** Undefined until the kernel is prepared. */
   readonly view: () => ModeView | undefined;
 }
 
-/** `target`: path and query of a request, as it was sent. */
+/** `target` is the request's path and query, as received. */
 export async function answerTo(target: string, sources: AnswerSources): Promise<OperatorAnswer> {
   const { path } = splitTarget(target);
   if (path === "/v1/status") {
@@ -57,7 +57,7 @@ export async function answerTo(target: string, sources: AnswerSources): Promise<
 
 const viewPaths = ["/v1/services", "/v1/drains", "/v1/plan"];
 
-/** To one of the paths whose answers are of the kernel. `drains`: absent, what the daemon drains. */
+/** Answers a request to one of the `viewPaths`. `drains` defaults to the daemon's own drains. */
 export async function answerFrom(
   view: ModeView,
   target: string,
@@ -87,7 +87,7 @@ async function planAnswer(view: ModeView, parameters: URLSearchParams): Promise<
   return { kind: "object", status: 200, object: await planFacts(view, query) };
 }
 
-/** What a command about drains says. */
+/** The error text of commands about drains in modes without drains. */
 export function withoutDrains(mode: ObjectsView["mode"]): string {
   return mode === "iptables"
     ? "iptables mode drains nothing: conntrack continues open connections"

@@ -1,4 +1,4 @@
-/** What rows of Services have in common, whatever the mode. */
+/** Fields of Service rows that all modes share. */
 
 import type { ServiceRow, ServicesQuery } from "../../answer/answers.ts";
 import type { ServiceName } from "../../api/objects.ts";
@@ -7,12 +7,14 @@ import { sortInSteps } from "../../base/sort-in-steps.ts";
 import { inSlices } from "../../base/time-slice.ts";
 import type { LostTo } from "../../plan/claims/claim.ts";
 
-/** The field of a row that says who has the address, and why; none where the row's own Service has it. */
+/**
+ * The `claimedBy` field of a row: the Service that owns the address, and why. Empty if the row's own Service owns it.
+ */
 export function claimedBy(lost: LostTo | undefined): Pick<ServiceRow, "claimedBy"> {
   return lost === undefined ? {} : { claimedBy: { ...namesOf(lost.service), claim: lost.reason } };
 }
 
-/** The reason of a row whose address another Service has. */
+/** The reason in a row whose address another Service owns. */
 export const lostReason = "claimed-by-another-service";
 
 /** Namespace and name. */
@@ -21,7 +23,7 @@ export function namesOf(service: ServiceName): Pick<ServiceRow, "namespace" | "n
   return { namespace, name };
 }
 
-/** Names of the Services that are asked for, in their order. */
+/** Sorted names of the Services that the query selects. */
 export async function serviceNames(
   known: { serviceNames(): Iterable<ServiceName> },
   clock: Clock,

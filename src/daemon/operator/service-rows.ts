@@ -1,4 +1,6 @@
-/** Rows of Services, made one after another from the daemon's own state: pure reading, but for counts of connections. */
+/**
+ * Generates rows of Services one by one from the daemon's state. Reads from the kernel only for connection counts.
+ */
 
 import type { ServiceRow, ServicesQuery } from "../../answer/answers.ts";
 import { cidrText, familyOf } from "../../base/ip.ts";
@@ -11,12 +13,12 @@ import { endpointRows, presentServers, type RowContext } from "./endpoint-rows.t
 import { claimedBy, lostReason, namesOf, serviceNames } from "./row-fields.ts";
 import { type WantedFrontend, wantedFrontends } from "./wanted-frontends.ts";
 
-/** Virtual servers whose connections are counted by one request to the kernel. */
+/** Number of virtual servers whose connection counts are read in one kernel request. */
 const serversPerRead = 50;
 
 /**
- * Rows by namespace and name of the Service, then in the order of its ports. What changes meanwhile is seen or not,
- * Service by Service. Rejects where the kernel does not answer for counts of connections.
+ * Rows sorted by namespace and name of the Service, then in the order of its ports. Concurrent changes may or may not
+ * be visible, Service by Service. Rejects if the kernel cannot be read for connection counts.
  */
 export async function* serviceRows(
   view: ModeView,
@@ -85,7 +87,7 @@ function lostTo(
     : view.lostTo(servicePort, key);
 }
 
-/** Undefined: it is served. */
+/** Why a frontend is not served. Undefined if it is served. */
 function absentReason(
   { server, key, record, servicePort }: WantedFrontend,
   { view, absence }: RowContext,
@@ -96,7 +98,10 @@ function absentReason(
   return absence.reasonOf({ type: "virtual-server", virtualServer: key }, record.name);
 }
 
-/** Planned real servers that take connections. The cache nearly always holds the very list that is planned. */
+/**
+ * Number of planned real servers that accept connections. Usually the cache holds the same array as the plan, so
+ * nothing needs to be compared.
+ */
 function programmedCount(wanted: WantedFrontend, context: RowContext): number {
   const { realServers } = wanted;
   const present = presentServers(wanted, context);

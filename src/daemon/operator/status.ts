@@ -1,4 +1,4 @@
-/** The daemon's state on one page. Pure, but for clocks. */
+/** Summarizes the daemon's state. Pure, except for clocks. */
 import { release } from "node:os";
 import { apiVersion, type Status, type SyncStatus } from "../../answer/answers.ts";
 import type { Clock } from "../../base/clock.ts";
@@ -17,20 +17,20 @@ import { problemsOf, problemsText, summaryOf, verdictOf } from "./verdict.ts";
 
 export interface StatusSources {
   readonly clock: Pick<Clock, "monotonicMs">;
-  /** As at the start; what was reloaded since is in the view. */
+  /** The configuration at startup. The view has the reloaded one. */
   readonly config: Config;
   readonly health: ProxyHealth;
   readonly apiContact: ApiContact;
-  /** Monotonic. */
+  /** Monotonic start time of the program. */
   readonly startedAtMs: number;
-  /** Undefined until the kernel was prepared. */
+  /** Undefined until the kernel is prepared. */
   readonly view: ModeView | undefined;
 }
 
-/** Objects listed of each kind; the counts count all. */
+/** Most objects of each kind that are listed. The counts include all of them. */
 const maxListed = 100;
 
-/** Yields now and then; counting is what takes time. */
+/** Builds the status. Yields regularly while counting, which is the slow part. */
 export function* statusOf(sources: StatusSources): Generator<void, Status> {
   const { view, health, apiContact } = sources;
   const config = view?.config ?? sources.config;
@@ -70,7 +70,9 @@ export function* statusOf(sources: StatusSources): Generator<void, Status> {
   };
 }
 
-/** Why Services are unknown before the first sync. `servers`: virtual servers in the kernel. */
+/**
+ * Explains why Services are unknown before the first sync. `servers` is the number of virtual servers in the kernel.
+ */
 export function beforeFirstSyncText(status: StatusSources, servers: number): string {
   const { clock, view } = status;
   const history = view?.history ?? new SyncHistory(clock);

@@ -1,4 +1,7 @@
-/** What is planned about some addresses and ports in iptables mode, from the daemon's own state. Nothing is decided again. */
+/**
+ * Collects what is planned for some addresses and ports in iptables mode from the daemon's state. Makes no decision
+ * again.
+ */
 
 import { type Destination, type PlannedState, withoutIpvs } from "../../answer/answers.ts";
 import { familyOf, type IpFamily } from "../../base/ip.ts";
@@ -33,7 +36,7 @@ function seniorityOf({ servicePort }: Claim): Parameters<typeof bySeniority>[0] 
   return { ...servicePort, name: servicePortKey(servicePort) };
 }
 
-/** Those that packets to the destinations may meet. */
+/** The rules that packets to the destinations may traverse. */
 function rulesAbout(
   view: TablesView,
   family: IpFamily,

@@ -1,4 +1,4 @@
-/** What is wrong, and since when. Pure. */
+/** Determines the node's problems and since when they have existed. Pure. */
 
 import type { Counts, Problem, Status } from "../../answer/answers.ts";
 import { grouped } from "../../base/counted.ts";
@@ -10,27 +10,27 @@ import type { ProxyHealth } from "../report/proxy-health.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
 import type { SecondsSince } from "./ages.ts";
 
-/** What is judged. */
+/** The state from which problems are determined. */
 export interface Evidence {
   readonly health: Pick<ProxyHealth, "notReadyReason">;
   readonly apiContact: Pick<ApiContact, "host" | "failing">;
   readonly history: SyncHistory;
-  /** Monotonic; of the program. */
+  /** Monotonic start time of the program. */
   readonly startedAtMs: number;
   readonly secondsSince: SecondsSince;
 }
 
-/** Worst first; empty where the node is as the cluster wants it. */
+/** Problems, the worst first. Empty if the node is in the desired state. */
 export function problemsOf(evidence: Evidence): readonly Problem[] {
   return [readiness, syncs, apiServer, rejections, conflicts, repairs].flatMap((find) =>
     find(evidence),
   );
 }
 
-/** A start takes seconds, with tens of thousands of Services half a minute: what takes longer is a problem. */
+/** A start takes seconds, or half a minute with tens of thousands of Services. A longer start is a problem. */
 const longestStartSeconds = 60;
 
-/** A start that goes well is not degraded, though nothing is served yet. */
+/** While the first sync is running without other problems, the verdict is Starting, not Degraded. */
 export function verdictOf(
   problems: readonly Problem[],
   { history, startedAtMs, secondsSince }: Evidence,
@@ -99,7 +99,7 @@ function conflicts({ history, secondsSince }: Evidence): readonly Problem[] {
   const unserved = history.conflicts.filter(({ reason }) => conflictReasons[reason].isUnserved);
   if (unserved.length === 0) return [];
   const reasons = [...new Set(unserved.map(({ reason }) => reason))].join(", ");
-  // Only IPVS mode has virtual servers.
+  // The message says "addresses", because only IPVS mode has virtual servers.
   const addresses = unserved.length === 1 ? "address" : "addresses";
   const message = `${grouped(unserved.length)} Service ${addresses} not served (${reasons})`;
   return [{ reason: "conflicts", message, sinceSeconds: oldest(unserved, secondsSince) }];

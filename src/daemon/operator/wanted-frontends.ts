@@ -1,4 +1,7 @@
-/** Frontends that Services want: in IPVS mode as planned, in other modes from the objects, chosen as planning chooses. Pure. */
+/**
+ * Lists the frontends of Services: in IPVS mode from the plan; in other modes from the objects, with endpoints chosen
+ * by the same rules. Pure.
+ */
 
 import type { EndpointSliceRecord, ServiceName, ServiceRecord } from "../../api/objects.ts";
 import { type IpFamily, wildcardAddresses } from "../../base/ip.ts";
@@ -17,7 +20,7 @@ import type { RealServerId } from "../../state/real-server.ts";
 import { type VirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
 import { type DaemonView, type ObjectsView, objectsOf } from "./daemon-view.ts";
 
-/** An address and port that a Service wants, with all that a row is made of. */
+/** An address and port of a Service, with all the data for a row. */
 export interface WantedFrontend {
   readonly record: ServiceRecord;
   readonly servicePort: ServicePort;
@@ -28,15 +31,15 @@ export interface WantedFrontend {
   > & {
     readonly scheduler: string;
   };
-  /** Of the virtual server. */
+  /** The virtual server's key. */
   readonly key: string;
-  /** Planned. */
+  /** The planned real servers. */
   readonly realServers: readonly RealServerId[];
-  /** All that the slices name for its port, ready or not. */
+  /** All endpoints in the slices for this port, ready or not. */
   readonly endpoints: () => readonly Endpoint[];
 }
 
-/** Service by Service, then in the order of its ports. */
+/** Frontends in the order of `names`, then of each Service's ports. */
 export function* wantedFrontends(
   view: DaemonView | ObjectsView,
   names: Iterable<ServiceName>,
@@ -88,7 +91,7 @@ function* objectFrontends(
   }
 }
 
-/** Merged as planning does it, when they are first asked for. */
+/** Returns a function that merges the slices as planning does, on its first call. */
 function endpointsByPort(
   slices: Iterable<EndpointSliceRecord>,
   family: IpFamily,
