@@ -19,18 +19,18 @@ import { RevertedError, RevertedWrites } from "./reverted-writes.ts";
 import { isConflict, SliceWriter } from "./slice-writer.ts";
 import { type Retry, WorkQueue } from "./work-queue.ts";
 
-/** A resource with what becomes of its records. */
+/** A watched resource and the functions that process its records. */
 interface Informed<T> {
   readonly kind: keyof typeof controllerResources;
   readonly decode: Decoder<T>;
   readonly keysOf: (record: T) => readonly string[];
-  /** Takes a change; names the Services that it concerns. */
+  /** Applies a change and returns the Services that depend on the record. */
   readonly replace: (...change: Parameters<Notify<T>>) => readonly ServiceName[];
 }
 
 /**
- * Keeps the EndpointSlices of Services with selectors as their Pods are. Begins to write when all three lists are
- * complete; runs through every outage of the API server until it is stopped.
+ * Keeps the EndpointSlices of Services with selectors up to date with their Pods. Starts to write when all four lists
+ * are complete. Continues through every outage of the API server until it is stopped.
  */
 export class EndpointController {
   readonly #dependencies: ReflectorDependencies;
@@ -61,7 +61,7 @@ export class EndpointController {
     });
   }
 
-  /** All lists are complete, and nothing is left to be written. */
+  /** Whether all lists are complete and no write is left. */
   get isSettled(): boolean {
     return this.#unsynced.size === 0 && this.#queue.isIdle;
   }
@@ -126,7 +126,10 @@ export class EndpointController {
     };
   }
 
-  /** Once. Objects may be many and wrong for long: so many fields are remembered, and no more named. */
+  /**
+   * Logs each invalid field once, up to a maximum number of fields, because objects may be many and invalid for a long
+   * time.
+   */
   #nameRefusal({ kind, subject: object, field, reason, message: err }: Refusal): void {
     const key = `${kind} ${object} ${field} ${reason}`;
     if (this.#namedRefusals.has(key) || this.#namedRefusals.size >= mostNamedRefusals) return;
@@ -134,12 +137,12 @@ export class EndpointController {
     this.#log.warn("Ignoring invalid field", { kind, object, field, reason, err });
   }
 
-  /** Before all lists are complete every Service would be planned with Pods or slices missing. */
+  /** Ignores changes until all lists are complete. Before that, plans would lack Pods or slices. */
   #noteChange(service: ServiceName): void {
     if (this.#unsynced.size === 0) this.#queue.add(service);
   }
 
-  /** Every Service once, and every Service of ours that left slices behind. */
+  /** Queues every Service once, including deleted Services that still have slices. */
   #noteSynced(kind: string): void {
     this.#unsynced.delete(kind);
     if (this.#unsynced.size > 0) return;
@@ -167,7 +170,10 @@ export class EndpointController {
     });
   }
 
-  /** Loud at first, then at each doubling. A conflict is what two writers expect of each other. */
+  /**
+   * Warns at the first failure and then at every doubling. The first conflicts are only logged verbosely, because they
+   * are normal with two writers.
+   */
   #noteFailure(service: ServiceName, error: unknown, { failures, delayMs }: Retry): void {
     const keys = { service, err: errorText(error), retryInMs: Math.round(delayMs), failures };
     const event = "Cannot write EndpointSlices, retrying";

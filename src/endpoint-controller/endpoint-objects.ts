@@ -5,7 +5,9 @@ import type { SliceSituation } from "../endpoint-slices/plan-slices.ts";
 import { PodIndex } from "../endpoint-slices/pod-index.ts";
 import { namespaceOf, selects } from "../endpoint-slices/selection.ts";
 
-/** What is known of a cluster, as far as endpoints depend on it; each change names the Services that it concerns. */
+/**
+ * The last known objects that determine endpoints. Each change returns the Services that depend on the changed object.
+ */
 export class EndpointObjects {
   readonly #services = new Map<ServiceName, SelectingService>();
   readonly #servicesByNamespace = new Map<string, Map<ServiceName, SelectingService>>();
@@ -14,7 +16,7 @@ export class EndpointObjects {
   readonly #sliceNames = new Set<string>();
   readonly #zones = new Map<string, string>();
 
-  /** Services that select Pods, and those that slices belong to. */
+  /** Services that select Pods, and Services that own slices. */
   names(): ReadonlySet<ServiceName> {
     return new Set([...this.#services.keys(), ...this.#slices.keys()]);
   }
@@ -58,7 +60,7 @@ export class EndpointObjects {
     return [...new Set(concerned)];
   }
 
-  /** Nodes come and go, and seldom change their zone: every Service may have Pods there. */
+  /** Returns all Services if the zone of a Node changed, because every Service may have Pods there. This is rare. */
   replaceNode(
     previous: NodeRecord | undefined,
     current: NodeRecord | undefined,
@@ -70,7 +72,7 @@ export class EndpointObjects {
     return [...this.#services.keys()];
   }
 
-  /** Everything that the slices of a Service depend on. */
+  /** Everything that determines the slices of a Service. */
   situationOf(name: ServiceName): SliceSituation {
     const service = this.#services.get(name);
     return {

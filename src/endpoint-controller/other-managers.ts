@@ -1,10 +1,12 @@
 import type { Logger } from "../base/log.ts";
 import type { ServiceName } from "../base/service-name.ts";
 
-/** So many are named at every verbosity: beside another controller it may be each Service of the cluster. */
+/**
+ * Number of messages at the default verbosity. With another controller in the cluster, every Service may cause one.
+ */
 const maxLines = 20;
 
-/** Names once each Service that another manager has slices for, and says when that ends. */
+/** Logs once for each Service that another manager has slices for it, and logs when that is no longer the case. */
 export class OtherManagers {
   readonly #log: Logger;
   readonly #managed = new Map<ServiceName, string>();
@@ -14,7 +16,7 @@ export class OtherManagers {
     this.#log = log;
   }
 
-  /** `managedBy`: of the slices that are not ours; absent: there are none. */
+  /** `managedBy` is the manager of slices that kube-ipvs does not own. Undefined if there are none. */
   note(service: ServiceName, managedBy: string | undefined): void {
     const before = this.#managed.get(service);
     if (before === managedBy) return;

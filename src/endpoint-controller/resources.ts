@@ -1,9 +1,9 @@
 import { collections, type WatchedResource } from "../api/cluster/watched-resources.ts";
 
-/** The ClusterRole of deploy/kustomize/endpoint-controller. */
+/** Name of the ClusterRole in deploy/kustomize/endpoint-controller. */
 export const controllerRole = "kube-ipvs-endpoint-controller";
 
-/** What endpoints are made from, in all namespaces. */
+/** The objects that determine endpoints, in all namespaces. */
 export const controllerResources: {
   readonly [Kind in keyof typeof collections]: WatchedResource<Kind>;
 } = {
@@ -11,10 +11,10 @@ export const controllerResources: {
   pods: {
     ...collections.pods,
     role: controllerRole,
-    // Those that ended have no endpoints, and there may be many.
+    // Terminated Pods have no endpoints, and there may be many of them.
     selectors: { fieldSelector: "status.phase!=Succeeded,status.phase!=Failed" },
   },
-  // Their zones.
+  // Nodes provide the zones.
   nodes: { ...collections.nodes, role: controllerRole, selectors: {} },
   endpointslices: { ...collections.endpointslices, role: controllerRole, selectors: {} },
 };

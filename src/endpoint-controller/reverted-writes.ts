@@ -3,9 +3,9 @@ import { nameHash } from "../base/name-hash.ts";
 import type { ServiceName } from "../base/service-name.ts";
 import type { SlicePlan } from "../endpoint-slices/plan-slices.ts";
 
-/** A third party reverts what is written: the next write waits. */
+/** A third party keeps reverting the slices of a Service, so the next write must wait. */
 export class RevertedError extends Error {
-  /** How long. */
+  /** Remaining time before the next attempt. */
   readonly waitMs: number;
 
   constructor(service: ServiceName, times: number, waitMs: number) {
@@ -17,18 +17,21 @@ export class RevertedError extends Error {
 }
 
 interface Written {
-  /** Of what was written: a Service may have thousands of endpoints. */
+  /** Digest of the last plan. The plan itself may contain thousands of endpoints. */
   readonly digest: string;
   readonly times: number;
   readonly atMs: number;
 }
 
-/** So often in a row the same is written at once. */
+/** How many times in a row the same plan may be written without waiting. */
 const patience = 3;
 const firstWaitMs = 1_000;
 const longestWaitMs = 60_000;
 
-/** Keeps two writers from writing against each other as fast as they can: the same again waits, longer each time. */
+/**
+ * Backs off if the same plan must be written repeatedly, with increasing delays. Otherwise two writers would revert
+ * each other's changes at full speed.
+ */
 export class RevertedWrites {
   readonly #clock: Clock;
   readonly #written = new Map<ServiceName, Written>();
@@ -37,7 +40,7 @@ export class RevertedWrites {
     this.#clock = clock;
   }
 
-  /** To be called before a plan is carried out. Throws {@link RevertedError}. */
+  /** Must be called before a plan is written. Throws {@link RevertedError} if the plan must wait. */
   check(service: ServiceName, plan: SlicePlan): void {
     const before = this.#written.get(service);
     if (before === undefined || before.times < patience || before.digest !== digestOf(plan)) return;
@@ -46,7 +49,7 @@ export class RevertedWrites {
     if (leftMs > 0) throw new RevertedError(service, before.times, leftMs);
   }
 
-  /** It was carried out. */
+  /** Must be called after a plan was written. */
   note(service: ServiceName, plan: SlicePlan): void {
     const digest = digestOf(plan);
     const before = this.#written.get(service);
@@ -54,7 +57,7 @@ export class RevertedWrites {
     this.#written.set(service, { digest, times, atMs: this.#clock.monotonicMs() });
   }
 
-  /** The Service is gone. */
+  /** Forgets a deleted Service. */
   forget(service: ServiceName): void {
     this.#written.delete(service);
   }

@@ -9,7 +9,7 @@ import { controllerResources, controllerRole } from "./resources.ts";
 
 const requestTimeoutMs = 30_000;
 
-/** Writes plans to the API server. What was changed meanwhile is refused there, and not written over. */
+/** Writes plans to the API server, which rejects writes to objects that changed since they were read. */
 export class SliceWriter {
   readonly #connection: ApiConnection;
   readonly #signal: AbortSignal;
@@ -20,8 +20,8 @@ export class SliceWriter {
   }
 
   /**
-   * Carries out a plan: what gives endpoints first, removals last. Throws ApiError at the first write that fails; the
-   * next plan begins from what is stored by then.
+   * Writes a plan: creates first, then updates, and deletes last, so that endpoints are added before others are
+   * removed. Throws ApiError at the first write that fails. The next plan starts from the stored state at that time.
    */
   async write({ creates, updates, deletes }: SlicePlan): Promise<void> {
     for (const slice of creates) await this.#send("create", slice.name, sliceObject(slice));
@@ -31,7 +31,7 @@ export class SliceWriter {
     for (const slice of deletes) await this.#delete(slice);
   }
 
-  /** One that is gone is what was wanted. */
+  /** Succeeds if the slice no longer exists. */
   async #delete({ name, uid, resourceVersion }: StoredSlice): Promise<void> {
     const preconditions = { uid, resourceVersion };
     const options = { kind: "DeleteOptions", apiVersion: "v1", preconditions };
@@ -62,7 +62,10 @@ const requests = {
   delete: { method: "DELETE", contentType: "application/json" },
 } as const;
 
-/** Someone else wrote first, or what was read is old by now: to be expected, and gone when it is read. */
+/**
+ * Whether another writer was first or the cached state is outdated. This is expected; the retry uses the current
+ * state.
+ */
 export function isConflict(error: unknown): boolean {
   return error instanceof ApiError && error.status === 409;
 }

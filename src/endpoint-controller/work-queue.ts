@@ -2,13 +2,13 @@ import type { Clock } from "../base/clock.ts";
 
 export interface WorkQueueParts {
   readonly clock: Clock;
-  /** Numbers from 0 up to 1. */
+  /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   readonly random: () => number;
-  /** One at a time for each key. */
+  /** Never runs twice at the same time for one key. */
   readonly work: (key: string) => Promise<void>;
-  /** Called before the delay begins; `failures` in a row, this one counted. */
+  /** Called before the delay starts. `failures` is the number of consecutive failures, including this one. */
   readonly onFailure: (key: string, error: unknown, retry: Retry) => void;
-  /** At least so long the key waits after this error; 0: no longer than otherwise. */
+  /** Minimum delay before the retry after this error. 0 means no minimum. */
   readonly leastDelayMs: (error: unknown) => number;
 }
 
@@ -17,20 +17,21 @@ export interface Retry {
   readonly delayMs: number;
 }
 
-/** So many keys are worked on at once. */
+/** Number of keys that are processed at the same time. */
 const workers = 4;
-/** Changes come in bursts: a key waits so long for more of them. */
+/** Delay before a key is processed, because changes come in bursts. */
 const batchMs = 100;
 const firstRetryMs = 500;
 const longestRetryMs = 60_000;
 
 /**
- * Keys to be worked on: each once however often it is added, never twice at the same time, and again after a failure,
- * later each time. Whatever is added while its key is being worked on is worked on afterwards.
+ * A queue of keys to process. A key that is added several times is processed once, and never twice at the same time.
+ * Failed keys are retried with increasing delays. A key that is added while it is being processed is processed again
+ * afterwards.
  */
 export class WorkQueue {
   readonly #parts: WorkQueueParts;
-  /** Timers of keys that wait. */
+  /** Functions that cancel the timers of waiting keys. */
   readonly #waiting = new Map<string, () => void>();
   readonly #ready = new Set<string>();
   readonly #running = new Map<string, Promise<void>>();
@@ -42,18 +43,18 @@ export class WorkQueue {
     this.#parts = parts;
   }
 
-  /** Nothing waits, is being worked on, or is to be retried. */
+  /** Whether no key is waiting, being processed, or due for a retry. */
   get isIdle(): boolean {
     return this.#waiting.size + this.#ready.size + this.#running.size === 0;
   }
 
-  /** Begins to work; what was added before waits until then. */
+  /** Starts processing, including the keys that were added before. */
   start(): void {
     this.#isOpen = true;
     this.#next();
   }
 
-  /** Resolves when the work that runs has ended; nothing more begins. */
+  /** Starts no more work. Resolves when the current work has ended. */
   async stop(): Promise<void> {
     this.#isOpen = false;
     for (const cancel of this.#waiting.values()) cancel();
@@ -62,7 +63,10 @@ export class WorkQueue {
     await Promise.all(this.#running.values());
   }
 
-  /** A key that waits to be retried is tried now: what it failed at may have changed. */
+  /**
+   * Adds a key. If the key is waiting for a retry, it is processed soon instead, because the cause of the failure may
+   * be gone.
+   */
   add(key: string): void {
     if (this.#running.has(key)) this.#addedMeanwhile.add(key);
     else if (!this.#ready.has(key)) this.#wait(key, batchMs);
@@ -87,7 +91,7 @@ export class WorkQueue {
   }
 
   async #run(key: string): Promise<void> {
-    // Not before the caller has noted that it runs.
+    // Yields once, so that the caller can first record that this key is running.
     await Promise.resolve();
     const delayMs = await this.#work(key);
     this.#running.delete(key);
@@ -98,7 +102,7 @@ export class WorkQueue {
     this.#next();
   }
 
-  /** The delay after which the key is to be retried; `undefined`: it is done. */
+  /** Returns the delay before the next retry. Undefined if the work succeeded. */
   async #work(key: string): Promise<number | undefined> {
     try {
       await this.#parts.work(key);
@@ -113,7 +117,10 @@ export class WorkQueue {
     }
   }
 
-  /** Doubling, with up to half as much again by chance, so that keys which failed together part. */
+  /**
+   * Doubles with each failure, plus up to 50% random jitter, so that keys that failed together are retried at
+   * different times.
+   */
   #delayMs(failures: number, error: unknown): number {
     const baseMs = Math.min(longestRetryMs, firstRetryMs * 2 ** Math.min(failures - 1, 20));
     const leastMs = Math.min(longestRetryMs, this.#parts.leastDelayMs(error));

@@ -2,14 +2,14 @@ import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
 import type { PodRecord, SelectingService, SliceEndpoint, SlicePort } from "./objects.ts";
 import { bareName } from "./selection.ts";
 
-/** Endpoints that share their ports: a slice has one list of ports for all of its endpoints. */
+/** Endpoints with the same ports. A slice has one list of ports for all of its endpoints. */
 export interface EndpointGroup {
   readonly ports: readonly SlicePort[];
-  /** By the name of the Pod. */
+  /** Keys are Pod names. */
   readonly endpoints: ReadonlyMap<string, SliceEndpoint>;
 }
 
-/** Equal texts: the same ports. */
+/** Returns equal texts for equal ports. */
 export function portsKey(ports: readonly SlicePort[]): string {
   const keys = ports.map(({ name, protocol, port, appProtocol }) =>
     [name, protocol, port, appProtocol].join("\0"),
@@ -18,8 +18,8 @@ export function portsKey(ports: readonly SlicePort[]): string {
 }
 
 /**
- * The endpoints of a Service in one family, by their ports: a named target port may be another number in each
- * Pod. Without any Pod one group without ports, so that a slice says that there are none. Pure.
+ * The endpoints of a Service in one family, grouped by ports. Endpoints differ in their ports if a named target port
+ * has different numbers in their Pods. Without Pods, returns one empty group, so that an empty slice exists. Pure.
  */
 export function endpointGroups(
   service: SelectingService,
@@ -40,12 +40,12 @@ export function endpointGroups(
   return groups;
 }
 
-/** The zone of a node; undefined: unknown. */
+/** Returns the zone of a node. Undefined if unknown. */
 export type ZoneOf = (nodeName: string) => string | undefined;
 
 type EndpointMap = Map<string, SliceEndpoint>;
 
-/** A target port that a Pod does not have is left out for that Pod. */
+/** Skips target ports that the Pod does not have. */
 function portsAt(service: SelectingService, pod: PodRecord): readonly SlicePort[] {
   return service.ports.flatMap(({ name, protocol, target, appProtocol }) => {
     const port = typeof target === "number" ? target : namedPort(pod, target, protocol);
@@ -71,7 +71,7 @@ function endpointOf(
     address,
     nodeName: pod.nodeName,
     hostname: hasHostname ? pod.hostname : "",
-    // A Pod that is being deleted is not ready, whatever its probe says.
+    // A Pod that is being deleted is not ready, even if its Ready condition is true.
     isReady: service.publishesNotReady || (isReady && !isTerminating),
     isServing: isReady,
     isTerminating,
@@ -83,8 +83,8 @@ function endpointOf(
 type Hints = Pick<SliceEndpoint, "zoneHints" | "nodeHints">;
 
 /**
- * For whom an endpoint is, where the Service says that its traffic is to stay near: the zone of the endpoint, or its node
- * and zone. Only of endpoints that are ready; without a known zone there is no hint. Pure.
+ * Topology hints, if the Service requests that traffic stays close: the endpoint's zone, or its node and zone. Only
+ * ready endpoints have hints. Without a known zone, there is no zone hint. Pure.
  */
 function hintsOf(
   { trafficDistribution }: Pick<SelectingService, "trafficDistribution">,

@@ -1,70 +1,70 @@
-/** What endpoints are made from, and what they are made into, as compact records. */
+/** Compact records of the objects that determine endpoints, and of EndpointSlices. */
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
 import type { ServiceName } from "../base/service-name.ts";
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** Labels of EndpointSlices that have a meaning for Kubernetes. */
+/** EndpointSlice labels that Kubernetes defines. */
 export const serviceNameLabel = "kubernetes.io/service-name";
 export const managedByLabel = "endpointslice.kubernetes.io/managed-by";
 export const headlessLabel = "service.kubernetes.io/headless";
 
-/** The value of {@link managedByLabel} on slices that kube-ipvs made. */
+/** The value of {@link managedByLabel} on slices that kube-ipvs created. */
 export const ourManagerName = "kube-ipvs-endpoint-controller";
 
-/** A port that a container of a Pod names. */
+/** A named port of a container. */
 export interface ContainerPort {
   readonly name: string;
   readonly protocol: Protocol;
   readonly port: number;
 }
 
-/** A Pod that has an address and may run; those that ended are no records. */
+/** A Pod that has an address and has not terminated. Terminated Pods are not recorded. */
 export interface PodRecord {
   /** `namespace/name`. */
   readonly name: string;
-  /** Empty in a manifest. */
+  /** Empty for a manifest. */
   readonly uid: string;
   readonly labels: Labels;
   /** At most one per family. */
   readonly addresses: readonly IpAddress[];
-  /** Empty when unknown. */
+  /** Empty if unknown. */
   readonly nodeName: string;
   readonly isReady: boolean;
   readonly isTerminating: boolean;
-  /** Empty without. */
+  /** Empty if not set. */
   readonly hostname: string;
-  /** Empty without. */
+  /** Empty if not set. */
   readonly subdomain: string;
-  /** Only ports with a name, in the order in which they are searched. */
+  /** Only named ports, in the order in which they are searched. */
   readonly namedPorts: readonly ContainerPort[];
 }
 
-/** A port of a Service, with what it means at a Pod. */
+/** A port of a Service with its target port in the Pods. */
 export interface TargetedPort {
   readonly name: string;
   readonly protocol: Protocol;
-  /** A number, or the name of a container's port. */
+  /** A port number, or the name of a container port. */
   readonly target: number | string;
-  /** Empty without. */
+  /** Empty if not set. */
   readonly appProtocol: string;
 }
 
 /** A Service whose endpoints are the Pods that it selects. */
 export interface SelectingService {
   readonly name: ServiceName;
-  /** Empty in a manifest. */
+  /** Empty for a manifest. */
   readonly uid: string;
-  /** Never empty: a Service without a selector has endpoints that others make. */
+  /** Never empty, because Services without a selector get their endpoints from other controllers. */
   readonly selector: Labels;
   readonly labels: Labels;
-  /** Empty: unknown, those of its Pods. */
+  /** If empty, the families are unknown and those of the Pods apply. */
   readonly families: readonly IpFamily[];
   readonly ports: readonly TargetedPort[];
   readonly publishesNotReady: boolean;
   readonly isHeadless: boolean;
-  /** Traffic is to stay in the client's zone, or on its node; absent: neither. */
+  /** Whether traffic should stay in the client's zone or on its node. If absent, neither. */
   readonly trafficDistribution?: "zone" | "node";
 }
 
@@ -75,9 +75,9 @@ export interface SlicePort {
   readonly appProtocol: string;
 }
 
-/** An endpoint in a slice. Each Pod has at most one in the slices of a Service and family. */
+/** An endpoint in a slice. Each Pod has at most one endpoint per Service and family. */
 export interface SliceEndpoint {
-  /** `namespace/name`; empty: not of a Pod. */
+  /** `namespace/name`. Empty if the endpoint is not a Pod. */
   readonly pod: string;
   readonly podUid: string;
   readonly address: IpAddress;
@@ -86,38 +86,38 @@ export interface SliceEndpoint {
   readonly isReady: boolean;
   readonly isServing: boolean;
   readonly isTerminating: boolean;
-  /** Of its node; absent: unknown. */
+  /** Zone of the endpoint's node. Undefined if unknown. */
   readonly zone?: string;
   /** Undefined if there are none. */
   readonly zoneHints?: readonly string[];
   readonly nodeHints?: readonly string[];
 }
 
-/** What of a slice is ours to write. */
+/** The fields of a slice that kube-ipvs writes. */
 export interface SliceContent {
   readonly labels: Labels;
-  /** Of the Service that it belongs to. */
+  /** UID of the Service that owns the slice. */
   readonly ownerUid: string;
   readonly ports: readonly SlicePort[];
   readonly endpoints: readonly SliceEndpoint[];
 }
 
-/** An EndpointSlice as it is stored. Of slices that others manage, only the first group of fields counts. */
+/** A stored EndpointSlice. For slices of other managers, only the fields from `name` to `hasEndpoints` are used. */
 export interface StoredSlice extends SliceContent {
   /** `namespace/name` of the slice itself. */
   readonly name: string;
   readonly service: ServiceName;
-  /** Empty without the label. */
+  /** Empty if the slice does not have the label. */
   readonly managedBy: string;
   readonly hasEndpoints: boolean;
 
   readonly uid: string;
   readonly resourceVersion: string;
-  /** Undefined if it is neither IPv4 nor IPv6. */
+  /** Undefined if the address type is neither IPv4 nor IPv6. */
   readonly family?: IpFamily;
 }
 
-/** A slice that is to be made. */
+/** A slice to create. */
 export interface NewSlice extends SliceContent {
   readonly name: string;
   readonly service: ServiceName;

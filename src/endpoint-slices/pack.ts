@@ -2,15 +2,15 @@ import { isDeepStrictEqual } from "node:util";
 import type { EndpointGroup } from "./desired-endpoints.ts";
 import type { SliceEndpoint, StoredSlice } from "./objects.ts";
 
-/** As many as kube-controller-manager puts into a slice by default. */
+/** The default of kube-controller-manager. */
 export const endpointsPerSlice = 100;
 
-/** A slice of a group with the endpoints that it shall hold. */
+/** A slice of a group with its planned endpoints. */
 export interface PackedSlice {
   /** Undefined for a slice to create. */
   readonly stored?: StoredSlice;
   readonly endpoints: readonly SliceEndpoint[];
-  /** Its endpoints differ from the stored ones. */
+  /** Whether the endpoints differ from the stored ones. */
   readonly isChanged: boolean;
 }
 
@@ -21,9 +21,10 @@ interface Draft {
 }
 
 /**
- * Puts the endpoints of a group into slices so that few slices change: each endpoint stays where it is; new ones
- * go into slices that change anyway (`mustWrite`: for another reason), then all into the fullest other slice that
- * has room for all, else into new slices. Slices are not merged: that would write without need. Pure.
+ * Packs the endpoints of a group into slices so that few slices change. Existing endpoints stay in their slice. New
+ * endpoints first fill slices that are written anyway, because they changed or because `mustWrite` returns true. The
+ * rest goes together into the fullest slice with enough space, or into new slices. Slices are never merged, because
+ * that would cause unnecessary writes. Pure.
  */
 export function pack(
   group: EndpointGroup,
@@ -42,7 +43,7 @@ export function pack(
   return drafts;
 }
 
-/** The endpoints of a slice that are wanted, as they shall be now; what is taken is no longer missing. */
+/** Returns a slice's endpoints that are still wanted, with their current fields, and removes them from `missing`. */
 function keepEndpoints(stored: StoredSlice, missing: Map<string, SliceEndpoint>): Draft {
   const endpoints: SliceEndpoint[] = [];
   let isChanged = false;
@@ -56,7 +57,7 @@ function keepEndpoints(stored: StoredSlice, missing: Map<string, SliceEndpoint>)
   return { stored, endpoints, isChanged };
 }
 
-/** The fullest first, so that slices which lost all their endpoints stay empty and can go. */
+/** Sorts the fullest slice first, so that slices without endpoints stay empty and can be deleted. */
 function byFullness(drafts: readonly Draft[]): readonly Draft[] {
   return drafts.toSorted((one, other) => other.endpoints.length - one.endpoints.length);
 }
@@ -71,7 +72,7 @@ function newSlice(rest: SliceEndpoint[]): Draft {
   return { endpoints: rest.splice(0, endpointsPerSlice), isChanged: true };
 }
 
-/** Into the fullest slice that has room for all of them; a new one where none has. */
+/** Puts all remaining endpoints into the fullest slice with enough space, or into a new slice. */
 function placeTogether(drafts: Draft[], rest: SliceEndpoint[]): void {
   const roomy = drafts.filter(
     ({ endpoints }) => endpoints.length + rest.length <= endpointsPerSlice && endpoints.length > 0,

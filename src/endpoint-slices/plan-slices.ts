@@ -18,27 +18,30 @@ import {
 import { type PackedSlice, pack } from "./pack.ts";
 import { bareName, familiesOf, podsOf } from "./selection.ts";
 
-/** Everything that the slices of one Service depend on. */
+/** Everything that determines the slices of one Service. */
 export interface SliceSituation {
   readonly name: ServiceName;
-  /** Undefined if the Service is gone or has no selector. */
+  /** Undefined if the Service was deleted or has no selector. */
   readonly service: SelectingService | undefined;
-  /** Pods of its namespace; others do no harm. */
+  /** Pods of the Service's namespace. Other Pods are ignored. */
   readonly pods: Iterable<PodRecord>;
-  /** All slices that name the Service, whoever manages them. */
+  /** All slices of the Service, regardless of their manager. */
   readonly stored: readonly StoredSlice[];
-  /** Says whether any slice has this name: `namespace/name`. */
+  /** Whether a slice with this `namespace/name` exists. */
   readonly isNameTaken: (name: string) => boolean;
   /** Undefined if the zone is unknown. */
   readonly zoneOf?: ZoneOf;
 }
 
-/** What is to be written; nothing at all when everything is as it should be. */
+/** The writes to perform. Empty if every slice is up to date. */
 export interface SlicePlan {
   readonly creates: readonly NewSlice[];
   readonly updates: readonly SliceUpdate[];
   readonly deletes: readonly StoredSlice[];
-  /** Who manages the Service's slices instead of us; empty: a slice without a manager's name. Undefined if we manage them. */
+  /**
+   * The other manager of the Service's slices. Empty if a slice does not name its manager. Undefined if there is no
+   * other manager.
+   */
   readonly managedBy?: string;
 }
 
@@ -48,8 +51,9 @@ export interface SliceUpdate {
 }
 
 /**
- * Plans the slices of one Service. A Service that has slices of another manager is left to it: ours go once the
- * other one's have endpoints, and no other is touched. Pure.
+ * Plans the slices of one Service. If another manager has slices for the Service, the Service is left to that manager:
+ * the slices of kube-ipvs are deleted as soon as the other slices have endpoints, and other slices are never changed.
+ * Pure.
  */
 export function planSlices(situation: SliceSituation): SlicePlan {
   const { service, stored } = situation;
@@ -89,11 +93,11 @@ interface FamilySituation {
   readonly pods: readonly PodRecord[];
   readonly family: IpFamily;
   readonly zoneOf: ZoneOf;
-  /** Ours, of this family. */
+  /** The slices of this family that kube-ipvs manages. */
   readonly stored: readonly StoredSlice[];
 }
 
-/** A packed slice with the ports of its group. */
+/** A packed slice and the ports of its group. */
 interface PlannedSlice extends PackedSlice {
   readonly ports: readonly SlicePort[];
 }
@@ -101,7 +105,7 @@ interface PlannedSlice extends PackedSlice {
 function planFamily({ isNameTaken }: SliceSituation, family: FamilySituation): SlicePlan {
   const { service } = family;
   const slices = plannedSlices(family);
-  /** Slices that nothing is left for: written over before a new one is made. */
+  /** Slices without planned endpoints. They are reused before new slices are created. */
   const idle = family.stored.filter((stored) => !slices.some((slice) => slice.stored === stored));
   const names = freeNames(family, isNameTaken);
   const creates: NewSlice[] = [];
@@ -120,8 +124,8 @@ function planFamily({ isNameTaken }: SliceSituation, family: FamilySituation): S
 }
 
 /**
- * Free names, each once. They are not drawn by chance: a slice that was made, while its answer was lost, is
- * refused when it is made again, and never made twice.
+ * Generates unused names, each once. Numbers make them deterministic: if the response to a create is lost and the
+ * create is repeated, the API server rejects the second one.
  */
 function* freeNames(
   { service, family }: FamilySituation,
@@ -133,7 +137,7 @@ function* freeNames(
   }
 }
 
-/** The slices that shall be: none is empty, except for the one that says that there are no endpoints. */
+/** The planned slices. A slice is only empty if the Service has no endpoints. */
 function plannedSlices(family: FamilySituation): readonly PlannedSlice[] {
   const { service, pods, stored } = family;
   const byName = stored.toSorted((one, other) => (one.name < other.name ? -1 : 1));
@@ -160,7 +164,7 @@ function hasMetadata(slice: StoredSlice, service: SelectingService): boolean {
   return slice.ownerUid === ownerUid && isDeepStrictEqual(slice.labels, labels);
 }
 
-/** The labels of the Service go onto its slices, so that selectors for one find the others. */
+/** Slices inherit the labels of their Service, so that the same selectors find both. */
 function metadataOf(service: SelectingService): Pick<SliceContent, "labels" | "ownerUid"> {
   const { [headlessLabel]: _headless, ...inherited } = service.labels;
   const labels: Labels = {

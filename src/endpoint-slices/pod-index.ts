@@ -1,11 +1,11 @@
 import type { PodRecord, SelectingService } from "./objects.ts";
 import { namespaceOf } from "./selection.ts";
 
-/** Pods by namespace and label, so that a Service need not ask each of a large cluster. */
+/** Pods by namespace and label, so that the Pods of a Service are found without checking every Pod of the cluster. */
 export class PodIndex {
   readonly #pods = new Map<string, Set<PodRecord>>();
 
-  /** Takes a Pod in place of the one that was put before under its name. */
+  /** Replaces a Pod's previous record by its current one. */
   replace(previous: PodRecord | undefined, current: PodRecord | undefined): void {
     for (const key of previous === undefined ? [] : keysOf(previous)) this.#drop(key, previous);
     if (current === undefined) return;
@@ -16,7 +16,7 @@ export class PodIndex {
     }
   }
 
-  /** Every Pod that a Service selects, and some that it does not. */
+  /** A superset of the Pods that the Service selects. */
   candidates({ name, selector }: SelectingService): Iterable<PodRecord> {
     const namespace = namespaceOf(name);
     const sets = Object.entries(selector).map(

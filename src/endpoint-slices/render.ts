@@ -4,7 +4,7 @@ import { bareName, namespaceOf } from "./selection.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** A new slice as an object of discovery.k8s.io/v1. Pure. */
+/** Renders a new slice as an object of discovery.k8s.io/v1. Pure. */
 export function sliceObject(slice: NewSlice): Fields {
   return {
     apiVersion: "discovery.k8s.io/v1",
@@ -21,8 +21,8 @@ export function sliceObject(slice: NewSlice): Fields {
 }
 
 /**
- * A merge patch for a stored slice: it leaves what others added to it, and is refused when the slice was changed
- * meanwhile. Pure.
+ * Renders a merge patch for a stored slice. The patch keeps fields that other software added. The API server rejects
+ * the patch if the slice has changed since it was read. Pure.
  */
 export function slicePatch({ stored, content }: SliceUpdate): Fields {
   const dropped = Object.keys(stored.labels).filter((name) => !Object.hasOwn(content.labels, name));

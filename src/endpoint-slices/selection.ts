@@ -1,24 +1,24 @@
 import { familyOf, type IpFamily, ipFamilies } from "../base/ip.ts";
 import type { Labels, PodRecord, SelectingService } from "./objects.ts";
 
-/** True when every label of the selector has the same value. Pure. */
+/** Whether the labels contain every label of the selector with the same value. Pure. */
 export function selects(selector: Labels, labels: Labels): boolean {
   return Object.entries(selector).every(
     ([name, value]) => Object.hasOwn(labels, name) && labels[name] === value,
   );
 }
 
-/** The namespace of `namespace/name`. */
+/** The namespace in `namespace/name`. */
 export function namespaceOf(name: string): string {
   return name.slice(0, name.indexOf("/"));
 }
 
-/** The name without the namespace of `namespace/name`. */
+/** The name in `namespace/name`. */
 export function bareName(name: string): string {
   return name.slice(name.indexOf("/") + 1);
 }
 
-/** The Pods of a Service, in the order of their names, so that equal input gives equal slices. Pure. */
+/** The Pods of a Service, sorted by name, so that equal input gives equal slices. Pure. */
 export function podsOf(service: SelectingService, pods: Iterable<PodRecord>): readonly PodRecord[] {
   const namespace = namespaceOf(service.name);
   const selected = [...pods].filter(
@@ -27,7 +27,7 @@ export function podsOf(service: SelectingService, pods: Iterable<PodRecord>): re
   return selected.sort((one, other) => (one.name < other.name ? -1 : 1));
 }
 
-/** The families in which a Service has slices; a Service that says nothing has those of its Pods. Pure. */
+/** The families of a Service's slices. If the Service does not specify any, those of its Pods apply. Pure. */
 export function familiesOf(
   service: SelectingService,
   pods: readonly PodRecord[],

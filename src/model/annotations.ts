@@ -1,4 +1,4 @@
-/** From a Service's annotations to its tuning. Pure. */
+/** Reads a Service's tuning from its annotations. Pure. */
 import type { EndpointSliceRecord, ServiceRecord } from "../api/objects.ts";
 import { parseDuration } from "../base/duration.ts";
 import { none } from "../base/none.ts";
@@ -24,19 +24,22 @@ const weightsName = `${prefix}weights`;
 const slowStartName = `${prefix}slow-start`;
 const canaryName = `${prefix}canary`;
 
-/** Other names of ours; ours count first. */
+/**
+ * Annotation names of other software with the same meaning. If both names are present, the one under kube-ipvs.io/
+ * applies.
+ */
 const aliases: Readonly<Record<string, string>> = {
   "kube-router.io/service.scheduler": schedulerName,
 };
 
 export interface ServiceTuning {
   readonly tuning: Tuning;
-  /** Annotations that do not count; the default counts in their place. */
+  /** Ignored annotations. The default applies instead. */
   readonly problems: readonly AnnotationProblem[];
 }
 
 interface AnnotationReader {
-  /** Undefined: the text is no value. */
+  /** Returns undefined if the text is invalid. */
   readonly read: (text: string) => Partial<Tuning> | undefined;
   readonly rule: string;
 }
@@ -95,7 +98,7 @@ const readers: Readonly<Record<string, AnnotationReader>> = {
   },
 };
 
-/** The kernel counts connections in 32 bits, and nobody has as many. */
+/** The kernel counts connections in 32 bits. No node has that many. */
 const mostConnections = 2 ** 31 - 1;
 
 function readLimit(text: string): Tuning["connectionLimit"] {
@@ -121,14 +124,14 @@ function readCanary(text: string): Canary | undefined {
   return { by, name, percent };
 }
 
-/** The scheduler that a Service asks for; undefined: it leaves that to the configuration. */
+/** The scheduler that a Service requests. Undefined if the configured scheduler applies. */
 export function requestedScheduler({ annotations }: Annotated): string | undefined {
   if (annotations === undefined) return undefined;
   const given = givenAnnotations(annotations).find(({ meaning }) => meaning === schedulerName);
   return given === undefined ? undefined : readers[schedulerName]?.read(given.value)?.scheduler;
 }
 
-/** The Service wants its endpoints to weigh what their Nodes do. */
+/** Whether the Service's endpoint weights come from Node weights. */
 export function asksNodeWeights({ annotations }: Annotated): boolean {
   const text = annotations?.[weightsName];
   return text !== undefined && readers[weightsName]?.read(text.trim())?.weights === "node";
@@ -136,15 +139,14 @@ export function asksNodeWeights({ annotations }: Annotated): boolean {
 
 type Annotated = Pick<ServiceRecord, "annotations">;
 
-/** Which schedulers a Service may have. */
+/** The schedulers that a Service may use. */
 export interface SchedulerChoice {
-  /** Those that the kernel is known not to have. */
+  /** Schedulers that are known to be missing in the kernel. */
   readonly missing: ReadonlySet<string>;
-  /** Those that the administrator allows besides Linux's. */
+  /** Schedulers that the administrator allows in addition to those of Linux. */
   readonly extra: readonly string[];
 }
 
-/** Reads the annotations of a Service. */
 export function readTuning(
   service: Annotated & Pick<ServiceRecord, "ports">,
   defaults: Tuning,
@@ -193,14 +195,14 @@ const unknownMessage = `kube-ipvs knows ${Object.keys(readers)
   .join(", ")} under ${prefix}`;
 
 interface GivenAnnotation {
-  /** As the Service writes it. */
+  /** The annotation name in the Service. */
   readonly name: string;
-  /** The name that is ours. */
+  /** The name under kube-ipvs.io/. */
   readonly meaning: string;
   readonly value: string;
 }
 
-/** Each setting once, in the order of their names. */
+/** Returns each setting once, sorted by annotation name. */
 function givenAnnotations(
   annotations: Readonly<Record<string, string>>,
 ): readonly GivenAnnotation[] {
@@ -222,7 +224,7 @@ function withoutEffect(
   });
 }
 
-/** Of a setting that is as by default nothing is said. */
+/** Returns undefined for annotations that only repeat the default. */
 function whyWithoutEffect(
   meaning: string,
   tuning: Tuning,
@@ -255,7 +257,7 @@ function unweighted(scheduler: string): string {
   return `the scheduler is ${scheduler}, which shares nothing by weights: set ${schedulerName} to wrr or wlc`;
 }
 
-/** EndpointSlices whose weight does not count, where the Service asks for them. */
+/** EndpointSlices with an invalid weight, if the Service takes weights from its slices. */
 export function sliceWeightProblems(
   { weights }: Tuning,
   slices: Iterable<EndpointSliceRecord>,

@@ -3,14 +3,14 @@ import type { IpFamily } from "../base/ip.ts";
 import { type Limits, noLimits } from "./limits.ts";
 import { type LimitedService, Shares } from "./shares.ts";
 
-/** What changed since the last time it was asked. */
+/** The changes since the last call of `take`. */
 export interface PendingChanges {
   readonly services: readonly ServiceName[];
-  /** When the changes began in the cluster, where that is known. */
+  /** When the changes happened in the cluster, if known. */
   readonly triggers: readonly Trigger[];
 }
 
-/** The beginning of a change of endpoints. */
+/** The start of an endpoint change. */
 export interface Trigger {
   readonly family: IpFamily;
   /** Milliseconds since the epoch. */
@@ -18,19 +18,19 @@ export interface Trigger {
 }
 
 /**
- * Holds the newest Services and slices and remembers which Services were touched. Ten changes of one
- * Service between two syncs are one entry; no event is kept.
+ * Keeps the latest Services and slices, and records which Services were touched. Several changes of one Service
+ * between two syncs count as one. Events are not stored.
  */
 export class ChangeTracker {
   readonly #services = new Map<ServiceName, ServiceRecord>();
   readonly #slices = new Map<ServiceName, readonly EndpointSliceRecord[]>();
   #touched = new Set<ServiceName>();
-  /** By family and Service. */
+  /** Keys are `FAMILY SERVICE`. */
   #triggers = new Map<string, Trigger[]>();
   readonly #startedAtMs: number;
   readonly #shares: Shares;
 
-  /** `startedAtMs`: triggers before the start of the program say nothing about its speed. */
+  /** Ignores triggers before `startedAtMs`, because they would make the program look slow. */
   constructor(startedAtMs: number, limits: Limits = noLimits) {
     this.#startedAtMs = startedAtMs;
     this.#shares = new Shares(limits, (name) => {
@@ -47,7 +47,7 @@ export class ChangeTracker {
     this.#touched.add(name);
   }
 
-  /** A slice may move to another Service: both are touched. */
+  /** If a slice moves to another Service, both Services are touched. */
   noteSlice(
     previous: EndpointSliceRecord | undefined,
     current: EndpointSliceRecord | undefined,
@@ -55,28 +55,27 @@ export class ChangeTracker {
     if (previous !== undefined && previous.service !== current?.service) this.#dropSlice(previous);
     if (current === undefined) return;
     const others = this.#slicesBut(current);
-    // Spread, a list has room for sixteen more.
+    // Avoids a spread for a single slice: its result reserves space for sixteen more elements.
     this.#slices.set(current.service, others.length === 0 ? [current] : [...others, current]);
     this.#touched.add(current.service);
     this.#noteTrigger(current);
   }
 
-  /** Every Service counts as touched: something that concerns all of them changed. */
+  /** Marks all Services as touched. */
   touchAll(): void {
     for (const name of this.#services.keys()) this.#touched.add(name);
   }
 
-  /** This Service counts as touched. */
   touch(name: ServiceName): void {
     this.#touched.add(name);
   }
 
-  /** The Services of which this is true count as touched. */
+  /** Marks every Service as touched for which `concerns` returns true. */
   touchWhere(concerns: (service: ServiceRecord) => boolean): void {
     for (const [name, service] of this.#services) if (concerns(service)) this.#touched.add(name);
   }
 
-  /** Hands over what is pending and starts again. */
+  /** Returns the pending changes and clears them. */
   take(): PendingChanges {
     for (const name of this.#shares.update(this.#touched)) this.#touched.add(name);
     const services = [...this.#touched];
@@ -86,7 +85,10 @@ export class ChangeTracker {
     return { services, triggers };
   }
 
-  /** Hands over those touched Services that are here with a slice, and of which `isWanted` is true; the others stay pending. */
+  /**
+   * Returns the touched Services for which `isWanted` is true and which already have a slice. The other Services stay
+   * pending.
+   */
   takeListed(isWanted: (service: ServiceRecord) => boolean): readonly ServiceName[] {
     const taken: ServiceName[] = [];
     for (const name of this.#touched) {
@@ -107,7 +109,7 @@ export class ChangeTracker {
     return this.#services.size;
   }
 
-  /** Counted each time. */
+  /** Computed on each access. */
   get sliceCount(): number {
     let count = 0;
     for (const slices of this.#slices.values()) count += slices.length;
@@ -118,23 +120,23 @@ export class ChangeTracker {
     return this.#services.keys();
   }
 
-  /** What is served of it, see {@link Shares}; as of the last {@link take}. */
+  /** The served part of a Service at the last {@link take}, see {@link Shares}. */
   service(name: ServiceName): ServiceRecord | undefined {
     const service = this.#services.get(name);
     return service && (this.#shares.of(name)?.service ?? service);
   }
 
-  /** Likewise. */
+  /** The served part of a Service's slices at the last {@link take}, see {@link Shares}. */
   slicesOf(name: ServiceName): Iterable<EndpointSliceRecord> {
     return this.#shares.of(name)?.slices ?? this.#slices.get(name) ?? [];
   }
 
-  /** Services of which a part is not served. */
+  /** Services that are only partly served because of a limit. */
   limitedServices(): Iterable<LimitedService> {
     return this.#shares.limited();
   }
 
-  /** A list and no map: nearly every Service has one slice. */
+  /** Filters a list, which is enough because nearly every Service has a single slice. */
   #slicesBut({ service, name }: EndpointSliceRecord): readonly EndpointSliceRecord[] {
     return (this.#slices.get(service) ?? []).filter((slice) => slice.name !== name);
   }

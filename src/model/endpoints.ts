@@ -5,21 +5,21 @@ import { sortInSteps } from "../base/sort-in-steps.ts";
 import { finish } from "../base/time-slice.ts";
 import { parseWeight } from "../base/weight.ts";
 
-/** One endpoint of a service port: a slice's endpoint with the number of one of the slice's ports. */
+/** One endpoint of a service port: an address of a slice with the number of one of the slice's ports. */
 export interface Endpoint {
   readonly address: IpAddress;
   readonly port: number;
-  /** `address:port`, IPv6 in brackets: identity, and the order in which endpoints are listed. */
+  /** `address:port`, IPv6 in brackets. Identifies the endpoint and defines the sort order. */
   readonly key: string;
-  /** Runs on this node. */
+  /** Whether the endpoint runs on this node. */
   readonly isLocal: boolean;
-  /** Empty when unknown. */
+  /** Empty if unknown. */
   readonly nodeName: string;
-  /** Absent when unknown. */
+  /** Undefined if unknown. */
   readonly zone?: string;
   /** Name of its EndpointSlice, without the namespace. */
   readonly slice: string;
-  /** What its EndpointSlice asks for; absent: nothing valid. */
+  /** Weight from the annotation of the EndpointSlice. Undefined without a valid annotation. */
   readonly sliceWeight?: number;
   readonly isReady: boolean;
   readonly isServing: boolean;
@@ -28,7 +28,7 @@ export interface Endpoint {
   readonly nodeHints?: readonly string[];
 }
 
-/** Endpoints by port name and protocol: slices and Services meet by these, never by number. */
+/** Endpoints by port name and protocol. These two connect slice ports with service ports; the numbers may differ. */
 export type EndpointsByPort = ReadonlyMap<string, readonly Endpoint[]>;
 
 /** The key of {@link EndpointsByPort}. */
@@ -40,10 +40,10 @@ export function endpointPortKey(port: {
 }
 
 /**
- * Merges the slices of one Service and family. Pure. Endpoints of equal `address:port` collapse: a later
- * one takes the place of an earlier one unless it terminates (upstream since 1.36; pod addresses are
- * used again while the old pod still terminates). Slices are taken in the order of their names, so the
- * result does not depend on the order of events; endpoints are sorted by key.
+ * Merges the slices of one Service and family. Pure. If several endpoints have the same `address:port`, the last one
+ * wins, except that a terminating endpoint never replaces another one. kube-proxy does the same since 1.36, because
+ * pod addresses are reused while the old pod still terminates. Slices are merged in the order of their names, so the
+ * result does not depend on the order of events. Endpoints are sorted by key.
  */
 export function mergeSlices(
   slices: Iterable<EndpointSliceRecord>,
@@ -53,7 +53,7 @@ export function mergeSlices(
   return finish(mergeInSteps(slices, family, nodeName));
 }
 
-/** As {@link mergeSlices}; yields after each slice. */
+/** Like {@link mergeSlices}, but yields after each slice and while sorting. */
 export function* mergeInSteps(
   slices: Iterable<EndpointSliceRecord>,
   family: IpFamily,
@@ -87,7 +87,7 @@ function addSlicePort(
     const key = hostPort(record.address, port.port);
     if (endpoints.has(key) && record.isTerminating) continue;
     const { zone, zoneHints, nodeHints } = record;
-    // One object for each: there are as many as endpoints in the cluster.
+    // Builds a single object per endpoint, because there are as many as endpoints in the cluster.
     const endpoint: { -readonly [Name in keyof Endpoint]: Endpoint[Name] } = {
       address: record.address,
       port: port.port,
@@ -107,7 +107,7 @@ function addSlicePort(
   }
 }
 
-/** Distinct addresses that are ready and on this node, over all ports: the health-check weight. */
+/** Number of distinct addresses that are ready on this node, over all ports. Health checks report it as the weight. */
 export function countLocalReadyAddresses(endpoints: EndpointsByPort): number {
   const addresses = new Set<IpAddress>();
   for (const list of endpoints.values()) {
@@ -122,7 +122,7 @@ function byName(left: EndpointSliceRecord, right: EndpointSliceRecord): number {
   return left.name < right.name ? -1 : 1;
 }
 
-/** Sorting more takes milliseconds. */
+/** Largest number of endpoints to sort in one step. Sorting more takes milliseconds. */
 const mostAtOnce = 1_000;
 
 function* sorted(endpoints: ReadonlyMap<string, Endpoint>): Generator<void, readonly Endpoint[]> {
@@ -131,7 +131,7 @@ function* sorted(endpoints: ReadonlyMap<string, Endpoint>): Generator<void, read
   return keys.map((key) => endpoints.get(key) as Endpoint);
 }
 
-/** By text: 10.0.0.10:80 comes before 10.0.0.9:80, as upstream. No two have one key. */
+/** Compares keys as text, like kube-proxy: 10.0.0.10:80 sorts before 10.0.0.9:80. Keys are unique. */
 function byKey(left: Endpoint, right: Endpoint): number {
   return left.key < right.key ? -1 : 1;
 }

@@ -1,6 +1,6 @@
 /**
- * What one Service may have on each node. Whoever may write Services chooses the product of ports and addresses, and of
- * these and endpoints: an object of 37 kB can ask for a quarter of a million virtual servers.
+ * Limits on what a Service may cause on each node. Anyone who may write Services controls the product of ports,
+ * addresses and endpoints. A 37 kB object can request a quarter of a million virtual servers.
  */
 import type {
   EndpointSliceRecord,
@@ -12,18 +12,18 @@ import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
 import { none } from "../base/none.ts";
 import { endpointPortKey } from "./endpoints.ts";
 
-/** An amount of what the kernel is asked for, the same on every node. */
+/** An amount of kernel objects. The same on every node. */
 export interface Demand {
-  /** Addresses with a port; a node port counts once per family, at however many addresses of the node it is. */
+  /** Pairs of address and port. A node port counts once per family, however many node addresses serve it. */
   readonly frontends: number;
-  /** Endpoints behind them: one that stands behind three frontends counts three times. */
+  /** Endpoints of these frontends. An endpoint of three frontends counts three times. */
   readonly endpoints: number;
 }
 
-/** Infinity: no limit. */
+/** Infinity means no limit. */
 export interface Limits {
   readonly service: Demand;
-  /** Of all Services of a namespace together. */
+  /** Limit for all Services of a namespace together. */
   readonly namespace: Demand;
 }
 
@@ -32,13 +32,13 @@ export const noLimits: Limits = {
   namespace: { frontends: Number.POSITIVE_INFINITY, endpoints: Number.POSITIVE_INFINITY },
 };
 
-/** What of a Service is served within its share. */
+/** The part of a Service that is served within its share. */
 export interface AdmittedService {
   readonly service: ServiceRecord;
   readonly slices: readonly EndpointSliceRecord[];
 }
 
-/** All that a Service asks for. Pure. */
+/** Everything that a Service requests. Pure. */
 export function demandOf(service: ServiceRecord, slices: readonly EndpointSliceRecord[]): Demand {
   const nodePorts = service.ports.filter(({ nodePort }) => nodePort !== 0).length;
   const counts = addressCounts(service);
@@ -57,7 +57,7 @@ export function isWithin(demand: Demand, share: Demand): boolean {
   return demand.frontends <= share.frontends && demand.endpoints <= share.endpoints;
 }
 
-/** The lesser of both, each amount by itself. */
+/** The smaller value of each amount. */
 export function lesser(one: Demand, other: Demand): Demand {
   return {
     frontends: Math.min(one.frontends, other.frontends),
@@ -66,9 +66,10 @@ export function lesser(one: Demand, other: Demand): Demand {
 }
 
 /**
- * The part of a Service that fits into its share, the same on every node. Frontends are taken in this order: ports with
- * their cluster IPs and node ports as the Service lists them, then load-balancer IPs, then external IPs, each for all ports or
- * not at all. Endpoints are taken in the order of their slices' names. Pure.
+ * The part of a Service that fits into its share, the same on every node. Frontends are admitted in this order: ports
+ * with their cluster IPs and node ports in the Service's order, then load-balancer IPs, then external IPs. Each of
+ * these addresses is admitted for all ports or not at all. Endpoints are admitted in the order of their slices' names.
+ * Pure.
  */
 export function admit({ service, slices }: AdmittedService, share: Demand): AdmittedService {
   const admitted = admitFrontends(service, share.frontends);
@@ -85,7 +86,7 @@ function admitFrontends(service: ServiceRecord, most: number): ServiceRecord {
   if (ports.length < service.ports.length) left = 0;
   const fitting = (addresses: readonly IpAddress[]): readonly IpAddress[] =>
     addresses.filter((address) => {
-      // Without a cluster IP of its family an address asks for nothing.
+      // Without a cluster IP of the same family, the address has no frontends.
       if (!families.includes(familyOf(address))) return true;
       left -= ports.length;
       return ports.length > 0 && left >= 0;
@@ -111,7 +112,7 @@ function admitEndpoints(
   });
 }
 
-/** Addresses of each family by which every port is reached; 0 without a cluster IP. */
+/** Number of addresses per family at which every port is served. 0 without a cluster IP of the family. */
 function addressCounts({
   clusterIps,
   externalIps,
@@ -130,7 +131,7 @@ function addressCounts({
 
 type PortFinder = (id: SlicePortRecord) => ServicePortRecord | undefined;
 
-/** Of so many ports a search is cheaper than an index. */
+/** Up to this number of ports, a linear search is cheaper than an index. */
 const fewPorts = 8;
 
 function portFinder({ ports }: ServiceRecord): PortFinder {
@@ -141,7 +142,7 @@ function portFinder({ ports }: ServiceRecord): PortFinder {
   return (id) => byKey.get(endpointPortKey(id));
 }
 
-/** Frontends before an endpoint of the slice. */
+/** Number of frontends for each endpoint of the slice. */
 function costOfEndpoint(
   { family, ports }: EndpointSliceRecord,
   portOf: PortFinder,

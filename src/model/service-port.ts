@@ -2,35 +2,38 @@ import type { ServiceName } from "../api/objects.ts";
 import type { Cidr, IpAddress, IpFamily } from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
 
-/** One port of a Service in one family: the unit of planning. */
+/** One port of a Service in one family. The unit of planning. */
 export interface ServicePort {
   readonly family: IpFamily;
   readonly service: ServiceName;
   readonly portName: string;
   readonly protocol: Protocol;
   readonly port: number;
-  /** 0 when there is none. */
+  /** 0 if the port has no node port. */
   readonly nodePort: number;
   readonly clusterIp: IpAddress;
   readonly externalIps: readonly IpAddress[];
   readonly loadBalancerIps: readonly IpAddress[];
-  /** Those of both that are the node's own, at a port where a process of the node listens. Undefined if there are none. */
+  /**
+   * External and load-balancer IPs that are node addresses where a process of the node listens on this port. Undefined
+   * if there are none.
+   */
   readonly refusedAddresses?: readonly IpAddress[];
-  /** Empty: no restriction. Of this family only; a zero network empties the list. */
+  /** Only ranges of this family. Empty means no restriction, also if a range is 0.0.0.0/0 or ::/0. */
   readonly sourceRanges: readonly Cidr[];
   readonly affinitySeconds: number;
   readonly isExternalPolicyLocal: boolean;
   readonly isInternalPolicyLocal: boolean;
-  /** 0 when there is none. */
+  /** 0 if there is none. */
   readonly healthCheckNodePort: number;
   readonly createdAtSeconds: number;
-  /** Undefined if the Service is not from a manifest. */
+  /** Undefined if the Service does not come from a manifest. */
   readonly manifestOrder?: string;
 }
 
 /**
- * Sorts whoever has a better right to an address or port first: the older Service, in a folder of manifests the
- * first in the order of files, then by name. Pure.
+ * Compares the right to an address or port; the better one sorts first. Criteria: older Service, earlier position in
+ * the manifests, name. Pure.
  */
 export function bySeniority(one: Seniority, other: Seniority): number {
   const age = one.createdAtSeconds - other.createdAtSeconds;
@@ -50,7 +53,10 @@ function compareTexts(one: string, other: string): number {
   return one < other ? -1 : 1;
 }
 
-/** `namespace/name:port`, without the colon for an unnamed port. Not unique: two protocols may share it. */
+/**
+ * `namespace/name:port`, or `namespace/name` for an unnamed port. Not unique: a TCP and a UDP port may have the same
+ * name.
+ */
 export function servicePortName(id: {
   readonly service: string;
   readonly portName: string;
@@ -58,7 +64,7 @@ export function servicePortName(id: {
   return id.portName === "" ? id.service : `${id.service}:${id.portName}`;
 }
 
-/** Unique key of a service port within a family, also of the endpoints that belong to it. */
+/** Key of a service port, unique within a family. The endpoints of the port have the same key. */
 export function servicePortKey(id: {
   readonly service: string;
   readonly portName: string;

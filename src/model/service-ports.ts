@@ -3,7 +3,7 @@ import { type Cidr, familyOf, type IpAddress, type IpFamily } from "../base/ip.t
 import { none, sharedIfEmpty } from "../base/none.ts";
 import type { ServicePort } from "./service-port.ts";
 
-/** The service ports of a Service in one family; none when it has no cluster IP of that family. Pure. */
+/** The service ports of a Service in one family. Empty without a cluster IP of that family. Pure. */
 export function servicePortsOf(service: ServiceRecord, family: IpFamily): readonly ServicePort[] {
   const clusterIp = service.clusterIps.find((address) => familyOf(address) === family);
   if (clusterIp === undefined) return [];
@@ -34,15 +34,12 @@ function ofFamilyIn(addresses: readonly IpAddress[], family: IpFamily): readonly
   return sharedIfEmpty(addresses.filter((address) => familyOf(address) === family));
 }
 
-/**
- * True when anything outside the cluster IP leads to the service port: a node port, a load-balancer IP
- * or an external IP of this family.
- */
+/** Whether the service port is accessible by a node port, a load-balancer IP or an external IP of this family. */
 export function isExternallyAccessible(port: ServicePort): boolean {
   return port.nodePort !== 0 || port.loadBalancerIps.length > 0 || port.externalIps.length > 0;
 }
 
-/** The type decides, not the addresses at hand: as upstream's ExternalPolicyLocal. */
+/** Depends on the type, not on the current addresses, like ExternalPolicyLocal in kube-proxy. */
 function mayBeExternal(service: ServiceRecord): boolean {
   return service.type !== "ClusterIP" || service.externalIps.length > 0;
 }
@@ -51,7 +48,7 @@ function usesHealthCheckPort(service: ServiceRecord): boolean {
   return service.type === "LoadBalancer" && service.isExternalPolicyLocal;
 }
 
-/** A zero network among the ranges of the family lifts the restriction (upstream since 1.34). */
+/** A range with prefix length 0 lifts the restriction for its family, as in kube-proxy since 1.34. */
 function effectiveSourceRanges(ranges: readonly Cidr[], family: IpFamily): readonly Cidr[] {
   const ofFamily = ranges.filter((range) => familyOf(range.address) === family);
   return ofFamily.some((range) => range.prefixLength === 0) ? none : sharedIfEmpty(ofFamily);

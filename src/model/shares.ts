@@ -10,17 +10,17 @@ import {
 } from "./limits.ts";
 import { bySeniority } from "./service-port.ts";
 
-/** Which limit a Service exceeds. */
+/** The limit that a Service exceeds. */
 export type LimitKind = "service-limit" | "namespace-limit";
 
-/** A Service of which a part is not served. */
+/** A Service that is only partly served. */
 export interface LimitedService extends AdmittedService {
   readonly limit: LimitKind;
   readonly demand: Demand;
   readonly share: Demand;
 }
 
-/** The newest objects of a Service; undefined: it is gone. */
+/** Returns the latest objects of a Service. Undefined if it was deleted. */
 export type ReadObjects = (
   name: ServiceName,
 ) =>
@@ -30,20 +30,21 @@ export type ReadObjects = (
 interface Namespace {
   readonly demands: Map<ServiceName, Demand>;
   total: Demand;
-  /** Services with less than they may have by the limit of a Service. */
+  /** Whether some Services get less than the limit per Service allows. */
   isFull: boolean;
 }
 
 /**
- * Shares of Services in what a node serves. A Service has what it asks for up to the limit of a Service, while its namespace
- * stays within its own; in a namespace that does not, older Services come first. What a Service gets depends on the objects
- * of its namespace alone: it is the same on every node, after every restart, and whatever other namespaces do.
+ * Divides what a node serves among Services. Every Service may use the limit per Service as long as its namespace
+ * stays within the namespace limit. Otherwise the older Services of the namespace take precedence. A Service's share
+ * depends only on the objects of its namespace, so it is the same on every node, after every restart, and regardless
+ * of other namespaces.
  */
 export class Shares {
   readonly #limits: Limits;
   readonly #read: ReadObjects;
   readonly #namespaces = new Map<string, Namespace>();
-  /** Nearly always empty. */
+  /** Services that exceed a limit. Nearly always empty. */
   readonly #limited = new Map<ServiceName, LimitedService>();
 
   constructor(limits: Limits, read: ReadObjects) {
@@ -51,7 +52,7 @@ export class Shares {
     this.#read = read;
   }
 
-  /** The part that is served of a Service that exceeds a limit; undefined: all of it. */
+  /** The served part of a Service that exceeds a limit. Undefined if the whole Service is served. */
   of(name: ServiceName): LimitedService | undefined {
     return this.#limited.get(name);
   }
@@ -60,7 +61,10 @@ export class Shares {
     return this.#limited.values();
   }
 
-  /** Objects of these Services changed. Returns the Services whose shares changed with them. */
+  /**
+   * Recomputes the shares of these Services after a change of their objects. Returns all Services whose shares changed
+   * as a result.
+   */
   update(names: Iterable<ServiceName>): ReadonlySet<ServiceName> {
     const full = new Set<string>();
     const others = new Set<ServiceName>();
@@ -95,13 +99,13 @@ export class Shares {
     return namespace;
   }
 
-  /** How much more a Service takes of its namespace. */
+  /** The difference in what a Service uses of its namespace limit. */
   #capped(after: Demand | undefined, before: Demand | undefined, amount: keyof Demand): number {
     const most = this.#limits.service[amount];
     return Math.min(after?.[amount] ?? 0, most) - Math.min(before?.[amount] ?? 0, most);
   }
 
-  /** Gives each Service of a namespace its share, the oldest first; returns those whose share is another one. */
+  /** Gives each Service of a namespace its share, the oldest first. Returns the Services whose share changed. */
   #divide(key: string): readonly ServiceName[] {
     const namespace = this.#namespaces.get(key);
     if (namespace === undefined) return [];
@@ -126,7 +130,10 @@ export class Shares {
     return services.sort(bySeniority).map(({ name }) => name);
   }
 
-  /** Says whether the share is another one than before. `left`: of the namespace; undefined: enough for all. */
+  /**
+   * Returns whether the share changed. `left` is what remains of the namespace limit, undefined if there is enough for
+   * all.
+   */
   #limit(name: ServiceName, demand: Demand | undefined, left: Demand | undefined): boolean {
     const before = this.#limited.get(name);
     const share = left === undefined ? this.#limits.service : lesser(this.#limits.service, left);

@@ -3,11 +3,11 @@ import { earliest } from "../base/earliest.ts";
 import type { IpAddress } from "../base/ip.ts";
 import { rampSteps } from "./tuning.ts";
 
-/** Records when ramps began, for the program that runs after this one. Times are monotonic milliseconds of this program. */
+/** Records when ramps began, for the next run of the program. Times are monotonic milliseconds of this run. */
 export interface RampStartTimes {
-  /** Undefined: no earlier run recorded this ramp. */
+  /** Undefined if no earlier run recorded this ramp. */
   recall(key: string): number | undefined;
-  /** Records these in place of everything recorded before. Does not wait, never throws. */
+  /** Replaces everything recorded before. Returns without waiting and never throws. */
   keep(startedMs: ReadonlyMap<string, number>): void;
 }
 
@@ -15,23 +15,23 @@ export interface RampStartTimes {
 export const noRampStartTimes: RampStartTimes = { recall: () => undefined, keep() {} };
 
 interface ServiceRamps {
-  /** Ready endpoints as last noted. */
+  /** Endpoints that were ready at the last call of `note`. */
   readonly known: ReadonlySet<IpAddress>;
-  /** When the ramps of those that are new began. */
+  /** When the ramp of each new endpoint began. */
   readonly startedMs: ReadonlyMap<IpAddress, number>;
   readonly periodMs: number;
-  /** When one of them reaches its next step; undefined: none is new. */
+  /** When the first of these ramps reaches its next step. Undefined if no endpoint is new. */
   readonly nextStepMs: number | undefined;
 }
 
 /**
- * Remembers, for Services with a slow start, which endpoints are new and since when. New is one that turns ready beside
- * others; the first endpoints of a Service are not, and neither is what the program finds when it starts.
+ * Records for Services with a slow start which endpoints are new, and since when. An endpoint is new if it becomes
+ * ready while others are ready. The first endpoints of a Service and those present at startup are not new.
  */
 export class SlowStarts {
   readonly #recall: RampStartTimes["recall"];
   readonly #services = new Map<ServiceName, ServiceRamps>();
-  /** Those that have new endpoints: few of all. */
+  /** Services with new endpoints, usually few. */
   readonly #ramping = new Map<ServiceName, ServiceRamps>();
   #isChanged = false;
 
@@ -39,7 +39,7 @@ export class SlowStarts {
     this.#recall = recall;
   }
 
-  /** Notes the ready endpoints of a Service that is about to be planned. `periodMs` 0: it has no slow start. */
+  /** Records the ready endpoints of a Service that is about to be planned. `periodMs` 0 means no slow start. */
   note(
     service: ServiceName,
     slices: Iterable<EndpointSliceRecord>,
@@ -68,7 +68,7 @@ export class SlowStarts {
     else this.#ramping.delete(service);
   }
 
-  /** From 1 up to less than `rampSteps`; undefined: the endpoint is not new. */
+  /** Current step, from 1 to less than `rampSteps`. Undefined if the endpoint is not new. */
   stepOf(service: ServiceName, address: IpAddress, nowMs: number): number | undefined {
     const ramps = this.#services.get(service);
     const sinceMs = ramps?.startedMs.get(address);
@@ -77,19 +77,19 @@ export class SlowStarts {
       : stepAt(nowMs - sinceMs, ramps.periodMs);
   }
 
-  /** When the next weight is to change; undefined: no endpoint is new. */
+  /** When the next weight changes. Undefined if no endpoint is new. */
   get nextStepMs(): number | undefined {
     return earliest([...this.#ramping.values()].map(({ nextStepMs }) => nextStepMs));
   }
 
-  /** Services of which a weight is to change now. */
+  /** Services with a weight that must change now. */
   due(nowMs: number): readonly ServiceName[] {
     return [...this.#ramping]
       .filter(([, { nextStepMs }]) => nextStepMs !== undefined && nextStepMs <= nowMs)
       .map(([service]) => service);
   }
 
-  /** All that ramps, for a record; undefined: nothing changed since this was asked last. */
+  /** The start of every current ramp, for the record on disk. Undefined if unchanged since the last call. */
   takeStarted(): ReadonlyMap<string, number> | undefined {
     if (!this.#isChanged) return undefined;
     this.#isChanged = false;
@@ -123,7 +123,7 @@ function readyAddresses(slices: Iterable<EndpointSliceRecord>): ReadonlySet<IpAd
   return addresses;
 }
 
-/** It begins with one step and has all of them at the end of the period. */
+/** The ramp starts at step 1 and ends with `rampSteps` at the end of the period. */
 function stepAt(elapsedMs: number, periodMs: number): number {
   return 1 + Math.floor(((rampSteps - 1) * elapsedMs) / periodMs);
 }

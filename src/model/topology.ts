@@ -2,38 +2,38 @@ import type { Endpoint } from "./endpoints.ts";
 import type { ServicePort } from "./service-port.ts";
 import { isExternallyAccessible } from "./service-ports.ts";
 
-/** Where this node stands. */
+/** The location of this node. */
 export interface NodePlace {
   readonly nodeName: string;
-  /** Label topology.kubernetes.io/zone; empty when the node has none. */
+  /** Label topology.kubernetes.io/zone. Empty if the Node does not have it. */
   readonly zone: string;
 }
 
-/** Which traffic a policy Local concerns. */
+/** The kinds of traffic that have a traffic policy. */
 export const trafficPolicies = ["internal", "external"] as const;
 
 export type TrafficPolicy = (typeof trafficPolicies)[number];
 
 /** The endpoints that a service port uses. */
 export interface ChosenEndpoints {
-  /** For traffic with policy Cluster; empty where only local endpoints are used. */
+  /** For traffic with policy Cluster. Empty if only local endpoints are used. */
   readonly cluster: readonly Endpoint[];
-  /** For traffic with policy Local; empty where the service port has no such policy. */
+  /** For traffic with policy Local. Empty if the service port does not have that policy. */
   readonly local: readonly Endpoint[];
-  /** Anything usable at all, here or elsewhere. */
+  /** Whether any usable endpoint exists, on this node or elsewhere. */
   readonly hasUsable: boolean;
 }
 
 /**
  * Chooses endpoints by readiness, topology hints and traffic policy. Pure.
  *
- * | list | first choice | when that is empty |
+ * | list | first choice | if the first choice is empty |
  * |---|---|---|
- * | cluster | ready, and hinted for this node or zone if hints are in force | serving and terminating, anywhere |
+ * | cluster | ready, and hinted for this node or zone if hints apply | serving and terminating, anywhere |
  * | local | ready, on this node | serving and terminating, on this node |
  *
- * Hints are in force when every ready endpoint carries hints of the kind and one names this node
- * (KEP-3015 PreferSameNode), or else this zone (KEP-2433).
+ * Node hints apply if every ready endpoint has them and at least one names this node (KEP-3015, PreferSameNode).
+ * Otherwise zone hints apply under the same conditions (KEP-2433).
  */
 export function chooseEndpoints(
   endpoints: readonly Endpoint[],
@@ -53,7 +53,7 @@ export function chooseEndpoints(
 
 const nowhereMissing = { internal: false, external: false } as const;
 
-/** Policies Local of a service port whose usable endpoints are all elsewhere. */
+/** Whether each policy is Local while all usable endpoints are on other nodes. */
 export function noLocalEndpoints(
   port: ServicePort,
   { local, hasUsable }: ChosenEndpoints,
@@ -70,7 +70,7 @@ function clusterEndpoints(endpoints: readonly Endpoint[], place: NodePlace): rea
   return isHinted === undefined ? ready : ready.filter(isHinted);
 }
 
-/** The filter that topology hints put in force, or undefined when they are to be ignored. */
+/** The filter for the topology hints that apply. Undefined if hints must be ignored. */
 function hintFilter(
   ready: readonly Endpoint[],
   { nodeName, zone }: NodePlace,

@@ -1,62 +1,65 @@
 import type { SchedulerFlag } from "../base/scheduler.ts";
 
-/** How the virtual servers of one Service behave: from its annotations, and from the configuration for what they leave out. */
+/** Behavior of one Service's virtual servers. Annotations override the configuration. */
 export interface Tuning {
-  /** As in `ipvsadm -s`. */
+  /** Name of the scheduler, as for `ipvsadm -s`. */
   readonly scheduler: string;
   /** If undefined, kube-proxy's flags apply: `mh-port` with `mh`, otherwise none. */
   readonly schedulerFlags?: readonly SchedulerFlag[];
-  /** UDP: each datagram is scheduled alone. */
+  /** UDP only: whether each datagram is scheduled separately. */
   readonly isOnePacket?: boolean;
-  /** Of each endpoint on this node; absent, or `upper` 0: none. */
+  /** Limit for each endpoint on this node. If absent or if `upper` is 0, there is no limit. */
   readonly connectionLimit?: ConnectionLimit;
   /** If undefined, the protocol's setting applies. */
   readonly drainDeadlineSeconds?: number;
-  /** Where the weights of endpoints come from; absent: all are equal. */
+  /** Source of the endpoints' weights. If absent, all weights are equal. */
   readonly weights?: (typeof weightSources)[number];
-  /** How long a new endpoint's weight grows; absent or 0: not at all. */
+  /** Duration of the slow start of a new endpoint. If absent or 0, there is none. */
   readonly slowStartMs?: number;
   /** Undefined if there is none. */
   readonly canary?: Canary;
 }
 
-/** No new connections from `upper` on, until there are less than `lower`; 0: less than three quarters of `upper`. */
+/**
+ * An endpoint that reaches `upper` connections gets no new ones until it has fewer than `lower`. If `lower` is 0, the
+ * kernel uses three quarters of `upper`.
+ */
 export interface ConnectionLimit {
   readonly upper: number;
   readonly lower: number;
 }
 
-/** `node`: a label of the endpoint's Node; `slice`: an annotation of its EndpointSlice. */
+/** `node`: a label of the endpoint's Node. `slice`: an annotation of its EndpointSlice. */
 export const weightSources = ["equal", "node", "slice"] as const;
 
-/** A part of the endpoints, and the percentage of new connections that it gets. */
+/** A group of endpoints, and the percentage of new connections that the group gets. */
 export interface Canary {
   readonly by: "slice" | "zone";
   readonly name: string;
   readonly percent: number;
 }
 
-/** In so many steps a weight grows. */
+/** Number of steps in which the weight of a new endpoint grows. */
 export const rampSteps = 10;
 
-/** Why an annotation does not count; the same words in log, metric and Event. */
+/** Why an annotation is ignored. Logs, metrics and Events use the same words. */
 export const annotationReasons = [
-  // Nothing under kube-ipvs.io/ has this name.
+  // No annotation under kube-ipvs.io/ has this name.
   "unknown-annotation",
   "invalid-annotation",
-  // Neither Linux nor the administrator names the scheduler.
+  // The scheduler is not one of Linux's, and the administrator does not allow it.
   "scheduler-not-allowed",
   // The kernel has no such scheduler.
   "scheduler-unavailable",
-  // Valid, and without effect together with the other settings of the Service.
+  // The annotation is valid but has no effect in combination with the Service's other settings.
   "annotation-without-effect",
 ] as const;
 
-/** An annotation that does not count. */
+/** An ignored annotation. */
 export interface AnnotationProblem {
   readonly annotation: string;
   readonly value: string;
   readonly reason: (typeof annotationReasons)[number];
-  /** What it should be, or why it changes nothing. */
+  /** What the value must be, or why the annotation has no effect. */
   readonly message: string;
 }
