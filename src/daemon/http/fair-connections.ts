@@ -1,11 +1,12 @@
-/** Which connections a server keeps if there are too many. */
+/** Chooses which connections a server closes if there are too many. */
 import type { Socket } from "node:net";
 import { parseIpAddress } from "../../base/ip.ts";
 
 /**
- * Makes room for a new connection by ending the oldest one of the source that has most. To refuse the new one would let a client
- * who holds connections silently keep probes and load balancers from their answers. To end the oldest of all would let a client who
- * opens connections quickly end those of a probe before they are answered.
+ * Makes room for a new connection by closing the oldest one of the source that has the most. Refusing the new
+ * connection would let a client with many idle connections block probes and load balancers. Closing the oldest
+ * connection of all would let a client that opens connections quickly close those of a probe before they are
+ * answered.
  */
 export function keepFairly(most: number): (socket: Socket) => void {
   const bySource = new Map<string, Set<Socket>>();
@@ -39,7 +40,9 @@ function mostOf<T>(bySource: ReadonlyMap<string, ReadonlySet<T>>) {
   return most;
 }
 
-/** An IPv4 address, or the network of an IPv6 address: whoever has one address of a /64 may have all of them. */
+/**
+ * An IPv4 address, or the /64 network of an IPv6 address: a client with one address of a /64 may have all of them.
+ */
 export function sourceOf(text: string): string {
   const address = parseIpAddress(text.replace(/^::ffff:(?=\d+\.)/, "").replace(/%.*$/, ""));
   if (address?.includes(":") !== true) return address ?? "";

@@ -6,13 +6,14 @@ import { notFound } from "./pages/answers.ts";
 
 const headers = { "Content-Type": "application/json", "X-Content-Type-Options": "nosniff" };
 
-/** Go's zero time, for "never". */
+/** Go's zero time, which means "never". */
 const zeroTime = "0001-01-01T00:00:00Z";
 
 /**
- * Answers on the health address (10256). /livez: does the proxy keep up; /healthz: that, and is the node
- * to get new traffic. Load balancers and probes read the status; the body is kube-proxy's since 1.33. /readyz is
- * ours: was the node programmed since the start, and do syncs keep up. A roll-out waits for it.
+ * Answers requests at the health address (port 10256). /livez: whether the proxy keeps up. /healthz: also whether the
+ * node is eligible for new traffic. Load balancers and probes read the status code. The body is that of kube-proxy
+ * 1.33 and newer. /readyz exists only in kube-ipvs: whether a sync has succeeded since startup and syncs keep up. A
+ * rollout waits for it.
  */
 export function healthResponder(
   health: ProxyHealth,
@@ -46,7 +47,7 @@ function answer(
       [family, { lastUpdated: timeText(updatedAtMs), healthy: isHealthy }] as const,
   );
   const body = {
-    // As upstream: an answer that says "well" is as fresh as can be.
+    // As in kube-proxy, lastUpdated is the current time while the answer is healthy.
     lastUpdated: timeText(status === 200 ? nowMs : report.updatedAtMs),
     currentTime: timeText(nowMs),
     ...eligibility,

@@ -11,15 +11,15 @@ import { keepFairly } from "./fair-connections.ts";
 /** The parts of a request that our servers use. */
 export interface HttpRequest {
   readonly method: string;
-  /** Without the query: `/healthz`. */
+  /** The path without the query, for example `/healthz`. */
   readonly path: string;
   readonly query: URLSearchParams;
   readonly acceptsGzip: boolean;
-  /** The Accept header; empty: none. */
+  /** The Accept header. Empty if there is none. */
   readonly accept: string;
-  /** It came over loopback. */
+  /** The request came over loopback. */
   readonly isFromThisNode: boolean;
-  /** The body's first kilobyte as text. */
+  /** Reads the first kilobyte of the body as text. */
   readonly readBody: () => Promise<string>;
 }
 
@@ -29,36 +29,42 @@ export interface HttpAnswer {
   readonly body: string | Uint8Array;
 }
 
-/** Answers every method alike, as upstream's servers do. */
+/** Computes the answer to a request. The servers accept any method, as kube-proxy's do. */
 export type HttpResponder = (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer>;
 
 export interface HttpListenerOptions {
-  /** What the server is called in messages: `metrics server`. */
+  /** The name of the server in messages, for example `metrics server`. */
   readonly name: string;
   readonly address: ListenAddress;
-  /** Reject the start instead of retrying. */
+  /** If true, `start` rejects instead of retrying. */
   readonly isFailureFatal: boolean;
-  /** The unspecified address means this family only; two listeners then share a port. Default: both. */
+  /**
+   * If true, a wildcard address listens for its own family only, so that two listeners can share a port. By default
+   * it listens for both families.
+   */
   readonly isSingleFamily?: boolean;
   readonly respond: HttpResponder;
-  /** Bounds connections, together with other listeners; absent: 200 of its own. See {@link keepFairly}. */
+  /**
+   * Limits connections, possibly together with other listeners. Defaults to 200 for this listener. See {@link
+   * keepFairly}.
+   */
   readonly boundConnections?: (socket: Socket) => void;
-  /** Called with what is wrong when the port cannot be opened, and once a minute while that lasts. */
+  /** Called with the reason when the port cannot be opened, and once a minute while this continues. */
   readonly onFailure?: (reason: string) => void;
 }
 
-/** A port cannot be opened, and that is fatal. */
+/** A port cannot be opened, and the program must exit. */
 export class ListenError extends Error {
   override readonly name = "ListenError";
 }
 
 const retryMs = 5_000;
-/** A port that stays busy is reported once a minute. */
+/** Number of retries between two reports, which makes one report per minute. */
 const retriesBetweenReports = 12;
-/** How long open requests may go on when the server stops. */
+/** How long open requests may continue when the server stops. */
 const closeGraceMs = 300;
 
-/** Bounds on what strangers may hold on to: the health port is open to the network. */
+/** Limits for untrusted clients: the health port is open to the network. */
 const limits = {
   maxHeaderSize: 8_192,
   headersTimeout: 5_000,
@@ -68,12 +74,12 @@ const limits = {
 } as const;
 const idleTimeoutMs = 30_000;
 const maxConnections = 200;
-/** Connections that wait to be accepted; net.core.somaxconn is the kernel's own limit. */
+/** Most connections that wait to be accepted. net.core.somaxconn is the kernel's own limit. */
 const backlog = 2_048;
-/** No request needs a longer body than a number. */
+/** Longest body that is kept. The only body that is used is a number. */
 const maxBodyBytes = 1_024;
 
-/** A server with one address. A busy port is retried every 5 s; nothing else of the program waits for it. */
+/** A server with one address. If the port is in use, retries every 5 s in the background. */
 export class HttpListener {
   readonly #clock: Clock;
   readonly #log: Logger;
@@ -92,7 +98,7 @@ export class HttpListener {
     this.#options = options;
   }
 
-  /** Resolves after the first attempt, good or not; rejects only where a failure is fatal. */
+  /** Resolves after the first attempt, whether or not it succeeded. Rejects only if a failure is fatal. */
   async start(): Promise<void> {
     const error = await this.#attempt();
     if (error === undefined) return;
@@ -101,13 +107,13 @@ export class HttpListener {
     throw this.#failure(error);
   }
 
-  /** The port in use; undefined while there is none. */
+  /** The port that the server listens on. Undefined while it does not listen. */
   get port(): number | undefined {
     const address = this.#server?.address();
     return typeof address === "object" ? address?.port : undefined;
   }
 
-  /** Stops within half a second: idle connections at once, busy ones after a moment. */
+  /** Stops within half a second. Closes idle connections immediately and busy ones after {@link closeGraceMs}. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#cancelRetry();
@@ -117,7 +123,7 @@ export class HttpListener {
     await closeServer(server, this.#clock);
   }
 
-  /** Undefined: the server listens. */
+  /** Tries to listen. Resolves with the error, or undefined if the server listens. */
   async #attempt(): Promise<Error | undefined> {
     const server = createServer(limits, (request, response) => void this.#serve(request, response));
     server.timeout = idleTimeoutMs;
@@ -127,7 +133,7 @@ export class HttpListener {
     } catch (error) {
       return error as Error;
     }
-    // Without a listener a late error of the socket would end the process.
+    // Without an error listener, a later socket error would end the process.
     server.on("error", (error) =>
       this.#log.error("HTTP server failed", { ...this.#who, err: error }),
     );
@@ -178,7 +184,7 @@ export class HttpListener {
   }
 }
 
-/** Ends idle connections at once, busy ones after a moment. */
+/** Closes idle connections immediately and busy ones after {@link closeGraceMs}. */
 export async function closeServer(server: Server, clock: Clock): Promise<void> {
   const cancel = clock.after(closeGraceMs, () => server.closeAllConnections());
   await new Promise<void>((resolve) => {
@@ -202,7 +208,10 @@ function readRequest(incoming: IncomingMessage): HttpRequest {
   };
 }
 
-/** Says whether a socket's address is loopback; IPv4 may come in the form of a dual-stack socket. Pure. */
+/**
+ * Returns whether a socket's address is loopback. An IPv4 address may have the IPv4-mapped form of a dual-stack
+ * socket. Pure.
+ */
 export function isLoopbackText(text: string): boolean {
   const address = parseIpAddress(text);
   return address !== undefined && isLoopback(address);
@@ -210,14 +219,14 @@ export function isLoopbackText(text: string): boolean {
 
 async function beginningOf(incoming: IncomingMessage): Promise<string> {
   let beginning = Buffer.alloc(0);
-  // Read to its end: leaving it would cut the connection before the answer.
+  // Read the body to its end. Otherwise the connection would be reset before the answer is sent.
   for await (const chunk of incoming) {
     if (beginning.length < maxBodyBytes) beginning = Buffer.concat([beginning, chunk as Buffer]);
   }
   return beginning.subarray(0, maxBodyBytes).toString("utf8");
 }
 
-/** The unspecified address of either family opens one socket for both, where the host has IPv6. */
+/** A wildcard address of either family opens one socket for both families if the host has IPv6. */
 async function listen(
   server: Server,
   { address: { address, port }, isSingleFamily = false }: HttpListenerOptions,

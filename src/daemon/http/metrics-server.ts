@@ -7,11 +7,14 @@ import { DebugPages } from "./pages/debug-pages.ts";
 import { type Exposition, healthPage, metricsPage, sliPage } from "./pages/metrics-page.ts";
 import { flagzPage, statuszPage } from "./pages/zpages.ts";
 
-/** What the program shows of its configuration: no secrets, only where they lie. */
+/** The configuration that the program publishes. Contains paths of secrets, but no secrets. */
 export interface ShownConfig {
-  /** A KubeProxyConfiguration v1alpha1 with every field, as it counts now: a reload changes it. */
+  /**
+   * The configuration in force, as a KubeProxyConfiguration v1alpha1 with all fields set. Changes when the file is
+   * reloaded.
+   */
   readonly object: () => object;
-  /** Every flag by its name, with the value given or the default. */
+  /** All flags by name, with their given or default values. */
   readonly flags: ReadonlyMap<string, string>;
 }
 
@@ -22,12 +25,12 @@ export interface MetricsServerDependencies {
   readonly setVerbosity: (level: number) => void;
 }
 
-/** Of the feature gates ComponentFlagz and ComponentStatusz count. */
+/** Of `featureGates`, only ComponentFlagz and ComponentStatusz are used. */
 export type MetricsServerConfig = Pick<Config, "mode" | "isProfilingEnabled" | "featureGates">;
 
 type Page = (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer>;
 
-/** Answers on the metrics address (10249): what kube-proxy serves there. */
+/** Answers requests at the metrics address (port 10249), with the pages that kube-proxy serves there. */
 export function metricsResponder(
   dependencies: MetricsServerDependencies,
   options: MetricsServerConfig,

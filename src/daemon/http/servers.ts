@@ -24,8 +24,8 @@ type ServerConfig = MetricsServerConfig &
   Pick<Config, "nodeName" | "healthzBindAddress" | "metricsBindAddress" | "isBindFailureFatal">;
 
 /**
- * Opens the metrics and the health port. A busy one is retried in the background; rejects only with
- * bindAddressHardFail. Returns the stop, which ends within a second.
+ * Opens the metrics and health ports. If a port is in use, retries in the background, or rejects if
+ * bindAddressHardFail is set. Returns a function that stops the servers within a second.
  */
 export async function startServers(
   dependencies: ServerDependencies,
@@ -33,7 +33,7 @@ export async function startServers(
 ): Promise<() => Promise<void>> {
   const { clock, metrics, health, events } = dependencies;
   const { nodeName, healthzBindAddress, metricsBindAddress, isBindFailureFatal } = config;
-  // As upstream: only a failure that ends the program is worth an event.
+  // As in kube-proxy, only a failure that ends the program causes an Event.
   const failed = (server: "health" | "metrics") => (reason: string) => {
     if (isBindFailureFatal) events.record(serverFailedEvent(nodeName, server, reason));
   };

@@ -15,16 +15,16 @@ export interface ServiceHealthCheck extends ClaimingPlan {
   readonly service: ServiceName;
   readonly family: IpFamily;
   readonly port: number;
-  /** Distinct addresses on this node that are ready. */
+  /** Number of distinct ready endpoint addresses on this node. */
   readonly localReadyCount: number;
 }
 
-/** The part of a Service's plan that describes its health check, whatever the mode. */
+/** The part of a Service's plan that describes its health check, in any mode. */
 export interface HealthPlan extends Pick<ServicePlan, "service" | "family" | "localReadyCount"> {
   readonly servicePorts: readonly Pick<ServicePortPlan, "servicePort">[];
 }
 
-/** What listens on a port. */
+/** A listener on a port. */
 export type Listener = Pick<HttpListener, "start" | "stop">;
 
 export type MakeListener = (options: HttpListenerOptions) => Listener;
@@ -33,31 +33,31 @@ export interface ServiceHealthDependencies {
   readonly clock: Clock;
   readonly log: Logger;
   readonly health: ProxyHealth;
-  /** Who has a port that several Services ask for, from an earlier run. */
+  /** The owners of ports that several Services claim, from an earlier run. */
   readonly held?: Holders;
   /** Defaults to an {@link HttpListener}. */
   readonly makeListener?: MakeListener;
-  /** Called when a port cannot be opened, and now and then while that lasts. */
+  /** Called when a port cannot be opened, and periodically while this continues. */
   readonly onFailure?: (check: ServiceHealthCheck, reason: string) => void;
 }
 
 /**
- * Connections of all health-check node ports together. A cloud's load balancers may all ask at once; more than this
- * is a flood, whose newest connections are answered.
+ * Most connections of all health-check node ports together. All load balancers of a cloud may connect at the same
+ * time. Beyond this number, older connections are closed so that new ones are answered.
  */
 const maxConnections = 2_000;
 
 interface OpenPort {
   readonly listener: Listener;
-  /** What is answered; changes without the listener. */
+  /** The check to answer with. It can change while the listener remains open. */
   check: ServiceHealthCheck;
 }
 
 /**
- * Answers load balancers that ask whether this node has endpoints of a Service: a listener for each
- * health-check node port and address, each family on sockets of its own with its own count. Listeners
- * whose address and port stay are kept; a port that is taken is retried. Of Services that ask for one
- * port one has it, by the rule for addresses.
+ * Tells load balancers whether this node has endpoints of a Service. Opens a listener for each health-check node port
+ * and address. Each family has separate sockets and a separate count. Listeners remain open while their address and
+ * port are unchanged. If a port is in use, retries to open it. If several Services claim a port, the rule for
+ * contested addresses chooses the owner.
  */
 export class ServiceHealthServers {
   readonly #dependencies: ServiceHealthDependencies;
@@ -66,7 +66,7 @@ export class ServiceHealthServers {
   readonly #checks = new Map<string, ServiceHealthCheck>();
   readonly #claims: PortClaims<ServiceHealthCheck>;
   #open = new Map<string, OpenPort>();
-  /** What was served last, as text; differs: there is something to do. */
+  /** The addresses served last, as JSON. If they change, listeners must be updated. */
   #servedAddresses = "";
   #isStale = false;
 
@@ -77,12 +77,12 @@ export class ServiceHealthServers {
     this.#claims = new PortClaims(dependencies.held);
   }
 
-  /** Who has which port, of those that Services ask for. */
+  /** The owners of the ports that Services claim. */
   get claims(): Pick<PortClaims<ServiceHealthCheck>, "lost" | "contestedHolders"> {
     return this.#claims;
   }
 
-  /** Takes note of what a plan wants served; nothing is opened or closed yet. */
+  /** Records the health check of a Service plan. Opens and closes nothing until {@link serve}. */
   note(plan: HealthPlan): void {
     const key = `${plan.family} ${plan.service}`;
     const check = healthCheckOf(plan);
@@ -94,7 +94,9 @@ export class ServiceHealthServers {
     this.#isStale = true;
   }
 
-  /** Makes what was noted all that is served, each on the addresses of its family. */
+  /**
+   * Opens and closes listeners so that exactly the recorded checks are served, each on the addresses of its family.
+   */
   async serve(addresses: ReadonlyMap<IpFamily, readonly IpAddress[]>): Promise<void> {
     const addressText = JSON.stringify([...addresses]);
     if (!this.#isStale && addressText === this.#servedAddresses) return;
@@ -142,7 +144,7 @@ export class ServiceHealthServers {
     await listener.start();
   }
 
-  /** Any path, any method; the body is kube-proxy's. */
+  /** Answers any path and method. The body is the same as kube-proxy's. */
   #answer({ service, localReadyCount }: ServiceHealthCheck): HttpAnswer {
     const serviceProxyHealthy = this.#dependencies.health.report().isHealthy;
     const [namespace, name] = service.split("/");

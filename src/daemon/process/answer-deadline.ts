@@ -3,15 +3,21 @@ import type { Clock } from "../../base/clock.ts";
 import type { Config } from "../../config/config.ts";
 import { ApiContact } from "../report/api-contact.ts";
 
-/** A person waits: the fourth failure in a row says no more than the first. */
+/**
+ * How long a command waits for the API server. A person is waiting for the command, and further failures would tell
+ * them nothing new.
+ */
 export const longestSilenceMs = 20_000;
 const checkPeriodMs = 1_000;
 
-/** Gives up on an API server, for commands that ask once; the daemon tries for ever. */
+/** Gives up on an API server, for commands that send a single request. The daemon retries forever instead. */
 export interface AnswerDeadline {
-  /** To be notified of every request. */
+  /** Must be notified of every request. */
   readonly observer: RequestObserver;
-  /** Rejects when requests have failed, or the first one has waited, for {@link longestSilenceMs}; never resolves. */
+  /**
+   * Never resolves. Rejects when requests have kept failing, or the first one has had no answer, for {@link
+   * longestSilenceMs}.
+   */
   readonly expired: Promise<never>;
   stop(): void;
 }
@@ -22,7 +28,7 @@ export function answerDeadline(
 ): AnswerDeadline {
   const contact = new ApiContact(clock);
   const { promise, reject } = Promise.withResolvers<never>();
-  // Whoever waits for it hears of it; before that it is no uncaught error.
+  // If nothing awaits the promise yet, its rejection must not count as an unhandled error.
   promise.catch(() => {});
   const startedAtMs = clock.monotonicMs();
   let cancel = (): void => {};

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 /** Bit numbers of linux/capability.h. */
 const capabilityBits = { NET_ADMIN: 12n, NET_RAW: 13n } as const;
 
-/** The process may not do what its work needs. */
+/** The process lacks a capability that it needs. */
 export class MissingCapabilityError extends Error {
   override readonly name = "MissingCapabilityError";
 
@@ -19,12 +19,15 @@ export class MissingCapabilityError extends Error {
 export function checkCapabilities(
   readStatus: () => string = () => readFileSync("/proc/self/status", "utf8"),
 ): void {
-  // Where /proc does not say it, the kernel will.
+  // If /proc has no capability set, the first kernel request fails instead.
   const missing = missingCapabilities(readStatus(), ["NET_ADMIN"]) ?? [];
   if (missing.length > 0) throw new MissingCapabilityError();
 }
 
-/** Those that are absent from the effective set, `CapEff` in /proc/self/status; undefined: it does not say. */
+/**
+ * The needed capabilities that are missing from the effective set, `CapEff` in /proc/self/status. Undefined if
+ * `status` has no such line.
+ */
 export function missingCapabilities(
   status: string,
   needed: readonly (keyof typeof capabilityBits)[],

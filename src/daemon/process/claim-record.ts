@@ -1,6 +1,6 @@
 /**
- * The file that says when claims of external and load-balancer IPs were first seen: docs/decisions/0020. It outlives a
- * boot, unlike the records of kernel state.
+ * The file that records when claims of external and load-balancer IPs were first seen: docs/decisions/0020. Unlike
+ * the records of kernel state, it remains valid after a reboot.
  */
 import type { Clock } from "../../base/clock.ts";
 import { isRecord } from "../../base/is-record.ts";
@@ -13,12 +13,15 @@ import type { ClaimMemory } from "../../plan/claims/claim-memory.ts";
 import { PortAdmission } from "../../plan/claims/port-admission.ts";
 import { type BootClock, StateFile } from "./state-file.ts";
 
-/** A claim has up to 400 characters, and a file that is too long is not read. */
+/**
+ * Longest total length of recorded claims, in characters. A claim has up to 400. The limit keeps the file below the
+ * size above which it is not read.
+ */
 const mostLength = 2 ** 20;
 
 const everyBoot: BootClock = { bootId: "every boot", uptimeMs: () => 0 };
 
-/** The claims known on this node. They are recorded in the file that the configuration names. */
+/** The claims known on this node, which are recorded in the configured file. */
 export function openClaimMemory(
   { claimsPath, nodeProcessPorts }: Pick<Config, "claimsPath" | "nodeProcessPorts">,
   { clock, log }: { readonly clock: Clock; readonly log: Logger },

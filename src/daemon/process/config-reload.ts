@@ -7,26 +7,26 @@ import type { Config } from "../../config/config.ts";
 import { type ConfigState, changeConfig } from "../../config/config-change.ts";
 import { watchText } from "./config-watch.ts";
 
-/** A configuration file that may be read again. */
+/** A configuration file that can be read again. */
 export interface ConfigFileSource {
   readonly path: string;
-  /** What it said at start. */
+  /** The configuration at startup. */
   readonly initial: ConfigState;
-  /** Reads and checks it, with the same flags; what it reports goes to the log. Throws ConfigError. */
+  /** Reads and validates the file, with the same flags as at startup. Logs warnings to `log`. Throws ConfigError. */
   read(log: Logger): ConfigState;
 }
 
 export interface ConfigReloadDependencies {
   readonly clock: Clock;
   readonly log: Logger;
-  /** Puts a configuration in the place of the running one; rejects where it cannot work. */
+  /** Applies a configuration instead of the running one. Rejects if it cannot be applied. */
   readonly apply: (config: Config, values: ConfigState["values"]) => Promise<void>;
 }
 
 /**
- * Watches the configuration file as the configuration says: a change ends the program by `fail`, or is
- * applied. An invalid file does neither, since a program that restarts with it would leave the node without a proxy.
- * Throws if the file cannot be watched. Returns the stop.
+ * Watches the configuration file. Depending on the configuration, a change ends the program through `fail` or is
+ * applied. An invalid file causes neither, because a program that restarts with it would leave the node without a
+ * proxy. Throws if the file cannot be watched. Returns a function that stops watching.
  */
 export function followConfigFile(
   source: ConfigFileSource,
@@ -36,7 +36,8 @@ export function followConfigFile(
   const reload = new ConfigReload(source, dependencies);
   const inode = inodeOf(path);
   const exit = (): void => {
-    // As with kube-proxy, another file under the name is ignored: a ConfigMap edit must not restart every node at once.
+    // As in kube-proxy, a file that replaces this one is ignored, so that a ConfigMap edit does not restart all nodes
+    // at the same time.
     if (inodeOf(path) !== inode || !isValid(source, dependencies.log)) return;
     stop();
     dependencies.fail(new Error(`Configuration file ${path} was written, exiting to restart`));
@@ -66,7 +67,7 @@ function logInvalid(log: Logger, path: string, error: unknown): void {
   log.error("Cannot apply changed configuration file", { path, err: error });
 }
 
-/** Applies what a changed file says, as far as that can be done alive, and names the rest. */
+/** Applies those settings of a changed file that do not require a restart, and logs the names of the others. */
 export class ConfigReload {
   readonly #source: ConfigFileSource;
   readonly #dependencies: ConfigReloadDependencies;
@@ -79,7 +80,7 @@ export class ConfigReload {
     this.#running = source.initial;
   }
 
-  /** A file that is wrong, and one that cannot be applied, change nothing; the log says why. */
+  /** Reads and applies the file. If it is invalid or cannot be applied, nothing changes and the reason is logged. */
   run(): Promise<void> {
     return this.#exclusive.run(() => this.#run());
   }

@@ -6,31 +6,31 @@ import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
 
-/** Editors and volumes make several changes in a row. */
+/** How long to wait after a notification, because editors and volumes make several changes in a row. */
 const settleMs = 200;
-/** How often the file is read without a notification: network file systems give none. */
+/** How often the file is read even without a notification, because network file systems send none. */
 const rereadMs = 30_000;
 
 export interface TextWatchOptions {
   readonly clock: Clock;
   readonly log: Logger;
-  /** Reports a text that differs from the one before. */
+  /** Called when the text has changed. */
   readonly onText: () => void;
 }
 
 /**
- * Watches what stands under the file's name, whatever it is: also one that is put in its place, and the
- * links of a ConfigMap volume. Returns the stop. Throws if the file cannot be watched.
+ * Watches the text at this path, even if the file is replaced or the path leads through the symlinks of a ConfigMap
+ * volume. Returns a function that stops watching. Throws if the file cannot be watched.
  */
 export function watchText(path: string, { clock, log, onText }: TextWatchOptions): () => void {
-  // What cannot be read is read again with the next change, and from time to time.
+  // If the file cannot be read, the next change or periodic read tries again.
   const readText = () => attempt(() => readFileSync(path, "utf8"));
   let text = readText();
   let cancel: () => void = () => {};
   const look = (): void => {
     cancel = clock.after(rereadMs, look);
     const now = readText();
-    // A file that is away for a moment is being replaced.
+    // A file that is missing briefly is being replaced.
     if (now === undefined || now === text) return;
     text = now;
     onText();
@@ -53,7 +53,7 @@ export function watchText(path: string, { clock, log, onText }: TextWatchOptions
   };
 }
 
-/** Where the name stands, and where the file lies. */
+/** The folder of the path, and the folder of the file that the path resolves to. */
 function foldersOf(path: string): readonly string[] {
   try {
     return [...new Set([dirname(path), dirname(realpathSync(path))])];

@@ -1,8 +1,8 @@
 /**
- * The section of the state file that lets a drain keep its age across a restart. It is a convenience: what drains is read
- * from the kernel, and without the file a deadline counts from the restart.
+ * The section of the state file that preserves the age of drains across a restart. The file is optional: the draining
+ * real servers are read from the kernel, and without the file their deadlines start again at the restart.
  *
- * Times in it are the machine's, in milliseconds since boot (/proc/uptime): the wall clock may jump, this one does not.
+ * Times in the file are milliseconds since boot (/proc/uptime), because the wall clock may jump.
  */
 import type { Clock } from "../../base/clock.ts";
 import { isRecord } from "../../base/is-record.ts";
@@ -10,9 +10,15 @@ import type { RampStartTimes } from "../../model/slow-starts.ts";
 import { type DrainStartTimes, drainKey } from "../../reconcile/drain/drains.ts";
 import type { BootClock, StateFile } from "./state-file.ts";
 
-/** The oldest are recorded; the others count from a restart. Keys are at most about 110 characters. */
+/**
+ * Most drains to record, the oldest first. The deadlines of the others start again at a restart. Keys are at most
+ * about 110 characters.
+ */
 const maxDrains = 10_000;
-/** All more have their full weight after a restart. Keys are at most about 170 characters. */
+/**
+ * Most ramps to record. Real servers beyond that have their full weight after a restart. Keys are at most about 170
+ * characters.
+ */
 const maxRamps = 2_000;
 
 export interface StartTimeClocks {
@@ -37,7 +43,7 @@ export function drainStartTimesIn(state: StateFile, clocks: StartTimeClocks): Dr
   };
 }
 
-/** The same for weights that grow. */
+/** Start times of ramps, in which a real server's weight grows to its planned value. */
 export function rampStartTimesIn(state: StateFile, clocks: StartTimeClocks): RampStartTimes {
   const recalled = timesFrom(state.content["rampsMs"], clocks.bootClock);
   return {
@@ -49,7 +55,7 @@ export function rampStartTimesIn(state: StateFile, clocks: StartTimeClocks): Ram
   };
 }
 
-/** Undefined if there are none: the file has no such section then. */
+/** Undefined if there are no times, so that the section is removed. */
 function sinceBoot(
   times: readonly (readonly [string, number])[],
   clocks: StartTimeClocks,
@@ -63,12 +69,12 @@ function monotonicMs(sinceBootMs: number | undefined, clocks: StartTimeClocks): 
   return sinceBootMs === undefined ? undefined : sinceBootMs - bootOffsetMs(clocks);
 }
 
-/** What makes a monotonic time of this program a time since boot. */
+/** The offset to add to this program's monotonic time to get the time since boot. */
 function bootOffsetMs({ clock, bootClock }: StartTimeClocks): number {
   return bootClock.uptimeMs() - clock.monotonicMs();
 }
 
-/** A start that lies in the future or is not a number is left out. */
+/** Skips times that are in the future or not numbers. */
 function timesFrom(content: unknown, { uptimeMs }: BootClock): ReadonlyMap<string, number> {
   const nowMs = uptimeMs();
   const entries = Object.entries(isRecord(content) ? content : {});

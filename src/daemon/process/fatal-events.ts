@@ -3,7 +3,9 @@ import { errorText } from "../../base/error-text.ts";
 import { ListenError } from "../http/http-listener.ts";
 import { startFailedEvent } from "../report/events.ts";
 
-/** Reports to the cluster why the program ends, once there is a way to it; the end waits a moment for the delivery. */
+/**
+ * Reports to the cluster why the program exits, if an API connection exists. The exit waits briefly for the delivery.
+ */
 export class FatalEvents {
   readonly #nodeName: string;
   #events: EventRecorder = silentEvents;
@@ -17,7 +19,7 @@ export class FatalEvents {
   }
 
   record(error: unknown): void {
-    // A port that cannot be opened has an event of its own, kube-proxy's.
+    // For a port that cannot be opened, the listener already recorded kube-proxy's Event.
     if (error instanceof ListenError) return;
     this.#events.record(startFailedEvent(this.#nodeName, errorText(error)));
   }

@@ -6,13 +6,13 @@ import type { Logger } from "../../base/log.ts";
 import { peerOf, type SocketPeer } from "../../kernel/socket-peer.ts";
 import { removeLeftoverSocket } from "../operator/operator-socket.ts";
 
-/** The process that holds the lock, as this process sees it. */
+/** The process that holds the lock, with its PID as seen by this process. */
 export interface LockHolder {
   readonly pid: number;
   readonly command: string;
 }
 
-/** Another instance runs on this node. */
+/** Another instance is running on this node. */
 export class InstanceRunningError extends Error {
   override readonly name = "InstanceRunningError";
   readonly holder: LockHolder | undefined;
@@ -39,15 +39,15 @@ export interface InstanceLock {
 export interface LockOptions {
   /** Defaults to {@link lockFolder}. */
   readonly folder?: string;
-  /** Is told of a process that is not root and holds the name. */
+  /** Receives a warning if a process that is not root holds the name. */
   readonly log?: Pick<Logger, "warn">;
-  /** What cannot be done while another one holds it; absent: start a second instance. */
+  /** What cannot be done while another process holds the lock. Defaults to "start a second instance". */
   readonly what?: string;
-  /** What else may be done about it. */
+  /** What the operator can do besides stopping the holder. */
   readonly advice?: string;
 }
 
-/** Beside a running daemon a clean-up would be undone within seconds. Throws {@link InstanceRunningError}. */
+/** A running daemon would undo a clean-up within seconds. Rejects with {@link InstanceRunningError}. */
 export function lockForCleanup(lockName: string): Promise<InstanceLock> {
   return acquireInstanceLock(lockName, {
     what: "clean up what a running kube-ipvs would write again",
@@ -57,14 +57,15 @@ export function lockForCleanup(lockName: string): Promise<InstanceLock> {
 
 const maxCommandLength = 250;
 
-/** Only root may write there. */
+/** Only root may write to this folder. */
 const lockFolder = "/run/kube-ipvs";
 
 /**
- * Takes the lock that keeps instances of one network namespace (all of a node) apart: two listening sockets, which end with
- * their holder, however it dies. A container with the host's network sees the abstract name (unix(7)) without sharing a folder,
- * but any process can take it: a holder that is not root does not count. The file belongs to a folder of root, and a process that
- * may not write there does without. Throws {@link InstanceRunningError}.
+ * Takes the lock that prevents two instances in one network namespace (all of a node). It consists of two listening
+ * sockets, which the kernel closes when their holder exits in any way. The first has an abstract name (unix(7)),
+ * which a container with the host's network sees without sharing a folder. Any process can take that name, so a
+ * holder that is not root is ignored. The second is a file in a folder of root, and is skipped if the process may not
+ * write there. Rejects with {@link InstanceRunningError}.
  */
 export async function acquireInstanceLock(
   lockName: string,
@@ -88,7 +89,7 @@ export async function acquireInstanceLock(
   return { release };
 }
 
-/** Undefined: a process that is not root has the name. */
+/** Resolves to undefined if a process that is not root holds the name. */
 async function takeName(lockName: string, options: LockOptions): Promise<Server | undefined> {
   const path = `\0${lockName}`;
   const server = makeServer();
@@ -103,11 +104,11 @@ async function takeName(lockName: string, options: LockOptions): Promise<Server 
   return undefined;
 }
 
-/** Undefined: this process may not write to the folder. */
+/** Resolves to undefined if this process may not write to the folder. */
 async function takeFile(lockName: string, options: LockOptions): Promise<Server | undefined> {
   const path = lockFile(lockName, options.folder);
   if (!canHaveFolder(dirname(path))) return undefined;
-  // Of two that find the file of a killed holder, the name above stops one.
+  // If two processes both remove the file of a killed holder, the abstract name above stops one of them.
   await removeLeftoverSocket(path).catch(() => undefined);
   const server = makeServer();
   if (await listen(server, path).catch(() => undefined)) return server;
@@ -116,7 +117,7 @@ async function takeFile(lockName: string, options: LockOptions): Promise<Server 
   throw new InstanceRunningError(lockName, holderOf(peer), options);
 }
 
-/** One for each network namespace: unlike the name, a path is the same in all of them. */
+/** One file per network namespace: abstract names are separate in each namespace, but paths are not. */
 function lockFile(lockName: string, folder = lockFolder): string {
   const namespace = attempt(() => readlinkSync("/proc/self/ns/net")) ?? "";
   return join(folder, `${lockName}-${namespace.replace(/\D/g, "")}.lock`);
@@ -126,7 +127,7 @@ function canHaveFolder(folder: string): boolean {
   return attempt(() => mkdirSync(folder, { recursive: true, mode: 0o700 }) ?? true) !== undefined;
 }
 
-/** Root, or whoever runs this process. */
+/** Whether the peer runs as root or as the user of this process. */
 function isTrusted({ uid }: SocketPeer): boolean {
   return uid === 0 || uid === process.geteuid?.();
 }
@@ -134,12 +135,12 @@ function isTrusted({ uid }: SocketPeer): boolean {
 function makeServer(): Server {
   const server = createServer((socket) => socket.destroy());
   server.maxConnections = 16;
-  // The lock alone must not keep the process alive.
+  // The lock must not keep the process alive.
   server.unref();
   return server;
 }
 
-/** The process that has the lock now. Undefined if nobody has it, or only a process that is not root. */
+/** The process that holds the lock. Undefined if no process holds it, or only one that is not root. */
 export async function findLockHolder(lockName: string): Promise<LockHolder | undefined> {
   for (const path of [`\0${lockName}`, lockFile(lockName)]) {
     const peer = await listenerAt(path);
@@ -149,7 +150,7 @@ export async function findLockHolder(lockName: string): Promise<LockHolder | und
   return undefined;
 }
 
-/** False: the name is taken. */
+/** Resolves with false if the name is in use. */
 function listen(server: Server, path: string): Promise<boolean> {
   return new Promise((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) => {
@@ -160,7 +161,7 @@ function listen(server: Server, path: string): Promise<boolean> {
   });
 }
 
-/** The process that listens at a path, by the kernel. Undefined if nobody accepts connections. */
+/** The process that listens at a path, as reported by the kernel. Undefined if no process accepts connections. */
 function listenerAt(path: string): Promise<SocketPeer | undefined> {
   return new Promise((resolve) => {
     const socket = connect(path, () => {
@@ -171,7 +172,10 @@ function listenerAt(path: string): Promise<SocketPeer | undefined> {
   });
 }
 
-/** Undefined if the process is in another container. Its command is not to be trusted on a terminal. */
+/**
+ * Undefined if the process is in another container. Replaces unprintable characters of the command, which must not
+ * reach a terminal.
+ */
 function holderOf({ pid }: SocketPeer): LockHolder | undefined {
   const words =
     pid === 0 ? undefined : attempt(() => readFileSync(`/proc/${pid}/cmdline`, "latin1"));

@@ -2,10 +2,10 @@ import { once } from "node:events";
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
 
-/** What of the process we touch; tests bring their own. */
+/** The parts of `process` that this module uses. Tests supply their own. */
 export type ProcessLike = Pick<NodeJS.EventEmitter, "on" | "off"> & { exit(code: number): void };
 
-/** A stop that takes longer is cut short; the kernel state is sound at every moment. */
+/** A stop that takes longer is aborted. This is safe, because the kernel state is consistent at any time. */
 const stopDeadlineMs = 900;
 
 const stopSignals = [
@@ -13,21 +13,21 @@ const stopSignals = [
   { name: "SIGINT", number: 2 },
 ] as const;
 
-/** Ends what was started. */
+/** Stops what was started. */
 export type Stop = () => Promise<void> | void;
 
 /**
- * Runs `start`, waits for SIGTERM or SIGINT, ends what was started and resolves. The listeners are needed
- * as process 1 too, where the kernel drops signals that have none. A signal during the start aborts it. A
- * stop that hangs, and a second signal, end the process at once: with 0, since leaving the kernel as it is
- * is what a stop does; with 128 + n as shells expect. A failure that `start` reports later ends what was started
- * too, and rejects.
+ * Runs `start`, waits for SIGTERM or SIGINT, stops what was started, and resolves. As process 1, the program needs
+ * these listeners, because the kernel drops signals that process 1 does not handle. A signal during startup aborts
+ * it. If the stop hangs, the process exits with 0, because leaving the kernel state in place is what a stop does. On
+ * a second signal, it exits with 128 + n, as shells expect. If `start` later reports a failure, stops what was
+ * started and rejects.
  */
 export async function runUntilSignal(
   parts: {
     readonly clock: Clock;
     readonly log: Logger;
-    /** What a stop says; absent: the daemon's words. */
+    /** The log message when stopping. Defaults to the daemon's message. */
     readonly stopEvent?: string;
   },
   start: (signal: AbortSignal, fail: (error: Error) => void) => Promise<Stop>,
@@ -36,7 +36,7 @@ export async function runUntilSignal(
   const { clock, log, stopEvent = "Shutting down, leaving kernel state in place" } = parts;
   const stopping = new AbortController();
   const failure = Promise.withResolvers<never>();
-  // Nobody may wait for it yet.
+  // The promise may reject before anything awaits it.
   failure.promise.catch(() => {});
   let cancelDeadline = (): void => {};
   const stopListening = onSignals(target, (name, number) => {
@@ -48,7 +48,7 @@ export async function runUntilSignal(
     });
     stopping.abort();
   });
-  // Waiting for a signal does not keep a Node.js process alive: the timer does.
+  // Waiting for a signal does not keep a Node.js process alive, but a timer does.
   const keepAlive = setInterval(() => {}, 2 ** 30);
   try {
     const stop = await start(stopping.signal, failure.reject);
@@ -62,7 +62,7 @@ export async function runUntilSignal(
       await stop();
     }
   } catch (error) {
-    // A start that was cut short may fail in any way.
+    // An aborted startup may fail with any error.
     if (!stopping.signal.aborted) throw error;
     log.verbose(1, "Startup aborted", { err: error });
   } finally {
@@ -86,7 +86,7 @@ function onSignals(
   };
 }
 
-/** An error that nobody caught ends the process with 1, after `report` wrote why. */
+/** Makes an uncaught error exit the process with 1, after `report` has written it. */
 export function exitOnUncaught(
   report: (error: unknown) => void,
   target: ProcessLike = process,
@@ -103,13 +103,13 @@ export function exitOnUncaught(
 }
 
 /**
- * Ends the process on a signal that comes before anything was begun, or {@link runUntilSignal} listens: with 0, since a
- * daemon that is stopped is no failure; with 128 + n where a command is cut short. Process 1 would not end at all.
+ * Exits the process if a signal arrives before {@link runUntilSignal} listens: with 0 for the daemon, because
+ * stopping it is not a failure; with 128 + n for other commands. Without this, process 1 would ignore the signal.
  */
 export function endEarlyOnSignals(isDaemon: () => boolean, target: EarlyProcess = process): void {
   for (const { name, number } of stopSignals) {
     target.on(name, () => {
-      // Whoever listens too ends what was begun.
+      // If there is another listener, it stops what was started.
       if (target.listenerCount(name) === 1) target.exit(isDaemon() ? 0 : 128 + number);
     });
   }

@@ -1,6 +1,6 @@
 import type { Config } from "../../config/config.ts";
 
-/** The configuration that counts at the moment; a reload puts another in its place. */
+/** The configuration in force. A reload replaces `current`. */
 export interface LiveConfig {
   readonly current: Config;
 }

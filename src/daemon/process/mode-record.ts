@@ -1,6 +1,7 @@
 /**
- * The section of the state file that says which modes ran on this node since it was last put in order: chains of mode
- * iptables are called as kube-proxy's, and only this record says after a change of mode that they are ours to remove.
+ * The section of the state file that records which modes have run on this node since their leftovers were last
+ * removed. Chains of iptables mode have the same names as kube-proxy's. After a change of mode, only this record
+ * shows that they are ours to remove.
  */
 import type { Config } from "../../config/config.ts";
 import type { StateFile } from "./state-file.ts";
@@ -10,11 +11,11 @@ type Mode = Config["mode"];
 const modes: readonly Mode[] = ["ipvs", "iptables", "userspace"];
 
 export interface ModeRecord {
-  /** Modes of earlier runs, which may have left something in the kernel. */
+  /** Modes of earlier runs, which may have leftovers in the kernel. */
   readonly earlier: ReadonlySet<Mode>;
-  /** To be called before anything is written to the kernel. */
+  /** Call this before the first write to the kernel. */
   begin(mode: Mode): void;
-  /** What the other modes left is gone. */
+  /** Call this when the leftovers of the other modes have been removed. */
   tidied(mode: Mode): void;
 }
 

@@ -10,11 +10,11 @@ import { version } from "../../base/version.ts";
 import type { Config } from "../../config/config.ts";
 import type { Stop } from "./life-cycle.ts";
 
-/** Where objects come from and where events go. */
+/** The source of objects and the destination of Events. */
 export interface OpenSource {
   readonly source: ObjectSource;
   readonly events: EventRecorder;
-  /** Gives events that wait a moment, then closes all connections. */
+  /** Waits briefly for the delivery of pending Events, then closes all connections. */
   readonly close: Stop;
 }
 
@@ -26,8 +26,9 @@ export interface SourceDependencies {
 }
 
 /**
- * Loads only what this source needs: the cluster client is most of the program's memory. Throws where there can
- * be no objects: no folder, no usable kubeconfig. Asks no server yet.
+ * Opens the configured source. Loads only the modules that it needs, because the cluster client uses most of the
+ * program's memory. Rejects if there can be no objects, for example without the folder or a usable kubeconfig. Sends
+ * no request yet.
  */
 export async function openSource(
   config: Config,
@@ -38,7 +39,7 @@ export async function openSource(
   if (objectsFrom.kind === "cluster") {
     const given = { ...dependencies, rate: requestRate };
     const opened = await openCluster(objectsFrom, { ...selection, listGuardPercent }, given);
-    // Who only observes writes nothing, and the other proxy's events are not to be mixed with ours.
+    // Observe-only mode writes nothing, and its Events must not be confused with those of the running proxy.
     return config.isObserveOnly ? { ...opened, events: silentEvents } : opened;
   }
   const { ManifestSource } = await import("../../api/manifest/manifest-source.ts");

@@ -1,7 +1,7 @@
 /**
- * The sections of the state file that say, after a restart, whose the virtual servers are of which the kernel's sets say
- * nothing, and which Service holds an address that several claim: docs/decisions/0013 and 0016. They are written after the
- * kernel; a program that is killed in between leaves what the kernel shows.
+ * Two sections of the state file that are needed after a restart: docs/decisions/0013 and 0016. The first records the
+ * owners of virtual servers that no ipset names. The second records which Service owns an address that several claim.
+ * Both are written after the kernel, so if the program is killed in between, the kernel state decides.
  */
 import { isRecord } from "../../base/is-record.ts";
 import type { Holder, Holders } from "../../plan/claims/claim.ts";
@@ -9,15 +9,15 @@ import type { HolderRecord } from "../../plan/claims/holder-record.ts";
 import type { OwnershipRecord } from "../../reconcile/ownership/ownership.ts";
 import type { StateFile } from "./state-file.ts";
 
-/** Keys are at most about 60 characters; more than there can be node ports on a few addresses. */
+/** Most keys to record. More node ports on a few addresses are not possible. Keys are at most about 60 characters. */
 const maxKeys = 20_000;
 /**
- * Of keys and names of holders together: names are up to 317 characters, and a file that is too long is not read at all.
- * Of what is left out age decides after a restart.
+ * Longest total length of keys and owners' names. Names are up to 317 characters, and a file that is too large is not
+ * read at all. For owners that are not recorded, age decides after a restart.
  */
 const maxHolderNamesLength = 2 ** 19;
 
-/** Virtual servers by key. */
+/** Records which virtual servers are owned or foreign, by key. */
 export function ownershipRecordIn(state: StateFile): OwnershipRecord {
   const { content } = state;
   return {
@@ -40,7 +40,10 @@ export function holderRecordIn(state: StateFile): HolderRecord {
   };
 }
 
-/** Name of the Service and seconds since the epoch when it was created, by key. Undefined: nothing is contested. */
+/**
+ * For each key: name of the Service, and its creation time in seconds since the epoch. Undefined if nothing is
+ * contested.
+ */
 function holdersContent(
   holders: readonly (readonly [string, Holder])[],
 ): Readonly<Record<string, readonly [string, number]>> | undefined {
@@ -68,7 +71,7 @@ function holdersFrom(value: unknown): Holders {
   );
 }
 
-/** Undefined if there are none. */
+/** Undefined if there are no keys, so that the section is removed. */
 function keysOf(keys: ReadonlySet<string>): readonly string[] | undefined {
   return keys.size === 0 ? undefined : [...keys].slice(0, maxKeys);
 }

@@ -1,7 +1,8 @@
 /**
- * The file that carries facts over a restart of the program, and not over a boot: the kernel's state is gone then. Its
- * sections belong to the records beside this file, and it is replaced as a whole. If it is missing, foreign or broken,
- * nothing is known. A folder that cannot be written is reported once and is not an error.
+ * The file that preserves facts across a restart of the program. It is not valid after a reboot, because the kernel
+ * state is lost then. Its sections are defined by the records beside this module, and the file is replaced as a
+ * whole. If it is missing, foreign or broken, it is treated as empty. A folder that is not writable is reported once
+ * and is not an error.
  */
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { mkdir, rename, unlink, writeFile } from "node:fs/promises";
@@ -14,15 +15,15 @@ import { type Logger, silentLogger } from "../../base/log.ts";
 import { parseJson } from "../../base/parse-json.ts";
 import { systemErrorCode, systemErrorText } from "../../base/system-error-text.ts";
 
-/** Time since the machine was started. */
+/** The time since the machine booted. */
 export interface BootClock {
-  /** Differs from boot to boot. */
+  /** Different for each boot. */
   readonly bootId: string;
-  /** Milliseconds, suspended time included. */
+  /** Milliseconds since boot, including suspended time. */
   uptimeMs(): number;
 }
 
-/** The machine's own. Without a boot id (no /proc) nothing is ever recalled. */
+/** The machine's boot clock. Without a boot ID (no /proc), the state file is never used. */
 export function systemBootClock(): BootClock {
   const bootId = attempt(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim());
   return { bootId: bootId ?? "", uptimeMs: () => uptime() * 1000 };
@@ -36,25 +37,25 @@ type Content = Readonly<Record<string, unknown>>;
 export interface StateFileOptions {
   readonly log: Logger;
   readonly bootClock: BootClock;
-  /** What is unknown if the file cannot be read. */
+  /** The consequence if the file cannot be read, for the log. */
   readonly effect: string;
-  /** The log line if the file cannot be written. */
+  /** The log message if the file cannot be written. */
   readonly failureEvent: string;
-  /** Other files that are read instead if there is none at the path. They are removed with the first write. */
+  /** Other files that are read if there is no file at the path. They are removed at the first write. */
   readonly formerPaths?: readonly string[];
   readonly isReadOnly?: boolean;
 }
 
 export class StateFile {
-  /** The sections that an earlier program of this boot left. Empty if they are not known. */
+  /** The sections that an earlier run during this boot left. Empty if they are unknown. */
   readonly content: Content;
-  /** Why they are not known. Undefined if they are. */
+  /** Why the sections are unknown. Undefined if they are known. */
   readonly whyUnknown: string | undefined;
   readonly #path: string;
   readonly #options: StateFileOptions;
-  /** JSON of each section as it is to be written. A section that is not kept again stays as it was. */
+  /** JSON of each section to write. A section that `keep` does not replace is preserved. */
   readonly #texts: Map<string, string>;
-  /** Sections that changed since the last write; their values are computed when they are written. */
+  /** Sections to write next. Their values are computed at the time of the write. */
   readonly #pending = new Map<string, () => unknown>();
   #writing: Promise<void> | undefined;
   #isFileCurrent = false;
@@ -83,7 +84,7 @@ export class StateFile {
     background(this.#writing, this.#options.log, this.#path);
   }
 
-  /** Resolves when everything given so far is in the file, or could not be written. */
+  /** Resolves when all sections passed to `keep` so far are in the file or could not be written. */
   async idle(): Promise<void> {
     await this.#writing;
   }
@@ -95,7 +96,8 @@ export class StateFile {
         await this.#replace();
         this.#isTrouble = false;
       } catch (error) {
-        // A full disk still deletes: without a record, the next start does not take an old one for the present.
+        // Deleting works even on a full disk. Without the file, the next start does not mistake an outdated record
+        // for the current one.
         await unlinkIfThere(this.#path).catch(() => undefined);
         this.#reportTrouble(error);
       }
@@ -104,7 +106,7 @@ export class StateFile {
     }
   }
 
-  /** Returns whether a section differs from before. */
+  /** Returns whether a section has changed. */
   #takePending(): boolean {
     const pending = [...this.#pending];
     this.#pending.clear();
@@ -119,7 +121,7 @@ export class StateFile {
     return isChanged;
   }
 
-  /** Without a section there is no file. */
+  /** Writes the file, or removes it if there are no sections. */
   async #replace(): Promise<void> {
     this.#isFileCurrent = false;
     if (this.#texts.size === 0) await unlinkIfThere(this.#path);
@@ -142,7 +144,7 @@ export class StateFile {
   }
 }
 
-/** The state of the daemon on this node. */
+/** Opens the daemon's state file. */
 export function openState(
   path: string,
   options: Pick<StateFileOptions, "log" | "bootClock" | "isReadOnly">,
@@ -157,7 +159,7 @@ export function openState(
   });
 }
 
-/** What the daemon would know at a start. Nothing is recorded. */
+/** Opens the daemon's state file read-only. */
 export function readState(path: string, log: Logger = silentLogger): StateFile {
   return openState(path, { log, bootClock: systemBootClock(), isReadOnly: true });
 }
@@ -167,14 +169,14 @@ export function statePaths(path: string): readonly string[] {
   return path === "" ? [] : [path, ...formerPathsOf(path)];
 }
 
-/** kube-ipvs 0.2 had a file for each record, with the same sections. */
+/** kube-ipvs 0.2 used a separate file for each record, with the same sections. */
 function formerPathsOf(path: string): readonly string[] {
   if (path === "") return [];
   const names = ["drains.json", "drains-ownership.json", "drains-modes.json"];
   return names.map((name) => join(dirname(path), name)).filter((one) => one !== path);
 }
 
-/** Removes the file, and what a writer that was killed left beside it; says whether there was one. */
+/** Removes the file, and the temporary file that a killed writer may have left. Returns whether the file existed. */
 export async function removeStateFile(path: string): Promise<boolean> {
   await unlinkIfThere(temporaryOf(path));
   return unlinkIfThere(path);
@@ -197,7 +199,7 @@ function recall(path: string, options: StateFileOptions): Recalled {
   };
 }
 
-/** Undefined if there is no such file. Warns of one that cannot be read. */
+/** Undefined if the file does not exist. Logs a warning if it cannot be read. */
 function readOne(
   path: string,
   { bootClock: { bootId }, log, effect }: StateFileOptions,
@@ -209,7 +211,7 @@ function readOne(
     const code = systemErrorCode(error);
     if (code === "ENOENT") return undefined;
     const err = `${path}: ${systemErrorText(error)}`;
-    // A path that leads through a file is reported when the file is written.
+    // If a parent of the path is a file, the error is reported when the file is written.
     if (code !== "ENOTDIR") log.warn("Cannot read the record of an earlier run", { err, effect });
     return unknown(err);
   }
@@ -237,7 +239,7 @@ function temporaryOf(path: string): string {
   return `${path}.new`;
 }
 
-/** Only a plain file of a bearable size: neither a pipe that waits nor a link to somewhere else. */
+/** Reads only a regular file of limited size. Does not block on a pipe and does not follow a link. */
 function readBounded(path: string): string {
   const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
@@ -250,7 +252,7 @@ function readBounded(path: string): string {
   }
 }
 
-/** A reader sees the old file or the new one, whenever the program is killed. */
+/** Replaces the file atomically: even if the program is killed, readers see the old file or the new one. */
 async function replaceFile(path: string, text: string): Promise<void> {
   const temporary = temporaryOf(path);
   await mkdir(dirname(path), { recursive: true });

@@ -7,15 +7,18 @@ type RequestMetrics = Pick<
   "apiRequests" | "apiDuration" | "apiRequestSize" | "apiResponseSize"
 >;
 
-/** Remembers whether the API server answers, and counts requests where there are metrics. */
+/** Tracks whether the API server answers. Also counts requests if `metrics` is given. */
 export class ApiContact implements RequestObserver {
   readonly #clock: Pick<Clock, "monotonicMs">;
   readonly #metrics: RequestMetrics | undefined;
-  /** `10.0.0.1:6443`; undefined before the first request. */
+  /** The API server's host and port, for example `10.0.0.1:6443`. Undefined before the first request. */
   host: string | undefined;
-  /** Monotonic; undefined: it never answered. */
+  /** Monotonic time of the last answer. Undefined if there was none. */
   answeredAtMs: number | undefined;
-  /** The status of the first failure in a row, or `<error>` without an answer; undefined: the last request worked. */
+  /**
+   * `sinceMs`: monotonic time of the first of the consecutive failures. `code`: HTTP status of the latest failure, or
+   * `<error>` if there was no answer. Undefined if the last request succeeded.
+   */
   failing: { readonly sinceMs: number; readonly code: string } | undefined;
 
   constructor(clock: Pick<Clock, "monotonicMs">, metrics?: RequestMetrics) {
@@ -25,7 +28,7 @@ export class ApiContact implements RequestObserver {
 
   apiRequestAnswered(method: string, host: string, code: string): void {
     this.#metrics?.apiRequests.inc({ code, method, host });
-    // Events are a courtesy: whether one may be written says nothing about what is served.
+    // Other methods write Events, whose success says nothing about the objects that are served.
     if (method !== "GET") return;
     const nowMs = this.#clock.monotonicMs();
     this.host = host;

@@ -8,7 +8,7 @@ type Destinations = Pick<ReportTargets, "metrics" | "log" | "events" | "nodeName
   readonly history: SyncHistory;
 };
 
-/** Services that do not get what they ask for: counted by reason, and each reported when it appears. */
+/** Counts conflicts of Services by reason, and reports each when it appears. */
 export class ConflictReporter {
   readonly #destinations: Destinations;
   readonly #findings: Findings<Conflict>;
@@ -23,7 +23,7 @@ export class ConflictReporter {
     }));
   }
 
-  /** All that there are now. */
+  /** Takes all current conflicts. */
   report(conflicts: readonly Conflict[]): void {
     const { history, metrics } = this.#destinations;
     for (const reason of Object.keys(conflictReasons) as ConflictReason[]) {

@@ -1,4 +1,4 @@
-/** Services that do not get what they ask for, in words for log, metric and event. Pure. */
+/** Describes the conflicts of Services for log, metrics and Events. Pure. */
 import type { ServiceName } from "../../api/objects.ts";
 import { hostPort } from "../../base/ip.ts";
 import type { LogKeys } from "../../base/log.ts";
@@ -16,11 +16,14 @@ export type ConflictReason =
   | ReservedReason;
 
 interface ReasonTraits {
-  /** The reason of the Event. */
+  /** The Event's reason. */
   readonly event: string;
-  /** The Service lacks an address: the node is degraded. An address that the node needs is served without being bound. */
+  /**
+   * The Service is not served at an address, so the node is degraded. Not set for addresses that the node needs,
+   * because these are served without being bound.
+   */
   readonly isUnserved?: true;
-  /** Addresses and virtual servers of this node decide, so other nodes may not see it. */
+  /** The conflict depends on addresses or virtual servers of this node, so other nodes may not have it. */
   readonly isLocal?: true;
 }
 
@@ -52,20 +55,20 @@ const reservedWords: Readonly<Record<ReservedReason, string>> = {
 };
 
 export interface Conflict {
-  /** One with the same key was reported before. */
+  /** A conflict with the same key is reported only once. */
   readonly key: string;
   readonly reason: ConflictReason;
   readonly event: string;
   readonly keys: LogKeys;
-  /** The Service that does not get it. */
+  /** The Service that loses the conflict. */
   readonly service: ServiceName;
-  /** What it does not get, and who has it. */
+  /** What the Service does not get, and which Service or software has it. */
   readonly note: string;
   /** What the operator can do. */
   readonly remedy: string;
 }
 
-/** What Services ask for, and who does not get it. */
+/** What Services claim, and which of them do not get it. */
 export interface Claimed {
   readonly limitedServices: Iterable<LimitedService>;
   readonly desired: {
@@ -74,13 +77,13 @@ export interface Claimed {
     /** The service port that claims a virtual server. Undefined in modes without virtual servers. */
     claimantOf?(virtualServer: string): string | undefined;
   };
-  /** External IPs that wait for a list of Nodes. */
+  /** External IPs that are pending until a list of Nodes arrives. */
   readonly waitingClaims: readonly WaitingClaim[];
-  /** Health-check node ports that another Service has. */
+  /** Health-check node ports that another Service owns. */
   readonly lostHealthPorts: readonly LostClaim[];
 }
 
-/** Lists all of them. `foreignServers`: keys of virtual servers that a third party has. */
+/** Lists all conflicts. `foreignServers` are the keys of claimed virtual servers that belong to a third party. */
 export function conflictsOf(
   { desired, lostHealthPorts, limitedServices, waitingClaims }: Claimed,
   foreignServers: readonly string[],
@@ -107,7 +110,7 @@ export function conflictsOf(
   ];
 }
 
-/** One for each address: it may be in every Service. */
+/** One conflict per address, because every Service may name the same address. */
 function reservedConflict({
   address,
   reason,
@@ -130,7 +133,7 @@ function reservedConflict({
   };
 }
 
-/** Nobody knows whether another Node has the address. */
+/** It is unknown whether another Node has the address. */
 function waitingConflict({ service, address }: WaitingClaim): Conflict {
   return {
     key: `waiting ${service} ${address}`,
@@ -143,7 +146,7 @@ function waitingConflict({ service, address }: WaitingClaim): Conflict {
   };
 }
 
-/** One Service asks for what another one has. */
+/** A Service claims an address and port that another Service owns. */
 function claimConflict({ virtualServer, winner, loser, reason }: LostClaim): Conflict {
   const service = serviceOf(loser);
   return {
@@ -157,7 +160,7 @@ function claimConflict({ virtualServer, winner, loser, reason }: LostClaim): Con
   };
 }
 
-/** A part of a Service is not served. */
+/** Part of a Service is not served because it exceeds a limit. */
 export function limitConflict({ service, limit, demand, share }: LimitedService): Conflict {
   const { name } = service;
   const amounts = (["frontends", "endpoints"] as const).filter(
@@ -179,7 +182,9 @@ export function limitConflict({ service, limit, demand, share }: LimitedService)
 
 const settingNames = { frontends: "FrontendLimit", endpoints: "EndpointLimit" } as const;
 
-/** Of two Services with one health-check node port, load balancers that ask there hear of the other one. */
+/**
+ * Two Services claim one health-check node port. Load balancers of the losing Service get the answers for the owner.
+ */
 function healthPortConflict(lost: LostClaim): Conflict {
   const { virtualServer: healthCheckNodePort, winner, loser, reason: claim } = lost;
   return {
@@ -189,7 +194,7 @@ function healthPortConflict(lost: LostClaim): Conflict {
   };
 }
 
-/** Why a Service is served at an address, and not the other one that claims it; said of the former. */
+/** Describes the owner: why it is served at the address instead of the losing Service. */
 const claimWords: Readonly<Record<ClaimReason, string>> = {
   "kind-of-address": "whose kind of address comes first",
   "held-before": "which held it before",

@@ -4,10 +4,10 @@ import type { ChangePlan } from "../../reconcile/change-plan.ts";
 import { changeText } from "../../reconcile/render/plan-text.ts";
 import type { ReportTargets } from "./loop-reporter.ts";
 
-/** Changes that are logged one by one at every verbosity; the others are there from 2 on. */
+/** Changes that are logged individually at any verbosity. Further ones are logged from verbosity 2 on. */
 const maxLines = 50;
 
-/** What a sync would change, as it is logged. */
+/** A change that a sync would make, in the form that is logged. */
 export interface PendingChange {
   readonly kind: string;
   /** `+ virtual server TCP 10.96.0.10:80 (rr)` */
@@ -25,7 +25,7 @@ export function pendingChanges(plan: ChangePlan): readonly PendingChange[] {
   }));
 }
 
-/** While only observing: what a sync would change, logged where it differs from the sync before. */
+/** In observe-only mode, logs what a sync would change if this differs from the previous sync. */
 export class DryRunReporter {
   readonly #targets: Pick<ReportTargets, "metrics" | "log">;
   #counts: ReadonlyMap<string, number> = new Map();

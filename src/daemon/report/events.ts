@@ -1,11 +1,14 @@
-/** The events that people see with kubectl; reasons, actions and notes as kube-proxy's where it has them. Pure. */
+/**
+ * The Events that people see with kubectl. Reasons, actions and notes match kube-proxy's if it has the same Event.
+ * Pure.
+ */
 import type { ClusterEvent } from "../../api/event.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import type { ListenAddress } from "../../config/config.ts";
 import type { AnnotationProblem } from "../../model/tuning.ts";
 import { type Conflict, conflictReasons } from "./conflicts.ts";
 
-/** Once for each start. */
+/** Recorded once per start. */
 export function startingEvent(nodeName: string): ClusterEvent {
   return {
     type: "Normal",
@@ -16,12 +19,12 @@ export function startingEvent(nodeName: string): ClusterEvent {
   };
 }
 
-/** The program ends with an error; kube-proxy has no such event. */
+/** The program exits with an error. kube-proxy has no such Event. */
 export function startFailedEvent(nodeName: string, error: string): ClusterEvent {
   return startWarning(nodeName, "CommandFailed", error);
 }
 
-/** A port of ours cannot be opened and bindAddressHardFail is set: the program ends. */
+/** The health or metrics port cannot be opened and bindAddressHardFail is set, so the program exits. */
 export function serverFailedEvent(
   nodeName: string,
   server: "health" | "metrics",
@@ -32,7 +35,7 @@ export function serverFailedEvent(
   return startWarning(nodeName, reason, error);
 }
 
-/** A health-check node port cannot be opened; it is retried. */
+/** A health-check node port cannot be opened and will be retried. */
 export function healthPortFailedEvent(
   nodeName: string,
   service: ServiceName,
@@ -43,7 +46,7 @@ export function healthPortFailedEvent(
   return serviceWarning(service, "FailedToStartServiceHealthcheck", "Listen", note);
 }
 
-/** The kernel refuses an object of a Service; it is retried with back-off. */
+/** The kernel rejected an object of a Service. The change is retried with back-off. */
 export function refusedObjectEvent(
   nodeName: string,
   service: ServiceName,
@@ -54,7 +57,7 @@ export function refusedObjectEvent(
   return serviceWarning(service, "KernelRefusedObject", "Sync", note);
 }
 
-/** A Service does not get an address that it asks for. kube-proxy has no such event. */
+/** A Service does not get an address that it claims. kube-proxy has no such Event. */
 export function conflictEvent(
   nodeName: string,
   { reason, service, note, remedy }: Pick<Conflict, "reason" | "service" | "note" | "remedy">,
@@ -65,7 +68,10 @@ export function conflictEvent(
   return { ...serviceWarning(service, event, "ServeAddress", warning), isSeenByAllNodes };
 }
 
-/** In userspace mode connections of a Service are closed, because it has as many as it may. kube-proxy has no such event. */
+/**
+ * In userspace mode, new connections of a Service are closed because it reached its connection limit. kube-proxy has
+ * no such Event.
+ */
 export function connectionLimitEvent(nodeName: string, service: ServiceName): ClusterEvent {
   const note =
     `node ${nodeName} closes new connections: the connection limit is reached; raise ` +
@@ -73,7 +79,7 @@ export function connectionLimitEvent(nodeName: string, service: ServiceName): Cl
   return serviceWarning(service, "ConnectionLimitReached", "Connect", note);
 }
 
-/** An annotation of a Service does not count; the default does. kube-proxy has no such event. */
+/** An annotation of a Service is ignored, and the default applies. kube-proxy has no such Event. */
 export function annotationEvent(
   nodeName: string,
   service: ServiceName,

@@ -2,28 +2,31 @@ import type { ClusterEvent } from "../../api/event.ts";
 import type { Logger, LogKeys } from "../../base/log.ts";
 import type { ReportTargets } from "./loop-reporter.ts";
 
-/** Something that is wrong, in words for log and Events. */
+/** A problem, described for log and Events. */
 export interface Finding {
-  /** The same as long as it lasts. */
+  /** Identifies the problem while it lasts. */
   readonly key: string;
   /** Defaults to `warn`. */
   readonly level?: "info" | "error";
   readonly begins: string;
   readonly keys: LogKeys;
-  /** If undefined, the end is not logged. */
+  /** Logged when the problem ends. If undefined, the end is not logged. */
   readonly ends?: string;
-  /** What is logged with its end, besides `keys`. */
+  /** Logged in addition to `keys` when the problem ends. */
   readonly endKeys?: LogKeys;
   readonly events?: readonly ClusterEvent[];
 }
 
-/** So many lines of one kind at every verbosity; the others are logged from 2 on. */
+/** Lines of one kind that are logged at any verbosity. Further ones are logged from verbosity 2 on. */
 const maxLines = 20;
 
-/** Monotonic. */
+/** Something that has lasted since a monotonic time. */
 export type Lasting<T> = T & { readonly sinceMs: number };
 
-/** What is wrong now, of one kind: a line and an Event when it begins, a line when it ends. */
+/**
+ * The current problems of one kind. Logs a line and records an Event when a problem begins, and logs a line when it
+ * ends.
+ */
 export class Findings<T> {
   readonly #targets: Pick<ReportTargets, "log" | "events" | "clock">;
   readonly #describe: (one: T) => Finding;
@@ -37,7 +40,7 @@ export class Findings<T> {
     this.#describe = describe;
   }
 
-  /** Takes all that there are now, each once. Gives them with their beginning. */
+  /** Takes all current problems, and returns them with the times at which they began. */
   replace(found: readonly T[]): readonly Lasting<T>[] {
     if (found.length === 0 && this.#present.size === 0) return [];
     const { log, events, clock } = this.#targets;

@@ -3,18 +3,18 @@ import type { ApplyProgress } from "../../reconcile/apply/pass.ts";
 import { changeCount } from "../../reconcile/report.ts";
 import type { LoopSummary, ReportTargets } from "./loop-reporter.ts";
 
-/** Objects that the initial lists brought. */
+/** Number of objects in the initial lists. */
 export interface ListedCounts {
   readonly services: number;
   readonly endpointSlices: number;
 }
 
-/** Pause between two lines about a first sync that is under way. */
+/** Pause between two progress lines about the first sync. */
 const lifeSignMs = 5_000;
 
 /**
- * Reports the way to the first sync that succeeds, for whoever rolls out: a line when the initial lists are complete, one
- * every 5 s while a sync runs, and one line and one metric at the end. After that it costs nothing.
+ * Logs progress until the first successful sync, for operators during a rollout: a line when the initial lists are
+ * complete, one every 5 s while a sync runs, and a line and a metric at the end. Costs nothing afterwards.
  */
 export class FirstSync {
   readonly #targets: ReportTargets;
@@ -26,17 +26,17 @@ export class FirstSync {
     this.#startedAtMs = targets.clock.monotonicMs();
   }
 
-  /** To be called once, when everything is listed. */
+  /** Call this once, when all objects are listed. */
   listed(counts: ListedCounts): void {
     this.#targets.log.info("Initial lists completed", { ...counts, ...this.#sinceStart() });
   }
 
-  /** Runs a sync. Only the first one is asked for its progress. */
+  /** Runs a sync. Logs its progress if no sync has succeeded before. */
   async watch<T>(sync: (onProgress?: ApplyProgress) => Promise<T>): Promise<T> {
     if (this.#isOver) return await sync();
     const { clock, log } = this.#targets;
     const startedAtMs = clock.monotonicMs();
-    // Until something is applied the kernel is observed and the changes are planned.
+    // Before the first change is applied, the sync reads the kernel and plans the changes.
     let progress: LogKeys = { phase: "plan" };
     const report = (): void => {
       const elapsed = secondsText(clock.monotonicMs() - startedAtMs);
@@ -53,7 +53,7 @@ export class FirstSync {
     }
   }
 
-  /** To be called after each sync without a failure; `figures`: what else the mode logs, once. */
+  /** Call this after each sync without failures. `figures` returns further values to log with the first one. */
   succeeded(
     { serviceCount, isObserveOnly, elapsedMs, report }: LoopSummary,
     figures: () => LogKeys,

@@ -2,7 +2,7 @@ import type { LogKeys } from "../../base/log.ts";
 import type { PendingChange } from "./dry-run-reporter.ts";
 import { LoopReporter, type LoopSummary } from "./loop-reporter.ts";
 
-/** What only userspace mode finds. */
+/** Findings that exist only in userspace mode. */
 export interface ListenerFindings {
   readonly listeners: number;
   readonly connections: number;

@@ -18,7 +18,7 @@ import type { ProxyHealth } from "./proxy-health.ts";
 import { RejectionReporter } from "./rejection-reporter.ts";
 import { SyncHistory } from "./sync-history.ts";
 
-/** Where reports go. */
+/** The destinations of reports. */
 export interface ReportTargets {
   readonly metrics: Metrics;
   readonly health: ProxyHealth;
@@ -28,22 +28,22 @@ export interface ReportTargets {
   readonly nodeName: string;
 }
 
-/** What there is to say about one sync, whatever the mode. */
+/** The facts about one sync that all modes report. */
 export interface LoopSummary extends Claimed {
   readonly report: SyncReport;
   readonly families: readonly IpFamily[];
   /** The whole kernel state was compared. */
   readonly isFull: boolean;
-  /** Its changes were not made. */
+  /** The changes were only planned, not made. */
   readonly isObserveOnly: boolean;
   readonly serviceCount: number;
-  /** Services that were planned again. */
+  /** Number of Services that were planned again. */
   readonly plannedServiceCount: number;
-  /** When the changes began in the cluster. */
+  /** When the changes happened in the cluster. */
   readonly triggers: readonly Trigger[];
   readonly elapsedMs: number;
   readonly desired: Claimed["desired"] & {
-    /** If undefined, it is not counted. */
+    /** Number of service ports without local endpoints. If undefined, the metric is not set. */
     withoutLocalEndpoints?(policy: TrafficPolicy, family: IpFamily): number;
   };
 }
@@ -51,16 +51,16 @@ export interface LoopSummary extends Claimed {
 /** A sync of one family. */
 type FamilyPass = Pick<FamilySync, "family" | "elapsedMs" | "isFull" | "hasWorked">;
 
-/** Failures logged one by one; the rest is a number. */
+/** Failures that are logged individually. Further ones are only counted. */
 const maxLoggedFailures = 10;
 
 /**
- * Turns what a loop does into metrics, health, log lines and Events: what comes from the cluster, and what becomes of it.
- * `Findings`: what only one mode finds.
+ * Reports the changes from the cluster and the results of syncs as metrics, health, log lines and Events. `Findings`
+ * are the findings that exist only in one mode.
  */
 export abstract class LoopReporter<Findings> {
   protected readonly targets: ReportTargets;
-  /** What the last syncs came to. */
+  /** The results of the last syncs. */
   readonly history: SyncHistory;
   readonly firstSync: FirstSync;
   readonly #conflicts: ConflictReporter;
@@ -76,7 +76,7 @@ export abstract class LoopReporter<Findings> {
     this.firstSync = new FirstSync(targets);
   }
 
-  /** The loop begins: health is judged from now on. */
+  /** The loop has started: health is evaluated from now on. */
   started(families: readonly IpFamily[]): void {
     for (const family of families) {
       this.targets.health.started(family);
@@ -84,7 +84,7 @@ export abstract class LoopReporter<Findings> {
     }
   }
 
-  /** A sync is asked for. */
+  /** A sync was requested. */
   queued(families: readonly IpFamily[]): void {
     for (const family of families) {
       this.targets.health.queued(family);
@@ -97,7 +97,7 @@ export abstract class LoopReporter<Findings> {
     metrics.syncLastQueued.set({ ip_family: family }, clock.nowMs() / 1000);
   }
 
-  /** Counted once for each family, as upstream's two proxiers do. */
+  /** Counts a change once for each family, because kube-proxy has a proxier for each. */
   serviceChanged(families: readonly IpFamily[], pendingCount: number): void {
     const { serviceChanges, serviceChangesPending } = this.targets.metrics;
     serviceChanges.inc(families.length);
@@ -114,7 +114,7 @@ export abstract class LoopReporter<Findings> {
     if (node !== undefined) this.targets.health.setNodeEligible(node.isEligible);
   }
 
-  /** A check between syncs found that a third party changed what we wrote. */
+  /** A check between syncs found that a third party changed what kube-ipvs wrote. */
   driftDetected(state: "sets" | "rules"): void {
     this.targets.metrics.driftDetected.inc({ state });
     this.targets.log.verbose(2, "Drift detected", { state });
@@ -138,19 +138,19 @@ export abstract class LoopReporter<Findings> {
     this.firstSync.succeeded(summary, () => this.figuresOf(findings));
   }
 
-  /** Undefined if the families share one sync. */
+  /** The syncs of each family. Undefined if the families share one sync. */
   protected passesOf(_findings: Findings): readonly FamilyPass[] | undefined {
     return undefined;
   }
 
   protected abstract noteFindings(findings: Findings, summary: LoopSummary): void;
 
-  /** What is logged with the first sync. */
+  /** Values to log with the first successful sync. */
   protected figuresOf(_findings: Findings): LogKeys {
     return {};
   }
 
-  /** What a sync would change that may not write. */
+  /** What a sync in observe-only mode would change. */
   protected pendingOf({ report }: LoopSummary, _findings: Findings): readonly PendingChange[] {
     return pendingChanges(report.plan);
   }
@@ -163,7 +163,7 @@ export abstract class LoopReporter<Findings> {
     health.updated(family);
   }
 
-  /** Says whether it worked. */
+  /** Returns whether the sync succeeded. */
   #noteSync(summary: LoopSummary, findings: Findings): boolean {
     const { report, isFull, isObserveOnly, elapsedMs } = summary;
     const { metrics } = this.targets;
@@ -204,7 +204,7 @@ export abstract class LoopReporter<Findings> {
     if (others > 0) log.error("More kernel requests failed", { count: others });
   }
 
-  /** A line for each family, as upstream's two proxiers write. */
+  /** Logs a line for each family, because kube-proxy has a proxier for each. */
   #logCompletion(
     { family, elapsedMs, isFull }: FamilyPass,
     { report, serviceCount, plannedServiceCount }: LoopSummary,
@@ -231,7 +231,7 @@ export abstract class LoopReporter<Findings> {
     }
   }
 
-  /** From the change in the cluster to the kernel. */
+  /** Observes the time from the change in the cluster until the kernel was updated. */
   #observeLatency(triggers: readonly Trigger[]): void {
     const { metrics, clock } = this.targets;
     const nowMs = clock.nowMs();
@@ -241,7 +241,7 @@ export abstract class LoopReporter<Findings> {
   }
 }
 
-/** A check for stale conntrack entries that could list them; one that deletes nothing makes its series, too. */
+/** Counts a conntrack check that could list the entries. Also creates the series if the check deleted nothing. */
 export function countConntrackPass(
   { family, elapsedMs, deletedCount }: ConntrackPass,
   metrics: Pick<Metrics, "conntrackDuration" | "conntrackDeleted">,

@@ -15,7 +15,7 @@ interface FamilyHealth {
   pendingSinceMs: number | undefined;
 }
 
-/** What one family's syncs are like. */
+/** The state of one family's syncs. */
 export interface FamilyStatus {
   readonly family: IpFamily;
   readonly updatedAtMs: number;
@@ -23,49 +23,49 @@ export interface FamilyStatus {
 }
 
 export interface HealthReport {
-  /** All families; the node's eligibility is not part of it. */
+  /** Whether all families are healthy, regardless of the node's eligibility. */
   readonly isHealthy: boolean;
   readonly isNodeEligible: boolean;
-  /** Newest update of any family; undefined before the first. */
+  /** Time of the latest update of any family. Undefined before the first. */
   readonly updatedAtMs: number | undefined;
   readonly families: readonly FamilyStatus[];
 }
 
 /**
- * Whether the proxy keeps up: a family is unhealthy when a request for a sync waits longer than the
- * timeout. A family with nothing pending is healthy however long ago its last sync was.
+ * Whether the proxy keeps up. A family is unhealthy if a requested sync is pending for longer than the timeout. A
+ * family without a pending sync is healthy, however long ago its last sync was.
  */
 export class ProxyHealth {
   readonly #clock: Clock;
   #timeoutMs: number;
   readonly #families = new Map<IpFamily, FamilyHealth>();
-  /** What the first sync waits for. */
+  /** Resources that are not listed yet and that the first sync needs. */
   readonly #unlisted = new Set<ResourceKind>(["nodes", "services", "endpointslices"]);
   #hasSynced = false;
   #isNodeEligible = true;
 
-  /** Upstream's timeout is twice the sync period. */
+  /** In kube-proxy, the timeout is twice the sync period. */
   constructor(clock: Clock, timeoutMs: number) {
     this.#clock = clock;
     this.#timeoutMs = timeoutMs;
   }
 
-  /** The sync period changed. */
+  /** Call this when the sync period has changed. */
   setTimeoutMs(timeoutMs: number): void {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** The family's loop began: it is judged from now on. */
+  /** The family's loop has started: its health is evaluated from now on. */
   started(family: IpFamily): void {
     this.#families.set(family, { updatedAtMs: this.#clock.nowMs(), pendingSinceMs: undefined });
   }
 
-  /** A resource was listed completely. */
+  /** All objects of a resource have been listed. */
   listed(kind: ResourceKind): void {
     this.#unlisted.delete(kind);
   }
 
-  /** A sync is asked for. A family is judged from {@link started} on. */
+  /** A sync was requested. Ignored before {@link started}. */
   queued(family: IpFamily): void {
     const health = this.#families.get(family);
     if (health !== undefined) health.pendingSinceMs ??= this.#clock.monotonicMs();
@@ -83,8 +83,9 @@ export class ProxyHealth {
   }
 
   /**
-   * Why this node is not ready: it was not programmed since the start, or syncs do not keep up. Undefined: it is
-   * ready. Not part of {@link HealthReport.isHealthy}, whose meaning is upstream's: a restart would not help an API server.
+   * Why this node is not ready: no sync has succeeded since startup, or syncs do not keep up. Undefined if the node
+   * is ready. This does not affect {@link HealthReport.isHealthy}, which has the same meaning as in kube-proxy: if
+   * the API server is unavailable, restarting the proxy would not help.
    */
   get notReadyReason(): string | undefined {
     if (!this.#hasSynced) {

@@ -4,11 +4,14 @@ import { refusedObjectEvent } from "./events.ts";
 import { type Finding, Findings } from "./findings.ts";
 import type { ReportTargets } from "./loop-reporter.ts";
 
-/** Reports changes that the kernel rejects: a line and an Event when it begins, a line when it ends, a gauge meanwhile. */
+/**
+ * Reports changes that the kernel rejects: a log line and an Event when a rejection begins, a log line when it ends,
+ * and a gauge in between.
+ */
 export class RejectionReporter {
   readonly #targets: ReportTargets;
   readonly #findings: Findings<Rejection>;
-  /** Series that are not zero. */
+  /** Series of the gauge that are not zero. */
   #counted = new Map<string, readonly [kind: string, reason: string]>();
 
   constructor(targets: ReportTargets) {
@@ -16,7 +19,7 @@ export class RejectionReporter {
     this.#findings = new Findings(targets, (one) => rejectionFinding(targets, one));
   }
 
-  /** All that there are now. */
+  /** Takes all current rejections. */
   report(present: readonly Rejection[]): void {
     const { refusedObjects } = this.#targets.metrics;
     const counted = new Map<string, readonly [string, string]>();

@@ -1,4 +1,4 @@
-/** What a sync in IPVS mode finds, in words for log and Events. Pure. */
+/** Describes the findings of a sync in IPVS mode for log and Events. Pure. */
 import type { ServiceName } from "../../api/objects.ts";
 import { escapeUnprintable } from "../../base/printable.ts";
 import type { AnnotationProblem } from "../../model/tuning.ts";
@@ -24,7 +24,7 @@ export function revertedFinding({
   };
 }
 
-/** A weight that a third party set, and the Service of its virtual server. */
+/** A weight that a third party set, with the Service of its virtual server. */
 export interface OwnedWeight extends ManualWeight {
   readonly service: ServiceName | undefined;
 }
@@ -44,7 +44,7 @@ export function manualWeightFinding(one: OwnedWeight): Finding {
   };
 }
 
-/** The real server, as in other lines. */
+/** Names the real server in the same form as other log lines. */
 export function manualWeightText({ virtualServerKey, realServerKey }: ManualWeight): string {
   const ids = { virtualServer: virtualServerKey, realServer: realServerKey };
   return subjectText({ type: "real-server", ...ids });
@@ -55,7 +55,7 @@ export interface IgnoredAnnotation extends AnnotationProblem {
   readonly service: ServiceName;
 }
 
-/** Users write annotations: they are escaped and shortened. */
+/** Collects ignored annotations. Their names and values are user input, so they are escaped and truncated. */
 export function ignoredAnnotations(
   problems: ReadonlyMap<ServiceName, readonly AnnotationProblem[]>,
 ): readonly IgnoredAnnotation[] {
@@ -100,7 +100,7 @@ export interface FoundServer {
   readonly virtualServer: string;
 }
 
-/** Only its real servers suggest that it is ours: the operator decides. */
+/** Only its real servers suggest that the virtual server is ours, so the operator must decide. */
 export function possiblyOwnedFinding({ virtualServer }: FoundServer): Finding {
   return {
     key: virtualServer,

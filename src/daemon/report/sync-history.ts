@@ -9,30 +9,30 @@ import type { Conflict } from "./conflicts.ts";
 import type { Lasting } from "./findings.ts";
 import type { IgnoredAnnotation } from "./sync-findings.ts";
 
-/** A sync that worked; times are monotonic. */
+/** A successful sync. Times are monotonic. */
 export interface PastSync {
   readonly endedAtMs: number;
   readonly elapsedMs: number;
 }
 
-/** Syncs fail, one after another. */
+/** Consecutive failed syncs. */
 export interface FailingSyncs {
-  /** Monotonic; of the first failure in a row. */
+  /** Monotonic time of the first of the consecutive failures. */
   readonly sinceMs: number;
-  /** What failed last. */
+  /** The latest failure. */
   readonly message: string;
 }
 
 export interface LastDrift {
   readonly subject: string;
   readonly action: FoundDrift["action"];
-  /** Monotonic. */
+  /** Monotonic time at which the drift was found. */
   readonly atMs: number;
 }
 
 /**
- * What the last syncs came to, for whoever asks later: a few references into their reports, no plan. Whoever never asks
- * pays for these assignments and nothing else.
+ * The results of the last syncs, for later queries. Keeps only a few references into sync reports, so it costs almost
+ * nothing.
  */
 export class SyncHistory {
   readonly #clock: Pick<Clock, "monotonicMs">;
@@ -40,18 +40,18 @@ export class SyncHistory {
   lastPartial: PastSync | undefined;
   failing: FailingSyncs | undefined;
   rejections: readonly Rejection[] = [];
-  /** Repairs that a third party reverts again and again. */
+  /** Repairs that a third party keeps reverting. */
   reverted: readonly ReconcileConflict[] = [];
-  /** Weights that a third party set and that stay. */
+  /** Weights that a third party set and that kube-ipvs keeps. */
   manualWeights: readonly ManualWeight[] = [];
-  /** Keys of virtual servers that are not ours. */
+  /** Keys of foreign virtual servers. */
   foreignServers: readonly string[] = [];
   possiblyOwned: readonly string[] = [];
-  /** Keys of those that Services claim. */
+  /** Keys of foreign virtual servers that Services claim. */
   claimedForeignServers: readonly string[] = [];
   conflicts: readonly Lasting<Conflict>[] = [];
   ignoredAnnotations: readonly Lasting<IgnoredAnnotation>[] = [];
-  /** Since the start. */
+  /** Number of drifts since startup. */
   driftCount = 0;
   lastDrift: LastDrift | undefined;
 
@@ -96,7 +96,7 @@ export class SyncHistory {
     else this.lastPartial = past;
   }
 
-  /** Of either kind. */
+  /** The last successful sync, full or partial. */
   get last(): PastSync | undefined {
     const { lastFull: full, lastPartial: partial } = this;
     if (full === undefined || partial === undefined) return full ?? partial;

@@ -19,16 +19,16 @@ import {
   revertedFinding,
 } from "./sync-findings.ts";
 
-/** What drains at the moment. */
+/** Figures about the current drains. */
 export interface DrainFigures {
   readonly count: number;
   readonly oldestAgeSeconds: number;
 }
 
-/** What only IPVS mode finds. */
+/** Findings that exist only in IPVS mode. */
 export interface IpvsFindings {
   readonly desired: DesiredState;
-  /** Annotations that do not count, by Service; absent: there are none. */
+  /** Ignored annotations, by Service. Undefined if there are none. */
   readonly annotationProblems?: ReadonlyMap<ServiceName, readonly AnnotationProblem[]>;
   readonly drains: DrainFigures;
 }
@@ -61,7 +61,7 @@ export class SyncReporter extends LoopReporter<IpvsFindings> {
     return { virtualServers: [...desired.virtualServerKeys()].length };
   }
 
-  /** A check of the draining real servers is over. */
+  /** A check of the draining real servers has ended. */
   drained(report: SyncReport, drains: DrainFigures): void {
     this.countChanges(report);
     this.#drainFigures(drains);
@@ -71,18 +71,19 @@ export class SyncReporter extends LoopReporter<IpvsFindings> {
     this.rejections.report(report.rejections);
   }
 
-  /** The audit: a line for each object that a third party changed. */
+  /** Logs a line for each object that a third party changed. */
   #noteDrifts({ drifts }: SyncReport): void {
     const { metrics, log } = this.targets;
     for (const { kind, subject, before, after, action } of drifts) {
       metrics.drift.inc({ kind, action });
-      // The reason keeps a flood of one kind from hiding the others.
+      // The log is limited per reason. A reason for each kind keeps many lines of one kind from suppressing the
+      // others.
       const keys = { kind, subject: subjectText(subject), before, after, action };
       log.warn("Kernel state changed by a third party", { ...keys, reason: `drift-${kind}` });
     }
   }
 
-  /** What a sync that ran knows of the kernel, beside what it changed. */
+  /** Reports what a successful sync found in the kernel, besides its changes. */
   #noteState(report: SyncReport, desired: DesiredState): void {
     const { reconcileConflicts, manualWeights, foreignServers, possiblyOwned } = report;
     const { metrics } = this.targets;

@@ -1,4 +1,4 @@
-/** Traffic by Service for /metrics: the kernel is read at a scrape, and not more often than every few seconds. */
+/** Traffic metrics by Service for /metrics. The kernel is read during a scrape, but at most every few seconds. */
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
 import { inSlices } from "../../base/time-slice.ts";
@@ -21,21 +21,21 @@ import type { DaemonView } from "../operator/daemon-view.ts";
 import { trafficText } from "./traffic-text.ts";
 import { type CountedServer, TrafficTotals } from "./traffic-totals.ts";
 
-/** The kernel adds its counters up every 2 s: reading more often shows nothing new. */
+/** Shortest pause between reads of the kernel, which updates its counters only every 2 s. */
 const shortestPauseMs = 5_000;
 
 export interface TrafficSources {
   readonly clock: Clock;
   readonly log: Logger;
   readonly sysctl: Pick<Sysctl, "read">;
-  /** Undefined until the kernel was prepared. */
+  /** Undefined until the kernel is prepared. */
   readonly view: () => DaemonView | undefined;
 }
 
 export interface TrafficMetricsOptions {
-  /** By endpoint as well. */
+  /** Whether to add series for each endpoint. */
   readonly hasEndpoints: boolean;
-  /** Series with labels of their own, of Service ports and of endpoints; the rest are one. */
+  /** Most series with separate labels, both for service ports and for endpoints. The rest share one series. */
   readonly limit: number;
 }
 
@@ -56,7 +56,7 @@ export class TrafficMetrics {
     this.#endpoints = new TrafficTotals(limit, ["", "other", "", "", ""]);
   }
 
-  /** Never rejects: what cannot be read is left out of this scrape. */
+  /** Never rejects. If the kernel cannot be read, the scrape has no traffic metrics. */
   async exposition(): Promise<string> {
     const { clock } = this.#sources;
     if (clock.monotonicMs() - this.#readAtMs >= shortestPauseMs) {
@@ -100,13 +100,13 @@ export class TrafficMetrics {
     );
   }
 
-  /** Gives the connections of each virtual server. */
+  /** Returns the connection counts of each virtual server. */
   #takeEndpoints(
     servers: readonly LabelledServer[],
     lists: readonly (readonly RealServerTraffic[])[],
   ): readonly ConnectionCounts[] {
     const endpoints = servers.flatMap((one, index) => endpointsOf(one, lists[index] ?? []));
-    // Pods come and go: an endpoint's series goes with its real server.
+    // Pods change often, so an endpoint's series is removed with its real server.
     const present = new Set(endpoints.map(({ series }) => series));
     this.#endpoints.take(endpoints, (series) => present.has(series));
     return lists.map((servers) => servers.reduce(addConnections, noConnections));
@@ -135,24 +135,24 @@ export class TrafficMetrics {
 interface LabelledServer {
   readonly server: VirtualServerTraffic;
   readonly key: string;
-  /** Namespace, Service, port, protocol. */
+  /** Namespace, Service name, port name and protocol. */
   readonly labels: readonly string[];
 }
 
-/** Undefined: nobody wants it. */
+/** Labels of a virtual server. Undefined if no Service claims it. */
 function labelsOf(
   { plan }: DaemonView,
   key: string,
   protocol: string,
 ): readonly string[] | undefined {
-  // `namespace/name:port`, and none of the three holds a slash or a colon.
+  // The format is `namespace/name:port`. None of the three parts contains a slash or a colon.
   const [, namespace, name, port = ""] =
     /^([^/]*)\/([^:]*)(?::(.*))?$/.exec(plan.desired.claimantOf(key) ?? "") ?? [];
   if (namespace === undefined || name === undefined) return undefined;
   return [namespace, name, port, protocol];
 }
 
-/** A series begins with the name of its Service. */
+/** Whether the Service exists. The series key begins with its namespace and name. */
 function isServed({ plan }: DaemonView, series: string): boolean {
   const [namespace = "", name = ""] = series.split("\n");
   return plan.tracker.service(`${namespace}/${name}`) !== undefined;

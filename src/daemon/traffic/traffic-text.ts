@@ -1,10 +1,10 @@
-/** Series of traffic in the text form of Prometheus, a piece at a time. Pure. */
+/** Formats traffic series in the Prometheus text format, in steps. Pure. */
 import type { MetricRow } from "../../metrics/metric-table.ts";
 import type { TrafficRows } from "../../metrics/traffic-table.ts";
 import { trafficFields } from "../../state/traffic.ts";
 import type { TrafficSeries } from "./traffic-totals.ts";
 
-/** Yields after each line; `isCounting` false: counters that stand still are left out. */
+/** Yields after each line. If `isCounting` is false, the kernel does not update the counters, so they are omitted. */
 export function* trafficText(
   rows: TrafficRows,
   series: readonly TrafficSeries[],
@@ -32,7 +32,7 @@ function labelsText(names: readonly string[], values: readonly string[]): string
   return `{${pairs.join(",")}}`;
 }
 
-/** As the text form has it. */
+/** Escapes a label value for the text format. */
 function escaped(value: string): string {
   return value.replace(/[\\"\n]/g, (character) => (character === "\n" ? "\\n" : `\\${character}`));
 }

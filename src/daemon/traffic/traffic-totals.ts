@@ -1,4 +1,4 @@
-/** Readings of the kernel → counters that never go back while their Service is there. Pure. */
+/** Converts kernel counters to counters that never decrease while their Service exists. Pure. */
 import {
   addTraffic,
   type ConnectionCounts,
@@ -11,11 +11,11 @@ import {
 /** Values of the labels, in the order of the metric table. */
 export type LabelValues = readonly string[];
 
-/** A virtual or real server as it was read. */
+/** A virtual or real server with its counters, as read from the kernel. */
 export interface CountedServer extends ConnectionCounts {
-  /** Of the server in the kernel. */
+  /** Key of the server in the kernel. */
   readonly key: string;
-  /** Of the series that it counts for: several servers may share one. */
+  /** Key of the series to which the server is added. Several servers may share a series. */
   readonly series: string;
   readonly labels: LabelValues;
   readonly traffic: Traffic;
@@ -27,8 +27,8 @@ export interface TrafficSeries extends ConnectionCounts {
 }
 
 /**
- * Adds up what was counted between two readings, so that a virtual server that was made again does not set its Service
- * back. What was there before the first reading counts: a restart of the program goes on where the kernel is.
+ * Adds the traffic between two reads, so that a series does not decrease when a virtual server is recreated. Traffic
+ * from before the first read is included, so that the counters continue after a restart of the program.
  */
 export class TrafficTotals {
   readonly #limit: number;
@@ -37,13 +37,16 @@ export class TrafficTotals {
   readonly #own = new Map<string, TrafficSeries>();
   #other: TrafficSeries | undefined;
 
-  /** At most `limit` series get labels of their own, first come; the rest are one series. */
+  /** The first `limit` series get separate labels. The rest share one series with `otherLabels`. */
   constructor(limit: number, otherLabels: LabelValues) {
     this.#limit = limit;
     this.#otherLabels = otherLabels;
   }
 
-  /** `isWanted`: series stay while their Service is there, whether the kernel has its servers or not. */
+  /**
+   * Adds a read of the kernel. Series for which `isWanted` returns false are removed. Others remain, even if the
+   * kernel has no servers for them.
+   */
   take(servers: readonly CountedServer[], isWanted: (series: string) => boolean): void {
     this.#forgetConnections(isWanted);
     const last = new Map<string, Traffic>();
@@ -54,7 +57,7 @@ export class TrafficTotals {
     this.#last = last;
   }
 
-  /** The series of the rest comes last, where there is one. */
+  /** All series. The shared series of the rest comes last, if it exists. */
   *series(): Generator<TrafficSeries> {
     yield* this.#own.values();
     if (this.#other !== undefined) yield this.#other;
@@ -87,7 +90,7 @@ function sumOf(series: TrafficSeries, server: CountedServer, traffic: Traffic): 
   return {
     labels: series.labels,
     traffic: addTraffic(series.traffic, traffic),
-    // Not spread: this is done for every endpoint at every scrape.
+    // Written out instead of using spread, because this runs for every endpoint in every scrape.
     activeConnections: series.activeConnections + server.activeConnections,
     inactiveConnections: series.inactiveConnections + server.inactiveConnections,
   };

@@ -5,12 +5,12 @@ import { jsonAnswer, notFound, textAnswer } from "./answers.ts";
 
 export interface DebugDependencies {
   readonly clock: Clock;
-  /** Changes what `-v` gave. */
+  /** Overrides the verbosity that `-v` set. */
   readonly setVerbosity: (level: number) => void;
 }
 
 const defaultSeconds = 10;
-/** An idle connection is cut after 30 s. */
+/** Longest profile in seconds. Must be below the 30 s after which an idle connection is closed. */
 const maxSeconds = 25;
 
 const index = `/debug/pprof/
@@ -22,8 +22,8 @@ heap                memory statistics
 `;
 
 /**
- * Profiling, with enableProfiling only. As kube-proxy's paths, with what Node.js offers; asked for from this
- * machine only, since a profile costs time and shows the inside.
+ * Profiling pages, only if enableProfiling is set. The paths are kube-proxy's; the contents are what Node.js
+ * provides. Only local requests are accepted, because a profile uses CPU time and reveals internals.
  */
 export class DebugPages {
   readonly #dependencies: DebugDependencies;
@@ -60,7 +60,7 @@ export class DebugPages {
     }
     if (this.#isProfiling) return textAnswer("a profile is already being taken\n", 409);
     this.#isProfiling = true;
-    // Loaded late: most daemons are never profiled.
+    // Loaded on demand, because most daemons are never profiled.
     const { Session } = await import("node:inspector/promises");
     const session = new Session();
     try {
@@ -76,7 +76,7 @@ export class DebugPages {
     }
   }
 
-  /** Words and codes of Kubernetes' flag handler. */
+  /** Uses the messages and status codes of Kubernetes' flag handler. */
   async #setVerbosity({ method, readBody }: HttpRequest): Promise<HttpAnswer> {
     if (method !== "PUT") return textAnswer("unrecognized http method\n", 406);
     const text = (await readBody()).trim();

@@ -4,7 +4,7 @@ import type { SliMetrics } from "../../../metrics/sli-metrics.ts";
 import type { HttpAnswer, HttpRequest } from "../http-listener.ts";
 import { textAnswer } from "./answers.ts";
 
-/** Where the text of a scrape comes from. */
+/** The source of the text for a scrape. */
 export interface Exposition {
   exposition(): Promise<string>;
   readonly contentType: string;
@@ -12,7 +12,7 @@ export interface Exposition {
 
 const gzipText = promisify(gzip);
 
-/** /metrics, packed where the scraper takes it so. */
+/** /metrics, compressed with gzip if the scraper accepts it. */
 export async function metricsPage(
   metrics: Exposition,
   { acceptsGzip }: Pick<HttpRequest, "acceptsGzip">,
@@ -24,14 +24,17 @@ export async function metricsPage(
   return { status: 200, headers: zipped, body: await gzipText(body) };
 }
 
-/** /metrics/slis: the checks behind /healthz; DELETE sets them back. */
+/** /metrics/slis: metrics of the checks behind /healthz. DELETE resets them. */
 export async function sliPage(slis: SliMetrics, request: HttpRequest): Promise<HttpAnswer> {
   if (request.method !== "DELETE") return await metricsPage(slis, request);
   slis.reset();
   return textAnswer("metrics reset\n");
 }
 
-/** /healthz of the metrics address: this server is alive. The proxy's own health is on the health address. */
+/**
+ * /healthz at the metrics address: only shows that this server responds. The proxy's health is served at the health
+ * address.
+ */
 export function healthPage({ query }: HttpRequest, slis: SliMetrics): HttpAnswer {
   slis.pinged();
   return textAnswer(query.has("verbose") ? verboseText(query) : "ok");

@@ -1,6 +1,6 @@
 /**
- * /flagz and /statusz (KEP-4828, KEP-4827) as kube-proxy 1.36 answers them: text for people, and an object for
- * programs that ask for it by its version.
+ * /flagz and /statusz (KEP-4828, KEP-4827) as in kube-proxy 1.36: text for people, or a versioned object for programs
+ * that request it in the Accept header.
  */
 import { kubernetesVersion, version } from "../../../base/version.ts";
 import { yamlText } from "../../../base/yaml.ts";
@@ -14,7 +14,7 @@ export interface StatusFacts {
   readonly paths: readonly string[];
 }
 
-/** The flags by name with the values in force. */
+/** Lists the flags by name, with the values in force. */
 export function flagzPage(flags: ReadonlyMap<string, string>, request: HttpRequest): HttpAnswer {
   const sorted = [...flags].sort(([one], [other]) => (one < other ? -1 : 1));
   const lines = sorted.map(([name, value]) => `${name}=${value}`);
@@ -24,7 +24,7 @@ export function flagzPage(flags: ReadonlyMap<string, string>, request: HttpReque
   });
 }
 
-/** Since when the program runs, and what it is. */
+/** Shows the start time, versions and paths of the program. */
 export function statuszPage(facts: StatusFacts, request: HttpRequest): HttpAnswer {
   const { version: nodeVersion } = process;
   const { paths } = facts;
@@ -49,7 +49,7 @@ export function statuszPage(facts: StatusFacts, request: HttpRequest): HttpAnswe
   return zpage("statusz", request, { text: lines.join("\n"), fields });
 }
 
-/** What a program asks for: `application/json;g=config.k8s.io;v=v1beta1;as=Flagz`. */
+/** The object form that a program requests: `application/json;g=config.k8s.io;v=v1beta1;as=Flagz`. */
 interface Wanted {
   readonly type: "application/json" | "application/yaml";
   readonly version: "v1alpha1" | "v1beta1";
@@ -84,7 +84,7 @@ const warning =
 const notAcceptable =
   "not acceptable: request text/plain, or application/json or application/yaml with g=config.k8s.io, v=v1beta1 and as=Flagz or as=Statusz\n";
 
-/** The first form in the header that we have; undefined: none of them. */
+/** The first supported form in the Accept header. Undefined if none is supported. */
 function wantedForm(accept: string, kind: string): Wanted | "text" | undefined {
   if (accept.trim() === "") return "text";
   for (const range of accept.split(",")) {
