@@ -1,15 +1,16 @@
-/** A request to the API server that failed, or an answer that makes no sense. */
+/** A failed request to the API server, or an invalid response. */
 export class ApiError extends Error {
-  /** The HTTP status; 0 when there was no answer. */
+  /** The HTTP status. 0 if there was no response. */
   readonly status: number;
   /**
-   * A code: the reason of the server's Status object (`Forbidden`), an errno or TLS name (`ECONNREFUSED`), or
-   * ours: `endless-list`, `idle-timeout`, `malformed-answer`, `older-history`, `short-watch`, `no-credentials`.
+   * A code: the reason of the server's Status object (`Forbidden`), an errno or TLS error name (`ECONNREFUSED`), or a
+   * code of kube-ipvs: `endless-list`, `idle-timeout`, `malformed-answer`, `older-history`, `short-watch`,
+   * `no-credentials`.
    */
   readonly reason: string;
-  /** What was asked for: `endpointslices.discovery.k8s.io`; empty for the connection itself. */
+  /** The requested resource, such as `endpointslices.discovery.k8s.io`. Empty for errors of the connection itself. */
   readonly resource: string;
-  /** What the server asked for in a Retry-After header; `undefined` without one. */
+  /** The delay from a Retry-After header. Undefined if the response has none. */
   readonly retryAfterMs: number | undefined;
 
   constructor(
@@ -31,27 +32,27 @@ export class ApiError extends Error {
   }
 }
 
-/** The server no longer knows the resourceVersion or the continue token. */
+/** Whether the server no longer knows the resourceVersion or the continue token. */
 export function isGone(error: unknown): boolean {
   return error instanceof ApiError && error.status === 410;
 }
 
-/** The pages of a list did not end. */
+/** Whether a list had too many pages. */
 export function isEndless(error: unknown): boolean {
   return error instanceof ApiError && error.reason === "endless-list";
 }
 
-/** What was reported so far may be out of date: only a new list helps. */
+/** Whether the reported objects may be outdated, so that a new list is necessary. */
 export function needsList(error: unknown): boolean {
   return isGone(error) || (error instanceof ApiError && error.reason === "older-history");
 }
 
-/** Nothing came for too long, not even a bookmark. */
+/** Whether a watch received nothing for too long, not even a bookmark. */
 export function isSilence(error: unknown): boolean {
   return error instanceof ApiError && error.reason === "idle-timeout";
 }
 
-/** The server is there and refuses this request, or answers nonsense; waiting for it may not help. */
+/** Whether the server is reachable but rejected the request or sent an invalid response. Waiting may not help then. */
 export function isAnswered(error: unknown): boolean {
   return error instanceof ApiError && (error.status !== 0 || error.reason === "malformed-answer");
 }

@@ -1,4 +1,4 @@
-/** A request that changes something. */
+/** A request that changes an object. */
 export interface ApiWrite {
   readonly method: "POST" | "PATCH" | "DELETE";
   readonly path: string;
@@ -6,44 +6,44 @@ export interface ApiWrite {
   readonly body: string;
 }
 
-/** A request's answer as it arrives; the body must be read to its end or its signal aborted. */
+/** The response to a request while it arrives. The caller must read the body to its end or abort its signal. */
 export interface ApiResponse {
   readonly status: number;
-  /** Names in lower case. */
+  /** Names are in lower case. */
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly body: AsyncIterable<Uint8Array>;
 }
 
-/** An authenticated way to one API server. */
+/** An authenticated connection to one API server. */
 export interface ApiConnection {
-  /** The server's address for messages: `https://10.0.0.1:6443`. */
+  /** The server's address for messages, such as `https://10.0.0.1:6443`. */
   readonly server: string;
   /**
-   * Sends a GET request. Any HTTP status is an answer; throws ApiError when there is none. Aborting
-   * `signal` ends request and body.
+   * Sends a GET request. Resolves with any HTTP status. Throws ApiError if there is no response. Aborting `signal`
+   * ends the request and the body.
    */
   request(
     path: string,
     query: Readonly<Record<string, string>>,
     signal: AbortSignal,
   ): Promise<ApiResponse>;
-  /** Sends a request with a body; answers, throws and ends as {@link request}. */
+  /** Sends a request with a body. Otherwise like {@link request}. */
   send(write: ApiWrite, signal: AbortSignal): Promise<ApiResponse>;
-  /** Closes connections that are kept for later requests. */
+  /** Closes idle connections that are kept for later requests. */
   close(): void;
 }
 
-/** What becomes of requests, for whoever counts them. `host` is `10.0.0.1:6443`. */
+/** Callbacks for request metrics. `host` is `10.0.0.1:6443`. */
 export interface RequestObserver {
-  /** `code` is the HTTP status, or `<error>` where no answer came. */
+  /** `code` is the HTTP status, or `<error>` if there was no response. */
   apiRequestAnswered(method: string, host: string, code: string): void;
-  /** A request was answered to its end, or failed; watches, which have no end, are not counted. */
+  /** Called when a response was read to its end or a request failed. Not called for watches, which have no end. */
   apiRequestEnded(method: string, host: string, figures: RequestFigures): void;
 }
 
 export interface RequestFigures {
   readonly seconds: number;
   readonly sentBytes: number;
-  /** Unpacked; absent where no answer came. */
+  /** Uncompressed size. Absent if there was no response. */
   readonly receivedBytes?: number;
 }

@@ -1,36 +1,36 @@
 import type { EndpointSliceRecord } from "./objects.ts";
 
-/** What an event of the cluster (events.k8s.io/v1) is about. */
+/** The object that a Kubernetes Event (events.k8s.io/v1) is about. */
 export interface EventSubject {
   readonly kind: "Node" | "Service";
-  /** Empty for a Node, which is in no namespace. */
+  /** Empty for a Node, because Nodes have no namespace. */
   readonly namespace: string;
   readonly name: string;
 }
 
-/** Something to show where an object is inspected with kubectl. */
+/** A Kubernetes Event, as `kubectl describe` shows it. */
 export interface ClusterEvent {
   readonly type: "Normal" | "Warning";
-  /** CamelCase, fixed: what happened. */
+  /** What happened. A constant in CamelCase. */
   readonly reason: string;
-  /** CamelCase, fixed: what was being done. */
+  /** What kube-ipvs was doing. A constant in CamelCase. */
   readonly action: string;
   readonly subject: EventSubject;
-  /** For people; may be empty. */
+  /** Human-readable text. May be empty. */
   readonly note: string;
-  /** Each node finds this out for itself, so a few of them write it. */
+  /** Whether every node finds the same. Only a few of the nodes then write the Event. */
   readonly isSeenByAllNodes?: boolean;
 }
 
-/** Takes events. Never waits, never throws; an event may be lost. */
+/** Records Events. Never waits and never throws. An Event may be lost. */
 export interface EventRecorder {
   record(event: ClusterEvent): void;
-  /** Slices name the nodes of the cluster, which share the Events. */
+  /** The recorder learns the nodes of the cluster from EndpointSlices. These nodes share the writing of Events. */
   noteSlice?(
     previous: EndpointSliceRecord | undefined,
     current: EndpointSliceRecord | undefined,
   ): void;
 }
 
-/** Where nobody reads events: manifests, tests. */
+/** Discards Events, for manifests and tests. */
 export const silentEvents: EventRecorder = { record() {} };

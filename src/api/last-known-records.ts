@@ -2,10 +2,10 @@ import { isDeepStrictEqual } from "node:util";
 import type { RecordOf } from "./decode/decode-object.ts";
 import type { ResourceKind, SourceListener } from "./source.ts";
 
-/** Notifies of one change; `previous` is the last known record of this name. */
+/** Called once per change. `previous` is the last known record with the same name. */
 export type Notify<T> = (previous: T | undefined, current: T | undefined) => void;
 
-/** The listener's callback of each kind. */
+/** The listener's callback for each kind. */
 export function notifyOf(listener: SourceListener): {
   readonly [Kind in ResourceKind]: Notify<RecordOf[Kind]>;
 } {
@@ -16,7 +16,7 @@ export function notifyOf(listener: SourceListener): {
   };
 }
 
-/** Keeps the last known records of one kind. A callback gets the previous record; equal records cause no callback. */
+/** Keeps the last known records of one kind and notifies of changes. Equal records cause no notification. */
 export class LastKnownRecords<T> {
   readonly #notify: Notify<T>;
   readonly #lastKnown = new Map<string, T>();
@@ -42,8 +42,8 @@ export class LastKnownRecords<T> {
   }
 
   /**
-   * Takes the newest record under a name; `undefined` when there is none (any more). An equal record
-   * causes no callback, and the last known one stays the previous one.
+   * Stores the latest record under a name. `undefined` removes the record. If the record equals the last known one,
+   * the last known object is kept and nobody is notified.
    */
   put(name: string, record: T | undefined): void {
     const previous = this.#lastKnown.get(name);

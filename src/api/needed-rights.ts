@@ -1,6 +1,6 @@
-/** What kube-ipvs asks of an API server: ClusterRole system:node-proxier. */
+/** The rights that kube-ipvs needs at an API server, a subset of ClusterRole system:node-proxier. */
 export interface Right {
-  /** Empty: the core API group. */
+  /** Empty for the core API group. */
   readonly group: string;
   readonly resource: string;
   readonly verb: string;

@@ -1,6 +1,6 @@
 /**
- * The three kinds of objects we watch, narrowed to compact records: only what the program reads, flat
- * strings (no slices of a response body), canonical addresses. Made by `decode-*.ts` from `unknown`.
+ * The three watched kinds as compact records. They contain only fields that the program uses, flat strings (not slices
+ * of a response body), and canonical addresses. The modules in `decode/` create them from `unknown`.
  */
 import type { Cidr, IpAddress, IpFamily } from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
@@ -9,37 +9,40 @@ import type { ServiceName } from "../base/service-name.ts";
 export type { ServiceName } from "../base/service-name.ts";
 
 export interface ServicePortRecord {
-  /** May be empty when the Service has one port. */
+  /** May be empty if the Service has a single port. */
   readonly name: string;
   readonly protocol: Protocol;
   readonly port: number;
-  /** 0 when there is none. */
+  /** 0 if the port has no node port. */
   readonly nodePort: number;
 }
 
-/** A Service that wants a proxy; headless and ExternalName ones never become records. */
+/** A Service to proxy. Headless and ExternalName Services are never recorded. */
 export interface ServiceRecord {
   readonly name: ServiceName;
-  /** Seconds since the epoch; 0 when unknown. Decides who wins when two claim one address and port. */
+  /** Seconds since the epoch, 0 if unknown. Decides which of several Services owns an address and port. */
   readonly createdAtSeconds: number;
-  /** From a manifest: its place in the order of files, which decides instead. Undefined if it is from an API server. */
+  /**
+   * Position in the order of manifests, which replaces the creation time. Undefined if the Service comes from an API
+   * server.
+   */
   readonly manifestOrder?: string;
   readonly type: "ClusterIP" | "NodePort" | "LoadBalancer";
   /** At most one per family. */
   readonly clusterIps: readonly IpAddress[];
   readonly externalIps: readonly IpAddress[];
-  /** From status.loadBalancer.ingress with ipMode absent or VIP. */
+  /** From status.loadBalancer.ingress, if ipMode is absent or VIP. */
   readonly loadBalancerIps: readonly IpAddress[];
-  /** As given, host bits cleared; the rule about zero networks is the model's. */
+  /** As specified, with host bits cleared. `model/service-ports.ts` handles ranges with prefix length 0. */
   readonly sourceRanges: readonly Cidr[];
   readonly ports: readonly ServicePortRecord[];
-  /** Seconds; 0 without session affinity. 10800 where ClientIP is set without a timeout. */
+  /** Seconds. 0 without session affinity, 10800 for ClientIP without a timeout. */
   readonly affinitySeconds: number;
   readonly isExternalPolicyLocal: boolean;
   readonly isInternalPolicyLocal: boolean;
-  /** 0 when there is none. */
+  /** 0 if there is none. */
   readonly healthCheckNodePort: number;
-  /** Those under kube-ipvs.io/, and aliases of theirs; absent: there are none. */
+  /** Annotations under kube-ipvs.io/ and their aliases. Undefined if there are none. */
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
@@ -50,16 +53,16 @@ export interface SlicePortRecord {
 }
 
 export interface EndpointRecord {
-  /** The first address of the API's list; the others are never used. */
+  /** The first address in the object. The API reserves the others. */
   readonly address: IpAddress;
-  /** Empty when unknown. */
+  /** Empty if unknown. */
   readonly nodeName: string;
   readonly isReady: boolean;
   readonly isServing: boolean;
   readonly isTerminating: boolean;
-  /** Absent when unknown. */
+  /** Undefined if unknown. */
   readonly zone?: string;
-  /** Absent without hints, so that most endpoints cost nothing. */
+  /** Undefined without hints, to save memory for most endpoints. */
   readonly zoneHints?: readonly string[];
   readonly nodeHints?: readonly string[];
 }
@@ -71,21 +74,24 @@ export interface EndpointSliceRecord {
   readonly family: IpFamily;
   readonly ports: readonly SlicePortRecord[];
   readonly endpoints: readonly EndpointRecord[];
-  /** Annotation kube-ipvs.io/weight as it stands there; absent without. */
+  /** Unparsed value of the annotation kube-ipvs.io/weight. Undefined without the annotation. */
   readonly weightText?: string;
-  /** Milliseconds since the epoch of endpoints.kubernetes.io/last-change-trigger-time; absent without. */
+  /**
+   * endpoints.kubernetes.io/last-change-trigger-time in milliseconds since the epoch. Undefined without that
+   * annotation.
+   */
   readonly triggeredAtMs?: number;
 }
 
 export interface NodeRecord {
   readonly name: string;
-  /** InternalIP addresses in order, then ExternalIP. */
+  /** All InternalIP addresses in their order, then all ExternalIP addresses. */
   readonly addresses: readonly IpAddress[];
   readonly podCidrs: readonly Cidr[];
-  /** Label topology.kubernetes.io/zone; absent without the label. */
+  /** Label topology.kubernetes.io/zone. Undefined without the label. */
   readonly zone?: string;
-  /** Label kube-ipvs.io/weight; absent without the label. */
+  /** Label kube-ipvs.io/weight. Undefined without a valid label. */
   readonly weight?: number;
-  /** Neither being deleted nor tainted ToBeDeletedByClusterAutoscaler. */
+  /** False if the Node is being deleted or has the taint ToBeDeletedByClusterAutoscaler. */
   readonly isEligible: boolean;
 }

@@ -1,8 +1,8 @@
 import type { Refusal } from "./source.ts";
 
 /**
- * Every reason for which a part of an object (or a whole one) is left out, with the words that follow the
- * offending value in the message. The codes are the same in logs, metrics and tests.
+ * Every reason to ignore a field or an object, and the words that follow the invalid value in the message. Logs,
+ * metrics and tests use the same codes.
  */
 export const refusalReasons = {
   "not-an-object": "is not an object",
@@ -55,10 +55,10 @@ export const refusalReasons = {
 
 export type RefusalReason = keyof typeof refusalReasons;
 
-/** Where refusals go. */
+/** Receives a report of every ignored field or object. */
 export type Refuse = (refusal: Refusal) => void;
 
-/** The object's kind as people write it, for messages. */
+/** The human-readable kind for messages. */
 const kindNames: Readonly<Record<Refusal["kind"], string>> = {
   services: "Service",
   endpointslices: "EndpointSlice",
@@ -68,18 +68,18 @@ const kindNames: Readonly<Record<Refusal["kind"], string>> = {
 };
 
 /**
- * Composes a refusal: "Cannot use spec.ports[0].port of Service default/web: 0 is not a port …", or without
- * `value` "Cannot use Service default/web: it has no valid port", or with `detail` "Cannot use
- * manifest a.yaml: it cannot be read: EACCES …". Pure.
+ * Builds a refusal. The message is "Cannot use spec.ports[0].port of Service default/web: 0 is not a port …". Without
+ * `value` it is "Cannot use Service default/web: it has no valid port". With `detail` it is "Cannot use manifest
+ * a.yaml: it cannot be read: EACCES …". Pure.
  */
 export function refusal(part: {
   readonly kind: Refusal["kind"];
   readonly subject: string;
   readonly field: string;
   readonly reason: RefusalReason;
-  /** What was found there, printed shortened; left out where the whole object is meant. */
+  /** The invalid value, which is shortened for the message. Omitted if the whole object is meant. */
   readonly value?: unknown;
-  /** What is known beyond the reason: another program's words, a place. */
+  /** Additional information, such as another program's error text or a position. */
   readonly detail?: string;
 }): Refusal {
   const { kind, subject, field, reason } = part;
@@ -104,7 +104,9 @@ function explanation(part: {
 const longestPrinted = 60;
 const longestDetail = 150;
 
-/** A value on one line: text in quotes and shortened, anything that is not printable escaped. Pure. */
+/**
+ * Formats a value on one line. Text is quoted and shortened, and characters that are not printable are escaped. Pure.
+ */
 export function printable(value: unknown): string {
   if (typeof value === "string") return `"${printableText(value)}"`;
   if (value === undefined || value === null) return "an absent value";
@@ -113,7 +115,7 @@ export function printable(value: unknown): string {
   return String(value);
 }
 
-/** Text without quotes, shortened, with control and formatting characters escaped. Pure. */
+/** Shortens text and escapes quotes, backslashes and characters that are not printable. Adds no quotes. Pure. */
 export function printableText(text: string, longest: number = longestPrinted): string {
   const shown = text.length > longest ? `${text.slice(0, longest)}…` : text;
   return shown.replaceAll(/[^\p{L}\p{N}\p{P}\p{S} ]|["\\]/gu, escapeCharacter);

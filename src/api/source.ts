@@ -4,33 +4,35 @@ import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "./objects.t
 export type ResourceKind = "services" | "endpointslices" | "nodes";
 
 /**
- * A part of an object (or a whole one) that was left out because it is invalid. The rest is used.
- * `reason` is a fixed code, the same word in log, metric and tests: see `refusals.ts`.
+ * Reports that an invalid field or object is ignored. The rest of the object is used. `reason` is one of the codes in
+ * `refusals.ts`, which logs, metrics and tests share.
  */
 export interface Refusal {
   readonly kind: ResourceKind | "pods" | "manifest";
-  /** `namespace/name`, or the file with its line. */
+  /** `namespace/name`, or the file and line. */
   readonly subject: string;
-  /** Path of the field: `spec.ports[1].port`. Empty for the whole object. */
+  /** Path of the field, such as `spec.ports[1].port`. Empty for the whole object. */
   readonly field: string;
   readonly reason: string;
-  /** A sentence for people, with the offending value shortened and made printable. */
+  /** Human-readable sentence. The invalid value in it is shortened and made printable. */
   readonly message: string;
 }
 
 /**
- * A list that would take away so much that a second one is asked for: what became of it. `refuted`: the
- * second list has what the first lacked; `expired`: no second one came, so the first one counts.
+ * Outcome for a list that would remove so much that a second list is requested. `refuted`: the second list contains
+ * what was missing. `expired`: there was no second list in time, so the first one is applied.
  */
 export interface ListQuarantine {
   readonly kind: ResourceKind;
   readonly outcome: "held" | "confirmed" | "refuted" | "expired";
-  /** Addresses known before, and how many of them the list does not have. */
+  /** Number of addresses known before, and how many of them the list lacks. */
   readonly known: number;
   readonly missing: number;
 }
 
-/** What the node served before the start: each first list is compared with it, and asks for it when it is complete. */
+/**
+ * Returns the addresses that the node served before startup. The source compares each complete first list with them.
+ */
 export interface ServedAddresses {
   readonly services: () => Promise<ReadonlySet<IpAddress>>;
   readonly endpointslices: () => Promise<ReadonlySet<IpAddress>>;
@@ -39,13 +41,13 @@ export interface ServedAddresses {
 /** All Nodes, by name. */
 export type Nodes = ReadonlyMap<string, Pick<NodeRecord, "addresses" | "podCidrs" | "weight">>;
 
-/** Where an API server is reached. */
+/** Address and port of an API server. */
 export interface ServerEndpoint {
   readonly address: IpAddress;
   readonly port: number;
 }
 
-/** The API server's version as it reports it: `1`, `30`, `v1.30.4`. */
+/** Version that the API server reports, for example `1`, `30` and `v1.30.4`. */
 export interface ServerVersion {
   readonly major: string;
   readonly minor: string;
@@ -53,9 +55,9 @@ export interface ServerVersion {
 }
 
 /**
- * What a source reports. `previous` is the last-known record of the same name. A Service that turns
- * headless, or a slice that is no longer ours, is reported as a removal. `synced` comes once per kind, after
- * every object of the first complete list was reported. Callbacks must not throw.
+ * Callbacks of a source. `previous` is the last known record with the same name. If a Service becomes headless, or a
+ * slice no longer belongs to a proxied Service, the source reports a removal. `onSynced` is called once per kind,
+ * after all objects of the first complete list. Callbacks must not throw.
  */
 export interface SourceListener {
   onService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void;
@@ -65,24 +67,24 @@ export interface SourceListener {
   ): void;
   onNode(previous: NodeRecord | undefined, current: NodeRecord | undefined): void;
   onSynced(kind: ResourceKind): void;
-  /** Called again for each occurrence; who logs must summarize. */
+  /** Called for each occurrence. The listener must summarize repeated reports. */
   onRefusal(refusal: Refusal): void;
-  /** Only where lists are guarded. */
+  /** Only called if the source has a relist guard. */
   onListQuarantine?(quarantine: ListQuarantine): void;
-  /** Only where all Nodes are at hand: when anything of them changed. */
+  /** Called when any of the Nodes changed. Only if the source has all Nodes. */
   onNodes?(nodes: Nodes): void;
-  /** Only from an API server: when it is known, and when it changes. */
+  /** Called when the version becomes known or changes. Only for API servers. */
   onServerVersion?(version: ServerVersion): void;
 }
 
-/** Where objects come from: an API server, or a folder of manifests. */
+/** A source of objects: an API server or a folder of manifests. */
 export interface ObjectSource {
-  /** Starts telling; resolves when the source runs, not when it is synced. */
+  /** Starts to report. Resolves when the source is running, which may be before it is synced. */
   start(listener: SourceListener, servedBefore?: ServedAddresses): Promise<void>;
-  /** Where the objects come from, as far as it is known; absent or empty: not from an API server. */
+  /** The known addresses of the API servers. Absent or empty if the source is not an API server. */
   servers?(): readonly ServerEndpoint[];
-  /** Reads all Nodes. Undefined if nobody has them, or if the source reports them by itself. */
+  /** Reads all Nodes. Undefined if they are not available, or if the source reports them through `onNodes`. */
   listNodes?(signal: AbortSignal): Promise<Nodes>;
-  /** No callback comes after it resolved. */
+  /** After it resolves, no callback is called. */
   stop(): Promise<void>;
 }

@@ -10,8 +10,8 @@ import type { RefusalReason } from "../refusals.ts";
 import { isAbsent, type Untrusted } from "./fields.ts";
 
 /**
- * A unicast address that others can reach; `undefined` when absent or refused. An API server admits no
- * unspecified, loopback or multicast address in these fields, and binding one would break the node.
+ * Reads a unicast address that other hosts can reach. Undefined if absent or invalid. An API server rejects
+ * unspecified, loopback and multicast addresses in these fields as well. Binding such an address would break the node.
  */
 export function addressOf(given: Untrusted, reason: RefusalReason): IpAddress | undefined {
   const address = parsedAddress(given);
@@ -19,12 +19,12 @@ export function addressOf(given: Untrusted, reason: RefusalReason): IpAddress | 
   return isSpecial(address) ? given.refuse("special-address") : address;
 }
 
-/** An address of any kind; `undefined` when it is none. */
+/** Reads an address of any kind. Undefined if the value is not an address. */
 export function parsedAddress({ value }: Untrusted): IpAddress | undefined {
   return typeof value === "string" ? parseIpAddress(value) : undefined;
 }
 
-/** A network, white space around it tolerated; blank gives `undefined` without a refusal. */
+/** Reads a network and ignores surrounding white space. A blank value gives `undefined` without a refusal. */
 export function cidrOf(given: Untrusted, reason: RefusalReason): Cidr | undefined {
   const { value } = given;
   if (isBlank(value)) return undefined;
@@ -32,7 +32,7 @@ export function cidrOf(given: Untrusted, reason: RefusalReason): Cidr | undefine
   return cidr ?? given.refuse(reason);
 }
 
-/** True for what upstream drops silently: absent, empty, only white space. */
+/** Whether the value is absent, empty or only white space. kube-proxy ignores such values silently. */
 export function isBlank(value: unknown): boolean {
   return isAbsent(value) || (typeof value === "string" && value.trim() === "");
 }

@@ -1,16 +1,16 @@
 import type { Untrusted } from "./fields.ts";
 import { flatText } from "./flat-text.ts";
 
-/** Everything under it is ours: what is not known there is a mistake. */
+/** Prefix of kube-ipvs annotations. Unknown names with this prefix are reported as mistakes. */
 const ownPrefix = "kube-ipvs.io/";
-/** kube-router's, which means the same as ours. */
+/** kube-router's annotation with the same meaning. */
 const aliases: ReadonlySet<string> = new Set(["kube-router.io/service.scheduler"]);
 
-/** Nothing that we read is as long, and nobody wants to read more of a wrong value. */
+/** Longer texts are truncated, because no valid name or value is that long. */
 const longestKept = 256;
 const mostKept = 32;
 
-/** The annotations that tune a Service, by their names; absent: there are none. */
+/** The annotations that tune a Service, by name. Undefined if there are none. */
 export function tuningAnnotations(
   annotations: Untrusted,
 ): Readonly<Record<string, string>> | undefined {
@@ -26,7 +26,7 @@ export function tuningAnnotations(
   return kept.length === 0 ? undefined : Object.fromEntries(kept);
 }
 
-/** The weight that an EndpointSlice asks for its endpoints; read, and judged, where a Service wants it. */
+/** The weight of an EndpointSlice as text. It is only parsed and validated if the Service uses slice weights. */
 export function sliceWeightText(object: Untrusted): string | undefined {
   return textOf(object.at("metadata", "annotations", `${ownPrefix}weight`));
 }

@@ -13,7 +13,7 @@ export interface RecordOf {
   readonly nodes: NodeRecord;
 }
 
-/** Narrows an object whose identity is known; `undefined`: there is nothing to use in it. */
+/** Decodes an object whose identity is known. Returns `undefined` if the object contains nothing to use. */
 export type Decoder<T> = (object: Untrusted, identity: ObjectIdentity) => T | undefined;
 
 const decoders: { readonly [Kind in ResourceKind]: Decoder<RecordOf[Kind]> } = {
@@ -22,15 +22,15 @@ const decoders: { readonly [Kind in ResourceKind]: Decoder<RecordOf[Kind]> } = {
   nodes: decodeNode,
 };
 
-/** An object that has a name; without a record there is nothing to use in it. */
+/** A named object. The record is undefined if the object contains nothing to use. */
 export interface DecodedObject<T> {
   readonly identity: ObjectIdentity;
   readonly record: T | undefined;
 }
 
 /**
- * Narrows anything to a record of `kind`. Never throws; what is invalid is reported to `refuse` and left out.
- * `undefined` when the object cannot even be named.
+ * Decodes any value as a record of `kind`. Never throws. Invalid fields are reported to `refuse` and ignored. Returns
+ * `undefined` if the object does not have a valid name.
  */
 export function decodeObject<Kind extends ResourceKind>(
   kind: Kind,
@@ -40,7 +40,7 @@ export function decodeObject<Kind extends ResourceKind>(
   return decodeWith(decoders[kind], kind, object, into);
 }
 
-/** As {@link decodeObject}, for records that only makers of endpoints read. */
+/** Like {@link decodeObject}, for records that only the endpoint controller and the manifest source use. */
 export function decodeWith<T>(
   decode: Decoder<T>,
   kind: Refusal["kind"],

@@ -10,13 +10,16 @@ import { portNameIn, portNumberIn, protocolIn } from "./ports.ts";
 
 const triggerTimeAnnotation = "endpoints.kubernetes.io/last-change-trigger-time";
 
-/** Narrows an EndpointSlice; `undefined` for a headless Service's, without its Service, of another type. */
+/**
+ * Decodes an EndpointSlice. Undefined if its Service is headless or not named, or if the address type is not
+ * supported.
+ */
 export function decodeEndpointSlice(
   object: Untrusted,
   identity: ObjectIdentity,
 ): EndpointSliceRecord | undefined {
   const labels = object.at("metadata", "labels");
-  // Its presence decides, whatever its value.
+  // The label applies even if its value is empty.
   if (labels.valueAt(headlessLabel) !== undefined) return undefined;
   const owner = labels.valueAt(serviceNameLabel);
   if (isAbsent(owner)) return labels.with(owner).refuse("missing-service-label");
@@ -44,7 +47,7 @@ function triggerTimeOf(object: Untrusted): number | undefined {
     : (timeMsOf(given.value) ?? given.refuse("invalid-trigger-time"));
 }
 
-/** An absent name or number means "any" to the API; there is nothing to balance then. */
+/** Without a name or a number, the API means all ports. kube-ipvs does not support that. */
 function portOf(given: Untrusted): SlicePortRecord | undefined {
   const number = given.valueAt("port");
   if (isAbsent(given.valueAt("name"))) return given.field("name").refuse("missing-port-name");
@@ -63,7 +66,7 @@ function endpointOf(given: Untrusted, family: IpFamily): EndpointRecord | undefi
   const address = addressOf(first, "invalid-endpoint-address");
   if (address === undefined) return undefined;
   if (familyOf(address) !== family) return first.refuse("invalid-endpoint-address");
-  // As the API server: the node's neighbors and a cloud's metadata are behind these.
+  // Like an API server, rejects link-local addresses, which neighbors and a cloud's metadata service use.
   if (isLinkLocal(address)) return first.refuse("link-local-endpoint");
   const conditions = conditionsOf(given.field("conditions"));
   if (conditions === undefined) return undefined;
@@ -82,7 +85,7 @@ function endpointOf(given: Untrusted, family: IpFamily): EndpointRecord | undefi
 
 type Conditions = Pick<EndpointRecord, "isReady" | "isServing" | "isTerminating">;
 
-/** Absent means ready, serving and not terminating (discovery/v1 EndpointConditions). */
+/** Absent conditions mean ready, serving and not terminating (discovery/v1 EndpointConditions). */
 function conditionsOf(given: Untrusted): Conditions | undefined {
   const isReady = conditionIn(given, "ready", true);
   const isServing = conditionIn(given, "serving", true);

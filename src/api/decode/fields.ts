@@ -1,14 +1,17 @@
-/** Reading fields of values that came from outside. Nothing here throws, whatever the value. */
+/** Reads fields of untrusted values. Nothing here throws, whatever the value. */
 import { none, sharedIfEmpty } from "../../base/none.ts";
 import { type RefusalReason, type Refuse, refusal } from "../refusals.ts";
 import type { Refusal } from "../source.ts";
 import type { TextPool } from "./flat-text.ts";
 
-/** What decoding needs beside the object: where refusals are reported, where strings are interned, whose Services count. */
+/** Input of decoding besides the object: who gets the refusals, the pool of strings, and which Services to proxy. */
 export interface DecodeContext {
   readonly refuse: Refuse;
   readonly texts: TextPool;
-  /** The value of service.kubernetes.io/service-proxy-name; absent: Services without this label. */
+  /**
+   * Only Services whose label service.kubernetes.io/service-proxy-name has this value are proxied. If absent, only
+   * Services without this label.
+   */
   readonly serviceProxyName?: string | undefined;
 }
 
@@ -19,16 +22,16 @@ export interface DecodeScope extends DecodeContext {
   readonly subject: string;
 }
 
-/** Nobody wants to read more of the key of a map. */
+/** Longer map keys are truncated in messages. */
 const longestKey = 256;
 
-/** A value of an object that is being decoded, which knows its place in it. The place is written out only for a refusal. */
+/** A value in the object that is being decoded, with its position. The path is only built for a refusal. */
 export class Untrusted {
   readonly value: unknown;
   readonly scope: DecodeScope;
-  /** Undefined for the whole object. */
+  /** Undefined for the object itself. */
   readonly #parent: Untrusted | undefined;
-  /** Name of a field, key of a map, or index of a list. */
+  /** Field name, map key or list index. */
   readonly #step: string | number;
 
   constructor(scope: DecodeScope, value: unknown, parent?: Untrusted, step: string | number = "") {
@@ -38,45 +41,45 @@ export class Untrusted {
     this.#step = step;
   }
 
-  /** `spec.ports[1].port`; empty for the whole object. */
+  /** Path such as `spec.ports[1].port`. Empty for the object itself. */
   get path(): string {
     if (this.#parent === undefined) return "";
     const before = this.#parent.path;
     const step = String(this.#step);
-    // Indexes, and keys as labels and annotations have them.
+    // Brackets enclose list indexes, and map keys such as those of labels and annotations.
     if (!/^[a-z]\w*$/i.test(step)) return `${before}[${step.slice(0, longestKey)}]`;
     return before === "" ? step : `${before}.${step}`;
   }
 
-  /** True for absent and for null, which the API treats alike. */
+  /** Whether the value is absent or null, which the API treats alike. */
   get isAbsent(): boolean {
     return isAbsent(this.value);
   }
 
-  /** A field, or what a map has under a key; absent where this is no object. */
+  /** A field, or the value of a map key. Absent if this value is not an object. */
   field(name: string): Untrusted {
     return new Untrusted(this.scope, fieldOf(this.value, name), this, name);
   }
 
-  /** A field of a field: `object.at("spec", "clusterIP")`. */
+  /** A nested field, such as `object.at("spec", "clusterIP")`. */
   at(...names: readonly string[]): Untrusted {
     let found: Untrusted = this;
     for (const name of names) found = found.field(name);
     return found;
   }
 
-  /** The bare value of a field. */
+  /** The value of a field without its position. */
   valueAt(name: string): unknown {
     return fieldOf(this.value, name);
   }
 
-  /** An element of a list, absent where this is none. */
+  /** A list element. Absent if this value is not a list or has no such element. */
   item(index: number): Untrusted {
     const value: unknown = Array.isArray(this.value) ? this.value[index] : undefined;
     return new Untrusted(this.scope, value, this, index);
   }
 
-  /** The elements of a list; none when it is absent, a refusal when it is something else. */
+  /** The elements of a list. Empty if the list is absent. Any other value is refused. */
   items(): readonly Untrusted[] {
     const { value } = this;
     if (Array.isArray(value)) {
@@ -89,35 +92,35 @@ export class Untrusted {
     return none;
   }
 
-  /** {@link readEach} of the elements of a list. */
+  /** Applies {@link readEach} to the elements of a list. */
   each<T>(read: (item: Untrusted) => T | undefined): readonly T[] {
     return readEach(this.items(), read);
   }
 
-  /** Another value in this place. */
+  /** Another value at the same position. */
   with(value: unknown): Untrusted {
     return new Untrusted(this.scope, value, this.#parent, this.#step);
   }
 
-  /** One flat string for equal texts. */
+  /** Returns the pooled copy of a text. */
   intern(text: string): string {
     return this.scope.texts.intern(text);
   }
 
-  /** Reports that this is left out; its `undefined` lets callers write `return given.refuse(…)`. */
+  /** Reports that this value is ignored. Returns `undefined`, so that callers can write `return given.refuse(…)`. */
   refuse(reason: RefusalReason): undefined {
     const { kind, subject, refuse } = this.scope;
     refuse(refusal({ kind, subject, field: this.path, reason, value: this.value }));
   }
 
-  /** Reports that the whole object is left out, since nothing in it remains that could be used. */
+  /** Reports that the whole object is ignored because nothing usable remains. */
   refuseWhole(reason: RefusalReason): undefined {
     const { kind, subject, refuse } = this.scope;
     refuse(refusal({ kind, subject, field: "", reason }));
   }
 }
 
-/** What `read` makes of each item, without those of which it makes nothing. */
+/** Collects the results of `read`, except `undefined`. */
 export function readEach<T>(
   items: readonly Untrusted[],
   read: (item: Untrusted) => T | undefined,
@@ -128,29 +131,29 @@ export function readEach<T>(
     const result = read(item);
     if (result !== undefined) kept.push(result);
   }
-  // A copy has no spare capacity; a list grown by push keeps half as much again.
+  // The copy has no spare capacity. A list grown by push keeps up to 50% more.
   return sharedIfEmpty(kept.slice());
 }
 
-/** An own field of an object; `undefined` for everything else, also for inherited names. */
+/** An own field of an object. `undefined` for other values and for inherited names. */
 export function fieldOf(value: unknown, name: string): unknown {
   if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;
   return (value as Readonly<Record<string, unknown>>)[name];
 }
 
-/** A field of a field: `pathOf(object, "spec", "clusterIP")`. */
+/** A nested field, such as `pathOf(object, "spec", "clusterIP")`. */
 export function pathOf(value: unknown, ...names: readonly string[]): unknown {
   return names.reduce(fieldOf, value);
 }
 
-/** True for absent and for null, which the API treats alike. */
+/** Whether the value is absent or null, which the API treats alike. */
 export function isAbsent(value: unknown): value is undefined | null {
   return value === undefined || value === null;
 }
 
 /**
- * A text of a fixed choice. Absent and empty give `absent`; anything else that is not among `choices` is
- * refused and gives `undefined`.
+ * Reads one of several fixed texts. Absent and empty values give `rule.absent`. Other values are refused and give
+ * `undefined`.
  */
 export function choiceIn<Choice extends string>(
   given: Untrusted,
@@ -169,7 +172,7 @@ export function choiceIn<Choice extends string>(
 
 const printableLabel = /^[\p{L}\p{N}\p{P}\p{S} ]{0,253}$/u;
 
-/** A label value, node or zone name for comparing: pooled; `undefined` when absent or refused. */
+/** Reads a label value, node name or zone name as a pooled string. `undefined` if absent or invalid. */
 export function labelTextIn(given: Untrusted, name: string): string | undefined {
   const value = given.valueAt(name);
   if (isAbsent(value)) return undefined;
@@ -179,7 +182,7 @@ export function labelTextIn(given: Untrusted, name: string): string | undefined 
 
 const rfc3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/;
 
-/** Milliseconds since the epoch of an RFC 3339 time; `undefined` when it is none. Pure. */
+/** Converts an RFC 3339 time to milliseconds since the epoch. `undefined` if the value is not such a time. Pure. */
 export function timeMsOf(value: unknown): number | undefined {
   if (typeof value !== "string" || !rfc3339.test(value)) return undefined;
   const timeMs = Date.parse(value);

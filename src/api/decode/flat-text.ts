@@ -1,15 +1,15 @@
 /**
- * Copies text into a string of its own. A string cut or joined from others keeps those alive in V8; a
- * record that lives for months must not keep the response it came from.
+ * Copies text into an independent string. In V8, substrings and concatenations keep their source strings alive.
+ * Records live for months and must not keep response bodies in memory.
  */
 export function flatText(text: string): string {
   return Buffer.from(text, "utf8").toString("utf8");
 }
 
-/** Most texts a pool remembers; beyond, it starts again, so that names that come and go cannot fill it. */
+/** Maximum number of texts in a pool. A full pool is cleared, so that short-lived names cannot fill it. */
 const poolLimit = 20_000;
 
-/** Gives one flat string for equal texts: node names and zones repeat on every endpoint. */
+/** Returns the same flat string for equal texts, because node names and zones repeat on every endpoint. */
 export class TextPool {
   readonly #texts = new Map<string, string>();
 

@@ -3,23 +3,23 @@ import type { Refusal } from "../source.ts";
 import { fieldOf, isAbsent } from "./fields.ts";
 import { flatText } from "./flat-text.ts";
 
-/** Who an object is. */
+/** Name and namespace of an object. */
 export interface ObjectIdentity {
   /** `namespace/name`, or `name` for a Node. */
   readonly name: string;
-  /** Empty when the object has none. */
+  /** Empty if the object has no namespace. */
   readonly namespace: string;
 }
 
-/** As loose as DNS names can be and still be safe in keys, log lines and rule comments. */
+/** Accepts more than DNS names, but only characters that are safe in keys, log lines and rule comments. */
 const safeName = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,252}$/;
 
-/** True for a name that may become part of a key, a log line or a rule comment. Pure. */
+/** Whether a name is safe as part of a key, a log line or a rule comment. Pure. */
 export function isSafeName(value: unknown): value is string {
   return typeof value === "string" && safeName.test(value);
 }
 
-/** Reads who an object is; `undefined` (and a refusal) when it has no safe name. */
+/** Reads an object's name and namespace. `undefined`, with a refusal, if they are not safe. */
 export function identityOf(
   kind: Refusal["kind"],
   object: unknown,
@@ -43,7 +43,7 @@ function isObject(value: unknown): boolean {
   return typeof value === "object" && value !== null;
 }
 
-/** As much of the name as there is, fit to be printed. */
+/** Formats the available parts of a name for messages. */
 function spokenName(name: unknown, namespace: unknown): string {
   if (isAbsent(name) && isAbsent(namespace)) return "(unnamed)";
   return namespace === "" ? spoken(name) : `${spoken(namespace)}/${spoken(name)}`;

@@ -2,10 +2,10 @@ import { fieldOf, type Untrusted } from "./fields.ts";
 
 type Labels = Readonly<Record<string, string>>;
 
-/** An API server admits 253 characters, a slash and 63 more for a key, and 63 for a value. */
+/** Longest valid key: 253 characters, a slash and 63 more. Values have at most 63. */
 const longestText = 317;
 
-/** A map of short strings for comparing, pooled; what is no such string is left out. */
+/** Reads a map of short strings, pooled. Other entries are skipped without a refusal. */
 export function labelsOf(given: Untrusted): Labels {
   const { value } = given;
   if (typeof value !== "object" || value === null || Array.isArray(value)) return {};
@@ -19,7 +19,7 @@ export function labelsOf(given: Untrusted): Labels {
   return { ...labels };
 }
 
-/** A string that is kept as it is: a UID, a version; pooled, empty when it is none. */
+/** Reads a string such as a UID or a version, pooled. Empty if the value is not a short string. */
 export function plainTextIn(given: Untrusted, name: string): string {
   const value = given.valueAt(name);
   return typeof value === "string" && value.length <= longestText ? given.intern(value) : "";

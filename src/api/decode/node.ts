@@ -7,10 +7,10 @@ import type { ObjectIdentity } from "./identity.ts";
 
 const weightLabel = "kube-ipvs.io/weight";
 const zoneLabel = "topology.kubernetes.io/zone";
-/** The cluster autoscaler's mark of a node that it will remove; load balancers shall leave it. */
+/** Taint on Nodes that the cluster autoscaler is about to remove. Load balancers should stop using them. */
 const deletionTaint = "ToBeDeletedByClusterAutoscaler";
 
-/** Narrows a Node; a Node with a name is always usable. */
+/** Decodes a Node. Never undefined, because every named Node is usable. */
 export function decodeNode(object: Untrusted, identity: ObjectIdentity): NodeRecord {
   const labels = object.at("metadata", "labels");
   const zone = labelTextIn(labels, zoneLabel);
@@ -25,14 +25,14 @@ export function decodeNode(object: Untrusted, identity: ObjectIdentity): NodeRec
   };
 }
 
-/** What the Node's endpoints get of the connections of Services with weights by Node. */
+/** The weight of the Node's endpoints, for Services whose weights come from Nodes. */
 function weightOf(label: Untrusted): number | undefined {
   if (label.isAbsent) return undefined;
   const weight = typeof label.value === "string" ? parseWeight(label.value) : undefined;
   return weight ?? label.refuse("invalid-node-weight");
 }
 
-/** InternalIP in the order of the object, then ExternalIP; host names are not addresses. */
+/** All InternalIP addresses in their order, then all ExternalIP addresses. Host names are skipped. */
 function addressesOf(list: Untrusted): readonly IpAddress[] {
   const byType = Map.groupBy(list.items(), (entry) => entry.valueAt("type"));
   const entries = ["InternalIP", "ExternalIP"].flatMap((type) => byType.get(type) ?? []);

@@ -9,7 +9,7 @@ import { optionalPortIn, portNameIn, protocolIn } from "./ports.ts";
 
 const endedPhases: readonly unknown[] = ["Succeeded", "Failed"];
 
-/** Narrows a Pod; `undefined` for one that has ended, or has no address yet. */
+/** Decodes a Pod. `undefined` if the Pod has terminated or has no address yet. */
 export function decodePod(object: Untrusted, identity: ObjectIdentity): PodRecord | undefined {
   const metadata = object.field("metadata");
   const spec = object.field("spec");
@@ -50,7 +50,7 @@ function isReady(status: Untrusted): boolean {
   return ready?.valueAt("status") === "True";
 }
 
-/** Of containers, then of init containers that go on running beside them. */
+/** Named ports of the containers, then those of sidecars (init containers with restartPolicy Always). */
 function namedPortsOf(spec: Untrusted): readonly ContainerPort[] {
   const sidecars = spec
     .field("initContainers")

@@ -8,24 +8,24 @@ const protocolRule = {
   reason: "unknown-protocol",
 } as const;
 
-/** A protocol; absent is TCP, as the API server would have filled in. */
+/** Reads a protocol. The default is TCP, as in the API. */
 export function protocolIn(given: Untrusted, name: string): Protocol | undefined {
   return choiceIn(given, name, protocolRule);
 }
 
-/** A port number from 1 to 65535, as a number: "80" is refused, as an API server does. */
+/** Reads a port number from 1 to 65535. Must be a number: "80" is refused, as by an API server. */
 export function portNumberIn(given: Untrusted, name: string): number | undefined {
   const value = given.valueAt(name);
   return isPortNumber(value) ? value : given.field(name).refuse("invalid-port");
 }
 
-/** As {@link portNumberIn}, for ports that need not be there: absent, 0 and refused give 0. */
+/** Like {@link portNumberIn}, for optional ports. Absent, 0 and invalid values give 0. */
 export function optionalPortIn(given: Untrusted, name: string): number {
   const value = given.valueAt(name);
   return isAbsent(value) || value === 0 ? 0 : (portNumberIn(given, name) ?? 0);
 }
 
-/** A port name, pooled: absent is the empty name. */
+/** Reads a port name, pooled. An absent name gives the empty name. */
 export function portNameIn(given: Untrusted, name: string): string | undefined {
   const value = given.valueAt(name);
   if (isAbsent(value) || value === "") return "";

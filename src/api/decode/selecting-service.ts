@@ -5,7 +5,7 @@ import { isSafeName, type ObjectIdentity } from "./identity.ts";
 import { labelsOf, plainTextIn } from "./labels.ts";
 import { portNameIn, portNumberIn, protocolIn } from "./ports.ts";
 
-/** Narrows a Service to what its endpoints depend on; `undefined` for one that selects no Pods. */
+/** Decodes the fields of a Service that determine its endpoints. `undefined` if the Service does not select Pods. */
 export function decodeSelectingService(
   object: Untrusted,
   identity: ObjectIdentity,
@@ -34,7 +34,7 @@ const distributions: ReadonlyMap<unknown, SelectingService["trafficDistribution"
   ["PreferSameNode", "node"],
 ] as const);
 
-/** What is invalid about addresses is the node daemon's to report. */
+/** Reports nothing, because the node daemon reports invalid addresses. */
 function familiesOf(spec: Untrusted): readonly IpFamily[] {
   const given = textsOf(spec.valueAt("ipFamilies"));
   const named = ipFamilies.filter((family) => given.includes(family));
@@ -57,7 +57,7 @@ function portOf(given: Untrusted): TargetedPort | undefined {
   return { name, protocol, target, appProtocol: plainTextIn(given, "appProtocol") };
 }
 
-/** A number, or a name; without any the port of the Service itself. */
+/** Reads targetPort, a number or a name. Defaults to the Service's own port. */
 function targetOf(port: Untrusted): number | string | undefined {
   const target = port.field("targetPort");
   const { value } = target;

@@ -6,10 +6,10 @@ import { choiceIn, readEach, timeMsOf, type Untrusted } from "./fields.ts";
 import type { ObjectIdentity } from "./identity.ts";
 import { optionalPortIn, portNameIn, portNumberIn, protocolIn } from "./ports.ts";
 
-/** A Service with this label, whatever its value, is another proxy's. */
+/** A Service with this label belongs to the proxy that the label names. */
 export const proxyNameLabel = "service.kubernetes.io/service-proxy-name";
 
-/** The API's default of sessionAffinityConfig.clientIP.timeoutSeconds. */
+/** The API's default for sessionAffinityConfig.clientIP.timeoutSeconds. */
 const defaultAffinitySeconds = 10_800;
 const longestAffinitySeconds = 86_400;
 
@@ -38,8 +38,8 @@ const ipModeRule = {
 } as const;
 
 /**
- * Narrows a Service. `undefined` when there is nothing to proxy: another proxy's, headless, ExternalName
- * (none of these is a refusal), or when no cluster IP or no port is usable.
+ * Decodes a Service. `undefined` without a refusal for another proxy's Service, a headless Service, or an ExternalName
+ * Service. `undefined` with a refusal if no cluster IP or no port is valid.
  */
 export function decodeService(
   object: Untrusted,
@@ -76,7 +76,7 @@ export function decodeService(
   };
 }
 
-/** The label's presence decides, even with an empty value, unless we are the proxy that it names. */
+/** The label applies even if its value is empty, unless it names this proxy. */
 function isNotOurs(labels: Untrusted): boolean {
   return labels.valueAt(proxyNameLabel) !== labels.scope.serviceProxyName;
 }
@@ -86,7 +86,7 @@ function isHeadless(spec: Untrusted): boolean {
   return isBlank(value) || value === "None";
 }
 
-/** One address per family: spec.clusterIPs by the order of spec.ipFamilies, or spec.clusterIP alone. */
+/** One address per family: spec.clusterIPs in the order of spec.ipFamilies, or only spec.clusterIP. */
 function clusterIpsOf(spec: Untrusted): readonly IpAddress[] {
   const families = spec.field("ipFamilies").items();
   const texts = spec.field("clusterIPs").items();
@@ -153,7 +153,7 @@ function externalIpsOf(list: Untrusted): readonly IpAddress[] {
   );
 }
 
-/** Addresses that the node answers for; entries with a host name only, or in mode Proxy, are none. */
+/** Addresses for which the node must answer. Skips entries without an address and entries with ipMode Proxy. */
 function loadBalancerIpsOf(ingress: Untrusted): readonly IpAddress[] {
   return distinct(
     ingress.each((entry) => {
@@ -170,8 +170,8 @@ function distinct(addresses: readonly IpAddress[]): readonly IpAddress[] {
 }
 
 /**
- * `isClosed` when ranges were given and none is valid: an empty list means "no restriction", so what was
- * meant to be restricted would be open to everybody.
+ * `isClosed` is true if ranges were specified but none is valid. An empty list would mean "no restriction" and open
+ * the Service to everyone.
  */
 function sourceRangesOf(list: Untrusted): {
   readonly valid: readonly Cidr[];

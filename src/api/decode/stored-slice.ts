@@ -14,8 +14,8 @@ import { isSafeName, type ObjectIdentity } from "./identity.ts";
 import { labelsOf, plainTextIn } from "./labels.ts";
 
 /**
- * Narrows an EndpointSlice to what its manager must know; `undefined` without a Service. What is invalid in a slice
- * of ours makes it differ from what it should be, and so it is written again.
+ * Decodes the fields of an EndpointSlice that its manager needs. `undefined` if the slice does not name a Service.
+ * Invalid fields are not reported: in slices of kube-ipvs, they differ from the plan and are overwritten.
  */
 export function decodeStoredSlice(
   object: Untrusted,
@@ -36,7 +36,7 @@ export function decodeStoredSlice(
     managedBy,
     hasEndpoints: endpoints.length > 0,
     uid: plainTextIn(metadata, "uid"),
-    // Grows with each change: not one for the pool.
+    // Not pooled, because every change has a new version.
     resourceVersion: isOurs ? String(metadata.valueAt("resourceVersion") ?? "") : "",
     ...(family === undefined ? {} : { family }),
     labels: isOurs ? labels : {},
@@ -46,12 +46,12 @@ export function decodeStoredSlice(
   };
 }
 
-/** What is not a list has none, without a refusal. */
+/** The elements of a list. Empty for other values, without a refusal. */
 function itemsOf(list: Untrusted): readonly Untrusted[] {
   return Array.isArray(list.value) ? list.items() : none;
 }
 
-/** Of the owner that is a Service; another one is no owner of ours. */
+/** UID of the first owner that is a Service. Other owners are ignored. */
 function ownerUidOf(metadata: Untrusted): string {
   const owners = itemsOf(metadata.field("ownerReferences"));
   const service = owners.find((owner) => owner.valueAt("kind") === "Service");
@@ -76,7 +76,7 @@ function endpointOf(given: Untrusted): SliceEndpoint {
   const target = given.field("targetRef");
   const conditions = given.field("conditions");
   const zone = plainTextIn(given, "zone");
-  // Without one address it is no endpoint that we wrote.
+  // Endpoints of kube-ipvs have exactly one address.
   const isOfPod = address !== undefined && addresses.length === 1;
   return {
     pod: isOfPod ? podNameOf(target) : "",

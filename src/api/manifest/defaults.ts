@@ -6,9 +6,9 @@ import type { ResourceKind } from "../source.ts";
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
- * Fills in what an API server would have filled in before it served the object, as far as decoding
- * needs it: namespace, cluster IPs and their families, names of slice ports. What absent means for other
- * fields (type, protocol, affinity, conditions) the decoder knows. Pure; leaves nonsense as it is.
+ * Sets the defaults that an API server would set and that decoding needs: namespace, cluster IPs and their families,
+ * names of slice ports, and readiness of Pods. The decoder itself handles absent values of other fields (type,
+ * protocol, affinity, conditions). Pure. Invalid values remain unchanged.
  */
 export function withDefaults(kind: ResourceKind | "pods", object: unknown): unknown {
   if (!isRecord(object)) return object;
@@ -24,7 +24,7 @@ function withNamespace(object: Fields): Fields {
   return { ...object, metadata: { ...metadata, namespace: "default" } };
 }
 
-/** clusterIP and clusterIPs imply each other, and the addresses imply ipFamilies. */
+/** Derives clusterIP and clusterIPs from each other, and ipFamilies from the addresses. */
 function withClusterIps(service: Fields): Fields {
   const spec = fieldOf(service, "spec");
   if (!isRecord(spec)) return service;
@@ -37,7 +37,7 @@ function withClusterIps(service: Fields): Fields {
   return { ...service, spec: { ...spec, clusterIP, clusterIPs, ipFamilies } };
 }
 
-/** Without a kubelet that reports conditions, a Pod with an address is ready. */
+/** A Pod without conditions counts as ready, because no kubelet reports them. */
 function withReadiness(pod: Fields): Fields {
   const status = fieldOf(pod, "status");
   if (!isRecord(status) || !isAbsent(fieldOf(status, "conditions"))) return pod;
@@ -53,12 +53,12 @@ function withPortNames(slice: Fields): Fields {
   return { ...slice, ports: named };
 }
 
-/** A list with something in it; anything else counts as not given. */
+/** Returns non-empty lists. Any other value counts as absent. */
 function listOrNone(value: unknown): readonly unknown[] | undefined {
   return Array.isArray(value) && value.length > 0 ? value : undefined;
 }
 
-/** Nonsense is called IPv4: the decoder then refuses the address, not its family. */
+/** Returns IPv4 for invalid addresses, so that the decoder reports the address instead of the family. */
 function familyOfText(text: unknown): string {
   const address = typeof text === "string" ? parseIpAddress(text) : undefined;
   return address === undefined ? "IPv4" : familyOf(address);

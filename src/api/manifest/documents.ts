@@ -3,14 +3,14 @@ import { parseJson } from "../../base/parse-json.ts";
 import { parseYamlDocuments } from "../../base/yaml.ts";
 import { fieldOf } from "../decode/fields.ts";
 
-/** A value of a manifest file, and where it is. Lists are taken apart. */
+/** A value in a manifest file, and its position. Lists are split into their items. */
 export interface ManifestValue {
   readonly value: unknown;
-  /** To be read after the file's name: `:12`, `:1 items[3]`; JSON has no lines. */
+  /** Suffix for the file's name, such as `:12` or `:1 items[3]`. Values in JSON files have no line number. */
   readonly place: string;
 }
 
-/** A file that cannot be read as YAML or JSON; line and column count from 1. */
+/** A syntax error in a YAML or JSON file. Line and column start at 1. */
 export interface SyntaxProblem {
   readonly line: number;
   readonly column: number;
@@ -21,12 +21,12 @@ export type FileContent =
   | { readonly kind: "values"; readonly values: readonly ManifestValue[] }
   | { readonly kind: "problem"; readonly problem: SyntaxProblem };
 
-/** Reads the text of a manifest file: JSON by its name, else YAML. Pure; never throws. */
+/** Parses a manifest file: JSON if the name ends in .json, otherwise YAML. Pure. Never throws. */
 export function readDocuments(fileName: string, text: string): FileContent {
   return fileName.endsWith(".json") ? readJson(text) : readYaml(text);
 }
 
-/** Any problem, also a key that comes twice, makes the whole file count as broken. */
+/** Any problem, such as a duplicate key, makes the whole file invalid. */
 function readYaml(text: string): FileContent {
   const documents = parseYamlDocuments(text);
   const problem = documents.flatMap(({ problems }) => problems)[0];
@@ -35,20 +35,20 @@ function readYaml(text: string): FileContent {
   return { kind: "values", values };
 }
 
-/** JSON.parse is a hundred times as fast as a YAML reader. */
+/** JSON has its own parser because JSON.parse is a hundred times faster than the YAML parser. */
 function readJson(text: string): FileContent {
   try {
     return { kind: "values", values: membersOf({ value: parseJson(text), place: "" }) };
   } catch (error) {
     const reason = errorText(error);
     const position = /line (\d+) column (\d+)/.exec(reason);
-    // An unfinished text has no position: it is the end.
+    // Errors at the end of the text have no position.
     const line = position === null ? text.split("\n").length : Number(position[1]);
     return { kind: "problem", problem: { line, column: Number(position?.[2] ?? 1), reason } };
   }
 }
 
-/** The members of a list object (`kind: List`, `ServiceList`), or the value itself. */
+/** The items of a list object (`kind: List` or `ServiceList`), or the value itself. */
 function membersOf({ value, place }: ManifestValue): readonly ManifestValue[] {
   const kind = fieldOf(value, "kind");
   const items = fieldOf(value, "items");
@@ -62,7 +62,7 @@ function membersOf({ value, place }: ManifestValue): readonly ManifestValue[] {
   }));
 }
 
-/** Members of a ServiceList need not repeat their kind. */
+/** Items of a ServiceList may omit their kind. */
 function withKind(item: unknown, kind: string): unknown {
   if (kind === "" || typeof item !== "object" || item === null) return item;
   return fieldOf(item, "kind") === undefined ? { ...item, kind } : item;

@@ -1,10 +1,10 @@
 import type { Logger } from "../../base/log.ts";
 import { printableText } from "../refusals.ts";
 
-/** A folder may hold anything: so many names are remembered, and no more reported. */
+/** Number of names to remember and report, because a folder may contain anything. */
 const maxNames = 100;
 
-/** Says once what of a folder is not read: an operator must not wait for it. */
+/** Logs once what is ignored in a folder, so that an operator does not expect it to be read. */
 export class IgnoredThings {
   readonly #log: Logger;
   readonly #known = new Set<string>();
@@ -13,7 +13,7 @@ export class IgnoredThings {
     this.#log = log;
   }
 
-  /** `name` inside the folder; names with a dot in front are the file system's and editors' own. */
+  /** `name` is relative to the folder. Skips hidden names, which belong to the file system and to editors. */
   subfolder(name: string): void {
     if (name.startsWith(".") || !this.#isNew(`folder ${name}`)) return;
     this.#log.info("Ignoring subdirectory of the manifest directory", {
@@ -21,7 +21,7 @@ export class IgnoredThings {
     });
   }
 
-  /** `where`: the first object of this kind. */
+  /** `where` is the position of the first object of this kind. */
   kind(kind: string, where: string): undefined {
     if (this.#isNew(`kind ${kind}`))
       this.#log.info("Ignoring objects of this kind in manifests", { kind, first: where });

@@ -12,8 +12,8 @@ import type { EndpointSliceRecord, ServiceName } from "../objects.ts";
 import type { EndpointParts } from "./read-file.ts";
 
 /**
- * Makes EndpointSlices from the Pods of a folder, as `kube-ipvs endpoint-controller` does from those of a cluster:
- * an endpoint stays in its slice. A Service with slices in the folder keeps exactly those.
+ * Creates EndpointSlices from the Pods in a folder, as `kube-ipvs endpoint-controller` does in a cluster. Endpoints
+ * stay in their slice. Services with slices in the folder only use those.
  */
 export class ManifestEndpoints {
   readonly #log: Logger;
@@ -24,7 +24,7 @@ export class ManifestEndpoints {
     this.#log = log;
   }
 
-  /** The slices that are made from what a folder holds now; `zones` of nodes, by name. */
+  /** Returns the slices for the folder's current contents. `zones` contains the zones of nodes, by name. */
   make(parts: EndpointParts, zones: ReadonlyMap<string, string>): readonly EndpointSliceRecord[] {
     if (parts.pods.length === 0 && this.#made.size === 0) return [];
     const services = new Map(parts.services.map((service) => [service.name, service]));
@@ -35,14 +35,14 @@ export class ManifestEndpoints {
   }
 
   #makeOf(name: ServiceName, service: SelectingService | undefined, folder: Folder): void {
-    // A slice of the folder has its name before one that is made.
+    // Slices in the folder take precedence over generated slices with the same name.
     const before = (this.#made.get(name) ?? []).filter((made) => !folder.names.has(made.name));
     const theirs = folder.slices.get(name) ?? [];
     const proxied = service?.isHeadless === false ? service : undefined;
     const pods = proxied === undefined ? [] : podsOf(proxied, folder.pods.candidates(proxied));
     const plan = planSlices({
       name,
-      // Without Pods there is nothing to say about a Service.
+      // Does not plan a Service without Pods, so that no empty slice is created.
       service: pods.length === 0 ? undefined : proxied,
       pods,
       stored: [...before, ...theirs.map(asForeign)],
@@ -64,11 +64,11 @@ export class ManifestEndpoints {
   }
 }
 
-/** What a folder holds, by what is asked for. */
+/** The contents of a folder, indexed. */
 interface Folder {
   readonly pods: PodIndex;
   readonly slices: ReadonlyMap<ServiceName, readonly StoredSlice[]>;
-  /** Of slices. */
+  /** Names of slices. */
   readonly names: ReadonlySet<string>;
   readonly zones: ReadonlyMap<string, string>;
 }
@@ -81,7 +81,7 @@ function indexed(parts: EndpointParts, zones: Folder["zones"]): Folder {
   return { pods, slices, names, zones };
 }
 
-/** A file cannot be written over, whatever its labels say. */
+/** Slices from files always count as another manager's, because files cannot be changed. */
 function asForeign(slice: StoredSlice): StoredSlice {
   return { ...slice, managedBy: "", hasEndpoints: true };
 }

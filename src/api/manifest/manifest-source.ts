@@ -23,25 +23,25 @@ import {
 
 export interface ManifestSourceOptions {
   readonly folder: string;
-  /** Notifies of this Node only, as a cluster does. */
+  /** Only this Node is reported through `onNode`, as from a cluster. */
   readonly nodeName: string;
   /** If undefined, only Services without a proxy name are selected. */
   readonly serviceProxyName?: string | undefined;
-  /** How long after a change the folder is read; changes come in bursts. */
+  /** Delay between a change and reading the folder, because changes come in bursts. */
   readonly debounceMs?: number;
-  /** How often the folder is read without being asked: the watch misses what lies behind links. */
+  /** Interval of additional reads. The watch does not notice changes behind symbolic links. */
   readonly rescanMs?: number;
 }
 
-/** The order of notifications, and of onSynced. */
+/** The order of notifications and of onSynced. */
 const kinds: readonly ResourceKind[] = ["nodes", "services", "endpointslices"];
 const defaultTimes = { debounceMs: 50, rescanMs: 10_000 };
 const manifestName = /^[^.].*\.(ya?ml|json)$/;
 
 /**
- * Objects from a folder of YAML or JSON files, without a cluster. Files are taken in the order of their
- * names; of two objects with one name the first counts, and of two Services that claim one address and port. A file that cannot be understood keeps the objects
- * it had before.
+ * Reads objects from a folder of YAML or JSON files, without a cluster. Files are read in the order of their names. If
+ * two objects have the same name, the first one applies. If two Services claim one address and port, the first one
+ * owns it. A file that cannot be parsed keeps its previous objects.
  */
 export class ManifestSource implements ObjectSource {
   readonly #clock: Clock;
@@ -73,7 +73,7 @@ export class ManifestSource implements ObjectSource {
     this.#options = { ...defaultTimes, ...options };
   }
 
-  /** Throws when the folder cannot be read. */
+  /** Throws if the folder cannot be read. */
   async checkFolder(): Promise<void> {
     const { folder } = this.#options;
     try {
@@ -85,7 +85,7 @@ export class ManifestSource implements ObjectSource {
     }
   }
 
-  /** Reports everything there is before it resolves. Throws when the folder cannot be read. */
+  /** Reports all objects before it resolves. Throws if the folder cannot be read. */
   async start(listener: SourceListener): Promise<void> {
     await this.checkFolder();
     this.#listener = listener;
@@ -109,7 +109,7 @@ export class ManifestSource implements ObjectSource {
     await this.#exclusive.idle();
   }
 
-  /** Reads what changed in the directory and notifies of the differences; one reading at a time. */
+  /** Reads changed files and notifies of the differences. Reads never overlap. */
   refresh(): Promise<void> {
     return this.#exclusive.run(() => this.#read());
   }
@@ -128,7 +128,7 @@ export class ManifestSource implements ObjectSource {
     if (hasChanged) this.#notifyAll();
   }
 
-  /** Names of manifest files in order; `undefined` when the folder cannot be read (any more). */
+  /** Sorted names of manifest files. `undefined` if the folder cannot be read. */
   async #fileNames(): Promise<readonly string[] | undefined> {
     try {
       const entries = await readdir(this.#options.folder, { withFileTypes: true });
@@ -184,7 +184,7 @@ export class ManifestSource implements ObjectSource {
     for (const [name, record] of records) lastKnown?.put(name, record);
   }
 
-  /** All Nodes in the folder; of two with one name the first. */
+  /** All Nodes in the folder. If two have the same name, the first one applies. */
   #nodes(): ReadonlyMap<string, NodeRecord> {
     const nodes = new Map<string, NodeRecord>();
     for (const { kind, name, record } of [...this.#files.values()].flatMap(
@@ -195,7 +195,7 @@ export class ManifestSource implements ObjectSource {
     return nodes;
   }
 
-  /** The first object of each name, without other Nodes; later ones are refused once. */
+  /** The first object of each name, without other Nodes. Later objects with the same name are refused once. */
   #distinctObjects(): ReadonlyMap<string, ManifestObject> {
     const objects = new Map<string, ManifestObject>();
     const duplicates = new Set<string>();
@@ -238,7 +238,7 @@ export class ManifestSource implements ObjectSource {
     if (this.#watcher === watcher) this.#watcher = undefined;
   }
 
-  /** A change during the wait is covered by it; a later one starts another. */
+  /** Schedules a read unless one is scheduled already. A later change schedules another one. */
   #readSoon(): void {
     if (this.#isReadPlanned || this.#isStopped) return;
     this.#isReadPlanned = true;
@@ -265,7 +265,7 @@ function recordsOf<Kind extends ResourceKind>(
   objects: readonly ManifestObject[],
 ): Map<string, RecordOf[Kind] | undefined> {
   const ofKind = objects.filter((object) => object.kind === kind);
-  // A ManifestObject's record is of the type that its kind says.
+  // The record has the type that belongs to the object's kind.
   return new Map(ofKind.map(({ name, record }) => [name, record as RecordOf[Kind] | undefined]));
 }
 

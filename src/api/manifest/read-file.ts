@@ -14,36 +14,36 @@ import type { Refusal, ResourceKind } from "../source.ts";
 import { withDefaults } from "./defaults.ts";
 import { type ManifestValue, readDocuments } from "./documents.ts";
 
-/** An object of a manifest file. */
+/** An object in a manifest file. */
 export interface ManifestObject {
   readonly kind: ResourceKind | "pods";
   /** `namespace/name`, or `name` for a Node. */
   readonly name: string;
-  /** Absent when there is nothing to use in it: headless, another proxy's, refused, a Pod. */
+  /** Undefined if there is nothing to proxy: a headless, invalid or other proxy's Service, or a Pod. */
   readonly record: RecordOf[ResourceKind] | undefined;
-  /** What it has to do with endpoints that are made from Pods. */
+  /** Input for EndpointSlices that are created from Pods. */
   readonly endpointParts: Partial<EndpointParts>;
-  /** `file.yaml:12`. */
+  /** Position, such as `file.yaml:12`. */
   readonly where: string;
 }
 
-/** What of a manifest endpoints are made from, or what shows that they are made already. */
+/** The Pods, Services and existing slices from which endpoints are planned. */
 export interface EndpointParts {
   readonly pods: readonly PodRecord[];
   readonly services: readonly SelectingService[];
   readonly slices: readonly StoredSlice[];
 }
 
-/** What a file holds, with what is needed to see whether it changed. */
+/** The contents of a file, and values to detect changes. */
 export interface ManifestFile {
-  /** Size, times and inode; equal stamps mean an unchanged file, unless it was young when it was read. */
+  /** Inode, size and times. An equal stamp means that the file is unchanged, unless `wasYoung` is true. */
   readonly stamp: string;
   readonly wasYoung: boolean;
   readonly digest: string;
   readonly objects: readonly ManifestObject[];
 }
 
-/** The kinds we read; an object without apiVersion is taken by its kind alone. */
+/** The supported kinds. An object without apiVersion is identified by its kind alone. */
 const readKinds: ReadonlyMap<
   string,
   { readonly apiVersion: string; readonly resource: ManifestObject["kind"] }
@@ -54,19 +54,19 @@ const readKinds: ReadonlyMap<
   ["Pod", { apiVersion: "v1", resource: "pods" }],
 ]);
 
-/** What decoding needs, and who hears of objects that are not read. */
+/** Decoding context, with a callback for objects that are ignored. */
 export interface ManifestContext extends DecodeContext {
   readonly ignoreKind?: (kind: string, where: string) => undefined;
 }
 
 const maxFileBytes = 16 * 1024 * 1024;
-/** A file changed this shortly before it was read may change again without a new time stamp. */
+/** A file that was modified less than this before it was read may change again without a new time stamp. */
 const youngMs = 2_000;
 
 /**
- * Reads a manifest file, or returns `last` where nothing changed or the file cannot be understood; the
- * latter is reported to `refuse`. `undefined` when the file is gone. Parts of objects that are refused are reported
- * whenever the file is read again.
+ * Reads a manifest file. Returns `last`'s objects if the file is unchanged or cannot be parsed; the latter is reported
+ * to `refuse`. Returns `undefined` if the file does not exist. Invalid fields are reported each time a changed file is
+ * read.
  */
 export async function readManifestFile(
   file: { readonly folder: string; readonly name: string; readonly nowMs: number },
@@ -100,7 +100,7 @@ export async function readManifestFile(
   }
 }
 
-/** Refuses what is at a place in the folder, as far as it is not yet an object with a name. */
+/** Builds a refusal for a position in the folder, used where no object name is known. */
 export function manifestRefusal(
   subject: string,
   reason: RefusalReason,
@@ -113,7 +113,7 @@ function isGone(error: unknown): boolean {
   return error instanceof Error && "code" in error && error.code === "ENOENT";
 }
 
-/** The objects of a text; `undefined` when it is broken. */
+/** Parses the objects in a text. `undefined` if the text is invalid. */
 function objectsOf(
   fileName: string,
   text: string,
@@ -135,15 +135,15 @@ function objectsOf(
 }
 
 /**
- * Files have no order of creation, and a time that was copied from a cluster says nothing here: the place in
- * the order of files decides, the same after every restart.
+ * Sets the order by position in the files, which is the same after every restart. Files have no order of creation, and
+ * a creation time that was copied from a cluster is meaningless here.
  */
 function inOrder(
   object: ManifestObject,
   { fileName, index }: { readonly fileName: string; readonly index: number },
 ): ManifestObject {
   if (object.kind !== "services" || object.record === undefined) return object;
-  // A file's name holds no NUL, so that the order is that of the names.
+  // File names cannot contain NUL, so the order follows the names.
   const manifestOrder = `${fileName}\0${String(index).padStart(8, "0")}`;
   const record = { ...(object.record as ServiceRecord), createdAtSeconds: 0, manifestOrder };
   return { ...object, record };
@@ -179,7 +179,7 @@ function objectOf(
   return { kind, name, record: decoded.record, where, endpointParts };
 }
 
-/** What is invalid was refused with the object itself. */
+/** Ignores refusals, because the same fields were already reported for the object itself. */
 function endpointPartsOf(
   kind: ResourceKind,
   value: unknown,
@@ -194,7 +194,7 @@ function endpointPartsOf(
   return kind === "endpointslices" ? { slices: made(decodeStoredSlice) } : {};
 }
 
-/** Which of our kinds a value is; others are none of our business, a value without kind is a mistake. */
+/** The supported kind of a value. Other kinds are ignored. A value without a kind is a mistake and is refused. */
 function resourceOf(
   value: unknown,
   where: string,
@@ -214,12 +214,15 @@ function resourceOf(
   return ignoreKind?.(printableText(`${kind} (${String(apiVersion)})`), where);
 }
 
-/** `discovery.k8s.io/` of `discovery.k8s.io/v1`; empty for the core group. */
+/** `discovery.k8s.io/` for `discovery.k8s.io/v1`. Empty for the core group. */
 function groupOf(apiVersion: string): string {
   return apiVersion.slice(0, apiVersion.lastIndexOf("/") + 1);
 }
 
-/** Nobody allocates cluster IPs here; a Service that waits for one was not meant to be headless. */
+/**
+ * Whether the Service has no cluster IP. Nothing allocates cluster IPs for manifests, so an absent one is a mistake,
+ * not a headless Service.
+ */
 function lacksClusterIp(service: unknown): boolean {
   const clusterIp = pathOf(service, "spec", "clusterIP");
   return (
