@@ -1,4 +1,4 @@
-/** Makes and reads answers, and the exit codes of the commands that print them. Pure. */
+/** Creates and parses answers, and defines the exit codes of commands that print them. Pure. */
 import { isRecord } from "../base/is-record.ts";
 import { parseJson } from "../base/parse-json.ts";
 import { version } from "../base/version.ts";
@@ -14,7 +14,7 @@ export function listOf<Kind extends string, Row>(
   return { apiVersion, kind, items };
 }
 
-/** Of every command that prints an answer. */
+/** The exit codes of all commands that print an answer. */
 export const exitCodes = {
   /** Everything is fine. */
   fine: 0,
@@ -24,7 +24,7 @@ export const exitCodes = {
   wrong: 2,
 } as const;
 
-/** Fields without which an answer cannot be shown. */
+/** Fields that are required to show an answer. */
 const neededFields: Readonly<Record<keyof Answers, readonly string[]>> = {
   Status: [
     ...["verdict", "summary", "node", "mode", "ipFamilies", "source", "counts", "versions"],
@@ -40,7 +40,7 @@ const neededFields: Readonly<Record<keyof Answers, readonly string[]>> = {
   ],
 };
 
-/** Reads what a daemon answered. Throws if it is something else, as of a daemon of another version. */
+/** Parses a daemon's answer. Throws if the answer has another kind or lacks fields, as from a daemon of another version. */
 export function readAnswer<Kind extends keyof Answers>(kind: Kind, text: string): Answers[Kind] {
   const answer = parseJson(text);
   const fields = isRecord(answer) ? answer : {};

@@ -1,6 +1,6 @@
 /**
- * What the operator's socket answers, as JSON. A field may come with a later version and never changes its meaning;
- * whatever breaks readers gets another `apiVersion` and path. Ages and pauses are seconds, durations milliseconds.
+ * The JSON answers of the operator socket. Later versions may add fields, but never change the meaning of a field.
+ * Incompatible changes get a new `apiVersion` and path. Ages and pauses are in seconds, durations in milliseconds.
  */
 
 import type { IpAddress, IpFamily } from "../base/ip.ts";
@@ -32,7 +32,7 @@ export interface Answers {
   readonly Configuration: RunningConfiguration;
 }
 
-/** `/v1/config`: the configuration in force. */
+/** `/v1/config`: the effective configuration. */
 export interface RunningConfiguration extends Envelope<"Configuration"> {
   /** A KubeProxyConfiguration v1alpha1 with every field. */
   readonly configuration: Readonly<Record<string, unknown>>;
@@ -47,13 +47,13 @@ export interface StatusWithoutDaemon extends Envelope<"Status"> {
 /** `/v1/status`. */
 export interface Status extends Envelope<"Status"> {
   readonly verdict: "OK" | "Starting" | "Degraded";
-  /** One sentence: what is served, or what is wrong and since when. */
+  /** One sentence that says what is served, or what is wrong and since when. */
   readonly summary: string;
-  /** Empty: OK. Starting: what the first sync waits for. */
+  /** Empty if the verdict is OK. If it is Starting, the reasons why the first sync is waiting. */
   readonly problems: readonly Problem[];
   readonly node: { readonly name: string; readonly isEligible: boolean };
   readonly mode: "ipvs" | "iptables" | "userspace";
-  /** Nothing in the kernel is changed. */
+  /** Whether the daemon runs in observe-only mode and changes no kernel state. */
   readonly observeOnly: boolean;
   readonly ipFamilies: readonly string[];
   readonly scheduler: string;
@@ -64,17 +64,17 @@ export interface Status extends Envelope<"Status"> {
   readonly rejectedObjects: readonly RejectedObject[];
   readonly conflicts: readonly ConflictStatus[];
   readonly backingOffRepairs: readonly BackingOffRepair[];
-  /** Weights that a third party set and that stay. */
+  /** Weights that a third party set and that kube-ipvs keeps. */
   readonly manualWeights: readonly ManualWeightStatus[];
-  /** Annotations of Services. */
+  /** Service annotations that are ignored because they are invalid or not allowed. */
   readonly ignoredAnnotations: readonly IgnoredAnnotationStatus[];
-  /** The last one of a third party's changes. */
+  /** The last change by a third party. */
   readonly lastDrift?: {
     readonly subject: string;
     readonly action: string;
     readonly ageSeconds: number;
   };
-  /** Absent until the kernel was prepared. */
+  /** Undefined until the kernel has been prepared. */
   readonly iptables?: {
     readonly backend: string;
     readonly reason: string;
@@ -104,9 +104,9 @@ export type SourceStatus =
   | { readonly kind: "manifests"; readonly folder: string }
   | {
       readonly kind: "cluster";
-      /** `10.0.0.1:6443`; absent before the first request. */
+      /** `10.0.0.1:6443`. Undefined before the first request. */
       readonly server?: string;
-      /** Since its last answer; a watch that is open answers once, when it begins. */
+      /** Time since the last answer of the API server. An open watch counts as one answer, when it begins. */
       readonly lastAnswerSeconds?: number;
       /** Undefined if the last request succeeded. */
       readonly failingSeconds?: number;
@@ -119,18 +119,18 @@ export interface SyncStatus {
 
 export interface Counts {
   readonly services: number;
-  /** Of all EndpointSlices, ready or not. */
+  /** Endpoints in all EndpointSlices, ready or not. */
   readonly endpoints: number;
-  /** In the kernel, and wanted. */
+  /** Planned virtual servers that exist in the kernel. */
   readonly virtualServers: number;
-  /** Of these, the draining ones included. */
+  /** Real servers of these virtual servers, including draining ones. */
   readonly realServers: number;
   readonly draining: number;
   readonly rejectedObjects: number;
   readonly conflicts: number;
   readonly foreignVirtualServers: number;
   readonly possiblyOwnedVirtualServers: number;
-  /** Changes of a third party since the start. */
+  /** Changes by third parties since the start. */
   readonly drifts: number;
   readonly backingOffRepairs: number;
   readonly manualWeights: number;
@@ -139,7 +139,7 @@ export interface Counts {
 
 export interface RejectedObject {
   readonly subject: string;
-  /** The errno's name, or the exit code of a program. */
+  /** The errno name, or the exit code of a program. */
   readonly reason: string;
   readonly message: string;
   readonly services: readonly string[];
@@ -150,7 +150,7 @@ export interface RejectedObject {
 
 export interface ConflictStatus {
   readonly reason: string;
-  /** The one that does not get what it asks for. */
+  /** The losing Service. */
   readonly service: string;
   readonly message: string;
   readonly remedy: string;
@@ -160,7 +160,7 @@ export interface ConflictStatus {
 export interface BackingOffRepair {
   readonly kind: string;
   readonly subject: string;
-  /** Within ten minutes. */
+  /** Number of times that the repair was reverted within ten minutes. */
   readonly drifts: number;
   readonly pauseSeconds: number;
 }
@@ -181,7 +181,7 @@ export interface IgnoredAnnotationStatus {
   readonly sinceSeconds: number;
 }
 
-/** Rows of `/v1/services`: one for each address, port and protocol of a Service. */
+/** A row of `/v1/services`. There is one row for each address, port and protocol of a Service. */
 export interface ServiceRow {
   readonly namespace: string;
   readonly name: string;
@@ -193,14 +193,14 @@ export interface ServiceRow {
   readonly address: string;
   readonly port: number;
   readonly scheduler: string;
-  /** 0: no session affinity. */
+  /** Session affinity timeout; 0 means no session affinity. */
   readonly affinitySeconds: number;
   readonly trafficPolicy: "Cluster" | "Local";
-  /** Why there is no such virtual server in the kernel; absent: there is. */
+  /** Why the kernel does not have this virtual server. Undefined if it has. */
   readonly reason?: string;
-  /** Clients that are let in; undefined: all. */
+  /** Clients that are allowed. If undefined, all are allowed. */
   readonly sourceRanges?: readonly string[];
-  /** Only where another Service has it: which one, and why. */
+  /** The Service that owns the address and port instead, and the reason. Undefined if this Service owns them. */
   readonly claimedBy?: {
     readonly namespace: string;
     readonly name: string;
@@ -208,11 +208,11 @@ export interface ServiceRow {
   };
   readonly realServers: {
     readonly planned: number;
-    /** In the kernel, and taking connections. */
+    /** Real servers in the kernel that get new connections. */
     readonly programmed: number;
     readonly draining: number;
   };
-  /** Only where they were asked for. */
+  /** Undefined unless requested. */
   readonly endpoints?: readonly EndpointRow[];
 }
 
@@ -221,7 +221,7 @@ export interface EndpointRow {
   readonly port: number;
   /** Undefined if unknown. */
   readonly node?: string;
-  /** All four are absent where no EndpointSlice names it any more. */
+  /** This and the next three fields are undefined if no EndpointSlice contains the endpoint anymore. */
   readonly ready?: boolean;
   readonly serving?: boolean;
   readonly terminating?: boolean;
@@ -230,21 +230,21 @@ export interface EndpointRow {
   readonly nodeHints?: readonly string[];
   /** Undefined if the virtual server has no such real server. */
   readonly weight?: number;
-  /** Only where they were asked for. */
+  /** The connection counts are undefined unless requested. */
   readonly activeConnections?: number;
   readonly inactiveConnections?: number;
   readonly drain?: DrainTimes;
-  /** Why it takes no new connections; absent: it does. */
+  /** Why the endpoint gets no new connections. Undefined if it gets new connections. */
   readonly reason?: string;
 }
 
 export interface DrainTimes {
   readonly ageSeconds: number;
-  /** Until the connections that are left are cut; absent: they end by themselves. */
+  /** Time until the remaining connections are cut. Undefined if there is no drain deadline. */
   readonly deadlineInSeconds?: number;
 }
 
-/** Rows of `/v1/drains`, oldest first. */
+/** A row of `/v1/drains`. Rows are sorted from oldest to newest. */
 export interface DrainRow extends DrainTimes {
   /** Undefined if no Service needs the virtual server anymore. */
   readonly namespace?: string;
@@ -259,59 +259,62 @@ export interface DrainRow extends DrainTimes {
 
 export type ListKind = "ServiceList" | "DrainList";
 
-/** What a request for Services asks for. */
+/** The query of a request for Services. */
 export interface ServicesQuery {
   /** If undefined, all namespaces are selected. */
   readonly namespace?: string;
-  /** If undefined, all are selected. */
+  /** If undefined, Services of any name are selected. */
   readonly name?: string;
   readonly hasEndpoints: boolean;
-  /** Counts of connections, from the kernel; means endpoints too. */
+  /** Whether to read connection counts from the kernel. Implies `hasEndpoints`. */
   readonly hasConnections: boolean;
 }
 
-/** `/v1/plan`: what is planned about some addresses and ports, to be compared with the kernel. */
+/** `/v1/plan`: the planned state of some addresses and ports, for comparison with the kernel. */
 export interface PlanFacts extends Envelope<"PlanFacts">, PlannedState {
   readonly families: readonly IpFamily[];
-  /** What was asked for; for a Service all its addresses and ports. */
+  /** The requested address and port, or all addresses and ports of the requested Service. */
   readonly destinations: readonly Destination[];
-  /** There were more, which are omitted. */
+  /** Whether `destinations` is incomplete because the Service has too many. */
   readonly isTruncated: boolean;
   /** The requested addresses, or addresses of the requested Service, that are not served or not bound. */
   readonly conflicts: readonly ConflictNote[];
 }
 
-/** Why a Service does not get what it asks for. */
+/** Why a Service does not get a requested address. */
 export interface ConflictNote {
   readonly service: ServiceName;
   readonly message: string;
   readonly remedy: string;
 }
 
-/** The planned state of some addresses. Lists that this mode does not have are empty. */
+/** The planned state of some addresses. Lists that do not apply to the mode are empty. */
 export interface PlannedState {
   readonly mode: "ipvs" | "iptables" | "userspace";
   /** Undefined in userspace mode without rules. */
   readonly iptablesBackend?: "legacy" | "nft";
-  /** Rows of `/v1/services` about these, with endpoints: also of Services that lost the claim. */
+  /** Rows of `/v1/services` for the destinations, with endpoints. Includes losing Services. */
   readonly services: readonly ServiceRow[];
-  /** In iptables mode those that packets to these destinations may meet, in userspace mode those that lead to listeners. */
+  /**
+   * IPVS mode: all rules. iptables mode: the rules that packets to the destinations may traverse. Userspace mode: the rules
+   * that redirect to listeners.
+   */
   readonly rules: Readonly<Partial<Record<IpFamily, RuleSet>>>;
-  /** Of the destinations those that this process itself forwards: node ports on a loopback address. */
+  /** Destinations that kube-ipvs itself forwards: node ports on a loopback address. */
   readonly forwards: readonly { readonly from: Destination; readonly to: Destination }[];
   readonly virtualServers: readonly {
     readonly virtualServer: VirtualServer;
     readonly realServers: readonly RealServer[];
   }[];
-  /** Planned entries about these addresses and ports, by the name of the set. */
+  /** Planned entries for these addresses and ports, by set name. */
   readonly setEntries: Readonly<Record<string, readonly SetEntry[]>>;
-  /** Of the addresses asked about, those that belong on kube-ipvs0. */
+  /** Those of the requested addresses that should be bound to kube-ipvs0. */
   readonly boundAddresses: readonly IpAddress[];
   /** Sockets that serve the destinations. */
   readonly listeners: readonly ListenerFact[];
 }
 
-/** The empty lists of a mode without virtual servers. */
+/** The lists that are empty in a mode without virtual servers. */
 export const withoutIpvs: Omit<PlannedState, "mode" | "services" | "rules"> = {
   forwards: [],
   virtualServers: [],
@@ -320,29 +323,29 @@ export const withoutIpvs: Omit<PlannedState, "mode" | "services" | "rules"> = {
   listeners: [],
 };
 
-/** A socket of this process that stands for a service port. */
+/** A socket on which kube-ipvs serves a service port. */
 export interface ListenerFact {
   readonly family: IpFamily;
   readonly protocol: Protocol;
-  /** Unspecified: every address. */
+  /** The unspecified address means all addresses. */
   readonly host: IpAddress;
   readonly port: number;
-  /** Where rules lead what this node sends; most often the same. */
+  /** The port to which rules redirect packets from this node; usually equal to `port`. */
   readonly portOnLoopback: number;
-  /** In turn; empty: a connection is accepted and reset, a datagram lost. */
+  /** Endpoints, used in turn. If empty, connections are accepted and reset, and datagrams are lost. */
   readonly backends: readonly RealServerId[];
 }
 
 export interface Destination {
-  /** ICMP: an echo request, to port 0. */
+  /** ICMP means an echo request, with port 0. */
   readonly protocol: Protocol | "ICMP";
   readonly address: IpAddress;
   readonly port: number;
 }
 
-/** What a request for plan facts asks about. */
+/** The query of a request for plan facts. */
 export type PlanQuery = PlanSubject & {
-  /** The client; absent: any. */
+  /** The client. If undefined, all clients. */
   readonly from?: IpAddress;
 };
 

@@ -1,17 +1,17 @@
-/** Explanations for people: the verdict, then the packet's path. Pure. */
+/** Shows explanations to people: the verdict, then the packet's path. Pure. */
 import { hostPort } from "../base/ip.ts";
 import type { ExplanationList } from "./answer.ts";
 import type { DeliveryGroup, Explanation, PacketExplanation, PathStep } from "./explanation.ts";
 import { type Block, type Column, type Fact, facts, section, table, type View } from "./render.ts";
 import { endpointsTable } from "./services-view.ts";
 
-/** Two blank lines between two explanations. */
+/** Separates explanations by two blank lines. */
 export const explanationView: View<ExplanationList> = {
   blocks: ({ items }) =>
     items.flatMap((one, index) => [...(index === 0 ? [] : ["", ""]), ...explanationBlocks(one)]),
 };
 
-/** A sentence for each address and port; then the differences between kernel and plan, once for all of them. */
+/** Shows one sentence per address and port, then all differences between kernel and plan, without duplicates. */
 export const shortExplanationView: View<ExplanationList> = {
   blocks: ({ items }) => {
     const differences = items.flatMap(({ differences }) => differences.map(differenceText));
@@ -118,7 +118,7 @@ const pathColumns: readonly Column<PathRow>[] = [
   { title: "RULE", cell: ({ rule }) => rule },
 ];
 
-/** The sets already tell what the comments of rules say. */
+/** Removes the comments of rules, which repeat what the names of the sets say. */
 function withoutComments(text: string): string {
   return text.replaceAll(/-m comment --comment (?:"(?:[^"\\]|\\.)*"|\S+) ?/g, "");
 }

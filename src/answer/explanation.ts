@@ -1,17 +1,17 @@
-/** What `kube-ipvs explain` says, as JSON. Fields may come with a later version and never change their meaning. */
+/** The answer of `kube-ipvs explain`. Later versions may add fields, but never change the meaning of a field. */
 
 import type { VirtualServer } from "../state/virtual-server.ts";
 import type { EndpointRow, ServiceRow } from "./answers.ts";
 
 export type Verdict =
-  /** One of some endpoints gets each connection. */
+  /** Each connection goes to one of the endpoints. */
   | "balanced"
-  /** The client gets "unreachable". */
+  /** The client gets an error, such as an ICMP "unreachable" message or a TCP reset. */
   | "refused"
   | "dropped"
-  /** No packets of a Service: a process of this node gets them, if there is one. */
+  /** The packets do not belong to a Service. A process of this node gets them, if one listens. */
   | "node"
-  /** Not an address of this node. */
+  /** The destination is not an address of this node. */
   | "forwarded";
 
 export interface Explanation {
@@ -22,20 +22,20 @@ export interface Explanation {
   readonly verdict: Verdict;
   /** One sentence. */
   readonly summary: string;
-  /** Who is served there; absent: no Service. */
+  /** The Service that owns the destination. Undefined if there is none. */
   readonly service?: ServiceOfDestination;
-  /** Services that ask for the same and do not get it. */
+  /** Losing Services, which requested the same address and port. */
   readonly losers: readonly string[];
-  /** Why an address, or a part of the Service, is not served or not bound: `default/web: …`. */
+  /** Reasons why an address or a part of a Service is not served or not bound: `default/web: …`. */
   readonly conflicts: readonly string[];
-  /** `192.168.10.11:30080`: kube-ipvs itself takes the packets and connects there; what follows is about that address. */
+  /** The address to which kube-ipvs itself forwards: `192.168.10.11:30080`. The following fields describe this address. */
   readonly forwardedTo?: string;
-  /** Undefined if the kernel has none, and always in iptables and userspace mode. */
+  /** The virtual server in the kernel. Undefined if it is missing, and always in iptables and userspace mode. */
   readonly virtualServer?: VirtualServer;
   readonly sourceRanges: readonly string[];
   readonly endpoints: readonly EndpointRow[];
   readonly packets: readonly PacketExplanation[];
-  /** Where the kernel is not as planned. */
+  /** Differences between the kernel and the plan. */
   readonly differences: readonly Difference[];
   readonly connections: Connections;
 }
@@ -45,23 +45,23 @@ export type ServiceOfDestination = Pick<
   "namespace" | "name" | "portName" | "frontend" | "trafficPolicy" | "affinitySeconds"
 >;
 
-/** Packets from one client, or of one kind. */
+/** Explains packets from one client, or from one kind of client. */
 export interface PacketExplanation {
   /** `10.244.1.7`, `this node`, `pods (10.244.0.0/16)`, `elsewhere`. */
   readonly from: string;
-  /** Of one kind: an example. */
+  /** Source address of the packet. For a kind of client, an example. */
   readonly source: string;
   readonly inLink?: string;
   readonly verdict: Verdict;
   readonly summary: string;
-  /** What the plan says, where the kernel does otherwise. */
+  /** The summary according to the plan. Undefined if the kernel behaves as planned. */
   readonly planned?: string;
-  /** The source range that decides; absent: there are none for this address. */
+  /** The source range that allows the packet, or why none does. Undefined if the address has no source ranges. */
   readonly sourceRange?: string;
   readonly masquerading?: string;
-  /** Rules that match, in the packet's order, until an endpoint is chosen. */
+  /** The matching rules, in the order of traversal, until an endpoint is chosen. */
   readonly path: readonly PathStep[];
-  /** Groups of endpoints whose packets take the same way; of rules that choose one, those of the first. */
+  /** Endpoints grouped by the path of their packets. A path shows the rules that choose the group's first endpoint. */
   readonly deliveries: readonly DeliveryGroup[];
 }
 
@@ -71,7 +71,7 @@ export interface PathStep {
   readonly chain: string;
   readonly rule: string;
   readonly entry?: string;
-  /** The rule, and the entry, are as planned. */
+  /** Whether the rule and the entry are planned. */
   readonly isPlanned: boolean;
 }
 
@@ -80,9 +80,9 @@ export interface DeliveryGroup {
   readonly path: readonly PathStep[];
   readonly fate: "delivered" | "dropped" | "refused";
   readonly isMasqueraded: boolean;
-  /** The source that the endpoint sees. */
+  /** The source address that the endpoint sees. */
   readonly seenSource?: string;
-  /** Why packets or answers get lost. */
+  /** Why packets or their answers are lost. */
   readonly obstacle?: string;
 }
 
@@ -91,13 +91,13 @@ export interface Difference {
   readonly subject: string;
 }
 
-/** What the kernel remembers of connections to this destination, of the client where one is asked about. */
+/** Connections to the destination in the kernel's tables. If a client was requested, only its connections. */
 export interface Connections {
-  /** Session affinity: the client's next connections go there. */
+  /** Session affinity: the real servers that get the clients' next connections. */
   readonly templates: readonly RememberedConnection[];
   readonly ipvs: readonly RememberedConnection[];
   readonly conntrack: readonly TrackedConnection[];
-  /** There are more than are listed. */
+  /** Whether the lists are incomplete. */
   readonly isTruncated: boolean;
 }
 
@@ -105,12 +105,12 @@ export interface RememberedConnection {
   readonly client: string;
   readonly realServer: string;
   readonly state: string;
-  /** Undefined in iptables mode, in which the time of the client's last connection is unknown. */
+  /** Undefined in iptables mode, where the time of the client's last connection is unknown. */
   readonly expiresInSeconds?: number;
 }
 
 export interface TrackedConnection {
   readonly client: string;
-  /** Who answers. */
+  /** Address and port of the endpoint that answers. */
   readonly answeredBy: string;
 }

@@ -8,7 +8,7 @@ export interface PlannedChanges {
   readonly hasChanges: boolean;
 }
 
-/** `text` is for people. */
+/** `text` is the form for people; `object` the one for JSON and YAML. */
 export function plannedChanges(object: object, text: string, hasChanges: boolean): PlannedChanges {
   const answer = { apiVersion, kind: "Plan", ...object };
   return { answer, view: { blocks: () => text.trimEnd().split("\n") }, hasChanges };

@@ -1,11 +1,11 @@
-/** Questions to the daemon as paths and queries of its operator socket, written and read. Pure. */
+/** Formats and parses requests to the daemon's operator socket, as path and query. Pure. */
 
 import { type IpAddress, parseIpAddress } from "../base/ip.ts";
 import type { Destination, PlanQuery, PlanSubject, ServicesQuery } from "./answers.ts";
 
 const protocols: readonly Destination["protocol"][] = ["TCP", "UDP", "SCTP", "ICMP"];
 
-/** The path and query that {@link readPlanQuery} reads as `query`. */
+/** Returns the path and query for `query`, which {@link readPlanQuery} parses. */
 export function planTarget(query: PlanQuery): string {
   const subject: Record<string, string> =
     query.kind === "service"
@@ -15,7 +15,7 @@ export function planTarget(query: PlanQuery): string {
   return `/v1/plan?${new URLSearchParams({ ...subject, ...from })}`;
 }
 
-/** A text says what is wrong with it. */
+/** Returns an error message if the query is invalid. */
 export function readPlanQuery(parameters: URLSearchParams): PlanQuery | string {
   const fromText = parameters.get("from");
   const from = fromText === null ? undefined : parseIpAddress(fromText);
@@ -54,7 +54,7 @@ export function readServicesQuery(query: URLSearchParams): ServicesQuery {
   };
 }
 
-/** The query that {@link readServicesQuery} reads as `query`. */
+/** Returns the path and query for `query`, which {@link readServicesQuery} parses. */
 export function servicesTarget(query: ServicesQuery): string {
   const parameters = new URLSearchParams({
     ...(query.namespace === undefined ? {} : { namespace: query.namespace }),

@@ -1,27 +1,27 @@
-/** Answers in the format asked for: JSON and YAML as kubectl prints them, else text of a given width. Pure. */
+/** Prints answers in the requested format: JSON and YAML as in kubectl, or text of a given width. Pure. */
 import { escapeUnprintable } from "../base/printable.ts";
 import { yamlText } from "../base/yaml.ts";
 
-/** The output that the text is made for. */
+/** Properties of the output. */
 export interface Form {
-  /** Columns of the terminal; undefined: unlimited. */
+  /** Width in columns. If undefined, unlimited. */
   readonly width?: number | undefined;
   readonly hasColor?: boolean;
 }
 
-/** One line, or lines that depend on the form. */
+/** One line, or a function that returns lines for a form. */
 export type Block = string | Lines;
 export type Lines = (form: Form) => readonly string[];
 
-/** How people see one kind of answer. */
+/** The text form of one kind of answer. */
 export interface View<A> {
-  /** `isWide`: everything that there is. */
+  /** Returns the text. If `isWide`, includes all details. */
   readonly blocks: (answer: A, isWide: boolean) => readonly Block[];
-  /** For `-o name`. */
+  /** The lines for `-o name`. */
   readonly names?: (answer: A) => readonly string[];
 }
 
-/** The answer as it is printed, ending with a line end. */
+/** Returns the answer as printed, with a line end. */
 export function rendered<A>(answer: A, view: View<A>, format: string, form: Form): string {
   if (format === "json") return `${JSON.stringify(answer, undefined, 2)}\n`;
   if (format === "yaml") return yamlText(answer);
@@ -48,7 +48,7 @@ export function indented(...blocks: readonly Block[]): Lines {
   };
 }
 
-/** A title and what belongs to it, behind an empty line; nothing if there is nothing. */
+/** An empty line, a title and indented blocks. Empty if the blocks are empty. */
 export function section(title: string, ...blocks: readonly Block[]): Lines {
   return (form) => {
     const lines = indented(...blocks)(form);
@@ -59,7 +59,7 @@ export function section(title: string, ...blocks: readonly Block[]): Lines {
 /** A title, its text, and objects to list below it. */
 export type Fact = readonly [title: string, text: string, details?: readonly string[]];
 
-/** Objects listed below one fact. */
+/** Maximum number of objects listed below one fact. */
 const maxDetails = 10;
 
 export function facts(rows: readonly Fact[]): Block {
@@ -78,13 +78,13 @@ export function facts(rows: readonly Fact[]): Block {
 
 export interface Column<Row> {
   readonly title: string;
-  /** Empty or undefined is shown as `-`. */
+  /** The cell's value. Empty and undefined are shown as `-`. */
   readonly cell: (row: Row) => string | number | undefined;
-  /** Aligned to the right; defaults to whether a cell is a number. */
+  /** Whether to align the column to the right; by default, if any cell is a number. */
   readonly isNumber?: true;
-  /** Keeps figures that change in their place. */
+  /** Prevents the column's width from changing with its figures. */
   readonly minWidth?: number;
-  /** In a table that is too wide, columns with the largest number are dropped first; undefined: never. */
+  /** If the table is too wide, columns with the largest number are dropped first. Undefined means never. */
   readonly drop?: number;
   /** Select Graphic Rendition code of ECMA-48. */
   readonly color?: (row: Row) => number;
@@ -97,10 +97,10 @@ export interface TableOptions<Row> {
   readonly details?: (row: Row) => readonly Block[];
 }
 
-/** The last column is wrapped if less than this many characters of it fit. */
+/** Minimum width of the last column, which is wrapped to the available width. */
 const narrowestCell = 20;
 
-/** Columns that do not fit are dropped and named in a last line. */
+/** Formats a table. Columns that do not fit are dropped and listed in a last line. */
 export function table<Row>(
   columns: readonly Column<Row>[],
   rows: readonly Row[],
@@ -156,14 +156,14 @@ function filled<Row>(column: Column<Row>, rows: readonly Row[]): Filled<Row> {
   return { column, texts, width, isNumber };
 }
 
-/** Columns to drop so that the table fits; as few as possible. */
+/** Returns the columns to drop so that the table fits, as few as possible. */
 function droppedOf<Row>(
   columns: readonly Filled<Row>[],
   width: number | undefined,
 ): readonly Filled<Row>[] {
   let total = columns.reduce((sum, column) => sum + column.width + indent.length, -indent.length);
   const last = columns.at(-1);
-  // The last column is wrapped before others are dropped.
+  // The last column is wrapped before other columns are dropped.
   if (last !== undefined) total -= Math.max(0, last.width - narrowestCell);
   const dropped = columns
     .filter(({ column }) => column.drop !== undefined)
@@ -179,7 +179,7 @@ function padded<Row>({ width, isNumber }: Filled<Row>, text: string): string {
   return isNumber ? text.padStart(width) : text.padEnd(width);
 }
 
-/** Lines of at most `width` characters, broken at spaces; a longer word stays whole. */
+/** Wraps text at spaces to lines of at most `width` characters. Longer words are not broken. */
 function wrapped(text: string, width: number): readonly string[] {
   const lines = [""];
   for (const word of text.length <= width ? [text] : text.split(" ")) {

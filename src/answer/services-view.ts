@@ -1,4 +1,4 @@
-/** Services with their endpoints, and real servers that drain, as tables. Pure. */
+/** Tables of Services with their endpoints, and of draining real servers. Pure. */
 import { durationText } from "../base/duration-text.ts";
 import { hostPort } from "../base/ip.ts";
 import type { Answers, DrainRow, DrainTimes, EndpointRow, ServiceRow } from "./answers.ts";
@@ -57,7 +57,7 @@ const drainColumns: readonly Column<DrainRow>[] = [
   { title: "INACTIVE", cell: ({ inactiveConnections }) => inactiveConnections, drop: 3 },
 ];
 
-/** `hasDetails`: the endpoints of each virtual server below it. */
+/** If `hasDetails`, lists the endpoints below each virtual server. `nothing` is shown for an empty list. */
 export function servicesView(hasDetails: boolean, nothing: string): View<Answers["ServiceList"]> {
   return {
     blocks: ({ items }) => {
@@ -81,13 +81,13 @@ export function endpointsTable(rows: readonly EndpointRow[]): Block {
   return table(endpointColumns, rows);
 }
 
-/** `claimed-by-another-service (default/a, held-before)`. */
+/** For example: `claimed-by-another-service (default/a, held-before)`. */
 function reasonText({ reason = "", claimedBy }: ServiceRow): string {
   if (claimedBy === undefined) return reason;
   return `${reason} (${claimedBy.namespace}/${claimedBy.name}, ${claimedBy.claim})`;
 }
 
-/** `3/4 +1 draining`: programmed of planned. */
+/** For example: `3/4 +1 draining`, with 3 of 4 planned real servers programmed. */
 function endpointsText({ realServers: { programmed, planned, draining } }: ServiceRow): string {
   return `${programmed}/${planned}${draining === 0 ? "" : ` +${draining} draining`}`;
 }
@@ -98,7 +98,7 @@ function conditionText({ ready, serving, terminating }: EndpointRow): string {
   return terminating === true ? `${state},terminating` : state;
 }
 
-/** `2 min 5 s, 12 min 55 s left`. */
+/** For example: `2 min 5 s, 12 min 55 s left`. */
 function drainText({ ageSeconds, deadlineInSeconds }: DrainTimes): string {
   const left =
     deadlineInSeconds === undefined ? "no deadline" : `${durationText(deadlineInSeconds)} left`;

@@ -1,4 +1,4 @@
-/** The daemon's status for people: the verdict, then what it rests on. Pure. */
+/** Shows the daemon's status to people: the verdict, then the details. Pure. */
 import { grouped } from "../base/counted.ts";
 import { durationText } from "../base/duration-text.ts";
 import type { Status, StatusWithoutDaemon, SyncStatus } from "./answers.ts";

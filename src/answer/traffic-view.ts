@@ -1,4 +1,4 @@
-/** Traffic by Service or endpoint. Figures come first, so that a narrow terminal cuts off names and not figures. Pure. */
+/** Tables of traffic by Service or endpoint. Names are last, because a narrow terminal truncates lines. Pure. */
 import { hostPort } from "../base/ip.ts";
 import type { Traffic } from "../state/traffic.ts";
 import { type Column, table, type View } from "./render.ts";
@@ -38,14 +38,14 @@ export const endpointColumns: readonly Column<TrafficEndpoint>[] = [
   { title: "WEIGHT", cell: ({ weight }) => weight },
 ];
 
-/** `shop/web:http TCP`, or the virtual server alone: `TCP 10.96.0.1:443`. */
+/** For example: `shop/web:http TCP` or, without a known Service, `TCP 10.96.0.1:443`. */
 export function labelOf(row: TrafficRow): string {
   const { namespace, name, portName, protocol } = row;
   if (name === undefined) return serversText(row);
   return `${namespace}/${name}${portName === undefined ? "" : `:${portName}`} ${protocol}`;
 }
 
-/** The first virtual server, and how many more. */
+/** Shows the first virtual server and the number of others. */
 function serversText({ name, protocol, virtualServers }: TrafficRow): string {
   const [text = "", ...others] = virtualServers.map(({ address, port }) => hostPort(address, port));
   if (name === undefined) return `${protocol} ${text}`;
@@ -54,12 +54,12 @@ function serversText({ name, protocol, virtualServers }: TrafficRow): string {
 
 const units = ["", "k", "M", "G", "T", "P"] as const;
 
-/** `0`, `7.5`, `512`, `1.2k`, `34k`, `5.6M`: three digits at most, steps of a thousand. */
+/** Formats a number with at most three digits and a decimal unit: `0`, `7.5`, `512`, `1.2k`, `34k`, `5.6M`. */
 export function shortNumber(value: number): string {
   if (!Number.isFinite(value)) return "-";
   let rest = Math.max(0, value);
   let step = 0;
-  // A number that rounds to 1,000 is written in the next unit.
+  // A number that rounds to 1,000 uses the next unit.
   while (Math.round(rest) >= 1_000 && step < units.length - 1) {
     rest /= 1_000;
     step += 1;

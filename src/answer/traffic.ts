@@ -3,19 +3,19 @@ import type { Protocol } from "../base/protocol.ts";
 import type { ConnectionCounts, Traffic } from "../state/traffic.ts";
 import type { ListOf } from "./answers.ts";
 
-/** The answer that `kube-ipvs top` prints. */
+/** The answer of `kube-ipvs top`. */
 export interface TrafficList extends ListOf<"TrafficList", TrafficRow> {
   readonly intervalSeconds: number;
-  /** `off`: the kernel adds up no connections, packets and bytes. */
+  /** If `off`, the kernel does not count connections, packets and bytes. */
   readonly estimator: "on" | "off";
-  /** What a reader must know of the figures. */
+  /** Notes on the validity of the figures. */
   readonly notes: readonly string[];
 }
 
 export interface TrafficFigures extends ConnectionCounts {
-  /** Since the server was created. */
+  /** Traffic since the server was created. */
   readonly total: Traffic;
-  /** Undefined without an earlier reading, or without an estimator. */
+  /** Undefined if there is no earlier reading, or if the estimator is off. */
   readonly perSecond?: Traffic;
 }
 
@@ -32,6 +32,6 @@ export interface TrafficRow extends TrafficFigures {
 export interface TrafficEndpoint extends TrafficFigures {
   /** `10.244.1.5:8080`. */
   readonly label: string;
-  /** The largest among its virtual servers. */
+  /** The largest weight in any of the virtual servers. */
   readonly weight: number;
 }

@@ -5,32 +5,32 @@ import { commands, daemonExamples } from "./commands.ts";
 import { type Flag, flags } from "./flags.ts";
 import { normaliseFlags } from "./go-flags.ts";
 
-/** What the arguments ask for. */
+/** The parsed arguments. */
 export type CommandLine =
   | { readonly kind: "help"; readonly text: string }
   | { readonly kind: "version" }
-  /** Values as written; {@link FlagValues} says how. */
+  /** The flags as given, see {@link FlagValues}. */
   | { readonly kind: "flags"; readonly values: FlagValues }
   | CalledCommand
   | {
       readonly kind: "mistake";
       readonly message: string;
-      /** `kube-ipvs` or `kube-ipvs plan` if a command was called; undefined: the daemon. */
+      /** `kube-ipvs` or `kube-ipvs plan` if a command was called. Undefined for the daemon. */
       readonly caller?: string;
     };
 
-/** `kube-ipvs plan -o json --config=FILE`. */
+/** A command with its arguments, such as `kube-ipvs plan -o json --config=FILE`. */
 export interface CalledCommand {
   readonly kind: "command";
   readonly command: Command;
-  /** Of the daemon's flags. */
+  /** The daemon's flags. */
   readonly values: FlagValues;
   /** The command's own options, with their defaults. */
   readonly options: ReadonlyMap<string, string>;
   readonly arguments: readonly string[];
 }
 
-/** Reads the arguments behind the program's name. */
+/** Parses the arguments that follow the program's name. */
 export function parseCommandLine(args: readonly string[]): CommandLine {
   const called = commands.find(({ name }) => name === args[0]);
   const help: string[] = [];
@@ -58,7 +58,7 @@ export function parseCommandLine(args: readonly string[]): CommandLine {
   return result ?? { kind: "version" };
 }
 
-/** What precedes the failure of a command; undefined: it runs until it is stopped, as the daemon, and logs. */
+/** The prefix of a command's error messages. Undefined if the command logs errors as the daemon does. */
 export function callerName({ name, runsOn }: Command): string | undefined {
   return runsOn === true ? undefined : `kube-ipvs ${name}`;
 }
@@ -72,7 +72,7 @@ function callerOf(
   return first.startsWith("-") ? undefined : "kube-ipvs";
 }
 
-/** The first argument alone may be a command: behind a flag it could be the flag's value. */
+/** Only the first argument can be a command. After a flag, a word could be the flag's value. */
 function parserOf(
   called: Command | undefined,
   [first = "-"]: readonly string[],
@@ -170,7 +170,7 @@ function optionOf(flag: Flag | CommandOption): Option {
     .hideHelp(help === "");
 }
 
-/** A switch needs no value. */
+/** Omits the placeholder of values that are optional. */
 function termOf(option: Option): string {
   return option.flags.replace(" <true|false>", "").replace(" [form]", "");
 }
@@ -186,7 +186,7 @@ function valuesOf(parser: Parser, table: readonly Pick<Flag, "name">[]): FlagVal
   return values;
 }
 
-/** One line, which what was written cannot break. */
+/** Formats the message as one line. Replaces control characters, so that arguments cannot break the line. */
 function messageOf({ code, message }: CommanderError): string {
   const text = message.replace(/^error: /, "").replaceAll(/\s*\n\s*/g, " ");
   const names = commands.map(({ name }) => name).join(", ");

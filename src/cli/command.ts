@@ -1,4 +1,4 @@
-/** What a command besides the daemon itself is, and what it works with. */
+/** The types of commands and their context. The daemon itself is not a command. */
 import type { Form, View } from "../answer/render.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Config } from "../config/config.ts";
@@ -9,14 +9,14 @@ import type { Flag } from "./flags.ts";
 import type { Programs } from "./programs.ts";
 import type { Source } from "./source.ts";
 
-/** What the process offers. */
+/** The resources of the process. */
 export interface ProcessContext extends ConfigInputs {
   readonly clock: Clock;
   readonly pid: number;
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** Columns of the terminal that stdout is; undefined if it is not one. */
+  /** Width of the terminal in columns. Undefined if stdout is not a terminal. */
   readonly columns?: () => number | undefined;
-  /** Standard output is a terminal that shows colors. */
+  /** Whether stdout is a terminal that shows colors. */
   readonly hasColors: boolean;
   readonly writeOut: (text: string) => void;
   readonly writeErr: (text: string) => void;
@@ -24,12 +24,12 @@ export interface ProcessContext extends ConfigInputs {
   readonly writeFile: (path: string, text: string) => void;
   /** Keeps the process's memory out of core dumps and other users' debuggers. Throws if the kernel rejects it. */
   readonly forbidCoreDumps: () => void;
-  /** Called once, when the configuration is known. */
+  /** Called once, after the configuration is loaded. */
   readonly noteLoaded: (loaded: LoadedConfig) => void;
   readonly programs: Programs;
 }
 
-/** What a command works with. */
+/** The context in which a command runs. */
 export interface CommandContext extends ProcessContext {
   readonly config: Config;
   /** The daemon's flags. */
@@ -39,21 +39,21 @@ export interface CommandContext extends ProcessContext {
   readonly arguments: readonly string[];
   readonly source: Source;
   readonly form: Form;
-  /** That `-o` asks for. */
+  /** The output format, as chosen with `-o`. */
   readonly format: string;
-  /** What the daemon's own code works with; a log without information unless `-v` asks for it. */
+  /** Returns the context of the daemon's code. Its log omits info lines unless `-v` is set. */
   readonly runContext: () => RunContext;
-  /** Prints an answer in this format. */
+  /** Prints an answer in {@link format}. */
   readonly print: <A>(answer: A, view: View<A>) => void;
 }
 
 export interface Example {
   readonly command: string;
-  /** What it is for, in a few words. */
+  /** The purpose of the command, in a few words. */
   readonly purpose: string;
 }
 
-/** An option that only one command has. */
+/** An option of a command, as opposed to the daemon's flags. */
 export interface CommandOption extends Omit<Flag, "alias" | "group"> {
   /** If undefined, all values are valid. */
   readonly choices?: readonly string[];
@@ -61,26 +61,26 @@ export interface CommandOption extends Omit<Flag, "alias" | "group"> {
 
 export interface Command {
   readonly name: string;
-  /** What follows the name in the usage line: `[NAME] [flags]`; defaults to `[flags]`. */
+  /** The arguments in the usage line: `[NAME] [flags]`; defaults to `[flags]`. */
   readonly usage?: string;
   /** One line for the list of commands. */
   readonly summary: string;
-  /** For its own help: paragraphs, a line each, however long. */
+  /** Text for the command's help, with one line per paragraph. */
   readonly description: string;
   readonly options: readonly CommandOption[];
-  /** Others accept the daemon's flags, besides their own options, which alone their help lists. */
+  /** The command does not accept the daemon's flags. Other commands accept them, but do not list them in their help. */
   readonly hasOwnFlagsOnly?: true;
-  /** It runs until it is stopped and logs as the daemon does. */
+  /** The command runs until it is stopped, and logs as the daemon does. */
   readonly runsOn?: true;
-  /** Without flags that configure the daemon, it works with the configuration of the one that runs. */
+  /** Without configuration flags, the command uses the configuration of the running daemon. */
   readonly usesRunningConfig?: true;
-  /** It works with an empty mode in a configuration file, because it serves and plans nothing. */
+  /** The command accepts a configuration file with an empty mode, because it neither serves nor plans Services. */
   readonly needsNoMode?: true;
-  /** It takes one argument that is not a flag. */
+  /** The command accepts one argument that is not a flag. */
   readonly takesArgument?: true;
-  /** Words that its argument may be; if undefined, all are valid. */
+  /** The valid arguments. If undefined, all are valid. */
   readonly argumentChoices?: readonly string[];
-  /** It draws on the terminal itself. */
+  /** The command writes to the terminal itself, so nothing else may. */
   readonly drawsItself?: true;
   readonly examples: readonly Example[];
   /** Resolves with the exit code. Rejects if the command cannot answer. */
@@ -103,7 +103,7 @@ export function switchOption(name: string, help: string, short?: string): Comman
   return { ...option, ...shortName, isBoolean: true, choices: ["true", "false"] };
 }
 
-/** `-o FORMAT` and `--width`. Formats that not every command has come last. */
+/** The options `-o FORMAT` and `--width`. `more` lists additional formats. */
 export function outputOptions(...more: readonly string[]): readonly CommandOption[] {
   const formats = ["text", "wide", "json", "yaml", ...more];
   const output = valueOption(

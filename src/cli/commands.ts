@@ -1,4 +1,4 @@
-/** All commands besides the daemon itself. Parser, help and completion are made of this list. */
+/** All commands besides the daemon itself. The parser, the help and the completion use this list. */
 import type { Command, Example } from "./command.ts";
 import { completionCommand } from "./commands/completion.ts";
 import { doctorCommand } from "./commands/doctor.ts";

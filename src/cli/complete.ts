@@ -1,9 +1,9 @@
-/** `kube-ipvs __complete WORD…`: what the last word may be, for the completion scripts of shells. Pure. */
+/** Implements `kube-ipvs __complete WORD…`, which shell completion scripts run to complete the last word. Pure. */
 import type { CommandOption } from "./command.ts";
 import { commands } from "./commands.ts";
 import { type Flag, flags } from "./flags.ts";
 
-/** A line for each candidate: the word, a tab and its description. Nothing: any value, such as a file. */
+/** Returns one line per candidate: the word, a tab and its description. Empty if any value is valid, such as a file. */
 export function completionsOf(words: readonly string[]): string {
   // bash passes --name=value as three words.
   const given = words.filter((word) => word !== "=");

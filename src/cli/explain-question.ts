@@ -1,4 +1,4 @@
-/** What `kube-ipvs explain` is asked, from its arguments. Pure. */
+/** Parses the arguments of `kube-ipvs explain`. Pure. */
 
 import type { Destination, PlanQuery, PlanSubject } from "../answer/answers.ts";
 import { type IpAddress, parseIpAddress } from "../base/ip.ts";
@@ -10,7 +10,7 @@ export interface ExplainQuestion {
   readonly from?: From;
 }
 
-/** Throws an error that says what is wrong with the arguments. */
+/** Throws if the arguments are invalid. */
 export function explainQuestion({
   options,
   arguments: [subject],
@@ -59,7 +59,7 @@ function subjectOf(text: string, namespace: string): PlanSubject | undefined {
   return path === text ? undefined : { kind: "service", namespace, name: first };
 }
 
-/** `10.96.0.10:53/udp`, `[fd00:96::a]:80`, `10.96.0.10/icmp`. */
+/** Parses `10.96.0.10:53/udp`, `[fd00:96::a]:80` or `10.96.0.10/icmp`. Undefined if it is invalid. */
 function destinationOf(text: string): Destination | undefined {
   const slash = text.indexOf("/");
   const place = slash < 0 ? text : text.slice(0, slash);
@@ -69,7 +69,7 @@ function destinationOf(text: string): Destination | undefined {
   const portText = place.slice(colon + 1);
   const addressText = place.slice(0, Math.max(0, colon));
   if (protocol === undefined || !/^\d{1,5}$/.test(portText)) return undefined;
-  // Without brackets an IPv6 address cannot be distinguished from its port.
+  // Without brackets, the port cannot be distinguished from the IPv6 address.
   if (addressText.includes(":") && !addressText.startsWith("[")) return undefined;
   const port = Number(portText);
   return port < 1 || port > 65_535 ? undefined : withPort(bare(addressText), port, protocol);

@@ -1,6 +1,6 @@
 /**
- * Why the program ends with 1: as log lines of what runs on, since collectors read nothing else; of a command in plain
- * words, since a person reads them.
+ * Reports why the program exits with code 1. The daemon writes log lines, because log collectors read them. A command
+ * writes plain text, because a person reads it.
  */
 import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
@@ -17,11 +17,14 @@ export interface FatalOutlet {
 
 export interface FailureForm {
   readonly logFormat?: LogFormat;
-  /** `kube-ipvs plan`: a command that a person called; absent: a program that logs. */
+  /** The command that a person called: `kube-ipvs plan`. Undefined for a program that logs. */
   readonly caller?: string | undefined;
 }
 
-/** A line for each mistake of the configuration, one for everything else; with their line ends. Who asks for JSON gets it. */
+/**
+ * Returns one line per configuration problem, or one line for any other error, each with a line end. With the JSON log
+ * format, commands write JSON too.
+ */
 export function fatalText(
   error: unknown,
   outlet: FatalOutlet,
@@ -31,7 +34,7 @@ export function fatalText(
   return linesOf(error).map(formatOf(outlet, logFormat)).join("");
 }
 
-/** `kube-ipvs plan: --v "y": must be an integer` */
+/** Formats an error for a person: `kube-ipvs plan: --v "y": must be an integer`. */
 function plainText(error: unknown, caller: string): string {
   return problemTexts(error)
     .map((text) => `${escapeUnprintable(`${caller}: ${text}`)}\n`)
@@ -56,7 +59,7 @@ interface FatalLine {
   readonly keys: LogKeys;
 }
 
-/** As kube-proxy calls it. */
+/** The event that kube-proxy logs. */
 const failed = "Command failed";
 
 function linesOf(error: unknown): readonly FatalLine[] {
@@ -67,7 +70,7 @@ function linesOf(error: unknown): readonly FatalLine[] {
   }));
 }
 
-/** An error that nobody caught: where it came from belongs into the line too. */
+/** Formats an uncaught error, with its stack trace. */
 export function uncaughtText(error: unknown, outlet: FatalOutlet, form: LogFormat): string {
   const stack = error instanceof Error && error.stack !== undefined ? { stack: error.stack } : {};
   const keys = { err: `kube-ipvs cannot continue: ${errorText(error)}`, ...stack };

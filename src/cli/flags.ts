@@ -2,21 +2,21 @@ import { fieldGroups, flagOnlyFields } from "../config/fields.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
 import { kinds } from "../config/kinds.ts";
 
-/** A flag of the command line, from the table of settings. */
+/** A command-line flag, derived from the table of settings. */
 export interface Flag {
-  /** Without dashes. */
+  /** The name without dashes. */
   readonly name: string;
   readonly alias?: string;
   readonly short?: string;
   readonly isBoolean: boolean;
-  /** What stands for the value in --help. */
+  /** The placeholder for the value in --help. */
   readonly placeholder: string;
   readonly help: string;
   readonly default: string;
   readonly group: string;
 }
 
-/** Every flag but --help and --version, in the order of --help. */
+/** All flags except --help and --version, in the order of --help. */
 export const flags: readonly Flag[] = [
   { title: "Start", fields: flagOnlyFields },
   ...fieldGroups,
@@ -39,7 +39,7 @@ export const flags: readonly Flag[] = [
   }),
 );
 
-/** Every flag with the value given or its default; a password inside an address is not shown. */
+/** Returns each flag's given or default value. Masks credentials in URLs. */
 export function shownFlags(values: FlagValues): ReadonlyMap<string, string> {
   return new Map(
     flags.map((flag) => {

@@ -1,8 +1,6 @@
-/** What a command wrote must arrive before its process ends. */
-
-/** Resolves when all that was written has left, or when nobody reads it any more. */
+/** Resolves when all output is written, or when the reader has closed the stream. */
 export function flushed(stream: Pick<NodeJS.WriteStream, "write">): Promise<void> {
-  // Into a pipe that is full the rest is written later: process.exit would lose it. An error counts as an end.
+  // Output to a full pipe is buffered, and process.exit would lose it. The callback runs after an error too.
   return new Promise((resolve) => {
     stream.write("", () => resolve());
   });

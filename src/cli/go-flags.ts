@@ -1,8 +1,8 @@
 import type { Flag } from "./flags.ts";
 
 /**
- * Brings flags as Go programs take them into one form, `--name=value`: `--name value`, `--switch`,
- * `-v 2`, `-v=2`, `-v2`; underscores in names stand for hyphens, and a second name for the first. What is no flag of ours stays as it is.
+ * Rewrites flags in the forms that Go programs accept (`--name value`, `--switch`, `-v 2`, `-v=2`, `-v2`) as
+ * `--name=value`. Replaces underscores in names by hyphens, and aliases by names. Other arguments remain unchanged.
  */
 export function normaliseFlags(
   args: readonly string[],
@@ -24,7 +24,7 @@ export function normaliseFlags(
       continue;
     }
     const flag = byName.get(name);
-    // Apart from its value, so that a message about an unknown flag names the flag alone.
+    // Separates an unknown flag from its value, so that the error message names only the flag.
     if (flag === undefined) result.push(`--${name}`, ...(value === undefined ? [] : [value]));
     else if (value !== undefined) result.push(`--${flag.name}=${value}`);
     else if (flag.isBoolean) result.push(`--${flag.name}=true`);
@@ -34,7 +34,7 @@ export function normaliseFlags(
   return result;
 }
 
-/** `name` undefined: no flag. */
+/** Splits a flag into name and value. `name` is undefined if the argument is not a flag. */
 function splitFlag(
   arg: string,
   nameOfShort: ReadonlyMap<string, string>,

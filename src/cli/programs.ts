@@ -1,4 +1,4 @@
-/** The working part of the program, loaded only when a command needs it: `--version` should be instant. */
+/** Modules that are loaded only when a command needs them, so that `--version` is instant. */
 
 type Load<Module, Name extends keyof Module> = () => Promise<Pick<Module, Name>>;
 

@@ -16,7 +16,7 @@ import { runningConfig } from "./running-config.ts";
 import { withSlowNotice } from "./slow-notice.ts";
 import { sourceOn } from "./source.ts";
 
-/** Does what the arguments ask for. Resolves with the exit code; if that is 1, the last lines on stderr say why. */
+/** Runs the command line. Resolves with the exit code; if it is 1, the last lines on stderr give the reason. */
 export async function runCommandLine(
   args: readonly string[],
   process: ProcessContext,
@@ -31,7 +31,7 @@ export async function runCommandLine(
       process.writeOut(line.text);
       return 0;
     case "version":
-      // The first words are kube-proxy's own: scripts look for them.
+      // Scripts parse the first words, which kube-proxy prints too.
       process.writeOut(`Kubernetes v${kubernetesVersion} (kube-ipvs v${version})\n`);
       return 0;
     case "mistake":
@@ -51,7 +51,7 @@ async function runLoaded(
   called: CalledCommand | undefined,
   run: (loaded: LoadedConfig) => Promise<number>,
 ): Promise<number> {
-  // Until the configuration is known, only the flag can say it.
+  // Only the flag determines the format until the configuration is loaded.
   let logFormat: LogFormat = values.get("logging-format")?.at(-1) === "json" ? "json" : "text";
   try {
     const asked =
@@ -67,14 +67,14 @@ async function runLoaded(
   }
 }
 
-/** The daemon, or what the daemon's flags ask for instead. */
+/** Runs the daemon, or the command that its flags choose instead. */
 async function runDaemonFlags(
   loaded: LoadedConfig,
   values: FlagValues,
   process: ProcessContext,
 ): Promise<number> {
   const { command, config } = loaded;
-  // A clean-up prints what it removes.
+  // Info lines are omitted, because a clean-up prints what it removes.
   const runContext = (command === "clean-up" ? quietRunContextOf : runContextOf)(
     loaded,
     values,
@@ -123,7 +123,7 @@ function contextOf(
   const form = { width: widthOf(options.get("width"), process), hasColor: process.hasColors };
   const firstSync = async (target: string): Promise<string> => {
     const { answerWithoutDaemon } = await process.programs.firstSync();
-    // A log would be written over what the command draws.
+    // Log lines would overwrite the command's display.
     const log = command.drawsItself === true ? silentLogger : runContext().log;
     return await answerWithoutDaemon(config, { clock: process.clock, log }, target);
   };
@@ -136,7 +136,7 @@ function contextOf(
   };
 }
 
-/** `--width`, else `$COLUMNS`, else the terminal's. Throws if `--width` is invalid. */
+/** Returns `--width` or, without it, `$COLUMNS` or the terminal's width. Throws if `--width` is invalid. */
 function widthOf(written: string | undefined, process: ProcessContext): Form["width"] {
   if (written === undefined || written === "") return process.columns?.();
   if (!/^\d{1,5}$/.test(written)) {

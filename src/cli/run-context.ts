@@ -1,4 +1,4 @@
-/** What the working part of the program is given, made of the loaded configuration. */
+/** Creates the context of the daemon's code from the loaded configuration. */
 import { type Logger, withoutInfo } from "../base/log.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
 import { type LoadedConfig, loadConfig } from "../config/load-config.ts";
@@ -7,7 +7,7 @@ import type { RunContext } from "../daemon/run.ts";
 import type { ProcessContext } from "./command.ts";
 import { shownFlags } from "./flags.ts";
 
-/** The log begins with what the configuration has to say. */
+/** Logs the notices of the configuration first. */
 export function runContextOf(
   loaded: LoadedConfig,
   values: FlagValues,
@@ -29,8 +29,8 @@ export function runContextOf(
 }
 
 /**
- * Of a command that answers on stdout: in a terminal what a start would log would stand before the answer. Warnings stay,
- * and from `-v=1` on all of it.
+ * The context of a command that prints an answer to stdout. Its log omits info lines, which would precede the answer in a
+ * terminal, unless the verbosity is at least 1.
  */
 export function quietRunContextOf(...given: Parameters<typeof runContextOf>): RunContext {
   const runContext = runContextOf(...given);

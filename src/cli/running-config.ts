@@ -4,7 +4,7 @@ import { type ConfigInputs, type LoadedConfig, loadConfig } from "../config/load
 import { askDaemon } from "../daemon/operator/ask-daemon.ts";
 import { failureText } from "./source.ts";
 
-/** These say where the daemon is asked and how errors are printed, not what it does. */
+/** Flags that locate the daemon's socket or configure logging, but do not change what a daemon does. */
 const neutralFlags: ReadonlySet<string> = new Set([
   "kube-ipvs-lock-name",
   "kube-ipvs-operator-socket",
@@ -13,8 +13,8 @@ const neutralFlags: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The configuration of the daemon that runs, unless flags give another one or no daemon runs. If a daemon does not say its
- * configuration, stderr does.
+ * Returns the configuration of the running daemon, or `given` if flags configure anything or no daemon runs. If a daemon
+ * does not answer, returns `given` and reports this on stderr.
  */
 export async function runningConfig(
   given: LoadedConfig,
@@ -29,7 +29,7 @@ export async function runningConfig(
     inputs.writeErr(`${failureText(path, reply.reason)}: using the flags and defaults\n`);
     return given;
   }
-  // The daemon logged its notices, and how it logs is its own affair.
+  // The notices are dropped because the daemon logged them. The command keeps its own logging settings.
   const { logging: _, ...configuration } = readAnswer("Configuration", reply.text).configuration;
   const readFile = (): string => JSON.stringify(configuration);
   const loaded = loadConfig(

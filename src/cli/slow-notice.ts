@@ -5,7 +5,7 @@ type Watched = Pick<ProcessContext, "clock" | "columns" | "writeOut" | "writeErr
 
 const slowAfterMs = 2_000;
 
-/** Runs a command; in a terminal that is still empty after two seconds it says that something is waited for. */
+/** Runs a command. If it writes nothing to the terminal within two seconds, reports that it is waiting. */
 export async function withSlowNotice<Context extends Watched, Result>(
   caller: string,
   process: Context,

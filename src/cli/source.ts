@@ -1,18 +1,18 @@
-/** Who answers the operator's questions: the daemon of this node, else a first sync that changes nothing. */
+/** Answers questions about this node, from its daemon or from a first sync that changes nothing. */
 import { readAnswer } from "../answer/answer.ts";
 import type { Answers } from "../answer/answers.ts";
 import { askDaemon } from "../daemon/operator/ask-daemon.ts";
 
-/** A path and query of the operator socket, and what it is answered with. */
+/** The path and query of a request to the operator socket, and the kind of its answer. */
 export interface Question<Kind extends keyof Answers> {
   readonly kind: Kind;
   readonly target: string;
 }
 
-/** An answer, or why there is none. */
+/** An answer, or the reason why there is none. */
 export type Asked<Kind extends keyof Answers> =
   | { readonly kind: "answer"; readonly answer: Answers[Kind] }
-  /** `failed`: a daemon may run. `isDenied`: this process may not ask. */
+  /** With `absent`, no daemon listens; with `failed`, a daemon may run. `isDenied`: this process lacks permission. */
   | {
       readonly kind: "absent" | "failed";
       readonly reason: string;
@@ -20,17 +20,17 @@ export type Asked<Kind extends keyof Answers> =
     };
 
 export interface Source {
-  /** Of the daemon. Rejects if it is a daemon of another version. */
+  /** Asks the daemon. Rejects if the daemon has another version. */
   readonly askDaemon: <Kind extends keyof Answers>(
     question: Question<Kind>,
   ) => Promise<Asked<Kind>>;
-  /** What a daemon would answer once started. Rejects if that is unknown. */
+  /** Returns what a daemon would answer after its start. Rejects if the answer cannot be determined. */
   readonly askFirstSync: <Kind extends keyof Answers>(
     question: Question<Kind>,
   ) => Promise<Answers[Kind]>;
   /**
-   * Of the daemon, else of a first sync, which is said once: `instead` is `planning as a start would`. Rejects if there is no
-   * answer.
+   * Asks the daemon or, if none runs, uses a first sync and reports this once on stderr. `instead` describes the first
+   * sync: `planning as a start would`. Rejects if there is no answer.
    */
   readonly ask: <Kind extends keyof Answers>(
     question: Question<Kind>,

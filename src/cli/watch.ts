@@ -1,4 +1,4 @@
-/** Prints an answer, and with `--watch` again after changes. */
+/** Prints an answer and, with `--watch`, prints it again after changes. */
 import { exitCodes } from "../answer/answer.ts";
 import { sleep } from "../base/clock.ts";
 import type { CommandContext } from "./command.ts";
@@ -6,7 +6,7 @@ import type { CommandContext } from "./command.ts";
 const periodMs = 2_000;
 const clearScreen = "\u001b[H\u001b[2J\u001b[3J";
 
-/** Watching ends when the program is interrupted. */
+/** With `--watch`, runs until the program is interrupted. */
 export async function printAndWatch<A>(
   { clock, columns, options, writeOut }: CommandContext,
   ask: () => Promise<A>,
@@ -26,7 +26,7 @@ export async function printAndWatch<A>(
   return exitCodes.fine;
 }
 
-/** The times of a drain change with every answer, even if nothing else does. */
+/** Removes the times of drains, which change with every answer. */
 function withoutTimes(answer: unknown): string {
   const isTime = (name: string): boolean => name === "ageSeconds" || name === "deadlineInSeconds";
   return JSON.stringify(answer, (name, value) => (isTime(name) ? "" : value));

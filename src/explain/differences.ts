@@ -1,4 +1,4 @@
-/** Where the kernel is not as planned, as far as it concerns one destination. Pure. */
+/** Differences between the kernel and the plan for one destination. Pure. */
 
 import type { Destination, ListenerFact, PlanFacts } from "../answer/answers.ts";
 import type { Difference } from "../answer/explanation.ts";
@@ -8,7 +8,7 @@ import { chainsAbout } from "../state/rules-about.ts";
 import { sameVirtualServer, virtualServerKey } from "../state/virtual-server.ts";
 import type { ListedChains, ListedRule, ListedServer, NodeState } from "./packet/node-state.ts";
 
-/** What is planned and what is there, about one destination. */
+/** The planned and the observed state of one destination. */
 export interface Compared {
   readonly planned: NodeState;
   readonly observed: NodeState;
@@ -32,7 +32,7 @@ export function differencesOf(compared: Compared): readonly Difference[] {
   ];
 }
 
-/** What is planned and missing, then what is there and not planned. `isOurs`: of the latter, what is of interest. */
+/** Lists missing objects, then unplanned ones. `isOurs` selects the unplanned objects to list. */
 function differing(
   planned: Iterable<string>,
   present: Iterable<string>,
@@ -52,7 +52,7 @@ function missing(subject: string): Difference {
   return { kind: "missing", subject };
 }
 
-/** Of chains that packets to the destination meet. */
+/** Compares the chains that packets to the destination may traverse. */
 function chainDifferences({ planned, observed, destination }: Compared): readonly Difference[] {
   const destinations = withSockets(destination, planned.serviceSockets);
   const about = ({ chains }: NodeState): ListedChains =>
@@ -60,7 +60,7 @@ function chainDifferences({ planned, observed, destination }: Compared): readonl
   const texts = (rules: readonly ListedRule[]): readonly string[] => rules.map(({ text }) => text);
   const present = about(observed);
   return [...about(planned)].flatMap(([key, rules]) => {
-    // A chain that no rule leads to any more may still exist.
+    // A chain may still exist even if no rule jumps to it.
     const others = present.get(key) ?? observed.chains.get(key);
     if (others === undefined) return [missing(`chain ${key}`)];
     const subjectOf = (text: string): string => `rule ${key} ${text}`;
@@ -68,12 +68,12 @@ function chainDifferences({ planned, observed, destination }: Compared): readonl
   });
 }
 
-/** Of built-in chains only the planned rules are of interest, and kubelet writes KUBE-FIREWALL, too. */
+/** Unplanned rules are ignored in built-in chains, and in KUBE-FIREWALL because kubelet writes there too. */
 function isOurs(key: string): boolean {
   return key.includes(" KUBE-") && key !== chainKey("filter", "KUBE-FIREWALL");
 }
 
-/** Rules let in what comes to the ports of sockets. */
+/** Adds the ports of kube-ipvs' sockets to the destination, because rules accept packets to these ports. */
 export function withSockets(
   destination: Destination,
   sockets: readonly ListenerFact[],
@@ -99,7 +99,10 @@ function setDifferences({ planned, observed, destination }: Compared): readonly 
   });
 }
 
-/** Of a Service's other addresses and ports. Entries of its endpoints, which begin and end with the same address, are of all. */
+/**
+ * Whether a set entry is about another address or port of the Service. Entries of endpoints, whose first and last address
+ * are equal, are relevant to all addresses.
+ */
 function isElsewhere(
   entry: string,
   own: string,
@@ -130,7 +133,7 @@ function serverDifferences({ planned, observed, destination }: Compared): readon
   ];
 }
 
-/** One that is not planned and has weight 0 drains. */
+/** Unplanned real servers with weight 0 are not reported, because they drain. */
 function realServerDifferences(
   key: string,
   wanted: ListedServer,

@@ -1,4 +1,4 @@
-/** One address, port and protocol: who is served there, from where, and what is wrong. Pure. */
+/** Explains one address, port and protocol: which Service owns it, which clients reach it, and what is wrong. Pure. */
 
 import type { ConflictNote, Destination, PlanFacts, ServiceRow } from "../answer/answers.ts";
 import type { Connections, Explanation, PacketExplanation } from "../answer/explanation.ts";
@@ -37,7 +37,7 @@ export function explainDestination(input: DestinationInput): Explanation {
   const observed = { ...input.observed, onNode };
   const endpointCount = endpoints.filter(({ ready }) => ready !== undefined).length;
   const originInput = { destination, state: observed };
-  // Only the node itself reaches a loopback address.
+  // Only processes of this node can reach a loopback address.
   const only = from ?? (isLoopback(destination.address) ? "node" : undefined);
   const origins =
     only === undefined
@@ -67,7 +67,7 @@ export function explainDestination(input: DestinationInput): Explanation {
   };
 }
 
-/** How rules of Services recognize pods of this node; undefined: they do not. */
+/** The match by which the rules of Services recognize pods of this node. Undefined if they do not. */
 function podDetector({ chains }: NodeState): Match | undefined {
   for (const [key, rules] of chains) {
     const isOfService = /^nat KUBE-(?:SVC|SVL|EXT)-/.test(key);
@@ -103,12 +103,12 @@ const severity: readonly Explanation["verdict"][] = [
   "forwarded",
 ];
 
-/** Served is what anybody is served. */
+/** Returns the first verdict in the order of {@link severity}: balanced if any client is served. */
 function worstOf(packets: readonly PacketExplanation[]): Explanation["verdict"] {
   return severity.find((verdict) => packets.some((packet) => packet.verdict === verdict)) ?? "node";
 }
 
-/** Of one client the sentence about it; of many what they have in common, and for whom it differs. */
+/** Returns the sentence about one client, or combines the sentences about several clients by outcome. */
 function summaryOf(
   packets: readonly PacketExplanation[],
   destination: Destination,

@@ -1,4 +1,4 @@
-/** Node ports on a loopback address: kube-ipvs itself takes what comes there, and connects to the node's own address. Pure. */
+/** Explains node ports on a loopback address. kube-ipvs listens there and forwards to the node's own address. Pure. */
 
 import type { Destination } from "../answer/answers.ts";
 import type { Explanation, PacketExplanation, Verdict } from "../answer/explanation.ts";
@@ -7,7 +7,7 @@ import { type DestinationInput, explainDestination } from "./explain-destination
 import { listenerKey } from "./packet/node-state.ts";
 import { destinationText } from "./verdict-text.ts";
 
-/** `to`: where it connects to. */
+/** `to` is the destination to which kube-ipvs connects. */
 export function explainForwarded(input: DestinationInput, to: Destination): Explanation {
   const { destination, observed } = input;
   const before = explainDestination({ ...input, from: "node" });
@@ -42,7 +42,7 @@ function takenPacket(
   return { ...packet, summary, ...(planned === summary ? {} : { planned }) };
 }
 
-/** What the client sees: a connection that is accepted and reset, or datagrams that nobody answers. */
+/** If no endpoint is available, TCP clients see a reset, and UDP clients get no answer. */
 function verdictOf(
   before: Explanation,
   target: Explanation,
@@ -55,7 +55,7 @@ function verdictOf(
   return protocol === "TCP" ? "refused" : "dropped";
 }
 
-/** `summary` is about packets of this node to the other address. */
+/** Combines the summary about `to` with the fact that kube-ipvs forwards. */
 function forwardedText(summary: string, destination: Destination, to: Destination): string {
   const fate = summary.slice(`Packets from this node to ${destinationText(to)} `.length);
   const packets = `Packets from this node to ${destinationText(destination)} are`;

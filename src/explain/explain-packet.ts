@@ -1,4 +1,4 @@
-/** What becomes of packets of one client, in words. Pure. */
+/** Describes what happens to packets from one client. Pure. */
 
 import type { DeliveryGroup, PacketExplanation, PathStep, Verdict } from "../answer/explanation.ts";
 import { type Cidr, hostPort } from "../base/ip.ts";
@@ -15,13 +15,13 @@ import { packetSummary } from "./verdict-text.ts";
 export interface PacketInput {
   readonly planned: NodeState;
   readonly observed: NodeState;
-  /** Ready or not: "3 of 4" counts them. */
+  /** Number of endpoints, ready or not, for texts such as "3 of 4 endpoints". */
   readonly endpointCount: number;
-  /** For this address and port; empty: all clients are let in. */
+  /** Source ranges of this address and port. If empty, all clients are allowed. */
   readonly ranges: readonly Cidr[];
 }
 
-/** What the kernel does, and what the plan would do if that differs. */
+/** Describes what the kernel does and, if it differs, what the planned state would do. */
 export function explainPacket(origin: Origin, input: PacketInput): PacketExplanation {
   const { packet, label } = origin;
   const { planned, observed, ranges, endpointCount } = input;
@@ -48,7 +48,7 @@ function pathIn(state: NodeState, { packet, isExample }: Origin): PacketPath {
   return isExample ? withoutObstacles(path) : path;
 }
 
-/** Where an example stands for many clients, nobody knows how their answers go. */
+/** Removes obstacles to answers. An example represents many clients, so the route of their answers is unknown. */
 function withoutObstacles({ steps, end }: PacketPath): PacketPath {
   if (end.kind !== "balanced") return { steps, end };
   const endpoints = end.endpoints.map(({ obstacle, ...path }) =>
@@ -64,7 +64,7 @@ function verdictOf(end: PathEnd, { protocol }: Packet): Verdict {
       return "refused";
     case "balanced":
       return ofEndpoints(end.endpoints);
-    // What the client sees: a connection that is reset, or datagrams that nobody answers.
+    // Without an endpoint, TCP clients see a reset, and UDP clients get no answer.
     case "taken":
       if (end.endpoints.length > 0) return "balanced";
       return protocol === "TCP" ? "refused" : "dropped";
@@ -73,7 +73,7 @@ function verdictOf(end: PathEnd, { protocol }: Packet): Verdict {
   }
 }
 
-/** What any endpoint gets is served. */
+/** Returns balanced if any endpoint gets the packets. */
 function ofEndpoints(endpoints: readonly EndpointPath[]): Verdict {
   const fates = new Set(endpoints.map(({ fate }) => fate));
   if (fates.has("delivered")) return "balanced";
@@ -96,7 +96,7 @@ function pathStep({ entries, rule, unless: _, ...place }: Step, planned: NodeSta
   };
 }
 
-/** Endpoints whose packets take the same way, but for the rules that choose them, are shown together. */
+/** Groups endpoints whose packets take the same path, apart from the rules that choose the endpoint. */
 function groupsOf(
   endpoints: readonly EndpointPath[],
   planned: NodeState,

@@ -1,4 +1,4 @@
-/** `kube-ipvs explain`: what is planned, and what the kernel has, for packets to a Service. Nothing is changed. */
+/** Implements `kube-ipvs explain`, which compares plan and kernel for packets to a Service. Changes nothing. */
 
 import type { Destination, PlanFacts } from "../answer/answers.ts";
 import type { Connections, Explanation } from "../answer/explanation.ts";
@@ -13,7 +13,7 @@ import { readAffinity } from "./read/read-affinity.ts";
 import { readConnections } from "./read/read-connections.ts";
 import { type ExplainReaders, type FamilyState, readFamilies } from "./read/read-families.ts";
 
-/** One for each destination of the facts. Rejects where the kernel cannot be read. */
+/** Returns one explanation per destination of the facts. Rejects if the kernel cannot be read. */
 export async function explain(
   facts: PlanFacts,
   from: From | undefined,
@@ -50,12 +50,12 @@ export async function explainWith(
   return explanations;
 }
 
-/** One address and port of the facts, with what the kernel has. */
+/** One destination of the facts, with the kernel state. */
 export interface FactsInput extends Omit<DestinationInput, "mode" | "services" | "conflicts"> {
   readonly facts: PlanFacts;
 }
 
-/** Of a node port that kube-ipvs forwards itself, both halves of the path. Pure. */
+/** Explains one destination. For a node port that kube-ipvs forwards, explains both parts of the path. Pure. */
 export function explainOne({ facts, ...given }: FactsInput): Explanation {
   const input = {
     ...{ ...given, mode: facts.mode },
@@ -86,7 +86,7 @@ async function connectionsOf(
   };
 }
 
-/** Nobody else gets to a loopback address. */
+/** Returns the destination to which kube-ipvs forwards packets. Only this node's processes reach a loopback address. */
 function forwardOf(
   facts: PlanFacts,
   { protocol, address, port }: Destination,
@@ -99,7 +99,7 @@ function forwardOf(
   )?.to;
 }
 
-/** A process of the node talks to a virtual IP from that very address. */
+/** Returns the client's address. A process of this node that connects to a virtual IP uses the same address as source. */
 function clientOf(
   from: From | undefined,
   { address }: Destination,
@@ -109,7 +109,7 @@ function clientOf(
   return isHere(address, observed) ? address : observed.network.routes.get(address)?.source;
 }
 
-/** `10.96.0.10:80` is not an address of a family that is served. */
+/** The error message for a destination of a family that is not served. */
 function unservedText({ address, port }: Destination, families: readonly IpFamily[]): string {
   const family = familyOf(address);
   return `${hostPort(address, port)} is ${family}, and kube-ipvs serves ${families.join(" and ")} on this node`;

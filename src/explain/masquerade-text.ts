@@ -1,11 +1,11 @@
-/** Which rule decides whether the endpoint sees the client, and which range whether it gets in. Pure. */
+/** Describes which rule masquerades a packet, and which source range allows it. Pure. */
 import { type Cidr, cidrContains, cidrText } from "../base/ip.ts";
 import { chainKey } from "../state/rule.ts";
 import type { NodeNetwork, NodeState } from "./packet/node-state.ts";
 import type { Packet } from "./packet/packet.ts";
 import type { PacketPath } from "./packet/path.ts";
 
-/** Undefined: no endpoint gets the packet. */
+/** Undefined if no endpoint gets the packet. */
 export function masqueradeText(
   { steps, end }: PacketPath,
   network: NodeNetwork,
@@ -33,14 +33,14 @@ export function masqueradeText(
     : `none, although ${marked}`;
 }
 
-/** `192.168.20.1/32 lets 192.168.20.1 in`. */
+/** For example: `192.168.20.1/32 lets 192.168.20.1 in`. */
 export function sourceRangeText(
   { source, isFromNode }: Packet,
   ranges: readonly Cidr[],
   { bound }: NodeState,
 ): string {
   const all = ranges.map(cidrText).join(", ");
-  // A packet to a virtual IP has that address as its source; the address by which the cluster knows the node decides.
+  // The node's packets to a virtual IP have that address as their source, but the node IP determines the result.
   if (isFromNode && bound.has(source)) {
     return `this node gets in if one of ${all} contains its node address`;
   }

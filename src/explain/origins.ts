@@ -1,4 +1,4 @@
-/** Whose packets are followed: of one client, or of every kind that rules distinguish. Pure. */
+/** Chooses packet sources: one client, or an example of each kind of client that rules distinguish. Pure. */
 
 import type { Destination } from "../answer/answers.ts";
 import {
@@ -14,14 +14,14 @@ import type { Match } from "../state/rule.ts";
 import { isHere, type NodeState } from "./packet/node-state.ts";
 import type { Packet } from "./packet/packet.ts";
 
-/** `node`: a process of this node, with the source that the kernel chooses. */
+/** A client, or a process of this node with the source address that the kernel chooses. */
 export type From = IpAddress | "node";
 
 export interface Origin {
   /** `10.244.1.7`, `this node`, `pods (10.244.0.0/16)`, `elsewhere`. */
   readonly label: string;
   readonly packet: Packet;
-  /** Stands for many: whether answers come back is not known. */
+  /** Whether the packet represents many clients. If so, the route of answers is unknown. */
   readonly isExample: boolean;
 }
 
@@ -50,12 +50,12 @@ export function originOf(from: From, input: OriginInput): Origin {
 
 /** How rules distinguish clients. */
 export interface Distinction {
-  /** Of pods; undefined: they are clients like others. */
+  /** The match that detects pods. Undefined if rules do not distinguish pods. */
   readonly detector: Match | undefined;
   readonly ranges: readonly Cidr[];
 }
 
-/** Where no client is named: this node, its pods where rules distinguish them, everyone else, and each source range. */
+/** The sources if no client is given: this node, its pods if rules distinguish them, others, and each source range. */
 export function usualOrigins(
   input: OriginInput,
   { detector, ranges }: Distinction,
@@ -75,7 +75,7 @@ export function usualOrigins(
   ];
 }
 
-/** Addresses for documentation: nobody has them (RFC 5737, RFC 3849). */
+/** Addresses reserved for documentation, which no host uses (RFC 5737, RFC 3849). */
 const outside: Readonly<Record<IpFamily, IpAddress>> = {
   IPv4: parseIpAddress("192.0.2.1") as IpAddress,
   IPv6: parseIpAddress("2001:db8::1") as IpAddress,
@@ -93,12 +93,12 @@ function podOrigin(
   return cidr === undefined ? [] : [example(`pods (${cidrText(cidr)})`, cidr.address)];
 }
 
-/** A name that `cni+` matches. */
+/** Returns an interface name that the pattern matches: `cni0` for `cni+`. */
 function linkOf(pattern: string): string {
   return pattern.replace(/\+$/, "0");
 }
 
-/** To an address of its own a process has that very address. */
+/** A packet that a process sends to an address of this node has the same address as its source. */
 function nodePacket({ destination, state }: OriginInput): Packet {
   const { address } = destination;
   const source = isHere(address, state)

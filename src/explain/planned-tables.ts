@@ -5,7 +5,7 @@ import { chainKey, type Rule, type RuleSet } from "../state/rule.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";
 import type { ListedChains, ListedRule, Tables } from "./packet/node-state.ts";
 
-/** What the kernel is to have of one family, as far as the facts go. Pure. */
+/** Returns the desired state of one family, as far as the facts contain it. Pure. */
 export function plannedTables(
   facts: Omit<PlannedState, "mode" | "services">,
   family: IpFamily,
@@ -31,7 +31,7 @@ function plannedChains({ chains, jumps }: RuleSet, render: (rule: Rule) => strin
   const planned = new Map<string, readonly ListedRule[]>(
     chains.map(({ table, name, rules }) => [chainKey(table, name), rules.map(listed)]),
   );
-  // Each goes to the first place.
+  // Each jump is inserted at the beginning of its chain.
   for (const { table, from, rule } of jumps) {
     const key = chainKey(table, from);
     planned.set(key, [listed(rule), ...(planned.get(key) ?? [])]);

@@ -1,4 +1,4 @@
-/** The verdict in one sentence. Pure. */
+/** Describes the verdict in one sentence. Pure. */
 
 import type { Destination } from "../answer/answers.ts";
 import { hostPort } from "../base/ip.ts";
@@ -7,7 +7,7 @@ import { byText } from "./packet/deliver.ts";
 import type { Packet } from "./packet/packet.ts";
 import type { EndpointPath, PacketPath, PathEnd } from "./packet/path.ts";
 
-/** `Packets from 10.244.1.7 to 10.96.0.10:80 are balanced over 3 of 4 endpoints and not masqueraded`. */
+/** For example: `Packets from 10.244.1.7 to 10.96.0.10:80 are balanced over 3 of 4 endpoints and not masqueraded`. */
 export function packetSummary(
   { end }: PacketPath,
   { label, packet }: Pick<Origin, "label" | "packet">,
@@ -18,7 +18,7 @@ export function packetSummary(
   return `Packets from ${label} to ${name} ${fateText(end, packet, endpointCount)}`;
 }
 
-/** `10.96.0.10:53/udp`; TCP is not named. */
+/** For example: `10.96.0.10:53/udp`. The protocol is omitted for TCP. */
 export function destinationText({ protocol, address, port }: Destination): string {
   if (protocol === "ICMP") return `${address}/icmp`;
   return `${hostPort(address, port)}${protocol === "TCP" ? "" : `/${protocol.toLowerCase()}`}`;
@@ -61,20 +61,20 @@ function balancedText(
   return `${over} and ${masqueradedText(delivered)}${unansweredText(delivered)}`;
 }
 
-/** `2 of 3 endpoints`. */
+/** For example: `2 of 3 endpoints`. */
 function countText({ length }: readonly EndpointPath[], endpointCount: number): string {
   const of = Math.max(endpointCount, length);
   return `${length} of ${of} endpoint${of === 1 ? "" : "s"}`;
 }
 
-/** What no rule gives to an endpoint, although rules should. */
+/** Describes packets for which no rule chooses an endpoint, although one should. */
 function restText(rest: PathEnd | undefined, packet: Packet, endpointCount: number): string {
   return rest === undefined
     ? ""
     : `; those that no rule gives to one ${fateText(rest, packet, endpointCount)}`;
 }
 
-/** A process accepts a connection before it looks for an endpoint. */
+/** If there are no endpoints, kube-ipvs resets TCP connections, which it has already accepted. */
 function takenText(
   endpoints: readonly EndpointPath[],
   { protocol }: Packet,

@@ -1,23 +1,23 @@
-/** Which Service a virtual server belongs to, asked for while everything else goes on. */
+/** Looks up the Services of virtual servers in the background. */
 import type { ServiceRow } from "../answer/answers.ts";
 import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";
 
-/** Where names come from. */
+/** Reads the names of Services. */
 export type ReadNames = () => Promise<NamesAnswer>;
 
 export type NamesAnswer =
   | { readonly kind: "named"; readonly rows: readonly ServiceRow[] }
-  /** Rows show virtual servers alone. */
+  /** Rows show only virtual servers. */
   | { readonly kind: "unnamed"; readonly reason: string };
 
 export type Owner = Pick<ServiceRow, "namespace" | "name" | "portName">;
 
-/** By the keys of virtual servers. */
+/** The Services by virtual server key. */
 export type Owners = ReadonlyMap<string, Owner>;
 
-/** Why another Service or other software owns the virtual server. */
+/** Reasons that mean that another Service or a third party owns the virtual server. */
 const otherOwners: ReadonlySet<string> = new Set([
   "claimed-by-another-service",
   "foreign-virtual-server",
@@ -34,7 +34,7 @@ export function ownersOf(rows: readonly ServiceRow[]): Owners {
   );
 }
 
-/** Not asked more often, however many virtual servers have no name. */
+/** Minimum interval between two lookups. */
 const shortestPauseMs = 10_000;
 
 export class NameLookup {
@@ -44,7 +44,7 @@ export class NameLookup {
   #reason: string | undefined;
   #asking: Promise<void> | undefined;
   #askedAtMs = Number.NEGATIVE_INFINITY;
-  /** Without a name after the last answer: they are not asked for again. */
+  /** Virtual servers without a name in the last answer. They do not cause another lookup. */
   #nameless: ReadonlySet<string> = new Set();
 
   constructor(read: ReadNames, clock: Clock) {
@@ -56,12 +56,12 @@ export class NameLookup {
     return this.#owners;
   }
 
-  /** Why there are no names; none if there are some, or there is no answer yet. */
+  /** Why there are no names. Empty if there are names, or no answer yet. */
   get notes(): readonly string[] {
     return this.#reason === undefined ? [] : [`No names of Services: ${this.#reason}`];
   }
 
-  /** Asks where one of these virtual servers is new and has no name; resolves when the answer is there. */
+  /** Starts a lookup if one of these virtual servers is new and has no name. Resolves when the lookup has ended. */
   async ask(keys: Iterable<string>): Promise<void> {
     const unnamed = [...keys].filter((key) => !this.#owners.has(key));
     if (unnamed.every((key) => this.#nameless.has(key))) return;

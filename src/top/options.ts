@@ -1,4 +1,4 @@
-/** What the command line says, and its words. Apart, since the command line is read without the rest. */
+/** The options of the command. In a separate file, because the parser does not load the other files. */
 import type { Clock } from "../base/clock.ts";
 import type { ReadNames } from "./names.ts";
 
@@ -7,7 +7,7 @@ export type SortKey = (typeof topSortKeys)[number];
 
 export interface TopOptions {
   readonly intervalMs: number;
-  /** As it was given. */
+  /** The interval as given on the command line. */
   readonly intervalText: string;
   readonly sort: SortKey;
   readonly filter: string;

@@ -1,4 +1,4 @@
-/** The kernel → readings: everything by its own sockets, nothing through a daemon. */
+/** Reads counters directly from the kernel, without a daemon. */
 import type { Clock } from "../base/clock.ts";
 import type { Ipvs, Sysctl } from "../kernel/kernel.ts";
 import { realServerKey } from "../state/real-server.ts";
@@ -12,7 +12,7 @@ export interface TopKernel {
   readonly sysctl: Pick<Sysctl, "read">;
 }
 
-/** The file is absent if the kernel cannot switch its estimator off, or has no IPVS yet. */
+/** The file does not exist if the kernel cannot switch off the estimator, or if IPVS is not loaded. */
 function isCounting({ sysctl }: TopKernel): boolean {
   return sysctl.read("net/ipv4/vs/run_estimation") !== "0";
 }

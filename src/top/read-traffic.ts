@@ -1,4 +1,4 @@
-/** One table, of two readings. */
+/** Computes one table from two readings. */
 import { listOf } from "../answer/answer.ts";
 import type { TrafficList } from "../answer/traffic.ts";
 import { sleep } from "../base/clock.ts";
@@ -8,7 +8,7 @@ import { estimatorNotes, readServers, type ServersReading, type TopKernel } from
 import { ReadingHistory } from "./reading.ts";
 import { filtered, rowsOf, sorted } from "./rows.ts";
 
-/** Names that take longer are not waited for: a cluster may not answer. */
+/** Maximum wait for names after the second reading, because a cluster may not answer. */
 const namesDeadlineMs = 10_000;
 
 export async function readTrafficFrom(

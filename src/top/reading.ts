@@ -1,35 +1,35 @@
-/** What was read of the kernel, and what happened between two readings. Pure. */
+/** Readings of the kernel's counters, and rates between two readings. Pure. */
 import type { TrafficFigures } from "../answer/traffic.ts";
 import type { ConnectionCounts, Traffic } from "../state/traffic.ts";
 import { trafficFields, trafficSince } from "../state/traffic.ts";
 
-/** A virtual or real server, by its key, as it was read. */
+/** The counters of a virtual or real server. */
 export interface ServerReading extends ConnectionCounts {
   readonly traffic: Traffic;
 }
 
 export interface Reading {
-  /** Monotonic. */
+  /** Time of the reading, on the monotonic clock. */
   readonly atMs: number;
-  /** The kernel adds up connections, packets and bytes. Connections that are open it counts at any time. */
+  /** Whether the kernel counts connections, packets and bytes. It always counts open connections. */
   readonly isCounting: boolean;
   readonly servers: ReadonlyMap<string, ServerReading>;
 }
 
-/** The kernel adds its counters up this often: between readings that are nearer a rate is 0 or too large. */
+/** Interval at which the kernel updates its counters. Rates between closer readings would be 0 or too large. */
 const countingPeriodMs = 2_000;
-/** Readings two seconds apart may see none or two of its rounds: rates are of three. */
+/** Rates cover three updates, because readings that are two seconds apart may see none or two of them. */
 const windowMs = 3 * countingPeriodMs;
-/** A timer may come a little early, and the reading takes a moment. */
+/** A timer may fire slightly early, and readings take a moment. */
 const toleranceMs = 50;
 
-/** The last readings, as many as rates need. */
+/** The last readings, as many as the rates need. */
 export class ReadingHistory<R extends Reading> {
   #readings: readonly R[] = [];
 
   add(reading: R): void {
     const kept = [...this.#readings, reading];
-    // The youngest that is old enough stays, and all after it.
+    // Keeps the latest reading that is old enough, and all readings after it.
     const first = kept.findLastIndex((one) => isApart(one, reading, windowMs));
     this.#readings = kept.slice(Math.max(0, first));
   }
@@ -38,7 +38,7 @@ export class ReadingHistory<R extends Reading> {
     return this.#readings.at(-1);
   }
 
-  /** Figures of a server; undefined: it is not there. */
+  /** Returns the figures of a server. Undefined if the server does not exist. */
   figuresOf(key: string): TrafficFigures | undefined {
     const now = this.last?.servers.get(key);
     const [before] = this.#readings;

@@ -1,4 +1,4 @@
-/** Readings and names → rows: which, with what figures, in what order. Pure. */
+/** Creates rows from readings and names, and filters and sorts them. Pure. */
 import type { TrafficEndpoint, TrafficFigures, TrafficRow } from "../answer/traffic.ts";
 import { labelOf } from "../answer/traffic-view.ts";
 import { type RealServerId, realServerKey } from "../state/real-server.ts";
@@ -29,14 +29,14 @@ export function rowsOf(
   return [...rows.values()];
 }
 
-/** A real server as it is listed for one virtual server. */
+/** A real server of one virtual server. */
 export interface ListedEndpoint extends RealServerId {
   readonly weight: number;
-  /** Names it among all virtual servers. */
+  /** Identifies the real server among those of all virtual servers. */
   readonly key: string;
 }
 
-/** A row for each endpoint, with its traffic through all virtual servers of its Service port. */
+/** Returns one row per endpoint, with its traffic through all virtual servers of its Service port. */
 export function endpointRowsOf(
   listed: readonly ListedEndpoint[],
   figuresOf: FiguresOf,
@@ -58,7 +58,7 @@ export function totalOf(rows: readonly TrafficFigures[]): TrafficFigures | undef
   return first === undefined ? undefined : rest.reduce(sumOf, first);
 }
 
-/** Rows whose label or address contains `filter`, whatever its case. */
+/** Returns rows whose label or virtual server contains `filter`, ignoring case. */
 export function filtered(rows: readonly TrafficRow[], filter: string): readonly TrafficRow[] {
   if (filter === "") return rows;
   const wanted = filter.toLowerCase();
@@ -70,7 +70,7 @@ export function filtered(rows: readonly TrafficRow[], filter: string): readonly 
   );
 }
 
-/** The largest first; names in alphabetical order. */
+/** Sorts figures in descending order, and names in alphabetical order. */
 export function sorted<Row extends TrafficRow | TrafficEndpoint>(
   rows: readonly Row[],
   key: SortKey,
@@ -98,7 +98,7 @@ const sortValues: Readonly<Record<Exclude<SortKey, "name">, (row: TrafficFigures
   inactive: ({ inactiveConnections }) => inactiveConnections,
 };
 
-/** One that has no rates yet adds none. */
+/** Adds figures. Rates that are undefined are skipped. */
 function sumOf(one: TrafficFigures, other: TrafficFigures): TrafficFigures {
   const rates = [one.perSecond, other.perSecond].filter((each) => each !== undefined);
   return {

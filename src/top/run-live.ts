@@ -1,4 +1,4 @@
-/** The live view: reads, shows, and does what keys ask for, until someone ends it. */
+/** The live view. It reads counters, shows them and handles keys until the user quits or a signal arrives. */
 import type { TrafficRow } from "../answer/traffic.ts";
 import { labelOf } from "../answer/traffic-view.ts";
 import { sleep } from "../base/clock.ts";
@@ -25,7 +25,7 @@ export interface LiveSources extends TopSources {
   readonly terminal: Terminal;
 }
 
-/** Resolves with the exit code; rejects if the first reading fails. */
+/** Resolves with the exit code. Rejects if the first reading fails. */
 export async function runLiveOn(sources: LiveSources, options: TopOptions): Promise<number> {
   const view = new LiveView(sources, options);
   await view.read();
@@ -45,7 +45,7 @@ class LiveView {
   #state: ViewState;
   readonly #servers = new ReadingHistory<ServersReading>();
   #endpoints = new ReadingHistory<EndpointsReading>();
-  /** Which row they are of. */
+  /** Label of the row to which the endpoints belong. */
   #endpointsOf: string | undefined;
   #rows: readonly TrafficRow[] = [];
   #screen: Screen | undefined;
@@ -66,7 +66,7 @@ class LiveView {
     };
   }
 
-  /** Undefined: nobody has ended it yet. */
+  /** Undefined while the view is running. */
   get exitCode(): number | undefined {
     return this.#exitCode;
   }
@@ -84,14 +84,14 @@ class LiveView {
     await this.#readEndpoints();
     this.#readMs = clock.monotonicMs() - beganMs;
     this.#failure = undefined;
-    // Names come when they come.
+    // The lookup of names may take longer than a reading.
     void this.#names.ask(reading.servers.keys()).then(() => {
       this.#makeRows();
       this.draw();
     });
   }
 
-  /** What fails now may work the next time; until then the figures are old. */
+  /** If a reading fails, shows the error and the old figures until the next reading. */
   async readAgain(): Promise<void> {
     try {
       await this.read();
@@ -120,7 +120,7 @@ class LiveView {
     terminal.write(painted(this.#screen.lines, this.#options.hasColor));
   }
 
-  /** Until the interval is over, or a key asks for a reading; reading takes half of the time at most. */
+  /** Waits until the next reading, or until a key requests one. Readings take at most half of the time. */
   async waitForNext(): Promise<void> {
     this.#wake = new AbortController();
     const pauseMs = Math.max(this.#options.intervalMs - this.#readMs, this.#readMs);
@@ -165,7 +165,7 @@ class LiveView {
   }
 }
 
-/** Each line is erased before it is written: afterwards, its last column would be erased. */
+/** Erases each line before writing it. Erasing afterwards would erase the last column of a full line. */
 function painted(lines: readonly ScreenLine[], hasColor: boolean): string {
   return lines
     .map(({ text, code }, index) => {

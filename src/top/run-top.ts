@@ -1,4 +1,4 @@
-/** `kube-ipvs top`. Changes nothing. */
+/** Runs `kube-ipvs top`, which changes nothing. */
 import type { TrafficList } from "../answer/traffic.ts";
 import { openReaders } from "../kernel/open-readers.ts";
 import type { TopOptions, TopSources } from "./options.ts";
@@ -7,7 +7,7 @@ import { readTrafficFrom } from "./read-traffic.ts";
 import { runLiveOn } from "./run-live.ts";
 import { openTerminal } from "./terminal.ts";
 
-/** Resolves with the exit code, or undefined if this terminal cannot show it. */
+/** Resolves with the exit code, or undefined if this terminal cannot show the live view. */
 export async function runLive(
   sources: TopSources,
   options: TopOptions,

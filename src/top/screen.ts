@@ -1,4 +1,4 @@
-/** What is shown, as lines of a terminal of a given size. Pure. */
+/** Formats the view as lines for a terminal of a given size. Pure. */
 
 import { type Column, table } from "../answer/render.ts";
 import type { TrafficEndpoint, TrafficFigures, TrafficRow } from "../answer/traffic.ts";
@@ -17,10 +17,10 @@ export interface Size {
 export interface ScreenContent {
   readonly state: ViewState;
   readonly rows: readonly TrafficRow[];
-  /** Of the row that is opened. */
+  /** Endpoints of the opened row. */
   readonly endpoints: readonly TrafficEndpoint[];
   readonly intervalText: string;
-  /** Each on a line of its own: what is missing, and what failed. */
+  /** Notes about missing data and errors, one line each. */
   readonly notes: readonly string[];
 }
 
@@ -29,14 +29,14 @@ const codes = { titles: 1, chosen: 7, note: 33 } as const;
 
 export interface ScreenLine {
   readonly text: string;
-  /** How the line stands out on a terminal with colors; undefined: not at all. */
+  /** Style of the line on a terminal with colors. Undefined for plain text. */
   readonly code?: number;
 }
 
 export interface Screen {
-  /** As many as the terminal has, none longer than it is wide. */
+  /** The lines of the screen, truncated to its width. */
   readonly lines: readonly ScreenLine[];
-  /** For the keys. */
+  /** The rows to which keys refer. */
   readonly shown: ShownRows;
 }
 
@@ -49,7 +49,7 @@ const sortNames: Readonly<Record<SortKey, string>> = {
   name: "name",
 };
 
-/** Lays everything out; where there is little room, rows win over notes and the keys. */
+/** Creates the screen. If there is little room, omits notes and the list of keys before rows. */
 export function layOut(content: ScreenContent, size: Size): Screen {
   const { state, notes } = content;
   const list = state.opened === undefined ? serviceList(content) : endpointList(content);
@@ -85,7 +85,7 @@ export function layOut(content: ScreenContent, size: Size): Screen {
 interface List {
   readonly keys: readonly string[];
   readonly totals: string;
-  /** The titles first. */
+  /** The titles, followed by the rows. */
   readonly lines: readonly string[];
 }
 

@@ -1,24 +1,24 @@
-/** The terminal that stdin and stdout are: alternate screen, keys one by one, and everything as it was at the end. */
+/** The terminal of stdin and stdout. Uses the alternate screen, reads single keys and finally restores the terminal. */
 import { emitKeypressEvents, type Interface, type Key } from "node:readline";
 import type { Size } from "./screen.ts";
 
 export interface TerminalListener {
   readonly onKey: (key: string) => void;
   readonly onResize: () => void;
-  /** A signal asks for the end; the exit code is 128 + n, as shells expect. */
+  /** Called when a signal ends the program. The exit code is 128 + the signal's number, as shells expect. */
   readonly onSignal: (exitCode: number) => void;
 }
 
 export interface Terminal {
   size(): Size;
   write(text: string): void;
-  /** From now on; replaces nobody. */
+  /** Adds a listener. */
   listen(listener: TerminalListener): void;
-  /** As it was. Closing twice is fine. */
+  /** Restores the terminal. A second call has no effect. */
   close(): void;
 }
 
-/** What of the process we touch; tests bring their own. */
+/** The parts of `process` that are used here, so that tests can replace them. */
 export interface TerminalProcess {
   readonly stdin: NodeJS.ReadStream;
   readonly stdout: Pick<NodeJS.WriteStream, "on" | "off" | "columns" | "rows"> & {
@@ -35,11 +35,11 @@ const signals = [
   { name: "SIGTERM", number: 15 },
 ] as const;
 
-/** xterm's alternate screen, and the cursor hidden; and back. */
+/** Enters xterm's alternate screen and hides the cursor; `leaveText` reverts this. */
 const enterText = "\u001b[?1049h\u001b[?25l\u001b[2J";
 const leaveText = "\u001b[0m\u001b[?25h\u001b[?1049l";
 
-/** A lone escape is the key once nothing followed for this long. */
+/** An escape character is the escape key if no other character follows within this time. */
 const escapeWaitMs = 50;
 
 export function openTerminal(target: TerminalProcess = process): Terminal {
@@ -56,7 +56,7 @@ export function openTerminal(target: TerminalProcess = process): Terminal {
   };
   stdin.setRawMode(true);
   stdout.write(enterText);
-  // Whatever ends the process: an error that nobody caught, too.
+  // Restores the terminal however the process ends, including after an uncaught error.
   target.on("exit", close);
   offs.push(() => target.off("exit", close));
   return {
@@ -76,7 +76,7 @@ export function openTerminal(target: TerminalProcess = process): Terminal {
   };
 }
 
-/** By the names of `node:readline`; characters stand for themselves. */
+/** Our key names by the names of `node:readline`. Other characters have no names. */
 const keyNames: Readonly<Record<string, string>> = {
   ...{ up: "up", down: "down", left: "left", right: "right", home: "home", end: "end" },
   ...{ pageup: "page-up", pagedown: "page-down", return: "enter", enter: "enter" },
@@ -85,17 +85,17 @@ const keyNames: Readonly<Record<string, string>> = {
 
 function listenForKeys(stdin: TerminalProcess["stdin"], onKey: (key: string) => void): () => void {
   const take = (text: string | undefined, { name = "", sequence = "", ctrl, meta }: Key): void => {
-    // Nothing is asked for with Alt: an escape and what follows it at once are two keys.
+    // No command uses Alt, so an escape with an immediately following character is treated as two keys.
     const isAlt = meta === true && name !== "escape";
     if (isAlt || sequence.startsWith("\u001b\u001b")) onKey("escape");
     const typed = text ?? (isAlt ? sequence.slice(-1) : "");
     const character = /^\P{Cc}$/u.test(typed) ? typed : undefined;
-    // Control-D is the end of input, as of `cat`.
+    // Control-D ends the input, as in `cat`.
     const interrupt = name === "c" || name === "d" ? "interrupt" : undefined;
     const key = ctrl === true ? interrupt : (keyNames[name] ?? character);
     if (key !== undefined) onKey(key);
   };
-  // Nobody is at the other end any more.
+  // The terminal was closed.
   const end = (): void => onKey("interrupt");
   emitKeypressEvents(stdin, { escapeCodeTimeout: escapeWaitMs } as unknown as Interface);
   stdin.on("keypress", take);

@@ -1,24 +1,24 @@
-/** What is shown, and what a key does to it. Pure. */
+/** The state of the view, and the effect of each key. Pure. */
 import type { SortKey } from "./options.ts";
 
 export interface ViewState {
   readonly sort: SortKey;
   readonly isReversed: boolean;
   readonly filter: string;
-  /** The filter as it is being typed; absent: it is not. */
+  /** The filter while the user types it. Undefined otherwise. */
   readonly typed?: string;
-  /** Label of the row that is chosen; absent: the first. */
+  /** Label of the selected row. Undefined for the first row. */
   readonly chosen?: string;
-  /** Label of the row whose endpoints are shown; absent: rows of Services. */
+  /** Label of the row whose endpoints are shown. Undefined if Services are shown. */
   readonly opened?: string;
   readonly isPaused: boolean;
 }
 
-/** What is on the screen now. */
+/** The rows of the current list. */
 export interface ShownRows {
-  /** Labels, in the order in which they are shown. */
+  /** Labels in display order. */
   readonly keys: readonly string[];
-  /** How many fit. */
+  /** Number of rows that fit on the screen. */
   readonly pageSize: number;
 }
 
@@ -38,7 +38,7 @@ const sortOfKey: Readonly<Record<string, SortKey>> = {
   s: "name",
 };
 
-/** `key`: as terminal.ts names them, or a character. */
+/** Handles a key, which is a name from terminal.ts or a character. */
 export function press(state: ViewState, key: string, shown: ShownRows): Pressed {
   if (key === "interrupt") return { state, effect: "quit" };
   if (state.typed !== undefined) return { state: typing(state, state.typed, key) };
@@ -55,12 +55,12 @@ export function press(state: ViewState, key: string, shown: ShownRows): Pressed 
   return { state: moved(state, key, shown) };
 }
 
-/** Where the chosen row is: the first where it is gone. */
+/** Returns the index of the selected row, or 0 if that row no longer exists. */
 export function chosenIndex({ chosen }: ViewState, keys: readonly string[]): number {
   return chosen === undefined ? 0 : Math.max(0, keys.indexOf(chosen));
 }
 
-/** The first row shown, so that the chosen one is on the page. */
+/** Returns the index of the first row on the page that contains the selected row. */
 export function firstShown(index: number, pageSize: number): number {
   return pageSize <= 0 ? index : Math.floor(index / pageSize) * pageSize;
 }
@@ -80,13 +80,13 @@ function open(state: ViewState, { keys }: ShownRows): Pressed {
   return { state: { ...rest, opened: key }, effect: "read" };
 }
 
-/** Out of the endpoints, to their Service; else without a filter. */
+/** Leaves the list of endpoints, or clears the filter. */
 function back(state: ViewState): ViewState {
   const { opened, ...rest } = state;
   return opened === undefined ? { ...state, filter: "" } : { ...rest, chosen: opened };
 }
 
-/** The key of the present order reverses it. */
+/** Changes the sort order. The key of the current order reverses it. */
 function sortedBy(state: ViewState, sort: SortKey): ViewState {
   const isSame = state.sort === sort;
   return { ...state, sort, isReversed: isSame ? !state.isReversed : false };

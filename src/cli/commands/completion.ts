@@ -1,7 +1,7 @@
 import { exitCodes } from "../../answer/answer.ts";
 import type { Command } from "../command.ts";
 
-/** Each asks `kube-ipvs __complete WORD…`, which prints a word and its description per line. */
+/** Each script runs `kube-ipvs __complete WORD…`, which prints one candidate with its description per line. */
 const scripts: Readonly<Record<string, string>> = {
   bash: `# bash completion of kube-ipvs: source <(kube-ipvs completion bash)
 _kube_ipvs() {

@@ -41,7 +41,7 @@ export const servicesCommand: Command = {
     const query = queryOf(context);
     const nothing = nothingText(query);
     const view = servicesView(query.hasConnections, nothing);
-    // A Service that is watched may be created later.
+    // With --watch, the Service may be created later.
     const mustExist = query.name !== undefined && context.options.get("watch") !== "true";
     const question = { kind: "ServiceList", target: servicesTarget(query) } as const;
     const ask = () => context.source.ask(question, "showing what a start would find");

@@ -35,7 +35,7 @@ export const statusCommand: Command = {
   },
 };
 
-/** The instance lock still says whether a daemon runs. */
+/** Uses the instance lock to determine whether a daemon runs. */
 async function statusWithoutDaemon(
   hasFailed: boolean,
   reason: string,

@@ -12,7 +12,7 @@ import {
   valueOption,
 } from "../command.ts";
 
-/** Shorter ones would show 0 and twice the rate in turn. */
+/** The kernel updates its counters every 2 s. Shorter intervals would show 0 and too high a rate in turn. */
 const shortestIntervalMs = 2_000;
 const longestIntervalMs = 3_600_000;
 
@@ -102,7 +102,7 @@ const question = {
   target: servicesTarget({ hasEndpoints: false, hasConnections: false }),
 } as const;
 
-/** Of the daemon, else of a first sync if it is known where objects come from. Rejects if that fails. */
+/** Reads names from the daemon, or from a first sync if the source of objects is known. Rejects if the first sync fails. */
 async function readNames({ source, config, environment }: CommandContext): Promise<NamesAnswer> {
   const asked = await source.askDaemon(question);
   if (asked.kind === "answer") return { kind: "named", rows: asked.answer.items };
@@ -117,7 +117,7 @@ async function readNames({ source, config, environment }: CommandContext): Promi
   return { kind: "unnamed", reason: `kube-ipvs on ${path}: ${asked.reason}${advice}` };
 }
 
-/** The command line says where objects come from, or this is a pod. */
+/** Whether the source of objects is known, from the configuration or because this is a pod. */
 function hasObjects(
   { objectsFrom }: CommandContext["config"],
   environment: CommandContext["environment"],

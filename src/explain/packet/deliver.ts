@@ -5,16 +5,16 @@ import type { Packet } from "./packet.ts";
 import type { EndpointPath } from "./path.ts";
 import { filterPlaces, firstPlaces, passTables, type Step, type Traversal } from "./traverse.ts";
 
-/** A packet that every rule let through to an endpoint. */
+/** A packet that all rules passed to an endpoint. */
 export interface ArrivedPacket {
   readonly packet: Packet;
   readonly endpoint: RealServerId;
   readonly steps: readonly Step[];
-  /** Otherwise the endpoint sees the packet's own source. */
+  /** If false, the endpoint sees the packet's own source address. */
   readonly isMasqueraded: boolean;
 }
 
-/** What the endpoint sees, and how its answer goes. Pure. */
+/** Determines what the endpoint sees, and whether its answer reaches the client. Pure. */
 export function deliver(arrived: ArrivedPacket, state: NodeState): EndpointPath {
   const { packet, endpoint, steps, isMasqueraded } = arrived;
   const lost = { realServer: endpoint, isMasqueraded, fate: "dropped" } as const;
@@ -37,7 +37,7 @@ export function deliver(arrived: ArrivedPacket, state: NodeState): EndpointPath 
   };
 }
 
-/** Answers of another machine or a pod come in, and are forwarded to a client elsewhere. The client's port is unknown. */
+/** Follows the answer of a pod or of another host through the rules. Port 0 stands for the client's unknown port. */
 function followAnswer(
   { packet, endpoint: { address } }: ArrivedPacket,
   state: NodeState,
@@ -55,7 +55,7 @@ function followAnswer(
   );
 }
 
-/** ` by filter FORWARD: -j DROP`. */
+/** For example: ` by filter FORWARD: -j DROP`. */
 export function byText(step: Step | undefined): string {
   if (step === undefined) return "";
   const { table, chain, rule, unless } = step;
@@ -66,15 +66,15 @@ export function byText(step: Step | undefined): string {
   return ` by ${table} ${chain}: ${rule}${doubt}`;
 }
 
-/** The node's address on the way to an endpoint. */
+/** The node's source address for packets to an endpoint. */
 export function leavingAddress(endpoint: IpAddress, state: NodeState): IpAddress | undefined {
   if (isLocal(endpoint, state)) return endpoint;
   return state.network.routes.get(endpoint)?.source;
 }
 
 /**
- * Why the answers of an endpoint do not come back to the client through IPVS, which alone can give them the address that
- * the client asked; undefined: they do. Only where the source is kept can anything go wrong.
+ * Why the answers of an endpoint do not pass through this node, which must translate them back to the address that the
+ * client used. Undefined if they do. Masqueraded packets always return.
  */
 function answerObstacle(
   { packet: { source }, endpoint, isMasqueraded }: ArrivedPacket,
@@ -83,7 +83,7 @@ function answerObstacle(
   if (isMasqueraded || isLocal(endpoint.address, state)) return undefined;
   const { network, onNode } = state;
   if (endpoint.address === source) return "the endpoint sees its own address as the source";
-  // As its EndpointSlice says.
+  // According to the EndpointSlice.
   const isOnNode = onNode.has(realServerKey(endpoint));
   if (isLocal(source, state)) {
     const isElsewhere = state.bound.has(source) && !isOnNode;
@@ -91,7 +91,7 @@ function answerObstacle(
       ? `the endpoint's node does not send ${source} back to this node`
       : undefined;
   }
-  // Who is behind the same link as the client answers it directly, unless netfilter sees what the bridge forwards.
+  // An endpoint on the same link as the client answers it directly, unless netfilter sees the bridge's packets.
   const [back, out] = [network.routes.get(source), network.routes.get(endpoint.address)];
   if (back === undefined || back.link !== out?.link) return undefined;
   if (!isOnNode)

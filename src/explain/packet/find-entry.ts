@@ -11,7 +11,7 @@ import type { PacketOnPath } from "./packet.ts";
 
 export type Direction = "src" | "dst";
 
-/** The entry of a set that a packet matches, as xt_set looks for it; undefined: none. Pure. */
+/** Finds the set entry that matches a packet, as xt_set does. Undefined if none matches. Pure. */
 export function findEntry(
   { type, entries }: ListedSet,
   onPath: PacketOnPath,
@@ -25,7 +25,7 @@ export function findEntry(
     case "hash:ip":
       return has(address);
     case "bitmap:port":
-      // It reads these two protocols only.
+      // bitmap:port supports only these two protocols.
       if (!["TCP", "UDP"].includes(onPath.packet.protocol)) return undefined;
       return has(String(portAt(onPath, first)));
     case "hash:ip,port":
@@ -43,7 +43,7 @@ function portText(address: IpAddress, onPath: PacketOnPath, direction: Direction
   return `${address},${onPath.packet.protocol.toLowerCase()}:${portAt(onPath, direction)}`;
 }
 
-/** The narrowest network, as the kernel has it. */
+/** Returns the entry with the longest matching prefix, as the kernel does. */
 function netEntry(
   entries: ReadonlySet<SetEntry>,
   prefix: string,
@@ -67,7 +67,7 @@ function addressAt({ packet, destination }: PacketOnPath, direction: Direction):
   return direction === "src" ? packet.source : destination;
 }
 
-/** No rule of ours asks for the source port, which a client does not choose. */
+/** Returns 0 for the source port, because none of our rules match it. */
 function portAt({ port }: PacketOnPath, direction: Direction): number {
   return direction === "dst" ? port : 0;
 }

@@ -1,7 +1,7 @@
 /**
- * The whole path of a packet, in every mode: raw, mangle and nat, then what comes first of an endpoint that rules chose, a socket that they
- * redirect to, IPVS, and a process. IPVS takes what a process of this node sends before filter sees it, and what comes from
- * outside behind INPUT. A mode that lacks one of these has nothing in its map. Pure.
+ * Follows the whole path of a packet, in every mode. The packet passes raw, mangle and nat. Then it goes to the first that
+ * applies: an endpoint chosen by rules, a socket to which rules redirect, IPVS, or a process of this node. IPVS takes
+ * packets that this node sends before the filter table, and packets from outside after INPUT. Pure.
  */
 import type { ListenerFact } from "../../answer/answers.ts";
 import { type IpAddress, type IpFamily, isLoopback, isWildcard } from "../../base/ip.ts";
@@ -22,7 +22,7 @@ import {
   traverse,
 } from "./traverse.ts";
 
-/** Every endpoint that rules may choose at random is followed. */
+/** Follows the packet to each endpoint that rules may choose at random. */
 export function follow(packet: Packet, state: NodeState): PacketPath {
   const hook = packet.isFromNode ? "OUTPUT" : "PREROUTING";
   const entered = passTables(firstPlaces(hook), sent(packet, 0), state);
@@ -58,7 +58,7 @@ function followThroughNat(
   return { steps: common, end: { kind: "balanced", isByIpvs: false, endpoints, ...others } };
 }
 
-/** No rule of nat chose an endpoint. */
+/** Follows a packet for which no nat rule chose an endpoint. */
 function followUnchosen(
   packet: Packet,
   { steps, mark, translation }: Traversal,
@@ -87,24 +87,24 @@ function followUnchosen(
   return { steps: [...steps, ...filtered.steps], end };
 }
 
-/** On its way to the destination that it began with. */
+/** The packet before any translation. */
 function sent(packet: Packet, mark: number): PacketOnPath {
   const { destination, port } = packet;
   return { packet, destination, port, mark };
 }
 
-/** Hooks of filter: a packet of the node to the node itself comes back in by the loopback link. */
+/** The hooks of the filter table. A packet from this node to itself passes OUTPUT and, through the loopback link, INPUT. */
 function filterHooks({ isFromNode }: Packet, isForNode: boolean): readonly Hook[] {
   if (!isFromNode) return [isForNode ? "INPUT" : "FORWARD"];
   return isForNode ? ["OUTPUT", "INPUT"] : ["OUTPUT"];
 }
 
-/** Undefined: filter lets it through. */
+/** Undefined if the rules pass the packet. */
 function stoppedEnd({ verdict, steps }: Pick<Traversal, "verdict" | "steps">): PathEnd | undefined {
   return verdict === "pass" ? undefined : { kind: verdict, by: steps.at(-1) };
 }
 
-/** Undefined: there is no virtual server. */
+/** Undefined if there is no virtual server. */
 function balance(onPath: PacketOnPath, state: NodeState): PathEnd | undefined {
   const { packet, destination: address, port } = onPath;
   const server = state.servers.get(virtualServerKey({ protocol: packet.protocol, address, port }));
@@ -114,7 +114,7 @@ function balance(onPath: PacketOnPath, state: NodeState): PathEnd | undefined {
   const endpoints = taking.map((realServer) => {
     const { address: destination, port: realPort } = realServer;
     const balanced = { ...onPath, destination, port: realPort, virtual: { address, port } };
-    // IPVS sends it through OUTPUT, also if it came from outside; nat has decided before.
+    // IPVS sends even packets from outside through OUTPUT, except to local processes. The nat table was traversed before.
     const goesUp = !packet.isFromNode && isLocal(destination, state);
     return toEndpoint(balanced, goesUp ? [] : ["OUTPUT"], state);
   });
@@ -129,7 +129,7 @@ function commonSteps(lists: readonly (readonly Step[])[]): readonly Step[] {
   return differs < 0 || others.length === 0 ? first : first.slice(0, differs);
 }
 
-/** Rules rewrote its destination. */
+/** Follows a packet whose destination nat rules rewrote. */
 function translated(packet: Packet, onPath: PacketOnPath, state: NodeState): EndpointPath {
   const isForNode = isLocal(onPath.destination, state);
   const obstacle = isForNode ? undefined : forwardingObstacle(packet, state);
@@ -138,7 +138,7 @@ function translated(packet: Packet, onPath: PacketOnPath, state: NodeState): End
   return { realServer, steps: [], isMasqueraded: false, fate: "dropped", obstacle };
 }
 
-/** Why the kernel drops a packet that rules let through. */
+/** Why the kernel drops a packet that the rules pass. Undefined if it does not. */
 function forwardingObstacle(
   { family, source, isFromNode }: Packet,
   { network }: NodeState,
@@ -152,7 +152,7 @@ function forwardingObstacle(
   return network.isForwarding ? undefined : `${name} is 0, so this node forwards nothing`;
 }
 
-/** An endpoint is chosen: through filter at these hooks, and POSTROUTING. */
+/** Follows a packet to its endpoint, through the filter table at `hooks` and through POSTROUTING. */
 function toEndpoint(onPath: PacketOnPath, hooks: readonly Hook[], state: NodeState): EndpointPath {
   const { packet } = onPath;
   const endpoint = { address: onPath.destination, port: onPath.port };
@@ -160,7 +160,7 @@ function toEndpoint(onPath: PacketOnPath, hooks: readonly Hook[], state: NodeSta
   if (verdict !== "pass") {
     return { realServer: endpoint, steps, fate: verdict, isMasqueraded: false };
   }
-  // A packet from outside for a process of this node does not leave.
+  // A packet from outside to a process of this node does not pass POSTROUTING.
   if (!packet.isFromNode && isLocal(endpoint.address, state)) {
     return deliver({ packet, endpoint, steps, isMasqueraded: false }, state);
   }
@@ -175,7 +175,7 @@ const loopbacks: Readonly<Record<IpFamily, IpAddress>> = {
   IPv6: "::1" as IpAddress,
 };
 
-/** The socket of kube-ipvs that accepts packets to this address and port; undefined: none does. */
+/** Returns the kube-ipvs socket that accepts packets to this address and port. Undefined if there is none. */
 function serviceSocketAt(packet: Packet, port: number, state: NodeState): ListenerFact | undefined {
   return state.serviceSockets.find(
     (one) =>
@@ -189,7 +189,7 @@ function isOf({ family, protocol }: ListenerFact, packet: Packet): boolean {
   return family === packet.family && protocol === packet.protocol;
 }
 
-/** Filter may stop it on its way to the socket. `port`: of the socket. */
+/** Follows a packet through the filter table to the socket on `port`. */
 function toSocket(
   packet: Packet,
   { steps, mark }: Pick<Traversal, "steps" | "mark">,
@@ -216,7 +216,7 @@ function toSocket(
   return { steps: [...steps, ...filtered.steps], end: stoppedEnd(filtered) ?? end };
 }
 
-/** A connection of this process: the endpoint sees this node. */
+/** Describes a connection that kube-ipvs itself makes, so the endpoint sees this node's address. */
 function connected(realServer: RealServerId, state: NodeState): EndpointPath {
   const source = leavingAddress(realServer.address, state);
   const seen = source === undefined ? {} : { source };

@@ -6,12 +6,12 @@ import { findEntry } from "./find-entry.ts";
 import { isHere, type NodeState } from "./node-state.ts";
 import type { PacketOnPath } from "./packet.ts";
 
-/** A packet and the place where a rule sees it. */
+/** A packet at the hook where a rule is evaluated. */
 export interface PacketAtRule {
   readonly onPath: PacketOnPath;
-  /** In OUTPUT and POSTROUTING there is no link through which it came in. */
+  /** False in OUTPUT and POSTROUTING, where rules cannot match the input interface. */
   readonly hasInLink: boolean;
-  /** Called for each rule that matches at random. */
+  /** Decides whether a rule with a random match matches. */
   readonly draw: () => boolean;
 }
 
@@ -21,7 +21,7 @@ export interface FoundEntry {
   readonly entry: SetEntry;
 }
 
-/** The set entries that a matching rule has found; undefined if the rule does not match. Pure. */
+/** Returns the set entries that the rule matched. Undefined if the rule does not match. Pure. */
 export function matchRule(
   { matches }: Rule,
   at: PacketAtRule,
@@ -53,7 +53,7 @@ function isMatch(
       return true;
     case "chance":
       return at.draw();
-    // A client that no list remembers is explained.
+    // The traced client is in no list.
     case "recent-check":
       return false;
     case "source":
@@ -84,7 +84,7 @@ function isMatch(
   }
 }
 
-/** The first packet of a connection, whose destination may be translated, or the answer to it. */
+/** Only the first packet of a connection and its answer are traced. */
 function isInState(
   { states }: Match & { kind: "conntrack-state" },
   { packet, destination, port, isAnswer }: PacketOnPath,
@@ -99,7 +99,7 @@ function isInside(text: string, address: IpAddress): boolean {
   return cidr !== undefined && cidrContains(cidr, address);
 }
 
-/** `cni+` stands for every name that begins so. */
+/** A pattern such as `cni+` matches all names with this prefix. */
 function isLink(pattern: string, name: string): boolean {
   return pattern.endsWith("+") ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
 }

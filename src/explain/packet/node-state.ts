@@ -5,15 +5,16 @@ import type { Rule } from "../../state/rule.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
 import type { VirtualServer } from "../../state/virtual-server.ts";
 
-/** A rule of a chain; without a value it is one that only a third party writes, and is skipped. */
+/** A rule of a chain. */
 export interface ListedRule {
-  /** Behind `-A CHAIN `. */
+  /** The text after `-A CHAIN `. */
   readonly text: string;
+  /** Undefined if the rule cannot be parsed. Such rules are from third parties and are skipped. */
   readonly rule?: Rule;
 }
 
 export interface ListedSet {
-  /** `hash:ip,port` … */
+  /** For example `hash:ip,port`. */
   readonly type: string;
   readonly entries: ReadonlySet<SetEntry>;
 }
@@ -23,20 +24,20 @@ export interface ListedServer {
   readonly realServers: readonly RealServer[];
 }
 
-/** By `chainKey` of `state/rules-about.ts`. */
+/** Rules by `chainKey` of `state/rule.ts`. */
 export type ListedChains = ReadonlyMap<string, readonly ListedRule[]>;
 
-/** What kube-ipvs writes for one family: as it is planned, or as the kernel has it. A map is empty if the mode has none. */
+/** The planned or observed state of one family. Maps that do not apply to the mode are empty. */
 export interface Tables {
   readonly chains: ListedChains;
   readonly sets: ReadonlyMap<string, ListedSet>;
-  /** By the key of the virtual server. */
+  /** Virtual servers by key. */
   readonly servers: ReadonlyMap<string, ListedServer>;
-  /** Addresses on kube-ipvs0. */
+  /** Addresses bound to kube-ipvs0. */
   readonly bound: ReadonlySet<IpAddress>;
 }
 
-/** The route to an address, as far as it matters here. */
+/** The route to an address. */
 export interface KnownRoute {
   /** The link through which packets leave. */
   readonly link: string;
@@ -44,34 +45,34 @@ export interface KnownRoute {
   readonly source?: IpAddress;
 }
 
-/** What a packet meets and kube-ipvs does not plan. */
+/** State that affects packets, but that kube-ipvs does not plan. */
 export interface NodeNetwork {
   /** Addresses of this node on links other than kube-ipvs0. */
   readonly addresses: ReadonlySet<IpAddress>;
-  /** Of addresses that are not this node's. Undefined if there is no route. */
+  /** Routes to addresses of other hosts. Addresses without a route are not included. */
   readonly routes: ReadonlyMap<IpAddress, KnownRoute>;
-  /** Sockets of processes that listen, as {@link listenerKey} names them. */
+  /** Listening sockets, by {@link listenerKey}. */
   readonly listeners: ReadonlySet<string>;
-  /** net.ipv4.vs.conntrack: without it, packets that IPVS balances are not masqueraded. */
+  /** net.ipv4.vs.conntrack. If 0, packets that IPVS balances are not masqueraded. */
   readonly isIpvsTracked: boolean;
-  /** net.ipv4.ip_forward, or net.ipv6.conf.all.forwarding: packets that are not for this node are forwarded. */
+  /** net.ipv4.ip_forward or net.ipv6.conf.all.forwarding. If 0, packets to other hosts are dropped. */
   readonly isForwarding: boolean;
-  /** net.ipv4.conf.all.route_localnet: packets from a loopback address may leave the node. */
+  /** net.ipv4.conf.all.route_localnet. If 0, packets from a loopback address cannot leave the node. */
   readonly isLoopbackRouted: boolean;
-  /** bridge-nf-call-iptables, or -ip6tables: packets between ports of a bridge pass netfilter. */
+  /** bridge-nf-call-iptables or bridge-nf-call-ip6tables. If 0, packets between ports of a bridge bypass netfilter. */
   readonly isBridgeFiltered: boolean;
 }
 
-/** All that packets meet. */
+/** All state that affects packets. */
 export interface NodeState extends Tables {
   readonly network: NodeNetwork;
-  /** Sockets of kube-ipvs that stand for service ports. */
+  /** Sockets on which kube-ipvs serves service ports. */
   readonly serviceSockets: readonly ListenerFact[];
-  /** Endpoints that run on this node, by the keys of real servers. */
+  /** Real server keys of endpoints that run on this node. */
   readonly onNode: ReadonlySet<string>;
 }
 
-/** `TCP 127.0.0.1:30080`. */
+/** For example: `TCP 127.0.0.1:30080`. */
 export function listenerKey({
   protocol,
   address,
@@ -84,12 +85,12 @@ export function listenerKey({
   return `${protocol} ${hostPort(address, port)}`;
 }
 
-/** An address of this node, on kube-ipvs0 or elsewhere. */
+/** Whether the address is on kube-ipvs0 or another link of this node. */
 export function isLocal(address: IpAddress, { bound, network }: NodeState): boolean {
   return bound.has(address) || network.addresses.has(address);
 }
 
-/** Packets to it are delivered on this node. */
+/** Whether packets to the address are delivered on this node. True for loopback addresses too. */
 export function isHere(address: IpAddress, state: NodeState): boolean {
   return isLocal(address, state) || isLoopback(address);
 }

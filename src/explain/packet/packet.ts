@@ -1,31 +1,31 @@
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Protocol } from "../../base/protocol.ts";
 
-/** The first packet of a connection, as it arrives or as a process of this node sends it. */
+/** The first packet of a connection, as received or as sent by a process of this node. */
 export interface Packet {
   readonly family: IpFamily;
-  /** ICMP: an echo request, as `ping` sends it. */
+  /** ICMP means an echo request, as from `ping`. */
   readonly protocol: Protocol | "ICMP";
   readonly source: IpAddress;
   readonly destination: IpAddress;
   /** 0 for ICMP. */
   readonly port: number;
-  /** A process of this node sends it. */
+  /** Whether a process of this node sends the packet. */
   readonly isFromNode: boolean;
-  /** The link through which it comes in; empty if it does not, or if that is unknown. */
+  /** The input interface. Empty if it is unknown, or if this node sends the packet. */
   readonly inLink: string;
-  /** It comes in through a port of a bridge, and netfilter sees it there (br_netfilter). */
+  /** Whether the packet arrives through a bridge port and netfilter sees it there (br_netfilter). */
   readonly isBridged: boolean;
 }
 
-/** A packet on its path: DNAT and IPVS change the destination, rules change the mark. */
+/** A packet on its path. DNAT and IPVS change the destination; rules change the mark. */
 export interface PacketOnPath {
   readonly packet: Packet;
   readonly destination: IpAddress;
   readonly port: number;
   readonly mark: number;
-  /** An endpoint's answer: the connection is established. */
+  /** Set for an endpoint's answer, which belongs to an established connection. */
   readonly isAnswer?: true;
-  /** Behind IPVS: the address and port that the client asked for. */
+  /** After IPVS: the original destination, which is the virtual server's. */
   readonly virtual?: { readonly address: IpAddress; readonly port: number };
 }

@@ -1,46 +1,46 @@
-/** The way of a packet, in every proxy mode. */
+/** The path of a packet, in every proxy mode. */
 import type { IpAddress } from "../../base/ip.ts";
 import type { RealServerId } from "../../state/real-server.ts";
 import type { Step } from "./traverse.ts";
 
-/** Where a packet ends. */
+/** The end of a packet's path. */
 export type PathEnd =
-  /** One of these is chosen: by IPVS, or by rules. `rest`: where those end that rules give to none of them. */
+  /** IPVS or rules choose one of the endpoints. `rest` is the end of packets for which no rule chooses an endpoint. */
   | {
       readonly kind: "balanced";
       readonly isByIpvs: boolean;
       readonly endpoints: readonly EndpointPath[];
       readonly rest?: PathEnd;
     }
-  /** A rule refuses or drops it. */
+  /** A rule rejects or drops the packet. */
   | { readonly kind: "refused" | "dropped"; readonly by: Step | undefined }
-  /** The virtual server has no real server that takes connections: IPVS answers "port unreachable". */
+  /** The virtual server has no real server with a non-zero weight, so IPVS answers "port unreachable". */
   | { readonly kind: "no-endpoint" }
-  /** kube-ipvs takes it on a socket, and connects to one of these. */
+  /** kube-ipvs receives the packet on a socket and connects to one of the endpoints. */
   | { readonly kind: "taken"; readonly endpoints: readonly EndpointPath[] }
-  /** Nobody listens where kube-ipvs should. */
+  /** kube-ipvs does not listen on the planned port. */
   | { readonly kind: "unheard"; readonly port: number }
-  /** It is no packet of a Service: a process of this node gets it, if there is one. */
+  /** The packet does not belong to a Service. A process of this node gets it, if one listens. */
   | { readonly kind: "node" }
-  /** Not an address of this node: it goes on, or nowhere. */
+  /** The destination is not an address of this node. The packet is routed through `link`; undefined without a route. */
   | { readonly kind: "forwarded"; readonly link: string | undefined };
 
-/** What becomes of the packets that go to one endpoint. */
+/** What happens to packets to one endpoint. */
 export interface EndpointPath {
   readonly realServer: RealServerId;
-  /** Rules that chose it. Undefined if no rule does. */
+  /** Rules that chose the endpoint. Undefined if no rule chose it. */
   readonly choice?: readonly Step[];
   readonly steps: readonly Step[];
   readonly fate: "delivered" | "dropped" | "refused";
   readonly isMasqueraded: boolean;
-  /** What the endpoint sees; undefined: the node's address on the way there, and that is not known. */
+  /** Source address that the endpoint sees. Undefined if it is the node's address and that is unknown. */
   readonly source?: IpAddress;
-  /** Why packets or their answers get lost; absent: they do not. */
+  /** Why packets or their answers are lost. Undefined if they are not. */
   readonly obstacle?: string;
 }
 
 export interface PacketPath {
-  /** Rules that matched before an endpoint was chosen, in the packet's order. */
+  /** Rules that matched before an endpoint was chosen, in the order of traversal. */
   readonly steps: readonly Step[];
   readonly end: PathEnd;
 }

@@ -10,28 +10,28 @@ export interface Step {
   readonly hook: Hook;
   readonly table: TableName;
   readonly chain: string;
-  /** Behind `-A CHAIN `. */
+  /** The text after `-A CHAIN `. */
   readonly rule: string;
-  /** The set entries that it found. */
+  /** The set entries that the rule matched. */
   readonly entries: readonly FoundEntry[];
-  /** A rule before it that cannot be evaluated and may have let the packet through: `filter INPUT: …`. */
+  /** An earlier rule that cannot be evaluated and may have accepted the packet: `filter INPUT: …`. */
   readonly unless?: string;
 }
 
 /** A rewritten destination. */
 export type Translation = Target & { readonly kind: "translate" | "redirect" };
 
-/** What the rules of one table do with a packet at one hook. */
+/** The outcome of one table's rules for a packet at one hook. */
 export interface Traversal {
   readonly verdict: "pass" | "dropped" | "refused";
-  /** The last rule gives the packet another destination. */
+  /** The new destination, if the last rule rewrites it. */
   readonly translation?: Translation;
   readonly isMasqueraded: boolean;
   readonly mark: number;
   readonly steps: readonly Step[];
 }
 
-/** Chains that lead to each other are a third party's; the kernel allows no loop. */
+/** Limits the depth of jumps between chains. The kernel rejects loops. */
 const maxDepth = 16;
 
 interface Context {
@@ -39,17 +39,17 @@ interface Context {
   readonly table: TableName;
   readonly state: NodeState;
   readonly onPath: PacketOnPath;
-  /** Whether a rule that matches at random does so now. */
+  /** Decides whether a rule with a random match matches. */
   readonly draw: () => boolean;
   mark: number;
   isMasqueraded: boolean;
   translation?: Translation;
   readonly steps: Step[];
-  /** The first rule that cannot be evaluated and may let the packet through. */
+  /** The first rule that cannot be evaluated and may accept the packet. */
   unless?: string;
 }
 
-/** What comes of every sequence of random matches, a match first. */
+/** Returns the outcome of every combination of random matches, beginning with all rules matching. */
 export function everyTraversal(...at: Parameters<typeof traverse>): readonly Traversal[] {
   const [hook, table, onPath, state] = at;
   const traversals: Traversal[] = [];
@@ -66,7 +66,7 @@ export function everyTraversal(...at: Parameters<typeof traverse>): readonly Tra
   return traversals;
 }
 
-/** The last match that was drawn becomes none; false: there is no further sequence. */
+/** Changes the last drawn match to a mismatch. Returns false if there is no further combination. */
 function drawNext(drawn: boolean[]): boolean {
   while (drawn.at(-1) === false) drawn.pop();
   if (drawn.length === 0) return false;
@@ -75,8 +75,8 @@ function drawNext(drawn: boolean[]): boolean {
 }
 
 /**
- * Follows a packet through the chains of a table, from the built-in one. Rules that cannot be read, and chains that are not
- * listed, are skipped. By default no rule matches at random. Pure.
+ * Follows a packet through the chains of a table, beginning with the built-in chain of the hook. Skips rules that cannot be
+ * parsed and chains that are not listed. By default, random matches do not match. Pure.
  */
 export function traverse(
   hook: Hook,
@@ -104,10 +104,10 @@ export function traverse(
   };
 }
 
-/** A hook, and a table with a chain there. */
+/** A hook, and a table that has a chain for this hook. */
 export type Place = readonly [hook: Hook, table: TableName];
 
-/** Passes tables, one after the other, until one of them stops the packet. */
+/** Follows a packet through several tables until one of them rejects or drops it. */
 export function passTables(
   places: readonly Place[],
   onPath: PacketOnPath,
@@ -124,7 +124,7 @@ export function passTables(
   return { verdict: "pass", steps, mark };
 }
 
-/** Before nat, a packet that comes in or is sent passes these. */
+/** The tables that a received or sent packet passes before nat. */
 export function firstPlaces(hook: "PREROUTING" | "OUTPUT"): readonly Place[] {
   return [
     [hook, "raw"],
@@ -132,7 +132,7 @@ export function firstPlaces(hook: "PREROUTING" | "OUTPUT"): readonly Place[] {
   ];
 }
 
-/** Mangle of OUTPUT comes before nat, see {@link firstPlaces}. */
+/** The mangle and filter tables. In OUTPUT, mangle precedes nat, see {@link firstPlaces}. */
 export function filterPlaces(hooks: readonly Hook[]): readonly Place[] {
   return hooks.flatMap((hook): readonly Place[] =>
     hook === "OUTPUT"
@@ -144,10 +144,10 @@ export function filterPlaces(hooks: readonly Hook[]): readonly Place[] {
   );
 }
 
-/** Accepts, or leads to a chain that may: names of targets that do neither are in capitals. */
+/** Matches rules that may accept a packet or jump to a chain. Names of other targets are in capitals. */
 const mayAccept = /(?:^| )-[jg] (?:ACCEPT|RETURN|\S*[^A-Z\s]\S*)/;
 
-/** `return`: and the chain before goes on behind the jump. */
+/** `return` means that the calling chain continues after the jump. */
 type End = "accept" | "dropped" | "refused" | "return";
 
 function walkChain(chain: string, context: Context, depth: number): End {
@@ -169,7 +169,7 @@ function walkChain(chain: string, context: Context, depth: number): End {
   return "return";
 }
 
-/** Undefined: the next rule is looked at. */
+/** Undefined if the next rule is evaluated. */
 function applyTarget(target: Target, context: Context, depth: number): End | undefined {
   switch (target.kind) {
     case "accept":

@@ -1,4 +1,4 @@
-/** What session affinity remembers of a client in iptables mode. */
+/** Reads the session affinity of a client in iptables mode. */
 
 import type { Destination } from "../../answer/answers.ts";
 import type { RememberedConnection } from "../../answer/explanation.ts";
@@ -8,7 +8,7 @@ import { chainKey } from "../../state/rule.ts";
 import { chainsAbout } from "../../state/rules-about.ts";
 import type { ListedChains } from "../packet/node-state.ts";
 
-/** Endpoints in whose lists the client is; how long ago it came there is not shown in seconds. */
+/** Returns endpoints whose lists contain the client. The kernel does not show the entries' age in seconds. */
 export function readAffinity(
   { recentLists }: Pick<KernelReaders, "recentLists">,
   destination: Destination,

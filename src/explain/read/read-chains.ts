@@ -1,4 +1,4 @@
-/** Chains of the kernel that packets to some destinations may meet, in modes whose rules grow with the Services. */
+/** Reads the kernel's chains that packets to some destinations may traverse. */
 
 import type { Destination } from "../../answer/answers.ts";
 import type { IpFamily } from "../../base/ip.ts";
@@ -14,7 +14,7 @@ export interface ChainsQuery {
   readonly destinations: readonly Destination[];
 }
 
-/** What packets meet from the built-in chains on, third parties' rules included, and all that is planned. */
+/** Reads the chains that packets may traverse, including third-party rules, and all planned chains. */
 export async function readChains(
   rules: Pick<Iptables, "observe">,
   { family, planned, destinations }: ChainsQuery,
@@ -28,7 +28,7 @@ export async function readChains(
     return [...chain.rules.map(listedRule), ...(chain.policy === "DROP" ? [dropPolicy] : [])];
   };
   const found = new Map(chainsAbout(destinations, rulesOf));
-  // What is planned and out of reach is there all the same.
+  // Planned chains are included even if no rule jumps to them.
   for (const { table, name } of planned.chains) {
     const key = chainKey(table, name);
     const left = found.has(key) ? undefined : rulesOf(key);
@@ -37,7 +37,7 @@ export async function readChains(
   return found;
 }
 
-/** A built-in chain's policy decides like a last rule. */
+/** The policy of a built-in chain acts like a last rule. */
 const dropPolicy: ListedRule = {
   text: "policy DROP",
   rule: { matches: [], target: { kind: "drop" } },

@@ -1,4 +1,4 @@
-/** What the kernel remembers of connections to one destination. */
+/** Reads the kernel's connections to one destination. */
 
 import type { Destination } from "../../answer/answers.ts";
 import type {
@@ -11,7 +11,7 @@ import { type IpvsConnection, listConnections } from "../../kernel/ipvs/connecti
 import type { KernelReaders } from "../../kernel/open-readers.ts";
 import type { Flow } from "../../state/flow.ts";
 
-/** Of each kind. */
+/** Maximum number of listed connections of each kind. */
 const maxListed = 20;
 
 export const noConnections: Connections = {
@@ -22,8 +22,8 @@ export const noConnections: Connections = {
 };
 
 /**
- * With `client` absent those of all clients. Beside IPVS, which remembers all of them, conntrack entries are read for a client
- * only; in modes without it conntrack alone remembers.
+ * Reads the connections of `client` or, if it is undefined, of all clients. IPVS mode reads conntrack entries only for a
+ * given client, because the IPVS table contains all connections. Other modes use only conntrack.
  */
 export async function readConnections(
   { conntrack }: Pick<KernelReaders, "conntrack">,

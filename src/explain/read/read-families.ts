@@ -1,4 +1,4 @@
-/** What packets of each family meet: as it is planned, and as the kernel has it. */
+/** Reads the state that affects packets of each family, both planned and observed. */
 
 import type { Destination, PlanFacts } from "../../answer/answers.ts";
 import { familyOf, type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
@@ -13,7 +13,7 @@ import { readChains } from "./read-chains.ts";
 import { readNetwork } from "./read-network.ts";
 import { readServers, readSets } from "./read-servers.ts";
 
-/** What is read of the kernel. */
+/** The kernel readers that are used here. */
 export type ExplainReaders = Pick<
   KernelReaders,
   "ipSets" | "routes" | "conntrack" | "openRules" | "sockets" | "recentLists"
@@ -23,13 +23,13 @@ export type ExplainReaders = Pick<
   readonly sysctl: Pick<KernelReaders["sysctl"], "read">;
 };
 
-/** What one family's packets meet. */
+/** The state that affects packets of one family. */
 export interface FamilyState {
   readonly planned: NodeState;
   readonly observed: NodeState;
 }
 
-/** Families of the destinations. */
+/** Returns the state of each family that has destinations. */
 export async function readFamilies(
   readers: ExplainReaders,
   facts: PlanFacts,
@@ -71,11 +71,11 @@ interface FamilyQuery {
   readonly facts: PlanFacts;
   readonly family: IpFamily;
   readonly destinations: readonly Destination[];
-  /** Undefined: there are none. */
+  /** Undefined if the mode has no rules. */
   readonly rules: Pick<Iptables, "observe"> | undefined;
 }
 
-/** Of IPVS and of sets only what the mode plans: in other modes the kernel may not have them. */
+/** Reads sets and virtual servers in IPVS mode only. In other modes, the kernel may not support them. */
 async function readTables(
   readers: ExplainReaders,
   { facts, family, destinations, rules }: FamilyQuery,
@@ -93,7 +93,7 @@ async function readTables(
   };
 }
 
-/** Whose routes are read: clients, destinations, endpoints. */
+/** Returns the addresses whose routes are read: clients, destinations and endpoints. */
 function peersOf(
   destinations: readonly Destination[],
   { listeners }: PlanFacts,

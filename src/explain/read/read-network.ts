@@ -1,4 +1,4 @@
-/** Routes and settings that decide over a packet and that nobody plans. */
+/** Reads routes, listening sockets and sysctls that affect packets, but are not planned. */
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Sysctl } from "../../kernel/kernel.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
@@ -6,9 +6,9 @@ import { type KnownRoute, listenerKey, type NodeNetwork } from "../packet/node-s
 
 export interface NetworkQuery {
   readonly family: IpFamily;
-  /** Of this node, on links other than kube-ipvs0. */
+  /** Addresses of this node on links other than kube-ipvs0. */
   readonly addresses: ReadonlySet<IpAddress>;
-  /** To whom routes are looked for: clients, destinations, endpoints. */
+  /** Addresses whose routes are read: clients, destinations and endpoints. */
   readonly peers: Iterable<IpAddress>;
 }
 

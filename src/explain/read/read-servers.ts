@@ -1,4 +1,4 @@
-/** Sets and virtual servers of the kernel. */
+/** Reads sets and virtual servers from the kernel. */
 
 import type { Destination } from "../../answer/answers.ts";
 import { familyOf, type IpFamily } from "../../base/ip.ts";
@@ -7,7 +7,7 @@ import { setsFor } from "../../plan/sets.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { ListedServer, ListedSet } from "../packet/node-state.ts";
 
-/** Sets by our names; one of another type contains nothing that could be compared. */
+/** Returns our sets by name. Skips sets of another type, whose entries cannot be compared. */
 export async function readSets(
   { ipSets }: { readonly ipSets: Pick<IpSets, "listSets" | "listEntries"> },
   family: IpFamily,
