@@ -12,7 +12,6 @@ import type { ClaimAges } from "./claims/claim-ages.ts";
 import type { WinnerChange } from "./claims/claims.ts";
 import { isSamePlanned, type ServerClaim, ServerClaims } from "./claims/server-claims.ts";
 import { type DirtyKeys, noMarks } from "./dirty-keys.ts";
-import { type OwnedReservedAddress, reservedOf } from "./frontends.ts";
 import { Owners } from "./owners.ts";
 import type { PlannedVirtualServer, ServicePortPlan } from "./service-port-plan.ts";
 import { type SetRole, setFor, setRoles } from "./sets.ts";
@@ -29,8 +28,6 @@ export class DesiredState {
   readonly #addresses = new Owners<IpAddress>();
   readonly #denied = new Map<string, { readonly id: VirtualServerId; owners: number }>();
   readonly #withoutLocal = new Map<string, number>();
-  /** Service-port plans with reserved addresses; nearly always none. */
-  readonly #withReserved = new Set<ServicePortPlan>();
   #dirty = noMarks();
 
   /** `held`: the owners of contested addresses in an earlier run. `ages`: when each claim was first seen. */
@@ -129,7 +126,7 @@ export class DesiredState {
   /** Which Service owns each virtual server that Services request. */
   get claims(): Pick<
     ServerClaims,
-    "lost" | "lostTo" | "undecided" | "settle" | "contestedHolders"
+    "lost" | "lostTo" | "reserved" | "undecided" | "settle" | "contestedHolders"
   > {
     return this.#claims;
   }
@@ -168,11 +165,6 @@ export class DesiredState {
       .map(({ virtualServer }) => virtualServerKey(virtualServer));
   }
 
-  /** External and load-balancer IPs that are not bound or not served, with the service ports that request them. */
-  reservedAddresses(): readonly OwnedReservedAddress[] {
-    return reservedOf(this.#withReserved);
-  }
-
   /** Number of service ports for which this policy is Local and all usable endpoints are on other nodes. */
   withoutLocalEndpoints(policy: TrafficPolicy, family: IpFamily): number {
     return this.#withoutLocal.get(`${policy} ${family}`) ?? 0;
@@ -202,8 +194,6 @@ export class DesiredState {
       this.#dirty.addresses.add(address);
       this.#noteFormer(address, previous as ServicePortPlan);
     }
-    if (previous !== undefined) this.#withReserved.delete(previous);
-    if (next !== undefined && next.reserved.length > 0) this.#withReserved.add(next);
     this.#countWithoutLocal(family, previous, -1);
     this.#countWithoutLocal(family, next, 1);
   }

@@ -1,7 +1,7 @@
 import { type IpAddress, isLinkLocal } from "../base/ip.ts";
-import { none } from "../base/none.ts";
+import { none, sharedIfEmpty } from "../base/none.ts";
 import type { Endpoint } from "../model/endpoints.ts";
-import { type ServicePort, servicePortName } from "../model/service-port.ts";
+import type { ServicePort } from "../model/service-port.ts";
 import type { ChosenEndpoints } from "../model/topology.ts";
 import type { FamilyOptions, ReservedReason } from "./options.ts";
 
@@ -153,26 +153,12 @@ function reservedReason(
   return known ?? (podNetworks?.contains(address) === true ? "pod-address" : undefined);
 }
 
-/** Lists the reserved addresses of many service ports at which nothing is served. Pure. */
+/** Lists the reserved addresses of a service port at which nothing is served: only IPVS mode binds addresses. Pure. */
 export function unservedAddresses(
-  plans: Iterable<{
-    readonly servicePort: ServicePort;
-    readonly reserved: readonly ReservedAddress[];
-  }>,
-): readonly OwnedReservedAddress[] {
-  return reservedOf(plans).filter(({ isServed }) => !isServed);
-}
-
-/** Lists the reserved addresses of many service ports. Pure. */
-export function reservedOf(
-  plans: Iterable<{
-    readonly servicePort: ServicePort;
-    readonly reserved: readonly ReservedAddress[];
-  }>,
-): readonly OwnedReservedAddress[] {
-  return [...plans].flatMap(({ reserved, servicePort }) =>
-    reserved.map((one) => ({ ...one, servicePort: servicePortName(servicePort) })),
-  );
+  port: ServicePort,
+  options: FamilyOptions,
+): readonly ReservedAddress[] {
+  return sharedIfEmpty(reservedAddresses(port, options).filter(({ isServed }) => !isServed));
 }
 
 /**

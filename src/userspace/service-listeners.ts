@@ -9,7 +9,7 @@ import {
   type Frontend,
   frontendsOf,
   type ReservedAddress,
-  reservedAddresses,
+  unservedAddresses,
 } from "../plan/frontends.ts";
 import type { FamilyOptions, PlanOptions } from "../plan/options.ts";
 import { admitWith, planPorts, servedPart } from "../plan/planner.ts";
@@ -34,7 +34,7 @@ export interface ServiceListener {
   readonly protocol: "TCP" | "UDP";
   /** Where the Service may be served, node ports at every address of the node; see {@link frontendsOf}. */
   readonly frontends: readonly Frontend[];
-  /** External and load-balancer IPs that the node needs. */
+  /** External and load-balancer IPs to which no rule leads. */
   readonly reserved: readonly ReservedAddress[];
   /** Cluster IP, external IPs and load-balancer IPs of {@link frontends}. */
   readonly addresses: readonly IpAddress[];
@@ -101,7 +101,7 @@ function listenerOf(
       family,
       protocol,
       frontends,
-      reserved: reservedAddresses(port, ofFamily),
+      reserved: unservedAddresses(port, ofFamily),
       addresses: [...new Set(virtual.map(({ address }) => address))],
       isNodePortRestricted: ofFamily.edges?.areSourceRangesStrict === true,
       port: port.port,

@@ -72,8 +72,10 @@ export interface Conflict {
 export interface Claimed {
   readonly limitedServices: Iterable<LimitedService>;
   readonly desired: {
-    readonly claims: { lost(): readonly LostClaim[] };
-    reservedAddresses(): readonly OwnedReservedAddress[];
+    readonly claims: {
+      lost(): readonly LostClaim[];
+      reserved(): readonly OwnedReservedAddress[];
+    };
     /** The service port that claims a virtual server. Undefined in modes without virtual servers. */
     claimantOf?(virtualServer: string): string | undefined;
   };
@@ -104,7 +106,7 @@ export function conflictsOf(
         remedy: `remove it with ipvsadm -D, or give Service ${service} another address or port`,
       };
     }),
-    ...desired.reservedAddresses().map(reservedConflict),
+    ...desired.claims.reserved().map(reservedConflict),
     ...waitingClaims.map(waitingConflict),
     ...[...limitedServices].map(limitConflict),
   ];

@@ -3,7 +3,6 @@ import { none } from "../../base/none.ts";
 import { ChangeTracker, type PendingChanges } from "../../model/change-tracker.ts";
 import { noClaimMemory } from "../../plan/claims/claim-memory.ts";
 import type { PortAdmission } from "../../plan/claims/port-admission.ts";
-import type { OwnedReservedAddress } from "../../plan/frontends.ts";
 import type { PlanOptions } from "../../plan/options.ts";
 import type { PlanContext } from "../../plan/plan-context.ts";
 import {
@@ -30,12 +29,8 @@ export class ListenerPlan {
     this.#admission = claims.admission;
   }
 
-  get desired(): {
-    readonly claims: PortalClaims;
-    reservedAddresses(): readonly OwnedReservedAddress[];
-  } {
-    const { claims } = this;
-    return { claims, reservedAddresses: () => claims.unservedAddresses() };
+  get desired(): Pick<ListenerPlan, "claims"> {
+    return this;
   }
 
   /** Plans what changed. Yields after each slice, service port and Service. */

@@ -1,28 +1,19 @@
 import type { ServiceName } from "../../api/objects.ts";
 import { claimKey, claimsOf } from "../../plan/claims/claimed-keys.ts";
 import { type ClaimingPlan, PortClaims } from "../../plan/claims/port-claims.ts";
-import {
-  type OwnedReservedAddress,
-  type ReservedAddress,
-  unservedAddresses,
-} from "../../plan/frontends.ts";
 import type { ServiceListener } from "../../userspace/service-listeners.ts";
-
-interface PortalPlan extends ClaimingPlan {
-  readonly reserved: readonly ReservedAddress[];
-}
 
 /**
  * Who has which address and port of those that Services of mode userspace ask for, by the rule of the other modes. The
  * rules lead to listeners, and to one for each address and port.
  */
-export class PortalClaims extends PortClaims<PortalPlan> {
-  readonly #byService = new Map<ServiceName, ReadonlyMap<string, PortalPlan>>();
-  readonly #byListener = new Map<string, PortalPlan>();
+export class PortalClaims extends PortClaims<ClaimingPlan> {
+  readonly #byService = new Map<ServiceName, ReadonlyMap<string, ClaimingPlan>>();
+  readonly #byListener = new Map<string, ClaimingPlan>();
 
   /** Makes these all listeners of a Service. */
   replaceService(service: ServiceName, listeners: readonly ServiceListener[]): void {
-    const before = this.#byService.get(service) ?? new Map<string, PortalPlan>();
+    const before = this.#byService.get(service) ?? new Map<string, ClaimingPlan>();
     const after = new Map(
       listeners.map(({ key, servicePort, reserved, frontends }) => {
         return [key, { servicePort, reserved, claims: claimsOf(servicePort, frontends) }] as const;
@@ -39,11 +30,6 @@ export class PortalClaims extends PortClaims<PortalPlan> {
     }
     if (after.size === 0) this.#byService.delete(service);
     else this.#byService.set(service, after);
-  }
-
-  /** External and load-balancer IPs to which no rule leads, with who asks for them. */
-  unservedAddresses(): readonly OwnedReservedAddress[] {
-    return unservedAddresses(this.#byListener.values());
   }
 
   /** The listener without addresses and node port that another Service has. */

@@ -1,7 +1,7 @@
 /** Decides which of several Services owns an address, port and protocol. Pure. */
 import type { ServiceName } from "../../base/service-name.ts";
 import { bySeniority, type ServicePort, servicePortName } from "../../model/service-port.ts";
-import type { FrontendKind } from "../frontends.ts";
+import type { FrontendKind, ReservedAddress } from "../frontends.ts";
 
 /**
  * The first criterion is who wrote the address. The API server allocates cluster IPs and node ports. A controller
@@ -16,7 +16,11 @@ export const claimRanks: Readonly<Record<FrontendKind, number>> = {
 
 /** The claim of one service port to an address, port and protocol. */
 export interface Claim {
-  readonly plan: { readonly servicePort: ServicePort };
+  readonly plan: {
+    readonly servicePort: ServicePort;
+    /** External and load-balancer IPs that are not bound or not served. Undefined if there are none. */
+    readonly reserved?: readonly ReservedAddress[];
+  };
   /** See {@link claimRanks}. The better rank if one Service names the same address in two ways. */
   readonly rank: number;
   /** When the claim to an external or load-balancer IP was first seen. If absent, the age of the Service decides. */

@@ -1,5 +1,6 @@
 import { none } from "../../base/none.ts";
-import { type ServicePort, servicePortKey } from "../../model/service-port.ts";
+import { type ServicePort, servicePortKey, servicePortName } from "../../model/service-port.ts";
+import type { OwnedReservedAddress } from "../frontends.ts";
 import {
   byRight,
   type Claim,
@@ -36,6 +37,8 @@ export abstract class Claims<C extends Claim> {
   readonly #claimsByKey = new Map<string, readonly C[]>();
   /** Keys with more than one claim. Nearly always empty. */
   readonly #contested = new Set<string>();
+  /** Plans with reserved addresses. Nearly always empty. */
+  readonly #withReserved = new Set<C["plan"]>();
   /**
    * Holders that differ from the current owner. Initially those of an earlier run, later those of addresses whose
    * owner changed since the last {@link settle}.
@@ -90,6 +93,13 @@ export abstract class Claims<C extends Claim> {
     return { service: winner.plan.servicePort.service, reason: claimReason(winner, loser) };
   }
 
+  /** The reserved addresses of all plans, with the service ports that request them. */
+  reserved(): readonly OwnedReservedAddress[] {
+    return [...this.#withReserved].flatMap(({ reserved = none, servicePort }) =>
+      reserved.map((one) => ({ ...one, servicePort: servicePortName(servicePort) })),
+    );
+  }
+
   /** A plan's claims, by key. */
   protected abstract claimsOf(plan: C["plan"]): readonly (readonly [key: string, claim: C])[];
 
@@ -108,6 +118,8 @@ export abstract class Claims<C extends Claim> {
       if (previous !== undefined) this.#ages.forget(key, previous.servicePort);
       onChange(key, this.update(key, undefined, previous));
     }
+    if (previous !== undefined) this.#withReserved.delete(previous);
+    if (next?.reserved !== undefined && next.reserved.length > 0) this.#withReserved.add(next);
   }
 
   /** Replaces the claims of `previous` and of the claim's own plan by `claim`. If undefined, only removes them. */

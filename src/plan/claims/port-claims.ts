@@ -1,13 +1,11 @@
-import type { ServicePort } from "../../model/service-port.ts";
 import type { Claim } from "./claim.ts";
 import type { ClaimedKey } from "./claimed-keys.ts";
 import { Claims } from "./claims.ts";
 
 /** A service port's plan in any mode, with the addresses and ports that the plan claims. */
-export interface ClaimingPlan {
-  readonly servicePort: ServicePort;
+export type ClaimingPlan = Claim["plan"] & {
   readonly claims: readonly ClaimedKey[];
-}
+};
 
 export interface PortClaim<P extends ClaimingPlan> extends Claim {
   readonly plan: P;

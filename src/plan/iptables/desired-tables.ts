@@ -9,7 +9,6 @@ import type { Holder, Holders } from "../claims/claim.ts";
 import type { ClaimAges } from "../claims/claim-ages.ts";
 import type { WinnerChange } from "../claims/claims.ts";
 import { type PortClaim, PortClaims } from "../claims/port-claims.ts";
-import { type OwnedReservedAddress, unservedAddresses } from "../frontends.ts";
 import { fixedChains, fixedJumps, nodePortEntries } from "./fixed-chains.ts";
 import type { IptablesOptions } from "./options.ts";
 import type { ServiceRules } from "./planner.ts";
@@ -193,8 +192,6 @@ export class DesiredTables {
   /** Keys are `WHAT FAMILY`, such as `endpoints IPv4`, so that a sync need not visit all Services. */
   readonly #counts = new Map<string, number>();
   readonly #udp = new UdpDestinations();
-  /** Service ports with reserved addresses. Nearly always empty. */
-  readonly #withReserved = new Set<ServicePortRules>();
   readonly #claims: TableClaims;
 
   /** `held`: the owners of contested addresses in an earlier run. `ages`: when each claim was first seen. */
@@ -203,7 +200,10 @@ export class DesiredTables {
   }
 
   /** Which Service owns each address and port that Services request. */
-  get claims(): Pick<TableClaims, "lost" | "lostTo" | "undecided" | "settle" | "contestedHolders"> {
+  get claims(): Pick<
+    TableClaims,
+    "lost" | "lostTo" | "reserved" | "undecided" | "settle" | "contestedHolders"
+  > {
     return this.#claims;
   }
 
@@ -248,11 +248,8 @@ export class DesiredTables {
   }
 
   #replacePort(family: IpFamily, port: string, ...change: PortChange): void {
-    const [before, after] = change;
     this.#tables(family).replacePort(port, ...change);
     this.#udp.replace(...change);
-    if (before !== undefined) this.#withReserved.delete(before);
-    if (after !== undefined && after.reserved.length > 0) this.#withReserved.add(after);
   }
 
   /** UDP destinations whose answers changed since the last call. Tracked UDP flows must be compared with them. */
@@ -268,11 +265,6 @@ export class DesiredTables {
   /** Current rules of a Service. Empty if it wants none. */
   rulesOf(family: IpFamily, service: ServiceName): readonly ServicePortRules[] {
     return this.#services.get(`${family} ${service}`)?.servicePorts ?? none;
-  }
-
-  /** External and load-balancer IPs without rules, with the service ports that request them. */
-  reservedAddresses(): readonly OwnedReservedAddress[] {
-    return unservedAddresses(this.#withReserved);
   }
 
   /** Everything that one family's tables should contain. Yields after each shared chain. */

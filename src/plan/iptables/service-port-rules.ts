@@ -5,7 +5,7 @@ import type { ServicePort } from "../../model/service-port.ts";
 import { chooseEndpoints, noLocalEndpoints, type TrafficPolicy } from "../../model/topology.ts";
 import type { Chain } from "../../state/rule.ts";
 import { type ClaimedKey, claimsOf } from "../claims/claimed-keys.ts";
-import { type ReservedAddress, reservedAddresses } from "../frontends.ts";
+import { type ReservedAddress, unservedAddresses } from "../frontends.ts";
 import { ownChains } from "./own-chains.ts";
 import { type IptablesContext, ruleSubject } from "./rule-subject.ts";
 import { rulesInSharedChains } from "./rules-in-shared-chains.ts";
@@ -18,7 +18,7 @@ export interface ServicePortRules {
   /** The service port's own chains in nat. */
   readonly chains: readonly Chain[];
   readonly shared: readonly SharedRule[];
-  /** External and load-balancer IPs that the node needs for itself. */
+  /** External and load-balancer IPs without rules. */
   readonly reserved: readonly ReservedAddress[];
   /** Addresses and ports that the rules match. */
   readonly claims: readonly ClaimedKey[];
@@ -43,7 +43,7 @@ export function planServicePortRules(
     servicePort: port,
     chains: subject.hasUsable ? ownChains(subject) : none,
     shared: rulesInSharedChains(subject),
-    reserved: reservedAddresses(port, context.family),
+    reserved: unservedAddresses(port, context.family),
     claims: claimsOf(port, subject.frontends),
     endpointCount: endpoints.length,
     hasNoLocalEndpoints: noLocalEndpoints(port, chosen),

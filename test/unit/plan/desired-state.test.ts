@@ -353,8 +353,8 @@ function marked({ virtualServers, setEntries, addresses, rules }: DirtyKeys): Re
 /** What is said of Services beside what is wanted in the kernel. */
 function reported(desired: DesiredState): readonly unknown[] {
   return [
-    desired
-      .reservedAddresses()
+    desired.claims
+      .reserved()
       .map(({ address, servicePort }) => `${address} ${servicePort}`)
       .sort(),
     desired.claims.lost().length,

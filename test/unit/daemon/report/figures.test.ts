@@ -40,8 +40,7 @@ class Reporters {
     const desired = {
       withoutLocalEndpoints: (policy: string) => (policy === "external" ? 2 : 0),
       virtualServerKeys: () => [],
-      claims: { lost: () => [] },
-      reservedAddresses: () => [],
+      claims: { lost: () => [], reserved: () => [] },
       claimantOf: () => undefined,
     } as unknown as IpvsFindings["desired"];
     const whole: LoopSummary = {
