@@ -1,14 +1,14 @@
-/** Files of /proc and /sys that hold one value. */
+/** Files in /proc and /sys that contain one value. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { errorText } from "../base/error-text.ts";
 
-/** A value that could not be read or set, with what the operator can do. */
+/** A value that could not be read or written, with advice for the operator. */
 export class KernelFileError extends Error {
   override readonly name = "KernelFileError";
-  /** The errno name: `EROFS`. */
+  /** The errno name, such as `EROFS`. */
   readonly code: string;
 
-  /** `action`: completes the sentence "Cannot …". */
+  /** `action` completes the sentence "Cannot …". */
   constructor(action: string, cause: unknown, advice: (code: string) => string = () => "") {
     const code = codeOf(cause);
     const words = advice(code);
@@ -17,7 +17,7 @@ export class KernelFileError extends Error {
   }
 }
 
-/** The trimmed text; undefined where there is no such file. Throws KernelFileError. */
+/** The trimmed text; undefined if the file does not exist. Throws KernelFileError. */
 export function readKernelFile(file: string, action: string): string | undefined {
   try {
     return readFileSync(file, "utf8").trim();
@@ -27,7 +27,7 @@ export function readKernelFile(file: string, action: string): string | undefined
   }
 }
 
-/** Makes no file. Throws KernelFileError. */
+/** Never creates the file. Throws KernelFileError. */
 export function writeKernelFile(
   file: string,
   value: string,

@@ -1,12 +1,12 @@
 /**
- * The kernel as the reconciler sees it: one typed client per facility, in the words of `state/`.
- * Real clients live in the folders beside this file; `test/support/fake-kernel/` implements the same
- * interfaces in memory and one contract suite is run against both.
+ * The kernel as used by the reconciler: one typed client per facility, with the types of `state/`. The real clients
+ * are in the folders next to this file. `test/support/fake-kernel/` implements the same interfaces in memory, and one
+ * contract suite runs against both.
  *
- * Rules for every client: creating what exists and removing what is absent is success. A list of
- * changes is carried out in order and never stops at a failure; the result names each failed change by
- * its index. A rejected promise means that nothing is known about the whole request (timeout, ENOBUFS:
- * the kernel may have executed it): observe again.
+ * Rules for every client: creating something that exists and removing something that does not exist succeed. A list
+ * of changes is executed in order and does not stop at a failure; the result identifies each failed change by its
+ * index. A rejected promise means that the outcome of the whole request is unknown (after a timeout or ENOBUFS, the
+ * kernel may have executed it), so the caller must observe again.
  */
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { Flow, FlowSelection } from "../state/flow.ts";
@@ -26,30 +26,33 @@ export interface Kernel {
   readonly ipSets: IpSets;
   readonly link: DummyLink;
   readonly iptables: Iptables;
-  /** The backend of iptables that is not in use, where it holds anything; its rules are in force all the same. */
+  /** The iptables backend that is not in use, if it contains anything. Its rules are in force nevertheless. */
   readonly unusedBackend?: Iptables;
-  /** Absent where the kernel has no nftables, or is only observed. */
+  /** Absent if the kernel has no nftables, or if this kernel is only observed. */
   readonly nftTables?: NftTables;
-  /** Absent where the kernel is only imitated. */
+  /** Absent if this kernel is a simulation. */
   readonly accounting?: Accounting;
   readonly conntrack: Conntrack;
   readonly sysctl: Sysctl;
   readonly modules: Modules;
 }
 
-/** One change of a list that the kernel refused; the others were carried out. */
+/** A change of a list that the kernel rejected. The other changes were executed. */
 export interface FailedChange {
-  /** Position in the list that was given. */
+  /** Index in the list that was passed. */
   readonly index: number;
   readonly error: Error;
 }
 
-/** `after`: as it is to be; `before`: what is to go. */
+/** `after` is the desired state; `before` is the object to remove. */
 export type IpvsChange =
   | {
       readonly kind: "virtual-server-create";
       readonly after: VirtualServer;
-      /** One that exists is refused with EEXIST, and left as it is: a third party may have made it meanwhile. */
+      /**
+       * An existing virtual server is rejected with EEXIST and left unchanged, because a third party may have created
+       * it.
+       */
       readonly mustBeNew?: boolean;
     }
   | { readonly kind: "virtual-server-update"; readonly after: VirtualServer }
@@ -65,57 +68,58 @@ export type IpvsChange =
       readonly before: RealServerId;
     };
 
-/** Cached real servers by the key of their virtual server; undefined: none are cached. */
+/** Cached real servers by virtual server key; undefined if none are cached. */
 export type CachedRealServers = (key: string) => readonly RealServer[] | undefined;
 
-/** IPVS connection timeouts in seconds; 0 in a request keeps the kernel's value. */
+/** IPVS connection timeouts in seconds. In a request, 0 keeps the kernel's value. */
 export interface IpvsTimeouts {
   readonly tcpSeconds: number;
   readonly tcpFinSeconds: number;
   readonly udpSeconds: number;
 }
 
-/** What goes through virtual and real servers; reads only. */
+/** Traffic of virtual and real servers. Read-only. */
 export interface IpvsTraffic {
-  /** Every virtual server with what it counted, by one dump; firewall marks are left out. */
+  /** Every virtual server with its counters, read with one dump. Firewall-mark services are omitted. */
   listTraffic(): Promise<readonly VirtualServerTraffic[]>;
-  /** Connections of all real servers of each of these virtual servers, in the same order; an unknown one has none. */
+  /** The connections of all real servers of each given virtual server, in the same order; zero for an unknown one. */
   sumConnections(ids: readonly VirtualServerId[]): Promise<readonly ConnectionCounts[]>;
-  /** Whether a TCP or SCTP connection through one of these virtual servers is established, by the connection table. */
+  /** Whether the connection table has an established TCP or SCTP connection through one of these virtual servers. */
   hasEstablished(ids: readonly VirtualServerId[]): Promise<boolean>;
-  /** Real servers of each of these virtual servers with what they counted, in the same order. */
+  /** The real servers of each given virtual server with their counters, in the same order. */
   listRealServerTraffic(
     ids: readonly VirtualServerId[],
   ): Promise<readonly (readonly RealServerTraffic[])[]>;
 }
 
-/** `ipvsadm`'s part of the kernel: generic netlink family IPVS. */
+/** IPVS, as the `ipvsadm` program uses it: generic netlink family IPVS. */
 export interface Ipvs extends IpvsTraffic {
-  /**
-   * Every virtual server, by one dump. Services without an address (firewall marks) are not ours and are left out.
-   */
+  /** Every virtual server, read with one dump. Firewall-mark services never belong to kube-ipvs and are omitted. */
   listVirtualServers(): Promise<readonly VirtualServer[]>;
-  /** Those of the named virtual servers that are there, by a message for each: costs nothing for the others. */
+  /**
+   * The given virtual servers that exist, read with one message each. The cost does not depend on other virtual
+   * servers.
+   */
   findVirtualServers(ids: readonly VirtualServerId[]): Promise<readonly VirtualServer[]>;
   /**
-   * Real servers of the named virtual servers, in the same order; an unknown one has none. Structural sharing: a
-   * list that equals the cached one, in any order, is returned as that very object.
+   * The real servers of the given virtual servers, in the same order; empty for an unknown one. Structural sharing: a
+   * list that equals the cached one, in any order, is returned as the same object.
    */
   readRealServers(
     ids: readonly VirtualServerId[],
     cached?: CachedRealServers,
   ): Promise<readonly (readonly RealServer[])[]>;
-  /** As {@link readRealServers}, with the counts of connections. */
+  /** Like {@link readRealServers}, with connection counts. */
   listRealServers(
     ids: readonly VirtualServerId[],
   ): Promise<readonly (readonly ObservedRealServer[])[]>;
-  /** Carries out changes in order. Create of an existing one updates it, unless it must be new. */
+  /** Executes changes in order. Creating an existing server updates it, unless `mustBeNew` is set. */
   apply(changes: readonly IpvsChange[]): Promise<readonly FailedChange[]>;
   readTimeouts(): Promise<IpvsTimeouts>;
   writeTimeouts(timeouts: IpvsTimeouts): Promise<void>;
   /**
-   * Finds out whether the kernel can schedule with `scheduler`, without touching existing virtual
-   * servers. Loads its module where that is allowed. An error says what is missing and what to do.
+   * Checks whether the kernel supports `scheduler`, without affecting existing virtual servers. Loads its module if
+   * allowed. The error says what is missing and what to do.
    */
   checkScheduler(scheduler: string, family: IpFamily): Promise<void>;
 }
@@ -126,29 +130,29 @@ export interface EntryChange {
   readonly entry: SetEntry;
 }
 
-/** `ipset`'s part of the kernel: nfnetlink subsystem 6. */
+/** IP sets, as the `ipset` program uses them: nfnetlink subsystem 6. */
 export interface IpSets {
-  /** All sets of this network namespace, headers only. */
+  /** All sets of this network namespace, without entries. */
   listSets(): Promise<readonly ObservedIpSet[]>;
-  /** The entries of one set in canonical text; an absent set has none. */
+  /** The entries of one set as canonical text; empty if the set does not exist. */
   listEntries(set: IpSet): Promise<readonly SetEntry[]>;
-  /** Creates a set; one with the same parameters is success, with others an error. */
+  /** Creates a set. Succeeds if the set exists with the same parameters; fails if it has other parameters. */
   create(set: IpSet): Promise<void>;
-  /** Destroys a set by name; absent is success. EBUSY (4100) when a rule refers to it. */
+  /** Destroys a set by name. Succeeds if it does not exist. Fails with EBUSY (4100) if a rule refers to it. */
   destroy(name: string): Promise<void>;
-  /** Exchanges the contents of two sets of one type and family; rules follow the name. */
+  /** Exchanges the contents of two sets of the same type and family. Rules refer to a set by name. */
   swap(first: string, second: string): Promise<void>;
-  /** Adds and removes entries in order, in batches of at most 1,000 per message. */
+  /** Adds and removes entries in order, with at most 750 entries per message. */
   apply(changes: readonly EntryChange[]): Promise<readonly FailedChange[]>;
 }
 
-/** To or from kube-ipvs0. */
+/** Adds an address to kube-ipvs0 or removes one from it. */
 export interface AddressChange {
   readonly kind: "address-add" | "address-remove";
   readonly address: IpAddress;
 }
 
-/** An address of this node, on whatever link. */
+/** An address of this node on any link. */
 export interface NodeAddress {
   readonly address: IpAddress;
   readonly prefixLength: number;
@@ -158,47 +162,51 @@ export interface NodeAddress {
 /** The dummy link that carries the virtual IPs, and the node's addresses: rtnetlink. */
 export interface DummyLink {
   readonly name: string;
-  /** The link's index, or undefined when there is none. Throws when it is not of kind dummy. */
+  /** The link's index; undefined if it does not exist. Throws if the link is not of kind dummy. */
   find(): Promise<{ readonly index: number } | undefined>;
-  /** Creates the link (kind dummy, DOWN, transmit queue length 0) where it is missing. */
+  /** Creates the link (kind dummy, DOWN, transmit queue length 0) if it does not exist. */
   ensure(): Promise<{ readonly index: number; readonly wasCreated: boolean }>;
-  /** Removes the link with all its addresses, and local routes of ours; absent is success. */
+  /** Removes the link with all its addresses, and our local routes. Succeeds if they do not exist. */
   remove(): Promise<void>;
   /** Every address of every link, both families. */
   listAddresses(): Promise<readonly NodeAddress[]>;
-  /** Gateways in the main routing table, each once, both families. */
+  /** The gateways in the main routing table, without duplicates, both families. */
   listGateways(): Promise<readonly IpAddress[]>;
   /**
-   * Takes away the IPv4 virtual IPs that are bound in the form that is not asked for (`VirtualAddresses`), and gives their
-   * number. Addresses become routes first; routes are for when all that is planned is bound as addresses.
+   * Removes the IPv4 virtual IPs that are bound in the form that is not configured (`VirtualAddresses`), and returns
+   * their number. If routes are configured, each address is first bound as a route. If addresses are configured, call
+   * this only after all planned virtual IPs are bound as addresses.
    */
   removeOtherForm(): Promise<number>;
-  /** Adds and removes /32 and /128 addresses on the link, or local routes that lead there. */
+  /** Adds and removes /32 and /128 addresses on the link, or the equivalent local routes. */
   apply(changes: readonly AddressChange[]): Promise<readonly FailedChange[]>;
-  /** Calls back (coalesced, with no detail) whenever a link or address of the node changed. Returns the stop. */
+  /**
+   * Calls back whenever a link, address or route of the node changed. Changes are combined, and no details are given.
+   * Returns a function that ends the watch.
+   */
   watch(onChange: () => void, onError: (error: Error) => void): () => void;
 }
 
-/** The way of packets to an address. */
+/** The route to an address. */
 export interface Route {
-  /** The address is this node's own. */
+  /** Whether the address belongs to this node. */
   readonly isLocal: boolean;
-  /** The link through which they leave. */
+  /** The outgoing link. */
   readonly link: string;
   readonly isBridge: boolean;
-  /** What they have as their source, unless the program that sends them has chosen one. */
+  /** The source address of packets, unless the sending program chooses one. */
   readonly source?: IpAddress;
 }
 
-/** `ip route get`: rtnetlink. */
+/** Route lookups, like `ip route get`: rtnetlink. */
 export interface Routes {
-  /** Undefined: no packet gets there. */
+  /** Undefined if the address is unreachable. */
   find(address: IpAddress): Promise<Route | undefined>;
 }
 
-/** A rule as `iptables-save` printed it. */
+/** A rule as printed by `iptables-save`. */
 export interface ObservedRule {
-  /** Canonical text behind `-A CHAIN `. */
+  /** The canonical text after `-A CHAIN `. */
   readonly text: string;
 }
 
@@ -206,114 +214,117 @@ export interface ObservedChain {
   readonly table: TableName;
   readonly name: string;
   readonly rules: readonly ObservedRule[];
-  /** Of a built-in chain that drops what no rule decides. */
+  /** Present for a built-in chain that drops packets that no rule decides on. */
   readonly policy?: "DROP";
 }
 
-/** What an observation of rules is to give. */
+/** Selects the rules to observe. */
 export interface RulesScope {
-  /** Chains of this plan, and those that its jumps stand in; absent: all chains. */
+  /** Selects the chains of this plan and the chains that contain its jumps. If absent, all chains are read. */
   readonly planned?: RuleSet;
-  /** With a plan: all the other chains, too, where they can be read. */
+  /** With a plan: also returns all other chains, if they can be read. */
   readonly hasOthers?: true;
-  /** Tables raw and mangle, too, where whole tables are read. */
+  /** Also reads the raw and mangle tables, if whole tables are read. */
   readonly hasAllTables?: true;
 }
 
 export type RuleChange =
-  /** Creates the chain or empties it, then fills it. */
+  /** Creates or empties the chain, then fills it. */
   | { readonly kind: "chain-write"; readonly chain: Chain }
-  /** The chain must be unreferenced; it is emptied first. */
+  /** The chain must not be referenced. It is emptied first. */
   | { readonly kind: "chain-remove"; readonly table: TableName; readonly chainName: string }
-  /** A rule of ours in a built-in chain: inserted at the first place, or taken out. */
+  /** Inserts one of our rules at the top of a built-in chain, or removes it. */
   | { readonly kind: "jump-insert" | "jump-remove"; readonly jump: Jump };
 
-/** What a check of both backends of iptables found. */
+/** The result of a check of both iptables backends. */
 export interface BackendFinding {
-  /** The one that the node uses, as far as its rules show. */
+  /** The backend that the node appears to use, judging by its rules. */
   readonly backend: "legacy" | "nft";
-  /** Why that one, in words for the log. */
+  /** Why this backend was chosen, as text for the log. */
   readonly reason: string;
-  /** Present when rules in the other one may decide over the same packets. */
+  /** Present if rules in the other backend may affect the same packets. */
   readonly warning?: string;
-  /** Chains of iptables mode that were found there: `nat KUBE-SEP-…`. Undefined if there are none. */
+  /** Chains of iptables mode in this backend, such as `nat KUBE-SEP-…`. Undefined if there are none. */
   readonly leftovers?: ReadonlyMap<IpFamily, readonly string[]>;
-  /** Chains of userspace mode were found there. */
+  /** Present if this backend contains chains of userspace mode. */
   readonly hasPortals?: true;
 }
 
-/** iptables and ip6tables, through their own programs: there is no stable netlink API for legacy tables. */
+/** iptables and ip6tables, used through their programs, because there is no stable netlink API for legacy tables. */
 export interface Iptables {
-  /** The backend in use; found once at start. */
+  /** The backend in use; determined once at startup. */
   readonly backend: BackendFinding["backend"];
-  /** What the last check found that spoke for the backend in use. */
+  /** The last finding that chose the backend in use. */
   readonly choice: BackendFinding;
-  /** Checks both backends again. This client keeps its backend. Rejects as at start. */
+  /** Checks both backends again. This client keeps its backend. Rejects under the same conditions as at startup. */
   checkBackend(): Promise<BackendFinding>;
   /**
-   * Chains of the nat and filter tables, and of those the plan has chains in; with a plan only those that it is about, which saves most of the work beside
-   * thousands of rules of others. A chain with native nftables rules cannot be read: of it, the planned jumps that
-   * stand there are given, each once and in the planned order, and without a plan the promise is rejected.
+   * Returns chains of the nat and filter tables, and of other tables in which the plan has chains. With a plan, only
+   * the chains that it concerns are read, which saves most of the work if third parties have thousands of rules. A
+   * chain with native nftables rules cannot be read. With a plan, its rules are then the planned jumps found in it,
+   * each once and in the planned order. Without a plan, the promise is rejected.
    */
   observe(family: IpFamily, scope?: RulesScope): Promise<readonly ObservedChain[]>;
   /**
-   * Reads a family's rules now, beside what else a start does: the next observation takes them, unless a rule changed
-   * meanwhile.
+   * Starts reading a family's rules in parallel with other startup work. The next observation uses the result unless
+   * a rule has changed since.
    */
   readAhead(family: IpFamily): void;
   /**
-   * A number that is another one after any program changed any rule of nat or filter, counters left out. It costs
-   * one read, and no program. Undefined: unknown for now, read the rules.
+   * Returns a number that changes whenever any program changes a rule of nat or filter; packet counters do not affect
+   * it. Costs one read and starts no program. Undefined if currently unknown; the caller must then read the rules.
    */
   readGeneration(family: IpFamily): Promise<number | undefined>;
-  /** One `iptables-restore --noflush --counters` with all tables. A table is changed wholly or not at all. */
+  /**
+   * Runs `iptables-restore --noflush --counters` once for all tables. Each table is changed completely or not at all.
+   */
   apply(family: IpFamily, changes: readonly RuleChange[]): Promise<void>;
-  /** The canonical text of a rule behind `-A CHAIN `, for comparing with an observed one. */
+  /** The canonical text of a rule after `-A CHAIN `, to compare with an observed rule. */
   render(family: IpFamily, rule: Rule): string;
-  /** The rule behind `-A CHAIN `; undefined: it has a match or target that rules of ours do not have. */
+  /** Parses the text after `-A CHAIN `. Undefined if the rule has a match or target that our rules never have. */
   parse(text: string): Rule | undefined;
-  /** Whether the family's programs work here; the reason when they do not. */
+  /** Whether the family's programs work on this node; if not, the reason. */
   probe(family: IpFamily): Promise<{ readonly isSupported: boolean; readonly reason?: string }>;
 }
 
-/** Whole tables of nftables: nfnetlink subsystem 10. Nothing of ours is there. */
+/** Whole nftables tables: nfnetlink subsystem 10. kube-ipvs has no tables of its own there. */
 export interface NftTables {
   has(family: IpFamily, name: string): Promise<boolean>;
-  /** Removes a table with all that is in it; absent is success. */
+  /** Removes a table and its contents. Succeeds if the table does not exist. */
   remove(family: IpFamily, name: string): Promise<void>;
 }
 
-/** Netfilter's counters that rules name: nfnetlink subsystem 7, `nfacct`. */
+/** Netfilter accounting counters, which rules refer to by name: nfnetlink subsystem 7, `nfacct`. */
 export interface Accounting {
-  /** Makes a counter; one that is there goes on counting. Rejects where the kernel has none. */
+  /** Creates a counter. An existing counter keeps its counts. Rejects if the kernel does not support counters. */
   ensure(name: string): Promise<void>;
   has(name: string): Promise<boolean>;
 }
 
 /** Netfilter's connection tracking: nfnetlink subsystem 1. */
 export interface Conntrack {
-  /** All UDP flows of a family, or those that are selected; the kernel leaves the others out if it can. */
+  /** All UDP flows of a family, or the selected ones. If possible, the kernel filters them. */
   listUdpFlows(family: IpFamily, selection?: FlowSelection): Promise<readonly Flow[]>;
-  /** Deletes exactly these flows; one that is gone is success. Returns how many were deleted. */
+  /** Deletes exactly these flows. Succeeds if a flow no longer exists. Returns the number of deleted flows. */
   remove(flows: readonly Flow[]): Promise<number>;
 }
 
-/** Values under /proc/sys, by slash path: `net/ipv4/vs/conntrack`. */
+/** Values under /proc/sys, addressed by path with slashes: `net/ipv4/vs/conntrack`. */
 export interface Sysctl {
-  /** The value's text without the line end; undefined when there is no such file. */
+  /** The value's text without the line end; undefined if the file does not exist. */
   read(path: string): string | undefined;
-  /** Writes unless the value is already that. Says whether it wrote. */
+  /** Writes the value unless it is already set. Returns whether it wrote. */
   ensure(path: string, value: string): boolean;
 }
 
 export interface Modules {
-  /** True when a module is loaded or built in; undefined when that is unknown. */
+  /** True if the module is loaded or built in; undefined if unknown. */
   isAvailable(name: string): boolean | undefined;
-  /** Whether modprobe would find it; undefined when that is unknown. */
+  /** Whether modprobe would find the module; undefined if unknown. */
   isLoadable(name: string): boolean | undefined;
-  /** Loads a module by modprobe; success when it is loaded already. The error says what is missing. */
+  /** Loads a module with modprobe. Succeeds if it is already loaded. The error says what is missing. */
   load(name: string): Promise<void>;
-  /** The text of a loaded module's parameter; undefined where there is none. */
+  /** The text of a loaded module's parameter; undefined if there is no such parameter. */
   readParameter(name: string, parameter: string): string | undefined;
   writeParameter(name: string, parameter: string, value: string): void;
 }

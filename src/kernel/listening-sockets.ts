@@ -1,17 +1,17 @@
-/** Where processes of this network namespace listen: /proc/net/tcp and its like. */
+/** Listening sockets of this network namespace: /proc/net/tcp, udp, tcp6 and udp6. */
 import { closeSync, existsSync, openSync, readSync } from "node:fs";
 import { type IpAddress, parseIpAddress } from "../base/ip.ts";
 
 export interface ListeningSocket {
   readonly protocol: "TCP" | "UDP";
-  /** `0.0.0.0`, `::`: every address. */
+  /** `0.0.0.0` and `::` stand for every address. */
   readonly address: IpAddress;
   readonly port: number;
-  /** The user whose process made it; in user namespaces without a name for him 65534. */
+  /** The user who created the socket; 65534 if the user is not mapped in our user namespace. */
   readonly uid: number;
 }
 
-/** A kernel without IPv6 has no files for it. Throws where a file cannot be read. */
+/** A kernel without IPv6 has no tcp6 and udp6 files, which are skipped. Throws if a file cannot be read. */
 export function listListeningSockets(): readonly ListeningSocket[] {
   return (["TCP", "UDP"] as const).flatMap((protocol) =>
     ["", "6"].flatMap((suffix) => {
@@ -24,8 +24,8 @@ export function listListeningSockets(): readonly ListeningSocket[] {
 const chunkBytes = 65_536;
 
 /**
- * The table, of TCP only until no line of a chunk is of a socket that listens: the kernel prints those first, and there may
- * be a hundred thousand connections behind them.
+ * Reads the table. For TCP, stops after a chunk without a listening socket: the kernel prints listening sockets
+ * first, and hundreds of thousands of connections may follow.
  */
 function readTable(path: string, protocol: ListeningSocket["protocol"]): string {
   const file = openSync(path, "r");
@@ -45,8 +45,8 @@ function readTable(path: string, protocol: ListeningSocket["protocol"]): string 
 }
 
 /**
- * `   0: 0100007F:2808 00000000:0000 0A …`: 0A is LISTEN, and 07 a datagram socket, which is connected to nobody where the
- * other port is 0. Behind that stand queues, timers and retransmissions, then the user.
+ * Parses `   0: 0100007F:2808 00000000:0000 0A …`. State 0A is LISTEN; state 07 is a datagram socket, which is
+ * unconnected if the remote port is 0. The next fields are queues, timers and retransmissions, then the user id.
  */
 export function parseSockets(
   table: string,
@@ -64,7 +64,10 @@ export function parseSockets(
   });
 }
 
-/** Words of 32 bits, each printed as a number of this machine: its bytes stand in reverse order on amd64 and arm64. */
+/**
+ * The address is printed as 32-bit words in host byte order, so on amd64 and arm64 the bytes of each word are
+ * reversed.
+ */
 function addressOf(words: string): IpAddress | undefined {
   const bytes = (words.match(/.{8}/g) ?? []).flatMap((word) => (word.match(/../g) ?? []).reverse());
   if (bytes.length === 4)

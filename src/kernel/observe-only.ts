@@ -2,8 +2,8 @@ import type { Ipvs, Kernel, Modules } from "./kernel.ts";
 import { ModuleError } from "./modules/module-error.ts";
 
 /**
- * A kernel that is read and never written: every write succeeds and does nothing. Modules are not loaded and
- * schedulers not probed, since either changes the kernel: a scheduler is missing where its module certainly is.
+ * A kernel that is only read: every write succeeds and has no effect. Modules are not loaded and schedulers are not
+ * probed, since both change the kernel. A scheduler is reported as missing only if its module is certainly missing.
  */
 export function observeOnly(kernel: Kernel): Kernel {
   const { ipSets, link, iptables, accounting, conntrack, sysctl, modules } = kernel;
@@ -66,7 +66,7 @@ export function observeOnly(kernel: Kernel): Kernel {
   };
 }
 
-/** Nobody asks for the index of a link that was not made. */
+/** The index of a link that was not created is never used. */
 const newLink = { index: 0, wasCreated: true } as const;
 const oldLink = { index: 0, wasCreated: false } as const;
 

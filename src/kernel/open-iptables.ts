@@ -1,4 +1,4 @@
-/** iptables alone, for who needs nothing else of the kernel. */
+/** Opens only iptables, for code that needs no other part of the kernel. */
 import { systemClock } from "../base/clock.ts";
 import type { IpFamily } from "../base/ip.ts";
 import { ipFamilies } from "../base/ip.ts";
@@ -16,12 +16,12 @@ import { type OpenKernel, openKernel } from "./open-kernel.ts";
 import { runProgram } from "./run-program.ts";
 import { SysctlClient } from "./sysctl/client.ts";
 
-/** And the end of its socket. */
+/** A conntrack client that can close its socket. */
 export interface ClosableConntrack extends Conntrack {
   close(): void;
 }
 
-/** What tells about links, addresses and routes, and the end of its socket. */
+/** Reads links, addresses and routes; can close its socket. */
 export interface ClosableNetwork {
   readonly link: Pick<DummyLink, "name" | "find" | "listAddresses" | "listGateways">;
   readonly sysctl: Pick<Sysctl, "read">;
@@ -30,17 +30,17 @@ export interface ClosableNetwork {
 
 export interface UsableIptables {
   readonly iptables: Iptables;
-  /** Everything else of the kernel, for who removes what other modes left. Rejects where sockets are not allowed. */
+  /** Opens the rest of the kernel, to remove leftovers of other modes. Rejects if sockets are not allowed. */
   readonly openKernel: () => Promise<OpenKernel>;
-  /** Throws if a socket is not allowed. */
+  /** Throws if sockets are not allowed. */
   readonly openNetwork: () => ClosableNetwork;
-  /** Throws where a socket is not allowed. */
+  /** Throws if sockets are not allowed. */
   readonly openConntrack: () => ClosableConntrack;
   /** Never empty. */
   readonly families: readonly IpFamily[];
 }
 
-/** Rejects, with what is missing, where no family's programs are installed or allowed. */
+/** Rejects with the reason if no family's programs are installed or allowed. */
 export async function openIptables(log: Logger): Promise<UsableIptables> {
   const choice = await chooseBackend(runProgram);
   const iptables = new IptablesClient({ runProgram, log }, choice);

@@ -22,24 +22,24 @@ import { SysctlClient } from "./sysctl/client.ts";
 export interface KernelParts {
   readonly log: Logger;
   readonly clock?: Clock;
-  /** Read for KUBE_IPVS_DEBUG_NETLINK. */
+  /** KUBE_IPVS_DEBUG_NETLINK is read from here. */
   readonly environment?: NodeJS.ProcessEnv;
-  /** What was found before, to save the check of both backends of iptables: five processes. */
+  /** An earlier result. It saves the check of both iptables backends, which starts five processes. */
   readonly iptablesBackend?: BackendChoice;
   /** Defaults to addresses. */
   readonly virtualAddresses?: VirtualAddresses;
 }
 
-/** The clients with their sockets. */
+/** All clients with their sockets. */
 export interface OpenKernel extends Kernel {
   readonly iptables: IptablesClient;
-  /** Closes the sockets; what is in the kernel stays. */
+  /** Closes the sockets. Kernel state is not changed. */
   close(): void;
 }
 
 /**
- * Opens the sockets and chooses the iptables backend. IPVS is looked for at its first use. Rejects
- * where a socket is not allowed or no iptables is installed.
+ * Opens the sockets and chooses the iptables backend. The IPVS family is looked up at its first use. Rejects if a
+ * socket is not allowed or iptables is not installed.
  */
 export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> {
   const { log, clock = systemClock, environment = {} } = kernelParts;

@@ -1,4 +1,7 @@
-/** Clients for what only reads a kernel: no backend of iptables is chosen, and nothing fails that is not used. */
+/**
+ * Clients for commands that only read the kernel. No iptables backend is chosen, and a missing facility fails only
+ * when it is used.
+ */
 import type { Clock } from "../base/clock.ts";
 import type { IpAddress } from "../base/ip.ts";
 import { debugSinkOf } from "../netlink/debug.ts";
@@ -25,7 +28,7 @@ import { runProgram } from "./run-program.ts";
 import { SysctlClient } from "./sysctl/client.ts";
 
 export interface KernelReaders {
-  /** Its first request may load the module ip_vs. */
+  /** The first request may load the module ip_vs. */
   readonly ipvs: Pick<Ipvs, "listVirtualServers" | "listRealServers" | "checkScheduler"> &
     IpvsTraffic;
   readonly ipSets: Pick<IpSets, "listSets" | "listEntries">;
@@ -34,7 +37,7 @@ export interface KernelReaders {
   readonly conntrack: Pick<ConntrackClient, "listFlows">;
   readonly sysctl: SysctlClient;
   readonly sockets: { listListening(): readonly ListeningSocket[] };
-  /** Of the match `recent` of iptables, by which iptables mode keeps session affinity. */
+  /** Client lists of the iptables match `recent`, which iptables mode uses for session affinity. */
   readonly recentLists: { clientsIn(list: string): readonly IpAddress[] };
   readonly modules: ModulesClient;
   readonly surveyBackends: () => Promise<BackendSurveys>;
@@ -54,7 +57,7 @@ export function openReaders(
     ipvs: new IpvsClient(parts),
     ipSets: new IpSetsClient(parts),
     nftTables: new NftTablesClient(parts),
-    // Virtual IPs in either form are seen.
+    // With "routes", the client lists virtual IPs in both forms.
     link: new DummyLinkClient({ ...parts, modules, virtualAddresses: "routes" }),
     routes: new RoutesClient(parts),
     conntrack: new ConntrackClient(parts),

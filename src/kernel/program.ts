@@ -1,25 +1,25 @@
-/** Programs that have no stable kernel interface behind them: iptables, modprobe. What a run is given and how it ends. */
+/** Programs without a stable kernel interface: iptables, modprobe. Defines the arguments and the result of a run. */
 
 export interface ProgramCall {
-  /** A name looked up in PATH; never a shell line. */
+  /** A name that is looked up in PATH; never a shell command line. */
   readonly program: string;
   readonly arguments: readonly string[];
-  /** Standard input; none is an empty one. */
+  /** Standard input; empty if absent. */
   readonly input?: string;
   readonly timeoutMs: number;
-  /** Takes standard output line by line, however long it is; an error of it rejects the run. */
+  /** Receives standard output line by line, of any length. If it throws, the run rejects with that error. */
   readonly onLine?: (line: string) => void;
 }
 
-/** How a program ended that ran to its end. */
+/** The result of a program that ran to its end. */
 export interface ProgramResult {
   readonly exitCode: number;
-  /** Without the lines that `onLine` took. */
+  /** Standard output, unless `onLine` received it. */
   readonly output: string;
   readonly errorOutput: string;
 }
 
-/** Runs a program and waits for its end, whatever its exit code. Rejects with a {@link ProgramError}. */
+/** Runs a program and waits until it exits, with any exit code. Rejects with a {@link ProgramError}. */
 export type RunProgram = (call: ProgramCall) => Promise<ProgramResult>;
 
 export type ProgramFailure =
@@ -30,7 +30,7 @@ export type ProgramFailure =
   | "output-too-long"
   | "not-started";
 
-/** Runs a program and reads its standard output by lines, the last one included if it has no end. */
+/** Runs a program and reads its standard output line by line, including a last line without a line end. */
 export async function readLines(
   runProgram: RunProgram,
   call: ProgramCall,
@@ -41,7 +41,7 @@ export async function readLines(
   return result;
 }
 
-/** A program that could not be started, or did not come to its end by itself. */
+/** A program that could not be started or did not exit by itself. */
 export class ProgramError extends Error {
   readonly program: string;
   readonly failure: ProgramFailure;
@@ -54,18 +54,18 @@ export class ProgramError extends Error {
   }
 }
 
-/** It overran its time. */
+/** The error for a program that exceeded its timeout. */
 export function timedOut({ program, timeoutMs }: ProgramCall, cause?: unknown): ProgramError {
   const detail = `it did not finish within ${timeoutMs / 1000} s and was killed`;
   return new ProgramError(program, "timed-out", detail, cause);
 }
 
-/** It was ended by a signal: `SIGKILL`. */
+/** The error for a program that was ended by a signal, such as `SIGKILL`. */
 export function killedBy(signal: string, { program }: ProgramCall, cause?: unknown): ProgramError {
   return new ProgramError(program, "killed", `it was killed by ${signal}`, cause);
 }
 
-/** It did not begin; `code` is the errno of execve(2): `ENOENT`. */
+/** The error for a program that could not be started; `code` is the errno name of execve(2), such as `ENOENT`. */
 export function notStarted(code: string, { program }: ProgramCall, cause?: unknown): ProgramError {
   if (code === "ENOENT") {
     return new ProgramError(program, "not-found", "it is not installed (not in PATH)", cause);
@@ -80,7 +80,7 @@ export function notStarted(code: string, { program }: ProgramCall, cause?: unkno
   return new ProgramError(program, "not-started", `it could not be started: ${code}`, cause);
 }
 
-/** Where system programs lie; a service's PATH often lacks the sbin folders. */
+/** Folders of system programs. The PATH of a service often lacks the sbin folders. */
 const systemFolders: readonly string[] = [
   "/usr/local/sbin",
   "/usr/sbin",
@@ -90,13 +90,16 @@ const systemFolders: readonly string[] = [
   "/bin",
 ];
 
-/** Our PATH, then the system's. Only absolute ones: nothing is run from where we happen to work. */
+/**
+ * The folders of our PATH, then the system folders. Only absolute ones, so that no program is run from the working
+ * directory.
+ */
 export function programFolders(path: string = process.env["PATH"] ?? ""): readonly string[] {
   const own = path.split(":").filter((folder) => folder.startsWith("/"));
   return [...new Set([...own, ...systemFolders])];
 }
 
-/** Ours, but that messages are in English whatever the locale, since they are read. */
+/** Our environment, except that messages are in English whatever the locale, because they are parsed. */
 export function programEnvironment(): Readonly<Record<string, string>> {
   const environment: Record<string, string> = {};
   for (const [name, value] of Object.entries(process.env)) environment[name] = value ?? "";

@@ -1,8 +1,8 @@
-/** Lists of clients that iptables' match `recent` keeps: /proc/net/xt_recent. */
+/** Client lists of the iptables match `recent`: /proc/net/xt_recent. */
 import { readFileSync } from "node:fs";
 import { type IpAddress, parseIpAddress } from "../base/ip.ts";
 
-/** Empty: there is no such list. Throws where it cannot be read. */
+/** Empty if the list does not exist. Throws if it cannot be read. */
 export function listRecentClients(name: string): readonly IpAddress[] {
   let text: string;
   try {
@@ -14,7 +14,7 @@ export function listRecentClients(name: string): readonly IpAddress[] {
   return parseRecentClients(text);
 }
 
-/** `src=192.168.10.1 ttl: 64 last_seen: 4294915327 …`; addresses of IPv6 have all their digits. */
+/** Parses `src=192.168.10.1 ttl: 64 last_seen: 4294915327 …`. IPv6 addresses are printed in full. */
 export function parseRecentClients(text: string): readonly IpAddress[] {
   return [...text.matchAll(/^src=(\S+) /gm)].flatMap(
     ([, address = ""]) => parseIpAddress(address) ?? [],

@@ -1,4 +1,4 @@
-/** Runs the machine's own programs by execa, without a shell (docs/decisions/0012). */
+/** Runs system programs with execa, without a shell (docs/decisions/0012). */
 import { StringDecoder } from "node:string_decoder";
 import { execa } from "execa";
 import {
@@ -11,13 +11,16 @@ import {
   timedOut,
 } from "./program.ts";
 
-/** Output beyond this is an error unless it is read by lines; 50,000 saved rules take about 8 MB. */
+/** Larger output is an error unless it is read line by line. 50,000 saved rules take about 8 MB. */
 const largestOutputBytes = 64 * 1024 * 1024;
-/** A rule with a match on each header has a few kilobytes. */
+/** A rule with many matches has a few kilobytes. */
 const longestLine = 1024 * 1024;
-/** execa escapes all that it has buffered when a program fails, 1 s per MB: it gets stderr alone, and little of that. */
+/**
+ * If a program fails, execa escapes all buffered output, which takes 1 s per MB. So only stderr is buffered, up to
+ * this size.
+ */
 const largestErrorOutputBytes = 256 * 1024;
-/** How long after SIGTERM a program that overran its time is killed. */
+/** Delay between SIGTERM and SIGKILL for a program that exceeded its timeout. */
 const killDelayMs = 1_000;
 
 /** The program is in the network namespace of the calling thread, and gets SIGTERM when this process exits. */
@@ -28,7 +31,7 @@ export const runProgram: RunProgram = async (call) => {
     input: call.input ?? "",
     timeout: call.timeoutMs,
     forceKillAfterDelay: killDelayMs,
-    // The run ends when nobody has the output open anymore.
+    // A child that keeps the output open would keep the run from ending, so children are killed, too.
     killDescendants: true,
     encoding: "buffer",
     buffer: { stdout: false },
@@ -62,11 +65,11 @@ export const runProgram: RunProgram = async (call) => {
   };
 };
 
-/** What becomes of standard output. */
+/** Handles standard output. */
 interface Output {
-  /** Throws if it is too long, and what a reader of lines throws. */
+  /** Throws if the output is too long; also rethrows the errors of `onLine`. */
   take(chunk: Buffer): void;
-  /** Returns what is kept of it. Throws what a reader of lines throws. */
+  /** Returns the buffered output. Rethrows the errors of `onLine`. */
   end(): string;
 }
 

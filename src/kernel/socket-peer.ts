@@ -5,9 +5,9 @@ import { attempt } from "../base/attempt.ts";
 
 export type { SocketPeer } from "../../native-shim/socket-peer.ts";
 
-/** Undefined if it cannot be read: the socket is closed. */
+/** Undefined if the peer cannot be read because the socket is closed. */
 export function peerOf(socket: Socket): SocketPeer | undefined {
-  // Node.js has no public way to a socket's descriptor.
+  // Node.js has no public API for a socket's descriptor.
   const { fd = -1 } =
     (socket as { readonly _handle?: { readonly fd?: number } | null })._handle ?? {};
   return fd < 0 ? undefined : attempt(() => readPeer(fd));

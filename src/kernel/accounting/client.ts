@@ -7,9 +7,11 @@ import type { RequestKind } from "../../netlink/request.ts";
 import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
 import type { Accounting } from "../kernel.ts";
 
-/** NFNL_SUBSYS_ACCT in the high byte, NFNL_MSG_ACCT_NEW and NFNL_MSG_ACCT_GET in the low one: linux/netfilter/nfnetlink_acct.h. */
+/**
+ * High byte: NFNL_SUBSYS_ACCT. Low byte: NFNL_MSG_ACCT_NEW or NFNL_MSG_ACCT_GET. linux/netfilter/nfnetlink_acct.h.
+ */
 const messages = { create: 0x700, get: 0x701 } as const;
-/** NLM_F_EXCL and NLM_F_CREATE: one that exists is kept, with what it has counted. */
+/** NLM_F_EXCL and NLM_F_CREATE: an existing counter keeps its counts. */
 const mustBeNew = 0x600;
 
 /** NFACCT_*. */

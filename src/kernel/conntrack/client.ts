@@ -1,4 +1,4 @@
-/** `conntrack`'s part of the kernel: nfnetlink subsystem 1. */
+/** Connection tracking, as the `conntrack` program uses it: nfnetlink subsystem 1. */
 import { familyOf, type IpFamily } from "../../base/ip.ts";
 import type { Protocol } from "../../base/protocol.ts";
 import { isInvalid, isNotFound, isUnsupported } from "../../netlink/errors.ts";
@@ -46,7 +46,7 @@ export class ConntrackClient implements Conntrack {
     return this.#listFiltered({ family, protocol: "UDP", ...selected });
   }
 
-  /** Flows of any protocol to one address and port. */
+  /** Flows of the given protocol to one address and port. */
   listFlows(protocol: Protocol, selection: FlowSelection): Promise<readonly Flow[]> {
     return this.#listFiltered({ family: familyOf(selection.destination), protocol, selection });
   }
@@ -72,7 +72,7 @@ export class ConntrackClient implements Conntrack {
     }
   }
 
-  /** Filtered here as well: kernels before 5.8 list everything. */
+  /** The filter is applied here again because kernels before 5.8 list all flows. */
   #list(query: FlowQuery): Promise<Flow[]> {
     const { protocol, selection } = query;
     return this.#transport.dump(listing, query, ({ body }) => {

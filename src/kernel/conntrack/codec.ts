@@ -1,6 +1,6 @@
 /**
- * Connection-tracking messages ↔ flows: linux/netfilter/nfnetlink_conntrack.h. A flow has two tuples: what
- * the client sent, and what an answer looks like. Ports, ids and zones travel in network order.
+ * Connection-tracking messages ↔ flows: linux/netfilter/nfnetlink_conntrack.h. A flow has two tuples: the client's
+ * packets, and the expected replies. Ports, ids and zones are in network byte order.
  */
 import {
   familyOf,
@@ -23,7 +23,7 @@ import {
 } from "../../netlink/netfilter.ts";
 import type { Flow, FlowSelection } from "../../state/flow.ts";
 
-/** NFNL_SUBSYS_CTNETLINK in the high byte, IPCTNL_MSG_CT_* in the low one. */
+/** High byte: NFNL_SUBSYS_CTNETLINK. Low byte: IPCTNL_MSG_CT_*. */
 export const messageTypes = { get: 0x101, delete: 0x102 } as const;
 
 /** CTA_IP_*. */
@@ -34,7 +34,7 @@ const ipAttributes = attributeSet({
   ipv6Destination: bytes(4, 16),
 });
 
-/** CTA_PROTO_*. ICMP has other attributes in place of ports. */
+/** CTA_PROTO_*. ICMP has other attributes instead of ports. */
 const protocolAttributes = attributeSet({
   number: u8(1),
   sourcePort: u16be(2),
@@ -48,7 +48,7 @@ const tupleAttributes = attributeSet({
   zone: u16be(3),
 });
 
-/** CTA_FILTER_*: which parts of the tuples count, as bits, in host order. Linux 5.8. */
+/** CTA_FILTER_*: bits that select the tuple fields to compare, in host byte order. Since Linux 5.8. */
 const filterAttributes = attributeSet({ originalFlags: u32(1), replyFlags: u32(2) });
 
 /** CTA_*. */
@@ -64,7 +64,7 @@ type FlowValues = ReturnType<typeof flowAttributes.decode>;
 type Tuple = ReturnType<typeof tupleAttributes.decode>;
 type Addresses = NonNullable<Tuple["ip"]>;
 
-/** CTA_FILTER_FLAG: parts of a tuple that count. Ports count only together with the protocol. */
+/** CTA_FILTER_FLAG: tuple fields to compare. Ports are only compared together with the protocol. */
 const parts = {
   source: 0x1,
   destination: 0x2,
@@ -73,7 +73,7 @@ const parts = {
   destinationPort: 0x20,
 } as const;
 
-/** What to list: flows of one family and protocol; `isFiltered` asks the kernel to leave the others out. */
+/** Selects the flows of one family and protocol. With `isFiltered`, the kernel is asked to omit all other flows. */
 export interface FlowQuery {
   readonly family: IpFamily;
   readonly protocol: Protocol;
@@ -82,8 +82,8 @@ export interface FlowQuery {
 }
 
 /**
- * As `conntrack -L -f ipv4 -p udp` asks, with a selection as `-d … --dport … --reply-src … --reply-port-src …`
- * does. Kernels before 5.8 take no notice of the filter.
+ * The request of `conntrack -L -f ipv4 -p udp`; with a selection, also its options `-d`, `--dport`, `--reply-src` and
+ * `--reply-port-src`. Kernels before 5.8 ignore the filter.
  */
 export function encodeQuery(writer: MessageWriter, query: FlowQuery): void {
   const { family, protocol, isFiltered, selection } = query;
@@ -95,8 +95,9 @@ export function encodeQuery(writer: MessageWriter, query: FlowQuery): void {
 }
 
 /**
- * Of IPv6 only ports go into a filter: kernels (6.1 and 6.18 do) list the flows whose IPv6 address is
- * another than the one that is asked for. Of 127.0.0.0/8 likewise: 127.0.0.1 stands for all of it.
+ * Addresses are only used in the filter for IPv4 outside 127.0.0.0/8. Kernels (tested: 6.1 and 6.18) return flows
+ * with other IPv6 addresses than the requested one. 127.0.0.1 stands for all of 127.0.0.0/8, so it cannot be an exact
+ * filter.
  */
 function selected(number: number, selection: FlowSelection): FlowValues {
   const { destination, destinationPort, answeredBy } = selection;
@@ -117,8 +118,8 @@ function selected(number: number, selection: FlowSelection): FlowValues {
 }
 
 /**
- * As `conntrack -D` with the whole tuple. The id makes it exact: a flow that has taken the place of an older
- * one stays. A deletion without a tuple would empty the table, hence no optional parts.
+ * The request of `conntrack -D` with the whole original tuple. The id prevents the deletion of a newer flow with the
+ * same tuple. All tuple fields are required, because a deletion without a tuple would empty the table.
  */
 export function encodeDeletion(writer: MessageWriter, flow: Flow): void {
   writeNetfilterHeader(writer, addressFamilies[familyOf(flow.source)]);
@@ -136,7 +137,7 @@ export function encodeDeletion(writer: MessageWriter, flow: Flow): void {
   });
 }
 
-/** Reads a flow; undefined for a protocol that Services do not have. */
+/** Decodes a flow; undefined for protocols that Services do not use. */
 export function decodeFlow(body: ByteReader): Flow | undefined {
   skipNetfilterHeader(body);
   const values = flowAttributes.decode(body);
@@ -160,7 +161,7 @@ export function decodeFlow(body: ByteReader): Flow | undefined {
   };
 }
 
-/** A message as text, for the debug log. */
+/** Formats a message for the debug log. */
 export function printFlowMessage(_type: number, body: ByteReader): string {
   skipNetfilterHeader(body);
   return flowAttributes.print(body);

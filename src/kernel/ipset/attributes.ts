@@ -1,4 +1,7 @@
-/** IPSET_ATTR_*, linux/netfilter/ipset/ip_set.h. Numbers marked networkOrder are refused without that bit. */
+/**
+ * IPSET_ATTR_*, linux/netfilter/ipset/ip_set.h. The kernel rejects numbers marked `networkOrder` if they lack that
+ * bit.
+ */
 import { familyOf, type IpAddress } from "../../base/ip.ts";
 import {
   type Field,
@@ -24,7 +27,7 @@ const ipv4Field = networkOrder(ipAddress(1, 4));
 const ipv6Field = networkOrder(ipAddress(2, 16));
 const addressAttributes = attributeSet({ ipv4: ipv4Field, ipv6: ipv6Field });
 
-/** An address, in an attribute that says which family. */
+/** An address inside an attribute that identifies its family. */
 function addressField(type: number): Field<IpAddress> {
   return {
     ...nested(type, addressAttributes),
@@ -38,12 +41,12 @@ function addressField(type: number): Field<IpAddress> {
   };
 }
 
-/** One member. Which are present follows from the set type. */
+/** One set entry. The set type determines which fields are present. */
 export interface EntryValues {
   readonly address?: IpAddress;
   readonly port?: number;
   readonly protocolNumber?: number;
-  /** Comes back in the error of a refused entry: its position in the message, from 1. */
+  /** Position of the entry in the message, from 1. The kernel returns it in the error for a rejected entry. */
   readonly lineNumber?: number;
   readonly secondAddress?: IpAddress;
   readonly secondPrefixLength?: number;
@@ -59,7 +62,7 @@ const entryFields = {
 };
 const entryAttributes: AttributeSet<EntryValues> = attributeSet(entryFields);
 
-/** `lineNumber`: in place of the entry's own. */
+/** `lineNumber` replaces the entry's own line number. */
 function writeEntry(writer: MessageWriter, entry: EntryValues, lineNumber: number): void {
   const { address, port, protocolNumber, secondAddress, secondPrefixLength } = entry;
   if (address !== undefined) writeAttribute(writer, entryFields.address, address);
@@ -72,11 +75,11 @@ function writeEntry(writer: MessageWriter, entry: EntryValues, lineNumber: numbe
     writeAttribute(writer, entryFields.secondPrefixLength, secondPrefixLength);
 }
 
-/** Of a set: given at create, and what the kernel counts. */
+/** Set parameters: given when the set is created, and counters maintained by the kernel. */
 export interface ParameterValues {
   readonly firstPort?: number;
   readonly lastPort?: number;
-  /** Entries vanish after this time unless they have one of their own. */
+  /** The default timeout: entries without their own timeout are removed after this time. */
   readonly timeoutSeconds?: number;
   /** IPSET_FLAG_WITH_COUNTERS 8, _COMMENT 16, _FORCEADD 32, _SKBINFO 64. */
   readonly optionFlags?: number;
@@ -99,7 +102,7 @@ const parameterAttributes: AttributeSet<ParameterValues> = attributeSet({
   references: u32be(25),
 });
 
-/** What stands behind the nfnetlink header, in requests and in replies. */
+/** Everything after the nfnetlink header, in requests and in replies. */
 export interface CommandValues {
   readonly protocolVersion?: number;
   readonly name?: string;
@@ -112,10 +115,13 @@ export interface CommandValues {
   readonly lineNumber?: number;
 }
 
-/** IPSET_ATTR_DATA as a member of IPSET_ATTR_ADT. */
+/** IPSET_ATTR_DATA inside IPSET_ATTR_ADT. */
 const entryField: Field<EntryValues> = nested(7, entryAttributes);
 
-/** Written with their positions as line numbers, one by one: a first sync has tens of thousands. */
+/**
+ * Each entry's line number is its position. Entries are written without intermediate objects, because a first sync
+ * writes tens of thousands of them.
+ */
 const entriesField: Field<readonly EntryValues[]> = {
   ...list(8, entryField),
   write(writer, entries) {
@@ -130,7 +136,7 @@ const entriesField: Field<readonly EntryValues[]> = {
 export const commandAttributes: AttributeSet<CommandValues> = attributeSet({
   protocolVersion: u8(1),
   name: text(2),
-  /** In a swap: the second set's name. */
+  /** In a swap request: the name of the second set. */
   typeName: text(3),
   revision: u8(4),
   family: u8(5),

@@ -13,7 +13,10 @@ import { entryText } from "./entry.ts";
 import { groupChanges, type SetMessage, singleChanges } from "./messages.ts";
 import { decodeListing, printSetMessage, type SetRequest, setRequestKind } from "./requests.ts";
 
-/** ipset over nfnetlink, as the `ipset` program speaks it, many entries in one message. Opens a socket; throws NetlinkError. */
+/**
+ * ipset over nfnetlink, like the `ipset` program but with many entries per message. Opens a socket; throws
+ * NetlinkError.
+ */
 export class IpSetsClient implements IpSets {
   readonly #transport: NetlinkTransport;
 
@@ -63,9 +66,9 @@ export class IpSetsClient implements IpSets {
   }
 
   /**
-   * The kernel stops a message at its first bad entry, and the messages behind it are carried out all the
-   * same. So where a set refused something, everything from there on is sent again one by one: each entry
-   * then has an answer of its own, and the last word on an entry that is named twice is right.
+   * The kernel stops processing a message at its first bad entry but still executes the following messages. If an
+   * entry of a set is rejected, it and all later changes to that set are therefore sent again one by one. Each entry
+   * then has its own reply, and if an entry is changed twice, the last change takes effect.
    */
   async apply(changes: readonly EntryChange[]): Promise<readonly FailedChange[]> {
     const { messages, unusable } = groupChanges(changes);
@@ -83,8 +86,8 @@ export class IpSetsClient implements IpSets {
   }
 
   /**
-   * The kernel compares type, capacity and extensions (a timeout would make our entries vanish), but
-   * lets a set of the other family pass.
+   * The kernel compares type, capacity and extensions (a timeout would make our entries expire), but it does not
+   * reject a set of the other family.
    */
   async #checkExisting(set: IpSet, refusal: NetlinkError): Promise<void> {
     await this.#transport.request(setRequestKind, { command: "create", set, mustBeNew: false });
@@ -108,7 +111,7 @@ function entriesOf({ type }: IpSet, message: Message): readonly SetEntry[] {
   return (decodeListing(message).entries ?? []).map((entry) => entryText(type, entry));
 }
 
-/** An entry of a set that is gone is gone. */
+/** Removing an entry succeeds if the whole set no longer exists. */
 function isGoneAlready({ request }: SetMessage, error: NetlinkError): boolean {
   return request.command === "remove" && error.errno === errno.ENOENT;
 }
@@ -138,7 +141,7 @@ function familyOfNumber(number: number | undefined): IpFamily | undefined {
   return ipFamilies.find((family) => addressFamilies[family] === number);
 }
 
-/** How many ports a bitmap covers; 0 for types that say neither. */
+/** The number of ports in a bitmap's range; 0 for set types without a range. */
 function portRange({ parameters }: CommandValues): number {
   if (parameters?.lastPort === undefined) return 0;
   return parameters.lastPort - (parameters.firstPort ?? 0) + 1;

@@ -1,4 +1,4 @@
-/** Members of sets: text ↔ attribute values. Pure. */
+/** Set entries: text ↔ attribute values. Pure. */
 import { type Cidr, familyOf, hostPrefixLength, type IpAddress, parseCidr } from "../../base/ip.ts";
 import { type Protocol, protocolNumbers, protocolOfNumber } from "../../base/protocol.ts";
 import { DecodeError } from "../../netlink/errors.ts";
@@ -15,7 +15,7 @@ import {
 } from "../../state/set-entry.ts";
 import type { EntryValues } from "./attributes.ts";
 
-/** Takes an entry's text apart. Throws an Error on text that is no entry, or none of this type. */
+/** Parses an entry's text. Throws an Error if the text is not an entry or does not fit the set type. */
 export function entryValues(type: IpSetType, entry: SetEntry): EntryValues {
   const parts = setEntryParts(entry);
   if (!fits(parts, partsOfType[type])) throw new Error(`Entry ${entry} does not fit a ${type} set`);
@@ -49,7 +49,7 @@ function fits({ address, port, protocol, second }: SetEntryParts, wanted: PartNa
   );
 }
 
-/** The text that `ipset list` prints. Throws DecodeError when something is missing. */
+/** The entry's text as printed by `ipset list`. Throws DecodeError if a field is missing. */
 export function entryText(type: IpSetType, values: EntryValues): SetEntry {
   const port = (): number => present(values.port, "port");
   const address = (): IpAddress => present(values.address, "address");
@@ -71,7 +71,7 @@ export function entryText(type: IpSetType, values: EntryValues): SetEntry {
   }
 }
 
-/** Without host bits, as the kernel prints it. */
+/** The network without host bits, as the kernel prints it. */
 function networkOf(address: IpAddress, { secondPrefixLength }: EntryValues): Cidr {
   const prefixLength = secondPrefixLength ?? hostPrefixLength(familyOf(address));
   const network = parseCidr(`${address}/${prefixLength}`);
@@ -85,8 +85,8 @@ function checkPort(entry: SetEntry, port: number): number {
 }
 
 /**
- * Others may have put in protocols that IPVS does not balance; those are written as numbers
- * (`10.0.0.1,136:80`), so that what was listed can be removed.
+ * Third parties may have added entries with protocols that IPVS does not balance. Their protocol is written as a
+ * number (`10.0.0.1,136:80`), so that a listed entry can be removed.
  */
 function protocolWord(number: number): Protocol {
   return protocolOfNumber(number) ?? (String(number) as Protocol);

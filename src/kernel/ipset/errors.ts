@@ -1,9 +1,9 @@
-/** ipset's own error numbers, which errno(3) does not know: linux/netfilter/ipset/ip_set.h. Pure. */
+/** Error numbers of ipset that are not in errno(3): linux/netfilter/ipset/ip_set.h. Pure. */
 
 interface IpSetErrorRow {
-  /** The name in the kernel's header. */
+  /** The constant's name in the kernel's header. */
   readonly code: string;
-  /** What it means here and what the operator can do. */
+  /** What the error means for this request and what the operator can do. */
   readonly meaning: string;
 }
 
@@ -47,7 +47,7 @@ const rows: Readonly<Record<number, IpSetErrorRow>> = {
   4357: { code: "IPSET_ERR_HASH_RANGE", meaning: "the range is not valid" },
 };
 
-/** 4352 is the first number left to set types, and two types gave it different meanings. */
+/** From 4352 on, error numbers are specific to the set type. Two set types give that number different meanings. */
 const firstTypeSpecific = 4352;
 
 const hashFull: IpSetErrorRow = {
@@ -60,13 +60,13 @@ const bitmapRange: IpSetErrorRow = {
   meaning: "the port is outside of the set's range",
 };
 
-/** Errors that have a name of their own in errno(3) but a special meaning for sets. */
+/** Errors from errno(3) that have a special meaning for sets. */
 const plainMeanings: Readonly<Record<number, string>> = {
   2: "the set does not exist",
   17: "a set of that name exists with another type, family or maxelem; destroy or rename it",
 };
 
-/** Names and explains an error number of a request about sets of `type`; for a `Description`. */
+/** Names and explains an error number for a request about sets of `type`, to be used in a `Description`. */
 export function ipSetErrorWords(
   errno: number,
   type: string,

@@ -1,4 +1,4 @@
-/** How changes of entries are put into messages. Pure. */
+/** Groups entry changes into messages. Pure. */
 import { errno } from "../../base/errno.ts";
 import { errorText } from "../../base/error-text.ts";
 import { NetlinkError } from "../../netlink/errors.ts";
@@ -10,10 +10,10 @@ import { refusedPosition, type SetRequest } from "./requests.ts";
 
 type EntryRequest = SetRequest & { readonly command: "add" | "remove" };
 
-/** One message, and which changes of the list it carries. */
+/** One message, and the changes that it contains. */
 export interface SetMessage {
   readonly request: EntryRequest;
-  /** Positions in the list of changes, one per entry of the request. */
+  /** Indices in the list of changes, one per entry of the request. */
   readonly indices: readonly number[];
 }
 
@@ -24,8 +24,8 @@ interface OpenMessage {
 }
 
 /**
- * Neighbors of one kind for one set share a message. Entries that fit no set of that type are returned
- * as failures and not sent.
+ * Combines consecutive changes of the same kind and set into one message. Entries that do not fit the set type are
+ * returned as failures and not sent.
  */
 export function groupChanges(changes: readonly EntryChange[]): {
   readonly messages: readonly SetMessage[];
@@ -51,8 +51,8 @@ export function groupChanges(changes: readonly EntryChange[]): {
 }
 
 /**
- * What to send again after messages were refused: for each set concerned, every change from the refused
- * entry on, one per message, in order.
+ * Returns the messages to send again after a rejection. For each affected set, these are all changes from the
+ * rejected entry on, one per message, in order.
  */
 export function singleChanges(
   messages: readonly SetMessage[],

@@ -1,4 +1,4 @@
-/** Requests about sets as netlink messages, and the replies to listings. */
+/** Requests about sets as netlink messages, and the replies to list requests. */
 import { ByteReader } from "../../netlink/byte-reader.ts";
 import type { Description } from "../../netlink/errors.ts";
 import type { Message } from "../../netlink/message.ts";
@@ -23,28 +23,28 @@ import { entryText } from "./entry.ts";
 import { ipSetErrorWords } from "./errors.ts";
 
 export type SetRequest =
-  /** A new set, or also one that is there with the same parameters. */
+  /** With `mustBeNew`, fails if the set exists. Without it, succeeds if the set exists with the same parameters. */
   | { readonly command: "create"; readonly set: IpSet; readonly mustBeNew: boolean }
   | { readonly command: "destroy"; readonly name: string }
   | { readonly command: "swap"; readonly first: string; readonly second: string }
-  /** Of one set with its entries; without a set, the parameters of all. */
+  /** With `set`: lists that set with its entries. Without it: lists the parameters of all sets. */
   | { readonly command: "list"; readonly set?: IpSet }
   | {
       readonly command: "add" | "remove";
       readonly set: IpSet;
-      /** At most `maxEntriesPerMessage`. */
+      /** At most `maxEntriesPerMessage` entries. */
       readonly entries: readonly EntryValues[];
     };
 
 /**
- * IPSET_FLAG_EXIST is the absence of NLM_F_EXCL: so adding what is there, removing what is not and
- * creating what is there with the same parameters succeed.
+ * IPSET_FLAG_EXIST is set by omitting NLM_F_EXCL. Adding an existing entry, removing a missing one, and creating a
+ * set that exists with the same parameters then succeed.
  */
 export const setRequestKind: RequestKind<SetRequest> = {
   type: ({ command }) => messageType(command),
   flags: (request) => (request.command === "create" ? createFlags(request.mustBeNew) : 0),
   encode(writer, request) {
-    // The family of all sets is AF_INET here.
+    // For ipset, the family in this header is always AF_INET.
     writeNetfilterHeader(writer, addressFamilies.IPv4);
     commandAttributes.encode(writer, { protocolVersion, ...commandValues(request) });
   },
@@ -69,7 +69,8 @@ function commandValues(request: SetRequest): CommandValues {
     case "remove":
       return {
         name: request.set.name,
-        // The kernel overwrites it, in the echo of a refused message, by that of the refused entry.
+        // In the echo of a rejected message, the kernel replaces this number with the line number of the rejected
+        // entry.
         lineNumber: 0,
         entries: request.entries,
       };
@@ -113,7 +114,7 @@ function describeRequest(request: SetRequest, errno: number): Description {
   }
 }
 
-/** `10.96.0.1,tcp:443`, or the first and how many more. */
+/** For example `10.96.0.1,tcp:443`, or the first entry and the number of further ones. */
 function entriesText({
   set,
   entries,
@@ -123,15 +124,18 @@ function entriesText({
   return entries.length === 1 ? text : `${text} and ${entries.length - 1} more`;
 }
 
-/** Reads one message of a listing. A large set comes in several, of which only the first has parameters. */
+/**
+ * Decodes one message of a list reply. A large set is sent in several messages, and only the first has the
+ * parameters.
+ */
 export function decodeListing({ body }: Message): CommandValues {
   skipNetfilterHeader(body);
   return commandAttributes.decode(body);
 }
 
 /**
- * The position (from 1) of the entry that a message was refused for; undefined when the message was
- * refused as a whole. `echo` is the refused request behind its netlink header.
+ * The position (from 1) of the rejected entry; undefined if the message was rejected as a whole. `echo` is the
+ * rejected request without its netlink header.
  */
 export function refusedPosition(echo: Uint8Array | undefined): number | undefined {
   if (echo === undefined) return undefined;
@@ -141,7 +145,7 @@ export function refusedPosition(echo: Uint8Array | undefined): number | undefine
   return lineNumber === 0 ? undefined : lineNumber;
 }
 
-/** For the debug log. */
+/** Formats a message for the debug log. */
 export function printSetMessage(_type: number, body: ByteReader): string {
   skipNetfilterHeader(body);
   return commandAttributes.print(body);

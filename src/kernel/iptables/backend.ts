@@ -1,7 +1,7 @@
 /**
- * Which of the two backends of iptables to speak to. Rules of both are in force at once, each invisible
- * to the other's programs; a node should use one. The order of reasons is that of the wrapper scripts
- * that Kubernetes images use, so that we end up where kubelet and the network plugin are.
+ * Chooses the iptables backend. Rules of both backends are in force at the same time, and the programs of one backend
+ * do not show the rules of the other, so a node should use only one. The checks have the same order as in the wrapper
+ * scripts of Kubernetes images, so that kube-ipvs chooses the same backend as kubelet and the network plugin.
  */
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { BackendFinding } from "../kernel.ts";
@@ -10,23 +10,23 @@ import { ProgramError, type RunProgram, readLines } from "../program.ts";
 export type IptablesBackend = BackendFinding["backend"];
 
 export interface BackendChoice extends BackendFinding {
-  /** The programs' names without `-save` and `-restore`. */
+  /** Program names without `-save` and `-restore`. */
   readonly programs: Readonly<Record<IpFamily, string>>;
-  /** The other backend, where it holds chains or rules of anybody. */
+  /** The other backend, if it contains any chains or rules. */
   readonly unused?: BackendChoice;
 }
 
-/** What one backend's programs show. */
+/** What the programs of one backend report. */
 export interface BackendSurvey {
-  /** False when the programs are not installed. */
+  /** False if the programs are not installed. */
   readonly isInstalled: boolean;
-  /** True when kubelet left one of its marker chains there. */
+  /** True if kubelet has created one of its marker chains in this backend. */
   readonly hasKubeletChain: boolean;
-  /** Of both families, all tables; a table that cannot be printed counts as one. */
+  /** Number of rules in all tables of both families. A table that cannot be printed counts as one rule. */
   readonly ruleCount: number;
-  /** True when there is any chain that is not built in. */
+  /** True if there is any user-defined chain. */
   readonly hasChains: boolean;
-  /** As {@link BackendFinding.leftovers}. */
+  /** See {@link BackendFinding.leftovers}. */
   readonly leftovers?: ReadonlyMap<IpFamily, readonly string[]>;
   readonly hasPortals?: boolean;
 }
@@ -34,18 +34,18 @@ export interface BackendSurvey {
 export interface BackendSurveys {
   readonly legacy: BackendSurvey;
   readonly nft: BackendSurvey;
-  /** What `iptables --version` says; undefined when there is no such program. */
+  /** The backend reported by `iptables --version`; undefined if that program is not installed. */
   readonly standard: IptablesBackend | undefined;
 }
 
 const surveyTimeoutMs = 30_000;
 
-/** Checks both backends and picks one. Reads only. Rejects when no iptables is installed. */
+/** Checks both backends and chooses one. Read-only. Rejects if iptables is not installed. */
 export async function chooseBackend(runProgram: RunProgram): Promise<BackendChoice> {
   return pickBackend(await surveyBackends(runProgram));
 }
 
-/** The programs of a backend that was chosen before. One process, and no rule is read. */
+/** Returns the program names of a backend that was chosen earlier. Starts one process and reads no rules. */
 export async function programsOf(
   runProgram: RunProgram,
   backend: IptablesBackend,
@@ -57,7 +57,7 @@ export async function programsOf(
   return isInstalled ? namedPrograms[backend] : plainPrograms;
 }
 
-/** What both backends show. Reads only. */
+/** Reports on both backends. Read-only. */
 export async function surveyBackends(runProgram: RunProgram): Promise<BackendSurveys> {
   return {
     nft: await survey(runProgram, "nft"),
@@ -66,7 +66,7 @@ export async function surveyBackends(runProgram: RunProgram): Promise<BackendSur
   };
 }
 
-/** The decision itself. Pure. */
+/** Makes the decision. Pure. */
 export function pickBackend(surveys: BackendSurveys): BackendChoice {
   const { backend, reason } = pick(surveys);
   const programs = surveys[backend].isInstalled ? namedPrograms[backend] : plainPrograms;
@@ -126,19 +126,25 @@ const namedPrograms: Readonly<Record<IptablesBackend, Readonly<Record<IpFamily, 
 
 const plainPrograms: Readonly<Record<IpFamily, string>> = { IPv4: "iptables", IPv6: "ip6tables" };
 
-/** Chains of nat, filter and mangle that only iptables mode makes; those of kubelet, and of both modes, are not among them. */
+/**
+ * Chains of the nat, filter and mangle tables that only iptables mode creates. Chains that kubelet or IPVS mode also
+ * creates are not included.
+ */
 const iptablesModeChain: Readonly<Record<string, RegExp>> = {
   nat: /^KUBE-(?:(?:SVC|SEP|SVL|EXT|FW|XLB)-[A-Z2-7]{16}|NODEPORTS|PROXY-CANARY)$/,
   filter: /^KUBE-(?:SERVICES|EXTERNAL-SERVICES|NODEPORTS|PROXY-CANARY)$/,
   mangle: /^KUBE-PROXY-CANARY$/,
 };
 
-/** Whether only iptables mode makes such a chain. 16 characters of base 32 name a Service or an endpoint; XLB was EXT before 1.24. */
+/**
+ * Whether only iptables mode creates this chain. 16 base32 characters identify a Service or an endpoint; before
+ * Kubernetes 1.24, XLB was used instead of EXT.
+ */
 export function isOfIptablesMode(table: string, chain: string): boolean {
   return iptablesModeChain[table]?.test(chain) === true;
 }
 
-/** In what `iptables-save` printed: `nat KUBE-SEP-…`. */
+/** Finds chains of iptables mode in the output of `iptables-save`, such as `nat KUBE-SEP-…`. */
 export function findLeftoverChains(saved: string): readonly string[] {
   const found: string[] = [];
   let table = "";
@@ -149,10 +155,10 @@ export function findLeftoverChains(saved: string): readonly string[] {
   return found;
 }
 
-/** Of userspace mode, in tables nat and filter: a removal that was cut short may have left one of them. */
+/** Chains of userspace mode in the nat and filter tables. An interrupted removal may have left only one of them. */
 const portalChain = /^:KUBE-(?:(?:PORTALS|NODEPORT)-(?:CONTAINER|HOST)|NODEPORT-NON-LOCAL) /m;
 
-/** Without a table name, save loads no module and creates no table. */
+/** Runs save without a table name, because it then loads no module and creates no table. */
 async function survey(runProgram: RunProgram, backend: IptablesBackend): Promise<BackendSurvey> {
   let isInstalled = false;
   let hasKubeletChain = false;
@@ -175,13 +181,13 @@ async function survey(runProgram: RunProgram, backend: IptablesBackend): Promise
   return { isInstalled, hasKubeletChain, ruleCount, hasChains, leftovers, hasPortals };
 }
 
-/** Tables and chains of a backend, and how many rules they have. */
+/** The tables and chains of a backend, and its number of rules. */
 interface SavedChains {
   readonly output: string;
   readonly ruleCount: number;
 }
 
-/** Undefined if its program is missing, empty if it cannot say. */
+/** Undefined if the program is not installed; empty if it fails. */
 async function save(runProgram: RunProgram, program: string): Promise<SavedChains | undefined> {
   const call = { program: `${program}-save`, arguments: [], timeoutMs: surveyTimeoutMs };
   const chains: string[] = [];
@@ -198,7 +204,7 @@ async function save(runProgram: RunProgram, program: string): Promise<SavedChain
   }
 }
 
-/** `iptables v1.8.9 (nf_tables)`; versions before 1.8 name no backend and are legacy. */
+/** Parses, for example, `iptables v1.8.9 (nf_tables)`. Versions before 1.8 print no backend and are legacy. */
 async function readStandard(runProgram: RunProgram): Promise<IptablesBackend | undefined> {
   try {
     const { exitCode, output } = await runProgram({

@@ -20,17 +20,20 @@ import { renderRule } from "./render.ts";
 import { renderRestoreInput } from "./restore-input.ts";
 import { RulesAhead } from "./rules-ahead.ts";
 
-/** How long iptables waits for the xtables lock. */
+/** How long iptables waits for the xtables lock, in seconds. */
 const lockWaitSeconds = 5;
 
-/** A restore beside 50,000 rules of others takes seconds on a slow machine. */
+/** With 50,000 rules of third parties, a restore takes seconds on a slow machine. */
 const programTimeoutMs = 60_000;
-/** 5,000 Services with five endpoints each are 9 MB in iptables mode: nft takes ten seconds of a fast processor for them. */
+/**
+ * In iptables mode, 5,000 Services with five endpoints each produce 9 MB of input. iptables-nft takes ten seconds to
+ * apply it on a fast processor.
+ */
 const timeoutMsPerKilobyte = 50;
 
 /**
- * legacy reads a table from the kernel before anything else; nft asks the kernel nothing as long as there
- * is nothing to do, so it makes a chain and takes it away again, in one transaction.
+ * The legacy program always reads the table from the kernel first. The nft program does not contact the kernel if
+ * there is nothing to do, so its input creates and deletes a chain in one transaction.
  */
 const probeInputs: Readonly<Record<IptablesBackend, string>> = {
   legacy: "*nat\nCOMMIT\n*filter\nCOMMIT\n",
@@ -41,7 +44,7 @@ const probeInputs: Readonly<Record<IptablesBackend, string>> = {
 
 export interface IptablesParts {
   readonly runProgram: RunProgram;
-  /** Undefined if rule changes are not watched. */
+  /** If undefined, rule changes cannot be detected without reading the rules. */
   readonly generations?: Pick<RuleGenerations, "read">;
   /** If undefined, chains that cannot be read are not reported. */
   readonly log?: Logger;
@@ -53,26 +56,29 @@ interface IptablesCall {
 }
 
 interface IptablesRun extends IptablesCall {
-  /** "read rules": completes the sentence "Cannot …". */
+  /** An action such as "read rules" that completes the sentence "Cannot …". */
   readonly action: string;
 }
 
-/** iptables through its programs: one process for an observation, one for an apply. */
+/** Uses iptables through its programs: one process per observation and per apply. */
 export class IptablesClient implements Iptables {
   readonly #runProgram: RunProgram;
   readonly #generations: Pick<RuleGenerations, "read"> | undefined;
   readonly #log: Logger;
   #choice: BackendChoice;
-  /** Families whose chains were read before: they are there, and reading them one by one is cheaper. */
+  /** Families whose rules have been read. Their chains exist by now, so reading chain by chain is cheaper. */
   readonly #familiar = new Set<IpFamily>();
   readonly #ahead = new RulesAhead({
     readGeneration: (family) => this.readGeneration(family),
     print: (family) => this.#print(family),
   });
-  /** Named in the log, as `IPv4 nat POSTROUTING`, until they can be read again. */
+  /**
+   * Built-in chains that cannot be read, such as `IPv4 nat POSTROUTING`. Each is logged once, until it can be read
+   * again.
+   */
   #unreadable: ReadonlySet<string> = new Set();
 
-  /** `choice` as {@link chooseBackend} found it, `generations` of its backend. */
+  /** `choice` is the result of {@link chooseBackend}; `generations` must belong to the same backend. */
   constructor(collaborators: IptablesParts, choice: BackendChoice) {
     this.#runProgram = collaborators.runProgram;
     this.#generations = collaborators.generations;
@@ -88,7 +94,7 @@ export class IptablesClient implements Iptables {
     return this.#choice;
   }
 
-  /** Checks again which backend the node uses. This client keeps the backend of the start. */
+  /** Checks again which backend the node uses. This client keeps the backend that it was created with. */
   async checkBackend(): Promise<BackendChoice> {
     const found = await chooseBackend(this.#runProgram);
     if (found.backend === this.#choice.backend) this.#choice = found;
@@ -96,8 +102,8 @@ export class IptablesClient implements Iptables {
   }
 
   /**
-   * Legacy hands out whole tables, so one save reads them all. nft reads single chains: that costs nothing for the
-   * rules of others, and goes on where one of them cannot be printed.
+   * Legacy iptables always returns whole tables, so one save reads them all. The nft programs can read single chains,
+   * which avoids the cost of third-party rules and also works if a third-party rule cannot be printed.
    */
   async observe(family: IpFamily, scope: RulesScope = {}): Promise<readonly ObservedChain[]> {
     const { planned, hasOthers = planned === undefined } = scope;
@@ -129,9 +135,9 @@ export class IptablesClient implements Iptables {
   }
 
   /**
-   * Removing a jump that is gone fails a whole table, so on a failure the jumps are looked for, and what
-   * is left to do is tried once more. In a chain that cannot be read, the failure does not show its place: there the
-   * jumps are looked for first.
+   * Removing a jump that no longer exists fails the whole table. After a failure, this method therefore looks up the
+   * jumps and retries the remaining changes once. In a chain that cannot be read, a failure does not show which jump
+   * is missing, so the jumps are looked up before the first attempt.
    */
   async apply(family: IpFamily, wanted: readonly RuleChange[]): Promise<void> {
     const changes = this.#hasUnreadable(family, wanted)
@@ -156,8 +162,8 @@ export class IptablesClient implements Iptables {
   }
 
   /**
-   * Restores what leaves no trace into both tables: fails where the kernel lacks them. A lock that someone holds
-   * says nothing against the family: giving it up would leave its rules as they are for good.
+   * Restores an input that leaves no trace into both tables, which fails if the kernel lacks them. If the lock is
+   * busy, the family is still supported; otherwise its existing rules would never be updated again.
    */
   async probe(
     family: IpFamily,
@@ -176,8 +182,8 @@ export class IptablesClient implements Iptables {
   }
 
   /**
-   * One save without a table name prints the tables that exist; one that nobody has used yet holds
-   * nothing, and asking for it by name would create it.
+   * Runs save once, without a table name: it prints all existing tables. Naming a table that does not exist yet would
+   * create it.
    */
   async #save(
     family: IpFamily,
@@ -191,7 +197,10 @@ export class IptablesClient implements Iptables {
     return reader.finish();
   }
 
-  /** What all rules of a family are together, any program's, may be longer than a text can be. */
+  /**
+   * Reads line by line, because all rules of a family, including those of third parties, may exceed the maximum
+   * string length.
+   */
   async #readSaved(family: IpFamily, onLine: (line: string) => void): Promise<void> {
     const run = { action: "read iptables rules", verb: "save" } as const;
     const result = await readLines(this.#runProgram, this.#callOf(family, run), onLine);
@@ -202,7 +211,7 @@ export class IptablesClient implements Iptables {
     return (await this.#run(family, { action: "read iptables rules", verb: "save" })).output;
   }
 
-  /** Undefined if this version of the program answers otherwise than those we know, or its answer is too long to keep. */
+  /** Returns undefined if the program's answer is not understood (unknown version) or is too long to buffer. */
   async #readByChain(
     family: IpFamily,
     planned: RuleSet,
@@ -257,7 +266,7 @@ export class IptablesClient implements Iptables {
   #callOf(family: IpFamily, { verb, input }: IptablesCall): ProgramCall {
     return {
       program: this.#programOf(family, verb),
-      // Saving takes no lock: the kernel hands out a table whole.
+      // Saving needs no lock: the kernel returns each table atomically.
       arguments: verb === "save" ? [] : ["-w", String(lockWaitSeconds), "--noflush", "--counters"],
       timeoutMs: timeoutMsFor(input),
       ...(input === undefined ? {} : { input }),
@@ -268,7 +277,7 @@ export class IptablesClient implements Iptables {
     return `${this.#choice.programs[family]}-${verb}`;
   }
 
-  /** What remains to be done after a failure that gone jumps explain; undefined when they do not. */
+  /** The changes that remain after a failure caused by missing jumps; undefined if the failure has another cause. */
   async #withoutGoneJumps(
     family: IpFamily,
     changes: readonly RuleChange[],
@@ -309,7 +318,7 @@ function namesOf(planned: RuleSet | undefined): ReadonlySet<string> | undefined 
 
 const allTables: ReadonlySet<TableName> = new Set(["raw", "mangle", "nat", "filter"]);
 
-/** nat and filter, and what else a plan has chains in. */
+/** nat, filter, and any other tables in which the plan has chains. */
 function tablesOf(planned: RuleSet | undefined): ReadonlySet<TableName> {
   return new Set(["nat", "filter", ...(planned?.chains ?? []).map(({ table }) => table)]);
 }

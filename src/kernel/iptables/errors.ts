@@ -2,23 +2,26 @@ import type { IpFamily } from "../../base/ip.ts";
 import type { TableName } from "../../state/rule.ts";
 import type { ProgramResult } from "../program.ts";
 
-/** What a run of an iptables program was for. */
+/** Describes a run of an iptables program. */
 export interface IptablesRun {
-  /** "read rules", "write rules": completes the sentence "Cannot …". */
+  /** An action such as "read rules" or "write rules" that completes the sentence "Cannot …". */
   readonly action: string;
   readonly family: IpFamily;
   readonly program: string;
-  /** What was given to iptables-restore; line numbers in its messages refer to it. */
+  /** The input of iptables-restore; line numbers in error messages refer to it. */
   readonly input?: string;
 }
 
-/** A run of an iptables program that ended with a failure. */
+/** A run of an iptables program that failed. */
 export class IptablesError extends Error {
-  /** Shows whoever applies changes that the program ran and said no: `reconcile/apply/refusal-reason.ts`. */
+  /**
+   * Distinguishes a rejection from a lost reply: the program ran and failed. Used by
+   * `reconcile/apply/refusal-reason.ts`.
+   */
   readonly exitCode: number;
-  /** The table that was not changed, where that is known; tables before it were. */
+  /** The table that was not changed, if known. Tables before it in the input were changed. */
   readonly table?: TableName;
-  /** Another program held the lock, or changed rules at the same time: worth a retry. */
+  /** True if another program held the lock or changed rules at the same time, so a retry may succeed. */
   readonly isBusy: boolean;
 
   constructor(run: IptablesRun, result: ProgramResult) {
@@ -32,20 +35,26 @@ export class IptablesError extends Error {
   }
 }
 
-/** Someone else holds the xtables lock, or changed the rules at the same time: worth a retry. */
+/** True if another program held the xtables lock or changed rules at the same time, so a retry may succeed. */
 export function isIptablesBusy(error: unknown): boolean {
   return error instanceof IptablesError && error.isBusy;
 }
 
-/** Of legacy, which waits for its lock in vain; of nft, whose transaction the kernel sent back. */
+/**
+ * The first alternative is legacy's message after waiting for the lock; the second is nft's if the kernel aborted its
+ * transaction.
+ */
 const busyWords = /xtables lock|Resource temporarily unavailable/;
 
-/** enum xtables_exittype, xtables.h; the last one is the lock, or with nft anything that the kernel rejects. */
+/**
+ * enum xtables_exittype, xtables.h. resourceProblem means that the lock is held or, with nft, any rejection by the
+ * kernel.
+ */
 const exitCodes = { parameterProblem: 2, versionProblem: 3, resourceProblem: 4 } as const;
 
 /** `Warning: Extension ipvs revision 0 not supported, missing kernel module?` */
 const missingExtension = /Extension (\w+) revision \d+ not supported/g;
-/** ENOENT: nft_compat found no match or target of this name, or is missing itself. */
+/** ENOENT: nft_compat did not find a match or target of this name, or nft_compat itself is missing. */
 const missingExpression = /RULE_\w+ failed \(No such file or directory\)/;
 
 const explanations: ReadonlyMap<number, string> = new Map([
@@ -54,7 +63,7 @@ const explanations: ReadonlyMap<number, string> = new Map([
   [exitCodes.resourceProblem, "the kernel rejected the change"],
 ]);
 
-/** What the exit code and the program's message say together. */
+/** Explains the combination of exit code and error message. */
 function explain(exitCode: number, programMessage: string): string | undefined {
   if (exitCode === exitCodes.resourceProblem && busyWords.test(programMessage)) {
     return "another program holds the xtables lock, or changed rules at the same time";
@@ -82,7 +91,7 @@ function composeMessage(
   ].join("");
 }
 
-/** The hint to read the manual says nothing; neither do line ends. */
+/** Removes line breaks and the hint to read the manual. */
 function shorten(errorOutput: string): string {
   const lines = errorOutput
     .split("\n")
@@ -97,8 +106,8 @@ interface Place {
 }
 
 /**
- * The line that restore stopped at. It says "line 7 failed" (legacy; the COMMIT when the kernel refused),
- * "Error occurred at line: 7" (legacy) or "line 7: RULE_APPEND failed" (nft).
+ * Finds the line at which restore failed. The messages are "line 7 failed" (legacy; the line is COMMIT if the kernel
+ * rejected the table), "Error occurred at line: 7" (legacy) and "line 7: RULE_APPEND failed" (nft).
  */
 function findPlace(input: string | undefined, errorOutput: string): Place | undefined {
   const found = /\bline:? (\d+)/.exec(errorOutput);

@@ -6,9 +6,9 @@ import type { IptablesBackend } from "./backend.ts";
 import { readLegacyGeneration } from "./legacy-generation.ts";
 import { nftTransportOptions, readNftGeneration } from "./nft-generation.ts";
 
-/** Where one backend's rules are seen to change, without a program. */
+/** Detects changes to one backend's rules without running a program. */
 export interface RuleGenerations {
-  /** As `Iptables.readGeneration`. */
+  /** See `Iptables.readGeneration`. */
   read(family: IpFamily): Promise<number | undefined>;
   close(): void;
 }
@@ -17,7 +17,9 @@ export interface GenerationParts extends TransportParts {
   readonly log: Logger;
 }
 
-/** What cannot be read is unknown: the rules themselves are read then, and say what is wrong. */
+/**
+ * A generation that cannot be read is undefined. The caller then reads the rules, which reports the underlying error.
+ */
 export function openGenerations(backend: IptablesBackend, parts: GenerationParts): RuleGenerations {
   if (backend === "legacy") {
     const read = async (family: IpFamily): Promise<number> => readLegacyGeneration(family);
@@ -30,7 +32,7 @@ export function openGenerations(backend: IptablesBackend, parts: GenerationParts
   };
 }
 
-/** Logged once: each check starts two programs from then on, and nobody would know why. */
+/** Logs the failure once, because from then on each check starts two programs, and the log should explain why. */
 function unlessUnreadable(
   read: (family: IpFamily) => Promise<number | undefined>,
   log: Logger,

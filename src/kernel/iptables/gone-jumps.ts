@@ -1,9 +1,9 @@
-/** Jumps that a removal does not find: a restore fails for its whole table then. Pure. */
+/** Handles removals of jumps that no longer exist. A restore with such a removal fails for its whole table. Pure. */
 import type { Chain, Jump, Rule, TableName } from "../../state/rule.ts";
 import type { ObservedChain, RuleChange } from "../kernel.ts";
 import { tableOf, tableOrder } from "./restore-input.ts";
 
-/** Tables before the one that failed are done already. */
+/** Omits changes to tables before the failed one, because those tables are already committed. */
 export function changesFrom(
   failedTable: TableName,
   changes: readonly RuleChange[],
@@ -12,7 +12,7 @@ export function changesFrom(
   return changes.filter((change) => tableOrder.indexOf(tableOf(change)) >= first);
 }
 
-/** Each observed copy of a jump can be removed once. */
+/** Keeps one removal for each observed copy of a jump. */
 export function dropGoneJumps(
   changes: readonly RuleChange[],
   observed: readonly ObservedChain[],
@@ -35,7 +35,7 @@ export function dropGoneJumps(
   });
 }
 
-/** What the jumps lead to; no matter what it holds. */
+/** The target chains of the jumps, without their rules. */
 export function targetsOf(jumps: readonly Jump[]): readonly Chain[] {
   return jumps.flatMap(({ table, rule: { target } }) =>
     target.kind === "jump" ? [{ table, name: target.chain, rules: [] }] : [],

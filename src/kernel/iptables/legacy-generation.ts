@@ -1,4 +1,4 @@
-/** A number for each state of the legacy tables: a hash of their entries, counters left out. */
+/** Identifies the state of the legacy tables by a hash of their entries without counters. */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { readLegacyTable } from "../../../native-shim/legacy-table.ts";
@@ -6,12 +6,15 @@ import type { IpFamily } from "../../base/ip.ts";
 import { isLittleEndianHost } from "../../netlink/byte-reader.ts";
 import type { TableName } from "../../state/rule.ts";
 
-/** Some 10,000 rules; 6,000 take 5 ms to read and hash (measured), on our thread. More are read by the program, beside us. */
+/**
+ * About 10,000 rules. Reading and hashing 6,000 takes 5 ms (measured) on our thread. If there are more, the program
+ * reads them in a separate process.
+ */
 const mostBytes = 2 * 1024 * 1024;
 
 /**
- * struct ipt_entry and struct ip6t_entry, linux/netfilter_ipv4/ip_tables.h and linux/netfilter_ipv6/ip6_tables.h:
- * where the length of an entry stands (u16), and its two counters (u64 each).
+ * Offsets in struct ipt_entry and struct ip6t_entry, linux/netfilter_ipv4/ip_tables.h and
+ * linux/netfilter_ipv6/ip6_tables.h: the offset of the next entry (u16) and the two counters (u64 each).
  */
 const layouts: Readonly<Record<IpFamily, EntryLayout>> = {
   IPv4: { number: 4, tables: "ip_tables_names", nextOffset: 90, counters: 96, headBytes: 112 },
@@ -22,18 +25,18 @@ const tableNames: readonly TableName[] = ["nat", "filter"];
 
 interface EntryLayout {
   readonly number: 4 | 6;
-  /** The list of tables, under /proc/net. */
+  /** File in /proc/net that lists the existing tables. */
   readonly tables: string;
   readonly nextOffset: number;
   readonly counters: number;
-  /** Before matches and target. */
+  /** Size of the entry before its matches and target, in bytes. */
   readonly headBytes: number;
 }
 
-/** Throws where a table cannot be read, is changed just now or is too large. */
+/** Throws if a table cannot be read, changes while it is read, or is too large. */
 export function readLegacyGeneration(family: IpFamily): number {
   const layout = layouts[family];
-  // Asking for a table that nobody has used would make it.
+  // Asking for a table that does not exist yet would create it.
   const present = readFileSync(`/proc/net/${layout.tables}`, "latin1").split("\n");
   const tables = tableNames.filter((name) => present.includes(name));
   return hashTables(
@@ -42,9 +45,12 @@ export function readLegacyGeneration(family: IpFamily): number {
   );
 }
 
-/** 48 bits for the entries of all tables, which are changed: their counters become zero. Throws RangeError when one is cut off. */
+/**
+ * Returns 48 bits of a hash over the entries of all tables. Sets the counters in `tables` to zero. Throws RangeError
+ * if an entry is truncated.
+ */
 export function hashTables(family: IpFamily, tables: readonly Uint8Array[]): number {
-  // 2 MB take 1.9 ms, as fast as can be had on processors without instructions for SHA-256.
+  // Hashing 2 MB takes 1.9 ms. This is the fastest hash on processors without SHA-256 instructions.
   const hash = createHash("sha512-256").update(String(tables.map(({ length }) => length)));
   for (const table of tables) {
     clearCounters(new DataView(table.buffer, table.byteOffset, table.length), layouts[family]);

@@ -1,9 +1,9 @@
 /**
- * What may stand in a rule's text. Names come from configuration and from Service objects; a line of
- * iptables-restore input is a command, so anything that could end a word or a line is refused here.
+ * Checks values before they are written into a rule. Names come from configuration and from Service objects, and a
+ * line of iptables-restore input is a command, so values that could end a word or a line are rejected here.
  */
 
-/** A rule that cannot be written down: a broken promise of whoever planned it. */
+/** A value that cannot be written into a rule. This is a bug in the code that planned the rule. */
 export class RuleValueError extends Error {
   constructor(what: string, value: string, expected: string) {
     super(`Cannot write ${what} ${JSON.stringify(value)} into a rule: expected ${expected}`);
@@ -11,7 +11,7 @@ export class RuleValueError extends Error {
   }
 }
 
-/** The check of a text: gives back what it was given, or throws a {@link RuleValueError}. */
+/** Returns a check that returns valid text unchanged and throws a {@link RuleValueError} otherwise. */
 function checker(what: string, pattern: RegExp, expected: string): (value: string) => string {
   return (value) => {
     if (!pattern.test(value)) throw new RuleValueError(what, value, expected);
@@ -19,42 +19,42 @@ function checker(what: string, pattern: RegExp, expected: string): (value: strin
   };
 }
 
-/** XT_EXTENSION_MAXNAMELEN (29) less the terminator; `-` and `!` in front would be read as options. */
+/** XT_EXTENSION_MAXNAMELEN (29) minus the terminator. A leading `-` or `!` would be read as an option. */
 export const checkChainName: (value: string) => string = checker(
   "chain",
   /^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,27}$/,
   "1 to 28 letters, digits or any of _ . : -, not beginning with a sign",
 );
 
-/** IPSET_MAXNAMELEN (32) less the terminator. */
+/** IPSET_MAXNAMELEN (32) minus the terminator. */
 export const checkSetName: (value: string) => string = checker(
   "set",
   /^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,30}$/,
   "1 to 31 letters, digits or any of _ . : -, not beginning with a sign",
 );
 
-/** NFACCT_NAME_MAX (32) less the terminator. */
+/** NFACCT_NAME_MAX (32) minus the terminator. */
 export const checkCounterName: (value: string) => string = checker(
   "counter",
   /^[A-Za-z0-9_]{1,31}$/,
   "1 to 31 letters, digits or _",
 );
 
-/** IFNAMSIZ (16) less the terminator; a `+` at the end stands for any rest of the name. */
+/** IFNAMSIZ (16) minus the terminator. A trailing `+` matches any rest of the name. */
 export const checkInterfaceName: (value: string) => string = checker(
   "interface",
   /^(?=.{1,15}$)[A-Za-z0-9_][A-Za-z0-9_.@-]*\+?$/,
   "1 to 15 letters, digits or any of _ . @ -, with + at most at its end",
 );
 
-/** XT_MAX_COMMENT_LEN (256) less the terminator. */
+/** XT_MAX_COMMENT_LEN (256) minus the terminator. */
 export const checkComment: (value: string) => string = checker(
   "comment",
   /^[\x20-\x7e]{0,255}$/,
   "at most 255 printable ASCII characters",
 );
 
-/** Words of iptables' own vocabulary: LOCAL, UNICAST, ESTABLISHED. */
+/** Keywords of iptables, such as LOCAL, UNICAST, ESTABLISHED. */
 export const checkKeyword: (value: string) => string = checker(
   "keyword",
   /^[A-Z]{1,20}$/,

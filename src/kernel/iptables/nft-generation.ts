@@ -1,4 +1,4 @@
-/** The number that the kernel gives each state of all nft tables together: linux/netfilter/nf_tables.h. */
+/** The kernel's generation number for the state of all nft tables: linux/netfilter/nf_tables.h. */
 import { u32be } from "../../netlink/attribute-field.ts";
 import { attributeSet, required } from "../../netlink/attribute-set.ts";
 import { skipNetfilterHeader, writeNetfilterHeader } from "../../netlink/netfilter.ts";
@@ -8,7 +8,7 @@ import type { NetlinkTransport, TransportOptions } from "../../netlink/transport
 
 export const nftTransportOptions: TransportOptions = { protocol: protocols.netfilter };
 
-/** NFNL_SUBSYS_NFTABLES in the high byte, NFT_MSG_GETGEN in the low one. */
+/** High byte: NFNL_SUBSYS_NFTABLES. Low byte: NFT_MSG_GETGEN. */
 const getGeneration = 0xa10;
 
 /** NFTA_GEN_*. */
@@ -20,7 +20,7 @@ const generationRequest: RequestKind<undefined> = {
   describe: () => ({ operation: "read generation of", subject: "nft tables" }),
 };
 
-/** Counts commits of any program, to any table of either family. Throws NetlinkError, DecodeError. */
+/** The number of commits by any program to any table of either family. Throws NetlinkError, DecodeError. */
 export async function readNftGeneration(transport: NetlinkTransport): Promise<number | undefined> {
   const [id] = await transport.request(generationRequest, undefined, ({ body }) => {
     skipNetfilterHeader(body);

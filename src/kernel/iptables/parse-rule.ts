@@ -1,11 +1,11 @@
-/** A saved rule as a value: what `render.ts` writes, read back. Pure. */
+/** Parses a saved rule into a value: the reverse of `render.ts`. Pure. */
 import { ipFamilies, parseIpAddress } from "../../base/ip.ts";
 import type { Match, Rule, Target } from "../../state/rule.ts";
 import { echoRequestWords } from "./render.ts";
 
 /**
- * The rule behind `-A CHAIN `, as `iptables-save` prints it; undefined for one with a match or target that rules of ours
- * do not have: it is a third party's.
+ * Parses the text after `-A CHAIN `, as printed by `iptables-save`. Undefined if the rule has a match or target that
+ * our rules never have, because it then belongs to a third party.
  */
 export function parseRule(text: string): Rule | undefined {
   const matches: Match[] = [];
@@ -22,7 +22,7 @@ export function parseRule(text: string): Rule | undefined {
   return matches.length === 0 ? undefined : { matches, target: { kind: "none" } };
 }
 
-/** How a match or target is printed, and what its values say. */
+/** How a match or target is printed, and how its values are decoded. */
 interface Form<T> {
   readonly pattern: RegExp;
   decode(...values: readonly string[]): T | undefined;
@@ -43,16 +43,16 @@ function read<T>(
   return undefined;
 }
 
-/** Parts of patterns. The sign stands in front of the option, behind the name of its module. */
+/** Placeholders in patterns. The negation sign is printed before the option and after the module name. */
 const parts = {
   NOT: "(! +)?",
   WORD: String.raw`("(?:[^"\\]|\\.)*"|[^ "]+)`,
   PROTOCOL: "(tcp|udp|sctp)",
-  // Without a mask all bits count.
+  // Without a mask, all bits are compared.
   BITS: "0x([0-9a-f]{1,8})(?:/0x([0-9a-f]{1,8}))?",
 };
 
-/** Versions of iptables-save differ in the spaces that they print. */
+/** Versions of iptables-save print different numbers of spaces. */
 function formOf<T>(pattern: string, end: string, decode: Form<T>["decode"]): Form<T> {
   const source = pattern
     .replaceAll(" ", " +")
@@ -75,11 +75,11 @@ const matchForms: readonly Form<Match>[] = [
   match("-p PROTOCOL", (protocol) => ({ kind: "protocol", protocol: protocol as Protocol })),
   ...ipFamilies.map((family) => match(echoRequestWords[family], () => ({ kind: "echo-request" }))),
   match("-m comment --comment WORD", (text = "") => ({ kind: "comment", text })),
-  // One port; a range is a third party's.
+  // A single port. Our rules have no port ranges.
   match("-m PROTOCOL --dport (\\d+)", (protocol, port) => {
     return { kind: "port", protocol: protocol as Protocol, destination: Number(port) };
   }),
-  // Only asks for the protocol: the next words begin another match, or the target.
+  // Matches the protocol only: the next words begin another match or the target.
   match("-m PROTOCOL(?= -[mj] )", (protocol) => ({ kind: "port", protocol: protocol as Protocol })),
   match("-m statistic --mode random --probability ([01]\\.\\d+)", (probability) => {
     return { kind: "chance", probability: Number(probability) };
@@ -106,7 +106,7 @@ const matchForms: readonly Form<Match>[] = [
     return { kind: "address-type", end: end as "src" | "dst", type, isNegated: not !== "" };
   }),
   match("-m physdev NOT--physdev-is-in", (not) => ({ kind: "physical-in", isNegated: not !== "" })),
-  // Old versions print the address with its prefix length.
+  // Old versions print the address with a prefix length.
   match("-m ipvs --vproto (\\d+) --vaddr ([^/\\s]+)(?:/\\d+)? --vport (\\d+)", (...values) => {
     const [protocol, address = "", port] = values;
     return { kind: "ipvs", protocolNumber: Number(protocol), address, port: Number(port) };
@@ -130,7 +130,7 @@ const targetForms: readonly Form<Target>[] = [
   target("-j MASQUERADE( --random-fully)?(?: .*)?", (random) => {
     return { kind: "masquerade", isRandomFully: random !== "" };
   }),
-  // Another port for each address, or none, is a third party's.
+  // Our rules always have exactly one address and one port here.
   target("-j DNAT --to-destination (?:\\[([0-9a-f:.]+)\\]|([\\d.]+)):(\\d+)", (...values) => {
     const [bracketed, plain = "", port] = values;
     const address = parseIpAddress(bracketed || plain);

@@ -1,10 +1,10 @@
-/** The output of `iptables-save` as values. Pure. */
+/** Parses the output of `iptables-save`. Pure. */
 import type { TableName } from "../../state/rule.ts";
 import type { ObservedChain, ObservedRule } from "../kernel.ts";
 
-/** Text that `iptables-save` does not print; nothing of it is used. */
+/** Text that `iptables-save` does not print. The whole output is discarded. */
 export class SavedTextError extends Error {
-  /** `line` is counted from 1. */
+  /** `line` starts at 1. */
   constructor(problem: string, line: number, lineText: string) {
     const shown = lineText.length > 120 ? `${lineText.slice(0, 120)}…` : lineText;
     super(`Cannot read saved rules: line ${line}: ${problem}: ${JSON.stringify(shown)}`);
@@ -13,8 +13,8 @@ export class SavedTextError extends Error {
 }
 
 /**
- * A table with rules that iptables cannot express: another program wrote them with nft. Its other chains can still
- * be read one by one, and all of it be written.
+ * A table with rules that iptables cannot express, because another program wrote them with nft. Its other chains can
+ * still be read one by one, and all its chains can be written.
  */
 export class UnreadableTableError extends Error {
   constructor(table: TableName) {
@@ -27,10 +27,10 @@ export class UnreadableTableError extends Error {
 }
 
 /**
- * Chains of the nat and filter tables, or of `tables`, in the order of the text; other tables are passed over, and with
- * `names` the rules of other chains. Counters are dropped, and policies other than DROP. Throws a {@link SavedTextError} for anything that is not the complete output
- * of `iptables-save`, and an {@link UnreadableTableError} where that leaves a table out: what is absent would look
- * like missing rules.
+ * Returns the chains of the nat and filter tables, or of `tables`, in the order of the text. Other tables are
+ * skipped. With `names`, rules of other chains are skipped too. Counters, and policies other than DROP, are dropped.
+ * Throws a {@link SavedTextError} if the text is not the complete output of `iptables-save`. Throws an {@link
+ * UnreadableTableError} if the output omits a table, because its rules would otherwise appear to be missing.
  */
 export function parseSaved(
   text: string,
@@ -42,7 +42,7 @@ export function parseSaved(
   return reader.finish();
 }
 
-/** In quotes, `\` takes the next character. */
+/** Text in which every quote is closed. Inside quotes, `\` escapes the next character. */
 const closedQuotes = /^(?:[^"]|"(?:[^"\\]|\\.)*")*$/s;
 
 const usualTables: ReadonlySet<TableName> = new Set(["nat", "filter"]);
@@ -51,12 +51,12 @@ interface OpenChain extends ObservedChain {
   readonly rules: ObservedRule[];
 }
 
-/** As {@link parseSaved}, line by line; each line is counted from 1. */
+/** Like {@link parseSaved}, line by line. Line numbers start at 1. */
 export class SavedReader {
   readonly #names: ReadonlySet<string> | undefined;
   readonly #tables: ReadonlySet<string>;
   readonly #chains: OpenChain[] = [];
-  /** The table between `*NAME` and `COMMIT`; "" outside. */
+  /** The current table, between `*NAME` and `COMMIT`; otherwise "". */
   #table = "";
   #openChains = new Map<string, OpenChain>();
   #lastLine = 0;
@@ -87,7 +87,7 @@ export class SavedReader {
     throw new SavedTextError("the text ends before COMMIT", this.#lastLine, `*${this.#table}`);
   }
 
-  /** iptables-nft-save leaves a table out, with a remark, when it holds rules that it cannot express. */
+  /** iptables-nft-save omits a table with rules that it cannot express and prints this comment instead. */
   #readComment(line: string): void {
     const found = /^# Table `(\w+)' is incompatible/.exec(line);
     const table = found?.[1] ?? "";
@@ -107,7 +107,7 @@ export class SavedReader {
     else if (!this.#isPassedOver(line)) this.#readRule(line, number);
   }
 
-  /** Ten thousand rules of others are looked at as far as their chain's name. */
+  /** Skips a rule after reading only its chain name, because third parties may have tens of thousands of rules. */
   #isPassedOver(line: string): boolean {
     if (this.#names === undefined || !line.startsWith("-A ")) return false;
     const end = line.indexOf(" ", 3);

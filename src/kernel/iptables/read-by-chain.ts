@@ -1,7 +1,7 @@
 /**
- * Reads single chains through iptables-nft-restore: `-S CHAIN` in its input prints one chain, `-C` says whether a
- * rule is there, and neither changes anything. iptables-nft-save reads every rule of a table, and prints none of them
- * once any program put a rule there that only nft can print.
+ * Reads single chains through iptables-nft-restore. In its input, `-S CHAIN` prints one chain and `-C` checks whether
+ * a rule exists; neither changes anything. iptables-nft-save, in contrast, reads every rule of a table, and prints
+ * none of them if any program has added a rule that only nft can print.
  */
 import type { IpFamily } from "../../base/ip.ts";
 import type { Jump, RuleSet, TableName } from "../../state/rule.ts";
@@ -11,20 +11,20 @@ import { checkChainName } from "./names.ts";
 import { parseSaved } from "./parse.ts";
 import { renderRule } from "./render.ts";
 
-/** Runs iptables-nft-restore with an input, and resolves with how it ended. */
+/** Runs iptables-nft-restore with an input and resolves with its result. */
 export type Restore = (input: string) => Promise<ProgramResult>;
 
 export interface ReadByChain {
   /**
-   * The chains of the plan that exist, and those that its jumps stand in. Of an unreadable one only our jumps are given,
-   * each once and in the planned order.
+   * The existing chains of the plan, and the chains that contain its jumps. For a chain that cannot be read, the
+   * rules are the planned jumps found in it, each once and in the planned order.
    */
   readonly chains: readonly ObservedChain[];
-  /** Built-in chains with rules that iptables cannot print: `nat POSTROUTING`. */
+  /** Built-in chains with rules that iptables cannot print, such as `nat POSTROUTING`. */
   readonly unreadable: readonly string[];
 }
 
-/** An answer of iptables-nft-restore that this file does not understand. */
+/** An unknown answer of iptables-nft-restore. */
 export class UnexpectedAnswer extends Error {
   constructor(result: ProgramResult) {
     super(`Unexpected answer of iptables-nft-restore: ${result.errorOutput.trim()}`);
@@ -39,11 +39,11 @@ interface ChainName {
 }
 
 interface Listing extends ChainName {
-  /** As `iptables-save` prints it; undefined: the chain is absent, or iptables cannot print it. */
+  /** The chain as `iptables-save` prints it. Undefined if the chain is absent or iptables cannot print it. */
   readonly saved: string | undefined;
 }
 
-/** Takes one run, one more for each chain or jump that is missing, and throws an {@link UnexpectedAnswer}. */
+/** Starts one process, and another one for each missing chain or jump. Throws an {@link UnexpectedAnswer}. */
 export async function readByChain(
   family: IpFamily,
   planned: RuleSet,
@@ -68,7 +68,7 @@ export async function readByChain(
   };
 }
 
-/** Each once; ours first, since they are the ones that can be read. */
+/** Each chain once. The planned chains come first, because they can always be read. */
 function chainsOf({ chains, jumps }: RuleSet): readonly ChainName[] {
   const names = [
     ...chains.map(({ table, name }) => ({ table, name, isBuiltIn: false })),
@@ -77,7 +77,7 @@ function chainsOf({ chains, jumps }: RuleSet): readonly ChainName[] {
   return [...new Map(names.map((one) => [keyOf(one), one])).values()];
 }
 
-/** A check does not show how many copies there are. */
+/** Removes duplicates: `-C` does not show how many copies of a rule exist. */
 function uniqueJumps(family: IpFamily, jumps: readonly Jump[]): readonly Jump[] {
   const keyed = jumps.map((jump): [string, Jump] => [
     `${jump.table} ${jump.from} ${renderRule(family, jump.rule)}`,
@@ -86,13 +86,13 @@ function uniqueJumps(family: IpFamily, jumps: readonly Jump[]): readonly Jump[] 
   return [...new Map(keyed).values()];
 }
 
-/** A jump to a chain that is absent cannot stand anywhere; asking for it would be an error. */
+/** A jump to an absent chain cannot exist, and checking for it would be an error. */
 function isPossible({ table, rule }: Jump, present: ReadonlySet<string>): boolean {
   const { target } = rule;
   return target.kind !== "jump" || present.has(keyOf({ table, name: target.chain }));
 }
 
-/** A run ends at the first chain that cannot be printed; the next one goes on behind it. */
+/** A run ends at the first chain that cannot be printed; the next run continues with the chain after it. */
 async function listChains(
   wanted: readonly ChainName[],
   restore: Restore,
@@ -118,12 +118,15 @@ async function listChains(
   return listings;
 }
 
-/** iptables 1.8.9 says of an absent chain what it says of one with rules of nft; later ones distinguish them. */
+/**
+ * iptables 1.8.9 prints the same message for an absent chain and for one with native nft rules; later versions
+ * distinguish them.
+ */
 const absentChain = /is incompatible, use 'nft' tool|No chain\/target\/match|does not exist/;
 
 /**
- * A jump that stands above the first rule of nft is found for sure. Below some of them the program cannot look: what
- * is not found above is taken for absent. Inserted again, it stands first, and is found from then on.
+ * A jump above the first native nft rule is always found. The program cannot look past some nft rules, so a jump
+ * below them is treated as absent. It is then inserted again, as the first rule, and found from then on.
  */
 async function findJumps(
   family: IpFamily,
@@ -144,7 +147,7 @@ async function findJumps(
   return found;
 }
 
-/** The first jump that is absent; undefined where the program does not say which one it is. */
+/** The index of the first absent jump; undefined if the program does not say which jump is absent. */
 function absentJump(wanted: readonly Jump[], result: ProgramResult): number | undefined {
   if (unreadableRule.test(result.errorOutput)) return wanted.length === 1 ? 0 : undefined;
   const line = Number(/line (\d+) failed: Bad rule/.exec(result.errorOutput)?.[1]);
@@ -165,7 +168,7 @@ async function findOneByOne(
 
 const unreadableRule = /Parsing nftables rule failed/;
 
-/** One table after the other, in the order given; each change of table ends the one before. */
+/** Groups the lines by table, in the given order. Whenever the table changes, the previous one is committed. */
 function inputOf<T extends { readonly table: TableName }>(
   wanted: readonly T[],
   line: (one: T) => string,
@@ -182,13 +185,13 @@ function isFirstOfTable(wanted: readonly { readonly table: TableName }[], index:
   return wanted[index]?.table !== wanted[index - 1]?.table;
 }
 
-/** The line, counted from 1, on which the value with this index stands in the input. */
+/** The line number, from 1, of the value with this index in the input. */
 function lineOf(wanted: readonly { readonly table: TableName }[], index: number): number {
   const tables = wanted.slice(0, index + 1).filter((_, at) => isFirstOfTable(wanted, at)).length;
   return index + 1 + tables + (tables - 1);
 }
 
-/** `-N CHAIN` or `-P CHAIN POLICY` begins each chain; what follows is as in `iptables-save`. */
+/** Each chain begins with `-N CHAIN` or `-P CHAIN POLICY`; the following lines have the form of `iptables-save`. */
 function splitListing(output: string): readonly { name: string; saved: string }[] {
   const chains: { name: string; saved: string }[] = [];
   for (const line of output.split("\n")) {
@@ -208,7 +211,7 @@ function inTable(table: TableName, saved: string): string {
   return `*${table}\n${saved}COMMIT\n`;
 }
 
-/** As if they had been inserted in the planned order: the last stands first. */
+/** The chain as if the jumps had been inserted in the planned order, each at the top: the last one comes first. */
 function chainOfJumps(
   family: IpFamily,
   { table, name }: Pick<ChainName, "table" | "name">,

@@ -1,6 +1,6 @@
 /**
- * Rules as text, in exactly the form in which `iptables-save` prints them back, so that a rendered rule
- * and an observed one are equal when their texts are. Pure.
+ * Formats rules exactly as `iptables-save` prints them, so that a rendered rule equals an observed one if and only if
+ * their texts are equal. Pure.
  */
 import {
   cidrText,
@@ -23,8 +23,8 @@ import {
 } from "./names.ts";
 
 /**
- * The text behind `-A CHAIN `. Throws a {@link RuleValueError} for values that iptables would refuse or
- * that could change the meaning of the line.
+ * The text after `-A CHAIN `. Throws a {@link RuleValueError} for values that iptables would reject or that could
+ * change the meaning of the line.
  */
 export function renderRule(family: IpFamily, rule: Rule): string {
   const words = rule.matches.map((match) => renderMatch(family, match));
@@ -54,7 +54,7 @@ function renderMatch(family: IpFamily, match: Match): string {
     case "recent-set":
       return `-m recent --set ${renderList(family, match.list)}`;
     case "accounting":
-      // Two spaces: that is how iptables-save prints it.
+      // iptables-save prints two spaces here.
       return `-m nfacct --nfacct-name  ${checkCounterName(match.counter)}`;
     case "mark":
       return `-m mark ${not(match)}--mark ${renderMark(match.value, match.mask)}`;
@@ -71,7 +71,7 @@ function renderMatch(family: IpFamily, match: Match): string {
   }
 }
 
-/** Six words of iptables. */
+/** The match for ICMP echo requests. */
 export const echoRequestWords: Readonly<Record<IpFamily, string>> = {
   IPv4: "-p icmp -m icmp --icmp-type 8",
   IPv6: "-p ipv6-icmp -m icmp6 --icmpv6-type 128",
@@ -102,20 +102,20 @@ function renderTarget(family: IpFamily, target: Target): string {
   }
 }
 
-/** What REJECT answers unless set otherwise. */
+/** The default reply of REJECT. */
 const rejectAnswers: Readonly<Record<IpFamily, string>> = {
   IPv4: "icmp-port-unreachable",
   IPv6: "icmp6-port-unreachable",
 };
 
-/** In the order in which iptables prints them: that of the bits in linux/netfilter/xt_conntrack.h. */
+/** In the order in which iptables prints them, which is the bit order in linux/netfilter/xt_conntrack.h. */
 const conntrackStates = ["INVALID", "NEW", "RELATED", "ESTABLISHED", "UNTRACKED", "SNAT", "DNAT"];
 
 function not(match: { readonly isNegated: boolean }): string {
   return match.isNegated ? "! " : "";
 }
 
-/** A network of all addresses is not printed, unless negated: it matches everything. */
+/** A network that contains all addresses is not printed unless negated, because it matches everything. */
 function renderNetwork(
   family: IpFamily,
   { kind, cidr: text, isNegated, option }: NetworkMatch & { readonly option: "-s" | "-d" },
@@ -135,7 +135,7 @@ function renderPort({ protocol, destination }: Match & { readonly kind: "port" }
   return `-m ${protocol} --dport ${checkNumber("port", destination, 65_535)}`;
 }
 
-/** As printed: the kernel keeps 31 bits of what iptables was given with ten digits. */
+/** Rounds like the kernel, which keeps 31 bits of the ten digits that iptables was given. */
 function renderProbability(probability: number): string {
   if (!(probability > 0 && probability <= 1)) {
     throw new RuleValueError("probability", String(probability), "a number above 0, at most 1");
@@ -144,7 +144,7 @@ function renderProbability(probability: number): string {
   return (Math.round(Number(probability.toFixed(10)) * steps) / steps).toFixed(11);
 }
 
-/** Clients are distinguished by their whole address. */
+/** Clients are distinguished by their full address. */
 function renderList(family: IpFamily, list: string): string {
   const mask = family === "IPv4" ? "255.255.255.255" : "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
   return `--name ${checkChainName(list)} --mask ${mask} --rsource`;
@@ -196,7 +196,7 @@ function hex(value: number): string {
   return `0x${checkNumber("mark", value, 0xffffffff).toString(16)}`;
 }
 
-/** As xtables_save_string does: bare when all characters are harmless, else quoted and escaped. */
+/** Quotes like xtables_save_string: text of safe characters is printed as is, other text is quoted and escaped. */
 function quote(text: string): string {
   if (/^[A-Za-z0-9_-]+$/.test(text)) return text;
   return `"${text.replaceAll(/["'\\]/g, "\\$&")}"`;

@@ -1,20 +1,24 @@
-/** Changes as the standard input of `iptables-restore --noflush --counters`. Pure. */
+/** Formats changes as the standard input of `iptables-restore --noflush --counters`. Pure. */
 import type { IpFamily } from "../../base/ip.ts";
 import type { Chain, Jump, TableName } from "../../state/rule.ts";
 import type { RuleChange } from "../kernel.ts";
 import { checkChainName } from "./names.ts";
 import { renderRule } from "./render.ts";
 
-/** In the order of the input; each table is committed on its own. What filter keeps out, nat must not lead anywhere before. */
+/**
+ * The order of tables in the input; each table is committed separately. filter comes first, so that nat never directs
+ * traffic to a destination before filter restricts it.
+ */
 export const tableOrder: readonly TableName[] = ["filter", "nat", "mangle"];
 
 /**
- * All tables in one input. Within a table only the result counts, since it is committed at once:
+ * Formats the changes to all tables as one input. Each table is committed atomically, so within a table only the
+ * result matters:
  *
- * 1. every chain that is written or removed is declared, which creates or empties it;
- * 2. jumps, in the order given, so that a chain can be removed after the jump to it;
- * 3. the rules of the written chains, which may now refer to each other;
- * 4. removals of chains: declared before, so an absent one does not fail.
+ * 1. Every chain to write or remove is declared, which creates or empties it.
+ * 2. Jumps are changed in the given order, so that a chain can be removed after the jump to it.
+ * 3. The rules of the written chains are added; they can refer to each other because all chains exist.
+ * 4. Chains are removed. They were declared in step 1, so removing an absent chain does not fail.
  */
 export function renderRestoreInput(family: IpFamily, changes: readonly RuleChange[]): string {
   return tableOrder.map((table) => renderTable(family, table, changes)).join("");
@@ -31,8 +35,8 @@ function renderTable(family: IpFamily, table: TableName, changes: readonly RuleC
     else jumpLines.push(renderJump(family, change.kind, change.jump));
   }
   const written = [...chains.values()].filter((chain) => chain !== undefined);
-  // iptables-nft keeps chains in order of their names, and looks for a new one's place from the first on: with 30,000 chains it
-  // takes 9.5 s of processor time where the last name comes first, and more than 64 s in another order (1.8.9).
+  // iptables-nft keeps chains sorted by name and searches for a new chain's position from the start. With 30,000
+  // chains, it takes 9.5 s of processor time in descending order, and more than 64 s in another order (1.8.9).
   const names = [...chains.keys()].sort().reverse();
   const lines = [
     `*${table}`,

@@ -1,20 +1,20 @@
-/** Rules that are read before they are asked for. */
+/** Reads rules before they are requested. */
 import type { IpFamily } from "../../base/ip.ts";
 
 export interface RulesAheadParts {
-  /** As `Iptables.readGeneration`. */
+  /** See `Iptables.readGeneration`. */
   readonly readGeneration: (family: IpFamily) => Promise<number | undefined>;
-  /** What `iptables-save` prints. */
+  /** Returns the output of `iptables-save`. */
   readonly print: (family: IpFamily) => Promise<string>;
 }
 
-/** What a save printed, and the generation of the rules before it. */
+/** The output of a save, and the generation of the rules before the save. */
 interface Saved {
   readonly generation: number;
   readonly output: string;
 }
 
-/** What was saved is taken once, and only where no rule has changed since. */
+/** A saved output is used at most once, and only if no rule has changed since. */
 export class RulesAhead {
   readonly #parts: RulesAheadParts;
   readonly #saved = new Map<IpFamily, Promise<Saved | undefined>>();
@@ -23,7 +23,7 @@ export class RulesAhead {
     this.#parts = parts;
   }
 
-  /** Begins to read. Never throws: whoever observes meets the failure again. */
+  /** Starts reading. Never throws: the next observation reports the failure. */
   read(family: IpFamily): void {
     this.#saved.set(
       family,
@@ -31,7 +31,7 @@ export class RulesAhead {
     );
   }
 
-  /** Undefined where nothing was read, or a rule may have changed. */
+  /** Undefined if nothing was read or a rule may have changed. */
   async take(family: IpFamily): Promise<string | undefined> {
     const saved = await this.#saved.get(family);
     this.#saved.delete(family);

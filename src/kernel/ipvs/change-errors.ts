@@ -1,4 +1,4 @@
-/** What a refusal of an IPVS change means, and which refusals are none. */
+/** Explains rejected IPVS changes, and identifies rejections that are not failures. */
 import { errno as errnos } from "../../base/errno.ts";
 import { type Description, isAlreadyExists, isNotFound } from "../../netlink/errors.ts";
 import type { FailedRequest } from "../../netlink/request.ts";
@@ -15,7 +15,7 @@ const operations: Readonly<Record<IpvsChange["kind"], string>> = {
   "real-server-remove": "remove real server",
 };
 
-/** Words for a refused change. */
+/** Describes a rejected change. */
 export function describeChange(change: IpvsChange, errno: number): Description {
   const meaning = meaningOf(change, errno);
   return {
@@ -31,7 +31,7 @@ function changeSubject(change: IpvsChange): string {
   return `${realServerKey("after" in change ? change.after : change.before)} of ${server}`;
 }
 
-/** The virtual server, or that of the real server. */
+/** The virtual server of the change; for a real server, the virtual server that it belongs to. */
 export function virtualServerOf(change: IpvsChange): VirtualServerId {
   if ("virtualServer" in change) return change.virtualServer;
   return "after" in change ? change.after : change.before;
@@ -59,7 +59,7 @@ function meaningOf(change: IpvsChange, errno: number): string | undefined {
   }
 }
 
-/** A removal of what is not there: what was wanted is the case. */
+/** True for the removal of something that does not exist: the desired result has been reached. */
 export function isAlreadyDone(changes: readonly IpvsChange[], refusal: FailedRequest): boolean {
   return changes[refusal.index]?.kind.endsWith("-remove") === true && isNotFound(refusal.error);
 }
@@ -74,7 +74,7 @@ export function isCreationOfExisting(
   return change.kind === "real-server-create";
 }
 
-/** The same change for a server that turned out to exist. */
+/** Converts the creation of a server that already exists into an update. */
 export function asUpdate(change: IpvsChange): IpvsChange {
   switch (change.kind) {
     case "virtual-server-create":
@@ -87,8 +87,8 @@ export function asUpdate(change: IpvsChange): IpvsChange {
 }
 
 /**
- * The creations among `refused` for which no later change of the list decides over the same server:
- * carrying an earlier one out behind a later one would bring back the past.
+ * The creations among `refused` that no later change in the list supersedes. Sending an earlier change again after a
+ * later change to the same server would undo the later one.
  */
 export function notSuperseded(
   changes: readonly IpvsChange[],
@@ -108,7 +108,7 @@ export function notSuperseded(
   });
 }
 
-/** A key beside the subjects: the removal of a virtual server takes its real servers along. */
+/** A separate key for removals, because removing a virtual server also removes its real servers. */
 function removalOf(change: IpvsChange): string {
   return `removal of ${virtualServerKey(virtualServerOf(change))}`;
 }

@@ -1,4 +1,4 @@
-/** `ipvsadm`'s part of the kernel, over generic netlink. */
+/** IPVS over generic netlink, as the `ipvsadm` program uses it. */
 import { errno } from "../../base/errno.ts";
 import { familyOf, type IpFamily } from "../../base/ip.ts";
 import { inSlices } from "../../base/time-slice.ts";
@@ -45,20 +45,20 @@ import { readRealServerTraffic, readVirtualServerTraffic, sumConnections } from 
 
 const nothingCached: CachedRealServers = () => undefined;
 
-/** What the kernel says of a virtual server that is not there; the second where it has no IPVS for IPv6. */
+/** Errors for a virtual server that does not exist. EAFNOSUPPORT means that IPVS is built without IPv6. */
 const absenceErrnos: ReadonlySet<number> = new Set([errno.ESRCH, errno.EAFNOSUPPORT]);
 
 const WHEN_MISSING =
   "the kernel has no IPVS: modprobe ip_vs, or use a kernel that is built with CONFIG_IP_VS";
 
-/** A socket, and the number of the family. */
+/** A socket and the number of the generic netlink family. */
 interface OpenIpvs {
   readonly transport: NetlinkTransport;
   readonly familyId: number;
   readonly kinds: RequestKinds;
 }
 
-/** Opens a socket and finds IPVS in the kernel. Throws NetlinkError. */
+/** Opens a socket and looks up the IPVS family. Throws NetlinkError. */
 async function openIpvs(parts: TransportParts): Promise<OpenIpvs> {
   const options = { protocol: protocols.generic, printBody: printIpvsMessage };
   const transport = new NetlinkTransport(parts, options);
@@ -72,8 +72,8 @@ async function openIpvs(parts: TransportParts): Promise<OpenIpvs> {
 }
 
 /**
- * IPVS is looked for at the first request, so that its module can be loaded before, and again at the next one when that
- * failed: the request rejects with a NetlinkError.
+ * The IPVS family is looked up at the first request, so that its module can be loaded before. If the lookup fails,
+ * the request rejects with a NetlinkError, and the next request tries again.
  */
 export class IpvsClient implements Ipvs {
   readonly #parts: TransportParts;
@@ -117,7 +117,7 @@ export class IpvsClient implements Ipvs {
     });
   }
 
-  /** The kernel answers for an unknown virtual server as for one without real servers. */
+  /** For an unknown virtual server, the kernel returns an empty list, as for one without real servers. */
   async listRealServers(
     ids: readonly VirtualServerId[],
   ): Promise<readonly (readonly ObservedRealServer[])[]> {
@@ -160,7 +160,7 @@ export class IpvsClient implements Ipvs {
       (refusal) => !isCreationOfExisting(changes, refusal) && !isAlreadyDone(changes, refusal),
     );
     const updates = notSuperseded(changes, existing);
-    // Creations of what exists, once more as updates.
+    // Sends creations of existing servers again, as updates.
     const again = await transport.batch(
       kinds.change,
       updates.map(({ index }) => asUpdate(changes[index] as IpvsChange)),

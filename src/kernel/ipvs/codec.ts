@@ -1,4 +1,4 @@
-/** IPVS messages ↔ virtual and real servers. Everything behind the netlink header. */
+/** IPVS messages ↔ virtual and real servers. Covers everything after the netlink header. */
 import { familyOf, type IpFamily, ipAddressFromBytes } from "../../base/ip.ts";
 import { protocolNumbers, protocolOfNumber } from "../../base/protocol.ts";
 import { bytes, hexText, text, u16, u16be, u32 } from "../../netlink/attribute-field.ts";
@@ -32,7 +32,7 @@ import {
 } from "./constants.ts";
 import { flagsWithMask, netmaskBytes, prefixLengthOf, writeAddress } from "./fields.ts";
 
-/** IPVS_SVC_ATTR_*. The key is address family, protocol, address and port, or family and firewall mark. */
+/** IPVS_SVC_ATTR_*. The key is address family, protocol, address and port, or address family and firewall mark. */
 const serviceFields = {
   addressFamily: u16(1),
   protocol: u16(2),
@@ -46,7 +46,7 @@ const serviceFields = {
 };
 const serviceAttributes = attributeSet(serviceFields);
 
-/** IPVS_DEST_ATTR_*. Both thresholds are required in requests; the counts come in replies only. */
+/** IPVS_DEST_ATTR_*. Requests must contain both thresholds; only replies contain the counts. */
 const destinationFields = {
   address: bytes(1),
   port: u16be(2),
@@ -74,14 +74,17 @@ const commandAttributes = attributeSet(commandFields);
 type CommandValues = ReturnType<typeof commandAttributes.decode>;
 type ServiceValues = NonNullable<CommandValues["service"]>;
 
-/** A service as the kernel lists it. */
+/** A service from the kernel's list. */
 export type ListedService =
   | { readonly kind: "virtual-server"; readonly virtualServer: VirtualServer }
   | { readonly kind: "firewall-mark"; readonly mark: number }
-  /** An IPv4-mapped IPv6 address: Kubernetes has none, and its text form would be the IPv4 server's. */
+  /**
+   * A service with an IPv4-mapped IPv6 address. Kubernetes does not use these, and their text form would equal that
+   * of an IPv4 server.
+   */
   | { readonly kind: "foreign" };
 
-/** As `ipvsadm -A`, `-E`, `-D`, `-a`, `-e` and `-d` do. */
+/** The requests of `ipvsadm -A`, `-E`, `-D`, `-a`, `-e` and `-d`. */
 export function encodeChange(writer: MessageWriter, change: IpvsChange): void {
   writeGenericHeader(writer, changeCommands[change.kind], GENERIC_VERSION);
   switch (change.kind) {
@@ -114,7 +117,7 @@ export function encodeQuery(writer: MessageWriter, command: number): void {
   encodeCommand(writer, command, {});
 }
 
-/** A service that takes packets by their firewall mark, as `ipvsadm -A -f MARK` makes it. */
+/** A service that selects packets by firewall mark, as created by `ipvsadm -A -f MARK`. */
 export interface FirewallMarkService {
   readonly family: IpFamily;
   readonly mark: number;
@@ -139,25 +142,28 @@ export function encodeFirewallMarkService(
   });
 }
 
-/** A message as text, for the debug log. Numbers below 0x11 are netlink's own and the controller's. */
+/**
+ * Formats a message for the debug log. Types up to 0x10 belong to netlink itself and to the generic netlink
+ * controller.
+ */
 export function printIpvsMessage(type: number, body: ByteReader): string {
   if (type <= CONTROL_FAMILY) return hexText(body.bytes(body.remaining, "body"));
   return `command=${readGenericHeader(body)} ${commandAttributes.print(body)}`;
 }
 
-/** Asks for one virtual server: no dump. */
+/** Requests a single virtual server; not a dump. */
 export function encodeFindVirtualServer(writer: MessageWriter, id: VirtualServerId): void {
   writeGenericHeader(writer, commands.getService, GENERIC_VERSION);
   writeServiceKey(writer, id);
 }
 
-/** Asks for the real servers of one virtual server; a dump. */
+/** Requests the real servers of one virtual server; a dump. */
 export function encodeListRealServers(writer: MessageWriter, id: VirtualServerId): void {
   writeGenericHeader(writer, commands.getDestination, GENERIC_VERSION);
   writeServiceKey(writer, id);
 }
 
-/** SET_CONFIG; the kernel keeps a value for which 0 is sent. */
+/** SET_CONFIG. For a value of 0, the kernel keeps its current value. */
 export function encodeTimeouts(writer: MessageWriter, timeouts: IpvsTimeouts): void {
   encodeCommand(writer, commands.setConfig, {
     tcpTimeoutSeconds: timeouts.tcpSeconds,
@@ -175,7 +181,7 @@ export function decodeTimeouts(body: ByteReader): IpvsTimeouts {
   };
 }
 
-/** Reads a message of a GET_SERVICE reply. */
+/** Decodes a message of a GET_SERVICE reply. */
 export function decodeService(body: ByteReader): ListedService {
   const values = required(decodeCommand(body, commands.newService).service, "service", body);
   if (values.firewallMark !== undefined)
@@ -193,7 +199,8 @@ function virtualServerOf(values: ServiceValues, body: ByteReader): VirtualServer
   if (protocol === undefined || familyOf(address) !== family) return undefined;
   const flags = required(values.flags, "flags", body);
   const timeoutSeconds = required(values.timeoutSeconds, "timeout", body);
-  // Persistent with a timeout of 0 is nothing we make: the flag stays visible, so that it differs.
+  // kube-ipvs never creates a persistent service with timeout 0. The flag remains in `flags`, so the service is
+  // recognized as different.
   const isPersistent = (flags & PERSISTENT_FLAG) !== 0 && timeoutSeconds > 0;
   return {
     protocol,
@@ -206,7 +213,7 @@ function virtualServerOf(values: ServiceValues, body: ByteReader): VirtualServer
   };
 }
 
-/** Reads a message of a GET_DEST reply for a virtual server of `family`. */
+/** Decodes a message of a GET_DEST reply for a virtual server of `serverFamily`. */
 export function decodeRealServer(body: ByteReader, serverFamily: IpFamily): ObservedRealServer {
   const command = decodeCommand(body, commands.newDestination);
   const values = required(command.destination, "destination", body);

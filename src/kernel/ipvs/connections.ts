@@ -1,4 +1,4 @@
-/** What IPVS remembers of connections: /proc/net/ip_vs_conn. There is no netlink request for it. */
+/** The connection table of IPVS: /proc/net/ip_vs_conn. Netlink has no request for it. */
 import { closeSync, openSync, readSync } from "node:fs";
 import { type IpAddress, ipAddressFromBytes } from "../../base/ip.ts";
 import type { Protocol } from "../../base/protocol.ts";
@@ -8,22 +8,23 @@ import { type VirtualServerId, virtualServerKey } from "../../state/virtual-serv
 /** An entry of the connection table. */
 export interface IpvsConnection {
   readonly client: IpAddress;
-  /** 0: a persistence template, which sends new connections of the client to the same real server. */
+  /** 0 for a persistence template, which sends new connections of the client to the same real server. */
   readonly clientPort: number;
   readonly virtualServer: VirtualServerId;
   readonly realServer: RealServerId;
-  /** `ESTABLISHED`, `FIN_WAIT`, `UDP` … */
+  /** `ESTABLISHED`, `FIN_WAIT`, `UDP` and so on. */
   readonly state: string;
   readonly expiresInSeconds: number;
 }
 
-/** The file belongs to the network namespace of the thread that opens it. */
+/** The contents depend on the network namespace of the thread that opens the file. */
 const tablePath = "/proc/thread-self/net/ip_vs_conn";
 const pieceBytes = 1 << 16;
 
 /**
- * Entries for which `isWanted`, in the order of the table. A table of a million entries is read piece by piece, and in no
- * moment held. Throws where the file cannot be read; without IPVS there is none, and no entry.
+ * Returns the entries for which `isWanted` is true, in table order. The table is read in pieces, so a million entries
+ * are never in memory at the same time. Returns an empty list if the kernel has no IPVS; throws if the file cannot be
+ * read.
  */
 export function listConnections(
   isWanted: (connection: IpvsConnection) => boolean,
@@ -37,7 +38,7 @@ export function listConnections(
   return found;
 }
 
-/** Of TCP and SCTP: everything between the client's first packet and the end. */
+/** States of TCP and SCTP connections from the client's first packet to the end of the connection. */
 const establishedStates: ReadonlySet<string> = new Set(["ESTABLISHED", "SYN_RECV", "SYNACK"]);
 
 /**
@@ -86,8 +87,8 @@ function openTable(path: string): number | undefined {
 const protocolNames: ReadonlySet<string> = new Set<Protocol>(["TCP", "UDP", "SCTP"]);
 
 /**
- * `TCP C0A80A01 C350 0A60000A 0050 0AF4010A 1F90 ESTABLISHED 899`; IPv6 addresses are written in full, with colons.
- * Undefined for the title line and for what no virtual server of ours has. Pure.
+ * Parses, for example, `TCP C0A80A01 C350 0A60000A 0050 0AF4010A 1F90 ESTABLISHED 899`; IPv6 addresses are printed in
+ * full, with colons. Undefined for the title line and for entries that cannot belong to our virtual servers. Pure.
  */
 export function parseConnection(line: string): IpvsConnection | undefined {
   const [protocol = "", ...words] = line.trim().split(/\s+/);
@@ -105,7 +106,7 @@ export function parseConnection(line: string): IpvsConnection | undefined {
   };
 }
 
-/** `0A60000A`, `fd00:0096:0000:…`. */
+/** Parses `0A60000A` or `fd00:0096:0000:…`. */
 function addressOf(text: string): IpAddress | undefined {
   const digits = text.replaceAll(":", "");
   const isAddress = /^[0-9a-f]+$/i.test(digits) && (digits.length === 8 || digits.length === 32);

@@ -1,11 +1,11 @@
-/** Numbers of linux/ip_vs.h. */
+/** Constants of linux/ip_vs.h. */
 import type { IpvsChange } from "../kernel.ts";
 
 /** IPVS_GENL_NAME and IPVS_GENL_VERSION. */
 export const GENERIC_NAME = "IPVS";
 export const GENERIC_VERSION = 1;
 
-/** IPVS_CMD_*: what reads, and what replies carry. */
+/** IPVS_CMD_*: commands that read, and commands in replies. */
 export const commands = {
   /** IPVS_CMD_NEW_SERVICE; also the command of replies to GET_SERVICE. */
   newService: 1,
@@ -19,7 +19,7 @@ export const commands = {
   getConfig: 13,
 } as const;
 
-/** IPVS_CMD_*: what changes. */
+/** IPVS_CMD_*: commands that change something. */
 export const changeCommands: Readonly<Record<IpvsChange["kind"], number>> = {
   "virtual-server-create": commands.newService,
   "virtual-server-update": 2,
@@ -29,10 +29,10 @@ export const changeCommands: Readonly<Record<IpvsChange["kind"], number>> = {
   "real-server-remove": 7,
 };
 
-/** IP_VS_SVC_F_PERSISTENT: follows from the timeout. */
+/** IP_VS_SVC_F_PERSISTENT; derived from the timeout. */
 export const PERSISTENT_FLAG = 0x1;
-/** IP_VS_SVC_F_HASHED: the kernel's own, present in every reply. */
+/** IP_VS_SVC_F_HASHED; set by the kernel in every reply. */
 export const HASHED_FLAG = 0x2;
 
-/** IP_VS_CONN_F_FWD_MASK; 0 is masquerading. */
+/** IP_VS_CONN_F_FWD_MASK; 0 means masquerading. */
 export const FORWARDING_MASK = 0x7;

@@ -1,10 +1,13 @@
-/** The odd ones among IPVS' attribute payloads, linux/ip_vs.h. */
+/** IPVS attribute payloads that need special encoding, linux/ip_vs.h. */
 import { familyOf, type IpAddress, type IpFamily } from "../../base/ip.ts";
 import type { Field } from "../../netlink/attribute-field.ts";
 import { isLittleEndianHost } from "../../netlink/byte-reader.ts";
 import type { MessageWriter } from "../../netlink/message.ts";
 
-/** struct ip_vs_flags {u32 flags, u32 mask}: the kernel changes the flags inside the mask; we set all. */
+/**
+ * struct ip_vs_flags {u32 flags, u32 mask}: the kernel changes only the flags in the mask. kube-ipvs sets all of
+ * them.
+ */
 export function flagsWithMask(type: number): Field<number> {
   return {
     type,
@@ -31,7 +34,7 @@ export function writeAddress(writer: MessageWriter, type: number, address: IpAdd
   writer.endAttribute(start);
 }
 
-/** What all virtual servers of IPv4 have. */
+/** The netmask of every IPv4 virtual server. */
 const wholeAddress = Uint8Array.of(0xff, 0xff, 0xff, 0xff);
 
 /** IPv4: the mask in network order; IPv6: the prefix length as a u32 in host order. */
@@ -42,7 +45,7 @@ export function netmaskBytes(family: IpFamily, prefixLength: number): Uint8Array
   return Uint8Array.of(mask >>> 24, (mask >>> 16) & 0xff, (mask >>> 8) & 0xff, mask & 0xff);
 }
 
-/** The reverse of {@link netmaskBytes}; the bits of an IPv4 mask are counted. */
+/** The reverse of {@link netmaskBytes}. For IPv4, counts the bits of the mask. */
 export function prefixLengthOf(family: IpFamily, netmask: Uint8Array): number {
   const view = new DataView(netmask.buffer, netmask.byteOffset, 4);
   return family === "IPv6" ? view.getUint32(0, isLittleEndianHost) : bitCount(view.getUint32(0));

@@ -1,6 +1,7 @@
 /**
- * The real servers of one GET_DEST reply as numbers, compared with a cached list before any address becomes a
- * string: a large cluster has hundreds of thousands, and nearly all are as they were. linux/ip_vs.h.
+ * Decodes the real servers of a GET_DEST reply into numbers and compares them with a cached list before any address
+ * is converted to a string. A large cluster has hundreds of thousands of real servers, and almost all are unchanged.
+ * linux/ip_vs.h.
  */
 import { copyIpAddress, familyOf, type IpFamily, ipAddressFromBytes } from "../../base/ip.ts";
 import { TYPE_MASK } from "../../netlink/attribute-field.ts";
@@ -12,7 +13,7 @@ import { addressFamilies } from "../../netlink/netfilter.ts";
 import { limitOf, type RealServer, sameRealServers } from "../../state/real-server.ts";
 import { commands, FORWARDING_MASK } from "./constants.ts";
 
-/** IPVS_DEST_ATTR_*; what comes behind the address family are counts, statistics and tunnels. */
+/** IPVS_DEST_ATTR_*. The attributes after the address family are counts, statistics and tunnel options. */
 const attributes = {
   address: 1,
   port: 2,
@@ -23,19 +24,19 @@ const attributes = {
   addressFamily: 11,
 } as const;
 
-/** Words of one real server: address (4), family, port, forwarding method, weight, both thresholds. */
+/** 32-bit words per real server: address (4), family, port, forwarding method, weight, both thresholds. */
 const WORDS = 10;
 const [FAMILY, PORT, METHOD, WEIGHT, UPPER, LOWER] = [4, 5, 6, 7, 8, 9] as const;
 const firstRoom = 64;
 
-/** One object serves all replies. */
+/** One instance is reused for all replies. */
 export class ListedRealServers {
   #words = new Uint32Array(firstRoom * WORDS);
   #count = 0;
   readonly #bytes = new Uint8Array(16);
   readonly #view = new DataView(this.#bytes.buffer);
 
-  /** Replaces what is held by the messages of a reply about a virtual server of `family`. Throws DecodeError. */
+  /** Replaces the contents with the messages of a reply about a virtual server of `family`. Throws DecodeError. */
   read(bodies: readonly ByteReader[], family: IpFamily): void {
     this.#count = bodies.length;
     if (this.#count * WORDS > this.#words.length)
@@ -43,13 +44,13 @@ export class ListedRealServers {
     for (const [index, body] of bodies.entries()) this.#readOne(body, index * WORDS, family);
   }
 
-  /** Whether `servers` are these, in whatever order. */
+  /** Whether `servers` equals the decoded real servers, in any order. */
   areSame(servers: readonly RealServer[]): boolean {
     if (servers.length !== this.#count) return false;
     const last = this.#count - 1;
     return (
       servers.every((server, index) => this.#isSame(server, index)) ||
-      // The kernel lists last what was added first.
+      // The kernel lists real servers in reverse order of their creation.
       servers.every((server, index) => this.#isSame(server, last - index)) ||
       sameRealServers(servers, this.toList())
     );
@@ -87,7 +88,7 @@ export class ListedRealServers {
       throw new DecodeError(`address family ${family}`, body.offset);
   }
 
-  /** Bit of the attribute, 0 for one that does not matter. */
+  /** Returns the bit of the attribute, or 0 if the attribute is ignored. */
   #readAttribute(body: ByteReader, type: number, at: number): number {
     const words = this.#words;
     switch (type) {
@@ -110,7 +111,7 @@ export class ListedRealServers {
         words[at + LOWER] = body.u32("lower threshold");
         return 64;
       case attributes.addressFamily: {
-        // Differs from the virtual server's for tunnels; 0 from older kernels.
+        // Can differ from the virtual server's family for tunnels; older kernels send 0.
         const family = body.u16("address family");
         if (family !== 0) words[at + FAMILY] = family;
         return 16;

@@ -1,12 +1,12 @@
 /**
  * Finds out whether IPVS has a scheduler, without creating anything.
  *
- * The probe asks for an IPv6 firewall-mark service with the netmask 0. ip_vs_add_service() looks the
- * scheduler up first, loading its module where it may, and then refuses the netmask, so EINVAL says that
- * the scheduler is there and ENOENT that it is not. Nothing comes into being, and no existing service is
- * looked at: a firewall mark is not an address, and a mark that happens to be in use gives EEXIST.
- * A scheduler serves both families; EAFNOSUPPORT says that IPVS is built without IPv6. Then a service with
- * an unused mark is created for IPv4, which has no such second check, and removed at once.
+ * The probe requests an IPv6 firewall-mark service with netmask 0. ip_vs_add_service() looks up the scheduler first,
+ * loading its module if allowed, and then rejects the netmask. EINVAL therefore means that the scheduler exists, and
+ * ENOENT that it does not. Nothing is created, and existing services are not affected: a firewall mark is not an
+ * address, and a mark that is already in use causes EEXIST. Schedulers support both families. EAFNOSUPPORT means that
+ * IPVS is built without IPv6. In that case, the probe creates an IPv4 service with an unused mark, because IPv4 has
+ * no such netmask check, and removes it immediately.
  */
 
 import { errno as errnos } from "../../base/errno.ts";
@@ -29,10 +29,10 @@ interface Probe extends FirewallMarkService {
 
 const FIRST_MARK = 0x6b756265;
 const MAX_MARKS = 16;
-/** IP_VS_SCHEDNAME_MAXLEN less the terminator. */
+/** IP_VS_SCHEDNAME_MAXLEN minus the terminator. */
 const MAX_NAME_LENGTH = 15;
 
-/** Throws NetlinkError with what is missing and what to do. */
+/** Throws a NetlinkError that says what is missing and what to do. */
 export async function probeScheduler(
   transport: NetlinkTransport,
   familyId: number,
@@ -40,7 +40,7 @@ export async function probeScheduler(
   family: IpFamily,
 ): Promise<void> {
   const kind = probeKind(familyId, family);
-  // The kernel answers a name that is too long with EINVAL, which would pass for a refused netmask.
+  // For a name that is too long, the kernel also returns EINVAL, which would look like the rejected netmask.
   if (scheduler.length > MAX_NAME_LENGTH) {
     const errno = errnos.ENOENT;
     throw new NetlinkError({ ...describeProbe(scheduler, family, errno), errno });
@@ -53,7 +53,7 @@ export async function probeScheduler(
   if (refusal !== undefined) throw refusal;
 }
 
-/** Tries with the first mark that is not in use; what comes into being is removed at once. */
+/** Uses the first mark that is not in use. If the service is created, it is removed immediately. */
 async function create(
   transport: NetlinkTransport,
   kind: RequestKind<Probe>,

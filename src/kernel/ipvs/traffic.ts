@@ -1,6 +1,6 @@
 /**
- * Counters of GET_SERVICE and GET_DEST replies, linux/ip_vs.h. Apart from the codec: this is read every few seconds of
- * all virtual and real servers, and of each message little counts.
+ * Counters of GET_SERVICE and GET_DEST replies, linux/ip_vs.h. Separate from the codec for speed: all virtual and
+ * real servers are read every few seconds, and only a few attributes of each message are needed.
  */
 import { familyOf, type IpFamily, ipAddressFromBytes } from "../../base/ip.ts";
 import { type Protocol, protocolOfNumber } from "../../base/protocol.ts";
@@ -19,7 +19,7 @@ import {
 } from "../../state/traffic.ts";
 import { commands } from "./constants.ts";
 
-/** IPVS_SVC_ATTR_*; `stats` has 32 bits for most counters, `stats64` came with Linux 4.1. */
+/** IPVS_SVC_ATTR_*. Most counters in `stats` have 32 bits; `stats64` exists since Linux 4.1. */
 const serviceAttributes = {
   addressFamily: 1,
   protocol: 2,
@@ -39,7 +39,7 @@ const destinationAttributes = {
   addressFamily: 11,
   stats64: 12,
 } as const;
-/** IPVS_STATS_ATTR_*, by number; rates follow. */
+/** IPVS_STATS_ATTR_*, by number. The attributes after these are rates. */
 const counterFields = [
   undefined,
   "connections",
@@ -49,7 +49,7 @@ const counterFields = [
   "bytesOut",
 ] as const;
 
-/** Undefined: it takes packets by their mark, or its address or protocol is not one of ours. */
+/** Undefined for a firewall-mark service, and for an address or protocol that kube-ipvs does not use. */
 export function readVirtualServerTraffic(body: ByteReader): VirtualServerTraffic | undefined {
   enter(body, commands.newService);
   let protocol: Protocol | undefined;
@@ -87,7 +87,7 @@ export function readVirtualServerTraffic(body: ByteReader): VirtualServerTraffic
   return isMapped ? undefined : { protocol, address, port, traffic };
 }
 
-/** A real server of a virtual server of `serverFamily`, with what it counted. */
+/** Decodes a real server of a virtual server of `serverFamily`, with its counters. */
 export function readRealServerTraffic(body: ByteReader, serverFamily: IpFamily): RealServerTraffic {
   enter(body, commands.newDestination);
   let bytes: Uint8Array | undefined;
@@ -113,7 +113,7 @@ export function readRealServerTraffic(body: ByteReader, serverFamily: IpFamily):
         inactiveConnections = payload.u32("inactive connections");
         break;
       case destinationAttributes.addressFamily:
-        // Differs from the virtual server's for tunnels; 0 from older kernels.
+        // Can differ from the virtual server's family for tunnels; older kernels send 0.
         family = payload.u16("address family") || family;
         break;
       case destinationAttributes.stats:
@@ -130,7 +130,7 @@ export function readRealServerTraffic(body: ByteReader, serverFamily: IpFamily):
   return { address, port, weight, activeConnections, inactiveConnections, traffic };
 }
 
-/** The connections of all real servers of one reply. */
+/** Sums the connections of all real servers of one reply. */
 export function sumConnections(bodies: readonly ByteReader[]): ConnectionCounts {
   let [activeConnections, inactiveConnections] = [0, 0];
   for (const body of bodies) {
@@ -143,7 +143,7 @@ export function sumConnections(bodies: readonly ByteReader[]): ConnectionCounts 
   return { activeConnections, inactiveConnections };
 }
 
-/** Into the one attribute that a message has. */
+/** Moves the reader into the only attribute of the message. */
 function enter(body: ByteReader, expected: number): void {
   const start = body.offset;
   const command = readGenericHeader(body);
@@ -161,7 +161,7 @@ function readCounters(payload: ByteReader): Traffic {
   return traffic;
 }
 
-/** Of 32 or 64 bits; a number is exact up to 9,007 TB. */
+/** Reads a counter of 32 or 64 bits. The result is exact up to 9,007 TB. */
 function readCounter(payload: ByteReader): number {
   if (payload.remaining === 4) return payload.u32("counter");
   const [first, second] = [payload.u32("counter"), payload.u32("counter")];

@@ -1,4 +1,4 @@
-/** Virtual IPs on the link as messages: addresses, or local routes that lead there. */
+/** Messages that bind virtual IPs: addresses on the link, or local routes. */
 import { errno } from "../../base/errno.ts";
 import {
   familyOf,
@@ -33,7 +33,10 @@ export interface BindingRequest {
   readonly linkIndex: number;
 }
 
-/** `ip address add ADDRESS/32 dev NAME`, no flags: scope global, for ever; or `ip route append local …`. */
+/**
+ * The request of `ip address add ADDRESS/32 dev NAME` (scope global, unlimited lifetime), or of `ip route append
+ * local …`.
+ */
 export const bindingRequestKind: RequestKind<BindingRequest> = {
   type: ({ kind, form }) => bindingMessageTypes[form][kind],
   flags: ({ kind, form }) => (kind === "add" ? creationFlags[form] : 0),
@@ -51,7 +54,10 @@ const bindingMessageTypes = {
   route: { add: messageTypes.newRoute, remove: messageTypes.deleteRoute },
 } as const;
 
-/** Appended, a route stands behind the kernel's own for the same address, and stays when that goes. */
+/**
+ * With NLM_F_APPEND, our route is placed after the kernel's own route for the same address and remains if that route
+ * is removed.
+ */
 const creationFlags = {
   address: messageFlags.create | messageFlags.exclusive,
   route: messageFlags.create | messageFlags.append,
@@ -64,7 +70,7 @@ const bindingMeanings: ReadonlyMap<number, string> = new Map([
   [errno.EPERM, "kube-ipvs needs CAP_NET_ADMIN"],
 ]);
 
-/** What is bound in the form that is no longer wanted is no failure: gone already, or there already. */
+/** Whether the errno means that the desired state already exists: the address is already bound or already removed. */
 export function isBindingDone({ kind, form }: BindingRequest, number: number): boolean {
   if (kind === "add") return number === errno.EEXIST;
   if (number === errno.ENODEV) return true;
@@ -82,7 +88,7 @@ function encodeAddress(writer: MessageWriter, { address, linkIndex }: BindingReq
 /** IFA_ADDRESS and IFA_LOCAL, as in `addressAttributes`. */
 const bothEnds = { address: ipAddress(1), local: ipAddress(2) } as const;
 
-/** RTA_*, linux/rtnetlink.h: the few that a local route has. */
+/** RTA_*, linux/rtnetlink.h: the attributes of a local route. */
 const localRouteAttributes: AttributeSet<{
   readonly destination?: Uint8Array;
   readonly linkIndex?: number;
@@ -103,7 +109,7 @@ function writeLocalRouteHeader(writer: MessageWriter, prefixLength: number): voi
   writer.zeros(4);
 }
 
-/** `ip route show table local proto 75`. The kernel filters by table and protocol. */
+/** The request of `ip route show table local proto 75`. The kernel filters by table and protocol. */
 export const listLocalRoutesKind: RequestKind<undefined> = {
   type: () => messageTypes.getRoute,
   encode(writer) {
@@ -115,7 +121,7 @@ export const listLocalRoutesKind: RequestKind<undefined> = {
   describe: () => ({ operation: "list local routes", subject: "IPv4" }),
 };
 
-/** The address that a local route of ours makes one of the node; undefined for another message. Throws DecodeError. */
+/** The destination of one of our local routes; undefined for any other message. Throws DecodeError. */
 export function decodeLocalRoute({ type, body }: Message): IpAddress | undefined {
   if (type !== messageTypes.newRoute) return undefined;
   const family = body.u8("route family");

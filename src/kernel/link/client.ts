@@ -34,7 +34,7 @@ import {
   listRoutesKind,
 } from "./requests.ts";
 
-/** A link of our name that someone else made: it is neither used nor removed. */
+/** A link with our name that is not a dummy link. It is neither used nor removed. */
 export class LinkKindError extends Error {
   readonly link: string;
   readonly kind: string;
@@ -50,18 +50,21 @@ export class LinkKindError extends Error {
   }
 }
 
-/** What the sockets are made of, and what else is needed. */
+/** The dependencies of a DummyLinkClient. */
 export interface DummyLinkParts extends TransportParts {
-  /** Brings the dummy driver where the kernel does not by itself. */
+  /** Loads the dummy driver if the kernel does not load it automatically. */
   readonly modules: Pick<Modules, "load">;
   /** Defaults to addresses. */
   readonly virtualAddresses?: VirtualAddresses;
 }
 
-/** So many addresses written at once cost less when their own notices are not heard. */
+/**
+ * From this number of writes on, it is cheaper to pause the link watches than to process the notifications of the
+ * writes.
+ */
 const deafFrom = 100;
 
-/** The dummy link over rtnetlink; it may be there or not. Opens a socket; throws NetlinkError. */
+/** The dummy link over rtnetlink, which may or may not exist. Opens a socket; throws NetlinkError. */
 export class DummyLinkClient implements DummyLink {
   readonly name: string = dummyLinkName;
   readonly #parts: DummyLinkParts;
@@ -70,7 +73,7 @@ export class DummyLinkClient implements DummyLink {
 
   constructor(parts: DummyLinkParts) {
     this.#parts = parts;
-    // Strict: dumps of routes keep to the table that is asked for.
+    // Strict checking makes route dumps return only the requested table.
     const options = { protocol: protocols.route, strictCheck: true, printBody: printRouteMessage };
     this.#transport = new NetlinkTransport(parts, options);
   }
@@ -82,7 +85,7 @@ export class DummyLinkClient implements DummyLink {
     throw new LinkKindError(this.name, link.kind ?? "a device");
   }
 
-  /** The link of our name, ours or not. */
+  /** The link with our name, of any kind. */
   async #findAnyKind(): Promise<ObservedLink | undefined> {
     const request: LinkRequest = { operation: "find", name: this.name };
     try {
@@ -170,14 +173,14 @@ export class DummyLinkClient implements DummyLink {
     this.#transport.close();
   }
 
-  /** Whoever bound an address by hand, or before this setting: it goes with the route. */
+  /** Also removes the address itself, in case it was added by hand or before routes were configured. */
   async #removeAddressesOf(requests: readonly BindingRequest[], linkIndex: number): Promise<void> {
     const removed = requests.filter(({ kind, form }) => kind === "remove" && form === "route");
     const addresses = removed.map(({ address }) => address);
     await this.#removeAll("address", addresses, linkIndex);
   }
 
-  /** Rejects with the first that is refused. */
+  /** Rejects with the error of the first rejected removal. */
   async #removeAll(
     form: BindingRequest["form"],
     addresses: readonly IpAddress[],
@@ -197,7 +200,7 @@ export class DummyLinkClient implements DummyLink {
     return this.#transport.dump(listAddressesKind, undefined, decodeAddress);
   }
 
-  /** A namespace that never had an address has no table. */
+  /** A network namespace that never had an address has no local table, so ENOENT means that there are no routes. */
   async #listLocalRoutes(): Promise<readonly IpAddress[]> {
     try {
       return await this.#transport.dump(listLocalRoutesKind, undefined, decodeLocalRoute);
@@ -207,7 +210,7 @@ export class DummyLinkClient implements DummyLink {
     }
   }
 
-  /** What was refused. Nobody listens to the messages that many writes cause. */
+  /** Returns the rejected requests. Link watches are paused during large writes. */
   async #write(requests: readonly BindingRequest[]): Promise<readonly FailedRequest[]> {
     if (requests.length === 0) return [];
     const deaf = requests.length < deafFrom ? [] : [...this.#watches];
@@ -222,7 +225,7 @@ export class DummyLinkClient implements DummyLink {
     }
   }
 
-  /** A namespace that never had a route has no table. */
+  /** A network namespace that never had a route has no main table, so ENOENT means that there are no gateways. */
   async #gatewaysOf(family: IpFamily): Promise<readonly IpAddress[]> {
     try {
       return (await this.#transport.dump(listRoutesKind, family, decodeGateways)).flat();
@@ -232,7 +235,7 @@ export class DummyLinkClient implements DummyLink {
     }
   }
 
-  /** Says whether it was us: someone may have been faster. */
+  /** Returns false if another program created the link at the same time. */
   async #create(): Promise<boolean> {
     const request: LinkRequest = { operation: "create", name: this.name };
     try {

@@ -1,4 +1,4 @@
-/** Link, address and route messages: headers, attributes, values. */
+/** Link, address and route messages: headers, attributes and values. */
 import { type IpAddress, ipAddressFromBytes } from "../../base/ip.ts";
 import { bytes, type Field, text, u32 } from "../../netlink/attribute-field.ts";
 import { type AttributeSet, attributeSet, nested } from "../../netlink/attribute-set.ts";
@@ -16,9 +16,9 @@ interface LinkInfoValues {
 /** IFLA_*, linux/if_link.h */
 export interface LinkValues {
   readonly name?: string;
-  /** Packets; a link made without it gets 1000. */
+  /** In packets; the default for new links is 1000. */
   readonly transmitQueueLength?: number;
-  /** Present on links that were made by software: dummy, veth, bridge. */
+  /** Present on links created by software, such as dummy, veth, bridge. */
   readonly info?: LinkInfoValues;
 }
 
@@ -30,9 +30,9 @@ export const linkAttributes: AttributeSet<LinkValues> = attributeSet({
 
 /** IFA_*, linux/if_addr.h: 4 or 16 bytes. */
 export interface AddressValues {
-  /** The other end on point-to-point links, else the address itself. */
+  /** The peer's address on point-to-point links, otherwise the address itself. */
   readonly address?: Uint8Array;
-  /** This end; IPv6 sends it on point-to-point links only. */
+  /** The local address; for IPv6, only sent for point-to-point links. */
   readonly local?: Uint8Array;
 }
 
@@ -44,11 +44,11 @@ export const addressAttributes: AttributeSet<AddressValues> = attributeSet({
 /** RTA_*, linux/rtnetlink.h */
 export interface RouteValues {
   readonly gateway?: Uint8Array;
-  /** Several next hops, each a struct rtnexthop with attributes behind it. */
+  /** Multiple next hops, each a struct rtnexthop followed by attributes. */
   readonly nextHops?: Uint8Array;
-  /** u16 address family, then the address: a gateway of the other family. */
+  /** u16 address family, then the address. Used if the gateway is of the other family. */
   readonly via?: Uint8Array;
-  /** Takes the place of the number in the header, which has only 8 bits. */
+  /** Replaces the table number in the header, which has only 8 bits. */
   readonly table?: number;
 }
 
@@ -68,11 +68,14 @@ const nextHopAttributes = attributeSet(gatewayFields);
 export interface ObservedLink {
   readonly index: number;
   readonly name: string;
-  /** Absent for real devices and loopback. */
+  /** Absent for hardware devices and loopback. */
   readonly kind?: string;
 }
 
-/** struct ifinfomsg: u8 family, u8 pad, u16 type, s32 index, u32 flags, u32 change. 0 index: by name. */
+/**
+ * struct ifinfomsg: u8 family, u8 pad, u16 type, s32 index, u32 flags, u32 change. With index 0, the link is selected
+ * by name.
+ */
 export function writeLinkHeader(writer: MessageWriter, index: number): void {
   writer.zeros(4);
   writer.u32(index);
@@ -100,7 +103,7 @@ export function writeRouteHeader(writer: MessageWriter, family: number): void {
   writer.zeros(4);
 }
 
-/** Reads RTM_NEWLINK; undefined for another message. Throws DecodeError. */
+/** Decodes RTM_NEWLINK; undefined for any other message. Throws DecodeError. */
 export function decodeLink({ type, body }: Message): ObservedLink | undefined {
   if (type !== messageTypes.newLink) return undefined;
   body.skip(4, "link family and type");
@@ -110,7 +113,7 @@ export function decodeLink({ type, body }: Message): ObservedLink | undefined {
   return { index, name, ...(info?.kind === undefined ? {} : { kind: info.kind }) };
 }
 
-/** Reads RTM_NEWADDR; undefined for another message or family. Throws DecodeError. */
+/** Decodes RTM_NEWADDR; undefined for any other message or family. Throws DecodeError. */
 export function decodeAddress({ type, body }: Message): NodeAddress | undefined {
   if (type !== messageTypes.newAddress) return undefined;
   const family = body.u8("address family");
@@ -123,8 +126,8 @@ export function decodeAddress({ type, body }: Message): NodeAddress | undefined 
 }
 
 /**
- * The gateways of an RTM_NEWROUTE message of the main table; undefined for another message. Old kernels do
- * not filter: they send all tables. Throws DecodeError.
+ * The gateways of an RTM_NEWROUTE message of the main table; undefined for any other message. The table is checked
+ * here because old kernels ignore the filter and send all tables. Throws DecodeError.
  */
 export function decodeGateways({ type, body }: Message): readonly IpAddress[] | undefined {
   if (type !== messageTypes.newRoute) return undefined;
@@ -138,7 +141,7 @@ export function decodeGateways({ type, body }: Message): readonly IpAddress[] | 
   return hops.flatMap((hop) => gatewayOf(family, hop) ?? []);
 }
 
-/** struct rtnexthop: u16 length of all, u8 flags, u8 weight, s32 link index; padded to 4. */
+/** struct rtnexthop: u16 total length, u8 flags, u8 weight, s32 link index; padded to 4 bytes. */
 function decodeNextHops(bytes: Uint8Array | undefined): readonly RouteValues[] {
   const hops: RouteValues[] = [];
   const headerBytes = 8;
@@ -159,14 +162,14 @@ function gatewayOf(family: number, { gateway, via }: RouteValues): IpAddress | u
   return ipOf(reader.u16("family of gateway"), reader.bytes(reader.remaining, "gateway"));
 }
 
-/** Dumps of all families bring MPLS and others along. */
+/** Undefined for families other than IPv4 and IPv6: a dump of all families also contains MPLS and others. */
 export function ipOf(family: number, address: Uint8Array | undefined): IpAddress | undefined {
   const lengthBytes = family === addressFamilies.IPv4 ? 4 : 16;
   if (family !== addressFamilies.IPv4 && family !== addressFamilies.IPv6) return undefined;
   return address?.length === lengthBytes ? ipAddressFromBytes(address) : undefined;
 }
 
-/** For the debug log. */
+/** Formats a message for the debug log. */
 export function printRouteMessage(type: number, body: ByteReader): string {
   const { headerBytes, attributes } =
     printed.find(({ firstType }) => type >= firstType) ?? linkMessages;

@@ -1,4 +1,4 @@
-/** Numbers of rtnetlink: linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h. */
+/** Constants of rtnetlink: linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h. */
 /** RTM_* */
 export const messageTypes = {
   newLink: 16,
@@ -12,22 +12,28 @@ export const messageTypes = {
   getRoute: 26,
 } as const;
 
-/** RT_TABLE_MAIN and RTN_UNICAST: ordinary routes, not those that the kernel makes for its own addresses. */
+/**
+ * RT_TABLE_MAIN and RTN_UNICAST: ordinary routes, as opposed to the routes that the kernel creates for local
+ * addresses.
+ */
 export const mainTable = 254;
 export const unicastRoute = 1;
 
-/** RT_TABLE_LOCAL, RTN_LOCAL and RT_SCOPE_HOST: as the kernel's own routes to its addresses. */
+/** RT_TABLE_LOCAL, RTN_LOCAL and RT_SCOPE_HOST: the same values as in the kernel's own routes to local addresses. */
 export const localTable = 255;
 export const localRoute = 2;
 export const hostScope = 254;
 
 /**
- * LOOPBACK_IFINDEX, the same in each network namespace. Our local routes lead there: with the last address of a link that
- * goes the kernel removes all routes of that link (fib_inetaddr_event), and loopback keeps its own.
+ * LOOPBACK_IFINDEX, the same in every network namespace. Our local routes use loopback because the kernel removes all
+ * routes of a link when its last address is removed (fib_inetaddr_event), and loopback always keeps an address.
  */
 export const loopbackIndex = 1;
 
-/** RTPROT_*: who made a route. Free in linux/rtnetlink.h and iproute2's rt_protos; "K". */
+/**
+ * RTPROT_*: identifies the creator of a route. This number is unused in linux/rtnetlink.h and iproute2's rt_protos;
+ * 75 is ASCII "K".
+ */
 export const ownRouteProtocol = 75;
 
 /** RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV6_ROUTE */

@@ -1,4 +1,4 @@
-/** Notifies of changed links, addresses or routes of the node: many messages are one notification. */
+/** Notifies of changed links, addresses or routes of the node. Combines many messages into one notification. */
 import type { Clock } from "../../base/clock.ts";
 import { errno } from "../../base/errno.ts";
 import { NetlinkError } from "../../netlink/errors.ts";
@@ -7,12 +7,12 @@ import { subscribe } from "../../netlink/subscription.ts";
 import type { TransportParts } from "../../netlink/transport.ts";
 import { messageTypes, watchedGroups } from "./constants.ts";
 
-/** Changes that come within this time are one. */
+/** Changes within this time cause a single notification. */
 const gatherMs = 100;
-/** Changes of routes cost a list of all of them. */
+/** Route changes are combined for longer, because each notification causes a list of all routes. */
 const gatherRoutesMs = 1_000;
 const routeTypes: ReadonlySet<number> = new Set([messageTypes.newRoute, messageTypes.deleteRoute]);
-/** Until listening is retried. */
+/** Delay before a failed subscription is retried. */
 const retryMs = 1_000;
 
 export interface LinkListener {
@@ -39,15 +39,18 @@ export class LinkWatch {
   }
 
   /**
-   * Hears nothing until {@link resume}: the kernel notifies of each of our own writes too, and tens of thousands of
-   * messages cost more than the check that follows anyway.
+   * Stops listening until {@link resume}. The kernel also sends messages for our own writes, and processing tens of
+   * thousands of them costs more than the check that follows anyway.
    */
   pause(): void {
     this.#cancelRetry();
     this.#stopListening();
   }
 
-  /** Listens again, and gives a notice: nobody knows what came meanwhile. Where it cannot, it tries again. */
+  /**
+   * Listens again and sends a notification, because changes may have been missed. If subscribing fails, it is
+   * retried.
+   */
   resume(): void {
     if (this.#isClosed) return;
     this.pause();
@@ -73,14 +76,17 @@ export class LinkWatch {
       groups: watchedGroups,
       onMessage: ({ type }) => this.#notice(routeTypes.has(type) ? gatherRoutesMs : gatherMs),
       onError: (error) => {
-        // Lost messages are changes too; anything else is worth telling besides.
+        // Lost messages are treated as changes. Other errors are reported as well.
         if (!areMessagesLost(error)) this.#listener.onError(error);
         this.#notice();
       },
     });
   }
 
-  /** Routes may change all the time where a routing daemon runs: an address that comes later is not kept waiting. */
+  /**
+   * If a routing daemon is running, routes may change continuously. A later address change is still reported after
+   * its own, shorter delay.
+   */
   #notice(delayMs: number = gatherMs): void {
     const dueMs = this.#clock.monotonicMs() + delayMs;
     if (this.#cancelNotice !== undefined && dueMs >= this.#noticeDueMs) return;

@@ -1,4 +1,4 @@
-/** Requests about links and addresses as netlink messages. */
+/** Requests about links, addresses and routes as netlink messages. */
 import { errno } from "../../base/errno.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import type { Description } from "../../netlink/errors.ts";
@@ -36,7 +36,7 @@ const linkMeanings: ReadonlyMap<number, string> = new Map([
   [errno.EPERM, "kube-ipvs needs CAP_NET_ADMIN"],
 ]);
 
-/** `ip link add NAME txqueuelen 0 type dummy`: DOWN, as a new link is. */
+/** The request of `ip link add NAME txqueuelen 0 type dummy`. A new link is DOWN. */
 function encodeLinkRequest(writer: MessageWriter, request: LinkRequest): void {
   const { operation, name } = request;
   writeLinkHeader(writer, operation === "remove" ? request.index : 0);
@@ -46,21 +46,21 @@ function encodeLinkRequest(writer: MessageWriter, request: LinkRequest): void {
   }
 }
 
-/** All addresses of all links, both families. */
+/** Lists all addresses of all links, both families. */
 export const listAddressesKind: RequestKind<undefined> = {
   type: () => messageTypes.getAddress,
   encode: (writer) => writeAddressHeader(writer, { family: 0, prefixLength: 0, linkIndex: 0 }),
   describe: () => ({ operation: "list addresses", subject: "" }),
 };
 
-/** `ip route show table main`, of one family. */
+/** The request of `ip route show table main` for one family. */
 export const listRoutesKind: RequestKind<IpFamily> = {
   type: () => messageTypes.getRoute,
   encode: (writer, family) => writeRouteHeader(writer, addressFamilies[family]),
   describe: (family) => ({ operation: "list routes", subject: family }),
 };
 
-/** The words behind an error of which more is known than its name. */
+/** The meaning of an error, if it is known. */
 export function meaningOf(
   meanings: ReadonlyMap<number, string>,
   number: number,

@@ -1,4 +1,4 @@
-/** Which way a packet to an address takes: `ip route get`. */
+/** Looks up the route to an address, like `ip route get`. */
 import { familyOf, hostPrefixLength, type IpAddress, ipAddressToBytes } from "../../base/ip.ts";
 import { bytes, u32 } from "../../netlink/attribute-field.ts";
 import { type AttributeSet, attributeSet } from "../../netlink/attribute-set.ts";
@@ -31,7 +31,7 @@ const lookupKind: RequestKind<IpAddress> = {
   describe: (address) => ({ operation: "find route to", subject: address }),
 };
 
-/** struct rtmsg with nothing but family and length of the destination. */
+/** struct rtmsg with only the family and the destination length set. */
 function encodeLookup(writer: MessageWriter, address: IpAddress): void {
   const family = familyOf(address);
   writer.u8(addressFamilies[family]);
@@ -84,7 +84,7 @@ export class RoutesClient implements Routes {
         ...(source === undefined ? {} : { source }),
       };
     } catch (error) {
-      // ENETUNREACH, EHOSTUNREACH, EINVAL for a forbidden one …: whatever it is, no packet goes there.
+      // ENETUNREACH, EHOSTUNREACH, EINVAL for a blackhole route, and others: in each case the address is unreachable.
       if (error instanceof NetlinkError) return undefined;
       throw error;
     }

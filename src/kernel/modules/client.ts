@@ -6,26 +6,26 @@ import { ProgramError, type RunProgram } from "../program.ts";
 import { ModuleError } from "./module-error.ts";
 
 export interface ModulesOptions {
-  /** Where the kernel shows itself; another folder in tests. */
+  /** The folders in which the kernel exposes modules; tests use other folders. */
   readonly sysFolder?: string;
   readonly procFolder?: string;
-  /** Where the modules of kernels and their index lie, each release in a folder of its own. */
+  /** Folders that contain the kernel modules and their index, with one subfolder per kernel release. */
   readonly modulesFolders?: readonly string[];
-  /** Of the running kernel: `6.1.0-13-amd64`. */
+  /** Release of the running kernel, such as `6.1.0-13-amd64`. */
   readonly kernelRelease?: string;
 }
 
-/** Where the modprobe of some distribution looks; the last is NixOS. */
+/** Where modprobe looks on various distributions; the last one is for NixOS. */
 const modulesFolders = [
   "/lib/modules",
   "/usr/lib/modules",
   "/run/booted-system/kernel-modules/lib/modules",
 ];
 
-/** modprobe may wait for hardware, or for another modprobe. */
+/** modprobe may wait for hardware or for another modprobe process. */
 const loadTimeoutMs = 30_000;
 
-/** Kernel modules: what is loaded or built in, and loading by modprobe. */
+/** Kernel modules: finds out which are loaded or built in, and loads modules with modprobe. */
 export class ModulesClient implements Modules {
   readonly #runProgram: RunProgram;
   readonly #options: Required<ModulesOptions>;
@@ -42,8 +42,9 @@ export class ModulesClient implements Modules {
   }
 
   /**
-   * Loaded: /sys/module or /proc/modules. Built in: the list that comes with the kernel, which containers
-   * often lack; then a module that is not loaded may still be built in, and the answer is "unknown".
+   * Loaded modules are listed in /sys/module or /proc/modules. Built-in modules are listed in a file that belongs to
+   * the kernel and that containers often lack. Without that file, a module that is not loaded may be built in, so the
+   * answer is undefined.
    */
   isAvailable(name: string): boolean | undefined {
     checkName(name);
@@ -51,7 +52,7 @@ export class ModulesClient implements Modules {
     return this.#isBuiltIn(name);
   }
 
-  /** Whether modprobe finds a file of it; undefined where the modules of this kernel cannot be seen. */
+  /** Whether modprobe would find a file for the module; undefined if the modules of this kernel are not visible. */
   isLoadable(name: string): boolean | undefined {
     checkName(name);
     const folder = this.releaseFolder;
@@ -64,13 +65,16 @@ export class ModulesClient implements Modules {
     });
   }
 
-  /** Where the modules of the running kernel lie; undefined: they are on the node, and not in this container. */
+  /**
+   * The folder with the modules of the running kernel. Undefined if there is none, for example because it is on the
+   * node but not in this container.
+   */
   get releaseFolder(): string | undefined {
     const { modulesFolders, kernelRelease } = this.#options;
     return modulesFolders.map((folder) => `${folder}/${kernelRelease}`).find(existsSync);
   }
 
-  /** Rejects with a {@link ModuleError}; at once where there is nothing that modprobe could load. */
+  /** Rejects with a {@link ModuleError}; without running modprobe if there is nothing that it could load. */
   async load(name: string): Promise<void> {
     if (this.isAvailable(name) === true) return;
     if (this.releaseFolder === undefined) throw this.#notHere(name);
@@ -115,7 +119,7 @@ export class ModulesClient implements Modules {
     return (loaded ?? "").split("\n").some((line) => line.split(" ")[0] === underscored(name));
   }
 
-  /** `kernel/net/netfilter/ipvs/ip_vs.ko`, one path a line. */
+  /** The file has one path per line, such as `kernel/net/netfilter/ipvs/ip_vs.ko`. */
   #isBuiltIn(name: string): boolean | undefined {
     const folder = this.releaseFolder;
     const list = folder === undefined ? undefined : readIfThere(`${folder}/modules.builtin`);
@@ -159,13 +163,13 @@ export class ModulesClient implements Modules {
 
 const unwritable: ReadonlySet<string> = new Set(["EROFS", "EACCES", "EPERM", "ENOTSUP"]);
 
-/** A name is an argument of modprobe: nothing that could be an option or a path. */
+/** The name becomes an argument of modprobe, so it must not look like an option or a path. */
 function checkName(name: string): void {
   if (/^[A-Za-z0-9][A-Za-z0-9_-]{0,54}$/.test(name)) return;
   throw new Error(`Not a kernel module name: ${JSON.stringify(name)}`);
 }
 
-/** The kernel writes names with underscores, files may have dashes. */
+/** The kernel uses underscores in names; file names may have dashes. */
 function underscored(name: string): string {
   return name.replaceAll("-", "_");
 }
@@ -174,7 +178,7 @@ function readIfThere(file: string): string | undefined {
   try {
     return readFileSync(file, "utf8");
   } catch {
-    // Absent or unreadable says the same here: it proves nothing.
+    // Absent and unreadable files are treated the same: neither proves anything.
     return undefined;
   }
 }

@@ -16,11 +16,11 @@ interface TableName {
 
 /** NFNL_SUBSYS_NFTABLES, linux/netfilter/nfnetlink.h. */
 const nftablesSubsystem = 10;
-/** The subsystem in the high byte, NFT_MSG_GETTABLE and NFT_MSG_DELTABLE in the low one: linux/netfilter/nf_tables.h. */
+/** High byte: the subsystem. Low byte: NFT_MSG_GETTABLE or NFT_MSG_DELTABLE. linux/netfilter/nf_tables.h. */
 const messages = { get: 0xa01, remove: 0xa02 } as const;
 /** NFNL_MSG_BATCH_BEGIN and NFNL_MSG_BATCH_END. */
 const transactionMessages = { begin: 0x10, end: 0x11 } as const;
-/** `ip` and `ip6`, as `nft` prints them. */
+/** The family names that `nft` prints. */
 const familyWords: Readonly<Record<IpFamily, string>> = { IPv4: "ip", IPv6: "ip6" };
 
 /** NFTA_TABLE_*. */
@@ -54,7 +54,7 @@ const removeRequest: RequestKind<TableName> = {
   },
 };
 
-/** No such table, or a kernel without nf_tables or without this family of it. */
+/** The table does not exist, or the kernel does not support nf_tables or this family. */
 const absentCodes: ReadonlySet<number> = new Set([
   errno.ENOENT,
   errno.EINVAL,
@@ -62,7 +62,10 @@ const absentCodes: ReadonlySet<number> = new Set([
   errno.EAFNOSUPPORT,
 ]);
 
-/** Whole tables of nftables, as `nft list table` and `nft delete table` speak to the kernel. Opens a socket; throws NetlinkError. */
+/**
+ * Whole nftables tables; sends the requests of `nft list table` and `nft delete table`. Opens a socket; throws
+ * NetlinkError.
+ */
 export class NftTablesClient implements NftTables {
   readonly #transport: NetlinkTransport;
 

@@ -2,8 +2,8 @@ import type { Sysctl } from "../kernel.ts";
 import { readKernelFile, writeKernelFile } from "../kernel-file.ts";
 
 /**
- * /proc/sys. Synchronous on purpose: `net.*` belongs to the network namespace of the thread that opens the
- * file, and the thread pool may be in another.
+ * /proc/sys. Deliberately synchronous: `net.*` depends on the network namespace of the thread that opens the file,
+ * and threads of the pool may be in another one.
  */
 export class SysctlClient implements Sysctl {
   readonly #folder: string;
@@ -16,7 +16,7 @@ export class SysctlClient implements Sysctl {
     return readKernelFile(this.#file(path), `read sysctl ${path}`);
   }
 
-  /** Only the shape of blanks may differ: the kernel prints several numbers with tabs between. */
+  /** Whitespace is ignored when comparing, because the kernel separates multiple numbers with tabs. */
   ensure(path: string, value: string): boolean {
     const present = this.read(path);
     if (present !== undefined && words(present) === words(value)) return false;
@@ -38,7 +38,7 @@ function words(value: string): string {
   return value.trim().replaceAll(/\s+/g, " ");
 }
 
-/** What to do about it, by error. */
+/** Advice for the operator, by error. */
 function advice(path: string, value: string, code: string): string {
   const command = `sysctl -w ${path.replaceAll("/", ".")}=${value}`;
   switch (code) {
