@@ -2,7 +2,10 @@ import { type Cidr, cidrContains, parseIpAddress } from "../base/ip.ts";
 import { none } from "../base/none.ts";
 import type { Backend } from "./service-listeners.ts";
 
-/** So many clients are remembered for affinity; the one that was quiet for longest makes room. */
+/**
+ * Most clients that are remembered for session affinity. Beyond this number, the client that has been idle longest is
+ * forgotten.
+ */
 const mostClients = 100_000;
 
 interface Tie {
@@ -11,25 +14,28 @@ interface Tie {
 }
 
 /**
- * Chooses a backend for each connection of one service port: one after the other, or, with session affinity, the one
- * that the client had last. Knows no sockets; time is an argument. Pure but for what it remembers.
+ * Chooses a backend for each connection of one service port: round robin, or, with session affinity, the client's
+ * previous backend. Does not use sockets or a clock, so time is an argument.
  */
 export class Balancer {
   #backends: readonly Backend[] = [];
   #affinityMs = 0;
   #clients: readonly Cidr[] = none;
-  /** Key of the backend that was chosen last. */
+  /** Key of the last chosen backend. */
   #lastKey = "";
   #lastIndex = -1;
-  /** By client address; who was quiet for longest stands first. */
+  /** Backends by client address. The client that has been idle longest comes first. */
   readonly #ties = new Map<string, Tie>();
 
-  /** How many clients are tied to a backend. */
+  /** Number of clients with session affinity to a backend. */
   get tieCount(): number {
     return this.#ties.size;
   }
 
-  /** `clients`: empty, every client is served. Takes other backends; clients of those that stay keep them, and the turn goes on where it was. */
+  /**
+   * Replaces the backends. Clients of backends that remain keep them, and round robin continues at its position. If
+   * `clients` is empty, all clients are served.
+   */
   update(
     backends: readonly Backend[],
     affinitySeconds: number,
@@ -40,14 +46,18 @@ export class Balancer {
     this.#backends = backends;
     this.#affinityMs = affinitySeconds * 1_000;
     const index = backends.findIndex(({ key }) => key === this.#lastKey);
-    // Where the last one is gone the turn goes on behind its place: a place that changes often must not take all turns.
+    // If the last chosen backend is gone, round robin continues after its index. Otherwise an index whose backend
+    // changes often would be chosen too often.
     if (index >= 0) this.#lastIndex = index;
     for (const [client, { key }] of this.#ties) {
       if (affinitySeconds === 0 || !keys.has(key)) this.#ties.delete(client);
     }
   }
 
-  /** The backend for a new connection; `undefined` when there is none. `isRetry`: the client's last one failed. */
+  /**
+   * Returns the backend for a new connection, or undefined if there is none. `isRetry` means that the connection to
+   * the client's previous backend failed.
+   */
   next(client: string, nowMs: number, isRetry = false): Backend | undefined {
     if (!this.#isAdmitted(client)) return undefined;
     const backend = (isRetry ? undefined : this.#tied(client, nowMs)) ?? this.#advance();

@@ -1,4 +1,7 @@
-/** Which listeners a node has already, from what its rules and sockets show: the process that has them is not asked. Pure. */
+/**
+ * Finds the listeners that a node already has, from its rules and sockets, without asking the process that opened
+ * them. Pure.
+ */
 import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
 import type { Rule } from "../state/rule.ts";
 import { type ListenRule, listenAddressOf } from "./listen-addresses.ts";
@@ -6,9 +9,9 @@ import type { ListenAddress, LocalPorts } from "./listener.ts";
 import { nodePortChains, portalChains } from "./portal-rules.ts";
 import type { ServiceListener } from "./service-listeners.ts";
 
-/** What is seen of a node. */
+/** The rules and sockets of a node. */
 export interface SeenNode {
-  /** Rules of a chain of nat, as far as they can be read. */
+  /** The rules of a chain in the nat table that could be parsed. */
   rulesOf(family: IpFamily, chain: string): readonly Rule[];
   readonly sockets: readonly {
     readonly protocol: string;
@@ -17,15 +20,15 @@ export interface SeenNode {
   }[];
 }
 
-/** A listener that is wanted, and where. */
+/** A wanted listener with the address to listen on. */
 export interface SoughtListener {
   readonly wanted: ServiceListener;
   readonly address: ListenAddress;
-  /** Undefined if no process listens there. */
+  /** Undefined if no process listens on the address. */
   readonly localPorts?: LocalPorts;
 }
 
-/** Without those of a family that has none here. */
+/** Finds the wanted listeners. Skips those whose family is not served. */
 export function findListeners(
   wanted: readonly ServiceListener[],
   rule: ListenRule,
@@ -41,7 +44,7 @@ export function findListeners(
   });
 }
 
-/** Both rules of a service port lead to a socket that listens. */
+/** The ports to which the rules of a service port redirect, if sockets listen on both. */
 function redirectedPorts(wanted: ServiceListener, seen: SeenNode): LocalPorts | undefined {
   const [port, portOnLoopback] = (["fromElsewhere", "fromNode"] as const).map((side) =>
     [portalChains[side], nodePortChains[side]]

@@ -1,8 +1,8 @@
 import type { Socket } from "node:net";
 
 /**
- * Joins two connections until both directions have ended, or one of them breaks. Data waits in the sender's socket while
- * the receiver is slow; the end of one direction is passed on while the other goes on; so is a reset.
+ * Joins two connections until both directions have ended or one connection breaks. If a receiver is slow, data waits
+ * in the sender's socket. Passes on the end of one direction while the other continues, and passes on resets.
  */
 export function joinSockets(client: Socket, backend: Socket): void {
   if (client.destroyed) return void backend.destroy();
@@ -11,7 +11,8 @@ export function joinSockets(client: Socket, backend: Socket): void {
     [backend, client],
   ] as const) {
     one.on("error", () => other.resetAndDestroy());
-    // Whoever was cut has not ended; whoever ended may still have data on its way to the other.
+    // A socket that closes without having ended was cut. If it has ended, its data may still be on the way to the
+    // other.
     one.on("close", () => {
       if (!one.readableEnded) other.destroy();
     });

@@ -2,18 +2,18 @@ import { familyOf, type IpAddress, isWildcard, wildcardAddresses } from "../base
 import type { ListenAddress } from "./listener.ts";
 import type { ServiceListener } from "./service-listeners.ts";
 
-/** On which addresses and ports listeners stand. */
+/** Determines the addresses and ports of listeners. */
 export interface ListenRule {
-  /** `--bind-address`; unspecified: every address, in both families. */
+  /** `--bind-address`. A wildcard means all addresses of both families. */
   readonly bindAddress: IpAddress;
-  /** Rules lead virtual IPs and node ports to the listeners. */
+  /** Rules redirect virtual IPs and node ports to the listeners. */
   readonly isRedirected: boolean;
 }
 
 /**
- * Where a service port is listened for. Behind rules on any free port of any address, since a redirected packet comes
- * in by the address of its interface. Without them on `bindAddress`, at the node port, or else at the Service's own
- * port. `undefined`: the family is not that of `bindAddress`. Pure.
+ * The address and port to listen on for a service port. With rules, this is any free port of all addresses, because a
+ * redirected packet arrives at the address of its interface. Without rules, it is `bindAddress` with the node port,
+ * or else the Service's own port. Undefined if `bindAddress` is of the other family. Pure.
  */
 export function listenAddressOf(
   { family, port, nodePort }: Pick<ServiceListener, "family" | "port" | "nodePort">,

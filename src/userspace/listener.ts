@@ -3,26 +3,26 @@ import type { Logger } from "../base/log.ts";
 import type { Balancer } from "./balancer.ts";
 import type { ServiceListener } from "./service-listeners.ts";
 
-/** Where to listen. */
+/** An address to listen on. */
 export interface ListenAddress {
   readonly host: string;
-  /** 0: any free port. */
+  /** 0 means any free port. */
   readonly port: number;
-  /** Rules lead processes of this node to the loopback address. */
+  /** Rules redirect packets to the listener: from local processes to the loopback address. */
   readonly isRedirected?: boolean;
 }
 
-/** Where a listener is reached. */
+/** The ports on which a listener accepts connections. */
 export interface LocalPorts {
   readonly port: number;
-  /** For processes of this node, by rules; most often the same. */
+  /** The port to which rules redirect local processes. Usually the same as `port`. */
   readonly portOnLoopback: number;
 }
 
-/** A service port that is served. */
+/** A service port with an open listener. */
 export interface OpenListener {
   readonly wanted: ServiceListener;
-  /** Of the listener's sockets. */
+  /** The ports of the listener's sockets. */
   readonly localPorts: LocalPorts;
 }
 
@@ -30,28 +30,31 @@ export interface ListenerParts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly balancer: Pick<Balancer, "next">;
-  /** A UDP client that is quiet for so long may get another backend. */
+  /** How long a UDP client must be idle before it may get another backend. */
   readonly udpTimeoutMs: number;
   readonly connections: ConnectionQuota;
 }
 
-/** How many connections and UDP clients the listener's Service may have. */
+/** The quota of connections and UDP clients for the listener's Service. */
 export interface ConnectionQuota {
-  /** Whether there may be one more; it is counted then. */
+  /** Returns whether one more is allowed. If so, it is counted. */
   take(): boolean;
   release(): void;
 }
 
-/** Sockets that stand for one service port. */
+/** The sockets of one service port. */
 export interface Listener {
-  /** Where it listens from now on. Rejects when it cannot. */
+  /** Starts to listen. Rejects if this fails. */
   open(): Promise<LocalPorts>;
-  /** Takes no new connections; those that are open go on. */
+  /** Stops accepting connections. Open TCP connections continue. */
   close(): Promise<void>;
-  /** UDP clients of other backends than these, by their keys, get another one; TCP connections end by themselves. */
+  /**
+   * Moves UDP clients whose backend is not in `serving` (backend keys) to another backend. Does not affect TCP
+   * connections.
+   */
   keepTo(serving: ReadonlySet<string>): void;
-  /** Cuts what is still open. */
+  /** Closes all open connections. */
   cut(): void;
-  /** Connections, or UDP clients that were not quiet for long. */
+  /** Number of TCP connections, or of UDP clients that are not idle. */
   readonly openCount: number;
 }

@@ -10,13 +10,16 @@ import type { ServicePort } from "../model/service-port.ts";
 import type { Chain, Jump, Match, Rule, RuleSet } from "../state/rule.ts";
 import type { OpenListener } from "./listener.ts";
 
-/** Chains of nat for virtual IPs: for packets from elsewhere, and for those of this node. */
+/**
+ * Chains in the nat table for virtual IPs, one for packets from other hosts and pods, and one for packets from this
+ * node.
+ */
 export const portalChains = {
   fromElsewhere: "KUBE-PORTALS-CONTAINER",
   fromNode: "KUBE-PORTALS-HOST",
 } as const;
 
-/** Likewise for node ports. */
+/** The same for node ports. */
 export const nodePortChains = {
   fromElsewhere: "KUBE-NODEPORT-CONTAINER",
   fromNode: "KUBE-NODEPORT-HOST",
@@ -28,14 +31,14 @@ const sides: readonly Side[] = [
     nodePorts: nodePortChains.fromElsewhere,
     portOf: ({ localPorts }) => localPorts.port,
   },
-  // What this node sends is redirected to the loopback address.
+  // Packets from this node are redirected to the loopback address.
   {
     portals: portalChains.fromNode,
     nodePorts: nodePortChains.fromNode,
     portOf: ({ localPorts }) => localPorts.portOnLoopback,
   },
 ];
-/** Lets redirected packets in where INPUT would drop them, and no others. */
+/** Accepts redirected packets that INPUT would otherwise drop, and drops other packets to the listeners' ports. */
 const nonLocalChain = "KUBE-NODEPORT-NON-LOCAL";
 
 interface Side {
@@ -51,7 +54,7 @@ const nonLocalComment = "Ensure that non-local NodePort traffic can flow";
 
 /**
  * The rules of one family that redirect virtual IPs and node ports to the listeners, in the chains of kube-proxy's
- * first proxy. Of two Services that claim one address and port the first in the order of `open` has it. Pure.
+ * userspace mode. If two Services claim an address and port, the first in the order of `open` owns it. Pure.
  */
 export function portalRules(family: IpFamily, open: readonly OpenListener[]): RuleSet {
   const listeners = open.filter(({ wanted }) => wanted.family === family && isLedTo(wanted));
@@ -70,7 +73,7 @@ export function portalRules(family: IpFamily, open: readonly OpenListener[]): Ru
   return { chains, jumps };
 }
 
-/** Not where other Services have all of its addresses and its node port. */
+/** Whether any rule redirects to the listener. False if other Services own all of its addresses and its node port. */
 export function isLedTo({
   addresses,
   nodePort,
@@ -78,7 +81,7 @@ export function isLedTo({
   return addresses.length > 0 || nodePort !== 0;
 }
 
-/** The last inserted stands first: virtual IPs come before node ports. */
+/** Each jump is inserted at the top of its chain, so the jumps for virtual IPs precede those for node ports. */
 const jumps: readonly Jump[] = [
   { table: "nat", from: "PREROUTING", rule: nodePortJump(nodePortChains.fromElsewhere) },
   { table: "nat", from: "OUTPUT", rule: nodePortJump(nodePortChains.fromNode) },
@@ -110,7 +113,10 @@ function nodePortRules({ wanted }: OpenListener, localPort: number): readonly Ru
   return redirects(networks, portMatches(wanted, wanted.nodePort), localPort);
 }
 
-/** Load-balancer IPs serve only clients of the source ranges; empty: an address serves every client. */
+/**
+ * The networks whose clients an address serves. Load-balancer IPs serve only the source ranges. Empty means all
+ * clients.
+ */
 function clientNetworks(
   { clusterIp, externalIps, loadBalancerIps, sourceRanges }: ServicePort,
   address: IpAddress,
@@ -119,7 +125,7 @@ function clientNetworks(
   return isOpen || !loadBalancerIps.includes(address) ? none : sourceRanges;
 }
 
-/** One rule for each network of clients; without networks one rule for every client. */
+/** One rule for each client network, or a single rule for all clients if there are no networks. */
 function redirects(
   networks: readonly Cidr[],
   matches: readonly Match[],
@@ -128,14 +134,16 @@ function redirects(
   const target = { kind: "redirect", port } as const;
   if (networks.length === 0) return [{ matches, target }];
   return networks.map((network) => {
-    // iptables-save prints no network of all addresses.
+    // iptables-save omits a match for all addresses (prefix length 0).
     if (network.prefixLength === 0) return { matches, target };
     const source: Match = { kind: "source", cidr: cidrText(network), isNegated: false };
     return { matches: [source, ...matches], target };
   });
 }
 
-/** A listener's own port is not for clients, unless the Service happens to have the same port on an address of the node. */
+/**
+ * Clients must not use a listener's own port, unless it happens to be the Service's port at an address of the node.
+ */
 function inputRulesOf({ wanted, localPorts }: OpenListener): readonly Rule[] {
   const { port } = localPorts;
   const withState = (state: "NEW" | "DNAT", kind: "accept" | "drop"): Rule => ({
@@ -143,7 +151,8 @@ function inputRulesOf({ wanted, localPorts }: OpenListener): readonly Rule[] {
     target: { kind },
   });
   if (isServedOnNode(wanted, port)) return [withState("NEW", "accept")];
-  // The state NEW spares replies to this port if another program has it after this one has ended.
+  // Drops only packets of state NEW. If another program uses this port after this process has ended, it still gets
+  // its replies.
   return [withState("DNAT", "accept"), withState("NEW", "drop")];
 }
 
@@ -151,7 +160,7 @@ function isServedOnNode(
   { addresses, nodePort, port, servicePort }: OpenListener["wanted"],
   localPort: number,
 ): boolean {
-  // Without a redirect nothing would check the source ranges.
+  // Source ranges are checked only by the redirect rules.
   if (servicePort.sourceRanges.length > 0) return false;
   if (localPort === nodePort) return true;
   return localPort === port && addresses.some((address) => address !== servicePort.clusterIp);

@@ -22,9 +22,9 @@ export interface ProxierParts extends Pick<RefusedConnectionsParts, "onRefused">
   readonly clock: Clock;
   readonly log: Logger;
   readonly udpTimeoutMs: number;
-  /** Where a service port is listened for; `undefined`: its family is not served here. */
+  /** The address to listen on for a service port. Undefined if its family is not served. */
   readonly addressOf: (wanted: ServiceListener) => ListenAddress | undefined;
-  /** How long connections of a listener that is gone may go on; 0: until they end. */
+  /** How long connections of a closed listener may continue. 0 means until they end. */
   readonly drainMs: number;
   readonly quotas: SocketQuotas;
 }
@@ -36,20 +36,20 @@ interface Served {
   readonly localPorts: LocalPorts;
 }
 
-/** How often expired affinities are forgotten. */
+/** How often expired session affinities are removed. */
 const sweepMs = 60_000;
 
 /**
- * A listener for each service port of each Service. A change of endpoints changes the listener's choice and nothing
- * else; a listener goes with its service port, and its connections go on for a while.
+ * Maintains a listener for each service port of each Service. A change of endpoints only updates the listener's
+ * balancer. When a service port is removed, its listener closes, and its connections continue until their deadline.
  */
 export class UserspaceProxier {
   readonly #parts: ProxierParts;
   readonly #served = new Map<string, Served>();
-  /** Those that could not listen, for the next try. */
+  /** Listeners that could not be opened, for the next retry. */
   readonly #failed = new Map<string, ServiceListener>();
   readonly #keysOfService = new Map<string, ReadonlySet<string>>();
-  /** With what cancels their deadline. */
+  /** Closed listeners with open connections, each with a function that cancels the deadline. */
   readonly #draining = new Map<Listener, () => void>();
   readonly #exclusive = new Exclusive();
   readonly #connections: ServiceQuota;
@@ -65,7 +65,7 @@ export class UserspaceProxier {
     this.#sweepLater();
   }
 
-  /** What is listened for, in no particular order. */
+  /** The open listeners, in no particular order. */
   open(): readonly OpenListener[] {
     return [...this.#served.values()].map(({ wanted, localPorts }) => ({ wanted, localPorts }));
   }
@@ -74,7 +74,7 @@ export class UserspaceProxier {
     return this.#served.has(key);
   }
 
-  /** Connections and UDP clients, those of closed listeners included. */
+  /** Number of connections and UDP clients, including those of closed listeners. */
   get openCount(): number {
     const listeners = [...this.#served.values()].map(({ listener }) => listener);
     return [...listeners, ...this.#draining.keys()].reduce(
@@ -84,8 +84,8 @@ export class UserspaceProxier {
   }
 
   /**
-   * Serves these Services as their listeners say; an empty list ends one. Listeners end before others begin, which may
-   * want their ports. Never rejects: what cannot listen is logged.
+   * Replaces the listeners of these Services. An empty array removes a Service. Closes old listeners before opening
+   * new ones, which may need the same ports. Never rejects: listeners that cannot be opened are logged.
    */
   replaceServices(services: ReadonlyMap<string, readonly ServiceListener[]>): Promise<void> {
     return this.#exclusive.run(async () => {
@@ -101,12 +101,12 @@ export class UserspaceProxier {
     });
   }
 
-  /** Tries again what could not listen. */
+  /** Retries listeners that could not be opened. */
   retryFailed(): Promise<void> {
     return this.#exclusive.run(() => this.#retry([...this.#failed.values()]));
   }
 
-  /** Closes everything; connections are cut. */
+  /** Closes all listeners and connections. */
   async stop(): Promise<void> {
     this.#cancelSweep();
     await this.#exclusive.run(async () => {
@@ -124,7 +124,10 @@ export class UserspaceProxier {
     });
   }
 
-  /** Ends listeners of a Service that are not wanted, or elsewhere: that is another listener. Whether one ended. */
+  /**
+   * Closes the Service's listeners that are no longer wanted or whose address has changed. Returns whether one was
+   * closed.
+   */
   async #endOthers(service: string, wanted: readonly ServiceListener[]): Promise<boolean> {
     const byKey = new Map(wanted.map((each) => [each.key, each]));
     let hasEnded = false;
@@ -149,7 +152,7 @@ export class UserspaceProxier {
     served.listener.keepTo(wanted.serving);
   }
 
-  /** Those that are still wanted as they were. */
+  /** Retries those of `failed` that have not changed since. */
   async #retry(failed: readonly ServiceListener[]): Promise<void> {
     for (const wanted of failed) {
       if (this.#failed.get(wanted.key) === wanted) await this.#begin(wanted, true);
@@ -192,7 +195,10 @@ export class UserspaceProxier {
     }
   }
 
-  /** Rules sort out clients before a redirect; a listener without rules stands for the load-balancer IPs, too. */
+  /**
+   * With rules, the redirect rules check source ranges. A listener without rules also serves the load-balancer IPs,
+   * so the balancer must check them.
+   */
   #updateBalancer(balancer: Balancer, wanted: ServiceListener): void {
     const { backends, affinitySeconds, nodePort, isNodePortRestricted } = wanted;
     const isRedirected = this.#parts.addressOf(wanted)?.isRedirected === true;
@@ -204,7 +210,7 @@ export class UserspaceProxier {
     );
   }
 
-  /** Rejects if it cannot listen, or the quota of listener sockets is used up. */
+  /** Opens the listener. Rejects if this fails or the quota of listener sockets is used up. */
   async #open(
     listener: Listener,
     { service, protocol }: ServiceListener,
@@ -271,7 +277,7 @@ export class UserspaceProxier {
   }
 }
 
-/** At most: a UDP listener has a second socket on loopback if rules lead to it. */
+/** Most sockets of a listener. A UDP listener has a second socket on loopback if rules redirect to it. */
 function socketCount(protocol: ServiceListener["protocol"]): number {
   return protocol === "UDP" ? 2 : 1;
 }

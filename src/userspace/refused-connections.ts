@@ -3,7 +3,7 @@ import type { Logger } from "../base/log.ts";
 import type { ServiceName } from "../base/service-name.ts";
 
 interface Refused {
-  /** Since the last report. */
+  /** Number of refused connections since the last report. */
   count: number;
   reportedAtMs: number;
 }
@@ -13,7 +13,7 @@ const reportPeriodMs = 60_000;
 export interface RefusedConnectionsParts {
   readonly clock: Clock;
   readonly log: Logger;
-  /** Called with the connections of a Service that were refused since the last report. */
+  /** Called with the number of a Service's connections that were refused since the last report. */
   readonly onRefused?: (service: ServiceName, count: number) => void;
 }
 

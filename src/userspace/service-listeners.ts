@@ -14,7 +14,7 @@ import {
 import type { FamilyOptions, PlanOptions } from "../plan/options.ts";
 import { admitWith, planPorts, servedPart } from "../plan/planner.ts";
 
-/** Where a connection can be sent. */
+/** An endpoint to which a connection can be forwarded. */
 export interface Backend {
   /** `address:port`. */
   readonly key: string;
@@ -22,9 +22,9 @@ export interface Backend {
   readonly port: number;
 }
 
-/** What one listener shall do: it stands for one service port in one family. */
+/** The desired state of the listener of one service port in one family. */
 export interface ServiceListener {
-  /** Unique: family, service port and protocol. */
+  /** Unique key of family, service port and protocol. */
   readonly key: string;
   readonly servicePort: ServicePort;
   readonly service: string;
@@ -32,7 +32,10 @@ export interface ServiceListener {
   readonly portName: string;
   readonly family: IpFamily;
   readonly protocol: "TCP" | "UDP";
-  /** Where the Service may be served, node ports at every address of the node; see {@link frontendsOf}. */
+  /**
+   * The addresses and ports at which the Service may be served, with node ports at every address of the node; see
+   * {@link frontendsOf}.
+   */
   readonly frontends: readonly Frontend[];
   /** External and load-balancer IPs to which no rule leads. */
   readonly reserved: readonly ReservedAddress[];
@@ -41,16 +44,16 @@ export interface ServiceListener {
   /** Source ranges apply to the node port, too. */
   readonly isNodePortRestricted: boolean;
   readonly port: number;
-  /** 0 when there is none. */
+  /** 0 if there is no node port. */
   readonly nodePort: number;
   /** 0 without session affinity. */
   readonly affinitySeconds: number;
   readonly backends: readonly Backend[];
-  /** Keys of all endpoints that still serve, whether connections begin there or not: UDP clients may stay. */
+  /** Keys of all serving endpoints, whether or not they get new connections. UDP clients may keep them. */
   readonly serving: ReadonlySet<string>;
 }
 
-/** As {@link serviceListenersInSteps}, at once. */
+/** Like {@link serviceListenersInSteps}, but in one step. */
 export function serviceListeners(
   ...given: Parameters<typeof serviceListenersInSteps>
 ): readonly ServiceListener[] {
@@ -58,8 +61,8 @@ export function serviceListeners(
 }
 
 /**
- * The listeners of a Service; SCTP has none, since Node.js has no such sockets. Yields after each slice and service port.
- * Pure.
+ * The listeners of a Service. SCTP ports have none, because Node.js has no SCTP sockets. Yields after each slice and
+ * service port. Pure.
  */
 export function* serviceListenersInSteps(
   service: ServiceRecord,
@@ -115,12 +118,12 @@ function listenerOf(
   ];
 }
 
-/** Of the listener that serves a service port. */
+/** The key of a service port's listener. */
 export function listenerKey(port: ServicePort, family: IpFamily): string {
   return `${family} ${servicePortName(port)}/${port.protocol}`;
 }
 
-/** In this order their rules stand. */
+/** Compares listeners in the order of their rules. */
 export function byKey(
   one: Pick<ServiceListener, "key">,
   other: Pick<ServiceListener, "key">,

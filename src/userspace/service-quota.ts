@@ -1,10 +1,10 @@
-/** How much of something all Services together may have, and one Service alone. */
+/** Limits for all Services together and for each Service. */
 export interface Quota {
   readonly total: number;
   readonly perService: number;
 }
 
-/** Counts what Services have, and refuses more than their quota. */
+/** Counts how much Services use, and refuses requests beyond their quota. */
 export class ServiceQuota {
   readonly #quota: Quota;
   readonly #taken = new Map<string, number>();
@@ -14,7 +14,7 @@ export class ServiceQuota {
     this.#quota = quota;
   }
 
-  /** Whether the Service may have so many more; they are counted then. */
+  /** Returns whether the Service may have `count` more. If so, they are counted. */
   take(service: string, count = 1): boolean {
     const taken = (this.#taken.get(service) ?? 0) + count;
     const { total, perService } = this.#quota;
@@ -32,22 +32,22 @@ export class ServiceQuota {
   }
 }
 
-/** What the proxier may open. */
+/** The quotas of the proxier. */
 export interface SocketQuotas {
   /** TCP connections and UDP clients. */
   readonly connections: Quota;
   readonly listenerSockets: Quota;
 }
 
-/** Files that the rest of the process needs: the API server, HTTP servers, iptables. */
+/** Open files that the rest of the process needs: API server, HTTP servers, iptables. */
 const reservedFiles = 512;
 /** A TCP connection has one socket to the client and one to the endpoint. */
 const socketsPerConnection = 2;
-/** A Service that has all it may leaves at least three quarters to others. */
+/** A Service gets at most this fraction (a quarter), which leaves three quarters to others. */
 const shareOfService = 4;
 
 /**
- * One half of the files that the process may open is for listeners, the other for connections, after the reserve. The
+ * After the reserve, half of the files that the process may open is for listeners and half for connections. The
  * configured limits apply if they are lower. Pure.
  */
 export function socketQuotas(openFiles: number, connections: Quota): SocketQuotas {

@@ -7,13 +7,13 @@ import { joinSockets } from "./join-sockets.ts";
 import type { ListenAddress, Listener, ListenerParts, LocalPorts } from "./listener.ts";
 import type { Backend } from "./service-listeners.ts";
 
-/** How long each try to reach a backend may take; every try asks the next one. */
+/** Timeouts of consecutive attempts to connect to a backend. Each attempt uses the next backend. */
 const dialTimeoutsMs = [250, 500, 1_000, 2_000] as const;
-/** A peer that vanished is noticed after this long without a sign, by SO_KEEPALIVE. */
+/** Idle time after which SO_KEEPALIVE probes start to detect a vanished peer. */
 const keepAliveMs = 60_000;
 const backlog = 1_024;
 
-/** Takes TCP connections and joins each with one to a backend. */
+/** Accepts TCP connections and joins each with a connection to a backend. */
 export class TcpListener implements Listener {
   readonly #parts: ListenerParts;
   readonly #address: ListenAddress;
@@ -41,7 +41,7 @@ export class TcpListener implements Listener {
     return { port, portOnLoopback: port };
   }
 
-  /** Resolves at once: connections that are open go on. */
+  /** Resolves immediately. Open connections continue. */
   async close(): Promise<void> {
     this.#server.close();
   }
@@ -53,7 +53,7 @@ export class TcpListener implements Listener {
   }
 
   async #serve(client: Socket): Promise<void> {
-    // A client that breaks before there is a backend is of no interest.
+    // Ignore errors of the client before it is joined with a backend.
     client.on("error", () => client.destroy());
     const { connections } = this.#parts;
     if (!connections.take()) return void client.resetAndDestroy();
@@ -63,7 +63,7 @@ export class TcpListener implements Listener {
     connections.release();
   }
 
-  /** Resolves when neither the client's socket nor one to a backend is open. */
+  /** Resolves when the client's socket and the backend's socket, if any, are closed. */
   async #join(client: Socket): Promise<void> {
     const closed = [closing(client)];
     client.pause();
@@ -78,7 +78,7 @@ export class TcpListener implements Listener {
     await Promise.all(closed);
   }
 
-  /** The connection to a backend; `undefined` when none can be reached, or the client is gone. */
+  /** Connects to a backend. Resolves to undefined if no backend can be reached or the client has disconnected. */
   async #connect(client: Socket): Promise<Socket | undefined> {
     const { balancer, clock, log } = this.#parts;
     const from = client.remoteAddress ?? "";
@@ -105,7 +105,7 @@ function closing(socket: Socket): Promise<void> {
   return new Promise((resolve) => socket.once("close", () => resolve()));
 }
 
-/** Connects to a backend. Rejects when that fails or takes longer than `timeoutMs`. */
+/** Connects to a backend. Rejects if this fails or takes longer than `timeoutMs`. */
 async function dial(
   { address, port, key }: Backend,
   { clock, timeoutMs }: { readonly clock: Clock; readonly timeoutMs: number },

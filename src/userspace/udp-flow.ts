@@ -5,18 +5,18 @@ import type { Backend } from "./service-listeners.ts";
 
 export interface UdpFlowParts {
   readonly clock: Clock;
-  /** Without a datagram in either direction for so long the flow ends. */
+  /** The flow ends after this time without a datagram in either direction. */
   readonly idleMs: number;
   readonly onAnswer: (data: Uint8Array) => void;
-  /** Called once, however it ends. */
+  /** Called once when the flow ends for any reason. */
   readonly onEnd: () => void;
 }
 
-/** Datagrams that come before the socket is connected; more are dropped. */
+/** Most datagrams that are kept until the socket is connected. Further ones are dropped. */
 const mostWaiting = 64;
 const mostQueuedBytes = 1_048_576;
 
-/** One client's datagrams to one backend, and the answers. */
+/** Forwards one client's datagrams to one backend, and the replies. */
 export class UdpFlow {
   readonly backendKey: string;
   readonly #parts: UdpFlowParts;
@@ -33,7 +33,7 @@ export class UdpFlow {
     this.#usedAtMs = parts.clock.monotonicMs();
     this.#socket = createSocket(familyOf(address) === "IPv6" ? "udp6" : "udp4");
     this.#socket.on("message", (data) => this.#answered(data));
-    // The backend's port is closed (ECONNREFUSED): the client's next datagram asks another one.
+    // The backend's port is closed (ECONNREFUSED). The client's next datagram gets another backend.
     this.#socket.on("error", () => this.close());
     this.#socket.connect(port, address, () => this.#connected());
     this.#checkAfter(parts.idleMs);
@@ -71,7 +71,7 @@ export class UdpFlow {
     this.#parts.onAnswer(data);
   }
 
-  /** One timer for many datagrams: it is set again for what is left. */
+  /** Uses one timer for many datagrams, and restarts it for the remaining idle time. */
   #checkAfter(delayMs: number): void {
     const { clock, idleMs } = this.#parts;
     this.#cancelCheck = clock.after(delayMs, () => {

@@ -5,15 +5,15 @@ import { errorText } from "../base/error-text.ts";
 import type { ListenAddress, Listener, ListenerParts, LocalPorts } from "./listener.ts";
 import { UdpFlow } from "./udp-flow.ts";
 
-/** What is queued beyond this is dropped, as a full socket buffer would do. */
+/** Replies beyond this queue size are dropped, as with a full socket buffer. */
 const mostQueuedBytes = 1_048_576;
 
-/** Takes datagrams, and gives each client a socket of its own to one backend until it is quiet for long. */
+/** Receives datagrams, and uses a separate socket to one backend for each client until the client is idle. */
 export class UdpListener implements Listener {
   readonly #parts: ListenerParts;
   readonly #address: ListenAddress;
   readonly #sockets: Socket[] = [];
-  /** By `port address` of the client, the one that is idle for longest comes first. */
+  /** Flows by the client's `port address`. The one that has been idle longest comes first. */
   readonly #flows = new Map<string, UdpFlow>();
 
   constructor(parts: ListenerParts, address: ListenAddress) {
@@ -30,7 +30,8 @@ export class UdpListener implements Listener {
     try {
       const port = await this.#bind(this.#address);
       if (isRedirected !== true) return { port, portOnLoopback: port };
-      // A socket of all addresses answers a process of this node from another address than the loopback one.
+      // A separate socket is needed, because a wildcard socket would reply to a local process from an address other
+      // than loopback.
       const loopback = { host: isIPv6(host) ? "::1" : "127.0.0.1", port: 0 };
       return { port, portOnLoopback: await this.#bind(loopback) };
     } catch (error) {
@@ -39,7 +40,9 @@ export class UdpListener implements Listener {
     }
   }
 
-  /** There is no end that a client would wait for: flows end with the listener. */
+  /**
+   * Closes the sockets and all flows. Unlike a TCP connection, a UDP flow has no end that a client would wait for.
+   */
   async close(): Promise<void> {
     this.cut();
     for (const socket of this.#sockets.splice(0)) {
@@ -56,7 +59,7 @@ export class UdpListener implements Listener {
     this.#flows.clear();
   }
 
-  /** The port of a socket there. */
+  /** Binds a socket, and resolves with its port. */
   async #bind({ host: address, port }: ListenAddress): Promise<number> {
     const type = isIPv6(address) ? "udp6" : "udp4";
     const socket = createSocket({ type, ipv6Only: type === "udp6" });
@@ -70,7 +73,7 @@ export class UdpListener implements Listener {
     return socket.address().port;
   }
 
-  /** Answers go the way that the first datagram came. */
+  /** Forwards a datagram. Replies are sent through the socket that received the flow's first datagram. */
   #pass(data: Uint8Array, from: RemoteInfo, socket: Socket): void {
     const key = `${from.port} ${from.address}`;
     const flow = this.#flows.get(key) ?? this.#begin(key, from, socket);
@@ -86,7 +89,7 @@ export class UdpListener implements Listener {
     if (!connections.take()) {
       const [idlest] = this.#flows.values();
       idlest?.close();
-      // Others have all that there may be.
+      // Other listeners have used up the quota.
       if (!connections.take()) return undefined;
     }
     const flow = new UdpFlow(backend, {
@@ -106,7 +109,7 @@ export class UdpListener implements Listener {
     return flow;
   }
 
-  /** It is no longer the one that is idle for longest. */
+  /** Moves the flow to the end, because it is now the least idle. */
   #noteUse(key: string, flow: UdpFlow): void {
     if (this.#flows.delete(key)) this.#flows.set(key, flow);
   }

@@ -3,9 +3,12 @@ import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 
-/** Pause after a change of links or addresses before they are read. */
+/** Pause between a notification and the check, so that several changes cause one check. */
 const quietMs = 50;
-/** Pause before a check that failed is repeated; doubles with each failure in a row. */
+/**
+ * Pause before the first retry of a failed check. It doubles with each consecutive failure, up to {@link
+ * longestRetryMs}.
+ */
 const firstRetryMs = 1_000;
 const longestRetryMs = 30_000;
 
@@ -15,13 +18,16 @@ interface AddressWatchParts {
   readonly log: Logger;
 }
 
-/** Looks when links or addresses change, by us or by third parties; many messages are one check, repeated until it works. */
+/**
+ * Runs a check when links or addresses change, whoever changed them. Combines many notifications into one check, and
+ * retries it until it succeeds.
+ */
 export class AddressWatch {
   readonly #look: () => Promise<void>;
   readonly #parts: AddressWatchParts;
   #cancelLook: () => void = () => {};
   #stopWatching: () => void = () => {};
-  /** A check runs, or waits for a sync to end. */
+  /** A check is running or waiting for a sync to end. */
   #isLooking = false;
   #mustLookAgain = false;
   #failuresInARow = 0;
@@ -56,7 +62,10 @@ export class AddressWatch {
     });
   }
 
-  /** A check may wait for a long sync, whose own writes notify of changes all the time: one check is for all of them. */
+  /**
+   * Runs one check for all pending notifications. A check may wait for a long sync, whose own writes cause many
+   * notifications.
+   */
   async #lookOnce(): Promise<void> {
     this.#isLooking = true;
     this.#mustLookAgain = false;
@@ -64,7 +73,7 @@ export class AddressWatch {
       await this.#look();
       this.#failuresInARow = 0;
     } catch (error) {
-      // Nobody notifies of the same change again.
+      // There will be no second notification for the same change.
       this.#schedule(Math.min(firstRetryMs * 2 ** this.#failuresInARow, longestRetryMs));
       this.#failuresInARow += 1;
       throw error;

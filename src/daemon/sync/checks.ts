@@ -15,20 +15,23 @@ export interface CheckContext {
   readonly live: LiveConfig;
   readonly reporter: Pick<LoopReporter<never>, "driftDetected">;
   readonly node: KnownNode;
-  /** A sync and a check never overlap: both change the cached kernel state. */
+  /** Prevents a sync and a check from overlapping, because both change the cached kernel state. */
   readonly exclusive: Exclusive;
-  /** Milliseconds of processor time that the process has used. If undefined, time that passes is used. */
+  /** CPU time that the process has used, in milliseconds. If undefined, elapsed time is used. */
   readonly processorMs?: () => number;
-  /** Asks for a sync: a check found something, or a period is over. */
+  /** Requests a sync, because a check found a difference or a period has ended. */
   readonly requestSync: () => void;
 }
 
-/** No check is postponed for more intervals than this, however expensive it is. */
+/** Longest pause between checks, in intervals, however expensive a check is. */
 const mostIntervals = 8;
-/** Most of a processor that one check may use. */
+/** Largest share of one CPU that a check may use. */
 export const checkShare = 0.02;
 
-/** What is checked between syncs, each on a timer of its own that no change puts off: addresses, and more in each mode. */
+/**
+ * Checks that run between syncs. Each has its own timer, which changes in the cluster do not postpone. Addresses are
+ * checked in all modes; each mode adds further checks.
+ */
 export abstract class Checks<Context extends CheckContext = CheckContext> {
   protected readonly context: Context;
   readonly #addressWatch: AddressWatch;
@@ -51,13 +54,13 @@ export abstract class Checks<Context extends CheckContext = CheckContext> {
     for (const [index, task] of this.tasks().entries()) this.#periodic[index]?.configure(task);
   }
 
-  /** No check begins any more; one may still run. */
+  /** Starts no further check. A running check may continue. */
   stop(): void {
     this.#addressWatch.stop();
     for (const task of this.#periodic) task.stop();
   }
 
-  /** With the paces of the current configuration. */
+  /** The periodic checks, with the intervals of the current configuration. */
   protected abstract tasks(): readonly PeriodicTask[];
 
   protected async checkAddresses(): Promise<void> {
@@ -70,7 +73,7 @@ export abstract class Checks<Context extends CheckContext = CheckContext> {
     return new Periodic({ ...(processorMs && { usedMs: processorMs }), ...task }, this.context);
   }
 
-  /** Requests a sync if something differs. While a sync runs, there is no check. */
+  /** Requests a sync if `differs` resolves with true. Skips the check while a sync is running. */
   protected async check(
     state: "sets" | "rules",
     differs: () => Promise<boolean>,

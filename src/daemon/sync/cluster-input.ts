@@ -21,22 +21,22 @@ import {
 } from "../node/unchecked-claims.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 
-/** What a loop is given, and hands on to its input. */
+/** Dependencies that a loop passes on to its input. */
 export interface ClusterInputCollaborators {
   readonly kernel: NetworkReader;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Where the API server is, as the connection knows; absent: there is none. */
+  /** The API servers that the connection uses. Undefined if there is no connection. */
   readonly apiServers?: () => readonly ServerEndpoint[];
-  /** Where the addresses of other Nodes come from; absent: nobody knows them. */
+  /** The source that lists Nodes. If undefined, other Nodes are unknown. */
   readonly source?: OtherNodesParts["source"];
-  /** Called once, with the Node object as far as there is one, before the first plan. */
+  /** Called once before the first plan, with the Node object if it exists. */
   readonly onNodeReady?: (node: NodeRecord | undefined) => void;
-  /** Ends the program, which cannot continue as it is. */
+  /** Ends the program, because it cannot continue. */
   readonly fail?: (error: Error) => void;
 }
 
-/** What the loop of any mode is given. */
+/** Dependencies of the loop in any mode. */
 export interface LoopContext extends ClusterInputCollaborators {
   /** If undefined, health-check node ports are not served. */
   readonly healthChecks?: ServiceHealthServers;
@@ -46,11 +46,11 @@ export interface LoopContext extends ClusterInputCollaborators {
   readonly claimMemory?: ClaimMemory;
   /** Called after each sync. */
   readonly onReport?: (report: SyncReport) => void;
-  /** Milliseconds of processor time that the process has used; absent: checks are paced by time that passes. */
+  /** CPU time that the process has used, in milliseconds. If undefined, checks are paced by elapsed time. */
   readonly processorMs?: () => number;
 }
 
-/** What the loop of a mode is given whose packets the kernel forwards. */
+/** Dependencies of the loop in modes in which the kernel forwards packets. */
 export interface KernelLoopContext extends LoopContext {
   readonly kernel: Kernel;
   readonly healthChecks: ServiceHealthServers;
@@ -59,7 +59,7 @@ export interface KernelLoopContext extends LoopContext {
 export interface ClusterInputOptions {
   readonly live: LiveConfig;
   readonly families: readonly IpFamily[];
-  /** Takes what changed. */
+  /** Receives the changed objects. */
   readonly tracker: Pick<
     ChangeTracker,
     "noteService" | "noteSlice" | "pendingCount" | "slicesOf" | "serviceCount" | "sliceCount"
@@ -69,25 +69,28 @@ export interface ClusterInputOptions {
     sliceChanged(pendingCount: number): void;
     nodeChanged(node: NodeRecord | undefined): void;
   };
-  /** Called with each Service before it is noted. */
+  /** Called with each Service before the tracker receives it. */
   readonly onService?: ChangeTracker["noteService"];
-  /** Something is to be planned again; called once more whenever {@link ClusterInput.isReady} may have become true. */
+  /** Called when something must be planned again, and whenever {@link ClusterInput.isReady} may have become true. */
   readonly onChange: () => void;
-  /** Services and EndpointSlices are completely listed; absent: nobody wants to know. */
+  /** Called when all Services and EndpointSlices are listed. */
   readonly onListed?: (counts: {
     readonly services: number;
     readonly endpointSlices: number;
   }) => void;
-  /** External IPs that an earlier run served; absent: those on kube-ipvs0. */
+  /** Reads the external IPs that an earlier run served. Defaults to the addresses on kube-ipvs0. */
   readonly readServed?: () => Promise<Iterable<IpAddress>>;
-  /** As `OtherNodesParts.areWeightsDefault`. */
+  /** See `OtherNodesParts.areWeightsDefault`. */
   readonly areWeightsDefault?: () => boolean;
 }
 
-/** What the loop of any mode knows of the cluster and of the nodes, and whether it is enough to plan. */
+/**
+ * Collects the state of the cluster and the Nodes for the loop of any mode, and decides whether it is sufficient for
+ * planning.
+ */
 export class ClusterInput {
   readonly #parts: ClusterInputOptions;
-  /** Before these are completely listed nothing may be planned. */
+  /** Resources that are not completely listed yet. Nothing is planned until all are. */
   readonly #unlisted = new Set<ResourceKind>(["services", "endpointslices"]);
   readonly #nodeWait: NodeWait;
   readonly #otherNodes: OtherNodes;
@@ -111,22 +114,25 @@ export class ClusterInput {
     });
   }
 
-  /** Everything is listed, and the Node and the other Nodes are known as far as planning needs them. */
+  /** All objects are listed, and the facts about this Node and other Nodes that planning needs are known. */
   get isReady(): boolean {
     return this.#areListed && this.#nodeWait.isReady && this.#otherNodes.isReady;
   }
 
-  /** The node is known, and the lists are still arriving. */
+  /** The facts about this node are known, but the lists are still arriving. */
   get isListing(): boolean {
     return !this.#areListed && this.#nodeWait.isReady;
   }
 
-  /** External IPs that are not served because Nodes cannot be listed; those of ordinary waits take a second. */
+  /**
+   * External IPs that are not served because Nodes cannot be listed. Empty while Nodes can be listed, because a new
+   * external IP is then pending for only about a second.
+   */
   get waitingClaims(): readonly WaitingClaim[] {
     return this.#otherNodes.hasFailed ? this.#claims.waiting : none;
   }
 
-  /** As `OtherNodes.weights`. */
+  /** See `OtherNodes.weights`. */
   get nodeWeights(): ReadonlyMap<string, number> {
     return this.#otherNodes.weights;
   }
@@ -140,7 +146,7 @@ export class ClusterInput {
     this.#otherNodes.stop();
   }
 
-  /** The configuration is another one. */
+  /** Call this when the configuration has changed. */
   reconfigured(): void {
     this.node.noteStale();
     this.#otherNodes.noteNeeds();
@@ -166,7 +172,7 @@ export class ClusterInput {
     const { tracker, reporter, onChange } = this.#parts;
     tracker.noteSlice(previous, current);
     reporter.sliceChanged(tracker.pendingCount);
-    // A slice may move away from that Service, or to it.
+    // A slice may start or stop belonging to the API servers' Service.
     const owners = [previous?.service, current?.service];
     if (owners.includes(apiServerService)) this.node.noteStale();
     onChange();
@@ -180,7 +186,7 @@ export class ClusterInput {
     this.#parts.onChange();
   }
 
-  /** All Nodes, where the source reports them. */
+  /** Takes the list of all Nodes, if the source reports it. */
   noteNodes(nodes: Nodes): void {
     this.#otherNodes.noteNodes(nodes);
   }

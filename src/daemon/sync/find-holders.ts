@@ -1,6 +1,6 @@
 /**
- * At a start: which of several Services with an equal right to an address is served there already, where no record says
- * so. Nothing is read where there are none. What rejects is the kernel, which does not answer.
+ * At startup, finds which of several Services with equal claims to an address is already served there, if no record
+ * shows it. Reads nothing if there are no such Services. Rejects if the kernel cannot be read.
  */
 import type { IpFamily } from "../../base/ip.ts";
 import type { Iptables, Ipvs } from "../../kernel/kernel.ts";
@@ -10,7 +10,7 @@ import type { DesiredState } from "../../plan/desired-state.ts";
 import type { TablesPlan } from "../../plan/iptables/tables-plan.ts";
 import { holderByRules } from "../../reconcile/iptables/holder-by-rules.ts";
 
-/** Mode ipvs: by the real servers of those virtual servers alone. */
+/** In IPVS mode, reads only the real servers of the contested virtual servers. */
 export async function findHolders(
   desired: Pick<DesiredState, "claims" | "holdClaims">,
   ipvs: Pick<Ipvs, "readRealServers">,
@@ -26,7 +26,7 @@ export async function findHolders(
   desired.holdClaims(new Map(holders));
 }
 
-/** Mode iptables: by the rules that lead to chains of Services. */
+/** In iptables mode, reads the rules that jump to the chains of Services. */
 export async function findHoldersInTables(
   plan: Pick<TablesPlan, "desired" | "ruleSet">,
   iptables: Pick<Iptables, "observe" | "render">,

@@ -8,21 +8,24 @@ import { type CheckContext, Checks, checkShare, paceOf } from "./checks.ts";
 export interface KernelCheckContext extends CheckContext {
   readonly reporter: SyncReporter;
   readonly reconciler: Reconciler;
-  /** What the last sync was to reach; undefined: there was none yet. */
+  /** The goal of the last sync. Undefined before the first one. */
   readonly lastGoal: () => SyncGoal | undefined;
 }
 
-/** Between two checks of the headers of our sets. */
+/** Pause between two checks of the headers of our ipsets. */
 const setCheckMs = 5_000;
-/** Between two checks of what drains, while they cost little; deadlines are kept to within the longest pause. */
+/**
+ * Pause between two checks of draining real servers while the checks are cheap. A deadline may be exceeded by at most
+ * the longest pause.
+ */
 const drainCheckMs = 1_000;
 const longestDrainPauseMs = 10_000;
-/** Everything is compared once in this time, however long a period is. */
+/** All kernel state is compared at least once in this time, unless the verification period is longer. */
 const verificationRoundMs = 240_000;
-/** Most of a processor that checks of sets and drains may take. */
+/** Largest share of one CPU that the checks of ipsets and drains may use. */
 const smallCheckShare = 0.05;
 
-/** What is checked between syncs in IPVS mode. */
+/** The checks between syncs in IPVS mode. */
 export class KernelChecks extends Checks<KernelCheckContext> {
   readonly #drains: Periodic;
 
@@ -42,7 +45,7 @@ export class KernelChecks extends Checks<KernelCheckContext> {
     this.#drains.stop();
   }
 
-  /** A sync is over: where something drains, it is checked from now on. */
+  /** Call this when a sync has ended. Starts the drain checks if real servers are draining. */
   synced(): void {
     if (this.context.reconciler.needsDrainCheck) this.#drains.start();
   }
@@ -62,8 +65,9 @@ export class KernelChecks extends Checks<KernelCheckContext> {
           }),
       },
       {
-        // What it costs are mostly programs, which our own processor time does not show: beside many rules of others
-        // and someone who writes one each second, each check starts them.
+        // Elapsed time is used, because most of the work is done by iptables programs, which our own CPU time does
+        // not include. If the node has many third-party rules and one changes each second, each check starts these
+        // programs.
         usedMs: () => clock.monotonicMs(),
         name: "check of rules",
         ...paceOf(live.current.ruleCheckPeriodMs),
@@ -98,7 +102,10 @@ export class KernelChecks extends Checks<KernelCheckContext> {
     return reconciler.verification.checkRules(goal.rules);
   }
 
-  /** A share of everything, in steps between which changes have their turn; then a sync, which repairs what differs. */
+  /**
+   * Verifies a part of the kernel state in steps, between which syncs can run. Then requests a sync, which repairs
+   * the differences.
+   */
   async #verify(): Promise<NextRun> {
     const periodsPerRound = Math.max(1, Math.floor(verificationRoundMs / this.#verificationMs));
     const { exclusive, reconciler, requestSync, lastGoal } = this.context;
@@ -122,7 +129,7 @@ export class KernelChecks extends Checks<KernelCheckContext> {
     reporter.drained(report, reconciler.drainer);
     if (reconciler.needsObservation) this.context.requestSync();
     if (!reconciler.needsDrainCheck) return "stop";
-    // What has just changed may change further soon.
+    // After a change, further changes are likely soon.
     return changeCount(report) > 0 ? "soon" : "paced";
   }
 }

@@ -17,7 +17,7 @@ import { ClusterInput, type ClusterInputOptions, type LoopContext } from "./clus
 import { RetryTimer } from "./retry-timer.ts";
 import { Runner, runnerOptions } from "./runner.ts";
 
-/** What a mode wants in the kernel, changed one Service at a time. */
+/** The desired state of a mode, which is updated Service by Service. */
 interface Plan {
   readonly tracker: ChangeTracker;
   readonly desired: LoopSummary["desired"] & {
@@ -25,10 +25,10 @@ interface Plan {
   };
 }
 
-/** What is checked between syncs. */
+/** The checks between syncs. */
 export type LoopChecks = Pick<Checks, "start" | "configure" | "stop">;
 
-/** What came of one sync, and what only this mode finds. */
+/** The result of one sync, with the findings that exist only in this mode. */
 export interface LoopResult<Findings> extends Pick<LoopSummary, "report" | "isFull"> {
   readonly findings: Findings;
 }
@@ -41,9 +41,9 @@ export interface LoopOptions<P>
 }
 
 /**
- * The heart of the daemon: takes what the source reports, and from time to time plans what changed and brings the kernel
- * there. Nothing is written before Services and EndpointSlices are completely listed. A mode says how to plan and reconcile,
- * and what is checked between syncs.
+ * The main loop of the daemon: receives objects from the source, plans the changes, and syncs them to the kernel.
+ * Writes nothing before all Services and EndpointSlices are listed. Each mode defines how to plan and reconcile, and
+ * what to check between syncs.
  */
 export abstract class Loop<
   P extends Plan,
@@ -54,7 +54,7 @@ export abstract class Loop<
   protected readonly live: LiveConfig;
   readonly families: readonly IpFamily[];
   protected readonly plan: P;
-  /** What the source reports. */
+  /** Receives the objects from the source. */
   readonly input: ClusterInput;
   protected readonly exclusive: Exclusive = new Exclusive();
   protected abstract readonly checks: LoopChecks;
@@ -86,12 +86,12 @@ export abstract class Loop<
     this.#retry = new RetryTimer(clock, () => this.#runner.request());
   }
 
-  /** Objects as last known. */
+  /** The last known objects. */
   get objects(): ChangeTracker {
     return this.plan.tracker;
   }
 
-  /** Where this node stood at the last sync. */
+  /** The node's name and zone at the last sync. */
   get place(): NodePlace {
     return this.node.place;
   }
@@ -103,12 +103,12 @@ export abstract class Loop<
     this.#runner.start();
   }
 
-  /** Resolves when everything reported so far is in the kernel. */
+  /** Resolves when everything that the source has reported so far is in the kernel. */
   settled(): Promise<void> {
     return this.#runner.settled();
   }
 
-  /** Ends after the sync that may be running. The kernel keeps its state. */
+  /** Stops the loop after the running sync, if any. Leaves the kernel state in place. */
   async stop(): Promise<void> {
     this.input.stop();
     this.checks.stop();
@@ -118,7 +118,7 @@ export abstract class Loop<
     await this.parts.healthChecks?.stop();
   }
 
-  /** The configuration is another one: everything that depends on it is planned again. */
+  /** Call this when the configuration has changed. Everything that depends on it is planned again. */
   reconfigured(): void {
     this.#runner.configure(runnerOptions(this.live));
     this.checks.configure();
@@ -127,19 +127,22 @@ export abstract class Loop<
     this.request();
   }
 
-  /** Plans what changed. `nowMs` is monotonic. */
+  /** Plans the changes. `nowMs` is monotonic. */
   protected abstract planChanges(nowMs: number): Promise<PendingChanges>;
-  /** Brings the kernel to what is planned. */
+  /** Applies the plan to the kernel. */
   protected abstract reconcile(onProgress?: ApplyProgress): Promise<LoopResult<Findings>>;
-  /** Monotonic; when something is due although nothing changes. A failed sync is repeated anyway. */
+  /**
+   * Monotonic time of the next sync that is needed without a change in the cluster. Retries of failed syncs are not
+   * included.
+   */
   protected abstract get dueMs(): number | undefined;
-  /** The next sync compares everything. */
+  /** Makes the next sync compare all kernel state. */
   protected abstract invalidate(): void;
-  /** Serves what needs no reconciliation; not called if nothing may be written. */
+  /** Starts or updates parts that are not reconciled. Not called in observe-only mode. */
   protected async serve(_hasWorked: boolean): Promise<void> {}
-  /** A Service changed. */
+  /** Called for each changed Service. */
   protected noteService(..._change: Parameters<ChangeTracker["noteService"]>): void {}
-  /** Something was listed before everything is. */
+  /** Called for each listed object while the lists are incomplete. */
   protected noteListed(): void {}
 
   protected get node(): KnownNode {
@@ -153,7 +156,7 @@ export abstract class Loop<
     } else this.noteListed();
   }
 
-  /** Says whether the sync ran and the kernel answers. */
+  /** Returns whether the sync succeeded. */
   async #sync(onProgress?: ApplyProgress): Promise<boolean> {
     const { clock, reporter, healthChecks, onReport = () => {} } = this.parts;
     const { isObserveOnly } = this.live.current;
@@ -183,7 +186,10 @@ export abstract class Loop<
     return hasWorked;
   }
 
-  /** Only a program that writes to the kernel decides whom it serves. */
+  /**
+   * Saves the owners of contested addresses and ports. Not called in observe-only mode, in which this program does
+   * not decide who owns them.
+   */
   #keepClaims(): void {
     const ofPorts = this.parts.healthChecks?.claims.contestedHolders() ?? new Map();
     this.#holderRecord.keepHolders(this.plan.desired.claims.contestedHolders(), ofPorts);
@@ -192,7 +198,8 @@ export abstract class Loop<
   }
 
   async #run(): Promise<boolean> {
-    // What asked for it has been at work until now: reading and decoding an event of 250 endpoints takes milliseconds.
+    // Let other work run first: the request for this sync came while an event was handled, and decoding an event of
+    // 250 endpoints takes milliseconds.
     await yieldToEventLoop();
     const { firstSync } = this.parts.reporter;
     return this.exclusive.run(async () => {

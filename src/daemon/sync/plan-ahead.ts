@@ -11,29 +11,37 @@ export interface PlanAheadContext {
   readonly log: Logger;
   readonly plan: ClusterPlan;
   readonly node: KnownNode;
-  /** A sync plans too: never both at once. */
+  /** Prevents planning ahead and a sync from overlapping, because a sync plans too. */
   readonly exclusive: Exclusive;
   readonly isListing: () => boolean;
 }
 
-/** Half a page of the list: often enough that little is left at its end. */
+/**
+ * Fewest objects between two passes: half a page of the list. This is frequent enough that little remains at its end.
+ */
 const fewestNotes = 256;
-/** A pass goes through all that is pending: where that is much, it begins after an eighth of it. */
+/**
+ * Each pass examines all pending Services. If many are pending, a pass starts only when the number of new objects
+ * reaches an eighth of them.
+ */
 const pendingPerNote = 8;
 
 /** Plans Services while their lists arrive, so that the first sync has little left to plan. Writes nothing. */
 export class PlanAhead {
   readonly #parts: PlanAheadContext;
-  /** A pass runs; or one failed, and what is wrong is for the first sync to say. */
+  /** A pass is running. Remains true if a pass failed: the first sync then reports the error. */
   #isBusy = false;
-  /** Objects since the last pass began: a slice may be what a Service waits for that is pending already. */
+  /**
+   * Number of objects since the last pass started. Slices count too, because one may complete a Service that is
+   * already pending.
+   */
   #notes = 0;
 
   constructor(parts: PlanAheadContext) {
     this.#parts = parts;
   }
 
-  /** Something was listed. Cheap: it is called for each object. */
+  /** Call this for each listed object. It is cheap. */
   note(): void {
     const { plan, log, isListing, exclusive } = this.#parts;
     this.#notes += 1;

@@ -1,6 +1,6 @@
 import type { Clock } from "../../base/clock.ts";
 
-/** Asks for a sync when something that waits is due. */
+/** Requests a sync when a pending change is due. */
 export class RetryTimer {
   readonly #clock: Clock;
   readonly #request: () => void;
@@ -12,7 +12,7 @@ export class RetryTimer {
     this.#request = request;
   }
 
-  /** Monotonic; replaces the time before. Undefined: nothing waits. */
+  /** Sets the monotonic time of the request, replacing the previous one. Undefined means that nothing is pending. */
   at(dueMs: number | undefined): void {
     this.#cancel();
     if (dueMs === undefined || this.#isStopped) return;

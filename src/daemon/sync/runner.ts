@@ -4,21 +4,27 @@ import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 
 export interface RunnerOptions {
-  /** Shortest pause between the end of one run and the start of the next; after a failure `longestRetryMs` if that is shorter. */
+  /**
+   * Shortest pause between the end of one run and the start of the next. After a failure, `longestRetryMs` applies if
+   * it is shorter.
+   */
   readonly minIntervalMs: number;
-  /** Pause before the first retry; doubles with each failure in a row, up to `longestRetryMs`. */
+  /** Pause before the first retry. It doubles with each consecutive failure, up to `longestRetryMs`. */
   readonly firstRetryMs: number;
   readonly longestRetryMs: number;
 }
 
-/** Pause before a sync that failed is retried. */
+/** Pause before the first retry of a failed sync. */
 const firstRetryMs = 1_000;
-/** Retries come at least this often, however long the periods are: those say how often a state that is right is verified. */
+/**
+ * Longest pause between retries. Longer sync and verification periods only determine how often a correct state is
+ * verified.
+ */
 const mostRetryMs = 60_000;
 
 type Periods = Pick<Config, "minSyncPeriodMs" | "syncPeriodMs" | "verificationPeriodMs">;
 
-/** When syncs run, as configured. */
+/** Derives the options from the configured periods. */
 export function runnerOptions({ current }: { readonly current: Periods }): RunnerOptions {
   const { minSyncPeriodMs: minIntervalMs, syncPeriodMs, verificationPeriodMs } = current;
   const periodMs = Math.max(minIntervalMs, Math.min(syncPeriodMs, verificationPeriodMs));
@@ -26,8 +32,8 @@ export function runnerOptions({ current }: { readonly current: Periods }): Runne
 }
 
 /**
- * Runs one function on request, never twice at once and not more often than `minIntervalMs`, and again after a failure.
- * Requests made meanwhile are one request; one made during a run is served by a run of its own.
+ * Runs a function on request, at most once at a time and at most every `minIntervalMs`, and retries it after a
+ * failure. Requests before a run starts are combined into one. A request during a run causes another run.
  */
 export class Runner {
   readonly #run: () => Promise<boolean>;
@@ -43,7 +49,7 @@ export class Runner {
   #cancelTimer: () => void = () => {};
   readonly #waiters = new Set<() => void>();
 
-  /** `run` says whether everything worked; a rejection counts as a failure. */
+  /** `run` resolves with whether it succeeded. A rejection counts as a failure. */
   constructor(
     run: () => Promise<boolean>,
     collaborators: { readonly clock: Clock; readonly log: Logger },
@@ -55,18 +61,18 @@ export class Runner {
     this.#options = options;
   }
 
-  /** From now on requests are served; one that is waiting is served at once. */
+  /** Starts serving requests. An earlier request is served immediately. */
   start(): void {
     this.#isStarted = true;
     if (this.#isRequested) this.#schedule(0);
   }
 
-  /** From now on these count. */
+  /** Replaces the options. */
   configure(options: RunnerOptions): void {
     this.#options = options;
   }
 
-  /** Asks for a run. Cheap: it may be called for each event. */
+  /** Requests a run. This is cheap, so it can be called for each event. */
   request(): void {
     if (this.#isRequested || this.#isStopped) return;
     this.#isRequested = true;
@@ -75,13 +81,13 @@ export class Runner {
     }
   }
 
-  /** Resolves when nothing is requested or running and the last run worked. */
+  /** Resolves when no run is requested or running and the last run succeeded. */
   settled(): Promise<void> {
     if (this.#isSettled()) return Promise.resolve();
     return new Promise((resolve) => this.#waiters.add(resolve));
   }
 
-  /** No run begins any more; resolves when the present one has ended. */
+  /** Starts no further run. Resolves when the current run has ended. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#cancelTimer();

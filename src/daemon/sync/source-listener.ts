@@ -14,7 +14,7 @@ export interface SourceListenerParts {
   readonly events?: EventRecorder;
 }
 
-/** Hands what a source reports to the loop of any mode. */
+/** Passes what a source reports to the loop of any mode. */
 export function sourceListener(
   input: Pick<ClusterInput, "noteService" | "noteSlice" | "noteNode" | "noteSynced">,
   parts: SourceListenerParts,

@@ -26,11 +26,11 @@ import { PlanAhead } from "./plan-ahead.ts";
 
 export interface SyncLoopContext extends KernelLoopContext {
   readonly reporter: SyncReporter;
-  /** If undefined, a restart does not know when drains began. */
+  /** If undefined, the start times of drains are lost in a restart. */
   readonly drainStartTimes?: DrainStartTimes;
-  /** If undefined, a restart does not know which endpoints are new. */
+  /** If undefined, a restart loses which endpoints are new. */
   readonly rampStartTimes?: RampStartTimes;
-  /** If undefined, a restart knows only what the kernel's sets say. */
+  /** If undefined, only the kernel's ipsets show which virtual servers are ours after a restart. */
   readonly ownershipRecord?: OwnershipRecord;
   /** If undefined, node ports are not served on loopback addresses. */
   readonly localhostNodePorts?: LocalhostNodePorts;
@@ -80,7 +80,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
   }
 
   override start(): void {
-    // Whoever observes meets the failure again.
+    // Read early. An error is ignored here, because the next read reports it.
     this.readServers().catch(() => undefined);
     super.start();
   }
@@ -90,18 +90,20 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
     await this.parts.localhostNodePorts?.stop();
   }
 
-  /** Before the first sync: virtual and real servers in the kernel, read once for whoever asks and for the sync. */
+  /**
+   * Reads the virtual and real servers in the kernel before the first sync. The callers and the sync share one read.
+   */
   readServers(): ReturnType<ServersAhead["read"]> {
     return this.#reconciler.serversAhead.read();
   }
 
-  /** Addresses on kube-ipvs0, as read last; undefined where there is no such link. */
+  /** Addresses on kube-ipvs0, as read last. Undefined if the link does not exist. */
   async readBound(): Promise<readonly IpAddress[] | undefined> {
     await this.exclusive.run(() => this.node.refresh());
     return this.node.bound;
   }
 
-  /** For whoever only reads. */
+  /** Read-only access to the state. */
   get view(): Pick<DaemonView, "plan" | "reconciler" | "history"> {
     return {
       plan: this.plan,
@@ -151,7 +153,9 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
     if (this.#options !== undefined) await this.parts.localhostNodePorts?.serve(this.#options);
   }
 
-  /** Rejected changes, missing schedulers and reverted repairs are retried; weights grow. */
+  /**
+   * The next retry of a rejected change, missing scheduler or reverted repair, or the next step of a growing weight.
+   */
   protected override get dueMs(): number | undefined {
     const { nextRetryMs } = this.#reconciler;
     return earliest([nextRetryMs, this.#schedulers.nextCheckMs, this.plan.nextRampMs]);

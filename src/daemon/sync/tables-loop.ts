@@ -54,12 +54,12 @@ export class TablesLoop extends Loop<TablesPlan, readonly FamilySync[], TablesLo
     });
   }
 
-  /** What was planned for a family at the last sync; empty before the first one. */
+  /** The rules planned for a family at the last sync. Empty before the first one. */
   rulesOf(family: IpFamily): RuleSet {
     return this.plan.isPlanned ? this.plan.ruleSet(family) : noRules;
   }
 
-  /** Addresses and ports of a service port, as they were planned; those of loopback, too. */
+  /** The planned addresses and ports of a service port, including loopback addresses. */
   frontends(port: ServicePort, family: IpFamily): readonly ServedAddress[] {
     const options = this.#options?.shared.families.get(family);
     if (options === undefined) return [];
@@ -71,7 +71,7 @@ export class TablesLoop extends Loop<TablesPlan, readonly FamilySync[], TablesLo
     return [...frontendsOf(port, options), ...onLoopback];
   }
 
-  /** Who has which address and port. */
+  /** The owners of addresses and ports. */
   get claims(): TablesPlan["desired"]["claims"] {
     return this.plan.desired.claims;
   }
@@ -91,14 +91,14 @@ export class TablesLoop extends Loop<TablesPlan, readonly FamilySync[], TablesLo
       await findHoldersInTables(this.plan, this.parts.kernel.iptables, this.families);
     }
     this.#hasGoal = true;
-    // From now on every Service holds the addresses that it has.
+    // From now on, every Service keeps the addresses that it owns.
     this.plan.desired.claims.settle();
     const report = await this.#reconciler.sync(this.plan);
     const { families } = report;
     return { report, isFull: families.some(({ isFull }) => isFull), findings: families };
   }
 
-  /** Packets to node ports on loopback addresses need the rules first. */
+  /** Enables routing to loopback addresses only after the rules are in place. */
   protected override async serve(hasWorked: boolean): Promise<void> {
     const { kernel, log } = this.parts;
     const servesLoopback = this.#options?.families.get("IPv4")?.servesLoopback === true;
@@ -109,11 +109,11 @@ export class TablesLoop extends Loop<TablesPlan, readonly FamilySync[], TablesLo
     return this.#reconciler.nextRetryMs;
   }
 
-  /** The same object while nothing in it differs. */
+  /** Returns the same object while no option has changed. */
   async #refreshOptions(): Promise<IptablesNodeOptions> {
     const shared = await this.node.refresh();
     if (this.#options?.shared === shared) return this.#options;
-    // Rules that belong to no Service depend on them, too.
+    // Rules that do not belong to a Service depend on the options too.
     this.#reconciler.invalidate();
     const { current: config } = this.live;
     const { hasCounters } = this.#prepared;
@@ -121,7 +121,10 @@ export class TablesLoop extends Loop<TablesPlan, readonly FamilySync[], TablesLo
     return this.#options;
   }
 
-  /** Some program changed a rule, or nobody has looked for an hour: the next sync compares everything. */
+  /**
+   * Checks whether a third party may have changed a rule, or the rules have not been read for an hour. If so, the
+   * next sync compares everything.
+   */
   async #rulesDiffer(): Promise<boolean> {
     const differs = this.input.isReady && (await this.#reconciler.mayDiffer());
     if (differs) this.#reconciler.invalidate();
@@ -129,7 +132,7 @@ export class TablesLoop extends Loop<TablesPlan, readonly FamilySync[], TablesLo
   }
 }
 
-/** What is checked between syncs in iptables mode. */
+/** The checks between syncs in iptables mode. */
 class TablesChecks extends Checks<CheckContext & { readonly rulesDiffer: () => Promise<boolean> }> {
   protected override tasks(): readonly PeriodicTask[] {
     const { live, rulesDiffer } = this.context;

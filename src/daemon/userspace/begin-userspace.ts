@@ -1,4 +1,7 @@
-/** `--proxy-mode=userspace`: listeners in this process; of the kernel nothing but iptables, and that where it is. */
+/**
+ * Runs `--proxy-mode=userspace`: this process listens and forwards. Apart from sockets, it uses only iptables, if
+ * available.
+ */
 import type { EventRecorder } from "../../api/event.ts";
 import type { ObjectSource } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
@@ -47,27 +50,27 @@ export interface UserspaceParts {
   readonly holderRecord?: HolderRecord;
   /** If undefined, all claims are equally old and admitted. */
   readonly claimMemory?: ClaimMemory;
-  /** Undefined if earlier modes are unknown. */
+  /** Records which modes have run on this node. Undefined if this is not recorded. */
   readonly modeRecord?: ModeRecord;
   /** Called after each sync. */
   readonly onReport?: (report: SyncReport) => void;
-  /** Ends the program, which cannot continue as it is. */
+  /** Ends the program, because it cannot continue. */
   readonly fail?: (error: Error) => void;
-  /** Defaults to this machine's programs. */
+  /** Defaults to the iptables programs of this machine. */
   readonly openIptables?: (log: Logger) => Promise<UsableIptables>;
 }
 
-/** Mode userspace at work. */
+/** The running userspace mode. */
 export interface RunningUserspace {
   readonly view: ListenersView;
-  /** While only observing; undefined before the first sync. */
+  /** The plan in observe-only mode. Undefined before the first sync. */
   readonly plan: () => UserspacePlan | undefined;
-  /** Resolves when everything reported so far is served. */
+  /** Resolves when everything that the source has reported so far is served. */
   readonly settled: () => Promise<void>;
   readonly stop: () => Promise<void>;
 }
 
-/** Starts listeners, rules and source. */
+/** Starts the loop, which opens listeners and writes rules, and the source. */
 export async function beginUserspace(
   config: Config,
   parts: UserspaceParts,
@@ -136,7 +139,7 @@ export async function beginUserspace(
   };
 }
 
-/** A process without rights removes nothing, and does not try again. */
+/** If the process lacks the privileges to open the kernel, it removes nothing and does not retry. */
 function withKernelOf(usable: UsableIptables | undefined, log: Logger): WithKernel {
   return async (work) => {
     try {
@@ -212,7 +215,10 @@ function viewOf(
   };
 }
 
-/** Without it a UDP client that keeps its source port may wait for its conntrack entry to expire. */
+/**
+ * Opens conntrack, which is needed to delete stale entries. Without it, a UDP client that keeps its source port may
+ * have to wait until its conntrack entry expires.
+ */
 function findConntrack(
   usable: UsableIptables | undefined,
   log: Logger,
@@ -225,7 +231,9 @@ function findConntrack(
   }
 }
 
-/** Without rules clients reach a service port where its listener stands. Pure. */
+/**
+ * The address and port of a service port's listener, which clients connect to directly if there are no rules. Pure.
+ */
 function ownAddress(
   port: ServicePort,
   { bindAddress }: Pick<Config, "bindAddress">,

@@ -21,8 +21,9 @@ export interface ListenerFlowsParts {
 }
 
 /**
- * Tracked UDP flows that rules led to a socket. A client that keeps its source port keeps its conntrack entry, and with
- * it the port of a listener that is gone, such as that of an earlier process.
+ * Removes stale conntrack entries of UDP flows that rules redirected to a socket. While a client keeps its source
+ * port, its conntrack entry remains, even if it refers to the port of a closed listener, for example that of an
+ * earlier process.
  */
 export class ListenerFlows {
   readonly #parts: ListenerFlowsParts;
@@ -35,8 +36,8 @@ export class ListenerFlows {
   }
 
   /**
-   * Deletes the flows that lead elsewhere than to these, of destinations that changed; of all where rules were missing.
-   * Never rejects: what could not be done is retried with the next call.
+   * Deletes entries of changed destinations that do not lead to these listeners. If rules were missing, does so for
+   * all destinations. Never rejects: failed deletions are retried in the next call.
    */
   async follow(
     open: readonly OpenListener[],
@@ -63,8 +64,9 @@ export class ListenerFlows {
 }
 
 /**
- * By key. An answer comes from the socket: on an address of the node, or on loopback for its own processes; or, where an
- * earlier mode sent a flow there, from an endpoint that still serves.
+ * UDP destinations by key. `answers` are the addresses and ports from which replies may come: the socket at an
+ * address of the node, the socket at loopback for local processes, and any serving endpoint to which an earlier mode
+ * sent a flow.
  */
 function udpDestinations(
   open: readonly OpenListener[],

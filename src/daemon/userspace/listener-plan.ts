@@ -11,13 +11,13 @@ import {
 } from "../../userspace/service-listeners.ts";
 import { PortalClaims } from "./portal-claims.ts";
 
-/** What an update planned again. */
+/** The result of an update. */
 interface UpdatedListeners {
   readonly pending: PendingChanges;
   readonly changed: ReadonlyMap<ServiceName, readonly ServiceListener[]>;
 }
 
-/** The listeners that Services ask for, and who has which address and port. Does no I/O. */
+/** The listeners for all Services, and the owners of addresses and ports. Does no I/O. */
 export class ListenerPlan {
   readonly tracker: ChangeTracker;
   readonly claims: PortalClaims;
@@ -33,7 +33,7 @@ export class ListenerPlan {
     return this;
   }
 
-  /** Plans what changed. Yields after each slice, service port and Service. */
+  /** Plans the changed Services. Yields after each slice, service port and Service. */
   *update(options: PlanOptions): Generator<void, UpdatedListeners> {
     this.#admission.refresh();
     const pending = this.tracker.take();

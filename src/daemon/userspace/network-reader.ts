@@ -1,4 +1,7 @@
-/** Links, addresses and routes for mode userspace, where the process may not be allowed to open a netlink socket. */
+/**
+ * Reads links, addresses and routes in userspace mode, in which the process may not be allowed to open a netlink
+ * socket.
+ */
 import { networkInterfaces } from "node:os";
 import { errorText } from "../../base/error-text.ts";
 import { parseCidr, parseIpAddress } from "../../base/ip.ts";
@@ -7,7 +10,10 @@ import { none } from "../../base/none.ts";
 import type { NodeAddress } from "../../kernel/kernel.ts";
 import type { ClosableNetwork, UsableIptables } from "../../kernel/open-iptables.ts";
 
-/** By netlink, or else by what every process may ask: then gateways are unknown, and nothing leads to them by rules. */
+/**
+ * Uses netlink, or else the calls that every process may make. In the latter case gateways are unknown, and no rule
+ * redirects packets to them.
+ */
 export function openNetworkReader(
   usable: Pick<UsableIptables, "openNetwork"> | undefined,
   log: Logger,

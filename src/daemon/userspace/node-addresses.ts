@@ -1,7 +1,10 @@
 import { networkInterfaces } from "node:os";
 import { type IpAddress, isIpv6LinkLocal, parseIpAddress } from "../../base/ip.ts";
 
-/** Of all links but loopback, as they are now; sorted. Without fe80::/10: each link of a pod has one, and nobody asks there. */
+/**
+ * The current addresses of all links except loopback, sorted. Excludes fe80::/10, because each pod's link has such an
+ * address and no client uses it.
+ */
 export function readNodeAddresses(): readonly IpAddress[] {
   const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
   const texts = all.filter(({ internal }) => !internal).map(({ address }) => address);

@@ -15,19 +15,19 @@ import type { Listeners, RulesToListeners } from "./userspace-loop.ts";
 
 export interface ObservedListenersContext extends Pick<SeenKernel, "usable"> {
   readonly config: Parameters<typeof planUserspace>[2];
-  /** The listener with the addresses that its Service has. */
+  /** Returns the listener with only the addresses that its Service owns. */
   readonly won: (wanted: ServiceListener) => ServiceListener;
 }
 
 /**
- * In place of sockets and rules while only observing: plans what a start would open and write, and shows what another
- * process has open.
+ * Replaces sockets and rules in observe-only mode. Plans what a start would open and write, and shows the listeners
+ * that another process has open.
  */
 export class ObservedListeners implements Listeners, RulesToListeners {
   readonly openCount: number = 0;
   readonly #context: ObservedListenersContext;
   readonly #wanted = new Map<ServiceName, readonly ServiceListener[]>();
-  /** As of the last sync; undefined before the first one. */
+  /** The plan of the last sync. Undefined before the first one. */
   plan: UserspacePlan | undefined;
 
   constructor(context: ObservedListenersContext) {
@@ -59,7 +59,7 @@ export class ObservedListeners implements Listeners, RulesToListeners {
   async stop(): Promise<void> {}
   forget(): void {}
 
-  /** Rejects where rules or sockets cannot be read. */
+  /** Updates the plan. Rejects if rules or sockets cannot be read. */
   async sync(): Promise<boolean> {
     const { config, usable, won } = this.#context;
     const wanted = [...this.#wanted.values()].flat().map(won);

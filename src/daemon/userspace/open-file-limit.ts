@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { attempt } from "../../base/attempt.ts";
 
-/** POSIX guarantees less, but this is the usual limit of a Linux process. */
+/** The usual limit of a Linux process. POSIX guarantees less. */
 const usualLimit = 1_024;
 
-/** How many files this process may open; Node.js has raised the soft limit to the hard one. */
+/** Number of files that this process may open. Node.js has raised the soft limit to the hard one. */
 export function openFileLimit(): number {
   const limits = attempt(() => readFileSync("/proc/self/limits", "utf8")) ?? "";
   const limit = /^Max open files +(\d+|unlimited)/m.exec(limits)?.[1] ?? String(usualLimit);

@@ -1,4 +1,7 @@
-/** What a start in mode userspace would do on this node: listeners to open, rules to write. Nothing is opened or written. */
+/**
+ * Plans what a start in userspace mode would do on this node: listeners to open and rules to write. Opens and writes
+ * nothing.
+ */
 import { errorText } from "../../base/error-text.ts";
 import { hostPort, type IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
@@ -17,24 +20,24 @@ import { isLedTo, portalRules } from "../../userspace/portal-rules.ts";
 import { byKey, type ServiceListener } from "../../userspace/service-listeners.ts";
 
 export interface UserspacePlan {
-  /** To open. */
+  /** Listeners to open. */
   readonly listeners: readonly SoughtListener[];
-  /** Those that some process has open already. */
+  /** Listeners that a process already has open. */
   readonly found: readonly OpenListener[];
-  /** Chains and jumps; a rule of a listener that is not open has port 0. */
+  /** Changes of chains and jumps. Rules for a listener that is not open have port 0. */
   readonly rules: ChangePlan;
 }
 
 type Rules = Pick<Iptables, "observe" | "render">;
 
-/** What is read of the node. */
+/** State that was read from the node. */
 export interface SeenKernel {
-  /** Undefined: there is none, and listeners stand alone. */
+  /** Undefined if iptables is not available and there are only listeners. */
   readonly usable: (Pick<UsableIptables, "families"> & { readonly iptables: Rules }) | undefined;
   readonly sockets: ReturnType<typeof listListeningSockets>;
 }
 
-/** `wanted`: with the addresses that their Services have. Rejects where rules cannot be read. */
+/** `wanted` are the listeners with the addresses that their Services own. Rejects if rules cannot be read. */
 export async function planUserspace(
   wanted: readonly ServiceListener[],
   { usable, sockets }: SeenKernel,
@@ -89,12 +92,15 @@ function ruleChanges(
   });
 }
 
-/** The port of a listener that is not open is not known before. */
+/** Uses port 0 for a listener that is not open, because its port is unknown until then. */
 function openOnceStarted({ wanted, localPorts }: SoughtListener): OpenListener {
   return { wanted, localPorts: localPorts ?? { port: 0, portOnLoopback: 0 } };
 }
 
-/** Undefined, and the log says why, where iptables cannot be used: listeners then stand alone. */
+/**
+ * Opens iptables. If it cannot be used, logs the reason and resolves to undefined: there are then only listeners,
+ * without rules.
+ */
 export async function findIptables(
   { bindAddress, isObserveOnly }: Pick<Config, "bindAddress" | "isObserveOnly">,
   log: Logger,
@@ -112,7 +118,9 @@ export async function findIptables(
   }
 }
 
-/** `+ TCP 0.0.0.0 at a free port for 10.96.0.10:80, node port 30080`: a listener to open. Pure. */
+/**
+ * Describes a listener to open, for example `+ TCP 0.0.0.0 at a free port for 10.96.0.10:80, node port 30080`. Pure.
+ */
 export function listenerText({ wanted, address }: SoughtListener): string {
   const { protocol, nodePort } = wanted;
   const place =
@@ -122,7 +130,7 @@ export function listenerText({ wanted, address }: SoughtListener): string {
   return `+ ${protocol} ${place}${led}`;
 }
 
-/** `10.96.0.10:80` and so on: what rules lead to it. Pure. */
+/** The virtual IPs and ports that rules redirect to the listener, for example `10.96.0.10:80`. Pure. */
 export function addressesOf({
   addresses,
   port,

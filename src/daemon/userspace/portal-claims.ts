@@ -4,14 +4,14 @@ import { type ClaimingPlan, PortClaims } from "../../plan/claims/port-claims.ts"
 import type { ServiceListener } from "../../userspace/service-listeners.ts";
 
 /**
- * Who has which address and port of those that Services of mode userspace ask for, by the rule of the other modes. The
- * rules lead to listeners, and to one for each address and port.
+ * Decides which Service owns each address and port in userspace mode, by the same rule as in the other modes. This is
+ * needed because rules redirect each address and port to a single listener.
  */
 export class PortalClaims extends PortClaims<ClaimingPlan> {
   readonly #byService = new Map<ServiceName, ReadonlyMap<string, ClaimingPlan>>();
   readonly #byListener = new Map<string, ClaimingPlan>();
 
-  /** Makes these all listeners of a Service. */
+  /** Replaces all listeners of a Service. */
   replaceService(service: ServiceName, listeners: readonly ServiceListener[]): void {
     const before = this.#byService.get(service) ?? new Map<string, ClaimingPlan>();
     const after = new Map(
@@ -32,7 +32,7 @@ export class PortalClaims extends PortClaims<ClaimingPlan> {
     else this.#byService.set(service, after);
   }
 
-  /** The listener without addresses and node port that another Service has. */
+  /** The listener without the addresses and node port that other Services own. */
   won(listener: ServiceListener): ServiceListener {
     const plan = this.#byListener.get(listener.key);
     if (plan === undefined) return listener;
@@ -48,7 +48,7 @@ export class PortalClaims extends PortClaims<ClaimingPlan> {
       ]),
     );
     const kept = [...keys].filter(([key]) => !lost.has(key)).map(([, address]) => address);
-    // One rule stands for all addresses of the node, and who has the port at one of them has it at all.
+    // A single rule covers all addresses of the node, so a node port that is lost at one address is lost at all.
     const isNodePortLost = [...lost].some((key) => !keys.has(key));
     return { ...listener, addresses: kept, nodePort: isNodePortLost ? 0 : nodePort };
   }

@@ -1,4 +1,4 @@
-/** At a start: which of several Services the rules of an earlier process served. */
+/** At startup, finds which of several Services the rules of an earlier process served. */
 import { type IpAddress, type IpFamily, parseCidr } from "../../base/ip.ts";
 import type { Protocol } from "../../base/protocol.ts";
 import { parseRule } from "../../kernel/iptables/parse-rule.ts";
@@ -10,7 +10,10 @@ import { virtualServerKey } from "../../state/virtual-server.ts";
 import { portalChains, portalRules } from "../../userspace/portal-rules.ts";
 import type { PortalClaims } from "./portal-claims.ts";
 
-/** Reads the rules where no record says who holds an address, and nothing where there is none. Rejects as reading does. */
+/**
+ * Sets the owners of contested addresses that no record shows. Reads the rules only if there are such addresses.
+ * Rejects if the rules cannot be read.
+ */
 export async function findPortalHolders(
   claims: PortalClaims,
   iptables: Pick<Iptables, "observe">,
@@ -25,7 +28,7 @@ export async function findPortalHolders(
   }
 }
 
-/** Whom the first rule about an address and port names in its comment. */
+/** Makes the Service in the comment of the first rule for an address and port its owner. */
 export function holdAsObserved(claims: PortalClaims, observed: readonly ObservedChain[]): void {
   const names = namesByKey(observed);
   for (const { key, claims: rivals } of claims.undecided()) {
@@ -34,7 +37,7 @@ export function holdAsObserved(claims: PortalClaims, observed: readonly Observed
   }
 }
 
-/** Addresses that the rules of an earlier process lead to listeners. Rejects as reading does. */
+/** Addresses that the rules of an earlier process redirect to listeners. Rejects if the rules cannot be read. */
 export async function readServedByPortals(
   iptables: Pick<Iptables, "observe">,
   families: readonly IpFamily[],
@@ -58,7 +61,7 @@ function rulesFromElsewhere(observed: readonly ObservedChain[]): readonly Rule[]
 }
 
 function namesByKey(observed: readonly ObservedChain[]): ReadonlyMap<string, string> {
-  // Backwards: the first rule counts.
+  // Reversed, so that the first rule for a key wins.
   return new Map(rulesFromElsewhere(observed).toReversed().flatMap(nameOf));
 }
 

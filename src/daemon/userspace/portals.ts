@@ -10,13 +10,13 @@ import { byKey } from "../../userspace/service-listeners.ts";
 
 type Rules = Pick<Iptables, "observe" | "apply" | "render">;
 
-/** Keeps the rules of both families that lead to the listeners. */
+/** Maintains the rules of both families that redirect to the listeners. */
 export class Portals {
   readonly #iptables: Rules;
   readonly #families: readonly IpFamily[];
-  /** As they were written or read last; absent: they may have changed since. */
+  /** The rules as last written or read. Has no entry for a family whose rules may have changed since. */
   readonly #cached = new Map<IpFamily, CachedRules>();
-  /** Rules were read and others found than these, since a sync that worked. */
+  /** Since the last successful sync, rules were read and they differed from the planned ones. */
   #wereMissing = false;
 
   constructor(iptables: Rules, families: readonly IpFamily[]) {
@@ -24,14 +24,14 @@ export class Portals {
     this.#families = families;
   }
 
-  /** The next sync reads what is there, and mends it. */
+  /** Makes the next sync read the rules and repair them. */
   forget(): void {
     this.#cached.clear();
   }
 
   /**
-   * Writes the chains that changed. Resolves with whether it read the rules and found others than these, at this sync or at
-   * those before that were refused. Rejects where the kernel refuses; the next sync reads first.
+   * Writes the changed chains. Resolves with whether rules were read and differed from the plan, in this sync or in
+   * failed syncs before it. Rejects if the kernel rejects a change; the next sync then reads the rules again.
    */
   async sync(open: readonly OpenListener[]): Promise<boolean> {
     const inOrder = open.toSorted((one, other) => byKey(one.wanted, other.wanted));

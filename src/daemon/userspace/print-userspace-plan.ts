@@ -1,4 +1,4 @@
-/** `kube-ipvs plan` in mode userspace. */
+/** Implements `kube-ipvs plan` in userspace mode. */
 import { type PlannedChanges, plannedChanges } from "../../answer/plan.ts";
 import { silentEvents } from "../../api/event.ts";
 import { ipFamilies } from "../../base/ip.ts";
@@ -23,7 +23,7 @@ import type { RunContext } from "../run.ts";
 import { beginUserspace } from "./begin-userspace.ts";
 import { addressesOf, listenerText, type UserspacePlan } from "./plan-userspace.ts";
 
-/** What a start would do. Rejects if that is unknown. */
+/** Returns what a start would do. Rejects if this cannot be determined. */
 export async function planUserspaceStart(
   config: Config,
   { clock, log }: Pick<RunContext, "clock" | "log">,
@@ -61,13 +61,16 @@ export async function planUserspaceStart(
 
 const nothingPlanned: UserspacePlan = { listeners: [], found: [], rules: emptyPlan };
 
-/** What is printed. */
+/** The plan with all that is printed. */
 export interface PrintedPlan extends UserspacePlan {
-  /** `default/web:sctp`: there are no such sockets. */
+  /**
+   * Names of SCTP service ports, for example `default/web:sctp`. They are not served, because Node.js has no SCTP
+   * sockets.
+   */
   readonly sctpPorts: readonly string[];
 }
 
-/** Each in the families that it has. */
+/** The names of all SCTP service ports, each only once. */
 export function sctpPortsOf(
   tracker: Pick<ChangeTracker, "serviceNames" | "service">,
 ): readonly string[] {
@@ -91,7 +94,7 @@ function listenerObject({ wanted, address }: SoughtListener): object {
   const { service, portName, protocol, nodePort } = wanted;
   return {
     ...{ protocol, host: address.host },
-    // Any free one where rules lead to it.
+    // The port is 0, which means any free port, if rules redirect to the listener.
     ...(address.port === 0 ? {} : { port: address.port }),
     ...{ service, portName },
     ...(address.isRedirected === true ? { addresses: addressesOf(wanted), nodePort } : {}),

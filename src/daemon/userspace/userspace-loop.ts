@@ -21,17 +21,17 @@ import type { PortalClaims } from "./portal-claims.ts";
 import { findPortalHolders, readServedByPortals } from "./portal-holders.ts";
 import type { Portals } from "./portals.ts";
 
-/** Sockets that serve; see {@link UserspaceProxier}. */
+/** The open listeners; see {@link UserspaceProxier}. */
 export interface Listeners
   extends Pick<
     UserspaceProxier,
     "open" | "isOpen" | "openCount" | "replaceServices" | "retryFailed" | "stop"
   > {
-  /** While only observing: what a start would change. */
+  /** In observe-only mode, what a start would change. */
   readonly pending?: readonly PendingChange[];
 }
 
-/** See {@link Portals}. */
+/** The rules that redirect to the listeners; see {@link Portals}. */
 export type RulesToListeners = Pick<Portals, "sync" | "forget">;
 
 export interface UserspaceLoopContext
@@ -39,19 +39,22 @@ export interface UserspaceLoopContext
     Pick<LoopOptions<ListenerPlan>, "families"> {
   readonly reporter: ListenerReporter;
   readonly proxier: Listeners;
-  /** If undefined, there are only listeners. */
+  /** If undefined, there are only listeners, without rules. */
   readonly portals: RulesToListeners | undefined;
-  /** Undefined if no rule leads anywhere or nothing is written. */
+  /** Undefined if there are no rules or in observe-only mode. */
   readonly flows?: Pick<ListenerFlows, "follow">;
-  /** Undefined if there is none. */
+  /** Undefined if iptables is not available. */
   readonly iptables?: Pick<Iptables, "observe">;
 }
 
-/** The loop of userspace mode: brings listeners, then the rules that lead to them, in line with Services and endpoints. */
+/**
+ * The loop of userspace mode. Updates the listeners for changed Services and endpoints, then the rules that redirect
+ * to the listeners.
+ */
 export class UserspaceLoop extends Loop<ListenerPlan, ListenerFindings, UserspaceLoopContext> {
   protected override readonly checks: LoopChecks;
   #isSettled = false;
-  /** Those of the last sync; undefined: there was none. */
+  /** The planning options of the last sync. Undefined before the first one. */
   #options: PlanOptions | undefined;
 
   constructor(parts: UserspaceLoopContext, live: LiveConfig) {
@@ -74,7 +77,9 @@ export class UserspaceLoop extends Loop<ListenerPlan, ListenerFindings, Userspac
     this.checks = { start: () => period.start(), configure() {}, stop: () => period.stop() };
   }
 
-  /** Where rules may lead to a service port: without node ports, which are at every address. */
+  /**
+   * The addresses and ports that rules redirect to a service port, except node ports, which exist at every address.
+   */
   frontends(port: ServicePort): readonly Frontend[] {
     const options = this.#options?.families.get(port.family);
     return options === undefined
@@ -82,30 +87,30 @@ export class UserspaceLoop extends Loop<ListenerPlan, ListenerFindings, Userspac
       : frontendsOf(port, { ...options, nodePortAddresses: none });
   }
 
-  /** Who has which address and port. */
+  /** The owners of addresses and ports. */
   get claims(): Pick<PortalClaims, "lostTo"> {
     return this.plan.claims;
   }
 
-  /** What is listened for, each with the addresses that rules lead to it. */
+  /** The open listeners, each with the addresses that rules redirect to it. */
   open(): readonly OpenListener[] {
     return this.parts.proxier.open().map(({ wanted, localPorts }) => {
       return { wanted: this.won(wanted), localPorts };
     });
   }
 
-  /** The listener with the addresses that its Service has. */
+  /** Returns the listener with only the addresses that its Service owns. */
   won(wanted: ServiceListener): ServiceListener {
     return this.plan.claims.won(wanted);
   }
 
-  /** Listeners close and connections are cut; rules stay until another mode or `--cleanup` removes them. */
+  /** Closes listeners and connections. Rules remain until another mode or `--cleanup` removes them. */
   override async stop(): Promise<void> {
     await super.stop();
     await this.parts.proxier.stop();
   }
 
-  /** Addresses are read again; everything is planned again if they or the Node differ. */
+  /** Reads the addresses again. If they or the Node have changed, plans all Services again. */
   protected override async planChanges(): Promise<PendingChanges> {
     this.node.noteStale();
     const options = await this.node.refresh();
@@ -124,7 +129,7 @@ export class UserspaceLoop extends Loop<ListenerPlan, ListenerFindings, Userspac
     return { report, isFull, findings: { listeners: proxier.open().length, connections, pending } };
   }
 
-  /** The next sync reads the rules. */
+  /** Makes the next sync read the rules. */
   protected override invalidate(): void {
     this.parts.portals?.forget();
   }
@@ -150,7 +155,10 @@ export class UserspaceLoop extends Loop<ListenerPlan, ListenerFindings, Userspac
     }
   }
 
-  /** From now on every Service holds the addresses that it has; at first those to which the rules lead that are there. */
+  /**
+   * From now on, every Service keeps the addresses that it owns. The first time, the existing rules determine the
+   * owners.
+   */
   async #settleClaims(): Promise<void> {
     const { iptables } = this.parts;
     if (!this.#isSettled && iptables !== undefined)
@@ -159,7 +167,7 @@ export class UserspaceLoop extends Loop<ListenerPlan, ListenerFindings, Userspac
     this.#isSettled = true;
   }
 
-  /** Reads the rules again, and tries again to listen where a port was taken. */
+  /** Requests a sync that reads the rules again, and retries listeners whose port was in use. */
   async #refresh(): Promise<NextRun> {
     this.invalidate();
     await this.parts.proxier.retryFailed();
