@@ -3,8 +3,8 @@ import { none } from "../base/none.ts";
 import type { Backend } from "./service-listeners.ts";
 
 /**
- * Most clients that are remembered for session affinity. Beyond this number, the client that has been idle longest is
- * forgotten.
+ * Maximum number of clients that are remembered for session affinity. Beyond this number, the client that has been
+ * idle longest is forgotten.
  */
 const mostClients = 100_000;
 
@@ -46,8 +46,8 @@ export class Balancer {
     this.#backends = backends;
     this.#affinityMs = affinitySeconds * 1_000;
     const index = backends.findIndex(({ key }) => key === this.#lastKey);
-    // If the last chosen backend is gone, round robin continues after its index. Otherwise an index whose backend
-    // changes often would be chosen too often.
+    // If the last chosen backend is gone, round robin continues after its index, not at it. Otherwise an index whose
+    // backend changes often would be chosen every time.
     if (index >= 0) this.#lastIndex = index;
     for (const [client, { key }] of this.#ties) {
       if (affinitySeconds === 0 || !keys.has(key)) this.#ties.delete(client);

@@ -277,7 +277,9 @@ export class UserspaceProxier {
   }
 }
 
-/** Most sockets of a listener. A UDP listener has a second socket on loopback if rules redirect to it. */
+/**
+ * Maximum number of sockets of a listener. A UDP listener has a second socket on loopback if rules redirect to it.
+ */
 function socketCount(protocol: ServiceListener["protocol"]): number {
   return protocol === "UDP" ? 2 : 1;
 }

@@ -12,7 +12,7 @@ export interface UdpFlowParts {
   readonly onEnd: () => void;
 }
 
-/** Most datagrams that are kept until the socket is connected. Further ones are dropped. */
+/** Maximum number of datagrams that are kept until the socket is connected. Further ones are dropped. */
 const mostWaiting = 64;
 const mostQueuedBytes = 1_048_576;
 

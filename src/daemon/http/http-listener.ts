@@ -74,9 +74,9 @@ const limits = {
 } as const;
 const idleTimeoutMs = 30_000;
 const maxConnections = 200;
-/** Most connections that wait to be accepted. net.core.somaxconn is the kernel's own limit. */
+/** Maximum number of connections that wait to be accepted. net.core.somaxconn is the kernel's own limit. */
 const backlog = 2_048;
-/** Longest body that is kept. The only body that is used is a number. */
+/** Maximum length of a body that is kept. The only body that any page uses is a number. */
 const maxBodyBytes = 1_024;
 
 /** A server with one address. If the port is in use, retries every 5 s in the background. */

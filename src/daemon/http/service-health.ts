@@ -42,8 +42,8 @@ export interface ServiceHealthDependencies {
 }
 
 /**
- * Most connections of all health-check node ports together. All load balancers of a cloud may connect at the same
- * time. Beyond this number, older connections are closed so that new ones are answered.
+ * Maximum number of connections of all health-check node ports together. All load balancers of a cloud may connect at
+ * the same time. Beyond this number, older connections are closed so that new ones are answered.
  */
 const maxConnections = 2_000;
 

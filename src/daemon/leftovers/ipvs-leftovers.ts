@@ -94,7 +94,7 @@ async function hasTraces({ link }: Pick<Kernel, "link">): Promise<boolean> {
   return (await link.find()) !== undefined;
 }
 
-/** What determines which virtual servers are ours when all of ours are removed. */
+/** Reads what determines which virtual servers are ours, for removing all of them. */
 export async function ownedBy(kernel: Kernel, config: Config): Promise<Omit<IpvsGoal, "hasIpvs">> {
   return {
     nodeAddresses: await readNodeAddresses(kernel),

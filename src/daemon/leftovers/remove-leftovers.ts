@@ -8,7 +8,7 @@ import { removeAndLogNftTables } from "./nft-leftovers.ts";
 import { type LeftoverLog, removeRules } from "./rule-leftovers.ts";
 import type { Mode } from "./rules-of-modes.ts";
 
-/** Most chains that a log line names. */
+/** Maximum number of chains that a log line names. */
 const namedChains = 5;
 
 /** Whether a kube-proxy in another mode than ours may be using these rules at the same time. */

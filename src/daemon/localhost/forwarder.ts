@@ -47,7 +47,7 @@ export class Forwarder {
     await this.#close();
   }
 
-  /** Closes the listener and its connections, which could not be forwarded any more. */
+  /** Closes the listener and its connections, which this process can no longer forward. */
   async #close(): Promise<void> {
     const listener = this.#listener;
     this.#listener = undefined;
@@ -70,8 +70,8 @@ export class Forwarder {
 }
 
 /**
- * Most TCP connections, or UDP clients, at the same time. Only local processes connect, so more than this indicates a
- * bug in one of them.
+ * Maximum number of simultaneous TCP connections or UDP clients. Only local processes connect, so more than this
+ * indicates a bug in one of them.
  */
 const maxConnections = { TCP: 1_000, UDP: 4_096 } as const;
 

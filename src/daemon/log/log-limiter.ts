@@ -8,7 +8,7 @@ export interface Problem {
   readonly reason: string;
 }
 
-/** Number of lines of one problem that were suppressed within one window. */
+/** A problem, with the number of its lines that were suppressed within one window. */
 export interface LeftOut extends Problem {
   readonly count: number;
 }
@@ -17,7 +17,8 @@ const windowMs = 60_000;
 /** Lines of one problem that are written per window. Further lines are only counted. */
 const linesPerWindow = 10;
 /**
- * Most problems that are tracked separately. Reasons may be free text, so further ones share a window for each event.
+ * Maximum number of problems that are tracked separately. Reasons may be free text, so further ones share a window
+ * for each event.
  */
 const maxProblems = 500;
 

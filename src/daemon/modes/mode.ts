@@ -28,7 +28,8 @@ export interface RunningMode {
   /** Addresses that the kernel serves at startup, for the list guard. Undefined if the list guard is off. */
   readonly servedBefore: ServedAddresses | undefined;
   /**
-   * Applies the kernel settings of a configuration that do not depend on Services. Rejects before the first write.
+   * Applies the kernel settings of a configuration that do not depend on Services. If the kernel does not support
+   * them, rejects before the first write.
    */
   configure(next: Config): Promise<void>;
   /**

@@ -5,7 +5,7 @@ import type { Config } from "../../config/config.ts";
 
 export interface FamilyFinding {
   readonly reason: string;
-  /** If true, the program must not start: it would do more harm than good. */
+  /** If true, the program must exit: it would do more harm than good. */
   readonly isFatal: boolean;
 }
 
@@ -87,7 +87,7 @@ function addressesOf(cidrs: readonly Cidr[]): readonly IpAddress[] {
   return cidrs.map(({ address }) => address);
 }
 
-/** The address in a list, or an empty list for a wildcard, which has no family. */
+/** Returns an array with the address, or an empty array for a wildcard, which belongs to no family. */
 function specific(address: IpAddress | undefined): readonly IpAddress[] {
   return address === undefined || isWildcard(address) ? [] : [address];
 }

@@ -49,12 +49,12 @@ export class KnownNode {
     return this.#options?.place ?? { nodeName: this.#parts.live.current.nodeName, zone: "" };
   }
 
-  /** Addresses on links other than kube-ipvs0, as read last. */
+  /** Addresses on links other than kube-ipvs0, as last read. */
   get addresses(): ReadonlySet<IpAddress> {
     return this.#network.ofNode;
   }
 
-  /** Addresses on kube-ipvs0, as read last. Undefined if the link does not exist. */
+  /** Addresses on kube-ipvs0, as last read. Undefined if the link does not exist. */
   get bound(): readonly IpAddress[] | undefined {
     return this.#network.bound;
   }

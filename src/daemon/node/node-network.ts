@@ -110,12 +110,12 @@ function isIpv6Disabled({ sysctl, link }: NetworkReader): boolean {
   return (read(link.name) ?? read("default")) === "1";
 }
 
-/** `10.0.0.1 6443` */
+/** The key of a server, for example `10.0.0.1 6443`. */
 function serverKey({ address, port }: ServerEndpoint): string {
   return `${address} ${port}`;
 }
 
-/** Most servers to remember; no control plane has this many. */
+/** Maximum number of servers to remember. No control plane has this many. */
 const maxServers = 256;
 
 /**

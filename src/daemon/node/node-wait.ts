@@ -15,7 +15,10 @@ export interface NodeWaitParts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly live: LiveConfig;
-  /** Called once, when the node facts that planning needs are available or no longer waited for. */
+  /**
+   * Called once, when planning may start: the required facts about the node are known, or waiting for them has timed
+   * out.
+   */
   readonly onReady: () => void;
   /** Ends the program with an error, because it cannot work or must restart. */
   readonly fail: (error: Error) => void;

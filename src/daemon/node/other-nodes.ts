@@ -32,8 +32,8 @@ export interface OtherNodesParts {
 }
 
 /**
- * Pause after a read, for each Node in the cluster. A Node object is about 10 KB, so all nodes together read at most
- * 10 KB/s per Node from the API servers.
+ * Pause after a read, for each Node in the cluster. A Node object is about 10 KB, so each kube-ipvs reads at most 10
+ * KB/s from the API servers.
  */
 const pausePerNodeMs = 1_000;
 /** How long the first sync waits for the first read. */
@@ -45,7 +45,10 @@ const longestWaitMs = 5_000;
  */
 const readingWithinMs = 1_000;
 const claimPausePerNodeMs = 100;
-/** Most addresses to remember for each Node, including its former ones. A Node has one or two of each family. */
+/**
+ * Maximum number of addresses to remember for each Node, including its former ones. A Node has one or two of each
+ * family.
+ */
 const maxAddressesPerNode = 16;
 
 /**
@@ -64,7 +67,7 @@ export class OtherNodes {
   readonly #claims = new Map<IpAddress, number>();
   /** External IPs that have not been compared with a list of Nodes since a Service named them. */
   readonly #unchecked = new Set<IpAddress>();
-  /** The Node name for each address of another Node. */
+  /** Addresses of other Nodes, each with the name of its Node. */
   #owners: ReadonlyMap<IpAddress, string> = new Map();
   #reserved: ReadonlySet<IpAddress> = new Set();
   /** All Nodes, as last listed. */
@@ -175,7 +178,7 @@ export class OtherNodes {
     this.#planReading(0);
   }
 
-  /** This node's own object, which is newer than the one in the list. */
+  /** Takes this node's own object, which is newer than the one in the list. */
   noteOwn(own: NodeRecord): void {
     this.#own = own;
     this.#noteObjects();
@@ -299,7 +302,7 @@ export class OtherNodes {
     this.#parts.onChange();
   }
 
-  /** Weights and pod CIDRs of all Nodes. */
+  /** Updates the weights and pod CIDRs of all Nodes. */
   #noteObjects(): void {
     const own = this.#own;
     const all = new Map(own === undefined ? this.#nodes : [...this.#nodes, [own.name, own]]);

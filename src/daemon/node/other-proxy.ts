@@ -31,7 +31,7 @@ export class OtherProxyError extends Error {
   }
 }
 
-/** `kube-proxy is running: process 812 (/usr/local/bin/kube-proxy …)` */
+/** For example `kube-proxy is running: process 812 (/usr/local/bin/kube-proxy …)`. */
 export function proxyText(proxy: OtherProxy): string {
   const who =
     proxy.kind === "process"

@@ -11,7 +11,7 @@ export type Reply =
 
 /** Lists are streamed. If the daemon sends nothing for this long, it hangs or is stopped. */
 const longestSilenceMs = 5_000;
-/** Longest accepted answer. A list of every endpoint in the largest clusters takes a tenth of this. */
+/** Maximum length of an answer. A list of every endpoint in the largest clusters takes a tenth of this. */
 const maxBytes = 1_000_000_000;
 
 /** Sends a request to the daemon on this socket. Fails if nothing arrives for `timeoutMs`. Never rejects. */

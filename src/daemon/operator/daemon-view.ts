@@ -15,8 +15,8 @@ import type { OpenListener } from "../../userspace/listener.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
 
 /**
- * The daemon's state from which answers are computed. The state is read in place: nothing is copied, and no decision
- * is made again.
+ * The daemon's state from which answers are computed. The state is read in place, without a copy, and nothing is
+ * planned again.
  */
 export interface DaemonView {
   readonly mode: "ipvs";

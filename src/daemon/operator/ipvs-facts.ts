@@ -1,6 +1,6 @@
 /**
- * Collects what is planned for some addresses and ports in IPVS mode from the daemon's state. Makes no decision
- * again.
+ * Collects what is planned for some addresses and ports in IPVS mode. Reads the daemon's state, and does not plan
+ * anything again.
  */
 
 import {

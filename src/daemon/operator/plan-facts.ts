@@ -16,7 +16,10 @@ import { listenerFacts } from "./listener-facts.ts";
 import { destinationsOf } from "./object-claims.ts";
 import { tablesFacts } from "./tables-facts.ts";
 
-/** Most addresses and ports to report for one Service. A Service with node ports on many addresses may have more. */
+/**
+ * Maximum number of addresses and ports to report for one Service. A Service with node ports on many addresses may
+ * have more.
+ */
 const maxDestinations = 100;
 const maxConflicts = 20;
 

@@ -27,7 +27,7 @@ export interface StatusSources {
   readonly view: ModeView | undefined;
 }
 
-/** Most objects of each kind that are listed. The counts include all of them. */
+/** Maximum number of objects of each kind that are listed. The counts include all of them. */
 const maxListed = 100;
 
 /** Builds the status. Yields regularly while counting, which is the slow part. */

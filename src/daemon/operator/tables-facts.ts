@@ -1,6 +1,6 @@
 /**
- * Collects what is planned for some addresses and ports in iptables mode from the daemon's state. Makes no decision
- * again.
+ * Collects what is planned for some addresses and ports in iptables mode. Reads the daemon's state, and does not plan
+ * anything again.
  */
 
 import { type Destination, type PlannedState, withoutIpvs } from "../../answer/answers.ts";

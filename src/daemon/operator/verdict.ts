@@ -41,7 +41,7 @@ export function verdictOf(
   return waitsOnly && isFirst ? "Starting" : "Degraded";
 }
 
-/** `OK, 1,204 Services, last sync 3 s ago, 4.1 ms`. */
+/** One line about the node, for example `OK, 1,204 Services, last sync 3 s ago, 4.1 ms`. */
 export function summaryOf(
   verdict: Status["verdict"],
   problems: readonly Problem[],

@@ -91,7 +91,9 @@ function* objectFrontends(
   }
 }
 
-/** Returns a function that merges the slices as planning does, on its first call. */
+/**
+ * Returns a function that finds the endpoints of a service port. Its first call merges the slices, as planning does.
+ */
 function endpointsByPort(
   slices: Iterable<EndpointSliceRecord>,
   family: IpFamily,

@@ -10,7 +10,7 @@ import { ApiContact } from "../report/api-contact.ts";
 export const longestSilenceMs = 20_000;
 const checkPeriodMs = 1_000;
 
-/** Gives up on an API server, for commands that send a single request. The daemon retries forever instead. */
+/** Gives up on an API server, for commands that run once. The daemon retries forever instead. */
 export interface AnswerDeadline {
   /** Must be notified of every request. */
   readonly observer: RequestObserver;

@@ -14,8 +14,8 @@ import { PortAdmission } from "../../plan/claims/port-admission.ts";
 import { type BootClock, StateFile } from "./state-file.ts";
 
 /**
- * Longest total length of recorded claims, in characters. A claim has up to 400. The limit keeps the file below the
- * size above which it is not read.
+ * Maximum total length of the recorded claims, in characters. A claim has up to 400. The limit keeps the file below
+ * the size above which it is not read.
  */
 const mostLength = 2 ** 20;
 

@@ -11,13 +11,13 @@ import { type DrainStartTimes, drainKey } from "../../reconcile/drain/drains.ts"
 import type { BootClock, StateFile } from "./state-file.ts";
 
 /**
- * Most drains to record, the oldest first. The deadlines of the others start again at a restart. Keys are at most
- * about 110 characters.
+ * Maximum number of drains to record, the oldest first. The deadlines of the others start again at a restart. Keys
+ * are at most about 110 characters.
  */
 const maxDrains = 10_000;
 /**
- * Most ramps to record. Real servers beyond that have their full weight after a restart. Keys are at most about 170
- * characters.
+ * Maximum number of ramps to record. Real servers beyond that have their full weight after a restart. Keys are at
+ * most about 170 characters.
  */
 const maxRamps = 2_000;
 

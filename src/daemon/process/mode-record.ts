@@ -1,7 +1,7 @@
 /**
- * The section of the state file that records which modes have run on this node since their leftovers were last
- * removed. Chains of iptables mode have the same names as kube-proxy's. After a change of mode, only this record
- * shows that they are ours to remove.
+ * The section of the state file that records which modes have run on this node and may have leftovers. Chains of
+ * iptables mode have the same names as kube-proxy's. After a change of mode, only this record shows that they are
+ * ours to remove.
  */
 import type { Config } from "../../config/config.ts";
 import type { StateFile } from "./state-file.ts";

@@ -1,7 +1,7 @@
 /**
- * Two sections of the state file that are needed after a restart: docs/decisions/0013 and 0016. The first records the
- * owners of virtual servers that no ipset names. The second records which Service owns an address that several claim.
- * Both are written after the kernel, so if the program is killed in between, the kernel state decides.
+ * Sections of the state file that are needed after a restart: docs/decisions/0013 and 0016. They record which virtual
+ * servers are ours or foreign if no ipset shows it, and which Service owns an address that several claim. They are
+ * written after the kernel, so if the program is killed in between, the kernel state decides.
  */
 import { isRecord } from "../../base/is-record.ts";
 import type { Holder, Holders } from "../../plan/claims/claim.ts";
@@ -9,10 +9,13 @@ import type { HolderRecord } from "../../plan/claims/holder-record.ts";
 import type { OwnershipRecord } from "../../reconcile/ownership/ownership.ts";
 import type { StateFile } from "./state-file.ts";
 
-/** Most keys to record. More node ports on a few addresses are not possible. Keys are at most about 60 characters. */
+/**
+ * Maximum number of keys to record. There cannot be more node ports than this on a few addresses. Keys are at most
+ * about 60 characters.
+ */
 const maxKeys = 20_000;
 /**
- * Longest total length of keys and owners' names. Names are up to 317 characters, and a file that is too large is not
+ * Maximum total length of keys and owners' names. Names are up to 317 characters, and a file that is too large is not
  * read at all. For owners that are not recorded, age decides after a restart.
  */
 const maxHolderNamesLength = 2 ** 19;

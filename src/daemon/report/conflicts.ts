@@ -19,8 +19,8 @@ interface ReasonTraits {
   /** The Event's reason. */
   readonly event: string;
   /**
-   * The Service is not served at an address, so the node is degraded. Not set for addresses that the node needs,
-   * because these are served without being bound.
+   * If true, a conflict with this reason makes the node's status degraded, because a Service is not served at an
+   * address. Reserved addresses and limits do not.
    */
   readonly isUnserved?: true;
   /** The conflict depends on addresses or virtual servers of this node, so other nodes may not have it. */

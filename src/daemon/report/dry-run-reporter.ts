@@ -10,7 +10,7 @@ const maxLines = 50;
 /** A change that a sync would make, in the form that is logged. */
 export interface PendingChange {
   readonly kind: string;
-  /** `+ virtual server TCP 10.96.0.10:80 (rr)` */
+  /** For example `+ virtual server TCP 10.96.0.10:80 (rr)`. */
   readonly text: string;
   readonly reason: string;
   readonly servicesOf: () => readonly ServiceName[];

@@ -76,8 +76,8 @@ export class SyncReporter extends LoopReporter<IpvsFindings> {
     const { metrics, log } = this.targets;
     for (const { kind, subject, before, after, action } of drifts) {
       metrics.drift.inc({ kind, action });
-      // The log is limited per reason. A reason for each kind keeps many lines of one kind from suppressing the
-      // others.
+      // Log lines are limited per reason. A separate reason for each kind keeps many lines of one kind from
+      // suppressing the others.
       const keys = { kind, subject: subjectText(subject), before, after, action };
       log.warn("Kernel state changed by a third party", { ...keys, reason: `drift-${kind}` });
     }

@@ -49,7 +49,7 @@ export abstract class Checks<Context extends CheckContext = CheckContext> {
     for (const task of this.#periodic) task.start();
   }
 
-  /** The configuration has changed. */
+  /** Call this when the configuration has changed. */
   configure(): void {
     for (const [index, task] of this.tasks().entries()) this.#periodic[index]?.configure(task);
   }

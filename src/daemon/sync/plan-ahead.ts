@@ -17,7 +17,8 @@ export interface PlanAheadContext {
 }
 
 /**
- * Fewest objects between two passes: half a page of the list. This is frequent enough that little remains at its end.
+ * Minimum number of objects between two passes: half a page of the list. Passes are then frequent enough to leave
+ * little for the end.
  */
 const fewestNotes = 256;
 /**

@@ -97,7 +97,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
     return this.#reconciler.serversAhead.read();
   }
 
-  /** Addresses on kube-ipvs0, as read last. Undefined if the link does not exist. */
+  /** Addresses on kube-ipvs0, as last read. Undefined if the link does not exist. */
   async readBound(): Promise<readonly IpAddress[] | undefined> {
     await this.exclusive.run(() => this.node.refresh());
     return this.node.bound;

@@ -35,7 +35,10 @@ export interface TrafficSources {
 export interface TrafficMetricsOptions {
   /** Whether to add series for each endpoint. */
   readonly hasEndpoints: boolean;
-  /** Most series with separate labels, both for service ports and for endpoints. The rest share one series. */
+  /**
+   * Maximum number of series with separate labels, both for service ports and for endpoints. The rest share one
+   * series.
+   */
   readonly limit: number;
 }
 

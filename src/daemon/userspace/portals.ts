@@ -16,7 +16,7 @@ export class Portals {
   readonly #families: readonly IpFamily[];
   /** The rules as last written or read. Has no entry for a family whose rules may have changed since. */
   readonly #cached = new Map<IpFamily, CachedRules>();
-  /** Since the last successful sync, rules were read and they differed from the planned ones. */
+  /** True if rules were read since the last successful sync and differed from the planned ones. */
   #wereMissing = false;
 
   constructor(iptables: Rules, families: readonly IpFamily[]) {

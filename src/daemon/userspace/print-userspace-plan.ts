@@ -85,7 +85,7 @@ export function sctpPortsOf(
   return [...new Set(names)];
 }
 
-/** Pure. */
+/** The plan as the JSON object that is printed. Pure. */
 export function objectOf({ listeners, rules, sctpPorts }: PrintedPlan): object {
   return { ...planObject(rules), listeners: listeners.map(listenerObject), sctpPorts };
 }
@@ -94,14 +94,14 @@ function listenerObject({ wanted, address }: SoughtListener): object {
   const { service, portName, protocol, nodePort } = wanted;
   return {
     ...{ protocol, host: address.host },
-    // The port is 0, which means any free port, if rules redirect to the listener.
+    // If rules redirect to the listener, its port is 0, which means any free port.
     ...(address.port === 0 ? {} : { port: address.port }),
     ...{ service, portName },
     ...(address.isRedirected === true ? { addresses: addressesOf(wanted), nodePort } : {}),
   };
 }
 
-/** Pure. */
+/** The plan as the text that is printed. Pure. */
 export function textOf({ listeners, rules, sctpPorts }: PrintedPlan): string {
   const opened =
     listeners.length === 0
