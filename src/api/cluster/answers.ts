@@ -7,39 +7,39 @@ import { printableText } from "../refusals.ts";
 import { ByteParts } from "./byte-parts.ts";
 import type { WatchedResource } from "./watched-resources.ts";
 
-/** What messages call the thing that was asked for. */
+/** The fields of a resource that messages use. */
 type Named = Pick<WatchedResource, "name" | "role">;
 
-/** What a list says about itself. */
+/** Metadata of a list. */
 export interface ListHead {
   readonly resourceVersion: string;
   /** Empty on the last page. */
   readonly continueToken: string;
 }
 
-/** A line of a watch. */
+/** One line of a watch. */
 export interface WatchEvent {
   readonly type: "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK";
   readonly object: unknown;
-  /** Empty when the object has none. */
+  /** Empty if the object has no resourceVersion. */
   readonly resourceVersion: string;
 }
 
 const eventTypes = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"] as const;
 const longestErrorBytes = 65_536;
 
-/** Reads the head of a list, which is what remains of it without its items. Pure. */
+/** Reads the metadata of a list whose items were removed. Pure. */
 export function readListHead(resource: Named, envelope: unknown): ListHead {
   const kind = fieldOf(envelope, "kind");
   const resourceVersion = textAt(envelope, "metadata", "resourceVersion");
-  // A stranger's answer (a captive portal's `{}`) must not pass for an empty list.
+  // Other servers' responses, such as a captive portal's `{}`, must not count as empty lists.
   if (typeof kind !== "string" || !kind.endsWith("List") || resourceVersion === "") {
     throw malformed(resource, "it is not a list of objects");
   }
   return { resourceVersion, continueToken: textAt(envelope, "metadata", "continue") };
 }
 
-/** Reads a line of a watch; an ERROR event is thrown. Pure. */
+/** Reads one line of a watch. Throws ERROR events as ApiError. Pure. */
 export function readWatchEvent(resource: Named, line: string): WatchEvent {
   const event = parseAnswer(resource, line);
   const object = fieldOf(event, "object");
@@ -51,16 +51,16 @@ export function readWatchEvent(resource: Named, line: string): WatchEvent {
   return { type, object, resourceVersion: textAt(object, "metadata", "resourceVersion") };
 }
 
-/** Throws an ApiError for an answer that is not 200, with what its body says. */
+/** Throws an ApiError with the error from the response body if the status is not 200. */
 export async function expectOk(resource: Named, response: ApiResponse): Promise<void> {
   if (response.status === 200) return;
   throw statusError(resource, await failureOf(response));
 }
 
-/** Longer answers than this are refused. */
+/** Longer responses are errors. */
 const longestJsonBytes = 16 * 1024 * 1024;
 
-/** The JSON of an answer. Throws an ApiError for one that is not a success, or makes no sense. */
+/** Parses the JSON of a response. Throws an ApiError if the status is not 200 or 201, or if the body is invalid. */
 export async function readJson(resource: Named, response: ApiResponse): Promise<unknown> {
   if (response.status !== 201) await expectOk(resource, response);
   const body = new ByteParts(longestJsonBytes);
@@ -68,7 +68,7 @@ export async function readJson(resource: Named, response: ApiResponse): Promise<
   return parseAnswer(resource, body.take());
 }
 
-/** What a response that is no success says about itself; reads a part of its body. */
+/** Reads the error in an unsuccessful response, from the beginning of its body. */
 async function failureOf({ status, headers, body }: ApiResponse): Promise<FailedAnswer> {
   let text = "";
   for await (const chunk of body) {
@@ -78,14 +78,14 @@ async function failureOf({ status, headers, body }: ApiResponse): Promise<Failed
   return { status, body: parseOrText(text), retryAfter: headers["retry-after"] };
 }
 
-/** Throws an ApiError for a write that failed; what a successful one answers is not read. */
+/** Throws an ApiError if a write failed. Discards the body of a successful response. */
 export async function expectWritten(words: RequestWords, response: ApiResponse): Promise<void> {
   await expectSuccess(words, response);
-  // To its end, so that the connection can be used again.
+  // Reads the body to its end, so that the connection can be reused.
   for await (const _chunk of response.body);
 }
 
-/** Throws an ApiError for a request that failed, with what its answer says. */
+/** Throws an ApiError with the error from the response body if a request failed. */
 export async function expectSuccess(words: RequestWords, response: ApiResponse): Promise<void> {
   const { status } = response;
   if (status >= 200 && status <= 299) return;
@@ -94,13 +94,13 @@ export async function expectSuccess(words: RequestWords, response: ApiResponse):
   throw answerError(`Cannot ${operation}`, { name, advice: advice(status) }, failure);
 }
 
-/** What messages about a request say. */
+/** The texts for error messages about a request. */
 export interface RequestWords {
-  /** `endpointslices.discovery.k8s.io`. */
+  /** Resource name, such as `endpointslices.discovery.k8s.io`. */
   readonly name: string;
-  /** `create EndpointSlice default/web-ipv4-0`. */
+  /** Operation, such as `create EndpointSlice default/web-ipv4-0`. */
   readonly operation: string;
-  /** What an operator can do, by HTTP status; empty: nothing. */
+  /** Advice for the operator, by HTTP status. Empty if there is none. */
   readonly advice: (status: number) => string;
 }
 
@@ -110,13 +110,13 @@ interface FailedAnswer {
   readonly retryAfter?: unknown;
 }
 
-/** An error for an answer that makes no sense. */
+/** An error for an invalid response. */
 export function malformed(resource: Named, why: string, cause?: unknown): ApiError {
   const message = `Cannot decode the API server's response for ${resource.name}: ${why}`;
   return new ApiError(message, { reason: "malformed-answer", resource: resource.name, cause });
 }
 
-/** What `parse` makes of an answer; what it cannot make sense of is a malformed one. */
+/** Returns the result of `parse`. Syntax and range errors become an ApiError `malformed-answer`. */
 export function parsed<T>(resource: Named, parse: () => T): T {
   try {
     return parse();
@@ -138,7 +138,7 @@ function parseOrText(text: string): unknown {
   try {
     return parseJson(text);
   } catch {
-    // Proxies and load balancers on the way answer in HTML or plain text.
+    // Proxies and load balancers between the node and the API server respond with HTML or plain text.
     return { message: text };
   }
 }
@@ -169,7 +169,7 @@ function answerError(
   });
 }
 
-/** What an operator can do about it; empty where there is nothing. */
+/** Advice for the operator. Empty if there is none. */
 function adviceFor(status: number, { name, role = "system:node-proxier" }: Named): string {
   if (status === 401) {
     return "; the API server does not accept the credentials: check the user of the kubeconfig, or the token";
@@ -183,7 +183,7 @@ function adviceFor(status: number, { name, role = "system:node-proxier" }: Named
   );
 }
 
-/** Seconds only; the API server sends no dates. */
+/** Supports seconds only, because the API server does not send dates. */
 function retryAfterMsOf(value: unknown): number | undefined {
   return typeof value === "string" && /^\d{1,6}$/.test(value) ? Number(value) * 1000 : undefined;
 }

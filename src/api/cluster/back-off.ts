@@ -1,16 +1,16 @@
 import type { Clock } from "../../base/clock.ts";
 
-/** First delay, and the largest before the random part is added. */
+/** First delay, and largest delay before jitter. */
 const shortestMs = 800;
 const longestMs = 20_000;
-/** After this long without a failure the next one counts as the first. */
+/** After this long without a failure, the next failure counts as the first one. */
 const calmMs = 120_000;
-/** A server that asks for more patience than this is not obeyed: the program must not stand still. */
+/** Longer Retry-After delays are cut to this value, so that the program recovers in reasonable time. */
 const longestRetryAfterMs = 300_000;
 
 /**
- * Delays after failures: 0.8 s, doubling, each with up to half as much again by chance, so 30 s at most and
- * a thousand nodes do not come back in the same instant.
+ * Delays after failures: 0.8 s, doubling up to 20 s, each with up to 50% random jitter. The jitter prevents thousands
+ * of nodes from reconnecting at the same time.
  */
 export class BackOff {
   readonly #clock: Clock;
@@ -18,18 +18,18 @@ export class BackOff {
   #failures = 0;
   #lastFailureMs = Number.NEGATIVE_INFINITY;
 
-  /** `random` gives numbers from 0 up to 1. */
+  /** `random` returns numbers from 0 (inclusive) to 1 (exclusive). */
   constructor(clock: Clock, random: () => number) {
     this.#clock = clock;
     this.#random = random;
   }
 
-  /** Failures since the last calm. */
+  /** Number of failures in the current series. A long time without failures ends a series. */
   get failures(): number {
     return this.#failures;
   }
 
-  /** Counts a failure and says how long to wait; at least what the server asked for. */
+  /** Counts a failure and returns the delay before the next attempt, which is at least `retryAfterMs`. */
   nextDelayMs(retryAfterMs = 0): number {
     const nowMs = this.#clock.monotonicMs();
     if (nowMs - this.#lastFailureMs > calmMs) this.#failures = 0;

@@ -1,10 +1,10 @@
-/** Bytes that arrive in parts and are text in the end; a character may be split between parts. */
+/** Collects text that arrives as parts of UTF-8. A character may be split between parts. */
 export class ByteParts {
   readonly #limitBytes: number;
   readonly #parts: Uint8Array[] = [];
   #lengthBytes = 0;
 
-  /** Beyond `limitBytes`, `add` throws: nothing that we read is that large. */
+  /** `add` throws if the total exceeds `limitBytes`. */
   constructor(limitBytes: number) {
     this.#limitBytes = limitBytes;
   }
@@ -22,7 +22,7 @@ export class ByteParts {
     this.#parts.push(part);
   }
 
-  /** Hands over the text and begins with an empty one. Invalid UTF-8 becomes replacement characters. */
+  /** Returns the text and starts with an empty one. Invalid UTF-8 becomes replacement characters. */
   take(): string {
     const [first, ...others] = this.#parts;
     this.#parts.length = 0;

@@ -1,6 +1,7 @@
 /**
- * The one file that imports @kubernetes/client-node, and that is imported only when a cluster is used: it is most of the
- * program's memory. docs/decisions/0017 says which parts of the library are used, and why its informers are not.
+ * The only file that imports @kubernetes/client-node. It is loaded only if a cluster is used, because the library
+ * needs most of the program's memory. docs/decisions/0017 lists the parts of the library in use and says why its
+ * informers are not.
  */
 import { Agent as HttpAgent } from "node:http";
 import { type AgentOptions, Agent as HttpsAgent, type RequestOptions } from "node:https";
@@ -14,32 +15,32 @@ import { proxyFor } from "./environment-proxy.ts";
 import { invalidKubeconfig, type Kubeconfig, withoutQuotes } from "./kubeconfig-file.ts";
 import { PluginProcesses } from "./plugin-processes.ts";
 
-/** TLS options that belong to a cluster and a user; equal ones can share connections. */
+/** TLS options of a cluster and a user. Requests with equal options can share connections. */
 export type TlsMaterial = Pick<
   RequestOptions,
   "ca" | "cert" | "key" | "servername" | "rejectUnauthorized"
 >;
 
-/** What a request needs beside its address. */
+/** The headers and TLS options for requests. */
 export interface ClientMaterial {
   readonly headers: Readonly<Record<string, string>>;
   readonly tls: TlsMaterial;
 }
 
-/** A kubeconfig's current cluster and user. */
+/** The current cluster and user of a kubeconfig. */
 export class ClientConfig {
-  /** `https://10.0.0.1:6443`, without a slash at the end. */
+  /** URL of the server without a trailing slash, such as `https://10.0.0.1:6443`. */
   readonly server: string;
-  /** The name that the server's certificate must carry: tls-server-name, or the host of the address. */
+  /** The name that the server's certificate must contain: tls-server-name, or the host in the URL. */
   readonly certifiedName: string;
   readonly #origin: string;
   readonly #cluster: Cluster;
   readonly #user: User;
   readonly #plugins = new PluginProcesses();
-  /** Keeps a plugin's credentials until they expire. */
+  /** Caches a plugin's credentials until they expire. */
   readonly #config: KubeConfig;
 
-  /** `master` overrides the server's address unless it is empty; `environment` may name a proxy. */
+  /** A non-empty `master` overrides the server's address. `environment` may name a proxy. */
   constructor(
     kubeconfig: Kubeconfig,
     master: string,
@@ -56,7 +57,7 @@ export class ClientConfig {
     this.server = serverOf(address, { origin, isTlsMeant: isTlsMeant(cluster, user) });
     const host = new URL(this.server).hostname.replace(/^\[|\]$/g, "");
     this.certifiedName = String(cluster.tlsServerName ?? "") || host;
-    // Over plain HTTP there is nothing to verify; the library refuses such a server otherwise.
+    // Plain HTTP has nothing to verify, and the library rejects such servers unless verification is skipped.
     const skipTLSVerify = cluster.skipTLSVerify || this.server.startsWith("http:");
     const proxyUrl = cluster.proxyUrl || proxyFor(new URL(this.server), environment);
     if (proxyUrl && URL.parse(proxyUrl) === null)
@@ -75,10 +76,10 @@ export class ClientConfig {
     this.#plugins.follow(this.#config);
   }
 
-  /** Reads files and asks plugins; what they throw may quote their output. */
+  /** Reads files and runs plugins. Errors may quote a plugin's output. */
   async read(): Promise<ClientMaterial> {
     const options: RequestOptions = {};
-    // The library would keep a token file's content for a minute on top of ours.
+    // The library would cache a token file for one minute, in addition to the cache in `Credentials`.
     const keeps = this.#user.authProvider?.name !== tokenFileProvider;
     const config = keeps ? this.#config : configOf(this.#cluster, this.#user);
     await config.applyToHTTPSOptions(options);
@@ -87,7 +88,7 @@ export class ClientConfig {
     for (const [name, value] of Object.entries(options.headers ?? {})) {
       headers.set(name.toLowerCase(), String(value).trim());
     }
-    // The library keeps a password apart from the other headers.
+    // The library returns basic authentication separately from the other headers.
     if (typeof auth === "string") {
       headers.set("authorization", `Basic ${Buffer.from(auth).toString("base64")}`);
     }
@@ -101,12 +102,12 @@ export class ClientConfig {
     };
   }
 
-  /** Kills the plugins that run, with their children: {@link read} rejects. */
+  /** Kills the running plugins and their children. Pending calls of {@link read} reject. */
   killPlugins(): void {
     this.#plugins.kill();
   }
 
-  /** Anyone on the network path could read the credentials and use them. */
+  /** Throws if credentials would be sent without TLS, because anyone on the network path could read them. */
   #refusePlainHttp(): void {
     const { protocol, hostname } = new URL(this.server);
     if (protocol === "https:" || (isThisMachine(hostname) && !this.#cluster.proxyUrl)) return;
@@ -114,7 +115,7 @@ export class ClientConfig {
     throw invalidKubeconfig(this.#origin, why);
   }
 
-  /** Connections with this TLS material, through the cluster's proxy if it has one. */
+  /** Creates an agent for connections with these TLS options, through the cluster's proxy if there is one. */
   async agentFor(tls: TlsMaterial): Promise<HttpAgent> {
     if (this.#cluster.proxyUrl === undefined || this.#cluster.proxyUrl === null) {
       const options: AgentOptions = { keepAlive: true, maxFreeSockets: 4, ...tls };
@@ -122,7 +123,8 @@ export class ClientConfig {
         ? new HttpsAgent(options)
         : new HttpAgent({ keepAlive: true, maxFreeSockets: 4 });
     }
-    // The library makes agents for proxies, and keeps one per configuration object: new material, new object.
+    // The library creates agents for proxies and caches one per configuration object. New TLS options need a new
+    // object.
     const options: RequestOptions = {};
     await configOf(this.#cluster, proxiedUser(tls)).applyToHTTPSOptions(options);
     return options.agent as HttpAgent;
@@ -140,9 +142,11 @@ function loaded({ object, folder, origin }: Kubeconfig): KubeConfig {
   return config;
 }
 
-/** A YAMLException quotes the line it stopped at in its message and its cause, and that line may contain a token. */
+/**
+ * Returns the message without quotes from the file, because a YAMLException quotes a line that may contain a token.
+ */
 function reasonOf(error: unknown): string {
-  // The library checks presence, not types; its TypeErrors name a field of its own and no value.
+  // The library checks presence but not types. Its TypeErrors name one of its own fields and never contain values.
   if (error instanceof TypeError)
     return `a field is not text, a list or an object as it must be: ${error.message}`;
   const { name = "", reason = "" } = error as { name?: string; reason?: string };
@@ -155,7 +159,10 @@ function configOf(cluster: Cluster, user: User): KubeConfig {
   return config;
 }
 
-/** As client-go: an address without a scheme means TLS if anything says so. Credentials say so, too. */
+/**
+ * Like client-go, uses TLS for an address without a scheme if any TLS option is set. Unlike client-go, also if there
+ * are credentials.
+ */
 function isTlsMeant(cluster: Cluster, user: User): boolean {
   const { caFile, caData, skipTLSVerify } = cluster;
   const { certFile, certData, token, username, exec, authProvider } = user;
@@ -184,7 +191,7 @@ function serverOf(
 /** The library's name for a user whose bearer token is in a file. */
 const tokenFileProvider = "tokenFile";
 
-/** The current user, with what the library does not read of one: tokenFile, which goes before token. */
+/** The current user. Adds tokenFile, which the library does not support and which takes precedence over token. */
 function userOf(config: KubeConfig, { object, folder, origin }: Kubeconfig): User {
   const user = config.getCurrentUser() ?? { name: "nobody" };
   const users = fieldOf(object, "users");
@@ -216,7 +223,7 @@ function proxiedUser({ cert, key }: TlsMaterial): User {
   };
 }
 
-/** Exec plugins expect to be given which version of their API is spoken (client.authentication.k8s.io). */
+/** Sets KUBERNETES_EXEC_INFO, from which exec plugins read their API version (client.authentication.k8s.io). */
 function withExecInfo(user: User, cluster: Cluster): User {
   const exec: unknown = user.exec;
   const apiVersion = pathOf(exec, "apiVersion");

@@ -18,11 +18,11 @@ export interface ClusterSourceOptions {
   readonly nodeName: string;
   /** If undefined, only Services without a proxy name are selected. */
   readonly serviceProxyName?: string | undefined;
-  /** Absent or 0: every complete list counts at once. */
+  /** If absent or 0, every complete list is applied immediately. */
   readonly listGuardPercent?: number;
 }
 
-/** Objects from an API server. Runs through every outage of it; `stop` is what ends it. */
+/** Reads objects from an API server. Continues through every outage of the server until `stop` is called. */
 export class ClusterSource implements ObjectSource {
   readonly #dependencies: ReflectorDependencies;
   readonly #options: ClusterSourceOptions;
@@ -54,7 +54,7 @@ export class ClusterSource implements ObjectSource {
       return new Reflector(dependencies, resource, target);
     });
     const { signal } = this.#abort;
-    // A name is looked up by the time of the first plan.
+    // Starts the DNS lookup of the server's name, so that the addresses are known for the first plan.
     this.#serverAddresses.current();
     this.#running = Promise.all([
       ...reflectors.map((reflector) => reflector.run(signal)),

@@ -7,18 +7,18 @@ import { ApiError } from "../api-error.ts";
 import type { ClientConfig, ClientMaterial, TlsMaterial } from "./client-config.ts";
 import { Remembered } from "./remembered.ts";
 
-/** A plugin that takes longer hangs. */
+/** Plugins that run longer are considered hung and are killed. */
 const pluginTimeoutMs = 60_000;
 
-/** What a request is sent with. */
+/** Headers and agent for a request. */
 export interface RequestCredentials {
   readonly headers: ClientMaterial["headers"];
   readonly agent: Agent;
 }
 
 /**
- * Credentials that change while the program runs: tokens and certificates in files, plugins. New TLS material
- * means new connections; those with the old one are cut, and whoever used them resumes.
+ * Credentials that change while the program runs: tokens and certificates in files, and plugins. New TLS options
+ * require new connections. Connections with the old options are closed, and their requests must be retried.
  */
 export class Credentials {
   readonly #clock: Clock;
@@ -29,7 +29,10 @@ export class Credentials {
   #agentDigest = "";
   #reading: Promise<RequestCredentials> | undefined;
 
-  /** `makeConfig` gives a config without anything remembered, for when the server refuses what we have. */
+  /**
+   * `makeConfig` creates a config without cached credentials. It is used when the server rejects the current
+   * credentials.
+   */
   constructor(clock: Clock, makeConfig: () => ClientConfig) {
     this.#clock = clock;
     this.#makeConfig = makeConfig;
@@ -41,14 +44,14 @@ export class Credentials {
     return this.#config.server;
   }
 
-  /** The name that the server's certificate must carry. */
+  /** The name that the server's certificate must contain. */
   get certifiedName(): string {
     return this.#config.certifiedName;
   }
 
   /**
-   * Throws ApiError `no-credentials` when there are none, not even older ones. Requests that begin together
-   * share one reading: a plugin runs once, and nobody's connections are cut by another's.
+   * Throws ApiError `no-credentials` if there are none, not even older ones. Concurrent requests share one read, so a
+   * plugin runs only once, and requests do not close each other's connections.
    */
   current(): Promise<RequestCredentials> {
     this.#reading ??= this.#read().finally(() => {
@@ -62,7 +65,7 @@ export class Credentials {
     return { headers, agent: await this.#agentFor(tls) };
   }
 
-  /** The server refused them (401): forget what files and plugins said. */
+  /** Discards cached credentials after the server rejected them (401). */
   drop(): void {
     this.#material.drop();
     this.#config = this.#makeConfig();
@@ -115,7 +118,7 @@ async function readInTime(clock: Clock, config: ClientConfig): Promise<ClientMat
   }
 }
 
-/** A parser that fails quotes what it read, and that may be a token. */
+/** Returns a safe error text. Parser errors quote their input, which may be a token. */
 function speakable(error: unknown): string {
   if (error instanceof SyntaxError) return "the output of the credential plugin is not JSON";
   const { syscall = "", path = "", code = "" } = error as NodeJS.ErrnoException;

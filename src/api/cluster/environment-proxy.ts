@@ -1,9 +1,9 @@
-/** Which proxy the environment asks for, by Go's rules: what client-go does, and what kubeadm relies on. Pure. */
+/** Selects the proxy from environment variables by Go's rules, like client-go. kubeadm relies on these rules. Pure. */
 import { cidrContains, isLoopback, parseCidr, parseIpAddress } from "../../base/ip.ts";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The proxy's URL for requests to `server`; undefined where they go straight. */
+/** The proxy's URL for requests to `server`. Undefined for a direct connection. */
 export function proxyFor(server: URL, environment: Environment): string | undefined {
   const isTls = server.protocol === "https:";
   const proxy = isTls
@@ -16,25 +16,28 @@ export function proxyFor(server: URL, environment: Environment): string | undefi
   return proxy.includes("://") ? proxy : `http://${proxy}`;
 }
 
-/** The first of the names that says something. */
+/** The first non-empty variable. */
 function variable(environment: Environment, ...names: readonly string[]): string {
   return names.map((name) => environment[name] ?? "").find((value) => value !== "") ?? "";
 }
 
 interface Target {
-  /** Lower case, an IPv6 address without brackets. */
+  /** Host in lower case. IPv6 addresses have no brackets. */
   readonly host: string;
   readonly port: string;
 }
 
-/** This machine itself is never reached through a proxy. */
+/** Whether requests bypass the proxy. Requests to this machine always do. */
 function isExcepted(target: Target, noProxy: string): boolean {
   const address = parseIpAddress(target.host);
   if (target.host === "localhost" || (address !== undefined && isLoopback(address))) return true;
   return noProxy.split(",").some((entry) => matches(entry.trim().toLowerCase(), target));
 }
 
-/** `*`, a network, an address, a domain (`a.b`: with what is below it; `.a.b`: only that); `:port` may follow. */
+/**
+ * Whether a NO_PROXY entry matches: `*`, a network, an address, or a domain. `a.b` includes subdomains, `.a.b` only
+ * matches subdomains. A port may follow as `:port`.
+ */
 function matches(entry: string, { host, port }: Target): boolean {
   if (entry === "") return false;
   if (entry === "*") return true;

@@ -10,30 +10,30 @@ import type { ApiConnection, ApiResponse, ApiWrite, RequestObserver } from "../c
 import type { Credentials } from "./credentials.ts";
 import { RequestPace, type RequestRate } from "./request-pace.ts";
 
-/** Asks the other end for a sign of life after this long without one (SO_KEEPALIVE). */
+/** Idle time before TCP keepalive probes start (SO_KEEPALIVE). */
 const keepAliveMs = 30_000;
 
 export interface HttpConnectionOptions {
   readonly userAgent: string;
   readonly clock: Clock;
-  /** If undefined, nothing is counted. */
+  /** If undefined, requests are not counted. */
   readonly observer?: RequestObserver;
   /** If undefined, requests are sent immediately. */
   readonly rate?: RequestRate;
 }
 
-/** A request on its way out. */
+/** A request to send. */
 interface Outgoing {
   readonly url: URL;
   readonly method: string;
   readonly isWatch: boolean;
-  /** A later page of a list: it was admitted with the first one. */
+  /** Whether this is a later page of a list. Only the first page counts against the rate. */
   readonly isNextPage: boolean;
   readonly contentType?: string;
   readonly body?: string;
 }
 
-/** Requests over node:http or node:https, with credentials that are renewed as they change. */
+/** Sends requests with node:http or node:https, with current credentials. */
 export class HttpConnection implements ApiConnection {
   readonly server: string;
   readonly #credentials: Credentials;
@@ -74,7 +74,7 @@ export class HttpConnection implements ApiConnection {
       method,
       agent,
       signal,
-      // Set here, since proxy agents forget the host where it is an address and check "localhost".
+      // Checks the name here because proxy agents drop a host that is an IP address and check "localhost" instead.
       checkServerIdentity: (_host, certificate) =>
         checkServerIdentity(this.#credentials.certifiedName, certificate),
       headers: {
@@ -87,7 +87,7 @@ export class HttpConnection implements ApiConnection {
     };
     const { observer, clock } = this.#options;
     const startedAtMs = clock.monotonicMs();
-    /** A watch is counted, but has no duration and no size. */
+    /** Watches are counted but have no duration and no size. */
     const ended = (received: { readonly receivedBytes?: number }): void => {
       if (isWatch) return;
       const seconds = (clock.monotonicMs() - startedAtMs) / 1000;
@@ -116,13 +116,13 @@ export class HttpConnection implements ApiConnection {
       request.on("socket", (socket) => socket.setKeepAlive(true, keepAliveMs));
       request.on("error", (error) => reject(this.#unreachable(error)));
       request.end(body);
-      // Certificates are checked when the connection is made: that throws.
+      // Certificates are loaded when the connection is created, which may throw.
     }).catch((error: unknown) => {
       throw error instanceof ApiError ? error : this.#unreachable(error);
     });
   }
 
-  /** `ended`: the answer was read, or nobody wants more of it. */
+  /** `ended` is called when the response was read to its end or the reader stopped. */
   async *#bodyOf(
     message: IncomingMessage,
     ended: (received: { readonly receivedBytes: number }) => void,
@@ -130,7 +130,7 @@ export class HttpConnection implements ApiConnection {
     let receivedBytes = 0;
     const isPacked = message.headers["content-encoding"] === "gzip";
     const body = isPacked ? message.pipe(createGunzip()) : message;
-    // A pipe does not hand on that its source broke.
+    // `pipe` does not forward errors of its source.
     if (isPacked) message.on("error", (error) => body.destroy(error));
     try {
       for await (const chunk of body) {
@@ -154,19 +154,19 @@ export class HttpConnection implements ApiConnection {
   }
 }
 
-/** Without Node.js' advice to whoever starts it, and without OpenSSL's places in its source. */
+/** Removes Node.js' advice about starting the program, and OpenSSL's source locations. */
 function plainWords(text: string): string {
   return text
     .replace(/; if the root CA is installed .*$/s, "")
     .replace(/^.*:(?:SSL|x509 certificate|PEM) routines:[^:]*:([^:]+).*$/s, "$1");
 }
 
-/** The length is said, since Node.js frames the body of a DELETE in no other way. */
+/** Sets the length explicitly, because Node.js does not frame the body of a DELETE otherwise. */
 function bodyHeaders(contentType: string, body: string): Readonly<Record<string, string>> {
   return { "content-type": contentType, "content-length": String(Buffer.byteLength(body)) };
 }
 
-/** What an operator can do, by the code of the system or of TLS. */
+/** Advice for the operator, by system or TLS error code. */
 const advices: Readonly<Record<string, string>> = {
   ECONNREFUSED:
     "nothing is listening there; check that the API server is running and the address is correct",

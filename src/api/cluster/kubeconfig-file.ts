@@ -5,17 +5,17 @@ import { systemErrorText } from "../../base/system-error-text.ts";
 import { parseYamlDocuments } from "../../base/yaml.ts";
 import { ApiError } from "../api-error.ts";
 
-/** How to reach a cluster, in the words of a kubeconfig. */
+/** The connection to a cluster, as a kubeconfig describes it. */
 export interface Kubeconfig {
   /** The kubeconfig object (`clusters`, `users`, `contexts`, `current-context`). */
   readonly object: unknown;
-  /** Relative paths in it are meant from here. */
+  /** Relative paths in the kubeconfig are relative to this folder. */
   readonly folder: string;
-  /** For messages: `kubeconfig /etc/x.conf`. */
+  /** The source, for messages, such as `kubeconfig /etc/x.conf`. */
   readonly origin: string;
 }
 
-/** Where a pod finds its credentials. */
+/** The folder with a pod's credentials. */
 const serviceAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /** Reads a kubeconfig file. Throws ApiError `unreadable-kubeconfig` or `invalid-kubeconfig`. */
@@ -29,10 +29,10 @@ export async function readKubeconfigFile(path: string): Promise<Kubeconfig> {
   return readKubeconfigText(text, path);
 }
 
-/** What the kubeconfig at `path` says. Throws ApiError `invalid-kubeconfig`. Pure. */
+/** Parses the text of the kubeconfig at `path`. Throws ApiError `invalid-kubeconfig`. Pure. */
 export function readKubeconfigText(text: string, path: string): Kubeconfig {
   const origin = `kubeconfig ${path}`;
-  // A token of digits is text.
+  // A token may consist of digits only, so numbers are read as text.
   const [document] = parseYamlDocuments(text, { areNumbersText: true });
   const [problem] = document?.problems ?? [];
   if (problem !== undefined) {
@@ -41,20 +41,20 @@ export function readKubeconfigText(text: string, path: string): Kubeconfig {
   return { object: document?.value, folder: dirname(path), origin };
 }
 
-/** A YAML reader's message without the text that it quotes, which may be a token. */
+/** A YAML parser's message without quoted text, which may be a token. */
 export function withoutQuotes(reason: string): string {
   return reason.replace(/\s*[:\\"].*$/su, "");
 }
 
-/** What `--master` alone says: an address without credentials. */
+/** A kubeconfig for `--master` alone: an address without credentials. */
 export function kubeconfigOfMaster(master: string): Kubeconfig {
   const object = kubeconfigObject({ server: master });
   return { object, folder: "/", origin: `--master ${master}` };
 }
 
 /**
- * What a pod knows about its cluster: environment and service account. Throws ApiError `no-cluster` outside a
- * pod, or without a token.
+ * A kubeconfig from a pod's environment and service account. Throws ApiError `no-cluster` outside a pod or without a
+ * token.
  */
 export async function kubeconfigOfPod(
   environment: Readonly<Record<string, string | undefined>>,
@@ -84,7 +84,7 @@ export async function kubeconfigOfPod(
   return { object, folder, origin: "the pod's service account" };
 }
 
-/** An error for a kubeconfig that can be read and makes no sense. */
+/** An error for a kubeconfig that was read but is invalid. */
 export function invalidKubeconfig(origin: string, why: string): ApiError {
   const message = escapeUnprintable(`Cannot use ${origin}: ${why}`);
   return new ApiError(message, { reason: "invalid-kubeconfig" });

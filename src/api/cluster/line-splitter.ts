@@ -2,21 +2,21 @@ import { ByteParts } from "./byte-parts.ts";
 
 const lineFeed = 0x0a;
 
-/** Cuts a stream of bytes into lines. */
+/** Splits a stream of bytes into lines. */
 export class LineSplitter {
   readonly #line: ByteParts;
 
-  /** A longer line makes `push` throw. */
+  /** `push` throws if a line is longer than `limitBytes`. */
   constructor(limitBytes: number) {
     this.#line = new ByteParts(limitBytes);
   }
 
-  /** True when the last line was complete. */
+  /** Whether the last line was complete. */
   get isEmpty(): boolean {
     return this.#line.lengthBytes === 0;
   }
 
-  /** The lines that end in this chunk, without empty ones. */
+  /** The lines that end in this chunk, without empty lines. */
   *push(chunk: Uint8Array): Generator<string> {
     let start = 0;
     for (;;) {

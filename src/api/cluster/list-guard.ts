@@ -3,29 +3,29 @@ import type { ListQuarantine } from "../source.ts";
 
 export interface ListGuardOptions {
   readonly clock: Clock;
-  /** A list may take away so much of the known addresses, in percent; 0: as much as it likes. */
+  /** Maximum share of the known addresses that a list may remove, in percent. 0 means no limit. */
   readonly percent: number;
   readonly onQuarantine: (quarantine: Omit<ListQuarantine, "kind">) => void;
 }
 
-/** Below this number half of what is known is an everyday change. */
+/** With fewer known addresses, removing half of them is a normal change. */
 const fewestKnown = 10;
-/** Pause before the second list: the server may be starting, its cache half full. */
+/** Delay before the second list. The server may be starting with an incomplete cache. */
 export const confirmAfterMs = 10_000;
-/** No list is held longer, whatever happens to the second one. */
+/** A quarantine never lasts longer, even without a second list. */
 const longestHoldMs = 60_000;
 
-/** What a list has. */
+/** The contents of a list as the relist guard judges them. */
 export interface JudgedList {
-  /** Addresses, or whatever else is counted. */
+  /** Addresses or other keys to count. */
   readonly keys: ReadonlySet<string>;
-  /** Objects, with such keys or without. */
+  /** Number of objects, including objects without keys. */
   readonly objectCount: number;
 }
 
 /**
- * Says whether a list without `missing` of `known` addresses takes away too much. One without any object does, however few are
- * known: each cluster has the Service `kubernetes` and its slice.
+ * Whether a list that lacks `missing` of `known` addresses would remove too much. A list without any objects is always
+ * implausible, because each cluster has the Service `kubernetes` and its slice.
  */
 export function isImplausible(
   counts: { readonly known: number; readonly missing: number; readonly objectCount: number },
@@ -36,7 +36,7 @@ export function isImplausible(
   return known >= fewestKnown || objectCount === 0;
 }
 
-/** How many of the known addresses a list does not have. */
+/** Number of known addresses that a list lacks. */
 export function countMissing(known: ReadonlySet<string>, listed: ReadonlySet<string>): number {
   let missing = 0;
   for (const address of known) if (!listed.has(address)) missing += 1;
@@ -44,9 +44,9 @@ export function countMissing(known: ReadonlySet<string>, listed: ReadonlySet<str
 }
 
 /**
- * Quarantines a list that would remove much of what is known: a server that lost its data, or came back
- * with old data, must not empty the node. The second such list in a row counts, and so does the first
- * after a minute. Watch events are never quarantined: each is something that was done.
+ * Quarantines a list that would remove much of what is known. A server that lost its data, or returned with old data,
+ * must not empty the node. The second such list in a row is applied, and so is the first one after a minute. Watch
+ * events are never quarantined, because each one reports an actual change.
  */
 export class ListGuard {
   readonly #parts: ListGuardOptions;
@@ -57,8 +57,8 @@ export class ListGuard {
   }
 
   /**
-   * Calls `take` at once where the list is believed. Otherwise says false, and calls it after a minute
-   * unless another list was judged before.
+   * If the list is plausible, calls `take` immediately and returns true. Otherwise returns false, and calls `take`
+   * after a minute unless another list is judged first.
    */
   judge(known: ReadonlySet<string>, listed: JudgedList, take: () => void): boolean {
     const counts = { known: known.size, missing: countMissing(known, listed.keys) };
@@ -81,7 +81,7 @@ export class ListGuard {
     return false;
   }
 
-  /** What is held is forgotten. */
+  /** Discards a quarantined list. */
   stop(): void {
     this.#cancelHold?.();
     this.#cancelHold = undefined;

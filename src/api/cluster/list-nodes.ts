@@ -6,12 +6,12 @@ import { type ListConnection, listItems } from "./list-pages.ts";
 import { collections } from "./watched-resources.ts";
 
 /**
- * Lists all Nodes: from the API server's cache, in pages where it makes some, one object in memory at
- * a time. A watch would bring every status report of every kubelet to every node. Throws ApiError.
+ * Lists all Nodes from the API server's cache, in pages if the server supports them, with one object in memory at a
+ * time. A watch would send every kubelet's status updates to every node. Throws ApiError.
  */
 export async function listNodes(connection: ListConnection, signal: AbortSignal): Promise<Nodes> {
   const all = new Map<string, NodeRecord>();
-  // What is wrong with another node's object is its own kube-ipvs' to say.
+  // Ignores refusals: each node's own kube-ipvs reports invalid fields of its Node.
   const into = { refuse: () => {}, texts: new TextPool() };
   await listItems(connection, { resource: collections.nodes, signal }, (item) => {
     const record = decodeObject("nodes", item, into)?.record;

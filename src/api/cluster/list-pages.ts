@@ -6,12 +6,12 @@ import { ListSplitter } from "./list-splitter.ts";
 import { readBody } from "./watched-request.ts";
 import type { WatchedResource } from "./watched-resources.ts";
 
-/** A million objects at the page size that we ask for. */
+/** One million objects with the page size below. */
 const maxPages = 2_000;
 
 /**
- * Reads a list page by page and returns the head of the last one. Throws ApiError `endless-list` if the pages do not end, as with a
- * proxy that answers every page with the first one.
+ * Reads a list page by page and returns the metadata of the last page. Throws ApiError `endless-list` if the pages do
+ * not end, for example because a proxy responds to every request with the first page.
  */
 export async function readPages(
   { name }: Pick<WatchedResource, "name">,
@@ -28,7 +28,7 @@ export async function readPages(
   throw new ApiError(message, { reason: "endless-list", resource: name });
 }
 
-/** The largest item: a Node with all its images is some tens of kilobytes. */
+/** Maximum size of one item. A Node with all its images has some tens of kilobytes. */
 const itemLimitBytes = 8 * 1024 * 1024;
 const idleMs = 60_000;
 const pageSize = "500";
@@ -39,8 +39,8 @@ export interface ListConnection {
 }
 
 /**
- * Lists a resource once: from the API server's cache, in pages if it makes some, one object in memory at a time. Throws
- * ApiError.
+ * Lists a resource once from the API server's cache, in pages if the server supports them, with one object in memory
+ * at a time. Throws ApiError.
  */
 export async function listItems(
   connection: ListConnection,

@@ -3,10 +3,10 @@ import { ByteParts } from "./byte-parts.ts";
 
 const itemsKey = "items";
 const longestKeyBytes = 256;
-/** A list without its items is some hundred bytes. */
+/** A list without its items has a few hundred bytes. */
 const envelopeLimitBytes = 1024 * 1024;
 
-/** What JSON's structure looks like in bytes; all are ASCII, so no byte of another character equals them. */
+/** The bytes of JSON's structure. All are ASCII, so they never occur within another UTF-8 character. */
 const quote = 0x22;
 const comma = 0x2c;
 const openBracket = 0x5b;
@@ -16,8 +16,8 @@ const openBrace = 0x7b;
 const closeBrace = 0x7d;
 
 /**
- * Takes a list object `{"metadata":{…},"items":[…]}` apart while it arrives, so that a list of many megabytes
- * is never in memory as a whole. Keys may come in any order. Throws on text that is no such object.
+ * Splits a list object `{"metadata":{…},"items":[…]}` while it arrives, so that a list of many megabytes is never in
+ * memory as a whole. Keys may be in any order. Throws if the text is not such an object.
  */
 export class ListSplitter {
   readonly #item: ByteParts;
@@ -35,7 +35,7 @@ export class ListSplitter {
     this.#item = new ByteParts(itemLimitBytes);
   }
 
-  /** The items that are complete with this chunk. */
+  /** Yields the items that are complete after this chunk. */
   *push(chunk: Uint8Array): Generator<unknown> {
     let start = 0;
     for (let at = 0; at < chunk.length; at += 1) {
@@ -58,13 +58,13 @@ export class ListSplitter {
     (this.#isInItems ? this.#item : this.#envelope).add(chunk.subarray(start));
   }
 
-  /** The list object with an empty `items`; throws when the text is not complete. */
+  /** Returns the list object with empty `items`. Throws if the text is incomplete. */
   end(): unknown {
     if (!this.#isComplete) throw new SyntaxError("the list is truncated");
     return parseJson(this.#envelope.take());
   }
 
-  /** Inside the items array itself, a comma or its bracket ends an item. */
+  /** Directly inside the items array, a comma or the closing bracket ends an item. */
   #endsItem(byte: number): boolean {
     return this.#isInItems && this.#depth === 2 && (byte === comma || byte === closeBracket);
   }
@@ -79,7 +79,7 @@ export class ListSplitter {
     }
   }
 
-  /** Follows the structure; true when the items array begins after this byte. */
+  /** Tracks the structure. Returns true if the items array begins after this byte. */
   #passStructure(byte: number): boolean {
     switch (byte) {
       case quote:

@@ -1,20 +1,23 @@
 const pageSize = 500;
 
-/** What the next list asks for: which state, and whether in pages. */
+/** Parameters of the next list: which resourceVersion to request, and whether to use pages. */
 export class ListTerms {
-  /** "0": any state will do, from the server's cache; empty: the newest; else one that is not older. */
+  /**
+   * "0" accepts any state from the server's cache. Empty requests the latest state. Any other version requests a state
+   * that is not older.
+   */
   #version = "0";
   #usesPages = true;
 
-  /** The query without selectors; `token`: of the page before, empty for the first page. */
+  /** The query without selectors. `token` is the continue token of the previous page, empty for the first page. */
   query(token: string): Readonly<Record<string, string>> {
     const page = this.#usesPages ? { limit: String(pageSize) } : {};
-    // A page of a list that began earlier must not name a version: the token does.
+    // Only the first page may contain a version. The token determines the version of later pages.
     if (token !== "") return { ...page, continue: token };
     if (this.#version === "" || this.#version === "0") {
       return { ...page, resourceVersion: this.#version };
     }
-    // Beside a limit the version alone would mean exactly that state, which may be forgotten.
+    // Combined with a limit, a version alone would request exactly that state, which the server may no longer have.
     const match = { resourceVersionMatch: "NotOlderThan" };
     return { ...page, resourceVersion: this.#version, ...match };
   }
@@ -23,17 +26,17 @@ export class ListTerms {
     this.#version = "";
   }
 
-  /** Another API server's cache may lag behind: what was reported is not to be undone. */
+  /** Requests a state that is not older than `position`, because another API server's cache may lag behind. */
   askForNotOlderThan(position: string): void {
     this.#version = position;
   }
 
-  /** A server that was set back does not have what was reported. */
+  /** Drops the version: a server that was restored from a backup does not have it. */
   noteRefusal(): void {
     if (this.#version !== "0") this.#version = "";
   }
 
-  /** A page token expired, or pages never end: the next list comes in one piece. */
+  /** Disables pages for the next list, because a page token expired or the pages never end. */
   noteUselessPages(): void {
     this.#usesPages = false;
   }

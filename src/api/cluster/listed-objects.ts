@@ -4,11 +4,11 @@ import type { ReflectorTarget } from "./reflector-target.ts";
 type Judged<T> = Pick<ReflectorTarget<T>, "keysOf">;
 
 /**
- * A list as it arrives: the target is notified of new objects at once; what takes addresses away waits until the list is
- * complete and believed.
+ * A list while it arrives. The target is notified of new objects immediately. Changes that remove addresses wait until
+ * the list is complete and the relist guard accepts it.
  */
 export class ListedObjects<T> {
-  /** Every address in the list, or whatever else the relist guard counts. */
+  /** All addresses in the list, or whatever else the relist guard counts. */
   readonly keys: Set<string> = new Set<string>();
   readonly #records: LastKnownRecords<T>;
   readonly #target: Judged<T>;
@@ -33,7 +33,7 @@ export class ListedObjects<T> {
     else this.#records.put(name, record);
   }
 
-  /** Reports what waits, and the removal of everything that is not in the list. */
+  /** Reports the waiting changes, and the removal of everything that is not in the list. */
   takeAway(): void {
     for (const [name, record] of this.#waiting) this.#records.put(name, record);
     for (const name of this.#records.names()) {
@@ -47,7 +47,7 @@ export class ListedObjects<T> {
   }
 }
 
-/** What a list is compared with: the keys of the last known objects. */
+/** The keys of the last known objects, with which a list is compared. */
 export function knownKeys<T>(
   { keysOf }: Judged<T>,
   records: LastKnownRecords<T>,

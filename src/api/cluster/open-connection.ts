@@ -10,11 +10,11 @@ import {
 import type { RequestRate } from "./request-pace.ts";
 
 export interface ConnectionOptions {
-  /** Path of a kubeconfig; empty: none. */
+  /** Path of a kubeconfig. Empty if none is configured. */
   readonly kubeconfig: string;
-  /** Address of the API server, overriding the kubeconfig's; empty: none. */
+  /** Address of the API server, which overrides that of the kubeconfig. Empty if none is configured. */
   readonly master: string;
-  /** `kube-ipvs/1.0.0 (linux/x64)`. */
+  /** For example `kube-ipvs/1.0.0 (linux/x64)`. */
   readonly userAgent: string;
 }
 
@@ -28,9 +28,9 @@ interface Dependencies {
 }
 
 /**
- * Opens the way to the API server: by a kubeconfig, by an address alone, or from inside a pod where neither is
- * given. Throws ApiError when that is not possible on this machine; whether the server can be reached shows
- * with the first request.
+ * Opens a connection to the API server: with a kubeconfig, with an address alone, or otherwise with a pod's service
+ * account. Throws ApiError if the local configuration does not allow that. Does not contact the server: the first
+ * request shows whether it is reachable.
  */
 export async function openConnection(
   dependencies: Dependencies,
@@ -42,13 +42,13 @@ export async function openConnection(
   return new HttpConnection(credentials, { ...rest, userAgent: options.userAgent });
 }
 
-/** Credentials for requests to the API server; throws as {@link openConnection}. */
+/** Credentials for requests to the API server. Throws like {@link openConnection}. */
 export async function openCredentials(
   { clock, environment }: Pick<Dependencies, "clock" | "environment">,
   options: Pick<ConnectionOptions, "kubeconfig" | "master">,
 ): Promise<Credentials> {
   const kubeconfig = await readKubeconfig(options, environment);
-  // Loaded late: who reads manifests shall not pay for the client library.
+  // Loaded on demand, because the manifest source does not need the client library.
   const { ClientConfig } = await import("./client-config.ts");
   const { Credentials } = await import("./credentials.ts");
   const makeConfig = (): InstanceType<typeof ClientConfig> =>

@@ -1,23 +1,26 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 
-/** The part of a child process that is used here. */
+/** The used part of a child process. */
 interface Plugin {
   readonly pid?: number;
   once(event: "close", listener: () => void): unknown;
 }
 type StartPlugin = (command: string, args: unknown, options: object) => Plugin;
 
-/** The library's field for the function that starts a plugin. A test with a plugin that hangs fails if it is renamed. */
+/**
+ * The library's field with the function that starts a plugin. If it is renamed, a test with a plugin that hangs fails.
+ */
 const startField = "execFn";
 
 /**
- * Credential plugins (exec) that run now. The library starts them without a time limit and with an open standard input, so a plugin
- * that asks for a password waits forever. Here each one is a process group of its own, which can be killed with its children.
+ * The running credential plugins (exec). The library starts plugins without a time limit and with an open standard
+ * input, so a plugin that asks for a password would wait forever. This class starts each plugin in its own process
+ * group, so that it can be killed together with its children.
  */
 export class PluginProcesses {
   readonly #running = new Set<Plugin>();
 
-  /** Follows the plugins that this configuration starts. */
+  /** Tracks the plugins that this configuration starts. */
   follow(config: KubeConfig): void {
     for (const authenticator of Reflect.get(config, "authenticators") as readonly object[]) {
       const start = Reflect.get(authenticator, startField) as StartPlugin | undefined;
@@ -37,7 +40,7 @@ export class PluginProcesses {
       try {
         if (pid !== undefined) process.kill(-pid, "SIGKILL");
       } catch {
-        // It ended meanwhile.
+        // The plugin has already ended.
       }
     }
   }

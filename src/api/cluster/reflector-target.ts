@@ -5,21 +5,24 @@ import type { Refuse } from "../refusals.ts";
 import type { ListQuarantine, ResourceKind, ServedAddresses, SourceListener } from "../source.ts";
 import type { WatchedResource } from "./watched-resources.ts";
 
-/** What becomes of the objects of one resource: how they turn into records, and who is notified. */
+/** How the objects of one resource become records, and who is notified of them. */
 export interface ReflectorTarget<T> {
-  /** Narrows an object; `undefined` when it cannot even be named. Never throws. */
+  /** Decodes an object. `undefined` if the object does not have a valid name. Never throws. */
   decode(object: unknown, into: DecodeContext): DecodedObject<T> | undefined;
   readonly notify: Notify<T>;
-  /** By which keys a list is judged by the relist guard: addresses, names. */
+  /** Keys by which the relist guard judges a list, such as addresses or names. */
   readonly keysOf: (record: T) => readonly string[];
-  /** Reads what the first list is compared with; absent: nothing. */
+  /** Reads the keys with which the first list is compared in addition. Absent if there are none. */
   readonly servedBefore?: (() => Promise<ReadonlySet<string>>) | undefined;
   readonly onSynced: () => void;
   readonly onRefusal: Refuse;
   readonly onListQuarantine: (quarantine: Omit<ListQuarantine, "kind">) => void;
 }
 
-/** By which addresses a list is judged. There is one Node; to lose it takes away nothing that is served. */
+/**
+ * Addresses by which the relist guard judges a list. Nodes have none, because losing the single watched Node removes
+ * nothing that is served.
+ */
 const addressesOf: {
   readonly [Kind in ResourceKind]: (record: RecordOf[Kind]) => readonly string[];
 } = {
@@ -32,7 +35,7 @@ const addressesOf: {
   nodes: () => [],
 };
 
-/** The listener of a node's daemon as the target of one of its resources. */
+/** Adapts the node daemon's listener to one of its resources. */
 export function listenerTarget<Kind extends ResourceKind>(
   { kind }: WatchedResource<Kind>,
   listener: SourceListener,

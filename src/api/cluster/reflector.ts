@@ -25,30 +25,30 @@ export interface ReflectorDependencies {
   readonly connection: ApiConnection;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Numbers from 0 up to 1. */
+  /** Returns numbers from 0 (inclusive) to 1 (exclusive). */
   readonly random: () => number;
-  /** If undefined, every complete list counts immediately. */
+  /** If undefined, every complete list is applied immediately. */
   readonly guard?: { readonly percent: number };
 }
 
-/** An object of this size is no mistake of ours; the API server's own limit is some megabytes. */
+/** Larger objects are errors. The API server itself limits objects to a few megabytes. */
 const objectLimitBytes = 64 * 1024 * 1024;
 const listIdleMs = 60_000;
-/** The API server sends a bookmark about every minute; two and a half without one are suspicious. */
+/** The API server sends a bookmark about once a minute. 150 s without one indicate a dead connection. */
 const watchIdleMs = 150_000;
-/** The server is asked to end a watch after this long, up to twice as long by chance. */
+/** Requested duration of a watch. Up to 100% random jitter is added. */
 const watchSeconds = 300;
-/** A watch that the server ends before this, without any event, counts as a failure. */
+/** A watch that the server ends earlier without an event is a failure. */
 const shortWatchMs = 1_000;
 /**
- * After so many failures in a row that the server answered, or silences, watching on will not help: list again. A
- * server that was restored from a backup keeps quiet until it counts beyond where we watch from.
+ * After this many consecutive error responses or silent watches, a new list is necessary. A server that was restored
+ * from a backup sends nothing until its versions exceed the version of the watch.
  */
 const failuresBeforeList = 3;
 
 /**
- * Keeps the listener in sync with one resource of the API server: lists, then watches from there.
- * Retries every failure, without end; after a gap in the history it lists again and notifies of the differences only.
+ * Keeps the listener in sync with one resource of the API server: lists, then watches from the version of the list.
+ * Retries every failure indefinitely. After a gap in the history, lists again and only notifies of the differences.
  */
 export class Reflector<T> {
   readonly #dependencies: Omit<ReflectorDependencies, "guard">;
@@ -59,7 +59,7 @@ export class Reflector<T> {
   readonly #texts = new TextPool();
   readonly #backOff: BackOff;
   readonly #guard: ListGuard;
-  /** The resourceVersion up to which the listener was notified; `undefined` when a list is needed. */
+  /** The listener was notified of everything up to this resourceVersion. `undefined` if a list is needed. */
   #resourceVersion: string | undefined;
   readonly #terms = new ListTerms();
   readonly #selectors: ResourceSelectors;
@@ -86,7 +86,7 @@ export class Reflector<T> {
     });
   }
 
-  /** Runs until `signal` aborts; no callback comes after that. Never throws. */
+  /** Runs until `signal` aborts, and calls no callback afterwards. Never throws. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
@@ -99,7 +99,7 @@ export class Reflector<T> {
     this.#guard.stop();
   }
 
-  /** Notifies of every object, then of removals, unless the list is quarantined until a second one confirms it. */
+  /** Notifies of every object, then of removals. A quarantined list waits for a second list that confirms it. */
   async #list(signal: AbortSignal): Promise<void> {
     const listedBefore = knownKeys(this.#target, this.#records);
     const listed = new ListedObjects(this.#target, this.#records);
@@ -109,19 +109,21 @@ export class Reflector<T> {
     const known = await this.#withServed(listedBefore);
     if (signal.aborted) return;
     const take = (): void => this.#takeList(listed, head);
-    // A resourceVersion that was set meanwhile is that of a quarantined list that expired: take this newer list.
+    // If a quarantined list expired during the request and was applied, this newer list is applied as well.
     if (this.#resourceVersion !== undefined) take();
     else if (!this.#guard.judge(known, listed, take)) await this.#awaitSecond(signal);
   }
 
-  /** What was served is asked for late, and not held: the addresses of a large cluster are megabytes. */
+  /**
+   * Reads the served addresses only when needed and does not keep them, because a large cluster has megabytes of them.
+   */
   async #withServed(listed: ReadonlySet<string>): Promise<ReadonlySet<string>> {
     const { servedBefore } = this.#target;
     if (this.#isSynced || servedBefore === undefined) return listed;
     return new Set([...(await servedBefore()), ...listed]);
   }
 
-  /** The second list is the newest state, not what a server has in its cache. */
+  /** The second list requests the latest state, bypassing the server's cache. */
   async #awaitSecond(signal: AbortSignal): Promise<void> {
     this.#terms.askForNewest();
     await sleep(this.#dependencies.clock, confirmAfterMs, signal);
@@ -200,7 +202,7 @@ export class Reflector<T> {
     into.put(decoded.identity.name, decoded.record);
   }
 
-  /** A refusal would be of no interest: the object is gone. */
+  /** Ignores invalid fields: the object has been deleted. */
   #notifyRemoval(object: unknown): void {
     const decoded = this.#target.decode(object, this.#context(ignore));
     if (decoded !== undefined) this.#records.put(decoded.identity.name, undefined);
@@ -211,7 +213,7 @@ export class Reflector<T> {
     return { refuse, texts: this.#texts, serviceProxyName };
   }
 
-  /** The listener was notified of everything up to this version. */
+  /** Records that the listener was notified of everything up to this version. */
   #advance(resourceVersion: string): void {
     this.#resourceVersion = resourceVersion;
     this.#failedWatches = 0;
@@ -239,7 +241,10 @@ export class Reflector<T> {
     await sleep(clock, delayMs, signal);
   }
 
-  /** Says whether the next request is another one, to be made at once. */
+  /**
+   * Drops selectors that the server does not know. Returns true if the request must be repeated immediately without
+   * them.
+   */
   #dropsSelectors(error: unknown): boolean {
     const dropped = error instanceof ApiError ? this.#selectors.dropUnknown(error) : undefined;
     if (dropped === undefined) return false;
@@ -264,7 +269,7 @@ export class Reflector<T> {
     this.#terms.askForNewest();
   }
 
-  /** Loud at first, then at each doubling, so that an outage of hours fills no disk. */
+  /** Warns at the first failure and then at every doubling, so that a long outage does not fill the disk. */
   #logTrouble(keys: Readonly<Record<string, unknown>>): void {
     const { failures } = this.#backOff;
     const isLoud = this.#troubleSinceMs === undefined || (failures & (failures - 1)) === 0;
@@ -276,7 +281,10 @@ export class Reflector<T> {
 
 const ignore: Refuse = () => {};
 
-/** An expired resourceVersion or a silent connection; if the server is in trouble, the next request will show it. */
+/**
+ * Whether the error is an expired resourceVersion or a silent connection. If the server has a problem, the next
+ * request fails.
+ */
 function isOrdinary(error: unknown): boolean {
   return isGone(error) || isSilence(error);
 }

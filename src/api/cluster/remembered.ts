@@ -1,12 +1,12 @@
 import type { Clock } from "../../base/clock.ts";
 
-/** Files are read this often; upstream reads tokens about once a minute too. Plugins keep their own time. */
+/** Interval of reading files. client-go also reads tokens about once a minute. Plugins define their own expiry. */
 const freshMs = 60_000;
 
-/** Shortest pause after a reading that failed. */
+/** Minimum delay after a failed read. */
 const shortestPauseMs = 1_000;
 
-/** Something outside the program that is replaced from time to time: read again after a minute. */
+/** Caches an external value that changes from time to time. The value is read again after a minute. */
 export class Remembered<T> {
   readonly #clock: Clock;
   readonly #read: () => Promise<T>;
@@ -20,8 +20,9 @@ export class Remembered<T> {
   }
 
   /**
-   * The newest; the last one while it cannot be read, as when it is being replaced. Throws if there is none. A reading that
-   * failed is repeated after as much time as it took, so a plugin that hangs does not run all the time.
+   * Returns the current value. If reading fails, for example while a file is being replaced, returns the last value.
+   * Throws if there is none. A failed read is repeated after a delay as long as the read, so that a hanging plugin
+   * does not run all the time.
    */
   async current(): Promise<T> {
     const startedMs = this.#clock.monotonicMs();
@@ -44,7 +45,7 @@ export class Remembered<T> {
     }
   }
 
-  /** It was not accepted: it is read again before it is used again. */
+  /** Forces a new read before the value is used again, because the server rejected it. */
   drop(): void {
     this.#readAtMs = Number.NEGATIVE_INFINITY;
   }

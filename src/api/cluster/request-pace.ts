@@ -1,14 +1,14 @@
 import { type Clock, sleep } from "../../base/clock.ts";
 import { Pace } from "../../base/pace.ts";
 
-/** clientConnection.qps and burst. */
+/** The settings clientConnection.qps and clientConnection.burst. */
 export interface RequestRate {
-  /** Below 0: no limit. */
+  /** A negative value means no limit. */
   readonly qps: number;
   readonly burst: number;
 }
 
-/** Lets requests pass one after the other, as client-go does: `burst` at once, then `qps` per second. */
+/** Limits the rate of requests, like client-go: a burst of `burst`, then `qps` per second. */
 export class RequestPace {
   readonly #clock: Clock;
   readonly #rate: RequestRate;

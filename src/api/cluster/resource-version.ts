@@ -2,9 +2,9 @@ import { ApiError } from "../api-error.ts";
 import type { WatchedResource } from "./watched-resources.ts";
 
 /**
- * Throws ApiError `older-history` where a watch reports a version before the one it began at: the server was set back, as
- * by a restore from a backup, and what changed in between is never reported. Versions are whole numbers that
- * grow (KEP-5504); what is none cannot be compared and passes.
+ * Throws ApiError `older-history` if a watch reports an older version than the one where it started. That happens if
+ * the server was restored from a backup; the changes in between are never reported. Versions are increasing integers
+ * (KEP-5504). Other versions cannot be compared and are accepted.
  */
 export function expectNewer(resource: WatchedResource, version: string, position: string): void {
   if (!isWholeNumber(version) || !isWholeNumber(position)) return;
@@ -15,7 +15,7 @@ export function expectNewer(resource: WatchedResource, version: string, position
   throw new ApiError(message, { reason: "older-history", resource: resource.name });
 }
 
-/** As long as an unsigned number of 64 bits, no longer: the text is a stranger's. */
+/** Accepts no more digits than an unsigned 64-bit number has, because the text is untrusted. */
 function isWholeNumber(version: string): boolean {
   return /^(0|[1-9]\d{0,19})$/.test(version);
 }

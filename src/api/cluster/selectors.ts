@@ -3,10 +3,13 @@ import type { WatchedResource } from "./watched-resources.ts";
 
 export type Selectors = Readonly<Record<string, string>>;
 
-/** BadRequest in the words of the API server: of a resource with fields of its own, and of any other. */
+/**
+ * The two texts of a BadRequest for an unknown field: of resources with field selectors of their own, and of other
+ * resources.
+ */
 const unknownField = /field label not supported|is not a known field selector/;
 
-/** The selectors of a resource; those that the API server does not know are left out for good. */
+/** The selectors of a resource. Optional selectors are dropped permanently if the API server does not know them. */
 export class ResourceSelectors {
   readonly #resource: Pick<WatchedResource, "selectors" | "optionalSelectors">;
   #current: Selectors;
@@ -21,8 +24,8 @@ export class ResourceSelectors {
   }
 
   /**
-   * Leaves the optional selectors out where `error` says that the server does not know one of them. Returns them;
-   * undefined: it is about something else, or they were left out before.
+   * Drops the optional selectors if `error` says that the server does not know one of them, and returns them.
+   * Undefined for any other error, or if they were already dropped.
    */
   dropUnknown({ status, message }: Pick<ApiError, "status" | "message">): Selectors | undefined {
     const { selectors, optionalSelectors } = this.#resource;

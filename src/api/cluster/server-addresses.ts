@@ -2,10 +2,10 @@ import { isIP } from "node:net";
 import { type IpAddress, parseIpAddress } from "../../base/ip.ts";
 import type { ServerEndpoint } from "../source.ts";
 
-/** Looks a host name up; rejects where that is not possible now. */
+/** Resolves a host name. Rejects if that is currently impossible. */
 export type LookUp = (hostname: string) => Promise<readonly { readonly address: string }[]>;
 
-/** The addresses and the port behind the API server's URL, as far as they are known. */
+/** The known addresses and the port of the API server's URL. */
 export class ServerAddresses {
   readonly #hostname: string;
   readonly #port: number;
@@ -20,7 +20,10 @@ export class ServerAddresses {
     this.#lookUp = lookUp;
   }
 
-  /** What is known now. A name is looked up again behind it; while it cannot be, the last answer counts. */
+  /**
+   * Returns the currently known addresses and starts another DNS lookup of a host name. If the lookup fails, the last
+   * result remains.
+   */
   current(): readonly ServerEndpoint[] {
     const isAddress = isIP(this.#hostname) > 0;
     if (!isAddress && !this.#isAsking) void this.#ask();
@@ -33,7 +36,7 @@ export class ServerAddresses {
     try {
       this.#known = addressesOf(await this.#lookUp(this.#hostname));
     } catch {
-      // The connection reports what is wrong with the name.
+      // The connection reports errors of the name lookup.
     } finally {
       this.#isAsking = false;
     }

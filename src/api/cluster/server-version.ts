@@ -9,11 +9,11 @@ import { parsed } from "./answers.ts";
 import { ByteParts } from "./byte-parts.ts";
 import { readBody } from "./watched-request.ts";
 
-/** Every authenticated user may read it (ClusterRole system:public-info-viewer). */
+/** Every user may read this path (ClusterRole system:public-info-viewer). */
 const versionPath = { path: "/version", name: "version" };
 const idleMs = 30_000;
 const retryMs = 60_000;
-/** An upgrade of the control plane is seen within this time. */
+/** Interval in which an upgrade of the control plane is detected. */
 const refreshMs = 600_000;
 const maxBytes = 65_536;
 
@@ -23,7 +23,10 @@ interface Dependencies {
   readonly log: Logger;
 }
 
-/** Reports the API server's version once it answers, and again when it changes. Never throws; `signal` ends it. */
+/**
+ * Reports the API server's version when it first responds, and whenever the version changes. Never throws. Ends when
+ * `signal` aborts.
+ */
 export async function followServerVersion(
   dependencies: Dependencies,
   onVersion: (version: ServerVersion) => void,
@@ -56,7 +59,9 @@ async function readVersion(
   return parsed(versionPath, () => parseVersion(body.take()));
 }
 
-/** `{"major":"1","minor":"30","gitVersion":"v1.30.4+k3s1",…}`; some providers write `30+`. Throws SyntaxError. */
+/**
+ * Parses `{"major":"1","minor":"30","gitVersion":"v1.30.4+k3s1",…}`. Some providers write `30+`. Throws SyntaxError.
+ */
 function parseVersion(text: string): ServerVersion {
   const body = parseJson(text);
   const word = (name: string, form: RegExp): string => {

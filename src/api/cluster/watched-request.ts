@@ -10,13 +10,14 @@ export interface BodyRequest {
   readonly query: Readonly<Record<string, string>>;
   readonly idleMs: number;
   readonly signal: AbortSignal;
-  /** Called when the server has answered and the body begins. */
+  /** Called after a successful response, before the body is read. */
   readonly opened?: () => void;
 }
 
 /**
- * Sends a request and hands its body's chunks to `take`; what it cannot parse is a malformed answer. Ends with ApiError
- * `idle-timeout` when nothing comes for `idleMs`: a connection whose other end is gone looks just like a quiet one.
+ * Sends a request and passes the chunks of the response body to `take`. Syntax and range errors of `take` become
+ * ApiError `malformed-answer`. Throws ApiError `idle-timeout` if nothing arrives for `idleMs`, because a dead
+ * connection looks like a quiet one.
  */
 export async function readBody(
   { connection, clock }: { readonly connection: ApiConnection; readonly clock: Clock },
@@ -45,7 +46,7 @@ export async function readBody(
     for await (const chunk of response.body) {
       awaitSign();
       parsed(resource, () => take(chunk));
-      // A body that arrives faster than it is read would keep timers and other sockets waiting.
+      // Pauses, because a body that arrives quickly would otherwise delay timers and other sockets.
       await slice.pause();
       if (signal.aborted) break;
     }
@@ -55,7 +56,7 @@ export async function readBody(
     throw new ApiError(message, { reason: "idle-timeout", resource: resource.name, cause: error });
   } finally {
     cancel();
-    // Ends what is left of the body when reading it failed.
+    // Ends the rest of the body if reading failed.
     abort.abort();
   }
 }

@@ -2,23 +2,23 @@ import { headlessLabel } from "../../endpoint-slices/objects.ts";
 import { proxyNameLabel } from "../decode/service.ts";
 import type { ResourceKind } from "../source.ts";
 
-/** A resource as the API server knows it, with what the server shall filter out. */
+/** A resource of the API server, and the selectors that filter it. */
 export interface WatchedResource<Kind extends string = string> {
   readonly kind: Kind;
   readonly path: string;
-  /** `endpointslices.discovery.k8s.io`: as RBAC rules and messages name it. */
+  /** Name in RBAC rules and messages, such as `endpointslices.discovery.k8s.io`. */
   readonly name: string;
-  /** A role that allows what is asked for, for messages; absent: system:node-proxier. */
+  /** A role that allows the requests, for messages. Defaults to system:node-proxier. */
   readonly role?: string;
   /** labelSelector and fieldSelector. */
   readonly selectors: Readonly<Record<string, string>>;
-  /** Left out where the API server does not know them: decoding drops what they would keep away. */
+  /** Selectors that are dropped if the API server does not know them. Decoding then skips the same objects. */
   readonly optionalSelectors?: Readonly<Record<string, string>>;
-  /** Whose Services are asked for; absent: those that name no proxy. */
+  /** Proxy name of the requested Services. If absent, Services without a proxy name. */
   readonly serviceProxyName?: string | undefined;
 }
 
-/** Where the objects of each kind are, in all namespaces. */
+/** The paths of each kind in all namespaces. */
 export const collections = {
   services: { kind: "services", path: "/api/v1/services", name: "services" },
   endpointslices: {
@@ -30,7 +30,7 @@ export const collections = {
   pods: { kind: "pods", path: "/api/v1/pods", name: "pods" },
 } as const;
 
-/** What is watched for the node called `nodeName`, in all namespaces. */
+/** The watched resources for the node `nodeName`, in all namespaces. */
 export function watchedResources(
   nodeName: string,
   serviceProxyName?: string,
@@ -43,7 +43,7 @@ export function watchedResources(
     services: {
       ...collections.services,
       selectors: { labelSelector: ourServices },
-      // Known since Kubernetes 1.31 (kubernetes/kubernetes#123905).
+      // Supported since Kubernetes 1.31 (kubernetes/kubernetes#123905).
       optionalSelectors: { fieldSelector: "spec.clusterIP!=None" },
       serviceProxyName,
     },

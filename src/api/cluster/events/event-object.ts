@@ -1,42 +1,42 @@
-/** The object that the API server stores: events.k8s.io/v1 Event. Pure. */
+/** Renders the API object: events.k8s.io/v1 Event. Pure. */
 import type { ClusterEvent, EventSubject } from "../../event.ts";
 
-/** As kube-proxy calls itself, so that filters and dashboards find the events. */
+/** kube-proxy's name, so that existing filters and dashboards find the Events. */
 const reportingController = "kube-proxy";
 /** The API server's limit for `note`, in bytes. */
 const maxNoteBytes = 1_024;
 const maxNameLength = 253;
-/** Events about objects without a namespace live here. */
+/** Namespace of Events about objects without a namespace. */
 const fallbackNamespace = "default";
 
 export interface EventStamp {
-  /** Hex digits that no other event of this process has. */
+  /** Hex digits that are unique within this process. */
   readonly serial: string;
   /** Milliseconds since the epoch. */
   readonly timeMs: number;
-  /** `kube-proxy-<host name>`. */
+  /** `kube-proxy-HOSTNAME`. */
   readonly reportingInstance: string;
 }
 
 export interface EventSeries {
-  /** How often it happened, the first time included. */
+  /** Number of occurrences, including the first one. */
   readonly count: number;
   readonly lastObservedMs: number;
 }
 
-/** Where an event is stored: the collection of a namespace. */
+/** Path of the Events in the subject's namespace. */
 export function eventsPath({ namespace }: EventSubject): string {
   const where = encodeURIComponent(namespace === "" ? fallbackNamespace : namespace);
   return `/apis/events.k8s.io/v1/namespaces/${where}/events`;
 }
 
-/** `<object name>.<serial>`, as client-go names them; the serial alone where that is too long for a name. */
+/** `OBJECT.SERIAL`, as in client-go. Only the serial if that is too long for a name. */
 export function eventName({ name }: EventSubject, { serial }: EventStamp): string {
   const full = `${name}.${serial}`;
   return full.length <= maxNameLength ? full : serial;
 }
 
-/** The whole object, for its first time. */
+/** The complete object, for the first occurrence. */
 export function eventObject(
   { type, reason, action, subject, note }: ClusterEvent,
   stamp: EventStamp,
@@ -60,17 +60,17 @@ export function eventObject(
   };
 }
 
-/** A merge patch with the number of times that it has happened. */
+/** A merge patch with the number of occurrences. */
 export function seriesPatch({ count, lastObservedMs }: EventSeries): object {
   return { series: { count, lastObservedTime: microTime(lastObservedMs) } };
 }
 
-/** Equal texts: the same thing happened again to the same object. The note may differ, as in client-go. */
+/** Returns equal texts for the same occurrence on the same object. As in client-go, the note may differ. */
 export function seriesKey({ type, reason, action, subject }: ClusterEvent): string {
   return JSON.stringify([type, reason, action, subject.kind, subject.namespace, subject.name]);
 }
 
-/** MicroTime of the API: RFC 3339 with six digits. */
+/** The API's MicroTime: RFC 3339 with six fractional digits. */
 function microTime(timeMs: number): string {
   return new Date(timeMs).toISOString().replace("Z", "000Z");
 }
@@ -78,6 +78,6 @@ function microTime(timeMs: number): string {
 function cut(note: string): string {
   if (Buffer.byteLength(note) <= maxNoteBytes) return note;
   const kept = Buffer.from(note).subarray(0, maxNoteBytes - Buffer.byteLength("…"));
-  // A character cut in two would become a longer replacement character.
+  // `stream` drops an incomplete character at the end instead of replacing it.
   return `${new TextDecoder().decode(kept, { stream: true })}…`;
 }

@@ -4,21 +4,24 @@ import { Pace } from "../../../base/pace.ts";
 import type { ClusterEvent } from "../../event.ts";
 import type { EndpointSliceRecord } from "../../objects.ts";
 
-/** So many nodes write an Event that every node could write. With 8, one in 3,000 Events has no writer by chance. */
+/**
+ * Number of nodes that write an Event if every node could write it. With 8, one in 3,000 Events randomly has no
+ * writer.
+ */
 const writersPerEvent = 8;
-/** Events about Services that all nodes together write: at once, and how far apart afterwards. */
+/** Rate of Events about Services for all nodes together: first a burst, then one per interval. */
 const clusterBurst = 500;
 const clusterIntervalMs = 100;
 const nodeBurst = 25;
 
 /**
- * Which Events about Services this node writes, so that the API server gets a bounded number of them however many nodes there
- * are. The number of nodes is that of the nodes that EndpointSlices name.
+ * Decides which Events about Services this node writes, so that their number is limited regardless of the cluster's
+ * size. Only nodes that are named in EndpointSlices are counted.
  */
 export class EventShare {
   readonly #clock: Clock;
   readonly #nodeName: string;
-  /** Endpoints by node. */
+  /** Number of endpoints by node name. */
   readonly #endpoints = new Map<string, number>();
   readonly #pace = new Pace();
 
@@ -41,7 +44,10 @@ export class EventShare {
     }
   }
 
-  /** Events about Nodes are few. Takes one from this node's share. */
+  /**
+   * Whether this node writes the Event. If so, uses up a part of this node's share. Events about Nodes are rare and
+   * always written.
+   */
   take(event: ClusterEvent): boolean {
     if (event.subject.kind === "Node") return true;
     const nodeCount = Math.max(1, this.#endpoints.size);
@@ -53,7 +59,7 @@ export class EventShare {
     return this.#pace.take(this.#clock.monotonicMs(), rate);
   }
 
-  /** Chosen by name, so that each Event has other writers and no node has to know who they are. */
+  /** Chosen by a hash of the names, so that different Events have different writers and nodes need not coordinate. */
   #isWriter({ reason, subject }: ClusterEvent, nodeCount: number): boolean {
     const text = [this.#nodeName, reason, subject.namespace, subject.name].join("/");
     const place = createHash("sha256").update(text).digest().readUInt32BE() / 2 ** 32;

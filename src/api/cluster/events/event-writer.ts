@@ -21,33 +21,33 @@ export interface EventWriterDependencies {
   readonly log: Logger;
 }
 
-/** Something that happened once or more, and the object that reports it. */
+/** One or more occurrences, and the API object that reports them. */
 interface Series {
   readonly path: string;
   count: number;
   lastObservedMs: number;
-  /** The count in the API server's object. */
+  /** The count in the API object. */
   reportedCount: number;
   reportedAtMs: number;
 }
 
-/** As client-go: 25 events about an object at once, then one every five minutes. */
+/** As in client-go: a burst of 25 Events about an object, then one every five minutes. */
 const spam = { burst: 25, intervalMs: 300_000 } as const;
 const maxQueued = 1_000;
 const maxTries = 12;
 const retryMs = 10_000;
 const requestTimeoutMs = 10_000;
-/** What did not happen again for this long is over. */
+/** A series ends after this long without another occurrence. */
 const silenceMs = 360_000;
-/** A series that continues is reported again this often. */
+/** Interval in which a continuing series is reported again. */
 const refreshMs = 1_800_000;
-/** How long the rest of the queue may take when the program stops. */
+/** Time to write the remaining queue when the program stops. */
 const stopGraceMs = 300;
 
 /**
- * Writes events to the API server, one after the other, beside everything else: whoever records one never
- * waits. What happens again becomes a series on the first object. Needs create and patch of
- * events.events.k8s.io, which system:node-proxier has; without them a line in the log says so once.
+ * Writes Events to the API server in the background, one after the other, so that `record` never waits. Repeated
+ * occurrences become a series in the first object. Needs the rights to create and patch events.events.k8s.io, which
+ * system:node-proxier grants. Logs once if they are missing.
  */
 export class EventWriter implements EventRecorder {
   readonly #dependencies: EventWriterDependencies;
@@ -62,7 +62,7 @@ export class EventWriter implements EventRecorder {
   #lastSerial = 0n;
   #hasReportedRefusal = false;
 
-  /** `hostname`: the machine's own name, not the node's. */
+  /** `hostname` is the machine's own name, not the Node's name. */
   constructor(
     dependencies: EventWriterDependencies,
     { hostname, nodeName }: { readonly hostname: string; readonly nodeName: string },
@@ -90,7 +90,7 @@ export class EventWriter implements EventRecorder {
     this.#cancelSweep ??= this.#dependencies.clock.after(silenceMs, () => this.#sweep());
   }
 
-  /** Gives what is queued a moment, then drops it. */
+  /** Gives queued writes a short time, then drops the rest. */
   async stop(): Promise<void> {
     this.#cancelSweep?.();
     const cancel = this.#dependencies.clock.after(stopGraceMs, () => this.#abort.abort());
@@ -110,7 +110,7 @@ export class EventWriter implements EventRecorder {
     this.#enqueue({ method: "POST", path: collection, contentType: "application/json", body });
   }
 
-  /** The second time is reported at once, later ones with the next sweep. */
+  /** Reports the second occurrence immediately, and later ones with the next sweep. */
   #repeat(series: Series): void {
     series.count += 1;
     series.lastObservedMs = this.#dependencies.clock.nowMs();
@@ -140,7 +140,7 @@ export class EventWriter implements EventRecorder {
       this.#series.size === 0 ? undefined : clock.after(silenceMs, () => this.#sweep());
   }
 
-  /** Nanoseconds since the epoch as hex digits, as client-go; never the same twice. */
+  /** Uses nanoseconds since the epoch as hex digits, like client-go. Never returns the same serial twice. */
   #stamp(): EventStamp {
     const timeMs = this.#dependencies.clock.nowMs();
     const wanted = BigInt(Math.round(timeMs)) * 1_000_000n;
@@ -176,7 +176,7 @@ export class EventWriter implements EventRecorder {
     log.warn("Dropping Event", { reason: "api-server-unreachable", tries: maxTries });
   }
 
-  /** Undefined: it is written. */
+  /** Undefined if the Event was written. */
   async #attempt(write: ApiWrite): Promise<Problem | undefined> {
     const { connection, clock } = this.#dependencies;
     const abort = new AbortController();
@@ -203,13 +203,14 @@ export class EventWriter implements EventRecorder {
 }
 
 interface Problem {
-  /** A retry cannot help. */
+  /** Whether retries are pointless. */
   readonly isFinal: boolean;
   readonly text: string;
 }
 
 function problemOf({ method, path }: ApiWrite, status: number): Problem | undefined {
-  // An event that exists already was written by a try whose answer was lost; one that is gone is too old.
+  // If the Event already exists, the response to an earlier attempt was lost. If the patched Event no longer exists,
+  // it has expired.
   const isDone = status < 300 || (method === "POST" ? status === 409 : status === 404);
   if (isDone) return undefined;
   const advice =

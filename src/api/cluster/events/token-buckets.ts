@@ -1,10 +1,10 @@
 import type { Clock } from "../../../base/clock.ts";
 import { Pace, type Rate } from "../../../base/pace.ts";
 
-/** More keys than this at a time are treated as one. */
+/** Additional keys share one bucket. */
 const maxBuckets = 4_096;
 
-/** A token bucket for each key, as client-go's spam filter of events. Full buckets are forgotten. */
+/** One token bucket per key, like client-go's spam filter for Events. Full buckets are deleted. */
 export class TokenBuckets {
   readonly #clock: Clock;
   readonly #rate: Rate;
@@ -15,7 +15,7 @@ export class TokenBuckets {
     this.#rate = rate;
   }
 
-  /** Takes a token if there is one. */
+  /** Takes a token. Returns whether there was one. */
   take(key: string): boolean {
     const nowMs = this.#clock.monotonicMs();
     const buckets = this.#buckets;
