@@ -11,8 +11,8 @@ export function joinSockets(client: Socket, backend: Socket): void {
     [backend, client],
   ] as const) {
     one.on("error", () => other.resetAndDestroy());
-    // A socket that closes without having ended was cut. If it has ended, its data may still be on the way to the
-    // other.
+    // If a socket closes before its data has ended, it was cut, so the other one is destroyed too. If its data has
+    // ended, some of it may still be on the way to the other socket, which must remain open.
     one.on("close", () => {
       if (!one.readableEnded) other.destroy();
     });

@@ -10,7 +10,7 @@ import { supportedFamilies } from "./prepare-kernel.ts";
 /** What the kernel supports for iptables mode. */
 export interface PreparedTables {
   readonly families: readonly IpFamily[];
-  /** Rules may use our nfacct counters. */
+  /** If true, rules may use our nfacct counters. */
   readonly hasCounters: boolean;
 }
 

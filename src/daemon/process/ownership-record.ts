@@ -10,8 +10,8 @@ import type { OwnershipRecord } from "../../reconcile/ownership/ownership.ts";
 import type { StateFile } from "./state-file.ts";
 
 /**
- * Maximum number of keys to record. There cannot be more node ports than this on a few addresses. Keys are at most
- * about 60 characters.
+ * Maximum number of keys to record. This is more than all node ports on a few addresses. Keys are at most about 60
+ * characters.
  */
 const maxKeys = 20_000;
 /**
@@ -20,7 +20,7 @@ const maxKeys = 20_000;
  */
 const maxHolderNamesLength = 2 ** 19;
 
-/** Records which virtual servers are owned or foreign, by key. */
+/** Records which virtual servers are ours and which are foreign, by key. */
 export function ownershipRecordIn(state: StateFile): OwnershipRecord {
   const { content } = state;
   return {

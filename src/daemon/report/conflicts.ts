@@ -135,7 +135,7 @@ function reservedConflict({
   };
 }
 
-/** It is unknown whether another Node has the address. */
+/** An external IP is pending, because it is unknown whether another Node has the address. */
 function waitingConflict({ service, address }: WaitingClaim): Conflict {
   return {
     key: `waiting ${service} ${address}`,

@@ -20,7 +20,7 @@ export interface Finding {
 /** Lines of one kind that are logged at any verbosity. Further ones are logged from verbosity 2 on. */
 const maxLines = 20;
 
-/** Something that has lasted since a monotonic time. */
+/** A value with the monotonic time at which it began. */
 export type Lasting<T> = T & { readonly sinceMs: number };
 
 /**

@@ -28,7 +28,7 @@ export interface SyncLoopContext extends KernelLoopContext {
   readonly reporter: SyncReporter;
   /** If undefined, the start times of drains are lost in a restart. */
   readonly drainStartTimes?: DrainStartTimes;
-  /** If undefined, a restart loses which endpoints are new. */
+  /** If undefined, a restart forgets which endpoints are new and still have a reduced weight. */
   readonly rampStartTimes?: RampStartTimes;
   /** If undefined, only the kernel's ipsets show which virtual servers are ours after a restart. */
   readonly ownershipRecord?: OwnershipRecord;
@@ -80,7 +80,7 @@ export class SyncLoop extends Loop<ClusterPlan, IpvsFindings, SyncLoopContext> {
   }
 
   override start(): void {
-    // Read early. An error is ignored here, because the next read reports it.
+    // Start the read early. An error is ignored here, because the next read reports it.
     this.readServers().catch(() => undefined);
     super.start();
   }

@@ -48,7 +48,8 @@ export class PortalClaims extends PortClaims<ClaimingPlan> {
       ]),
     );
     const kept = [...keys].filter(([key]) => !lost.has(key)).map(([, address]) => address);
-    // A single rule covers all addresses of the node, so a node port that is lost at one address is lost at all.
+    // A single rule covers all addresses of the node, so a node port that is lost at one address is lost at every
+    // address.
     const isNodePortLost = [...lost].some((key) => !keys.has(key));
     return { ...listener, addresses: kept, nodePort: isNodePortLost ? 0 : nodePort };
   }

@@ -11,8 +11,8 @@ import { portalChains, portalRules } from "../../userspace/portal-rules.ts";
 import type { PortalClaims } from "./portal-claims.ts";
 
 /**
- * Sets the owners of contested addresses that no record shows. Reads the rules only if there are such addresses.
- * Rejects if the rules cannot be read.
+ * Sets the owners of contested addresses that have no recorded owner. Reads the rules only if there are such
+ * addresses. Rejects if the rules cannot be read.
  */
 export async function findPortalHolders(
   claims: PortalClaims,
