@@ -1,40 +1,40 @@
-/** What a check is, and what it finds. */
+/** The types of checks and their findings. */
 import { errorText } from "../base/error-text.ts";
 import type { Host, Node } from "./node.ts";
 
-/** The worst comes last. */
+/** Verdicts from best to worst. */
 export const verdicts = ["ok", "unknown", "warn", "fail"] as const;
 export type Verdict = (typeof verdicts)[number];
 
-/** What a check found. */
+/** The result of a check. */
 export interface Judgement {
   readonly verdict: Verdict;
-  /** What was seen, with its figures. */
+  /** The observed facts, with figures. */
   readonly evidence: string;
-  /** What to do about it. Undefined if there is nothing to do. */
+  /** How to fix the problem. Undefined if there is nothing to do. */
   readonly remedy?: string;
 }
 
 export interface Finding extends Judgement {
   readonly name: string;
-  /** Why it matters, in a sentence. */
+  /** Why the check matters, in one sentence. */
   readonly why: string;
 }
 
-/** What a check cannot do without. */
+/** A prerequisite without which a check is skipped. */
 export type Need = "cluster" | "installed" | "daemon" | "ipvs";
 
 interface CheckTopic {
   readonly name: string;
   readonly why: string;
   readonly needs?: readonly Need[];
-  /** The check is left out in other modes. Undefined if it applies to all modes. */
+  /** Modes to which the check applies. Undefined means all modes. */
   readonly modes?: readonly Host["mode"][];
 }
 
-/** Virtual servers exist in this mode alone. */
+/** The only mode with virtual servers. */
 export const ipvsMode: readonly Host["mode"][] = ["ipvs"];
-/** The modes that need rules of the kernel. */
+/** The modes that use kernel rules. */
 export const kernelModes: readonly Host["mode"][] = ["ipvs", "iptables"];
 
 export interface Check extends CheckTopic {
@@ -42,7 +42,7 @@ export interface Check extends CheckTopic {
 }
 
 interface CheckDefinition<Facts> extends CheckTopic {
-  /** If it throws, the check is `unknown`. */
+  /** If `read` throws, the verdict is `unknown`. */
   readonly read: (node: Node) => Facts | Promise<Facts>;
   /** Pure. */
   readonly judge: (facts: Facts, host: Host) => Judgement;
@@ -69,10 +69,10 @@ export interface SkippedCheck {
   readonly reason: string;
 }
 
-/** More are counted, not named. */
+/** Maximum number of named objects. */
 const maxNamed = 5;
 
-/** Names the first few, and says how many more exist. `count` is given if `all` is incomplete. */
+/** Names the first objects and counts the others. `count` is the total number if `all` is incomplete. */
 export function listed(all: readonly string[], count: number = all.length): string {
   const named = all.slice(0, maxNamed);
   const more = count - named.length;

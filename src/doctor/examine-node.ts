@@ -1,4 +1,4 @@
-/** `kube-ipvs doctor`: reads the node and judges it. Changes nothing. */
+/** Implements `kube-ipvs doctor`, which runs all checks on this node and changes nothing. */
 import { apiVersion } from "../answer/answers.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Config } from "../config/config.ts";

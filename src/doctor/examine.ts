@@ -8,7 +8,7 @@ import { netfilterChecks } from "./checks/netfilter.ts";
 import { otherProxyCheck, processChecks } from "./checks/processes.ts";
 import { isIpvsAvailable, type Node } from "./node.ts";
 
-/** In the order in which they are printed. */
+/** All checks, in the order of the report. */
 export const checks: readonly Check[] = [
   ...kernelChecks,
   ...ipvsChecks,
@@ -24,7 +24,7 @@ export interface Examination {
   readonly skipped: readonly SkippedCheck[];
 }
 
-/** Runs every check that this node allows, one after the other. */
+/** Runs all checks that apply to the mode, one after the other. Skips checks whose needs are not met. */
 export async function examine(node: Node): Promise<Examination> {
   const findings: Finding[] = [];
   const skipped: SkippedCheck[] = [];
@@ -37,7 +37,7 @@ export async function examine(node: Node): Promise<Examination> {
   return { findings, skipped };
 }
 
-/** Why a need is not met. Undefined if all are. */
+/** Why a need is not met. Undefined if all needs are met. */
 async function skipReason(needs: readonly Need[], node: Node): Promise<string | undefined> {
   for (const need of needs) {
     const reason = await reasons[need](node);
@@ -52,7 +52,7 @@ const reasons: Readonly<Record<Need, (node: Node) => Reason | Promise<Reason>>> 
   installed: ({ isBeforeInstall }) => (isBeforeInstall ? "--before-install is given" : undefined),
   cluster: ({ cluster }) => ("skipped" in cluster ? cluster.skipped : undefined),
   ipvs: async (node) => ((await isIpvsAvailable(node)) ? undefined : "IPVS is not available"),
-  // If the answer is an error, the check is unknown instead of skipped.
+  // If asking the daemon fails, the check is not skipped, and its verdict is unknown.
   daemon: async ({ daemon }) => {
     const answer = await daemon().catch(() => undefined);
     return answer !== undefined && "skipped" in answer ? answer.skipped : undefined;

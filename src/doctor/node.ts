@@ -1,11 +1,11 @@
-/** What checks ask of a node. Each answer is read when a check first asks for it. */
+/** The interface through which checks read a node. Data is read when a check first needs it. */
 
 import type { Status } from "../answer/answers.ts";
 import type { IpAddress } from "../base/ip.ts";
 import type { Config } from "../config/config.ts";
 import type { ObservedIpSet } from "../state/ip-set.ts";
 
-/** `available`: loaded or built in; `loadable`: modprobe finds it. */
+/** `available` means loaded or built in; `loadable` means that modprobe finds the module. */
 export type ModuleState = "available" | "loadable" | "missing" | "unknown";
 
 export interface ModuleFact {
@@ -13,9 +13,9 @@ export interface ModuleFact {
   readonly state: ModuleState;
 }
 
-/** IPVS in use in another network namespace. */
+/** Another network namespace that has virtual servers. */
 export interface OtherNamespace {
-  /** A process in it. */
+  /** A process in the namespace. */
   readonly pid: number;
   readonly command: string;
   readonly virtualServerCount: number;
@@ -27,7 +27,7 @@ export interface IpvsFigures {
   readonly connections: number;
 }
 
-/** One backend of iptables. */
+/** One iptables backend. */
 export interface BackendFact {
   readonly isInstalled: boolean;
   readonly ruleCount: number;
@@ -38,42 +38,42 @@ export interface BackendFact {
 }
 
 export interface AddressFacts {
-  /** On kube-ipvs0. */
+  /** Addresses on kube-ipvs0. */
   readonly virtualIps: readonly IpAddress[];
-  /** On all other links. */
+  /** Addresses on all other links. */
   readonly own: readonly { readonly address: IpAddress; readonly prefixLength: number }[];
   readonly gateways: readonly IpAddress[];
-  /** From the set KUBE-CLUSTER-IP. */
+  /** Cluster IPs, from the ipset KUBE-CLUSTER-IP. */
   readonly clusterIps: readonly IpAddress[];
 }
 
 export interface ProxyFacts {
-  /** A kube-proxy: process or answer on its port, in words. */
+  /** Describes a running kube-proxy: its process, or its answer on a port. Undefined if there is none. */
   readonly otherProxy?: string;
-  /** A process holds the instance lock, so a kube-ipvs runs. */
+  /** Whether a process holds the instance lock, which means that kube-ipvs runs. */
   readonly isInstanceRunning: boolean;
-  /** The health and metrics ports on which a process listens. */
+  /** Configured health and metrics ports on which a process listens. */
   readonly takenPorts: readonly number[];
 }
 
 export interface FileFacts {
-  /** Soft limit of open files of this process. */
+  /** Soft limit of this process's open files. */
   readonly limit: number;
-  /** Open files of the whole system. */
+  /** Number of open files of the whole system; `max` is its limit. */
   readonly open: number;
   readonly max: number;
 }
 
 export interface MountFacts {
   readonly isContainer: boolean;
-  /** Modules of the running kernel. Undefined if the folder does not exist. */
+  /** Folder with the running kernel's modules. Undefined if it does not exist. */
   readonly modulesFolder?: string;
-  /** This process sees the node's /run/xtables.lock: it is not in a container, or the file is mounted. */
+  /** Whether this process uses the node's /run/xtables.lock: it is not in a container, or the file is mounted. */
   readonly isLockShared: boolean;
 }
 
 export interface RightFact {
-  /** `services`, `endpointslices.discovery.k8s.io`. */
+  /** For example `services` or `endpointslices.discovery.k8s.io`. */
   readonly resource: string;
   readonly verb: string;
   readonly isAllowed: boolean;
@@ -84,9 +84,9 @@ export interface OtherNode {
   readonly addresses: readonly IpAddress[];
 }
 
-/** Each part can fail on its own. */
+/** Reads the cluster. Each method can fail independently. */
 export interface Cluster {
-  /** `aheadMs`: milliseconds by which the clock of this node is ahead of the server's. */
+  /** `aheadMs` is how far this node's clock is ahead of the API server's. */
   readonly version: () => Promise<{
     readonly server: string;
     readonly version: string;
@@ -94,18 +94,18 @@ export interface Cluster {
   }>;
   readonly rights: () => Promise<readonly RightFact[]>;
   readonly otherNodes: () => Promise<readonly OtherNode[]>;
-  /** How MetalLB was seen. Undefined if it was not. */
+  /** How MetalLB was detected. Undefined if it was not detected. */
   readonly metalLb: () => Promise<string | undefined>;
 }
 
-/** What the kube-ipvs of this node answers. */
+/** The answer of this node's daemon. */
 export interface DaemonFacts extends Pick<Status, "conflicts"> {
   readonly counts: Pick<Status["counts"], "conflicts">;
 }
 
-/** What is known without reading anything that can fail. */
+/** Facts whose reading cannot fail. */
 export interface Host extends Pick<Config, "mode" | "scheduler" | "isStrictArp"> {
-  /** The release that uname shows: `6.1.0-13-amd64`. */
+  /** The kernel release from uname: `6.1.0-13-amd64`. */
   readonly kernelRelease: string;
   readonly cpuCount: number;
   readonly isBeforeInstall: boolean;
@@ -117,9 +117,9 @@ export interface Node extends Host {
   /** Names of required capabilities that this process lacks. */
   readonly missingCapabilities: () => Answer<readonly string[]>;
   readonly modules: () => Promise<readonly ModuleFact[]>;
-  /** What is missing for the scheduler. Undefined if nothing is. */
+  /** Why the scheduler cannot be used. Undefined if it can. */
   readonly schedulerProblem: () => Promise<string | undefined>;
-  /** By path under /proc/sys. Undefined if the kernel has no such setting, or its module is not loaded. */
+  /** Reads a path under /proc/sys. Undefined if the kernel does not have the setting or its module is not loaded. */
   readonly sysctl: (path: string) => string | undefined;
   readonly otherNamespaces: () => Answer<readonly OtherNamespace[]>;
   readonly ipvs: () => Promise<IpvsFigures>;
@@ -133,19 +133,19 @@ export interface Node extends Host {
   readonly proxies: () => Promise<ProxyFacts>;
   readonly files: () => Answer<FileFacts>;
   readonly mounts: () => Answer<MountFacts>;
-  /** `skipped` is the reason why no kube-ipvs answers. */
+  /** `skipped` is the reason why no daemon answers. */
   readonly daemon: () => Promise<DaemonFacts | { readonly skipped: string }>;
-  /** `skipped` is the reason why no API server is asked. */
+  /** `skipped` is the reason why the API server is not checked. */
   readonly cluster: Cluster | { readonly skipped: string };
 }
 
-/** If the modules cannot be read, IPVS is assumed to be available, and each check says what it cannot read. */
+/** If the modules cannot be read, assumes that IPVS is available. Each check then reports what it cannot read. */
 export async function ipvsStateOf({ modules }: Pick<Node, "modules">): Promise<ModuleState> {
   const all = await modules().catch(() => []);
   return all.find(({ name }) => name === "ip_vs")?.state ?? "available";
 }
 
-/** It is loaded or built in, or modprobe finds it. */
+/** Whether ip_vs is loaded or built in, or modprobe finds it. */
 export async function isIpvsAvailable(node: Pick<Node, "modules">): Promise<boolean> {
   return ["available", "loadable"].includes(await ipvsStateOf(node));
 }

@@ -1,4 +1,4 @@
-/** The node on which this process runs. Nothing is changed. */
+/** Reads the node on which this process runs. Changes nothing. */
 import { availableParallelism, release } from "node:os";
 import type { ApiConnection } from "../api/connection.ts";
 import { attempt } from "../base/attempt.ts";
@@ -72,7 +72,7 @@ export function openNode(
   };
 }
 
-/** The reason if no configuration names an API server, and this process is not in a pod. */
+/** Why the API server is not checked. Undefined if one is configured, or if this process runs in a pod. */
 function skipReason({ objectsFrom }: Config, environment: Environment): string | undefined {
   if (objectsFrom.kind === "manifests") return "objects come from --manifests";
   const { kubeconfigPath = "", masterUrl = "" } = objectsFrom;
@@ -87,7 +87,7 @@ async function openApi(
   environment: Environment,
 ): Promise<ApiConnection> {
   const { kubeconfigPath = "", masterUrl = "" } = objectsFrom.kind === "cluster" ? objectsFrom : {};
-  // Loaded late: the client library is most of the program's memory.
+  // Loaded only when needed, because the client library uses most of the program's memory.
   const { openConnection } = await import("../api/cluster/open-connection.ts");
   return await openConnection(
     { clock, environment },

@@ -1,4 +1,4 @@
-/** Findings for people. Pure. */
+/** Shows findings to people. Pure. */
 import type { Envelope } from "../answer/answers.ts";
 import { type Column, table, type View } from "../answer/render.ts";
 import { counted } from "../base/counted.ts";
@@ -17,9 +17,9 @@ const columns: readonly Column<Finding>[] = [
   { title: "EVIDENCE", cell: ({ evidence }) => evidence },
 ];
 
-/** The form is part of what scripts rely on. */
+/** Scripts rely on this format. */
 export interface DoctorReport extends Envelope<"DoctorReport"> {
-  /** The worst one. */
+  /** The worst verdict of all checks. */
   readonly verdict: Verdict;
   readonly checks: readonly Finding[];
   readonly skipped: readonly SkippedCheck[];
@@ -36,13 +36,13 @@ export const doctorView: View<DoctorReport> = {
   names: ({ checks }) => checks.map(({ name }) => name),
 };
 
-/** What is right needs no advice. */
+/** The lines below a check that is not ok. */
 function advice({ verdict, remedy, why }: Finding): readonly string[] {
   if (verdict === "ok") return [];
   return [`why: ${why}`, ...(remedy === undefined ? [] : [`remedy: ${remedy}`])];
 }
 
-/** `23 checks: 20 ok, 2 warn, 1 fail`. */
+/** For example: `23 checks: 20 ok, 2 warn, 1 fail`. */
 function summaryText(findings: readonly Finding[]): string {
   const counts = verdicts.flatMap((verdict) => {
     const count = findings.filter((finding) => finding.verdict === verdict).length;

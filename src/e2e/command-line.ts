@@ -1,4 +1,4 @@
-/** The test itself, from its arguments to an exit code. */
+/** Runs the test with the given arguments. */
 import { writeSync } from "node:fs";
 import { openConnection, openCredentials } from "../api/cluster/open-connection.ts";
 import { systemClock } from "../base/clock.ts";
@@ -42,7 +42,7 @@ async function test(options: E2eOptions): Promise<readonly NamedOutcome[]> {
   });
 }
 
-/** Aborts at the first signal. A second signal ends the program at once. */
+/** Aborts at the first signal. A second signal ends the program immediately. */
 function signalOf(names: readonly NodeJS.Signals[]): AbortSignal {
   const abort = new AbortController();
   for (const name of names) {

@@ -9,9 +9,9 @@ export interface Daemon {
   readonly place: PodPlace;
   readonly uid: string;
   readonly image: string;
-  /** Its arguments, with variables expanded. */
+  /** The daemon's arguments, with variables expanded. */
   readonly flags: readonly string[];
-  /** `system:serviceaccount:kube-system:kube-ipvs`. */
+  /** User name of the service account: `system:serviceaccount:kube-system:kube-ipvs`. */
   readonly account: string;
   readonly metricsPort: number;
   readonly isReady: boolean;
@@ -49,7 +49,7 @@ export function isPodReady({ metadata, status }: V1Pod): boolean {
   return conditions.some((one) => one.type === "Ready" && one.status === "True");
 }
 
-/** Expands variables such as `$(NODE_NAME)`. Unknown ones stay unchanged, as in Kubernetes. */
+/** Expands variables such as `$(NODE_NAME)`. As in Kubernetes, unknown variables remain unchanged. */
 function filledIn(word: string, variables: ReadonlyMap<string, string>): string {
   return word.replace(/\$\(([^)]+)\)/g, (whole, name: string) => variables.get(name) ?? whole);
 }

@@ -1,4 +1,4 @@
-/** The rights under deploy/kustomize/e2e are for one test. A later start deletes those that were not removed. */
+/** The permissions in deploy/kustomize/e2e are for one test. If they were not removed, a later start deletes them. */
 import type { Clock } from "../base/clock.ts";
 import { type BindingsApi, unlessMissing } from "./cluster/cluster-api.ts";
 import { program } from "./objects.ts";
@@ -6,8 +6,8 @@ import { program } from "./objects.ts";
 const validForHours = 24;
 
 /**
- * Rejects if the rights were applied more than a day ago, after deleting their bindings. A user with other rights has no
- * such binding.
+ * If the permissions were applied more than a day ago, deletes their bindings and rejects. Does nothing if the bindings do
+ * not exist, which means that the user has other permissions.
  */
 export async function requireFreshRights(
   rbac: BindingsApi,
@@ -18,7 +18,7 @@ export async function requireFreshRights(
   if (appliedAt === undefined) return;
   const ageHours = (clock.nowMs() - new Date(appliedAt).getTime()) / 3_600_000;
   if (ageHours <= validForHours) return;
-  // The cluster-wide binding is the last, because it grants the deletion of the others.
+  // The ClusterRoleBinding is deleted last, because it permits the deletion of the other bindings.
   for (const namespace of [program, "kube-system"]) {
     await unlessMissing(rbac.deleteNamespacedRoleBinding({ name: program, namespace }));
   }

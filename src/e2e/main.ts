@@ -1,6 +1,6 @@
 /**
- * kube-ipvs-e2e, a separate program: the acceptance test of a cluster, and the commands of its pods. The daemon's image
- * contains it, so that a cluster needs no other image for the test.
+ * The entry point of kube-ipvs-e2e, which runs the acceptance test of a cluster and the commands of the test's pods. The
+ * daemon's image contains this program, so that the test does not need another image.
  */
 import { errorText } from "../base/error-text.ts";
 
@@ -9,7 +9,7 @@ interface Command {
   readonly run: (args: readonly string[]) => Promise<number | undefined>;
 }
 
-/** Commands of the test's pods, by the first argument. A command loads only its own module. */
+/** Commands of the test's pods, by the first argument. Each command loads only its own module. */
 const podCommands: Readonly<Record<string, () => Promise<Command>>> = {
   serve: () => import("./pod/serve.ts"),
   ask: () => import("./pod/ask.ts"),

@@ -24,7 +24,7 @@ export function namespaceObject(name: string): V1Namespace {
   };
 }
 
-/** A pod that answers with its name, on this node whatever the node's taints. */
+/** A pod that answers with its name. It tolerates all taints of its node. */
 export interface PodTemplate {
   readonly name: string;
   readonly nodeName: string;
@@ -46,7 +46,7 @@ export function podTemplates(nodeNames: readonly string[]): readonly PodTemplate
   return [...backends, ...clients];
 }
 
-/** `image` is usually the daemon's own. */
+/** `image` is usually the daemon's image. */
 export function podObject({
   name,
   namespace,
@@ -94,7 +94,7 @@ export const roles = {
   client: { "kube-ipvs.io/e2e": "client" },
   /** Backends on the first node. */
   first: { "kube-ipvs.io/e2e-node": "first" },
-  /** One of these is removed from its Service. */
+  /** Backends of the Service from which one backend is removed. */
   draining: { "kube-ipvs.io/e2e-drain": "true" },
 } as const;
 
@@ -124,7 +124,7 @@ const specs: Readonly<Record<ServiceRole, V1ServiceSpec>> = {
 
 export function serviceObject(namespace: string, role: ServiceRole): V1Service {
   const object = service(namespace, role, specs[role]);
-  // The test creates its EndpointSlice.
+  // Without a selector, Kubernetes creates no EndpointSlices for this Service. The test creates one.
   if (role === "hints") delete object.spec?.selector;
   return object;
 }
@@ -154,7 +154,7 @@ function bothProtocols<Port>(port: Port): (Port & { name: string; protocol: stri
 export interface HintedEndpoint {
   readonly address: string;
   readonly nodeName: string;
-  /** The zone in its hint. */
+  /** The zone in the endpoint's hint. */
   readonly zone: string;
 }
 

@@ -4,7 +4,7 @@ import { allChecks } from "./checks/all-checks.ts";
 import type { ReportFormat } from "./report.ts";
 
 export interface E2eOptions {
-  /** If empty, the pod's account is used. */
+  /** If empty, the pod's service account is used. */
   readonly kubeconfig: string;
   readonly namespace: string;
   readonly daemonNamespace: string;

@@ -9,7 +9,7 @@ export interface Waiting {
   readonly signal: AbortSignal;
 }
 
-/** Waits for changes that a cluster makes in its own time. Rejects at once when the run is interrupted. */
+/** Waits for changes in the cluster, up to a time limit. Rejects immediately if the run is interrupted. */
 export class Patience {
   readonly #waiting: Waiting;
   readonly #limitMs: number;
@@ -26,17 +26,17 @@ export class Patience {
     return answer;
   }
 
-  /** Reads again while there are problems, and resolves with those that remain. */
+  /** Repeats `read` while it returns problems. Resolves with the problems that remain at the end. */
   async problemsOf(read: () => Promise<readonly string[]>): Promise<readonly string[]> {
     return await this.#askUntil(read, ({ length }) => length === 0);
   }
 
-  /** Judges the problems that remain. `detail` describes the observation if none remain. */
+  /** Repeats `read` while it returns problems. `detail` describes the outcome if no problems remain. */
   async outcomeOf(detail: string, read: () => Promise<readonly string[]>): Promise<Outcome> {
     return judged(await this.problemsOf(read), detail);
   }
 
-  /** Resolves with the last answer if the time is over. */
+  /** Resolves with the first answer that is enough, or with the last answer when time is up. */
   async #askUntil<T>(read: () => Promise<T>, isEnough: (answer: T) => boolean): Promise<T> {
     const { clock, signal } = this.#waiting;
     const deadlineMs = clock.monotonicMs() + this.#limitMs;

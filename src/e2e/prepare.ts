@@ -1,4 +1,4 @@
-/** Prepares a test: finds nodes and daemons, applies namespace, pods and Services, and waits until they are ready. */
+/** Prepares a test: finds nodes and daemons, creates a namespace, pods and Services, and waits until they are ready. */
 import type { V1Namespace, V1Node, V1Pod, V1Service } from "@kubernetes/client-node";
 import { type ClusterApi, unlessMissing } from "./cluster/cluster-api.ts";
 import type { ExecShell } from "./cluster/exec-shell.ts";
@@ -18,22 +18,22 @@ import { Patience, type Waiting } from "./patience.ts";
 import { answerOf, daemonOn, type Scene, type TestNode } from "./scene.ts";
 import { Vantage } from "./vantage.ts";
 
-/** `signal` interrupts the run, which then removes what it applied. */
+/** If `signal` interrupts the run, the run removes the objects that it created. */
 export interface RunContext extends Waiting {
   readonly api: ClusterApi;
   readonly shell: ExecShell;
   readonly options: E2eOptions;
-  /** Prints a line about the progress. */
+  /** Reports progress with one line. */
   readonly progress: (line: string) => void;
 }
 
-/** For pods, whose image may have to be pulled, and for the deletion of a namespace. */
+/** Time limit for pods to become ready, including image pulls, and for the deletion of a namespace. */
 const preparationMs = 300_000;
 const zoneLabel = "topology.kubernetes.io/zone";
-/** A zone that no node is in. */
+/** A zone without nodes. */
 const nowhere = "kube-ipvs-e2e-elsewhere";
 
-/** Rejects if the cluster cannot be tested. {@link removeAll} removes what was applied until then. */
+/** Rejects if the cluster cannot be tested. {@link removeAll} removes the objects that were created until then. */
 export async function prepare(context: RunContext): Promise<Scene> {
   const { api, shell, options, progress } = context;
   const { namespace } = options;
@@ -75,7 +75,7 @@ export async function prepare(context: RunContext): Promise<Scene> {
 async function findDaemons({ api, options }: RunContext): Promise<readonly Daemon[]> {
   const { daemonNamespace: namespace, daemonSelector: labelSelector } = options;
   const { items } = await api.core.listNamespacedPod({ namespace, labelSelector });
-  // A terminating pod is replaced.
+  // Terminating pods are ignored, because they will be replaced.
   return items
     .filter(({ metadata }) => metadata?.deletionTimestamp === undefined)
     .flatMap((pod) => daemonOf(pod) ?? [])
@@ -146,7 +146,7 @@ function nodeWithPods(
   };
 }
 
-/** Uses the namespace of deploy/kustomize/e2e, which contains the rights, if it is unused. Otherwise it is replaced. */
+/** Uses an existing unused namespace, such as that of deploy/kustomize/e2e. Replaces a namespace of an earlier run. */
 async function makeNamespace(context: RunContext): Promise<void> {
   const { api, options, progress } = context;
   const { namespace } = options;
@@ -163,7 +163,7 @@ function isOwn({ metadata }: V1Namespace): boolean {
   return metadata?.labels?.[ownLabel] === "true";
 }
 
-/** Every run creates its pods first, so a namespace without pods is unused. */
+/** A namespace without pods is unused, because every run creates its pods before other objects. */
 async function isUnused({ core }: ClusterApi, { metadata }: V1Namespace): Promise<boolean> {
   if (metadata?.deletionTimestamp !== undefined) return false;
   const { items } = await core.listNamespacedPod({ namespace: metadata?.name ?? "" });
@@ -181,7 +181,7 @@ async function makeServices({
   return new Map(await Promise.all(made));
 }
 
-/** The first backend has a hint for the first node's zone. The others have a hint for a zone without nodes. */
+/** Creates an EndpointSlice. Only the first backend's hint names the first node's zone; others name a zone without nodes. */
 async function makeHints(
   { api, options: { namespace } }: RunContext,
   nodes: readonly TestNode[],
@@ -195,7 +195,7 @@ async function makeHints(
   await api.discovery.createNamespacedEndpointSlice({ namespace, body });
 }
 
-/** Deletes the namespace and waits until it is gone. A namespace without our label stays. */
+/** Deletes the namespace and waits until it is gone. Rejects if the namespace does not have our label. */
 export async function removeAll(context: RunContext): Promise<void> {
   const { api, options } = context;
   const name = options.namespace;

@@ -1,4 +1,4 @@
-/** The outcomes of all checks as a table or as JSON. Pure. */
+/** Formats the outcomes of all checks as a table or as JSON. Pure. */
 import { rendered, table, type View } from "../answer/render.ts";
 import type { NamedOutcome, Result } from "./outcome.ts";
 

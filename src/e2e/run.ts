@@ -42,7 +42,7 @@ async function outcomeOf(
   return { check: name, ...outcome };
 }
 
-/** A check that throws has failed. */
+/** The outcome of a check that throws. */
 function failure(error: unknown): Outcome {
   return { result: "failed", detail: errorText(error) };
 }

@@ -1,4 +1,4 @@
-/** The cluster as checks see it: nodes with clients and backends, daemons, and the Services that were applied. */
+/** The cluster as checks see it: nodes with clients and backends, daemons, and the Services of the test. */
 import type { V1Service } from "@kubernetes/client-node";
 import type { Status } from "../answer/answers.ts";
 import { counted } from "../base/counted.ts";
@@ -13,20 +13,20 @@ import type { Vantage } from "./vantage.ts";
 
 export interface Backend {
   readonly name: string;
-  /** One per IP family, the primary family first. */
+  /** One address per IP family, beginning with the primary family. */
   readonly addresses: readonly string[];
 }
 
-/** A node with pods of the test on it. */
+/** A node with pods of the test. */
 export interface TestNode {
   readonly name: string;
   /** Addresses of type InternalIP. */
   readonly addresses: readonly string[];
-  /** Undefined without the label topology.kubernetes.io/zone. */
+  /** Undefined if the node does not have the label topology.kubernetes.io/zone. */
   readonly zone?: string;
   readonly client: PodPlace;
   readonly fromPod: Vantage;
-  /** The node's own network, which the daemon's pod shares. */
+  /** The host network, which the daemon's pod uses. */
   readonly fromHost: Vantage;
   readonly backends: readonly Backend[];
 }
@@ -36,7 +36,6 @@ export interface Scene {
   readonly api: ClusterApi;
   readonly shell: ExecShell;
   readonly patience: Patience;
-  /** At least one. */
   readonly nodes: readonly [TestNode, ...TestNode[]];
   readonly services: ReadonlyMap<ServiceRole, V1Service>;
   /** Status of the first node's daemon before the first check. */
@@ -49,7 +48,7 @@ export function allBackends({ nodes }: Scene): readonly Backend[] {
   return nodes.flatMap(({ backends }) => backends);
 }
 
-/** One per IP family, the primary family first. */
+/** Returns one cluster IP per IP family, beginning with the primary family. */
 export function clusterIps(scene: Scene, role: ServiceRole): readonly string[] {
   return scene.services.get(role)?.spec?.clusterIPs ?? [];
 }
@@ -58,7 +57,7 @@ export function nodePort(scene: Scene, role: ServiceRole): number {
   return scene.services.get(role)?.spec?.ports?.[0]?.nodePort ?? 0;
 }
 
-/** The node's address of the Service's primary family. */
+/** Returns the node's address in the Service's primary family. */
 export function nodeAddress(scene: Scene, role: ServiceRole, node: TestNode): string {
   const isIpv6 = clusterIps(scene, role)[0]?.includes(":") === true;
   const address = node.addresses.find((one) => one.includes(":") === isIpv6);
@@ -83,12 +82,12 @@ export async function answerOf<Answer>(
 ): Promise<Answer> {
   const words = ["kube-ipvs", command, ...flags, ...rest, "--output=json"];
   const result = await shell.run(place, words);
-  // An exit code other than 0 may only be a verdict.
+  // A command that answers may have a non-zero exit code, which is its verdict.
   if (result.out !== "") return parseJson(result.out) as Answer;
   throw failureOf(result, `kube-ipvs ${command} on ${nodeName}`);
 }
 
-/** Judges each daemon, and lists daemons again for each attempt. The detail is `promise` and "on 3 nodes". */
+/** Checks each daemon. Lists the daemons again for each attempt. The detail is `promise` and, for example, "on 3 nodes". */
 export async function judgeDaemons(
   { patience, listDaemons }: Pick<Scene, "patience" | "listDaemons">,
   promise: string,

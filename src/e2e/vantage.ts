@@ -4,9 +4,9 @@ import { type ExecShell, outputOf, type PodPlace } from "./cluster/exec-shell.ts
 import { program } from "./objects.ts";
 import type { Answers, Question } from "./pod/conversation.ts";
 
-/** A place from which connections are made. Questions of one turn of the event loop share one command. */
+/** A place from which connections are made. One command asks all questions of an event loop turn. */
 export class Vantage {
-  /** `a pod on node-1`. */
+  /** For example: `a pod on node-1`. */
   readonly label: string;
   readonly #shell: Pick<ExecShell, "run">;
   readonly #place: () => Promise<PodPlace>;

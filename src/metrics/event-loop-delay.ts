@@ -3,7 +3,7 @@ import type { Metrics } from "./prometheus-metrics.ts";
 
 const intervalMs = 250;
 
-/** Measures how late timers come: time in which the program could do nothing else. Returns the stop. */
+/** Measures how late timers fire, which is how long other work blocked the event loop. Returns a function that stops it. */
 export function measureEventLoopDelay(
   clock: Clock,
   metrics: Pick<Metrics, "eventLoopDelay">,

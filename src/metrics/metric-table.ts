@@ -1,15 +1,15 @@
 /**
- * Every metric, with its type, labels and meaning. Names beginning `kubeproxy_` are kube-proxy 1.36's as
- * ipvs mode exposes them, with the same labels and buckets; ours begin `kube_ipvs_`. A metric with
- * labels has no series until it is first touched.
+ * A metric with its type, labels and help text. Metrics that begin with `kubeproxy_` have the same labels and buckets as in
+ * kube-proxy 1.36. Metrics that only kube-ipvs has begin with `kube_ipvs_`. A metric with labels has no series until it is
+ * first set.
  */
 export interface MetricRow {
   readonly name: string;
   readonly type: MetricType;
   readonly help: string;
-  /** Undefined if there are none. */
+  /** Undefined if the metric has no labels. */
   readonly labels?: readonly string[];
-  /** Histograms only. */
+  /** Only for histograms. */
   readonly buckets?: BucketList;
 }
 
@@ -288,13 +288,13 @@ export const metricTable = {
   },
 } as const;
 
-/** Upper bounds, in seconds or bytes. */
+/** Upper bounds of the buckets, in seconds or bytes. */
 export const bucketLists: Readonly<Record<BucketList, readonly number[]>> = {
   /** 0.001 × 2^k for k from 0 to 14. */
   sync: Array.from({ length: 15 }, (_, power) => 0.001 * 2 ** power),
-  /** Fine up to a minute, coarse up to five; begins at zero as upstream's list does. */
+  /** Narrow buckets up to one minute, wide ones up to five. The first bound is 0, as upstream. */
   latency: [...[0, 0.25, 0.5], ...range(1, 59, 1), ...range(60, 115, 5), ...range(120, 300, 30)],
-  /** Those of client-go. */
+  /** The buckets of client-go. */
   request: [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],
   bytes: [64, 256, 512, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216],
 };

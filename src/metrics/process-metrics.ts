@@ -3,15 +3,15 @@ import { Counter, Gauge, type Registry } from "prom-client";
 import { attempt } from "../base/attempt.ts";
 import type { MetricRow } from "./metric-table.ts";
 
-/** A figure of the process; undefined where this system does not have it. */
+/** A metric of the process. `read` returns undefined if this system does not provide the figure. */
 export interface ProcessMetric extends MetricRow {
   readonly type: "counter" | "gauge";
   readonly read: () => number | undefined;
 }
 
 /**
- * `process_*` as Go programs expose them, read at the scrape. The library's own set is left aside: it
- * wakes the process a hundred times a second and watches each garbage collection.
+ * Registers `process_*` metrics as in Go programs, read at each scrape. The library's default metrics are not used,
+ * because they wake the process a hundred times per second and observe each garbage collection.
  */
 export function registerProcessMetrics(registry: Registry): void {
   for (const { name, help, type, read } of processMetrics) {
@@ -36,7 +36,7 @@ export function registerProcessMetrics(registry: Registry): void {
   }
 }
 
-/** What the kernel says for "no limit", as Go programs print it. */
+/** The value that Go programs expose for an unlimited resource. */
 const noLimit = 2 ** 64 - 1;
 const startSeconds: number = Math.round(Date.now() / 1000 - process.uptime());
 
@@ -81,7 +81,7 @@ export const processMetrics: readonly ProcessMetric[] = [
     name: "process_open_fds",
     type: "gauge",
     help: "Number of open file descriptors",
-    // One of them is the folder being read.
+    // Subtracts the descriptor of the folder being read.
     read: () => attempt(() => readdirSync("/proc/self/fd").length - 1),
   },
   {
@@ -123,7 +123,7 @@ function lineValue(path: string, pattern: RegExp): number | undefined {
   return word === undefined ? undefined : Number(word);
 }
 
-/** A field of the second pair of lines of netstat: names, then values. */
+/** Reads a field of the IpExt lines in /proc/self/net/netstat. The first line has names, the second one values. */
 function networkOctets(field: string): number | undefined {
   const text = attempt(() => readFileSync("/proc/self/net/netstat", "utf8"));
   const [names, values] = text?.split("\n").filter((line) => line.startsWith("IpExt: ")) ?? [];

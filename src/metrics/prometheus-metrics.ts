@@ -3,21 +3,21 @@ import { bucketLists, type MetricRow, metricTable } from "./metric-table.ts";
 import { registerProcessMetrics } from "./process-metrics.ts";
 
 export interface BuildVersions {
-  /** Ours. */
+  /** Version of kube-ipvs. */
   readonly version: string;
-  /** Undefined if none is shown. */
+  /** Feature gates to expose. */
   readonly featureGates?: readonly FeatureGateState[];
 }
 
-/** A feature gate as Kubernetes' components show it. */
+/** A feature gate as Kubernetes components expose it. */
 export interface FeatureGateState {
   readonly name: string;
-  /** `ALPHA`, `BETA`, `DEPRECATED`; empty: GA. */
+  /** `ALPHA`, `BETA`, `DEPRECATED`, or empty for GA. */
   readonly stage: string;
   readonly isOn: boolean;
 }
 
-/** What the program counts and measures, by the keys of the table: each call is cheap, and none throws. */
+/** The metrics by table key. All methods are cheap and never throw. */
 export type Metrics = {
   readonly [Key in keyof Table]: {
     readonly counter: CounterMetric<LabelsOf<Table[Key]>>;
@@ -26,7 +26,7 @@ export type Metrics = {
   }[Table[Key]["type"]];
 };
 
-/** Values of all labels first, where the metric has any; `times` is 1 where it is not given. */
+/** The first argument contains the label values, if the metric has labels. `times` defaults to 1. */
 interface CounterMetric<Labels extends readonly unknown[]> {
   inc(...args: readonly [...labels: Labels, times?: number]): void;
 }
@@ -48,12 +48,12 @@ type LabelsOf<Row> = Row extends { readonly labels: readonly (infer Label extend
   ? [labels: Readonly<Record<Label, string | number>>]
   : [];
 
-/** What was counted, and its text for a scrape. Nothing global: tests make their own. */
+/** The metrics and their text for a scrape. Each instance has its own registry, so that tests are independent. */
 export interface PrometheusMetrics extends Metrics {
-  /** The Prometheus text form, version 0.0.4. */
+  /** Returns all metrics in the Prometheus text format, version 0.0.4. */
   exposition(): Promise<string>;
   readonly contentType: string;
-  /** More metrics, as text: tens of thousands of series that are made at the scrape. It must not reject. */
+  /** Adds metrics as text, for tens of thousands of series that are created at each scrape. `read` must not reject. */
   addTextSource(read: () => Promise<string>): void;
 }
 
@@ -81,7 +81,10 @@ export function prometheusMetrics({
   };
 }
 
-/** Of the API server, when it changes, too: a fixed one would be a mismatch to kubernetes-mixin in every other cluster. */
+/**
+ * Exposes the API server's version as kubernetes_build_info. Alerts of kubernetes-mixin would report a fixed version as a
+ * mismatch in clusters with another version.
+ */
 export function showServerVersion(
   { major, minor, gitVersion }: Readonly<Record<"major" | "minor" | "gitVersion", string>>,
   { buildInfo }: Pick<Metrics, "buildInfo">,

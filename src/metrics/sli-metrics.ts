@@ -2,7 +2,7 @@ import { Counter, Gauge, Registry } from "prom-client";
 
 const ping = { name: "ping", type: "healthz" } as const;
 
-/** Service-level indicators of the metrics address, as KEP-3466 asks of each component. */
+/** Service-level indicators that KEP-3466 requires of each component. */
 export class SliMetrics {
   readonly #registry = new Registry();
   readonly #healthcheck = new Gauge({
@@ -18,7 +18,7 @@ export class SliMetrics {
     registers: [this.#registry],
   });
 
-  /** /healthz answered. */
+  /** Called when the metrics server's /healthz has answered. */
   pinged(): void {
     this.#healthcheck.set(ping, 1);
     this.#healthchecks.inc({ ...ping, status: "success" });

@@ -1,4 +1,4 @@
-/** Metrics of traffic by Service and by endpoint: off unless kubeIpvs.trafficMetrics asks for them. */
+/** Traffic metrics by Service and by endpoint, which kubeIpvs.trafficMetrics enables. */
 import type { MetricRow } from "./metric-table.ts";
 
 type TrafficField =
@@ -24,7 +24,7 @@ export const trafficCountedRow: MetricRow = {
   help: "Whether the kernel counts connections, packets and bytes (1), or not, because net.ipv4.vs.run_estimation is 0 (0)",
 };
 
-/** All of them, for documents and tests. */
+/** All traffic metrics, for documentation and tests. */
 export const trafficMetricRows: readonly MetricRow[] = [
   ...Object.values(serviceTrafficRows),
   ...Object.values(endpointTrafficRows),

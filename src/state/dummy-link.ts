@@ -1,9 +1,9 @@
-/** kube-proxy's name for the link that holds the addresses of Services; network plugins know it. */
+/** Name of the link with the addresses of Services. kube-proxy uses the same name, and network plugins depend on it. */
 export const dummyLinkName = "kube-ipvs0";
 
 /**
- * How an IPv4 virtual IP becomes one of this node: an address on the link, as kube-proxy binds it, or a local route. The
- * kernel walks all addresses of a link for each that is added; routes are in a tree. IPv6 addresses are in a hash table,
- * and are always addresses.
+ * How an IPv4 virtual IP becomes local: as an address on the link, as with kube-proxy, or by a local route. Routes are
+ * faster: the kernel stores them in a tree, but searches all addresses of a link to add one. IPv6 virtual IPs are always
+ * addresses, because the kernel stores IPv6 addresses in a hash table.
  */
 export type VirtualAddresses = "addresses" | "routes";

@@ -2,24 +2,27 @@ import { type IpAddress, parseIpAddress } from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
 import type { RealServerId } from "./real-server.ts";
 
-/** A tracked connection, as far as stale-entry removal needs it. */
+/** A conntrack entry, with the fields that the removal of stale entries needs. */
 export interface Flow {
   readonly protocol: Protocol;
-  /** The client's side as it sent it. */
+  /** Source of the client's packets, before translation. The same applies to the next three fields. */
   readonly source: IpAddress;
   readonly sourcePort: number;
   readonly destination: IpAddress;
   readonly destinationPort: number;
-  /** Who answers: the chosen real server, or the original destination when nothing was translated. */
+  /** Source of the replies: the chosen real server, or the original destination if nothing was translated. */
   readonly replySource: IpAddress;
   readonly replySourcePort: number;
-  /** CTA_ID; makes a deletion exact. */
+  /** CTA_ID; restricts a deletion to this entry. */
   readonly id?: number;
-  /** CTA_ZONE; 0 or absent is the default zone. */
+  /** CTA_ZONE; 0 or undefined is the default zone. */
   readonly zone?: number;
 }
 
-/** Flows to one address and port, on 127.0.0.1 to those of all of 127.0.0.0/8; with `answeredBy` only those that this real server answers. */
+/**
+ * Selects flows to one address and port. 127.0.0.1 selects flows to all addresses in 127.0.0.0/8. If `answeredBy` is
+ * defined, only flows that this real server answers are selected.
+ */
 export interface FlowSelection {
   readonly destination: IpAddress;
   readonly destinationPort: number;
@@ -34,7 +37,7 @@ export function isSelected(flow: Flow, selection: FlowSelection): boolean {
   return flow.replySource === answeredBy.address && flow.replySourcePort === answeredBy.port;
 }
 
-/** Rules that serve a node port on loopback do so on each address of 127.0.0.0/8: one stands for all. */
+/** Returns 127.0.0.1 for all addresses in 127.0.0.0/8, because rules serve a node port on all of them. */
 export function servedDestination(address: IpAddress): IpAddress {
   return address.startsWith("127.") ? loopback : address;
 }

@@ -7,36 +7,36 @@ export type IpSetType =
   | "hash:ip,port,net"
   | "bitmap:port";
 
-/** An ipset by the parameters that make it acceptable to kube-proxy and to our rules. */
+/** An ipset with the parameters that kube-proxy and our rules require. */
 export interface IpSet {
   /** At most 31 bytes (IPSET_MAXNAMELEN less the terminator). */
   readonly name: string;
   readonly type: IpSetType;
-  /** Of the addresses it holds; bitmap:port has none, the field then says whose instance owns it. */
+  /** Family of the set's addresses. A bitmap:port set has no addresses; its family is that of the rules that use it. */
   readonly family: IpFamily;
-  /** Most entries a hash set takes; for bitmap:port always 65536 (ports 0–65535). */
+  /** Maximum number of entries of a hash set; always 65536 (ports 0–65535) for bitmap:port. */
   readonly maxElements: number;
 }
 
 /** A set as the kernel reports it. */
 export interface ObservedIpSet {
   readonly name: string;
-  /** The kernel's type name; may be one we never make. */
+  /** The kernel's type name, which may be a type that we do not use. */
   readonly type: string;
-  /** Absent for bitmap types. */
+  /** Undefined for bitmap types. */
   readonly family?: IpFamily;
   readonly maxElements: number;
-  /** Number of rules and sets that refer to it; such a set cannot be destroyed. */
+  /** Number of rules and sets that refer to this set. A set with references cannot be destroyed. */
   readonly references: number;
   readonly elementCount: number;
-  /** Made with a timeout, counters, comments, a netmask or the like, which our sets have not. */
+  /** Whether the set has options such as a timeout, counters, comments or a netmask. Our sets never have any. */
   readonly hasOptions?: true;
 }
 
-/** What a set is made with: of one that we want, or of one that is there. */
+/** The creation parameters of a desired or an existing set. */
 type SetParameters = Pick<ObservedIpSet, "type" | "family" | "maxElements" | "hasOptions">;
 
-/** True when both are made alike: an existing set can be used as it is. */
+/** Whether both sets have the same parameters, so that an existing set can be used unchanged. */
 export function sameIpSet(one: SetParameters, other: SetParameters): boolean {
   return (
     isSwappable(one, other) &&
@@ -45,7 +45,7 @@ export function sameIpSet(one: SetParameters, other: SetParameters): boolean {
   );
 }
 
-/** True when the two may change places by a swap: same type and family. */
+/** Whether the kernel can swap the two sets, which requires the same type and family. */
 export function isSwappable(one: SetParameters, other: SetParameters): boolean {
   if (one.type !== other.type) return false;
   return one.type === "bitmap:port" || one.family === other.family;

@@ -1,24 +1,24 @@
 import { hostPort, type IpAddress } from "../base/ip.ts";
 
-/** What makes a real server that one within its virtual server. */
+/** Identifies a real server within its virtual server. */
 export interface RealServerId {
   readonly address: IpAddress;
   readonly port: number;
 }
 
-/** One target of a virtual server (destination in linux/ip_vs.h). */
+/** A backend of a virtual server (destination in linux/ip_vs.h). */
 export interface RealServer extends RealServerId {
-  /** 0 takes no new connections (a drain). Wanted real servers have 1, unless their Service says otherwise. */
+  /** With weight 0, the real server gets no new connections (drain). The default for planned real servers is 1. */
   readonly weight: number;
-  /** IP_VS_CONN_F_FWD_MASK: 0 masquerading, which is the only one we make; others are foreign. */
+  /** IP_VS_CONN_F_FWD_MASK. We use only 0 (masquerading); third parties may use other methods. */
   readonly forwardingMethod: number;
-  /** Undefined if there are none. */
+  /** Undefined if there is no limit. */
   readonly limit?: ConnectionLimit;
 }
 
 /**
- * A real server gets no new connections from `upper` on, until it has less than `lower`; 0: less than three quarters of
- * `upper`. IPVS_DEST_ATTR_U_THRESH and L_THRESH.
+ * A real server that reaches `upper` gets no new connections until it drops below `lower`. If `lower` is 0, it is three
+ * quarters of `upper`. Source: IPVS_DEST_ATTR_U_THRESH and IPVS_DEST_ATTR_L_THRESH.
  */
 export interface ConnectionLimit {
   readonly upper: number;
@@ -30,16 +30,16 @@ export interface ObservedRealServer extends RealServer {
   readonly activeConnections: number;
   /** Includes TIME_WAIT and all UDP flows. */
   readonly inactiveConnections: number;
-  /** Persistence templates that point here. */
+  /** Number of persistence templates for this real server. */
   readonly persistentConnections: number;
 }
 
-/** Identity within a virtual server, as text: `10.244.1.5:8080`, `[fd00:244::5]:8080`. */
+/** Identifies a real server within a virtual server: `10.244.1.5:8080`, `[fd00:244::5]:8080`. */
 export function realServerKey(id: RealServerId): string {
   return hostPort(id.address, id.port);
 }
 
-/** Whether both lists hold the same, in whatever order: the kernel lists the other way round what was added one by one. */
+/** Whether both lists have the same content in any order. The kernel lists real servers in reverse order of creation. */
 export function sameRealServers(
   desired: readonly RealServer[],
   observed: readonly RealServer[],
@@ -54,7 +54,7 @@ export function sameRealServers(
   );
 }
 
-/** Of lists of one length. One that is listed twice counts twice. */
+/** Compares lists of the same length. Duplicates must occur equally often in both lists. */
 function holdTheSame(desired: readonly RealServer[], observed: readonly RealServer[]): boolean {
   const left = new Map<string, number>();
   for (const server of observed) {
@@ -94,7 +94,7 @@ function limitText({ limit }: RealServer): string {
   return limit === undefined ? "" : `${limit.upper} ${limit.lower}`;
 }
 
-/** What the kernel reports; absent where it is none. */
+/** Converts the limits that the kernel reports. Returns no limit if both are 0. */
 export function limitOf(upper: number, lower: number): Pick<RealServer, "limit"> {
   return upper === 0 && lower === 0 ? {} : { limit: { upper, lower } };
 }

@@ -1,22 +1,22 @@
 /**
- * iptables rules as values. Text is made and read only in `kernel/iptables/` (render, parse).
- * Matches stand in the order in which `iptables-save` prints them, so that rendered text compares equal.
+ * iptables rules as values. Only `kernel/iptables/` converts them to and from text (render, parse).
+ * Matches have the order in which `iptables-save` prints them, so that rendered text can be compared.
  */
 import type { IpAddress } from "../base/ip.ts";
 
-/** Rules of ours stand in nat and filter; mangle holds a canary chain of iptables mode, and nothing else; raw holds none. */
+/** Our rules are in nat and filter. In mangle, we create only the canary chain of iptables mode, and in raw nothing. */
 export type TableName = "nat" | "filter" | "mangle" | "raw";
 
 export type Match =
-  /** `-s CIDR`; printed first. */
+  /** `-s CIDR`; printed before all other matches. */
   | { readonly kind: "source"; readonly cidr: string; readonly isNegated: boolean }
-  /** `-d CIDR`; printed behind the source. */
+  /** `-d CIDR`; printed after the source. */
   | { readonly kind: "destination"; readonly cidr: string; readonly isNegated: boolean }
   /** `-i NAME`, or `-i PREFIX+`; printed after source and destination. */
   | { readonly kind: "in-interface"; readonly name: string; readonly isNegated: boolean }
   /** `-p tcp`. */
   | { readonly kind: "protocol"; readonly protocol: "tcp" | "udp" | "sctp" }
-  /** `-p icmp -m icmp --icmp-type 8`, or the like of IPv6. */
+  /** `-p icmp -m icmp --icmp-type 8`, or the IPv6 equivalent. */
   | { readonly kind: "echo-request" }
   | { readonly kind: "comment"; readonly text: string }
   /** `-m tcp --dport PORT`; without a port only `-m tcp`, as `iptables-save` prints it before a translation. */
@@ -27,13 +27,13 @@ export type Match =
     }
   /** `-m statistic --mode random --probability P`. */
   | { readonly kind: "chance"; readonly probability: number }
-  /** `-m recent`: the client was entered into the list less than so long ago, older entries go. */
+  /** `-m recent`: the client was added to the list within this number of seconds. Older entries are removed. */
   | { readonly kind: "recent-check"; readonly list: string; readonly seconds: number }
-  /** `-m recent`: enters the client into the list; matches always. */
+  /** `-m recent`: adds the client to the list; always matches. */
   | { readonly kind: "recent-set"; readonly list: string }
-  /** `-m nfacct --nfacct-name NAME`: counts; matches always. The counter must exist. */
+  /** `-m nfacct --nfacct-name NAME`: counts packets; always matches. The counter must exist. */
   | { readonly kind: "accounting"; readonly counter: string }
-  /** `-m mark --mark VALUE/MASK`, numbers. */
+  /** `-m mark --mark VALUE/MASK`. */
   | {
       readonly kind: "mark";
       readonly value: number;
@@ -57,7 +57,7 @@ export type Match =
     }
   /** `-m physdev --physdev-is-in`. */
   | { readonly kind: "physical-in"; readonly isNegated: boolean }
-  /** `-m ipvs --vproto 6 --vaddr ADDRESS --vport PORT`; prefix lengths of hosts are printed as iptables does. */
+  /** `-m ipvs --vproto 6 --vaddr ADDRESS --vport PORT`; the address has no prefix length. */
   | {
       readonly kind: "ipvs";
       readonly protocolNumber: number;
@@ -69,14 +69,14 @@ export type Target =
   | { readonly kind: "accept" }
   | { readonly kind: "drop" }
   | { readonly kind: "return" }
-  /** The family's default, port unreachable. */
+  /** Rejects with the family's default, which is "port unreachable". */
   | { readonly kind: "reject" }
   | { readonly kind: "jump"; readonly chain: string }
-  /** No target: the rule counts, and the next one has its turn. */
+  /** No target: the rule only counts packets, and the next rule is evaluated. */
   | { readonly kind: "none" }
   /** `DNAT --to-destination ADDRESS:PORT`. */
   | { readonly kind: "translate"; readonly address: IpAddress; readonly port: number }
-  /** `REDIRECT --to-ports PORT`: to the node itself. */
+  /** `REDIRECT --to-ports PORT`: sends the packet to a port of the node itself. */
   | { readonly kind: "redirect"; readonly port: number }
   /** `MARK --set-xmark VALUE/MASK`: bits of MASK are cleared, then VALUE is XORed in. */
   | { readonly kind: "xmark"; readonly value: number; readonly mask: number }
@@ -87,14 +87,14 @@ export interface Rule {
   readonly target: Target;
 }
 
-/** A chain of ours with all its rules, in order. */
+/** One of our chains with all its rules, in order. */
 export interface Chain {
   readonly table: TableName;
   readonly name: string;
   readonly rules: readonly Rule[];
 }
 
-/** A rule of ours in a chain that is not ours (INPUT, FORWARD …). */
+/** One of our rules in a built-in chain (INPUT, FORWARD …). */
 export interface Jump {
   readonly table: TableName;
   /** The built-in chain. */
@@ -102,14 +102,14 @@ export interface Jump {
   readonly rule: Rule;
 }
 
-/** Everything of ours in one family's iptables. Chains and jumps in creation order. */
+/** All our chains and jumps for one family, in creation order. */
 export interface RuleSet {
   readonly chains: readonly Chain[];
-  /** In insertion order: each goes to the first place of its chain, so the last inserted stands first. */
+  /** Jumps in insertion order. Each is inserted at the beginning of its chain, so the last jump is the first rule. */
   readonly jumps: readonly Jump[];
 }
 
-/** `nat KUBE-SERVICES`. */
+/** For example: `nat KUBE-SERVICES`. */
 export function chainKey(table: TableName, name: string): string {
   return `${table} ${name}`;
 }

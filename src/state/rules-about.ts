@@ -1,21 +1,21 @@
-/** Of chains and rules those that packets to some addresses and ports may meet. Pure. */
+/** Selects the chains and rules that packets to some addresses and ports may traverse. Pure. */
 import { cidrContains, type IpAddress, parseCidr } from "../base/ip.ts";
 import { chainKey, type Match, type Rule, type TableName } from "./rule.ts";
 
-/** Where packets go. */
+/** The destination of packets. */
 export interface RuleDestination {
-  /** ICMP has no ports. */
+  /** TCP, UDP, SCTP or ICMP. */
   readonly protocol: string;
   readonly address: IpAddress;
   readonly port: number;
 }
 
-/** A rule of a chain; without a value it cannot be read. */
+/** A rule of a chain. `rule` is undefined if the rule cannot be parsed. */
 export interface ReadableRule {
   readonly rule?: Rule;
 }
 
-/** Where packets begin. What stands there may be about endpoints, too. */
+/** The built-in chains, in which packets begin. All their rules are kept. */
 const builtInChains: ReadonlySet<string> = new Set([
   "PREROUTING",
   "INPUT",
@@ -25,9 +25,9 @@ const builtInChains: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Chains that are reached from the built-in ones, by {@link chainKey}, without rules of ours that are about other
- * destinations: in a cluster of thousands of Services a handful. Rules that cannot be read stay, and those of third parties. `rulesOf`: undefined
- * where there is no such chain, or nobody follows it.
+ * Returns the chains that packets can reach from the built-in chains, by {@link chainKey}. Omits our rules for other
+ * destinations, so the result is small even with thousands of Services. Keeps third-party rules and rules that cannot be
+ * parsed. `rulesOf` returns undefined if a chain does not exist or must not be followed.
  */
 export function chainsAbout<T extends ReadableRule>(
   destinations: readonly RuleDestination[],
@@ -51,7 +51,7 @@ export function chainsAbout<T extends ReadableRule>(
   return found;
 }
 
-/** Whether a rule may match packets to one of them, before anything rewrites their destination. */
+/** Whether a rule may match packets to one of the destinations, before the destination is translated. */
 export function isAbout({ matches }: Rule, destinations: readonly RuleDestination[]): boolean {
   return destinations.some((destination) => matches.every((match) => mayMatch(match, destination)));
 }

@@ -9,15 +9,15 @@ import {
 import type { Protocol } from "../base/protocol.ts";
 
 /**
- * A member of an ipset in the canonical text that `ipset list` prints. Text is identity: two entries are
- * the same member exactly when the texts are equal.
+ * An ipset entry in the canonical form that `ipset list` prints. Two entries are the same exactly if their texts are
+ * equal.
  *
  * | set type | text |
  * |---|---|
  * | hash:ip | `10.96.0.1` |
  * | hash:ip,port | `10.96.0.1,tcp:443` |
  * | hash:ip,port,ip | `10.244.1.5,tcp:8080,10.244.1.5` |
- * | hash:ip,port,net | `203.0.113.10,tcp:443,198.51.100.0/24`; a single host without its length |
+ * | hash:ip,port,net | `203.0.113.10,tcp:443,198.51.100.0/24`; a single host has no prefix length |
  * | bitmap:port | `30080` |
  */
 export type SetEntry = string & { readonly __brand: "SetEntry" };
@@ -26,14 +26,14 @@ export function addressEntry(address: IpAddress): SetEntry {
   return address as string as SetEntry;
 }
 
-/** The first address of an entry, as text. */
+/** Returns the first address of an entry, as text. */
 export function addressOf(entry: SetEntry): string {
   const end = entry.indexOf(",");
   return end < 0 ? entry : entry.slice(0, end);
 }
 
 export function addressPortEntry(address: IpAddress, protocol: Protocol, port: number): SetEntry {
-  // Joined: a text of many parts keeps them all, and there are tens of thousands of these.
+  // `join` creates a flat string. A template would keep all its parts in memory, for tens of thousands of entries.
   return [address, ",", protocol.toLowerCase(), ":", port].join("") as SetEntry;
 }
 
@@ -46,7 +46,7 @@ export function addressPortAddressEntry(
   return `${address},${protocol.toLowerCase()}:${port},${second}` as SetEntry;
 }
 
-/** A host prefix loses its length, as ipset prints it: the text is compared with what the kernel holds. */
+/** Omits the prefix length of a single host, as ipset does, because the text is compared with the kernel's entries. */
 export function addressPortNetEntry(
   address: IpAddress,
   protocol: Protocol,
@@ -62,16 +62,16 @@ export function portEntry(port: number): SetEntry {
   return String(port) as SetEntry;
 }
 
-/** The values inside an entry; which are present follows from the set type. */
+/** The values in an entry. The set type determines which are defined. */
 export interface SetEntryParts {
   readonly address?: IpAddress;
   readonly protocol?: Protocol;
   readonly port?: number;
-  /** Second address or network of the three-part types; a single host has its full prefix length. */
+  /** Second address or network of types with three parts. A single host has the full prefix length. */
   readonly second?: Cidr;
 }
 
-/** Takes an entry apart for encoding. Throws on text that none of the builders above makes. */
+/** Parses an entry for encoding. Throws if none of the functions above can have created the text. */
 export function setEntryParts(entry: SetEntry): SetEntryParts {
   if (/^\d+$/.test(entry)) return { port: Number(entry) };
   const [addressText = "", portText, secondText] = entry.split(",");

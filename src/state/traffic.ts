@@ -2,7 +2,7 @@ import type { RealServerId } from "./real-server.ts";
 import type { VirtualServerId } from "./virtual-server.ts";
 
 /**
- * What a virtual or real server counted since it was made. The kernel adds it up every 2 s, and not at all while
+ * Traffic of a virtual or real server since its creation. The kernel updates these counters every 2 s, but not while
  * net.ipv4.vs.run_estimation is 0.
  */
 export interface Traffic {
@@ -29,7 +29,7 @@ export const trafficFields: readonly (keyof Traffic)[] = [
   "bytesOut",
 ];
 
-/** Connections as they are now; these are counted at any time. */
+/** Current connections. The kernel always counts them, even while run_estimation is 0. */
 export interface ConnectionCounts {
   readonly activeConnections: number;
   /** Includes TIME_WAIT and all UDP flows. */
@@ -65,8 +65,8 @@ export function addTraffic(one: Traffic, other: Traffic): Traffic {
 }
 
 /**
- * What was counted between two readings. A server whose counter went back was made again meanwhile: all that it has is
- * new. `before` undefined: it is.
+ * Returns the traffic between two readings. If `before` is undefined or a counter decreased, the server was created
+ * between the readings, so all its traffic is returned.
  */
 export function trafficSince(before: Traffic | undefined, now: Traffic): Traffic {
   if (before === undefined || trafficFields.some((field) => now[field] < before[field])) return now;

@@ -1,7 +1,7 @@
 import { hostPort, type IpAddress } from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
 
-/** What makes a virtual server that one and no other. */
+/** Identifies a virtual server. */
 export interface VirtualServerId {
   readonly protocol: Protocol;
   readonly address: IpAddress;
@@ -10,15 +10,15 @@ export interface VirtualServerId {
 
 /** An address, port and protocol that IPVS balances ("service" in linux/ip_vs.h). */
 export interface VirtualServer extends VirtualServerId {
-  /** Scheduler module name without `ip_vs_`: rr, lc, mh … At most 15 characters. */
+  /** Scheduler name (rr, lc, mh …), which is the module's name without `ip_vs_`. At most 15 characters. */
   readonly scheduler: string;
-  /** Seconds a client keeps its real server; 0 turns persistence off. IPVS_SVC_ATTR_TIMEOUT. */
+  /** How long a client keeps its real server; 0 disables persistence. Source: IPVS_SVC_ATTR_TIMEOUT. */
   readonly persistenceTimeoutSeconds: number;
-  /** Prefix length by which clients are grouped for persistence: 32 or 128 is "each address alone". */
+  /** Clients in the same network of this prefix length share a real server. 32 or 128 means no grouping. */
   readonly persistencePrefixLength: number;
   /**
-   * IP_VS_SVC_F_* other than PERSISTENT (follows from the timeout) and HASHED (the kernel's own):
-   * 0x4 one-packet, 0x8/0x10/0x20 scheduler flags 1–3 (`mh`: 0x10 hash with the source port).
+   * IP_VS_SVC_F_* flags, except PERSISTENT, which follows from the timeout, and HASHED, which the kernel sets.
+   * 0x4 is one-packet; 0x8, 0x10 and 0x20 are scheduler flags 1–3 (for `mh`, 0x10 hashes the source port too).
    */
   readonly flags: number;
 }
@@ -29,17 +29,17 @@ export const virtualServerFlags = {
   schedulerPort: 0x10,
 } as const;
 
-/** Identity as text, and the way operators read it: `TCP 10.96.0.1:443`, `UDP [fd00::a]:53`. No virtual server has one of ICMP. */
+/** Identifies a virtual server in texts: `TCP 10.96.0.1:443`, `UDP [fd00::a]:53`. No virtual server has an ICMP key. */
 export function virtualServerKey(id: {
   readonly protocol: string;
   readonly address: string;
   readonly port: number;
 }): string {
-  // Joined: a text of many parts keeps them all, and there are tens of thousands of these.
+  // `join` creates a flat string. A template would keep all its parts in memory, for tens of thousands of keys.
   return [id.protocol, " ", hostPort(id.address, id.port)].join("");
 }
 
-/** True when nothing need be written. Identity is taken for granted. */
+/** Whether two virtual servers with the same key have the same parameters, so that no update is needed. */
 export function sameVirtualServer(desired: VirtualServer, observed: VirtualServer): boolean {
   return (
     desired.scheduler === observed.scheduler &&

@@ -1,4 +1,4 @@
-/** Virtual IPs beside the addresses of other hosts, and what answers for them. */
+/** Checks for conflicts between virtual IPs and the addresses of hosts, and checks ARP settings. */
 import { counted } from "../../base/counted.ts";
 import {
   broadcastOf,
@@ -97,7 +97,7 @@ function collisionsOf(facts: AddressFacts, others: readonly OtherNode[]): readon
   });
 }
 
-/** Load-balancer IPs may well be in the node's network; cluster IPs never. */
+/** Cluster IPs must not be in the node's network. Load-balancer IPs may be. */
 function overlapsOf({ clusterIps, own }: AddressFacts): readonly string[] {
   const networks = own
     .filter(({ address, prefixLength }) => prefixLength < hostPrefixLength(familyOf(address)))
@@ -110,7 +110,7 @@ function overlapsOf({ clusterIps, own }: AddressFacts): readonly string[] {
   });
 }
 
-/** Without the host's bits. */
+/** Returns the network of an address, with the host bits cleared. */
 function networkOf(own: AddressFacts["own"][number]): Cidr {
   return parseCidr(`${own.address}/${own.prefixLength}`) ?? own;
 }

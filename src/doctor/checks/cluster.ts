@@ -1,4 +1,4 @@
-/** The API server, its clock, and what this process may do there. */
+/** Checks the API server, the clock, and this process's permissions. */
 import { errorText } from "../../base/error-text.ts";
 import { type Check, check, fail, ok, warn } from "../check.ts";
 import type { Cluster, Node, RightFact } from "../node.ts";
@@ -6,10 +6,10 @@ import type { Cluster, Node, RightFact } from "../node.ts";
 const smallSkewMs = 5_000;
 const largeSkewMs = 60_000;
 
-/** Without this group only Events are missing. */
+/** Permissions that are needed only to write Events. */
 const optionalGroup = /^events(?:\.|$)/;
 
-/** Throws if no API server is asked. */
+/** Throws if no API server is configured. */
 export function clusterOf({ cluster }: Pick<Node, "cluster">): Cluster {
   if ("skipped" in cluster) throw new Error(cluster.skipped);
   return cluster;
@@ -62,7 +62,7 @@ export const clusterChecks: readonly Check[] = [
   }),
 ];
 
-/** `services (list, watch), nodes (get)`. */
+/** For example: `services (list, watch), nodes (get)`. */
 function rightsText(rights: readonly RightFact[]): string {
   const byResource = Map.groupBy(rights, ({ resource }) => resource);
   return [...byResource]

@@ -1,4 +1,4 @@
-/** Kernel settings, the connection table of IPVS, and its statistics. */
+/** Checks sysctls, the IPVS connection table and the IPVS estimator. */
 import { counted } from "../../base/counted.ts";
 import { linux, linuxOf } from "../../base/kernel-version.ts";
 import { planSysctls, type SysctlSetting } from "../../plan/sysctls.ts";
@@ -18,15 +18,15 @@ import { type Host, isIpvsAvailable, type Node } from "../node.ts";
 const forwardPath = "net/ipv4/ip_forward";
 const reusePath = "net/ipv4/vs/conn_reuse_mode";
 const expirePath = "net/ipv4/vs/expire_nodest_conn";
-/** Without these, traffic stops; the others affect single connections. */
+/** Without these settings, all traffic stops. The others affect individual connections. */
 const essentialPaths: ReadonlySet<string> = new Set(["net/ipv4/vs/conntrack", forwardPath]);
 
-/** What reading one counter costs at most: kernel commit 2232642ec3fb, see docs/reports/scale.md. */
+/** Maximum cost of reading one counter: kernel commit 2232642ec3fb, see docs/reports/scale.md. */
 const nanosecondsPerCounter = 38;
-/** Out of the 2 s between two rounds. */
+/** Work per estimator round, which runs every 2 s, that is considered too long. In milliseconds. */
 const longRoundMs = { timer: 50, threads: 500 } as const;
 
-/** Longer chains noticeably delay new connections. */
+/** Hash chains with more connections noticeably delay new connections. */
 const longChain = 8;
 
 export const ipvsChecks: readonly Check[] = [
@@ -90,7 +90,7 @@ export const ipvsChecks: readonly Check[] = [
         return wrong(evidence, { path: reusePath, value: "0" }, host);
       }
       if (value !== "0") return ok(evidence);
-      // kube-ipvs does not set it back: the program that set it to 0 was made for older kernels.
+      // kube-ipvs does not restore the value, which was set to 0 by software for older kernels.
       return warn(
         `${evidence}: reused ports go on to draining real servers`,
         command(reusePath, "1"),
@@ -153,7 +153,7 @@ interface PresentSetting extends SysctlSetting {
   readonly present: string | undefined;
 }
 
-/** The settings that the daemon makes and that have no check of their own, without those of IPVS if it is not available. */
+/** Reads the sysctls that the daemon sets and that have no check of their own. Skips IPVS sysctls without IPVS. */
 async function readSettings(node: Node): Promise<readonly PresentSetting[]> {
   const hasIpvs = await isIpvsAvailable(node);
   return planSysctls(node)
@@ -177,7 +177,7 @@ function unset(path: string, { isBeforeInstall }: Host): Judgement {
     : unknown(evidence, "load ip_vs; older kernels do not have every setting");
 }
 
-/** Before the installation nothing has set it; afterwards other software set it back. */
+/** A wrong value is ok before the installation. Afterwards, it means that other software reverted it. */
 function wrong(
   evidence: string,
   { path, value }: SysctlSetting,

@@ -1,4 +1,4 @@
-/** The kernel, its modules, and what this process may do. */
+/** Checks the kernel, its modules, and this process's capabilities. */
 import { linux, linuxOf } from "../../base/kernel-version.ts";
 import { type Check, check, fail, ipvsMode, kernelModes, ok, unknown, warn } from "../check.ts";
 import { ipvsStateOf, type ModuleState } from "../node.ts";
@@ -11,7 +11,7 @@ interface KernelFault {
   readonly what: string;
 }
 
-/** What IPVS does wrong for a proxy, by version. */
+/** Known IPVS bugs that affect a proxy, by kernel version. */
 const faults: readonly KernelFault[] = [
   {
     before: linux(4, 18),
@@ -86,7 +86,7 @@ export const kernelChecks: readonly Check[] = [
     why: "virtual servers, sets, rules and kube-ipvs0 each need theirs",
     read: (node) => node.modules(),
     judge(needed, { kernelRelease }) {
-      // ip_vs has a check of its own.
+      // ip_vs has its own check.
       const all = needed.filter(({ name }) => name !== "ip_vs");
       const named = (wanted: ModuleState): readonly string[] =>
         all.filter(({ state }) => state === wanted).map(({ name }) => name);

@@ -1,4 +1,4 @@
-/** Connection tracking, sets, and the rules of other software. */
+/** Checks connection tracking, ipsets, and rules of other software. */
 import { counted } from "../../base/counted.ts";
 import { type Check, check, fail, ipvsMode, kernelModes, ok, unknown, warn } from "../check.ts";
 

@@ -1,4 +1,4 @@
-/** Other proxies, and what this process and node have left. */
+/** Checks for other proxies, and for limits and mounts of this process. */
 import { type Check, check, fail, kernelModes, ok, warn } from "../check.ts";
 
 export const otherProxyCheck: Check = check({
@@ -21,7 +21,7 @@ export const otherProxyCheck: Check = check({
   },
 });
 
-/** Watches, listeners and programs need some dozens; each health-check node port needs one more. */
+/** A lower limit may not suffice: watches, listeners and programs need dozens, plus one per health-check node port. */
 const fewFiles = 1_024;
 const nearlyAll = 0.9;
 

@@ -1,4 +1,4 @@
-/** What an API server answers: version, rights, other nodes, MetalLB. Bounded in time and bytes. */
+/** Reads version, permissions, other nodes and MetalLB from the API server. Limits time and size of all responses. */
 
 import { readJson } from "../../api/cluster/answers.ts";
 import { listNodes } from "../../api/cluster/list-nodes.ts";
@@ -13,7 +13,7 @@ import type { Cluster, OtherNode, RightFact } from "../node.ts";
 import { once } from "./once.ts";
 
 const timeoutMs = 10_000;
-/** 5,000 nodes are some 20 MB. */
+/** A list of 5,000 nodes has about 20 MB. */
 const listTimeoutMs = 60_000;
 
 export interface ClusterOptions {
@@ -25,7 +25,7 @@ export interface ClusterOptions {
 export function readCluster({ connect, clock, nodeName }: ClusterOptions): Cluster {
   const connected = once(async () => ({ connection: await connect(), clock }));
   const version = once(async () => await readVersion(await connected()));
-  // If the server does not answer, all parts fail with that one error.
+  // If the server does not answer, all methods fail with the same error.
   const answering = async (): Promise<ListConnection> => {
     await version();
     return await connected();
@@ -42,7 +42,7 @@ async function readVersion({ connection, clock }: ListConnection): ReturnType<Cl
   const response = await connection.request("/version", {}, AbortSignal.timeout(timeoutMs));
   const body = await readJson({ name: "version" }, response);
   const theirsMs = Date.parse(String(response.headers["date"] ?? ""));
-  // The header has whole seconds.
+  // The Date header is truncated to seconds, so the average error is 500 ms.
   const aheadMs = Number.isNaN(theirsMs) ? 0 : clock.nowMs() - theirsMs - 500;
   const version = fieldOf(body, "gitVersion");
   return { server: connection.server, version: escapeUnprintable(String(version ?? "?")), aheadMs };
@@ -63,7 +63,7 @@ const reviews = {
   path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
 };
 
-/** Every authenticated user may ask (ClusterRole system:basic-user). */
+/** All authenticated users may create this review (ClusterRole system:basic-user). */
 async function review({ connection }: ListConnection, resourceAttributes: Right): Promise<boolean> {
   const body = JSON.stringify({
     apiVersion: "authorization.k8s.io/v1",
@@ -86,12 +86,12 @@ async function readOtherNodes(
   );
 }
 
-/** Written by MetalLB on each Service that it gave an address. */
+/** MetalLB sets such an annotation on each Service to which it assigns an address. */
 const allocatedAnnotation = /^metallb\.(?:universe\.tf|io)\//;
 const metalLbPods = { labelSelector: "app.kubernetes.io/name=metallb", limit: "1" };
 const metalLbConfigMap = "/api/v1/namespaces/metallb-system/configmaps/config";
 
-/** By its pods' labels or its ConfigMap if they may be read, and by the annotations of Services, which always may. */
+/** Detects MetalLB by its pods or its ConfigMap, if this process may read them, or by annotations of Services. */
 async function readMetalLb(asked: ListConnection): Promise<string | undefined> {
   const read = async (path: string, query: Readonly<Record<string, string>>): Promise<unknown> => {
     const response = await asked.connection.request(path, query, AbortSignal.timeout(timeoutMs));

@@ -2,7 +2,7 @@ import { readAnswer } from "../../answer/answer.ts";
 import { askDaemon } from "../../daemon/operator/ask-daemon.ts";
 import type { Node } from "../node.ts";
 
-/** Asks the kube-ipvs of this node. */
+/** Reads the status of this node's daemon. Throws if the daemon's answer is an error. */
 export async function readDaemon(path: string): ReturnType<Node["daemon"]> {
   const reply = await askDaemon(path, "/v1/status");
   switch (reply.kind) {

@@ -1,4 +1,4 @@
-/** Servers, sets, rules and addresses in the kernel. Nothing is changed. */
+/** Reads servers, rules and addresses from the kernel. Changes nothing. */
 import { ipFamilies, parseIpAddress } from "../../base/ip.ts";
 import type { BackendSurvey } from "../../kernel/iptables/backend.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
@@ -6,7 +6,7 @@ import { setFor } from "../../plan/sets.ts";
 import type { AddressFacts, BackendFact, IpvsFigures } from "../node.ts";
 import { isIpvsLoaded } from "./modules.ts";
 
-/** Throws if IPVS is not loaded, because asking would load it. */
+/** Throws if IPVS is not loaded, because a request would load it. */
 export async function readIpvs({ ipvs }: KernelReaders): Promise<IpvsFigures> {
   if (!isIpvsLoaded()) throw new Error("IPVS is not loaded");
   const servers = await ipvs.listVirtualServers();
@@ -37,7 +37,7 @@ function backendFact(survey: BackendSurvey): BackendFact {
   return { isInstalled, ruleCount, leftoverChainCount: chains.length, hasPortals };
 }
 
-/** kube-proxy's own tables, as nft prints them. */
+/** Returns the tables of kube-proxy's nftables mode, as nft prints them. */
 export async function readNftTables({ nftTables }: KernelReaders): Promise<readonly string[]> {
   const found: string[] = [];
   for (const family of ipFamilies) {

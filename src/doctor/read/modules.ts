@@ -1,14 +1,14 @@
-/** Kernel modules that kube-ipvs cannot do without: docs/kernel.md. */
+/** Reads the state of the kernel modules that kube-ipvs requires, see docs/kernel.md. */
 import { existsSync } from "node:fs";
 import { errorText } from "../../base/error-text.ts";
 import type { Config } from "../../config/config.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
 import type { ModuleFact, ModuleState } from "../node.ts";
 
-/** Where the match `recent` shows its lists. */
+/** Folder in which the match `recent` shows its lists. */
 const recentFolder = "/proc/net/xt_recent";
 
-/** A file or call that shows a module at work, where the kernel does not list what is built in. */
+/** `shownBy` is a file that exists only if the module is available. It detects built-in modules that no list contains. */
 interface NeededModule {
   readonly name: string;
   readonly shownBy?: string;
@@ -32,7 +32,7 @@ const needed: Readonly<Record<Config["mode"], readonly NeededModule[]>> = {
   userspace: [],
 };
 
-/** Asks files alone, and the kernel for the sets that it may have. Loads nothing. */
+/** Reads files, and asks the kernel for ipsets and kube-ipvs0. Loads no modules. */
 export async function readModules(
   readers: KernelReaders,
   mode: Config["mode"],
@@ -48,7 +48,7 @@ export async function readModules(
   });
 }
 
-/** Undefined: the scheduler is there. Asks the kernel only where IPVS is loaded, since asking loads it. */
+/** Undefined if the scheduler is available. Asks the kernel only if IPVS is loaded, because a request would load it. */
 export async function readSchedulerProblem(
   readers: KernelReaders,
   scheduler: string,

@@ -1,10 +1,10 @@
-/** Other network namespaces of this node that have virtual servers, as far as /proc shows their processes. */
+/** Finds other network namespaces that have virtual servers, if /proc shows a process in them. */
 
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { attempt } from "../../base/attempt.ts";
 import type { OtherNamespace } from "../node.ts";
 
-/** Throws where /proc cannot be read. */
+/** Throws if /proc cannot be read. */
 export function readOtherNamespaces(procPath = "/proc"): readonly OtherNamespace[] {
   const seen = new Set([readlinkSync(`${procPath}/self/ns/net`)]);
   const found: OtherNamespace[] = [];
@@ -23,7 +23,7 @@ export function readOtherNamespaces(procPath = "/proc"): readonly OtherNamespace
   return found;
 }
 
-/** `TCP  0A600001:0050 rr`; real servers begin with `  ->`. */
+/** Virtual servers are lines such as `TCP  0A600001:0050 rr`. Lines of real servers begin with `  ->`. */
 function countVirtualServers(listing = ""): number {
   return listing.match(/^(?:TCP|UDP|SCTP|FWM) /gm)?.length ?? 0;
 }

@@ -1,4 +1,4 @@
-/** Reads at the first call and answers later calls with the same result or error. */
+/** Calls `read` at the first call. Later calls return the same result or error. */
 export function once<T>(read: () => Promise<T>): () => Promise<T> {
   let answer: Promise<T> | undefined;
   return () => {

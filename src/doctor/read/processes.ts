@@ -1,4 +1,4 @@
-/** This process and the others on the node. */
+/** Reads facts about this process and other processes on the node. */
 import { existsSync, readFileSync } from "node:fs";
 import { findOtherProxy } from "../../daemon/node/other-proxy.ts";
 import { missingCapabilities } from "../../daemon/process/capabilities.ts";
@@ -18,7 +18,7 @@ export interface OwnPorts {
   readonly ports: readonly number[];
 }
 
-/** An answer on kube-proxy's port is our own where an instance runs. */
+/** An answer on kube-proxy's port is ignored if kube-ipvs runs, because kube-ipvs gave it. */
 export async function readProxies(
   { sockets }: Pick<KernelReaders, "sockets">,
   { lockName, ports }: OwnPorts,
@@ -35,7 +35,7 @@ export async function readProxies(
   return { ...facts, otherProxy: `mode ${found.mode}, serving ${found.url}` };
 }
 
-/** /proc/net/unix has abstract names with `@` in front, as the last word of a line. */
+/** In /proc/net/unix, a line ends with the socket's name. Abstract names begin with `@`. */
 export function isLockHeld(sockets: string, lockName: string): boolean {
   return sockets.split("\n").some((line) => line.endsWith(` @${lockName}`));
 }

@@ -7,7 +7,7 @@ import { allBackends, clusterIps, nodeAddress, nodePort, type Scene } from "../s
 import { type Finding, reach, tcp } from "./answers.ts";
 
 const protocols = ["TCP", "UDP"] as const;
-/** With these schedulers a few connections reach every backend. */
+/** With these schedulers, a few connections suffice to reach every backend. */
 const evenSchedulers: ReadonlySet<string> = new Set(["rr", "wrr"]);
 const affinityAttempts = 8;
 

@@ -9,7 +9,7 @@ import { externalPolicy, hints, internalPolicy } from "./policies.ts";
 
 export interface Check {
   readonly name: string;
-  /** What an ok means. */
+  /** The statement that is true if the check is ok. */
   readonly promise: string;
   readonly run: (scene: Scene) => Promise<Outcome>;
 }
@@ -57,7 +57,7 @@ export const checkGroups: readonly (readonly Check[])[] = [
   ],
 ];
 
-/** Runs after everything was removed. */
+/** Runs after the test has removed everything. */
 export const cleanUp: Check = {
   name: "clean-up",
   promise: "nothing of the test is left",

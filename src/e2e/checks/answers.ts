@@ -48,7 +48,7 @@ export function reachProblems(
   ];
 }
 
-/** `timeout (3 times)`. */
+/** For example: `timeout (3 times)`. */
 function countedTexts(texts: readonly string[]): readonly string[] {
   const counts = new Map<string, number>();
   for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1);

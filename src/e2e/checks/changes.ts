@@ -69,7 +69,7 @@ async function namesAt(scene: Scene, role: ServiceRole): Promise<readonly string
   return answers.map(({ name }) => name);
 }
 
-/** Removes the label that the Service selects. */
+/** Removes the label that the Service selects from a backend. */
 async function leave({ api, namespace }: Scene, name: string): Promise<void> {
   const labels = Object.fromEntries(Object.keys(roles.draining).map((label) => [label, null]));
   const body = { metadata: { labels } };
@@ -87,7 +87,7 @@ async function drainProblems(scene: Scene, backend: string): Promise<readonly st
   return isListed ? [] : [`kube-ipvs drains on ${daemon.nodeName} does not list ${backend}`];
 }
 
-/** Ends the connection, and finds problems that it had. */
+/** Ends the connection and returns its problems. */
 async function connectionProblems(held: RunningCommand): Promise<readonly string[]> {
   const output = outputOf(await held.stop(), "the client's pod");
   const lines = output.trim().split("\n");

@@ -18,7 +18,7 @@ import { ApiError } from "../../api/api-error.ts";
 import { expectSuccess } from "../../api/cluster/answers.ts";
 import type { ApiConnection, ApiResponse, ApiWrite } from "../../api/connection.ts";
 
-/** Their methods reject with ApiError. */
+/** Methods of these clients reject with ApiError. */
 export interface ClusterApi {
   readonly core: CoreV1Api;
   readonly discovery: DiscoveryV1Api;
@@ -38,7 +38,7 @@ export function clusterApi(connection: ApiConnection): ClusterApi {
   const httpApi: HttpLibrary = {
     send: (request) => new Observable(answerOf(connection, request)),
   };
-  // Only the paths of its URLs are used, because the connection knows the server.
+  // The host name is not used, because the connection knows the server.
   const baseServer = new ServerConfiguration("http://kubernetes", {});
   const configuration = createConfiguration({ baseServer, httpApi });
   return {
@@ -77,7 +77,7 @@ function adviceFor(status: number): string {
   return status === 403 ? "; grant it, as deploy/kustomize/e2e does" : "";
 }
 
-/** Retries a GET if the server closed an idle connection while the request was on its way. */
+/** Sends a request. Retries a GET if the server closed the idle connection at the same time. */
 async function send(
   connection: ApiConnection,
   request: RequestContext,

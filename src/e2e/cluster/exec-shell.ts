@@ -18,7 +18,7 @@ export interface CommandResult {
   readonly err: string;
 }
 
-/** The output of a command. Throws if it failed. */
+/** Returns the output of a command. Throws if the command failed. */
 export function outputOf(result: CommandResult, who: string): string {
   if (result.exitCode === 0) return result.out;
   throw failureOf(result, who);
@@ -70,7 +70,7 @@ export class RunningCommand {
       else resolve({ exitCode, out: this.#out.text, err: this.#err.text });
     };
     this.ended = promise.finally(() => clearTimeout(timer));
-    // A caller that only awaits the first line gets the error there.
+    // Prevents an unhandled rejection if the caller awaits only the first line, which rejects with the same error.
     this.ended.catch(() => {});
     exec
       .exec(
@@ -160,7 +160,7 @@ function exitCodeOf({ status, details }: V1Status): number | undefined {
   return cause === undefined ? undefined : Number(cause.message);
 }
 
-/** The library rejects with a web socket event. */
+/** Formats the library's rejection, which is a web socket event. */
 function handshakeProblem(error: unknown): string {
   const { message: text = "" } = error as { readonly message?: string };
   const [, status] = /Unexpected server response: (\d+)/.exec(text) ?? [];

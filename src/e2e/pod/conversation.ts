@@ -35,7 +35,7 @@ export interface HeldConnection {
 /** A client's first line. `name` asks for the name, and `hold` also asks to echo all later lines. */
 export const wishes = { name: "name", hold: "hold" } as const;
 
-/** `backend-0 10.244.1.5`. IPv4-mapped addresses are printed as IPv4. */
+/** A backend's answer: `backend-0 10.244.1.5`. IPv4-mapped addresses are written as IPv4. */
 export function greeting(name: string, remoteAddress: string | undefined): string {
   return `${name} ${(remoteAddress ?? "").replace(/^::ffff:(?=\d+\.)/, "")}`;
 }

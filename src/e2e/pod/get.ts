@@ -23,7 +23,7 @@ export async function run(urls: readonly string[]): Promise<undefined> {
 async function fetchPage(url: string): Promise<string> {
   const request = get(url, { timeout: patienceMs });
   request.on("timeout", () => request.destroy(new Error("timeout")));
-  // An error after the response also rejects the reading of its body.
+  // An error after the response is ignored here, because reading the body rejects too.
   request.on("error", () => {});
   const [response] = (await once(request, "response")) as [IncomingMessage];
   const page = await text(response);

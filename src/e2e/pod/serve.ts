@@ -6,10 +6,10 @@ import { createServer, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { backendPort, greeting, wishes } from "./conversation.ts";
 
-/** Prints a line when both ports listen, and serves until SIGTERM. */
+/** Serves until SIGTERM. Prints a line when both sockets are listening. */
 export async function run([name = ""]: readonly string[]): Promise<undefined> {
   const server = createServer((socket) => serveClient(socket, name));
-  // Without a host it listens on both families, or on IPv4 if the node has no IPv6.
+  // Without a host, Node.js listens on both families, or only on IPv4 if the node has no IPv6.
   server.listen(backendPort);
   await once(server, "listening");
   await openDatagrams(name);
