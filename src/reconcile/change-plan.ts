@@ -6,7 +6,7 @@ import type { Change } from "./change.ts";
 import { subjectOf } from "./kinds/kinds.ts";
 import type { Scope } from "./scope.ts";
 
-/** A real server that nobody wants and that keeps its connections for now. */
+/** A real server that is no longer desired but keeps its connections for now. */
 export interface DrainStart {
   readonly virtualServerKey: string;
   readonly virtualServer: VirtualServerId;
@@ -14,14 +14,14 @@ export interface DrainStart {
   readonly reason: DrainStartReason;
 }
 
-/** `found-draining`: a start found it without weight. */
+/** `found-draining`: the real server already had weight 0 at startup. */
 export type DrainStartReason = "endpoint-removed" | "found-draining";
 
-/** Why a change waits. */
+/** Why a change is pending. */
 export type DeferralReason =
-  /** The kernel refused it before; it is retried later, or at once when its object changes. */
+  /** The kernel rejected it earlier. It is retried later, or immediately when its object changes. */
   | "refused"
-  /** A third party reverts it again and again. */
+  /** A third party keeps reverting it. */
   | "reverted";
 
 export interface DeferredChange {
@@ -29,15 +29,15 @@ export interface DeferredChange {
   readonly reason: DeferralReason;
 }
 
-/** What is to be done, worked out before the first write. Never changed afterwards. */
+/** The planned changes, computed before the first write. Immutable. */
 export interface ChangePlan {
-  /** In the order in which they are made. */
+  /** In execution order. */
   readonly changes: readonly Change[];
   readonly deferred: readonly DeferredChange[];
   readonly drainStarts: readonly DrainStart[];
-  /** Keys of virtual servers that Services claim and a third party has. */
+  /** Keys of foreign virtual servers that Services also request. */
   readonly conflicts: readonly string[];
-  /** Names of the Services that a change belongs to; empty where none is known. */
+  /** Names of the Services that a change belongs to; empty if unknown. */
   servicesOf(change: Change): readonly ServiceName[];
 }
 
@@ -50,14 +50,17 @@ export const emptyPlan: ChangePlan = {
 };
 
 /**
- * A first sync checks the conntrack entries of every UDP virtual server: whether one is stale shows only when the kernel is
- * asked, so these checks are not differences. Pure.
+ * Removes the conntrack checks that a first sync makes for every UDP virtual server. Only the kernel knows whether an
+ * entry is stale, so these checks are not differences. Pure.
  */
 export function withoutFlowChecks(plan: ChangePlan): ChangePlan {
   return { ...plan, changes: plan.changes.filter(({ kind }) => kind !== "conntrack-delete") };
 }
 
-/** Who wants what a change is about, or wanted it last; `scope` absent: those who want it alone. */
+/**
+ * Returns the Services that desire the subject of a change, or else the last Service that did. Without `scope`,
+ * former Services are not known.
+ */
 export function servicesOfChange(
   desired: DesiredView,
   scope?: Pick<Scope, "formerService">,

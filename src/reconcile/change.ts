@@ -1,4 +1,4 @@
-/** Changes of kernel state as values: what a sync, a dry run and a clean-up are made of. No behavior, no I/O. */
+/** Changes of kernel state as plain values, used by syncs, dry runs and clean-up. No behavior, no I/O. */
 import type { IpFamily } from "../base/ip.ts";
 import type { AddressChange, EntryChange, IpvsChange, RuleChange } from "../kernel/kernel.ts";
 import type { FlowSelection } from "../state/flow.ts";
@@ -7,31 +7,31 @@ import type { RealServer } from "../state/real-server.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 import type { VirtualServer } from "../state/virtual-server.ts";
 
-/** Why a change is made; the same codes in dry runs, logs and tests. */
+/** Why a change is made. Dry runs, logs and tests use the same codes. */
 export type ChangeReason =
-  /** Wanted and not there. */
+  /** Desired but does not exist. */
   | "missing"
-  /** There, with other parameters than it should have. */
+  /** Exists with other parameters than desired. */
   | "differs"
-  /** There, ours, and nobody wants it any more. */
+  /** Exists and is ours, but is no longer desired. */
   | "unwanted"
-  /** There, and lets in more than it should. */
+  /** Exists and admits more than desired. */
   | "tightens"
-  /** It stops keeping packets out: not before everything that needs it is gone. */
+  /** Stops blocking packets. Made only after everything that depends on the restriction has been removed. */
   | "loosens"
-  /** There and desired, and something that it cannot be without is missing. */
+  /** Exists and is desired, but a `lifetime` dependency is missing. */
   | "withheld"
-  /** The endpoint left: no new connections, the present ones go on. */
+  /** The endpoint was removed: no new connections, existing ones continue. */
   | "drain-start"
-  /** The drain ended: no connection is left, its deadline passed, or the endpoint stopped serving. */
+  /** The drain ended: no connections are left, the deadline passed, or the endpoint stopped serving. */
   | "drain-end"
-  /** The capacity of a set must grow or may shrink. */
+  /** The capacity of a set must grow or can shrink. */
   | "resize"
-  /** A set of our name whose type or family does not fit. */
+  /** A set with one of our names has an incompatible type or family. */
   | "incompatible-set"
-  /** Left behind by the replacement of a set. */
+  /** Left over from the replacement of a set. */
   | "leftover"
-  /** Tracked UDP flows that lead to a real server that left, or to nobody. */
+  /** UDP conntrack entries that lead to a removed real server, or to no real server. */
   | "stale-conntrack";
 
 export interface ModuleLoad {
@@ -56,7 +56,7 @@ export interface SetCreate {
   readonly set: IpSet;
 }
 
-/** Replaces a set by one with other parameters and the same entries. Rules follow the name. */
+/** Replaces a set with one that has other parameters and the same entries. Rules refer to sets by name. */
 export interface SetSwap {
   readonly kind: "set-swap";
   readonly set: IpSet;
@@ -66,17 +66,19 @@ export interface SetSwap {
 export interface SetDestroy {
   readonly kind: "set-destroy";
   readonly setName: string;
-  /** Why it stays, if that is known without asking the kernel. */
+  /** Why the set cannot be destroyed, if that is known without asking the kernel. */
   readonly rejection?: Error;
 }
 
-/** `before`: rule texts as `iptables-save` prints them; undefined: no such chain, or nobody knows what it holds. */
+/**
+ * `before`: rule texts as printed by `iptables-save`; undefined if the chain does not exist or its rules are unknown.
+ */
 export type FamilyRuleChange = { readonly family: IpFamily } & (
   | (RuleChange & { readonly kind: "chain-write"; readonly before: readonly string[] | undefined })
   | (RuleChange & { readonly kind: "chain-remove" | "jump-insert" | "jump-remove" })
 );
 
-/** `key`: of the virtual server. */
+/** `key` identifies the virtual server. */
 export type ServerChange = { readonly key: string } & (
   | (IpvsChange & {
       readonly kind: `${"virtual" | "real"}-server-${"create" | "remove"}`;
@@ -87,14 +89,17 @@ export type ServerChange = { readonly key: string } & (
 
 export type RealServerChange = ServerChange & { readonly kind: `real-server-${string}` };
 
-/** Deletes the UDP flows of a virtual server that nobody answers; of `selection.answeredBy` alone where it is given. */
+/**
+ * Deletes UDP flows of a virtual server whose real server is gone. With `selection.answeredBy`, only flows to that
+ * real server.
+ */
 export interface ConntrackDelete {
   readonly kind: "conntrack-delete";
   readonly key: string;
   readonly selection: FlowSelection;
 }
 
-/** One change. What it is about: `subjectOf` in `kinds/kinds.ts`. */
+/** One change. `subjectOf` in `kinds/kinds.ts` returns its subject. */
 export type Change = { readonly reason: ChangeReason } & (
   | ModuleLoad
   | SysctlWrite
@@ -109,10 +114,10 @@ export type Change = { readonly reason: ChangeReason } & (
   | ConntrackDelete
 );
 
-/** As counted in `kube_ipvs_kernel_changes_total`. */
+/** Also the label value in `kube_ipvs_kernel_changes_total`. */
 export type ChangeKind = Change["kind"];
 
-/** The changes that may be of this kind. */
+/** The change types that can have this kind. */
 export type ChangeOf<Kind extends ChangeKind> = Change extends infer Each
   ? Each extends { readonly kind: infer Own }
     ? [Extract<Own, Kind>] extends [never]

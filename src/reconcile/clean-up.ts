@@ -1,4 +1,4 @@
-/** Clean-up, and the removal of leftovers: the ordinary reconciler with the goal "nothing". */
+/** Clean-up and the removal of leftovers: the ordinary reconciler with an empty desired state. */
 import type { Clock } from "../base/clock.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import { silentLogger } from "../base/log.ts";
@@ -22,29 +22,29 @@ import { Reconciler } from "./reconciler.ts";
 import type { SyncReport } from "./report.ts";
 import { countedText, subjectText } from "./subject.ts";
 
-/** Which rules of one family are removed. */
+/** Selects the rules of one family to remove. */
 export interface RulesGoal extends Pick<RulesRemovalInput, "leftover" | "kept" | "emptied"> {
-  /** What must be read to find them. */
+  /** The chains that must be read to find them. */
   readonly places: RuleSet;
 }
 
-/** What IPVS mode writes besides rules. */
+/** Kernel state of IPVS mode other than rules. */
 export interface IpvsGoal {
   readonly nodeAddresses: ReadonlySet<IpAddress>;
   readonly ownership: OwnershipPolicy;
   readonly recorded: RecordedOwnership;
-  /** The kernel has IPVS, loaded or built in. */
+  /** Whether the kernel has IPVS, loaded or built in. */
   readonly hasIpvs: boolean;
 }
 
-/** What is removed. Made by whoever cleans up: an empty list of Services is not such a goal. */
+/** What to remove. Only code that cleans up makes this goal; an empty list of Services is not a clean-up. */
 export interface CleanUpGoal {
   readonly rules: ReadonlyMap<IpFamily, RulesGoal>;
-  /** Undefined: rules alone are removed. */
+  /** If undefined, only rules are removed. */
   readonly ipvs?: IpvsGoal;
 }
 
-/** Something that stays, and why. */
+/** An object that is kept, and the reason. */
 export interface Kept {
   readonly subject: string;
   readonly reason: "referenced-by-third-party" | "foreign-virtual-server" | "excluded-network";
@@ -64,11 +64,14 @@ export interface CleanUpReport extends Pick<SyncReport, "plan" | "changes"> {
 export interface CleanUpContext {
   readonly kernel: Kernel;
   readonly clock: Clock;
-  /** Nothing is written. */
+  /** If true, nothing is written. */
   readonly isDryRun?: boolean;
 }
 
-/** Never rejects. What cannot be read or removed holds up nothing else; removing what does not exist is success. */
+/**
+ * Never rejects. If something cannot be read or removed, everything else is still removed. Removing something that
+ * does not exist succeeds.
+ */
 export async function cleanUp(
   { kernel, clock, isDryRun = false }: CleanUpContext,
   { rules: goals, ipvs }: CleanUpGoal,
@@ -119,7 +122,7 @@ interface PlannedRemoval extends RulesRemoval {
   readonly family: IpFamily;
 }
 
-/** Plans the removal of rules from what exists. */
+/** Plans the removal of rules from the observed chains. */
 async function planRules(
   { iptables }: Pick<Kernel, "iptables">,
   goals: CleanUpGoal["rules"],
@@ -141,7 +144,7 @@ async function planRules(
   return { removals, failures };
 }
 
-/** Local routes outlive a link that a third party removed. */
+/** Removes local routes of a link that a third party has already removed, because the routes continue to exist. */
 async function removeRoutes(
   { link }: Pick<Kernel, "link">,
   { plan, failures }: Pick<SyncReport, "plan" | "failures">,
@@ -156,7 +159,10 @@ async function removeRoutes(
   }
 }
 
-/** Rules of one family are rejected for one reason, as a rule; the first of them stands for all. */
+/**
+ * Combines the rejected changes of a family into one failure with the first error, because they usually have the same
+ * cause.
+ */
 function rejectionsOf(rejected: readonly RefusedChange[]): readonly CleanUpFailure[] {
   const groups = Map.groupBy(rejected, ({ change }) =>
     "family" in change ? change.family : subjectText(subjectOf(change)),

@@ -1,7 +1,7 @@
-/** What a third party changed, in words. */
+/** Describes changes by third parties. */
 import type { Subject } from "./subject.ts";
 
-/** Kinds of drift, as counted in `kube_ipvs_drift_total`. */
+/** Kinds of drift; also the label values in `kube_ipvs_drift_total`. */
 export const driftKinds = [
   "link",
   "address",
@@ -19,7 +19,7 @@ export const driftKinds = [
 
 export type DriftKind = (typeof driftKinds)[number];
 
-/** One thing of ours that a third party changed. */
+/** An object of ours that a third party changed. */
 export interface Drift {
   readonly kind: DriftKind;
   readonly subject: Subject;
@@ -27,11 +27,11 @@ export interface Drift {
   readonly after: string;
 }
 
-/** Stands in `before` or `after` for what is not there. */
+/** The value of `before` or `after` for an object that does not exist. */
 export const absent = "absent";
 const present = "present";
 
 type Texts = Pick<Drift, "before" | "after">;
-/** What we have to add, a third party took away. */
+/** `lost`: a third party removed an object that must be added back. `added`: the reverse. */
 export const lost: Texts = { before: present, after: absent };
 export const added: Texts = { before: absent, after: present };

@@ -1,7 +1,7 @@
 /**
- * What a third party changed: where the kernel was observed to differ from the cache, and a sync has to change it back.
- * That leaves out by itself what leads to where we want to go: a write of ours whose reply was lost, a drain, foreign
- * virtual servers. Pure.
+ * Finds drift: differences between kernel and cache that a sync must change back. Differences that already match the
+ * desired state are not drift, such as our own writes whose replies were lost, drains, and foreign virtual servers.
+ * Pure.
  */
 import type { Change } from "./change.ts";
 import type { Drift } from "./drift.ts";
@@ -9,7 +9,10 @@ import { kindOf, subjectOf } from "./kinds/kinds.ts";
 import type { Differences } from "./observed/difference.ts";
 import { subjectKey } from "./subject.ts";
 
-/** `planned`: all changes, those that are pending included. `isOwned`: changes of a third party's virtual servers are no drift. */
+/**
+ * `planned`: all changes, including pending ones. Changes of virtual servers for which `isOwned` is false are not
+ * drift.
+ */
 export function findDrift(
   planned: Iterable<Change>,
   differences: Differences,

@@ -1,17 +1,17 @@
-/** What keeps packets out: the limits of load balancers with source ranges, and the address guard. Pure. */
+/** Identifies restrictions: the source range limits of load balancers, and the address guard. Pure. */
 import { ipFamilies } from "../base/ip.ts";
 import { type SetRole, setFor } from "../plan/sets.ts";
 import { type SetEntry, setEntryParts } from "../state/set-entry.ts";
 import type { VirtualServerId } from "../state/virtual-server.ts";
 import type { Subject } from "./subject.ts";
 
-/** Packets to ports with source ranges pass both. */
+/** Packets to ports with source ranges pass through both chains. */
 export const firewallChains = ["KUBE-PROXY-FIREWALL", "KUBE-SOURCE-RANGES-FIREWALL"] as const;
 
-/** It shuts out this node. */
+/** The chain that blocks this node's own packets. */
 export const nodeFirewall = "KUBE-IPVS-OUT-FILTER";
 
-/** Chains of filter with rules that implement source ranges. */
+/** Chains of the filter table with rules that implement source ranges. */
 export const chainsOfLimits: ReadonlySet<string> = new Set([
   ...firewallChains,
   nodeFirewall,
@@ -19,11 +19,11 @@ export const chainsOfLimits: ReadonlySet<string> = new Set([
   "OUTPUT",
 ]);
 
-/** It rejects new connections to an address of ours on ports that no Service has. */
+/** Rejects new connections to our addresses on ports that do not belong to a Service. */
 export const addressGuard = "KUBE-IPVS-FILTER";
 export const chainsOfGuard: ReadonlySet<string> = new Set([addressGuard, "INPUT"]);
 
-/** Sets of clients that are let in. */
+/** Roles of the sets that contain admitted clients. */
 export const sourceRoles: readonly SetRole[] = ["loadBalancerSourceCidr", "loadBalancerSourceIp"];
 
 const limitSets = namesOf(["loadBalancerFirewall", ...sourceRoles]);
@@ -39,20 +39,23 @@ export function isGuardSet(setName: string): boolean {
   return guardSets.has(setName);
 }
 
-/** Whether its loss lets packets through that source ranges keep out. */
+/** Whether losing this resource admits packets that source ranges block. */
 export function isLimit(subject: Subject): boolean {
   if (subject.type === "entry") return isLimitSet(subject.setName);
   if (subject.type !== "chain") return false;
   return subject.table === "filter" && chainsOfLimits.has(subject.chainName);
 }
 
-/** Whether its loss may let packets through. Jumps of filter need its other chains, and share built-in chains with them. */
+/**
+ * Whether losing this resource may admit packets. All chains of the filter table are included: jumps depend on their
+ * target chains and share built-in chains with other jumps.
+ */
 export function isRestriction(subject: Subject): boolean {
   if (subject.type === "entry") return isLimitSet(subject.setName) || isGuardSet(subject.setName);
   return subject.type === "chain" && subject.table === "filter";
 }
 
-/** Address, protocol and port that an entry of `hash:ip,port…` is about. */
+/** The address, protocol and port of an entry of a `hash:ip,port…` set. */
 export function serverOfEntry(entry: SetEntry): VirtualServerId | undefined {
   const { address, protocol, port } = setEntryParts(entry);
   if (address === undefined || protocol === undefined || port === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** Works out everything that a sync has to change. Pure; the generators yield between values, of which there may be very many. */
+/** Plans all changes of a sync. Pure; the generators yield between values, because there may be very many. */
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { DesiredView } from "../plan/desired-state.ts";
 import { dummyLinkName } from "../state/dummy-link.ts";
@@ -23,19 +23,19 @@ import { changesInOrder, noSteps, type PlanSteps } from "./plan-steps.ts";
 import type { Scope } from "./scope.ts";
 import type { SyncGoal } from "./sync-goal.ts";
 
-/** All that a plan depends on. */
+/** Everything that a plan depends on. */
 export interface PlanInput
   extends ServerPolicies,
     Pick<SyncGoal, "rules" | "sysctls" | "missingModules" | "cleanUp"> {
-  /** What is wanted, without what a third party has; see `contested-view.ts`. */
+  /** The desired state without foreign virtual servers; see `contested-view.ts`. */
   readonly desired: DesiredView;
   readonly cached: CachedState;
   readonly scope: Scope;
-  /** Keys that Services claim and a third party has: left out of `desired`, and not to be removed. */
+  /** Keys of foreign virtual servers that Services request. They are not in `desired` and must not be removed. */
   readonly conflicts: ReadonlySet<string>;
   isOwned(virtualServerKey: string): boolean;
   render(family: IpFamily, rule: Rule): string;
-  /** Undefined: the rule is not ours. */
+  /** Undefined if our rules never have this form. */
   parse(text: string): Rule | undefined;
 }
 
@@ -60,7 +60,7 @@ export function* planChanges(input: PlanInput): Generator<void, ChangePlan> {
   if (input.cleanUp === undefined) {
     if (!cached.hasLink) steps.link.push(linkChange("link-create", "missing"));
   } else {
-    // With its link, every address is removed.
+    // Removing the link also removes its addresses.
     if (cached.hasLink) steps.formerAddresses.push(linkChange("link-remove", "unwanted"));
     steps.formerRules = [...input.cleanUp.rules];
     steps.formerSets.push(...destroyAll(cached));
@@ -98,7 +98,9 @@ function* diffAddresses(
   }
 }
 
-/** An address is not bound, or not any more, while none of its virtual servers can be made. */
+/**
+ * Addresses of virtual servers to create. An address is not bound unless at least one of its virtual servers exists.
+ */
 function createdAddresses(serverChanges: readonly Change[]): readonly IpAddress[] {
   return serverChanges.flatMap((change) =>
     change.kind === "virtual-server-create" ? [change.after.address] : [],
@@ -122,7 +124,7 @@ function* diffServers(input: PlanInput, steps: PlanSteps): Generator<void, void>
   if (input.isFirst) steps.flows = staleAtStart(desired);
 }
 
-/** A program that ran before may have left flows anywhere. */
+/** At startup, checks the flows of all UDP virtual servers, because an earlier program may have left stale ones. */
 function staleAtStart(desired: DesiredView): Change[] {
   const changes: Change[] = [];
   for (const key of desired.virtualServerKeys()) {
@@ -132,7 +134,7 @@ function staleAtStart(desired: DesiredView): Change[] {
   return changes;
 }
 
-/** Ours, in no excluded network, and not claimed in vain. */
+/** Whether a virtual server may be removed: it is ours, not in an excluded network, and not a conflict. */
 function mayRemove(key: string, { cached, conflicts, ownership, isOwned }: PlanInput): boolean {
   const present = cached.virtualServers.get(key);
   if (present === undefined || conflicts.has(key)) return false;

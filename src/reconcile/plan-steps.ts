@@ -3,36 +3,39 @@ import type { Change } from "./change.ts";
 import type { DrainStart } from "./change-plan.ts";
 
 /**
- * Keeps packets right at every moment. Additions first: what restricts, then what permits, each after what it depends on.
- * Then removals in reverse, and last what stops restricting. Dependencies: `relations.ts`.
+ * This order keeps packet handling correct at every moment. Additions are made first: restrictions, then what they
+ * restrict, each after its dependencies. Removals follow in reverse order; restrictions are removed last. See
+ * `relations.ts` for dependencies.
  */
 const steps = [
   "settings",
   "link",
   "sets",
-  /** What keeps clients out, and source entries that let in too many. */
+  /** Adds restrictions, and removes source entries that admit too many clients. */
   "limits",
   "entries",
   "rules",
-  /** Entries of load balancers with source ranges: not before the rules that check the ranges. */
+  /** Entries of load balancers with source ranges. They are added after the rules that check the ranges. */
   "limitedEntries",
   "virtualServers",
   "realServers",
   "addresses",
-  /** Weight zero for real servers that leave, and removals of those that do not drain. */
+  /** Sets the weight of removed endpoints to 0, and removes real servers that do not drain. */
   "leavingRealServers",
   "formerAddresses",
   "formerServers",
   "formerEntries",
-  /** What kept clients out. Source entries are last, or nobody would get in for a moment. */
+  /** Removes restrictions. Source entries are removed last; otherwise all clients would be blocked for a moment. */
   "formerLimits",
   "formerRules",
   "formerSets",
-  /** Tracked UDP flows of what was removed, or had nobody until now. */
+  /**
+   * Deletes UDP conntrack entries of removed real servers, and of virtual servers that had no real servers until now.
+   */
   "flows",
 ] as const;
 
-/** The changes of a plan by step, and what belongs to them. */
+/** The changes of a plan by step, and the drains that they start. */
 export type PlanSteps = Record<(typeof steps)[number], Change[]> & {
   readonly drainStarts: DrainStart[];
 };
@@ -42,7 +45,7 @@ export function noSteps(): PlanSteps {
   return { ...empty, drainStarts: [] } as unknown as PlanSteps;
 }
 
-/** Joined at once: a list that grows is copied again and again. */
+/** Concatenates all steps in one call, because a growing list would be copied repeatedly. */
 export function changesInOrder(plan: PlanSteps): readonly Change[] {
   return noChanges.concat(...steps.map((step) => plan[step]));
 }

@@ -38,20 +38,20 @@ export interface ReconcilerDependencies {
   readonly kernel: Kernel;
   readonly clock: Clock;
   readonly log: Logger;
-  /** If undefined, a restart does not know when drains began. */
+  /** If undefined, start times of drains are unknown after a restart. */
   readonly drainStartTimes?: DrainStartTimes;
-  /** If undefined, a restart knows only what the kernel's sets say. */
+  /** If undefined, ownership after a restart is derived only from the kernel's sets. */
   readonly ownershipRecord?: OwnershipRecord;
-  /** Nothing is written: each sync observes everything, and reports what it would change. */
+  /** If true, nothing is written: each sync observes everything and reports the changes that it would make. */
   readonly isDryRun?: boolean;
-  /** Parts of the kernel that are read; if undefined, all. */
+  /** The parts of the kernel to read; if undefined, all parts. */
   readonly parts?: readonly ObservedPart[];
 }
 
 /**
- * Brings the kernel to the desired state with the fewest writes: plans everything, then applies each change on its own. A
- * change that the kernel refuses is retried later and holds up nothing else; where the outcome of a request is
- * unknown, that part of the kernel is observed again.
+ * Brings the kernel to the desired state with as few writes as possible. It plans everything first and then applies
+ * each change separately. A change that the kernel rejects is retried later and does not delay others. If the outcome
+ * of a request is unknown, that part of the kernel is observed again.
  */
 export class Reconciler {
   readonly #dependencies: ReconcilerDependencies;
@@ -62,7 +62,7 @@ export class Reconciler {
   readonly #ownership: Ownership;
   readonly #status = new StatusTable();
   readonly #freshness: Freshness;
-  /** What the next sync compares; kept while the kernel cannot be read. */
+  /** What the next sync compares. Kept while the kernel cannot be read. */
   #scope = new Scope();
   readonly verification: Verification;
   readonly serversAhead: ServersAhead;
@@ -88,17 +88,17 @@ export class Reconciler {
     this.#freshness = new Freshness(this.#observer, this.verification, dependencies.parts);
   }
 
-  /** True when the next sync must observe all or part of the kernel: at start, and after an unknown outcome. */
+  /** Whether the next sync must observe all or part of the kernel: at startup, and after an unknown outcome. */
   get needsObservation(): boolean {
     return this.#freshness.isStale;
   }
 
-  /** Something was found that a sync must repair. */
+  /** Whether there is something that a sync must repair. */
   get needsSync(): boolean {
     return this.needsObservation || this.#observer.hasDifferences;
   }
 
-  /** Virtual servers as last observed, with the outcomes of our changes since; by key. */
+  /** Virtual servers as last observed, updated with the outcomes of our changes; by key. */
   get cachedServers(): CachedServers {
     return this.#cached.virtualServers;
   }
@@ -107,27 +107,27 @@ export class Reconciler {
     return this.#drainer;
   }
 
-  /** Something waits for the next drain check. */
+  /** Whether there is work for the next drain check. */
   get needsDrainCheck(): boolean {
     return this.#drainer.count > 0 || this.#cleaner.pending.length > 0;
   }
 
-  /** Monotonic; when a pending change is retried. Undefined if nothing is pending. */
+  /** When a pending change is retried (monotonic); undefined if none is pending. */
   get nextRetryMs(): number | undefined {
     return this.#status.nextRetryMs;
   }
 
-  /** The next sync observes everything again. */
+  /** Makes the next sync observe everything. */
   invalidate(): void {
     this.#freshness.invalidate();
   }
 
-  /** Compares kube-ipvs0, as just read, with the cache; `bound` undefined: there is no such link. */
+  /** Compares the current state of kube-ipvs0 with the cache. `bound` is undefined if the link does not exist. */
   noteBound(bound: readonly IpAddress[] | undefined): void {
     this.#observer.noteBound(bound);
   }
 
-  /** One pass. An observation that fails ends it before the first write. */
+  /** Runs one sync. If an observation fails, the sync ends before the first write. */
   async sync(goal: SyncGoal, onProgress?: ApplyProgress): Promise<SyncReport> {
     if (this.#dependencies.isDryRun === true) this.invalidate();
     this.#scope.include(goal.touched);
@@ -158,8 +158,8 @@ export class Reconciler {
   }
 
   /**
-   * Removes real servers whose connections have ended, or whose time is up, and the UDP flows that this leaves. Costs what
-   * drains, whatever else there is. `desired` says which endpoints still serve.
+   * Removes real servers whose drain has ended, and the UDP flows to them. The cost depends only on the number of
+   * drains. `desired` shows which endpoints still serve.
    */
   async checkDrains(desired: DesiredView, policy: DrainPolicy): Promise<SyncReport> {
     const pass = this.#newPass(desired);
@@ -167,14 +167,15 @@ export class Reconciler {
     await cleanConntrack(this.#cleaner, [], this.#cached, outcomes);
     await this.#drainer.check(pass, desired, policy);
     this.#freshness.noteUnknown(outcomes);
-    // A virtual server that no Service wants goes with everything in it: nobody is asked who wanted it.
+    // Former Services need not be looked up: if no Service desires the virtual server, it is removed with all its
+    // real servers.
     const nowMs = this.#dependencies.clock.monotonicMs();
     this.#status.reject(outcomes.refused, servicesOfChange(desired), nowMs);
     this.#drainer.keepStartTimes();
     return { ...emptyReport, ...reportOf(outcomes), rejections: this.#status.rejections };
   }
 
-  /** Brings the cache up to date, and the scope with what was found to differ or is due again. */
+  /** Brings the cache up to date, and adds to the scope everything that differs or whose retry is due. */
   async #observe(goal: SyncGoal): Promise<readonly Failure[]> {
     const failures = await this.#freshness.refresh(goal, this.#scope);
     if (failures.length > 0) return failures;
@@ -183,7 +184,7 @@ export class Reconciler {
     return failure === undefined ? [] : [failure];
   }
 
-  /** What the first observation finds is no difference. */
+  /** Differences found by the first observation are ignored. */
   #takeDifferences(): Differences {
     const differences = this.#observer.takeDifferences();
     return this.#isInitialized ? differences : new Differences();
@@ -202,7 +203,7 @@ export class Reconciler {
     differences: Differences,
   ): Promise<{ readonly desired: DesiredView; readonly planned: ChangePlan }> {
     const { clock, kernel } = this.#dependencies;
-    // A dry run has made nothing: what it finds, each time, is what a start would find.
+    // A dry run makes no changes, so every sync classifies the virtual servers as at startup.
     if (!this.#isInitialized || this.#dependencies.isDryRun === true) {
       await adoptServers(this.#ownership, this.#cached, goal, clock);
     }
@@ -256,7 +257,7 @@ export class Reconciler {
     return { ...planned, ...this.#status.defer(planned.changes, touched, nowMs) };
   }
 
-  /** Without `rules` none are written, and what depends on them is not asked for. */
+  /** Without `rules`, no rules are written, and changes that depend on rules are not made. */
   #newPass(desired: DesiredView, rules: SyncGoal["rules"] = new Map()): Pass {
     const { kernel, clock } = this.#dependencies;
     return new Pass({

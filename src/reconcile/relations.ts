@@ -1,8 +1,8 @@
 /**
- * Which resource depends on which, in both directions. No other code says so. Pure.
+ * Defines which resource depends on which, in both directions. All dependencies are defined here. Pure.
  *
- * A dependent is created only if all its dependencies exist. If a `lifetime` dependency is lost and cannot be restored, the
- * dependent is withdrawn. A dependency is removed only after the dependents that must also be removed.
+ * A dependent is created only if all its dependencies exist. If a `lifetime` dependency is lost and cannot be
+ * restored, the dependent is withdrawn. A dependency is removed only after the dependents that must also be removed.
  *
  * | dependent | dependency | strength |
  * |---|---|---|
@@ -14,9 +14,10 @@
  * | address | kube-ipvs0 | create |
  * | address | the address guard; any one of its virtual servers | lifetime |
  *
- * The limits of an address and port with source ranges: its entry in KUBE-LOAD-BALANCER-FW, no source entries beyond those
- * desired, the two firewall chains, and the jump to them. If this node is shut out, also its rule and jump in OUTPUT. The
- * address guard: the address's entry in KUBE-IPVS-IPS, KUBE-IPVS-FILTER, and the jump to it.
+ * The limits of an address and port with source ranges consist of its entry in KUBE-LOAD-BALANCER-FW, no source
+ * entries other than the desired ones, the two firewall chains, and the jump to them. If this node is blocked, they
+ * also include its rule and jump in OUTPUT. The address guard consists of the address's entry in KUBE-IPVS-IPS, the
+ * chain KUBE-IPVS-FILTER, and the jump to it.
  */
 import { familyOf, type IpFamily } from "../base/ip.ts";
 import { protocolNumbers } from "../base/protocol.ts";
@@ -54,19 +55,19 @@ export interface RelationView {
     DesiredView,
     "virtualServer" | "hasEntry" | "entries" | "hasAddress" | "serversOfAddress"
   >;
-  /** Planned rules; a family without any has no chains of ours. */
+  /** The planned rules. A family without planned rules has none of our chains. */
   readonly rules: ReadonlyMap<IpFamily, RuleSet>;
   render(family: IpFamily, rule: Rule): string;
-  /** Third parties removed these so often lately that they satisfy no dependency; by key. */
+  /** Resources that third parties have removed so often recently that they satisfy no dependency; by key. */
   readonly distrusted: ReadonlyMap<string, Subject>;
 }
 
 /** Satisfied if the resource exists and is at least as strict as planned. */
 interface Requirement {
   readonly subject: Subject;
-  /** This rule must be in the chain; absent: all that restricts. */
+  /** The rule that the chain must contain. If absent, the chain must contain all restricting rules. */
   readonly rule?: Rule;
-  /** It satisfies the dependency however often third parties remove it: too much depends on it. */
+  /** Satisfies the dependency however often third parties remove it, because too much depends on it. */
   readonly isTrusted?: true;
 }
 
@@ -74,16 +75,16 @@ type Dependency = Requirement | { readonly anyOf: readonly Requirement[] };
 
 type SubjectOf<Type extends SubjectType> = Extract<Subject, { readonly type: Type }>;
 
-/** Subjects that are taken not to exist, by key. */
+/** Keys of subjects that are assumed not to exist. */
 type Lost = ReadonlySet<string>;
 
 const nothingLost: Lost = new Set();
 
 export class Relations {
   readonly #view: RelationView;
-  /** Of the planned rules: what shuts this node out, by virtual server. */
+  /** The planned rules that block this node, by virtual server. */
   readonly #denials = new Map<IpFamily, ReadonlyMap<string, Rule>>();
-  /** Chains that were compared with the plan, as long as the cached rules are the same. */
+  /** Results of chain comparisons; valid while the cached rules are the same object. */
   #compared: { rules: unknown; readonly strict: Map<string, boolean> } = {
     rules: undefined,
     strict: new Map(),
@@ -99,17 +100,17 @@ export class Relations {
 
   /** Whether every dependency of a resource exists. */
   canBeCreated(dependent: Subject): boolean {
-    // A set of another type must be gone first.
+    // A set of another type must be destroyed first.
     if (dependent.type === "set") return !this.#view.cached.sets.has(dependent.setName);
     return this.#haveAll(this.#needsToBeCreated(dependent)) && this.canStay(dependent);
   }
 
-  /** Whether every `lifetime` dependency exists. `lost` are taken not to exist. */
+  /** Whether every `lifetime` dependency exists. The subjects in `lost` are assumed not to exist. */
   canStay(dependent: Subject, lost: Lost = nothingLost): boolean {
     return this.#haveAll(this.#needsForLife(dependent), lost);
   }
 
-  /** What is to be withdrawn if this resource is lost: all that may have a `lifetime` dependency on it. */
+  /** All resources that may have a `lifetime` dependency on this one. They are withdrawn if it is lost. */
   *dependentsOf(dependency: Subject): Generator<Subject> {
     if (dependency.type === "entry") {
       if (isLimitSet(dependency.setName)) yield* limited(dependency.entry);
@@ -183,7 +184,10 @@ export class Relations {
     }
   }
 
-  /** Should the program end before the next sync, the one after it would leave an unmarked virtual server to others. */
+  /**
+   * The entries that mark a virtual server as ours. Without them, the virtual server would be foreign if the program
+   * ended before the next sync.
+   */
   *#marksOf({ virtualServer: key }: SubjectOf<"virtual-server">): Generator<Dependency> {
     const server = this.#view.desired.virtualServer(key)?.virtualServer;
     if (server === undefined) return;
@@ -195,7 +199,7 @@ export class Relations {
     for (const role of [...addressSetRoles, nodePortSetRoles[protocol]]) {
       const { name: setName } = setFor(role, family);
       const mark = role === nodePortSetRoles[protocol] ? ofPort : entry;
-      // A set that cannot be created marks nothing: Services are served without it.
+      // If a set cannot be created, its entries are not required: Services are served without it.
       if (!desired.hasEntry(setName, mark) || !cached.setEntries.has(setName)) continue;
       yield { subject: { type: "entry", setName, entry: mark } };
     }
@@ -243,7 +247,7 @@ export class Relations {
       case "entry":
         return cached.hasEntry(subject.setName, subject.entry) && !this.#admitsMore(subject);
       case "virtual-server":
-        // What a third party has there is hidden from what is desired.
+        // `desired` does not include virtual servers that a third party owns.
         return (
           cached.virtualServers.has(subject.virtualServer) &&
           desired.virtualServer(subject.virtualServer) !== undefined
@@ -255,7 +259,7 @@ export class Relations {
     }
   }
 
-  /** Source entries that are no longer desired still let their clients in. */
+  /** Whether source entries exist that are no longer desired and still admit clients. */
   #admitsMore({ setName, entry }: SubjectOf<"entry">): boolean {
     const family = familyOfSet(setName);
     if (setName !== setFor("loadBalancerFirewall", family).name) return false;
@@ -287,7 +291,7 @@ export class Relations {
   }
 }
 
-/** The virtual server that an entry names, and the entry that lets packets to it pass the address guard. */
+/** The virtual server of an entry, and the entry that admits packets to it through the address guard. */
 export function* limited(entry: SetEntry): Generator<Subject> {
   const server = serverOfEntry(entry);
   if (server === undefined) return;

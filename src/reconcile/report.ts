@@ -9,48 +9,50 @@ import type { Rejection } from "./status/rejection.ts";
 import type { ReconcileConflict } from "./status/repairs.ts";
 import { countedText } from "./subject.ts";
 
-/** Something that a sync could not find out or finish; it is repeated, after another observation. */
+/** Something that a sync could not read or complete. The sync is repeated after another observation. */
 export interface Failure {
   readonly kind: ChangeKind | "observe";
-  /** What it was about: a part of kernel state, or how many changes. */
+  /** A part of kernel state, or the number of changes. */
   readonly subject: string;
   readonly error: Error;
 }
 
-/** What is done about a drift: `suppress` waits, since it is reverted every time; `report` changes nothing. */
+/**
+ * The reaction to a drift: `suppress` means that the repair is backing off; `report` means that nothing is changed.
+ */
 export type DriftAction = "repair" | "suppress" | "report";
 
 export interface FoundDrift extends Drift {
   readonly action: DriftAction;
 }
 
-/** What one sync did. */
+/** The result of one sync. */
 export interface SyncReport {
-  /** Worked out before the first write. */
+  /** Computed before the first write. */
   readonly plan: ChangePlan;
-  /** Successful changes by kind; kinds without one are absent. */
+  /** Number of successful changes by kind; kinds without any are absent. */
   readonly changes: ReadonlyMap<ChangeKind, number>;
   /** Changes that the kernel rejected in this sync. */
   readonly rejected: readonly RefusedChange[];
   /** Families in which a run of iptables-restore failed. */
   readonly failedRestores: readonly IpFamily[];
-  /** Empty: the sync ran and the kernel answers. */
+  /** Empty if the sync ran completely and the kernel answered every request. */
   readonly failures: readonly Failure[];
-  /** What the kernel rejects now, in this sync or before. */
+  /** All current rejections, from this sync or earlier ones. */
   readonly rejections: readonly Rejection[];
-  /** Passes through the connection table, one for each family that had a reason. */
+  /** Checks of the connection table, at most one per family. */
   readonly conntrackPasses: readonly ConntrackPass[];
-  /** Virtual servers that stay as they are, by key: not ours, or unwanted in an excluded network. */
+  /** Keys of virtual servers that are not changed: foreign ones, and undesired ones in an excluded network. */
   readonly foreignServers: readonly string[];
-  /** Those of a third party that Services claim. */
+  /** Foreign virtual servers that Services also request. */
   readonly conflicts: readonly string[];
-  /** Foreign ones that may be ours, for all that is known. */
+  /** Foreign virtual servers that may be ours, as far as is known. */
   readonly possiblyOwned: readonly string[];
-  /** What a third party changed since the sync before, and what is done about it. */
+  /** Changes by third parties since the previous sync, and the reaction to each. */
   readonly drifts: readonly FoundDrift[];
-  /** Repairs that a third party reverts again and again. */
+  /** Repairs that a third party keeps reverting. */
   readonly reconcileConflicts: readonly ReconcileConflict[];
-  /** Weights that a third party set and that stay. */
+  /** Weights that a third party set and that are kept. */
   readonly manualWeights: readonly ManualWeight[];
 }
 
@@ -70,7 +72,7 @@ export const emptyReport: SyncReport = {
   manualWeights: [],
 };
 
-/** The part of a report that follows from the outcomes of changes. */
+/** The part of a report that is derived from the outcomes of changes. */
 export function reportOf(
   outcomes: Outcomes,
 ): Pick<SyncReport, "changes" | "rejected" | "failedRestores" | "failures" | "conntrackPasses"> {
@@ -98,7 +100,7 @@ function failureOf({ kind, first, count, error }: UnknownOutcome): Failure {
   return { kind, subject: countedText(first, count - 1), error };
 }
 
-/** Number of changes in all. */
+/** Total number of changes. */
 export function changeCount({ changes }: Pick<SyncReport, "changes">): number {
   let sum = 0;
   for (const times of changes.values()) sum += times;

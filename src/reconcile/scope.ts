@@ -1,4 +1,4 @@
-/** Which keys a sync compares. Link, sets, rules and sysctls are few and always compared. Pure. */
+/** Determines which keys a sync compares. The link, sets, rules and sysctls are few and always compared. Pure. */
 
 import type { IpAddress } from "../base/ip.ts";
 import type { ServiceName } from "../base/service-name.ts";
@@ -7,15 +7,18 @@ import type { SetEntry } from "../state/set-entry.ts";
 import type { Differences } from "./observed/difference.ts";
 import type { Subject } from "./subject.ts";
 
-/** Keys to be compared; undefined is all, after everything of that kind was observed. Grows between syncs. */
+/** The keys to compare; undefined means all, after everything of that type was observed. Grows between syncs. */
 export class Scope {
   readonly #virtualServers = new Set<string>();
   readonly #setEntries = new Map<string, Set<SetEntry>>();
   readonly #addresses = new Set<IpAddress>();
   readonly #formerServices = new Map<string, ServiceName>();
-  /** Handed over and not looked at yet: where everything is compared, tens of thousands of keys are not copied. */
+  /**
+   * Touched keys that have not been copied yet. If everything is compared, tens of thousands of keys need not be
+   * copied.
+   */
   #marks: DirtyKeys[] = [];
-  /** Sets that were observed to have other parameters than cached, or to have more room than they need. */
+  /** Sets that were observed with other parameters than cached, or that have more capacity than necessary. */
   readonly resizableSets: Set<string> = new Set();
   areAllServers = false;
   areAllMembers = false;
@@ -42,14 +45,15 @@ export class Scope {
     return this.areAllServers && this.areAllMembers;
   }
 
-  /** A Service that no longer wants one of the keys; see {@link DirtyKeys.formerServices}. */
+  /** A Service that no longer desires one of the keys; see {@link DirtyKeys.formerServices}. */
   formerService(subject: string): ServiceName | undefined {
     const marks = this.#marks.findLast(({ formerServices }) => formerServices.has(subject));
     return (marks?.formerServices ?? this.#formerServices).get(subject);
   }
 
   include(keys: DirtyKeys): void {
-    // Those of a sync that failed become keys: where the kernel cannot be read for days, no more than there are.
+    // Marks of failed syncs are merged into the keys, so that they do not accumulate if the kernel cannot be read for
+    // days.
     this.#takeMarks();
     this.#marks.push(keys);
   }
@@ -109,7 +113,7 @@ export class Scope {
   }
 }
 
-/** Whether planning touched this since the sync before: its changes are sent at once. */
+/** Whether planning touched the subject since the previous sync. Its changes are then sent immediately. */
 export function isTouched(subject: Subject, touched: DirtyKeys): boolean {
   switch (subject.type) {
     case "virtual-server":

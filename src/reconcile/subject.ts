@@ -1,4 +1,4 @@
-/** What a change, a drift or a refusal is about. Pure. */
+/** Identifies the subject of a change, a drift or a rejection. Pure. */
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { TableName } from "../state/rule.ts";
 import type { SetEntry } from "../state/set-entry.ts";
@@ -9,7 +9,7 @@ export type Subject =
   | { readonly type: "link"; readonly link: string }
   | { readonly type: "set"; readonly setName: string }
   | { readonly type: "entry"; readonly setName: string; readonly entry: SetEntry }
-  /** One of ours, or a built-in one with a jump of ours. */
+  /** One of our chains, or a built-in chain with one of our jumps. */
   | {
       readonly type: "chain";
       readonly family: IpFamily;
@@ -23,7 +23,9 @@ export type Subject =
 
 export type SubjectType = Subject["type"];
 
-/** In the words of the operator's tools: `TCP 10.96.0.1:80 -> 10.244.1.5:8080`, `KUBE-CLUSTER-IP 10.96.0.1,tcp:80`. */
+/**
+ * The notation of the operator's tools: `TCP 10.96.0.1:80 -> 10.244.1.5:8080`, `KUBE-CLUSTER-IP 10.96.0.1,tcp:80`.
+ */
 export function subjectText(subject: Subject): string {
   switch (subject.type) {
     case "module":
@@ -48,12 +50,12 @@ export function subjectText(subject: Subject): string {
   }
 }
 
-/** `kube-ipvs0 and 3 more` */
+/** For example `kube-ipvs0 and 3 more`. */
 export function countedText(first: Subject, others: number): string {
   return others === 0 ? subjectText(first) : `${subjectText(first)} and ${others} more`;
 }
 
-/** For maps only: it is never taken apart again. */
+/** A key for maps. It is never parsed. */
 export function subjectKey(subject: Subject): string {
   return `${subject.type} ${subjectText(subject)}`;
 }

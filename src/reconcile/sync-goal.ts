@@ -8,24 +8,24 @@ import type { PlannedRuleChange } from "./kinds/diff-rules.ts";
 import type { OwnershipPolicy } from "./ownership/policy.ts";
 import type { ManualWeightPolicy } from "./status/manual-weights.ts";
 
-/** What one sync is to reach. */
+/** The input of one sync. */
 export interface SyncGoal {
   readonly desired: DesiredView;
-  /** What planning touched since the sync before; its changes wait for nothing. */
+  /** What planning touched since the previous sync. These changes are never pending. */
   readonly touched: DirtyKeys;
   /** Planned rules of the supported families. */
   readonly rules: ReadonlyMap<IpFamily, RuleSet>;
   readonly sysctls: readonly SysctlSetting[];
-  /** Kernel modules that should be loaded and are known not to be. */
+  /** Kernel modules that should be loaded but are not. */
   readonly missingModules: readonly string[];
-  /** Addresses of the node other than ours: they identify a node port's virtual server. */
+  /** Addresses of the node other than ours. They identify virtual servers of node ports. */
   readonly nodeAddresses: ReadonlySet<IpAddress>;
   readonly ownership: OwnershipPolicy;
   readonly drain: DrainPolicy;
   readonly manualWeights: ManualWeightPolicy;
   /**
-   * The link, all sets and these rules are removed, too. Only `clean-up.ts` asks for it: without it, a desired state that is
-   * empty, as after an empty list of Services, leaves them in place.
+   * If present, the link, all sets and these rules are also removed. Only `clean-up.ts` sets this. Without it, an
+   * empty desired state, as caused by an empty list of Services, does not remove them.
    */
   readonly cleanUp?: { readonly rules: readonly PlannedRuleChange[] };
 }

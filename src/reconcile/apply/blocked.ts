@@ -1,4 +1,4 @@
-/** Which changes must not be made after others were not. Pure. */
+/** Finds changes that must be withheld because other changes were not made. Pure. */
 import { familyOf } from "../../base/ip.ts";
 import { setFor } from "../../plan/sets.ts";
 import { setEntryParts } from "../../state/set-entry.ts";
@@ -16,7 +16,7 @@ const guardedRemovals: ReadonlySet<ChangeKind> = new Set([
   "link-remove",
 ]);
 
-/** Changes that were not made so far, by the key of their subject: rejected, pending, or of unknown outcome. */
+/** Changes that have not been made so far, by the key of their subject: rejected, pending, or of unknown outcome. */
 export class NotMade {
   readonly #changes = new Map<string, Change>();
 
@@ -28,7 +28,7 @@ export class NotMade {
     this.#changes.set(subjectKey(subjectOf(change)), change);
   }
 
-  /** It is tried again. */
+  /** Removes the change, because it is about to be retried. */
   forget(change: Change): void {
     this.#changes.delete(subjectKey(subjectOf(change)));
   }
@@ -37,7 +37,7 @@ export class NotMade {
     return this.#changes.values();
   }
 
-  /** Whether this change has to wait: for a dependency that does not exist, or for dependents that are still to go. */
+  /** Whether this change must wait for a missing dependency, or for dependents that have not been removed yet. */
   blocks(change: Change, relations: Relations): boolean {
     switch (change.kind) {
       case "set-create":
@@ -49,7 +49,8 @@ export class NotMade {
       case "entry-add":
         return !relations.canBeCreated(subjectOf(change));
       case "set-destroy":
-        // A set shows whose a virtual server is: while one of ours could not be removed, its sets stay.
+        // Set entries mark virtual servers as ours, so the sets remain while one of our virtual servers could not be
+        // removed.
         return change.reason === "unwanted" && this.#has("virtual-server-remove");
       case "virtual-server-remove":
         return this.#isBound(change);
@@ -65,12 +66,15 @@ export class NotMade {
     }
   }
 
-  /** Without its address nothing reaches it; without it, packets to the address would end at the node itself. */
+  /**
+   * A virtual server remains while its address is bound: without the virtual server, packets to the address would be
+   * delivered to the node itself.
+   */
   #isBound({ before }: ChangeOf<"virtual-server-remove">): boolean {
     return this.#has("link-remove") || this.#isLeft({ type: "address", address: before.address });
   }
 
-  /** Something that rules guard could not be removed. */
+  /** Whether something that rules protect could not be removed. */
   #isAnyLeft(): boolean {
     return [...this.#changes.values()].some(
       (change) =>
@@ -87,7 +91,10 @@ export class NotMade {
     return this.#changes.get(subjectKey(subject))?.kind.endsWith("-remove") === true;
   }
 
-  /** An entry marks a virtual server as ours, or restricts it, so it outlives it; the guard of an address outlives it. */
+  /**
+   * Whether a dependent of the entry still exists. Entries that mark or restrict a virtual server must outlive it,
+   * and entries of the address guard must outlive the address.
+   */
   #isStillNamed({ set, entry, reason }: ChangeOf<"entry-remove">): boolean {
     if (reason !== "unwanted") return false;
     const { address, port } = setEntryParts(entry);

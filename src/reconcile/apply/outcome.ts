@@ -4,41 +4,47 @@ import type { ObservedPart } from "../observed/observer.ts";
 import type { Failure } from "../report.ts";
 import type { Subject } from "../subject.ts";
 
-/** One change that the kernel refused; it is as it was. */
+/** A change that the kernel rejected. The object is unchanged. */
 export interface RefusedChange {
   readonly change: Change;
   readonly error: Error;
 }
 
-/** A request of which nothing is known: the reply was lost, or the time was up. The kernel may have carried it out. */
+/**
+ * A request whose outcome is unknown, because the reply was lost or a timeout occurred. The kernel may have executed
+ * it.
+ */
 export interface UnknownOutcome {
   readonly kind: ChangeKind;
   readonly first: Subject;
-  /** How many changes it was. */
+  /** Number of changes in the request. */
   readonly count: number;
   readonly error: Error;
-  /** To be observed again; absent where nothing is cached of it. */
+  /** The part of the kernel to observe again. Absent if nothing of it is cached. */
   readonly part?: ObservedPart;
 }
 
-/** One pass through the connection table. */
+/** One check of the connection table. */
 export interface ConntrackPass {
   readonly family: IpFamily;
   readonly elapsedMs: number;
   readonly deletedCount: number;
 }
 
-/** What came of the changes of a plan. Every change is done, refused, blocked or part of an unknown outcome. */
+/**
+ * The outcomes of a plan's changes. Every change is done, rejected, withheld, or part of a request with unknown
+ * outcome.
+ */
 export interface Outcomes {
-  /** By kind; kinds without one are absent. */
+  /** Number of changes by kind; kinds without successful changes are absent. */
   readonly done: ReadonlyMap<ChangeKind, number>;
   readonly refused: readonly RefusedChange[];
-  /** Not tried, since something it depends on was refused. */
+  /** Not attempted, because a dependency does not exist. */
   readonly blocked: readonly Change[];
-  /** Withdrawals that were tried: of what was there and lost a dependency. */
+  /** Withdrawals that were attempted, of existing resources that lost a dependency. */
   readonly withdrawn: readonly Change[];
   readonly unknown: readonly UnknownOutcome[];
-  /** What could not be read. */
+  /** Kernel state that could not be read. */
   readonly unread: readonly Failure[];
   readonly conntrackPasses: readonly ConntrackPass[];
 }
@@ -62,7 +68,7 @@ export class OutcomeCollector implements Outcomes {
     this.count("conntrack-delete", pass.deletedCount);
   }
 
-  /** Hands over those of which this is true: they are tried again. */
+  /** Removes and returns the rejected changes that match, so that they can be retried. */
   takeRefused(isTaken: (refused: RefusedChange) => boolean): readonly RefusedChange[] {
     const { refused } = this;
     this.refused = refused.filter((one) => !isTaken(one));

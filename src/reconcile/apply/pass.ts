@@ -1,4 +1,4 @@
-/** Carries out the changes of a plan in their order: groups them into requests, and notes the outcome of each. */
+/** Executes the changes of a plan in order: groups them into requests and records the outcome of each change. */
 import type { Kernel } from "../../kernel/kernel.ts";
 import type { Change, ChangeOf, ChangeReason } from "../change.ts";
 import type { ChangePlan } from "../change-plan.ts";
@@ -11,7 +11,9 @@ import { OutcomeCollector, type RefusedChange } from "./outcome.ts";
 import { isNotPermitted } from "./refusal-reason.ts";
 import { withdrawals } from "./withdraw.ts";
 
-/** Called before the first batch and after each: so many changes of so many have their outcome. */
+/**
+ * Called before the first batch and after each batch, with the number of changes that have an outcome and the total.
+ */
 export type ApplyProgress = (done: number, total: number) => void;
 
 export interface ApplyContext extends RelationView {
@@ -19,7 +21,10 @@ export interface ApplyContext extends RelationView {
   readonly cleaner: ConntrackCleaner;
 }
 
-/** Changes that take something away, or let packets through that were kept out: made when everything else has been. */
+/**
+ * Reasons of changes that remove something, or admit packets that were blocked. These changes are made after all
+ * others.
+ */
 const removalReasons: ReadonlySet<ChangeReason> = new Set([
   "unwanted",
   "loosens",
@@ -28,7 +33,10 @@ const removalReasons: ReadonlySet<ChangeReason> = new Set([
   "stale-conntrack",
 ]);
 
-/** Applies changes, and folds what was done into the cache. Never rejects: what failed is in the outcomes. */
+/**
+ * Applies changes and updates the cache with the successful ones. Never rejects: failures are recorded in the
+ * outcomes.
+ */
 export class Pass {
   readonly outcomes: OutcomeCollector = new OutcomeCollector();
   readonly #notMade = new NotMade();
@@ -41,8 +49,8 @@ export class Pass {
   }
 
   /**
-   * Applies the additions of a plan, withdraws what lost a dependency that it cannot be without, and applies the removals.
-   * `onProgress` undefined: nobody waits for it.
+   * Applies the additions of a plan, withdraws resources that lost a `lifetime` dependency, and applies the removals.
+   * `onProgress` is optional.
    */
   async applyPlan(
     { changes, deferred }: Pick<ChangePlan, "changes" | "deferred">,
@@ -72,7 +80,10 @@ export class Pass {
     }
   }
 
-  /** What was rejected once is tried again before anything is withdrawn for it; after an unknown outcome nothing is. */
+  /**
+   * Retries rejected changes once before anything that depends on them is withdrawn. If an outcome is unknown,
+   * nothing is withdrawn.
+   */
   async #withdraw(): Promise<void> {
     if (this.#findWithdrawals().length === 0) return;
     await this.#tryAgain();
@@ -153,7 +164,7 @@ export class Pass {
   }
 }
 
-/** Neighbors that share a request, at most so many at once. */
+/** Groups consecutive changes that can share a request, up to the maximum batch size. */
 function* batchesOf(changes: readonly Change[]): Generator<readonly [Change, ...Change[]]> {
   for (let first = 0; first < changes.length; ) {
     const change = changes[first] as Change;

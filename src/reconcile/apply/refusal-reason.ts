@@ -1,7 +1,7 @@
-/** What the errors of kernel clients mean for what is done next. Pure. */
+/** Classifies errors of kernel clients to decide how to proceed. Pure. */
 import { errno } from "../../base/errno.ts";
 
-/** For log, metric and tests: the errno's name (`EINVAL`), or the exit code of a program (`exit-4`). */
+/** For logs, metrics and tests: the errno name (`EINVAL`), or the exit code of a program (`exit-4`). */
 export function refusalReason(error: Error): string {
   const { code, exitCode } = error as { readonly code?: unknown; readonly exitCode?: unknown };
   if (typeof code === "string") return code;
@@ -23,21 +23,21 @@ const contradictions: ReadonlySet<number> = new Set([
 ]);
 
 /**
- * The kernel does not hold what the cache says, or holds what it does not say: what a third party did meanwhile. A
- * program that writes rules does not say; it builds on sets and chains.
+ * Whether the error shows that the kernel's state differs from the cache, because a third party changed it. Every
+ * failure of iptables-restore counts, because it does not report whether a set or chain is missing.
  */
 export function contradictsCache(error: Error): boolean {
   const number = errnoOf(error);
   return number === undefined ? "exitCode" in error : contradictions.has(number);
 }
 
-/** It is not about the object: the process may not do this at all. */
+/** The error does not concern the object: the process lacks permission for the whole operation. */
 export function isNotPermitted(error: Error): boolean {
   const number = errnoOf(error);
   return number === errno.EPERM || number === errno.EACCES;
 }
 
-/** Errors of the netlink clients carry the number. */
+/** Errors of netlink clients have an errno. */
 function errnoOf(error: Error): number | undefined {
   return "errno" in error && typeof error.errno === "number" ? error.errno : undefined;
 }

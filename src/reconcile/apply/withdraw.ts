@@ -1,4 +1,4 @@
-/** Resources that exist although a `lifetime` dependency of theirs is lost, and how they are withdrawn. Pure. */
+/** Finds existing resources that lost a `lifetime` dependency, and plans their withdrawal. Pure. */
 
 import type { Change } from "../change.ts";
 import { ourSets } from "../kinds/sets.ts";
@@ -6,8 +6,9 @@ import type { Relations, RelationView } from "../relations.ts";
 import { type Subject, subjectKey } from "../subject.ts";
 
 /**
- * Withdrawals of everything that lost a `lifetime` dependency. `suspects` may be lost. Addresses are withdrawn first, then
- * entries, then virtual servers: no step opens what the one before left closed.
+ * Plans the withdrawal of all resources that lost a `lifetime` dependency. `suspects` are the dependencies that may
+ * be lost. Addresses are withdrawn first, then entries, then virtual servers, so that no step exposes anything that
+ * an earlier step has closed.
  */
 export function withdrawals(
   suspects: Iterable<Subject>,
@@ -31,7 +32,7 @@ export function withdrawals(
   );
 }
 
-/** Nothing if it is not desired, or does not exist. */
+/** Returns no change if the resource is not desired or does not exist. */
 function withdrawalOf(subject: Subject, { cached, desired }: RelationView): readonly Change[] {
   const reason = "withheld";
   switch (subject.type) {

@@ -1,10 +1,10 @@
-/** Starts and ends of drains in the log. */
+/** Logs the starts and ends of drains. */
 import type { Logger, LogKeys } from "../../base/log.ts";
 import { realServerKey } from "../../state/real-server.ts";
 import type { DrainStartReason } from "../change-plan.ts";
 import type { Drain, DrainEnd } from "./drains.ts";
 
-/** Lines of one pass at every verbosity; the others are there from 2 on. */
+/** Maximum number of lines per pass at default verbosity. Further lines are logged from verbosity 2 on. */
 const maxLines = 20;
 
 export interface Begun {
@@ -22,7 +22,7 @@ export function logBegun(log: Logger, begun: readonly Begun[]): void {
   logEach(log, "Real server draining", lines);
 }
 
-/** `nowMs`: monotonic. */
+/** `nowMs` is monotonic. */
 export function logEnded(log: Logger, ended: readonly Ended[], nowMs: number): void {
   const lines = ended.map(({ drain, reason }) => ({
     ...subjectOf(drain),

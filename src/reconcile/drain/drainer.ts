@@ -22,7 +22,7 @@ import {
   drainPolicyOf,
 } from "./drains.ts";
 
-/** Virtual servers in one check between syncs: a sync that is due waits for no more. */
+/** Number of virtual servers per check between syncs. A due sync waits for one such check at most. */
 const serversPerCheck = 1_000;
 
 export interface DrainerDependencies {
@@ -35,23 +35,24 @@ export interface DrainerDependencies {
 }
 
 /**
- * Lets real servers go without breaking their connections: weight 0 first, which takes no new ones; then the connections
- * that are left are counted; removal when there are none. Weight 0 before the count, or a connection that is opened
- * between the two would be cut. A removal that the kernel rejects is retried with back-off.
+ * Removes real servers without breaking their connections: sets the weight to 0, so that no new connections arrive,
+ * then counts the remaining connections and removes the real server when there are none. The weight must be 0 before
+ * the count; otherwise a connection opened between the two would be cut. A removal that the kernel rejects is retried
+ * with back-off.
  */
 export class Drainer {
   readonly #drains = new Drains();
   readonly #dependencies: DrainerDependencies;
-  /** Keys of virtual servers still to be checked in this round. */
+  /** Keys of virtual servers that have not been checked in this round. */
   #uncheckedKeys: string[] = [];
-  /** Something began or ended that the start times do not know of. At first they know too much. */
+  /** The stored start times are out of date. True at first, because they may contain drains that no longer exist. */
   #isUnkept = true;
 
   constructor(dependencies: DrainerDependencies) {
     this.#dependencies = dependencies;
   }
 
-  /** What drains now. */
+  /** The current drains. */
   get drains(): Pick<Drains, "all" | "of" | "find" | "isDraining"> {
     return this.#drains;
   }
@@ -60,13 +61,16 @@ export class Drainer {
     return this.#drains.size;
   }
 
-  /** Seconds since the oldest drain began; 0 when nothing drains. */
+  /** Seconds since the oldest drain began; 0 if there are no drains. */
   get oldestAgeSeconds(): number {
     const since = this.#drains.oldestSinceMs;
     return since === undefined ? 0 : (this.#dependencies.clock.monotonicMs() - since) / 1000;
   }
 
-  /** Drains of real servers that are wanted again, or whose virtual server goes, end here. `keys` undefined: all. */
+  /**
+   * Ends the drains of real servers that are desired again or whose virtual server is removed. If `keys` is
+   * undefined, checks all virtual servers.
+   */
   endUnneeded(desired: DesiredView, keys: Iterable<string> | undefined): void {
     const ended = [...(keys ?? this.#drains.virtualServerKeys())].flatMap((key) =>
       this.#unneededOf(key, desired),
@@ -75,7 +79,10 @@ export class Drainer {
     this.#logEnded(ended);
   }
 
-  /** After a sync: what lost its weight drains from now on; what is idle from the start goes at once, and is no news. */
+  /**
+   * After a sync: starts the drains of real servers whose weight was set to 0. If one is already idle, it is removed
+   * immediately and not logged.
+   */
   async after(
     { drainStarts }: ChangePlan,
     pass: Pass,
@@ -91,7 +98,9 @@ export class Drainer {
     this.#logUnknownStarts(news);
   }
 
-  /** Removes what is idle or due. Of very many virtual servers some each time, in turn. */
+  /**
+   * Removes drained real servers. If there are very many virtual servers, each call checks the next group of them.
+   */
   check(pass: Pass, desired: DesiredView, policy: DrainPolicy): Promise<void> {
     if (this.#uncheckedKeys.length === 0) {
       this.#uncheckedKeys = [...this.#drains.virtualServerKeys()];
@@ -99,14 +108,17 @@ export class Drainer {
     return this.#removeDue(this.#uncheckedKeys.splice(0, serversPerCheck), pass, desired, policy);
   }
 
-  /** Notes what drains now for the program that runs after this one. */
+  /** Stores the current drains for the next run of the program. */
   keepStartTimes(): void {
     if (!this.#isUnkept) return;
     this.#isUnkept = false;
     this.#dependencies.startTimes.keep(this.#drains.all());
   }
 
-  /** Those whose weight is 0 in the kernel. Those of an earlier run keep their start times. */
+  /**
+   * Starts the drains of real servers whose weight is 0 in the kernel. Drains from an earlier run keep their start
+   * times.
+   */
   #begin(drainStarts: readonly DrainStart[]): readonly Begun[] {
     if (drainStarts.length === 0) return [];
     const weights = this.#cachedWeights(drainStarts);
@@ -118,7 +130,7 @@ export class Drainer {
     return begun;
   }
 
-  /** Weights of all real servers of these virtual servers, by the key of a drain. */
+  /** The weights of all real servers of these virtual servers, by drain key. */
   #cachedWeights(of: readonly Pick<Drain, "virtualServerKey">[]): ReadonlyMap<string, number> {
     const weights = new Map<string, number>();
     for (const virtualServerKey of new Set(of.map((one) => one.virtualServerKey))) {
@@ -130,7 +142,9 @@ export class Drainer {
     return weights;
   }
 
-  /** Removes what is idle or due in these virtual servers. If the kernel rejects a removal, its drain continues. */
+  /**
+   * Removes the drained real servers of these virtual servers. If the kernel rejects a removal, its drain continues.
+   */
   async #removeDue(
     keys: readonly string[],
     pass: Pass,
@@ -154,7 +168,10 @@ export class Drainer {
     this.#logEnded(ended.filter(({ drain }) => !unlogged.has(drain)));
   }
 
-  /** Counts the connections of what drains, except for those whose removal is pending. Rejects with what the kernel says. */
+  /**
+   * Finds the drains that have ended, by their connection counts. Skips drains whose removal is pending. Rejects if
+   * the kernel cannot be read.
+   */
   async #findDue(
     keys: readonly string[],
     desired: DesiredView,
@@ -197,7 +214,9 @@ export class Drainer {
       .map((drain) => ({ drain, reason: "wanted-again" }));
   }
 
-  /** One that drains already, or that a start found, drained before: its age goes on where it is known. */
+  /**
+   * A real server that is already draining, or was found draining at startup, keeps its start time if it is known.
+   */
   #newDrain({ reason, ...start }: DrainStart): Drain {
     const present = this.#drains.find(start.virtualServerKey, start.realServer);
     if (present !== undefined) return { ...present, realServer: start.realServer };

@@ -8,70 +8,73 @@ import {
 } from "../../state/real-server.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
 
-/** How long a real server that nobody wants may keep the connections it has. */
+/** How long a real server that is no longer desired may keep its connections. */
 export interface DrainPolicy {
-  /** Seconds; 0 is without limit. SCTP as TCP. */
+  /** In seconds; 0 means no limit. Also applies to SCTP. */
   readonly tcpDeadlineSeconds: number;
-  /** Seconds for an endpoint that still serves; 0 cuts all UDP flows at once. */
+  /** In seconds, for an endpoint that still serves; 0 cuts all UDP flows immediately. */
   readonly udpDeadlineSeconds: number;
 }
 
-/** A real server with weight 0 that waits for its connections to end. */
+/** A real server with weight 0 whose connections have not all ended. */
 export interface Drain {
   readonly virtualServerKey: string;
   readonly virtualServer: VirtualServerId;
   readonly realServer: RealServer;
-  /** Monotonic milliseconds; below zero when it began long before this program. */
+  /** Monotonic milliseconds; negative if the drain began before the clock's origin. */
   readonly sinceMs: number;
 }
 
-/** Why a drain ended; the same words in log and documents. */
+/** Why a drain ended. Logs and documentation use the same codes. */
 export type DrainEnd =
   | "idle"
   | "deadline"
-  /** UDP only: the endpoint is gone, or says that it does not serve. */
+  /** UDP only: the endpoint was removed, or reports that it is not serving. */
   | "not-serving"
   | "wanted-again"
   | "virtual-server-removed"
   | "removed-by-third-party";
 
 /**
- * Records when drains began, for the program that runs after this one. Keys are those of
- * {@link drainKey}, times monotonic milliseconds of this program.
+ * Stores the start times of drains for the next run of the program. Keys are those of {@link drainKey}; times are
+ * monotonic milliseconds of this process.
  */
 export interface DrainStartTimes {
-  /** When an earlier run saw this drain begin; undefined where that is not recorded. */
+  /** When the drain began according to an earlier run; undefined if that was not recorded. */
   recall(key: string): number | undefined;
-  /** Why nothing can be recalled, in words for the log; undefined where an earlier run left a record. */
+  /** Why start times are unknown, as text for the log; undefined if an earlier run left a record. */
   readonly whyUnknown: string | undefined;
-  /** Records what drains now, in place of everything recorded before. Does not wait, never throws. */
+  /** Replaces the record with the current drains. Does not wait and never throws. */
   keep(drains: Iterable<Drain>): void;
 }
 
-/** Records nothing. */
+/** Does not record anything. */
 export const noDrainStartTimes: DrainStartTimes = {
   recall: () => undefined,
   whyUnknown: "start times are not recorded",
   keep() {},
 };
 
-/** What the end of a drain is judged by. */
+/** The facts that decide whether a drain has ended. */
 export interface DrainView {
-  /** Undefined: the kernel does not have the real server any more. */
+  /** Undefined if the real server no longer exists in the kernel. */
   readonly observed: ObservedRealServer | undefined;
-  /** The endpoint answers, though it is not chosen: it terminates, or others are nearer. */
+  /**
+   * Whether the endpoint still serves although it gets no new traffic: it is terminating, or closer endpoints are
+   * preferred.
+   */
   readonly isServing: boolean;
   /** Monotonic. */
   readonly nowMs: number;
 }
 
 /**
- * What a UDP endpoint that is gone still gets: answers on their way arrive, and a client that keeps its
- * port loses no more than a resolver's one attempt.
+ * Grace period for UDP endpoints that are gone. Responses that are already in flight still arrive, and a client that
+ * keeps its port loses no more than one attempt of a DNS resolver.
  */
 const udpAnswerSeconds = 2;
 
-/** `TCP 10.96.0.1:80 -> 10.244.1.5:8080` */
+/** For example `TCP 10.96.0.1:80 -> 10.244.1.5:8080`. */
 export function drainKey({
   virtualServerKey,
   realServer,
@@ -79,7 +82,7 @@ export function drainKey({
   return `${virtualServerKey} -> ${realServerKey(realServer)}`;
 }
 
-/** The policy for one virtual server: its Service's deadline where it has one. Pure. */
+/** The policy for one virtual server, with the deadline of its Service if that has one. Pure. */
 export function drainPolicyOf(
   planned: Pick<PlannedVirtualServer, "drainDeadlineSeconds"> | undefined,
   policy: DrainPolicy,
@@ -89,14 +92,15 @@ export function drainPolicyOf(
   return { tcpDeadlineSeconds: seconds, udpDeadlineSeconds: seconds };
 }
 
-/** Whether this protocol drains at all. */
+/** Whether real servers of this protocol are drained at all. */
 export function drains(protocol: Protocol, policy: DrainPolicy): boolean {
   return protocol !== "UDP" || policy.udpDeadlineSeconds > 0;
 }
 
 /**
- * Decides whether a drain is over. Pure. Persistence templates do not hold it up. A UDP flow has no end,
- * so that its client never learns that nobody answers: it stays only where the endpoint still serves.
+ * Decides whether a drain has ended. Pure. Persistence templates do not delay it. UDP flows have no end, so a client
+ * would never notice that its endpoint is gone. A UDP drain therefore lasts until its deadline only if the endpoint
+ * still serves.
  */
 export function drainEnd(
   drain: Drain,
@@ -104,7 +108,7 @@ export function drainEnd(
   policy: DrainPolicy,
 ): DrainEnd | undefined {
   if (observed === undefined) return "removed-by-third-party";
-  // A third party gave it weight: verification finds that first.
+  // A third party changed the weight. Verification will find that before the drain continues.
   if (observed.weight !== 0) return undefined;
   if (observed.activeConnections + observed.inactiveConnections === 0) return "idle";
   const elapsedSeconds = (nowMs - drain.sinceMs) / 1000;
@@ -116,17 +120,17 @@ export function drainEnd(
   return !isServing && elapsedSeconds >= udpAnswerSeconds ? "not-serving" : undefined;
 }
 
-/** What planning asks. */
+/** The interface that planning uses. */
 export interface DrainsView {
   isDraining(virtualServerKey: string, realServerKey: string): boolean;
 }
 
-/** Everything that drains, by virtual server. What is here has weight 0 in the kernel. */
+/** All drains, by virtual server. Each of these real servers has weight 0 in the kernel. */
 export class Drains implements DrainsView {
   readonly #byServer = new Map<string, Map<string, Drain>>();
   #size = 0;
 
-  /** The drain of this real server, if it drains. */
+  /** The drain of this real server; undefined if it is not draining. */
   find(virtualServerKey: string, realServer: RealServerId): Drain | undefined {
     return this.#byServer.get(virtualServerKey)?.get(realServerKey(realServer));
   }
@@ -148,12 +152,12 @@ export class Drains implements DrainsView {
     if (drainsOfServer?.size === 0) this.#byServer.delete(drain.virtualServerKey);
   }
 
-  /** Drains of one virtual server. */
+  /** The drains of one virtual server. */
   of(virtualServerKey: string): readonly Drain[] {
     return [...(this.#byServer.get(virtualServerKey)?.values() ?? [])];
   }
 
-  /** Keys of the virtual servers that have one. */
+  /** Keys of the virtual servers that have drains. */
   virtualServerKeys(): readonly string[] {
     return [...this.#byServer.keys()];
   }
@@ -166,7 +170,7 @@ export class Drains implements DrainsView {
     return this.#size;
   }
 
-  /** Monotonic milliseconds at which the oldest began; undefined when nothing drains. */
+  /** Start of the oldest drain in monotonic milliseconds; undefined if there are no drains. */
   get oldestSinceMs(): number | undefined {
     let oldest: number | undefined;
     for (const { sinceMs } of this.all()) {

@@ -6,12 +6,14 @@ import type { RenderRule } from "../kinds/rule-texts.ts";
 
 /** Our chains in one family's tables, as last observed or written. */
 export class CachedTables {
-  /** The planned chain if it is as planned, otherwise its rule texts. */
+  /** The planned chain if it is as planned; otherwise its rule texts. */
   readonly #chains = new Map<string, Chain | readonly string[]>();
   readonly #totals = new Map<TableName, number>();
-  /** Rules that the kernel rejects, by chain. */
+  /** Texts of rules that the kernel rejects, by chain. */
   readonly rejectedRules: Map<string, ReadonlySet<string>> = new Map();
-  /** Chains of nat that were emptied because packets would pass a source range check by way of them. */
+  /**
+   * Chains of nat that were emptied because packets would otherwise reach them without passing a source range check.
+   */
   readonly emptied: Set<string> = new Set();
   readonly #family: IpFamily;
   readonly #render: RenderRule;
@@ -25,7 +27,7 @@ export class CachedTables {
     return this.#chains.has(chainKey(table, name));
   }
 
-  /** What makes the chain so; undefined if it is so already. */
+  /** The change that writes this chain; undefined if the chain is already as planned. */
   changeTo(chain: Chain): PlannedRuleChange | undefined {
     const { table, name } = chain;
     if (this.#chains.get(chainKey(table, name)) === chain) return undefined;
@@ -33,18 +35,18 @@ export class CachedTables {
     return diffChain(chain, { family: this.#family, before, render: this.#render });
   }
 
-  /** Undefined if there is no such chain. */
+  /** Undefined if the chain does not exist. */
   texts(table: TableName, name: string): readonly string[] | undefined {
     const cached = this.#chains.get(chainKey(table, name));
     return cached === undefined || !("rules" in cached) ? cached : cached.rules.map(this.#render);
   }
 
-  /** Rules in our chains, by table. */
+  /** Number of rules in our chains, by table. */
   get totals(): ReadonlyMap<TableName, number> {
     return this.#totals;
   }
 
-  /** These changes were made. */
+  /** Updates the cache with changes that were made. */
   note(changes: readonly Change[]): void {
     for (const change of changes) {
       if (change.kind === "chain-write") {
@@ -55,7 +57,7 @@ export class CachedTables {
     }
   }
 
-  /** `chain`: its rule texts if it is not as planned; undefined if it does not exist. */
+  /** `chain`: the planned chain, or its rule texts if it differs from the plan; undefined if it does not exist. */
   set(table: TableName, name: string, chain: Chain | readonly string[] | undefined): void {
     const key = chainKey(table, name);
     const added = ruleCount(chain) - ruleCount(this.#chains.get(key));

@@ -17,40 +17,41 @@ import type { CachedTables } from "./cached-tables.ts";
 import { planEverything, planTouched } from "./plan-writes.ts";
 import { type TablesWrite, writeInStages } from "./write-in-stages.ts";
 
-/** What a sync is to reach in one family. */
+/** The desired state of one family. */
 export interface FamilyGoal {
-  /** Everything; asked for only if all is compared, or if something is rejected. */
+  /** The complete rule set. Only requested if everything is compared or a change is rejected. */
   ruleSetInSteps(family: IpFamily): Iterator<unknown, RuleSet>;
-  /** What planning touched since this was last asked. */
+  /** The chains that planning touched since the previous call. */
   takeTouched(family: IpFamily): Iterable<TouchedChain>;
 }
 
 interface PlannedWrites {
-  /** Everything was compared. */
+  /** Whether everything was compared. */
   readonly isFull: boolean;
-  /** Worked out before the first write. */
+  /** Computed before the first write. */
   readonly changes: readonly PlannedRuleChange[];
   readonly cached: CachedTables;
 }
 
-/** What one sync of one family did. */
+/** The result of one sync of one family. */
 export interface FamilySync extends Omit<PlannedWrites, "cached"> {
   readonly family: IpFamily;
   /** False if rules could not be read, or if the outcome of a restore is unknown. */
   readonly hasWorked: boolean;
   readonly elapsedMs: number;
-  /** Rules in the chains that were written, by table. */
+  /** Number of rules in the written chains, by table. */
   readonly writtenRules: ReadonlyMap<TableName, number>;
-  /** Rules in all our chains, by table; empty if that is unknown. */
+  /** Number of rules in all our chains, by table; empty if unknown. */
   readonly totalRules: ReadonlyMap<TableName, number>;
 }
 
-/** Everything is compared at least this often, even if nothing seems to have changed. */
+/** Everything is compared at least this often, even if no change is detected. */
 const fullComparisonMs = 3_600_000;
 
 /**
- * Brings one family's tables to what is planned, by one run of iptables-restore with the chains that changed. At start, when
- * something may differ, when a rejected change is due, and after an unknown outcome everything is compared.
+ * Brings one family's tables to the planned state with a single run of iptables-restore that contains the changed
+ * chains. Everything is compared at startup, if rules may differ, if a rejected change is due, and after an unknown
+ * outcome.
  */
 export class FamilyReconciler {
   readonly #family: IpFamily;
@@ -59,7 +60,7 @@ export class FamilyReconciler {
   readonly #status = new StatusTable();
   /** If undefined, the next sync compares everything. */
   #cached: CachedTables | undefined;
-  /** Of the tables after the last write. */
+  /** Generation of the tables after the last write. */
   #generation: number | undefined;
   #comparedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -81,14 +82,14 @@ export class FamilyReconciler {
     return this.#status.rejections;
   }
 
-  /** Whether any program may have changed rules since our last write, or everything was compared too long ago. */
+  /** Whether any program may have changed rules since our last write, or the last full comparison is too old. */
   async mayDiffer(): Promise<boolean> {
     if (this.#clock.monotonicMs() - this.#comparedAtMs >= fullComparisonMs) return true;
     const generation = await this.#iptables.readGeneration(this.#family);
     return generation === undefined || generation !== this.#generation;
   }
 
-  /** Never rejects: what failed is in the outcomes. */
+  /** Never rejects: failures are recorded in the outcomes. */
   async sync(goal: FamilyGoal, outcomes: OutcomeCollector, isDryRun: boolean): Promise<FamilySync> {
     const beganMs = this.#clock.monotonicMs();
     let planned: Omit<PlannedWrites, "cached"> = { isFull: true, changes: [] };
@@ -122,7 +123,7 @@ export class FamilyReconciler {
     }
   }
 
-  /** Rejected changes that are not due are left out, unless planning touched them. */
+  /** In a full comparison, skips rejected changes that are not due yet. */
   async #plan(goal: FamilyGoal): Promise<PlannedWrites> {
     const family = this.#family;
     const touched = goal.takeTouched(family);
@@ -142,7 +143,7 @@ export class FamilyReconciler {
     return { ...compared, isFull: true, changes: compared.changes.filter(isReady) };
   }
 
-  /** Nothing is cached until the outcome is known. */
+  /** The cache is invalid until the outcome is known. */
   async #write(
     goal: FamilyGoal,
     first: PlannedWrites,
@@ -152,7 +153,8 @@ export class FamilyReconciler {
     let [planned, made] = [first, first.changes];
     this.invalidate();
     if (isAnyRejected || (await restoreRules(made, this.#iptables)) !== undefined) {
-      // Tables before the rejected one were written, and a third party may have caused the rejection.
+      // Plan again: tables before the rejected one have been written, and a third party may have caused the
+      // rejection.
       if (!isAnyRejected) planned = await this.#plan(goal);
       made = await this.#writeInStages(goal, planned, outcomes);
     } else planned.cached.note(made);
@@ -176,7 +178,7 @@ export class FamilyReconciler {
   }
 
   async #noteWritten({ isFull, cached }: PlannedWrites, made: TablesWrite["made"]): Promise<void> {
-    // If nothing was written and nothing was read, the generation may be that of a third party's change.
+    // If nothing was written or read, the current generation may include a third party's change.
     if (isFull || made.length > 0) {
       this.#generation = await this.#iptables.readGeneration(this.#family);
     }

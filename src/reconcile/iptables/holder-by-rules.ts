@@ -1,4 +1,6 @@
-/** Whom the rules that a start finds serve at an address and port that several Services claim. Pure. */
+/**
+ * Finds out at startup which claimant the existing rules serve, if several Services claim an address and port. Pure.
+ */
 import type { ObservedChain } from "../../kernel/kernel.ts";
 import { type Holder, holderOf } from "../../plan/claims/claim.ts";
 import type { UndecidedClaim } from "../../plan/claims/claims.ts";
@@ -8,8 +10,8 @@ import type { ServicePortRules } from "../../plan/iptables/service-port-rules.ts
 import type { RenderRule } from "../kinds/rule-texts.ts";
 
 /**
- * The claimant to whose chain the first rule leads that is about that address and port; undefined: to no claimant's, or
- * there is none.
+ * Returns the claimant whose chain is the target of the first rule for that address and port. Undefined if there is
+ * no such rule or its target belongs to no claimant.
  */
 export function holderByRules(
   { key, claims }: UndecidedClaim<PortClaim<ServicePortRules>>,
@@ -35,7 +37,7 @@ function chainsOf({ servicePort }: ServicePortRules): readonly string[] {
   return Object.values(servicePortChains(servicePort));
 }
 
-/** What a rule matches, without its comment and its target: `-d 10.96.0.10/32 -p tcp -m tcp --dport 80`. */
+/** The matches of a rule, without its comment and target, such as `-d 10.96.0.10/32 -p tcp -m tcp --dport 80`. */
 function placeOf(text: string): string {
   return text
     .replace(/ -m comment --comment (?:"(?:[^"\\]|\\.)*"|\S+)/, "")

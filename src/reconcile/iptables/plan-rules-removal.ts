@@ -1,18 +1,18 @@
-/** What takes leftover chains, and the jumps to them, out of one family's tables. Pure. */
+/** Plans the removal of leftover chains, and of jumps to them, from one family's tables. Pure. */
 import type { IpFamily } from "../../base/ip.ts";
 import type { ObservedChain } from "../../kernel/kernel.ts";
 import { chainKey, type Rule, type RuleSet } from "../../state/rule.ts";
 import type { PlannedRuleChange } from "../kinds/diff-rules.ts";
 import { jumpText, type RenderRule } from "../kinds/rule-texts.ts";
 
-/** Chains and jumps that belong to modes of a proxy. Keys are `nat KUBE-SERVICES`. */
+/** Names of chains and jumps of proxy modes. Keys have the form `nat KUBE-SERVICES`. */
 export interface RuleNames {
   hasChain(key: string): boolean;
-  /** `text`: a rule in the chain `key`, as `iptables-save` prints it. */
+  /** `text`: a rule in the chain `key`, as printed by `iptables-save`. */
   hasJump(key: string, text: string): boolean;
 }
 
-/** Those of a rule set. */
+/** The names in a rule set. */
 export function namesIn({ chains, jumps }: RuleSet, render: RenderRule): RuleNames {
   const keys = new Set(chains.map(({ table, name }) => chainKey(table, name)));
   const texts = new Set(jumps.map((jump) => jumpText(jump, render)));
@@ -25,21 +25,21 @@ export interface RulesRemovalInput {
   readonly family: IpFamily;
   readonly observed: readonly ObservedChain[];
   readonly leftover: RuleNames;
-  /** Of the current mode. They stay. */
+  /** Chains and jumps of the current mode, which are kept. */
   readonly kept: RuleNames;
-  /** Chains that are removed later, and emptied now if they lead to a leftover. */
+  /** Chains that are removed later, and emptied now if they jump to a leftover chain. */
   readonly emptied?: RuleNames;
-  /** Undefined for a rule that is not like ours. */
+  /** Undefined if our rules never have this form. */
   parse(text: string): Rule | undefined;
 }
 
 export interface RulesRemoval {
   readonly changes: readonly PlannedRuleChange[];
-  /** Chains that stay because a rule of a third party leads to them: `nat KUBE-SVC-…`. */
+  /** Chains that are kept because a third-party rule leads to them, such as `nat KUBE-SVC-…`. */
   readonly kept: readonly string[];
 }
 
-/** Jumps are removed first, then chains. A jump of the removed modes is removed even if it leads to a chain that stays. */
+/** Removes jumps first, then chains. A jump of the removed modes is removed even if its target chain is kept. */
 export function planRulesRemoval(input: RulesRemovalInput): RulesRemoval {
   const { family, observed, leftover, kept: current, emptied = noNames, parse } = input;
   const keyOf = ({ table, name }: ObservedChain): string => chainKey(table, name);
@@ -79,7 +79,7 @@ export function planRulesRemoval(input: RulesRemovalInput): RulesRemoval {
   return { changes: [...emptyings, ...jumps, ...removals], kept: [...kept] };
 }
 
-/** `entries`, and the chains to which they lead. */
+/** The chains in `entries`, and all chains reachable from them. */
 function reachableFrom(
   entries: readonly string[],
   chains: readonly ObservedChain[],
@@ -96,7 +96,7 @@ function reachableFrom(
   return reachable;
 }
 
-/** Words in a comment lead nowhere. */
+/** Ignores text inside comments. */
 function targetOf(text: string): string {
   return /(?:^| )-[jg] (\S+)/.exec(text.replaceAll(/"(?:[^"\\]|\\.)*"/g, '""'))?.[1] ?? "";
 }

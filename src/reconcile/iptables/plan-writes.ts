@@ -1,4 +1,4 @@
-/** Which chains of mode iptables are to be written: all that differ, or those that planning touched. Pure. */
+/** Plans the chains to write in iptables mode: all chains that differ, or those that planning touched. Pure. */
 import type { IpFamily } from "../../base/ip.ts";
 import type { ObservedChain } from "../../kernel/kernel.ts";
 import type { TouchedChain } from "../../plan/iptables/desired-tables.ts";
@@ -8,18 +8,18 @@ import { diffChain, diffJumps, type PlannedRuleChange } from "../kinds/diff-rule
 import { cachedRulesInSteps, type RenderRule } from "../kinds/rule-texts.ts";
 import { CachedTables } from "./cached-tables.ts";
 
-/** Chains that belong to a service port; only this mode makes them. XLB was EXT before 1.24. */
+/** Chains of a service port, which only this mode creates. Before Kubernetes 1.24, XLB was used instead of EXT. */
 const ownChain = /^KUBE-(?:SVC|SVL|EXT|FW|SEP|XLB)-[A-Z2-7]{16}$/;
 
 export interface ComparedTables {
   readonly changes: readonly PlannedRuleChange[];
-  /** As the tables are now. */
+  /** The current state of the tables. */
   readonly cached: CachedTables;
 }
 
 /**
- * Compares all chains, and yields after each. Lists the chains that differ, the jumps that are missing or out of order, and
- * chains of Services that are gone. What is as planned is not written again.
+ * Compares all chains, and yields after each. Plans the chains that differ, jumps that are missing or out of order,
+ * and the removal of chains of former Services. Chains that are as planned are not written again.
  */
 export function* planEverything(
   family: IpFamily,
@@ -48,7 +48,9 @@ export function* planEverything(
   return { changes, cached };
 }
 
-/** Chains that planning touched; yields after each. In a cluster that becomes large these are all chains. */
+/**
+ * Plans the chains that planning touched, and yields after each. If a cluster becomes large, these are all chains.
+ */
 export function* planTouched(
   family: IpFamily,
   touched: Iterable<TouchedChain>,
@@ -68,7 +70,7 @@ export function* planTouched(
   return changes;
 }
 
-/** kubelet's chain is made where it is missing, and left as it is where it exists. */
+/** kubelet's chain is created if it does not exist, and never changed. */
 function missingFirewall(
   family: IpFamily,
   observed: readonly ObservedChain[],
@@ -79,7 +81,7 @@ function missingFirewall(
   return [{ kind: "chain-write", family, chain, before: undefined, reason: "missing" }];
 }
 
-/** Versions of iptables-save differ in the spaces that they print. */
+/** Normalizes spaces, because versions of iptables-save print different numbers of them. */
 function* inOneForm(observed: readonly ObservedChain[]): Generator<ObservedChain> {
   for (const chain of observed) {
     yield { ...chain, rules: chain.rules.map(({ text }) => ({ text: spaced(text) })) };

@@ -1,6 +1,6 @@
 /**
- * Which rules may lead to a Service while the kernel rejects some of its chains. A rule needs the chain that it jumps to.
- * A rule to a KUBE-FW- chain also needs that chain to be at least as strict as planned. Pure.
+ * Decides which rules may lead to a Service while the kernel rejects some of its chains. A jump requires its target
+ * chain. A jump to a KUBE-FW- chain also requires that chain to be at least as strict as planned. Pure.
  */
 import { type Chain, chainKey, type Rule, type RuleSet } from "../../state/rule.ts";
 import type { RenderRule } from "../kinds/rule-texts.ts";
@@ -23,7 +23,7 @@ export class ServedRules {
     return this.#planned.get(key);
   }
 
-  /** The chain without rules that may not be written now; the same object if all of them may. */
+  /** The chain without rules that must not be written now; the same object if all rules can be written. */
   of(chain: Chain): Chain {
     const rejected = this.#cached.rejectedRules.get(chainKey(chain.table, chain.name));
     const isServed = (rule: Rule): boolean =>
@@ -33,8 +33,8 @@ export class ServedRules {
   }
 
   /**
-   * Names of KUBE-EXT- chains that KUBE-SERVICES of nat, as it is, leads to without the planned source range check. They must be
-   * empty until KUBE-SERVICES can be written.
+   * Names of KUBE-EXT- chains that the current nat KUBE-SERVICES leads to without the planned source range check.
+   * They must be empty until KUBE-SERVICES can be written.
    */
   unguarded(): Set<string> {
     const services = this.#planned.get("nat KUBE-SERVICES");
@@ -59,7 +59,7 @@ export class ServedRules {
     return !firewallChain.test(name) || this.#isStrict(name);
   }
 
-  /** It admits no client that the planned chain does not admit. */
+  /** Whether the existing chain admits only clients that the planned chain admits. */
   #isStrict(name: string): boolean {
     const planned = new Set(this.#planned.get(chainKey("nat", name))?.rules.map(this.#render));
     const texts = this.#cached.texts("nat", name) ?? [];

@@ -12,16 +12,16 @@ import { type FamilyGoal, FamilyReconciler, type FamilySync } from "./family-rec
 export interface TablesReconcilerContext {
   readonly kernel: { readonly iptables: Iptables; readonly conntrack: Conntrack };
   readonly clock: Clock;
-  /** Nothing is written: each sync compares everything, and reports what it would change. */
+  /** If true, nothing is written: each sync compares everything and reports the changes that it would make. */
   readonly isDryRun: boolean;
   readonly families: readonly IpFamily[];
 }
 
-/** What a sync is to reach. */
+/** The desired state of a sync. */
 export interface TablesGoal extends FamilyGoal {
   readonly desired: {
     takeTouchedUdp(): readonly UdpDestination[];
-    /** Asked for only if rules were lost or not written. */
+    /** Only requested if rules were missing or were not written. */
     allUdp(): readonly UdpDestination[];
   };
 }
@@ -30,7 +30,10 @@ export interface TablesReport extends SyncReport {
   readonly families: readonly FamilySync[];
 }
 
-/** Brings the tables to what is planned. A rejected change is retried with back-off and costs its own Service only. */
+/**
+ * Brings the tables to the planned state. A rejected change is retried with back-off and affects only its own
+ * Service.
+ */
 export class TablesReconciler {
   readonly #isDryRun: boolean;
   readonly #cleaner: ConntrackCleaner;
@@ -43,23 +46,23 @@ export class TablesReconciler {
     this.#families = families.map((family) => new FamilyReconciler(family, iptables, clock));
   }
 
-  /** The next sync compares everything again. */
+  /** Makes the next sync compare everything. */
   invalidate(): void {
     for (const family of this.#families) family.invalidate();
   }
 
-  /** Monotonic; when a rejected change is retried. Undefined: none was rejected. */
+  /** When a rejected change is retried (monotonic); undefined if there are none. */
   get nextRetryMs(): number | undefined {
     return earliest(this.#families.map(({ nextRetryMs }) => nextRetryMs));
   }
 
-  /** Whether everything has to be compared; see {@link FamilyReconciler.mayDiffer}. */
+  /** Whether everything must be compared; see {@link FamilyReconciler.mayDiffer}. */
   async mayDiffer(): Promise<boolean> {
     for (const family of this.#families) if (await family.mayDiffer()) return true;
     return false;
   }
 
-  /** Never rejects: what failed is in the report. */
+  /** Never rejects: failures are in the report. */
   async sync(goal: TablesGoal): Promise<TablesReport> {
     if (this.#isDryRun) this.invalidate();
     const touchedUdp = goal.desired.takeTouchedUdp();
@@ -69,7 +72,7 @@ export class TablesReconciler {
       families.push(await one.sync(goal, outcomes, this.#isDryRun));
     }
     if (!this.#isDryRun) {
-      // While rules were missing, any client may have got a flow that leads nowhere.
+      // While rules were missing, any client may have created a conntrack entry that leads nowhere.
       const wereMended = families.some(({ isFull, changes }) => isFull && changes.length > 0);
       const destinations = wereMended ? [...touchedUdp, ...goal.desired.allUdp()] : touchedUdp;
       await cleanFlows(this.#cleaner, destinations.map(flowCheckOf), outcomes);

@@ -1,6 +1,7 @@
 /**
- * Writes one family's tables after a restore was rejected: only the Services at fault are not served, and no packet passes a
- * source range check that is missing. What restricts is written first, then what leads to it, then removals.
+ * Writes one family's tables after a restore was rejected. Only the affected Services are not served, and no packet
+ * bypasses a missing source range check. Restricting chains are written first, then the chains that lead to them,
+ * then removals.
  */
 import type { Clock } from "../../base/clock.ts";
 import type { IpFamily } from "../../base/ip.ts";
@@ -27,14 +28,14 @@ export interface TablesWrite {
   readonly rejected: readonly RefusedChange[];
 }
 
-/** After so many rejected restores all rules of a chain that are left are taken for rejected ones. */
+/** After this many rejected restores, all remaining rules of a chain are treated as rejected. */
 const mostRejections = 32;
 
-/** KUBE-SERVICES of nat jumps to KUBE-NODEPORTS. */
+/** Reversed because nat KUBE-SERVICES jumps to KUBE-NODEPORTS, which must be written first. */
 const sharedTargetsFirst = sharedChains.toReversed();
 const shared: ReadonlySet<string> = new Set(sharedChains.map(({ key }) => key));
 
-/** Rejects if the outcome of a request is unknown. Made changes are in the cache then, too. */
+/** Rejects if the outcome of a request is unknown. The cache includes the changes made before that. */
 export async function writeInStages(
   changes: readonly PlannedRuleChange[],
   context: TablesWriteContext,
@@ -82,7 +83,10 @@ class StagedWrite implements TablesWrite {
     await this.#send(changes.filter(({ kind }) => kind === "chain-remove"));
   }
 
-  /** Empties chains to which rules still lead past a source range check, and fills those to which none does any more. */
+  /**
+   * Empties chains that rules lead to without their source range check, and fills chains for which this is no longer
+   * the case.
+   */
   async #guard(before: ReadonlySet<string>): Promise<void> {
     const { cached } = this.#context;
     const unguarded = this.#served.unguarded();
@@ -97,7 +101,7 @@ class StagedWrite implements TablesWrite {
     }
   }
 
-  /** If it is rejected with all its rules, it is written with those that the kernel accepts. */
+  /** If the chain is rejected, writes it with only the rules that the kernel accepts. */
   async #writeShared(planned: Chain): Promise<void> {
     const chain = this.#served.of(planned);
     const { cached } = this.#context;
@@ -127,7 +131,7 @@ class StagedWrite implements TablesWrite {
     return change === undefined ? undefined : this.#attempt(change);
   }
 
-  /** Resolves with the rejection. */
+  /** Resolves with the error if the kernel rejects the change. */
   async #attempt(change: PlannedRuleChange): Promise<Error | undefined> {
     const [failed] = await sendRules([change], this.#context.iptables);
     if (failed === undefined) this.#noteMade([change]);

@@ -1,6 +1,6 @@
-/** How the keys of desired and cached state are gone through. */
+/** Iterates over the keys of desired and cached state. */
 
-/** All values of `first`, then those of `second` that are not in the first: no copy of either is made. */
+/** Yields all values of `first`, then the values of `second` that are not in `first`, without copying either. */
 export function* union<T>(
   first: Iterable<T>,
   second: Iterable<T>,
@@ -10,5 +10,8 @@ export function* union<T>(
   for (const value of second) if (!isInFirst(value)) yield value;
 }
 
-/** Yielding after each costs more than the comparison itself, and has the engine compile the loop that is yielded to. */
+/**
+ * Number of comparisons between two yields. Yielding after each comparison would cost more than the comparison
+ * itself.
+ */
 export const comparedPerPiece = 16;

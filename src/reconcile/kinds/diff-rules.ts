@@ -1,4 +1,4 @@
-/** What must change so that the rules in the kernel become the planned ones. Pure. */
+/** Plans the changes that bring the kernel's rules to the planned state. Pure. */
 import type { IpFamily } from "../../base/ip.ts";
 import { type Chain, chainKey, type Jump, type RuleSet } from "../../state/rule.ts";
 import type { ChangeReason, FamilyRuleChange } from "../change.ts";
@@ -7,7 +7,7 @@ import { groupKey, jumpGroups, type RenderRule, wantedOrder } from "./rule-texts
 
 export type PlannedRuleChange = FamilyRuleChange & { readonly reason: ChangeReason };
 
-/** Rules of one family: as planned, and as they are. */
+/** The planned and the cached rules of one family. */
 export interface RulesInput {
   readonly family: IpFamily;
   readonly planned: RuleSet;
@@ -16,9 +16,9 @@ export interface RulesInput {
 }
 
 /**
- * Lists the changes: each chain that differs is written whole. Jumps from one built-in chain must stand in our order,
- * whatever stands between them: upper ones that are missing are inserted; otherwise ours are taken out and inserted
- * again, all in one restore. Third-party rules, and their place above or below ours, are left alone.
+ * Plans the changes. A chain that differs is written completely. Our jumps in a built-in chain must be in the planned
+ * order; third-party rules may be between them. If only the upper jumps are missing, they are inserted. Otherwise all
+ * our jumps are removed and inserted again in one restore. Third-party rules keep their position above or below ours.
  */
 export function diffRules(input: RulesInput): readonly PlannedRuleChange[] {
   const { family, planned, cached, render } = input;
@@ -31,7 +31,7 @@ export function diffRules(input: RulesInput): readonly PlannedRuleChange[] {
 }
 
 export interface PresentChain extends Pick<RulesInput, "family" | "render"> {
-  /** Its rule texts; undefined if it does not exist. */
+  /** The current rule texts; undefined if the chain does not exist. */
   readonly before: readonly string[] | undefined;
 }
 
@@ -71,7 +71,7 @@ function groupChanges(group: readonly Jump[], input: RulesInput): readonly Plann
   return [...groupRemovals(group, input), ...insertions];
 }
 
-/** One removal for each copy of each jump that exists. */
+/** One removal for each existing copy of each jump. */
 function groupRemovals(
   group: readonly Jump[],
   { family, cached, render }: RulesInput,

@@ -1,4 +1,4 @@
-/** What must change so that one virtual server becomes what is desired. Pure. */
+/** Plans the changes that bring one virtual server to its desired state. Pure. */
 import type { PlannedVirtualServer } from "../../plan/service-port-plan.ts";
 import {
   type RealServer,
@@ -17,22 +17,25 @@ import type { CachedVirtualServer } from "../observed/cached-state.ts";
 import type { OwnershipPolicy } from "../ownership/policy.ts";
 import type { PlanSteps } from "../plan-steps.ts";
 
-/** A virtual server as it is to be, and as it is. */
+/** The desired and the cached state of one virtual server. */
 export interface ServerPair {
   readonly key: string;
   readonly desired: PlannedVirtualServer;
-  /** Undefined: not there. */
+  /** Undefined if it does not exist. */
   readonly cached: CachedVirtualServer | undefined;
 }
 
-/** What the changes of every virtual server depend on. */
+/** Policies and state that the changes of every virtual server depend on. */
 export interface ServerPolicies {
   readonly ownership: OwnershipPolicy;
   readonly drains: DrainsView;
   readonly drain: DrainPolicy;
-  /** Whether a third party set the weight of `present`, and it stays although another one is planned. */
+  /** Whether a third party set the weight of `present` and that weight is kept although the plan has another one. */
   isWeightKept(virtualServerKey: string, planned: RealServer, present: RealServer): boolean;
-  /** Nothing was observed before: an earlier run may have taken weights away, and all tracked UDP flows may be stale. */
+  /**
+   * Whether this is the first sync. An earlier run may have set weights to 0, and any UDP conntrack entry may be
+   * stale.
+   */
   readonly isFirst: boolean;
 }
 
@@ -53,11 +56,11 @@ export function diffServer(pair: ServerPair, policies: ServerPolicies, steps: Pl
       reason: "differs",
     });
   }
-  // Most of a comparison of everything is this.
+  // In a comparison of everything, almost all virtual servers end here.
   if (desired.realServers !== cached.realServers) diffRealServers(pair, policies, steps);
 }
 
-/** Adds the removal of a virtual server; its real servers go with it. */
+/** Adds the removal of a virtual server, which also removes its real servers. */
 export function removeServer(
   key: string,
   { virtualServer: before }: CachedVirtualServer,
@@ -73,7 +76,7 @@ function createServer(
   steps: PlanSteps,
 ): void {
   const { virtualServer: after, realServers } = desired;
-  // One that a third party made meanwhile is not to be overwritten.
+  // Do not overwrite a virtual server that a third party has created since the last observation.
   const mustBeNew = ownership.foreignVirtualServers === "keep";
   steps.virtualServers.push({
     kind: "virtual-server-create",
@@ -119,7 +122,7 @@ function diffRealServers(pair: ServerPair, policies: ServerPolicies, steps: Plan
   if (!hadServer && getsServer) noteFlows(key, virtualServer, steps);
 }
 
-/** Nobody wants this real server any more. */
+/** Removes or drains a real server that is no longer desired. */
 function leave(
   { key, desired }: ServerPair,
   before: RealServer,
@@ -129,7 +132,7 @@ function leave(
   const { leavingRealServers, drainStarts } = steps;
   const { virtualServer } = desired;
   const isDraining = present.isDraining(key, realServerKey(before));
-  // The check of drains ends it, by the deadline of that time.
+  // The drain check removes it, by the deadline that applies then.
   if (isDraining && before.weight === 0) return;
   if (!isDraining && !drains(virtualServer.protocol, drainPolicyOf(desired, drain))) {
     leavingRealServers.push({
@@ -147,13 +150,13 @@ function leave(
     const after = { ...before, weight: 0 };
     leavingRealServers.push({ kind, key, virtualServer, before, after, reason: "drain-start" });
   }
-  // One that was wanted may have had no weight all the time: it drains from now on.
+  // A real server that was desired may have had weight 0 all the time. Its drain starts now.
   const isFound = isFirst && before.weight === 0;
   const reason = isFound ? "found-draining" : "endpoint-removed";
   drainStarts.push({ virtualServerKey: key, virtualServer, realServer: before, reason });
 }
 
-/** UDP alone: other protocols' connections end by themselves. */
+/** Only for UDP, because connections of other protocols end by themselves. */
 function noteFlows(
   key: string,
   server: VirtualServer,
@@ -163,7 +166,7 @@ function noteFlows(
   if (server.protocol === "UDP") flows.push(conntrackDeletion(key, server, answeredBy));
 }
 
-/** The deletion of flows to a virtual server; with `answeredBy` of those that this real server answers. */
+/** Deletes the flows to a virtual server; with `answeredBy`, only flows to that real server. */
 export function conntrackDeletion(
   key: string,
   { address: destination, port: destinationPort }: VirtualServerId,

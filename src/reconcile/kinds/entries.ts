@@ -18,7 +18,7 @@ import { isSetDrift, ourSets } from "./sets.ts";
 const entryKind: Kind<EntryChange> = {
   part: "sets",
   subject: ({ set: { name: setName }, entry }) => ({ type: "entry", setName, entry }),
-  // What restricts has requests of its own: what depends on it waits for their outcome.
+  // Restricting entries have separate requests, because their dependents wait for the outcome.
   requestKey: ({ set: { name } }) => (isLimitSet(name) ? "limits" : "entries"),
   send: (changes, { ipSets }) => ipSets.apply(changes),
   fold({ kind, set: { name }, entry }, { cached: { setEntries } }) {
@@ -65,7 +65,7 @@ export function* diffEntries(input: EntriesInput, plan: PlanSteps): Generator<vo
   }
 }
 
-/** Of a set that is not there all entries are missing, whatever the scope. */
+/** If the set does not exist, all its entries are compared, whatever the scope. */
 function comparedEntries(
   { name }: IpSet,
   { desired, cached, scope, rules }: EntriesInput,
@@ -78,7 +78,7 @@ function comparedEntries(
   return scope.setEntries.get(name) ?? [];
 }
 
-/** In which step entries of one set are changed. */
+/** The steps in which the entries of one set are changed. */
 interface Steps {
   toAdd(entry: SetEntry): "limits" | "entries" | "limitedEntries";
   toRemove(entry: SetEntry): "limits" | "formerEntries" | "formerLimits";

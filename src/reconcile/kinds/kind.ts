@@ -1,4 +1,4 @@
-/** What a kind is: how its changes are sent, folded into the cache, and told. The registry is `kinds.ts`. */
+/** A kind defines how changes are sent, applied to the cache, and described. The registry is `kinds.ts`. */
 import type { FailedChange, Iptables, Kernel } from "../../kernel/kernel.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
 import type { Change, ChangeKind, ChangeOf } from "../change.ts";
@@ -8,31 +8,34 @@ import type { Differences } from "../observed/difference.ts";
 import type { ObservedPart } from "../observed/observer.ts";
 import type { Subject } from "../subject.ts";
 
-/** Changes that are encoded and sent together: a few datagrams. Between two batches the event loop has its turn. */
+/**
+ * Maximum number of changes that are encoded and sent together in a few datagrams. The event loop runs between two
+ * batches.
+ */
 export const changesPerBatch = 2_000;
 
 export interface FoldContext {
   readonly cached: CachedState;
-  /** Lists that become as desired are the desired ones: in memory once, and free to compare. */
+  /** Lists that become equal to desired ones are replaced by them, which saves memory and makes comparisons free. */
   readonly desired: Pick<DesiredView, "virtualServer">;
   readonly kernel: { readonly iptables: Pick<Iptables, "render"> };
 }
 
 export interface Kind<C> {
   subject(change: C): Subject;
-  /** The part of the cache that holds it; undefined if nothing is cached. */
+  /** The part of the cache that contains the object; undefined if nothing is cached. */
   readonly part?: ObservedPart;
-  /** Neighbors with the same key share a request. Undefined: each change is sent alone. */
+  /** Consecutive changes with the same key share a request. If undefined, each change is sent separately. */
   requestKey?(change: C): string;
-  /** A request is a transaction, however many changes it has. */
+  /** Each request is a transaction, however many changes it contains. */
   readonly isTransaction?: true;
-  /** Resolves with what the kernel rejected. Rejects if the outcome is unknown. */
+  /** Resolves with the changes that the kernel rejected. Rejects if the outcome is unknown. */
   send(changes: readonly C[], kernel: Kernel): Promise<readonly FailedChange[]>;
-  /** What the kernel holds once the change is done. */
+  /** Applies a successful change to the cache. */
   fold?(change: C, context: FoldContext): unknown;
-  /** In brackets behind the subject. */
+  /** Additional text in parentheses after the subject. */
   detail?(change: C): string;
-  /** What a third party did, if this change puts it right. */
+  /** Describes what a third party did, if this change repairs it. */
   drift?(change: C, differences: Differences): DriftTexts;
 }
 
@@ -40,7 +43,10 @@ export type DriftTexts = readonly Omit<Drift, "subject">[];
 
 export type Kinds<Name extends ChangeKind> = { readonly [Each in Name]: Kind<ChangeOf<Each>> };
 
-/** Sends one change. What its request rejects with is a rejection of the change, unless the outcome is unknown. */
+/**
+ * Sends one change per request. If the request rejects, the change is treated as rejected, unless the outcome is
+ * unknown.
+ */
 export function alone<C extends Change>(
   request: (change: C, kernel: Kernel) => unknown,
 ): Kind<C>["send"] {

@@ -1,4 +1,4 @@
-/** The registry of kinds, by kind of change. Who needs to know what a change is asks here. */
+/** The registry of kinds. All code that needs to know the kind of a change uses it. */
 import type { Change, ChangeKind, RealServerChange } from "../change.ts";
 import type { Subject } from "../subject.ts";
 import { entryKinds } from "./entries.ts";
@@ -20,17 +20,17 @@ const kinds: Kinds<ChangeKind> = {
   ...flowKinds,
 };
 
-/** The only cast: each kind handles the changes that it is registered for. */
+/** The only cast: each kind is registered for the changes that it handles. */
 export function kindOf({ kind }: Pick<Change, "kind">): Kind<Change> {
   return kinds[kind] as unknown as Kind<Change>;
 }
 
-/** The typed key of what a change is about. */
+/** The subject of a change. */
 export function subjectOf(change: Change): Subject {
   return kindOf(change).subject(change);
 }
 
-/** Writes changes that were done into the cache, in their order. Does no I/O. */
+/** Applies successful changes to the cache, in order. Does no I/O. */
 export function foldDone(done: readonly Change[], context: FoldContext): void {
   for (let first = 0; first < done.length; ) {
     const change = done[first] as Change;

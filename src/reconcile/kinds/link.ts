@@ -12,7 +12,7 @@ const address: Kind<AddressChange> = {
     kind === "address-add" ? addresses.add(name) : addresses.delete(name),
   drift({ kind, address: name }, { lostLinkAddressCount, addresses }) {
     const wasThere = addresses.get(name);
-    // Addresses go with their link: that is one thing.
+    // If the link was removed, its addresses are part of the same drift.
     if (lostLinkAddressCount !== undefined || wasThere !== (kind === "address-add")) return [];
     return [{ kind: "address", ...(wasThere ? lost : added) }];
   },

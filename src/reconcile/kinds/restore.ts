@@ -1,14 +1,17 @@
-/** Rule changes as runs of iptables-restore. */
+/** Sends rule changes with iptables-restore. */
 import type { FailedChange, Iptables } from "../../kernel/kernel.ts";
 import { chainKey } from "../../state/rule.ts";
 import type { FamilyRuleChange } from "../change.ts";
 
-/** So many rejected runs of iptables-restore are enough: one rejected rule among thousands takes about a dozen. */
+/**
+ * Maximum number of rejected runs of iptables-restore. Finding one rejected rule among thousands takes about twelve
+ * runs.
+ */
 const mostRejections = 100;
 
 /**
- * Sends rules by one restore, which is a transaction. If it is rejected, its halves are sent, and so on: in the end only the
- * changes at fault are rejected.
+ * Sends rules with one restore, which is a transaction. If it is rejected, the changes are split into halves, and so
+ * on, until only the changes at fault are rejected.
  */
 export async function sendRules(
   changes: readonly FamilyRuleChange[],
@@ -27,8 +30,9 @@ export async function sendRules(
 }
 
 /**
- * Tries the halves of a list that was rejected with `error`, the halves of a rejected half, and so on. After `most`
- * rejections it gives up, and takes all that is left for rejected. Gives what is rejected, each with its error.
+ * Attempts the halves of a list that was rejected with `error`, then the halves of each rejected half, and so on.
+ * After `most` rejections, everything not attempted yet is treated as rejected. Returns the rejected items, each with
+ * its error.
  */
 export async function findRejected<T>(
   items: readonly T[],
@@ -54,16 +58,17 @@ function halvesOf<T>(items: readonly T[]): (readonly T[])[] {
   return [items.slice(0, middle), items.slice(middle)].filter(({ length }) => length > 0);
 }
 
-/** One restore, and the places in the plan of what it makes. */
+/** One restore, and the indexes in the plan of the changes that it makes. */
 interface Alone {
   readonly indexes: readonly number[];
   readonly parts: readonly FamilyRuleChange[];
 }
 
 /**
- * Restores of one change each, in an order in which each can be made alone: chains after those that they jump to, then
- * jumps, then removals of chains. A jump is taken out and put in by one restore, so it is never missing in between; the
- * transaction may have been committed for the tables before the one that was rejected.
+ * Splits changes into restores that can be made separately, and orders them: chain writes (target chains first), then
+ * jumps, then removals of chains. Each insertion of a jump is preceded by its removal in the same restore. A jump that
+ * moves is thus never missing, and a jump that the rejected restore has already inserted is not duplicated: the tables
+ * before the rejected one may have been committed.
  */
 function oneByOne(changes: readonly FamilyRuleChange[]): readonly Alone[] {
   const indexed = changes.map((change, index) => ({ change, index }));
@@ -107,7 +112,7 @@ function placeWritten(change: FamilyRuleChange | undefined): string {
   return change?.kind === "chain-write" ? chainKey(change.chain.table, change.chain.name) : "";
 }
 
-/** One restore. Resolves with the rejection; rejects if the outcome is unknown. */
+/** Runs one restore. Resolves with the error if it was rejected; rejects if the outcome is unknown. */
 export async function restoreRules(
   changes: readonly FamilyRuleChange[],
   iptables: Pick<Iptables, "apply">,
@@ -123,7 +128,9 @@ export async function restoreRules(
   }
 }
 
-/** The program ran to its end and said no; where it did not run, or another one held the lock, nothing is known. */
+/**
+ * True if the program ran and failed. If it did not run, or another program held the lock, the outcome is unknown.
+ */
 function isRefusal(error: unknown): error is Error {
   return error instanceof Error && "exitCode" in error && !isLockHeld(error);
 }

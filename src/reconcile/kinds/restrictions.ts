@@ -1,11 +1,11 @@
-/** Which rules keep packets out, told by their texts. Pure. */
+/** Recognizes restricting rules by their texts. Pure. */
 import type { Rule } from "../../state/rule.ts";
 import type { PlanSteps } from "../plan-steps.ts";
 import type { PlannedRuleChange } from "./diff-rules.ts";
 
 const restricting = /(?:^| )-j (?:DROP|REJECT|KUBE-SOURCE-RANGES-FIREWALL)(?: |$)/;
 
-/** Whether everything that the planned rules keep out is kept out by these, too. */
+/** Whether these rules block everything that the planned rules block. */
 export function isAsStrict(texts: readonly string[], planned: readonly string[]): boolean {
   const [present, wanted] = [new Set(texts), new Set(planned)];
   return (
@@ -15,8 +15,9 @@ export function isAsStrict(texts: readonly string[], planned: readonly string[])
 }
 
 /**
- * Adds a change of rules; the write of a chain that loses restricting rules as two. They stay behind the planned ones until
- * what they restrict is gone. `parse` gives undefined for a rule that is not ours; it is not kept.
+ * Adds a change of rules to the plan. If a write would remove restricting rules, it is split in two: the first write
+ * keeps them after the planned rules, and the second write removes them after everything that they restrict has been
+ * removed. Third-party rules, for which `parse` returns undefined, are not kept.
  */
 export function addInTwoSteps(
   change: PlannedRuleChange,

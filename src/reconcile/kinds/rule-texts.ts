@@ -1,13 +1,13 @@
-/** Rules of ours as texts: what `iptables-save` printed, and what planned ones will look like. Pure. */
+/** Our rules as texts: the output of `iptables-save`, and the expected output for planned rules. Pure. */
 import { finish } from "../../base/time-slice.ts";
 import type { ObservedChain } from "../../kernel/kernel.ts";
 import { chainKey, type Jump, type Rule, type RuleSet } from "../../state/rule.ts";
 import type { CachedRules } from "../observed/cached-state.ts";
 
-/** Writes a rule as `iptables-save` does, behind `-A CHAIN `. */
+/** Formats a rule like `iptables-save`, without `-A CHAIN `. */
 export type RenderRule = (rule: Rule) => string;
 
-/** Picks what is ours out of everything observed. */
+/** Selects our rules from all observed rules. */
 export function cachedRulesOf(
   observed: readonly ObservedChain[],
   planned: RuleSet,
@@ -16,7 +16,7 @@ export function cachedRulesOf(
   return finish(cachedRulesInSteps(observed, planned, render));
 }
 
-/** As {@link cachedRulesOf}; yields after each chain. */
+/** Like {@link cachedRulesOf}, and yields after each chain. */
 export function* cachedRulesInSteps(
   observed: Iterable<ObservedChain>,
   planned: RuleSet,
@@ -39,7 +39,7 @@ export function* cachedRulesInSteps(
   return { chains, jumps };
 }
 
-/** What `planned` looks like in the kernel once it is written. */
+/** The rules in the kernel after `planned` has been written. */
 export function cachedRulesAfter(planned: RuleSet, render: RenderRule): CachedRules {
   const chains = new Map(
     planned.chains.map((chain) => [chainKey(chain.table, chain.name), chain.rules.map(render)]),
@@ -49,12 +49,12 @@ export function cachedRulesAfter(planned: RuleSet, render: RenderRule): CachedRu
   return { chains, jumps, plan: planned };
 }
 
-/** The last inserted stands first. */
+/** The last inserted jump comes first in the chain. */
 export function wantedOrder(group: readonly Jump[], render: RenderRule): readonly string[] {
   return group.map((jump) => render(jump.rule)).reverse();
 }
 
-/** Jumps by the chain they stand in, each group in insertion order. */
+/** Groups jumps by the chain that contains them; each group is in insertion order. */
 export function jumpGroups(planned: RuleSet): readonly (readonly Jump[])[] {
   return [...Map.groupBy(planned.jumps, (jump) => chainKey(jump.table, jump.from)).values()];
 }

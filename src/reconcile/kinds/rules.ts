@@ -1,4 +1,4 @@
-/** Chains of ours, and our jumps in built-in chains. */
+/** Our chains, and our jumps in built-in chains. */
 import type { TableName } from "../../state/rule.ts";
 import { chainKey, type Jump, type Rule } from "../../state/rule.ts";
 import type { FamilyRuleChange } from "../change.ts";
@@ -90,7 +90,7 @@ function foldRule(change: FamilyRuleChange, { cached, kernel }: FoldContext): vo
 
 type Texts = readonly string[];
 
-/** As cached, and as observed. */
+/** The cached and the observed rule texts. */
 function textsOf(
   part: "chains" | "jumps",
   family: FamilyRuleChange["family"],
@@ -109,7 +109,7 @@ function driftOf(kind: "rule" | "jump", was: Texts, is: Texts): DriftTexts {
   return [{ kind, before: "in our order", after: "in another order" }];
 }
 
-/** Members of `texts` beyond those of `others`; of equal ones as many as there are more. */
+/** The multiset difference: texts that occur more often in `texts` than in `others`. */
 function without(texts: Texts, others: Texts): Texts {
   const counts = new Map<string, number>();
   for (const text of others) counts.set(text, (counts.get(text) ?? 0) + 1);

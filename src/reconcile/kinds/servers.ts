@@ -20,7 +20,7 @@ const virtualServer: Omit<Kind<ServerChange>, "fold" | "detail" | "drift"> = {
   send: (changes, { ipvs }) => ipvs.apply(changes),
 };
 
-/** Real servers go into virtual servers that must be new only once it is clear that they are. */
+/** Real servers are added only after it is known whether their virtual server could be created as a new one. */
 const realServer: Omit<Kind<RealServerChange>, "subject"> = {
   part: "servers",
   requestKey: () => "real-servers",
@@ -90,7 +90,7 @@ export const serverKinds: Kinds<ServerChange["kind"]> = {
   },
 };
 
-/** Changes of one virtual server, nearly always of all real servers that it has. */
+/** Applies the changes of one virtual server. They almost always concern all its real servers. */
 export function foldRealServers(
   key: string,
   changes: readonly RealServerChange[],
@@ -111,7 +111,10 @@ export function foldRealServers(
   share(key, { virtualServer: server.virtualServer, realServers: [...byKey.values()] }, context);
 }
 
-/** The changes make exactly what is planned, where nothing was: nearly all of a first sync. */
+/**
+ * Whether the changes create exactly the planned real servers of an empty virtual server, as most changes of a first
+ * sync do.
+ */
 function completes(
   changes: readonly RealServerChange[],
   { virtualServer: present, realServers }: CachedVirtualServer,
@@ -127,7 +130,7 @@ function completes(
   );
 }
 
-/** Keeps the desired value in the place of an equal one. */
+/** Stores the desired object instead of an equal one, to share memory. */
 function share(key: string, server: CachedVirtualServer, { cached, desired }: FoldContext): void {
   const planned = desired.virtualServer(key);
   const isAsPlanned =
@@ -145,7 +148,7 @@ function driftOfSettings(was: VirtualServer, is: VirtualServer): DriftTexts {
     : [{ kind: "virtual-server", before: settingsText(was), after: settingsText(is) }];
 }
 
-/** What a third party did to a real server of a virtual server that it left in place. */
+/** What a third party did to a real server, if its virtual server still exists. */
 function driftOfRealServer(
   changed: RealServerId,
   { before, after }: Partial<DifferenceOfServer> = {},

@@ -1,13 +1,13 @@
 /**
- * The sets: created, and replaced if their parameters differ. Rules refer to sets all the time and must find their entries in
- * them at every moment.
+ * Our sets: creates them, and replaces them if their parameters differ. Rules refer to sets at all times, so a set
+ * must never be without its entries.
  *
- * | the set in the kernel | what becomes of it |
+ * | the set in the kernel | action |
  * |---|---|
- * | absent | created |
+ * | absent | it is created |
  * | our type and family, other capacity or options | a temporary set is filled and swapped with it |
- * | another type or family, no rule refers to it | destroyed and created |
- * | another type or family, rules refer to it | left as it is, and reported |
+ * | another type or family, not referenced by rules | it is destroyed and created |
+ * | another type or family, referenced by rules | it is not changed, and reported |
  */
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { IpSets } from "../../kernel/kernel.ts";
@@ -66,7 +66,7 @@ export const setKinds: Kinds<"set-create" | "set-swap" | "set-destroy"> = {
   },
 };
 
-/** Rules see the old set with all entries until they see the new one. */
+/** Rules use the old set with all its entries until the swap. */
 async function replace({ set, entries }: SetSwap, ipSets: IpSets): Promise<void> {
   const temporary = { ...set, name: temporaryNameOf(set.name) };
   await ipSets.create(temporary);
@@ -76,7 +76,7 @@ async function replace({ set, entries }: SetSwap, ipSets: IpSets): Promise<void>
   if (error !== undefined) throw error;
 }
 
-/** Gives the first error. Between two batches the event loop has its turn. */
+/** Returns the first error. The event loop runs between two batches. */
 async function fill(
   set: IpSet,
   entries: readonly SetEntry[],
@@ -90,7 +90,7 @@ async function fill(
   return undefined;
 }
 
-/** A set that is gone or recreated is one thing, whatever was in it. */
+/** If a set was destroyed or recreated, its entries are part of the same drift. */
 function driftOf(difference: ReturnType<Differences["sets"]["get"]>): DriftTexts {
   const [before, after] = [headerText(difference?.before), headerText(difference?.after)];
   if (difference?.before === undefined || before === after) return [];
@@ -112,17 +112,19 @@ function headerText(header: ObservedIpSet | undefined): string {
 export interface SetsInput {
   readonly cached: CachedState;
   readonly families: Iterable<IpFamily>;
-  /** Entries that the sync is going to add, by set name. */
+  /** Number of entries that the sync is going to add, by set name. */
   readonly addedCounts: ReadonlyMap<string, number>;
-  /** Its capacity may shrink to what kube-proxy would have made. */
+  /** Whether the set's capacity may shrink to the capacity that kube-proxy would use. */
   mayShrink(setName: string): boolean;
 }
 
-/** Sets are made for the families whose rules are planned, used or not: rules refer to them by name. */
+/**
+ * Creates all sets of the families whose rules are planned, even unused ones, because rules refer to them by name.
+ */
 export function diffSets(input: SetsInput, { sets }: PlanSteps): void {
   const { cached } = input;
   for (const setName of cached.temporarySets) {
-    // What a replacement that was cut short left behind.
+    // A leftover of an interrupted replacement.
     sets.push({ kind: "set-destroy", setName, reason: "leftover" });
   }
   for (const plain of [...input.families].flatMap(setsFor)) {
@@ -146,7 +148,10 @@ export function diffSets(input: SetsInput, { sets }: PlanSteps): void {
   }
 }
 
-/** Whether a third-party rule still refers to one is seen when it is destroyed: ours do until they are gone. */
+/**
+ * Whether third-party rules still refer to a set only shows when it is destroyed, because our own rules refer to it
+ * until then.
+ */
 export function destroyAll({ sets }: CachedState): readonly Change[] {
   return [...ourSets.keys()]
     .filter((name) => sets.has(name))
@@ -154,9 +159,9 @@ export function destroyAll({ sets }: CachedState): readonly Change[] {
 }
 
 /**
- * New entries come before old ones go, so the set must hold both. It grows whenever it must, and shrinks to kube-proxy's
- * capacity only in a full sync and after a period of the verification: a count around the limit shall not move it with
- * each sync.
+ * Entries are added before others are removed, so the set must have room for both. It grows whenever necessary. It
+ * shrinks to kube-proxy's capacity only in a full sync and after a verification period, so that a count near the
+ * limit does not resize it with every sync.
  */
 function withCapacity(
   set: IpSet,

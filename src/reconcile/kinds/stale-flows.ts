@@ -1,6 +1,6 @@
 /**
- * Tracked UDP flows that lead nowhere. UDP has no end of connection: a client that keeps its source port
- * keeps its conntrack entry, and with it a real server that is gone, for as long as it sends.
+ * Stale UDP conntrack entries. UDP has no end of connection: as long as a client sends from the same source port, its
+ * conntrack entry continues to lead to a real server that is gone.
  */
 import type { Clock } from "../../base/clock.ts";
 import { familyOf, hostPort, ipFamilies } from "../../base/ip.ts";
@@ -18,32 +18,33 @@ export const flowKinds: Kinds<"conntrack-delete"> = {
   "conntrack-delete": {
     subject: ({ key }) => ({ type: "conntrack", virtualServer: key }),
     requestKey: () => "conntrack",
-    // The flows of many virtual servers are listed together, and what fails is kept: see cleanConntrack.
+    // `cleanConntrack` sends these instead: it lists the flows of many virtual servers together and keeps failed
+    // checks.
     send: async () => [],
   },
 };
 
-/** More selections than this, and the flows of the family are listed once, all of them. */
+/** If there are more selections than this, all flows of the family are listed once instead. */
 const maxSelections = 64;
 
-/** Flows to be looked through. */
+/** Selects flows to check. */
 export interface FlowCheck {
-  /** Of the virtual server that `selection` names. */
+  /** The virtual server that `selection` refers to. */
   readonly key: string;
   readonly selection: FlowSelection;
-  /** Keys of the real servers that may answer, as they are when it is done; empty: nobody. */
+  /** Keys of the real servers that may answer, evaluated when the check runs; empty if there are none. */
   answers(): ReadonlySet<string>;
 }
 
-/** All flows to a destination. */
+/** Selects all flows to a destination. */
 export function flowCheckOf({ key, address, port, answers }: UdpDestination): FlowCheck {
   const selection = { destination: address, destinationPort: port };
   return { key, selection, answers: () => answers };
 }
 
 /**
- * Deletes stale conntrack entries of UDP flows. The connection table may hold a million of them: the kernel is asked for
- * those in question only. What could not be done is kept for the next time.
+ * Deletes stale UDP conntrack entries. The connection table may have a million entries, so only the relevant ones are
+ * requested from the kernel. Checks that fail are kept for the next call.
  */
 export class ConntrackCleaner {
   readonly #conntrack: Conntrack;
@@ -55,12 +56,15 @@ export class ConntrackCleaner {
     this.#clock = clock;
   }
 
-  /** What is left to be done. */
+  /** Checks that have not succeeded yet. */
   get pending(): readonly FlowCheck[] {
     return [...this.#pending.values()];
   }
 
-  /** Carries out these and what was left before. Rejects where the kernel cannot be asked. `onPass`: after each family. */
+  /**
+   * Runs these checks and all pending ones. Rejects if the kernel cannot be read. `onPass` is called after each
+   * family.
+   */
   async clean(checks: readonly FlowCheck[], onPass: (pass: ConntrackPass) => void): Promise<void> {
     for (const check of checks) this.#pending.set(checkKey(check), check);
     const { pending } = this;
@@ -82,7 +86,7 @@ export class ConntrackCleaner {
   }
 }
 
-/** Carries out these deletions and what was left before. Never rejects. `cached`: who may answer. */
+/** Runs these deletions and all pending checks. Never rejects. `cached` contains the real servers that may answer. */
 export function cleanConntrack(
   cleaner: ConntrackCleaner,
   deletions: readonly ChangeOf<"conntrack-delete">[],
@@ -90,7 +94,7 @@ export function cleanConntrack(
   outcomes: OutcomeCollector,
 ): Promise<void> {
   const checks = deletions.map(({ key, selection }): FlowCheck => {
-    // Real servers that drain still answer.
+    // Includes draining real servers, which still answer.
     const answers = (): ReadonlySet<string> =>
       new Set(cached.virtualServers.get(key)?.realServers.map(realServerKey));
     return { key, selection, answers };
@@ -98,7 +102,7 @@ export function cleanConntrack(
   return cleanFlows(cleaner, checks, outcomes);
 }
 
-/** Carries out these checks and what was left before. Never rejects. */
+/** Runs these checks and all pending ones. Never rejects. */
 export async function cleanFlows(
   cleaner: ConntrackCleaner,
   checks: readonly FlowCheck[],
@@ -122,9 +126,9 @@ function checkKey({ key, selection: { answeredBy } }: FlowCheck): string {
 }
 
 /**
- * Picks the flows to one of the virtual servers, by their keys, whose answers come from nobody it has. That includes
- * flows that were never translated, because the virtual server had nobody when they began. Address and
- * port must both be the virtual server's: a flow that merely uses the same port number is not touched. Pure.
+ * Returns the flows to the virtual servers in `allowed` (by key) that are not answered by one of their real servers.
+ * That includes flows without address translation, which began while the virtual server had no real servers. Both
+ * address and port must be those of the virtual server: other flows with the same port number are not affected. Pure.
  */
 export function staleFlows(
   flows: readonly Flow[],

@@ -7,44 +7,46 @@ import type { VirtualServer } from "../../state/virtual-server.ts";
 import type { ChangePlan } from "../change-plan.ts";
 import type { SyncGoal } from "../sync-goal.ts";
 
-/** A virtual server as the kernel has it; draining real servers are in the list with weight 0. */
+/** A virtual server in the kernel. Draining real servers are in the list with weight 0. */
 export interface CachedVirtualServer {
   readonly virtualServer: VirtualServer;
   readonly realServers: readonly RealServer[];
 }
 
-/** By key. */
+/** By virtual server key. */
 export type CachedServers = ReadonlyMap<string, CachedVirtualServer>;
 
-/** Rules of ours as the kernel prints them: texts by `table chain`. */
+/** Our rules as the kernel prints them: texts by `table chain`. */
 export interface CachedRules {
-  /** Our own chains; an absent one does not exist. */
+  /** Our own chains; chains that do not exist are absent. */
   readonly chains: ReadonlyMap<string, readonly string[]>;
-  /** Our jumps in chains that are not ours, in the order in which they stand there. */
+  /** Our jumps in built-in chains, in their order there. */
   readonly jumps: ReadonlyMap<string, readonly string[]>;
-  /** The plan that they are just as it wants them; absent: not compared yet. */
+  /** The plan that these rules match exactly; absent if they have not been compared yet. */
   readonly plan?: RuleSet;
 }
 
 export const noRules: CachedRules = { chains: new Map(), jumps: new Map() };
 
 /**
- * The kernel's state as last observed, with the outcomes of our changes since. It saves reading the kernel for each
- * change. Observation (`observer.ts`) and outcomes (`kinds/`) write it; planning reads it.
+ * The kernel state as last observed, updated with the outcomes of our changes, so that the kernel need not be read
+ * for each change. Observation (`observer.ts`) and outcomes (`kinds/`) write it; planning reads it.
  */
 export class CachedState {
   virtualServers: Map<string, CachedVirtualServer> = new Map();
-  /** Sets of our names as they were made, fit or unfit for our entries; by name. */
+  /** Existing sets with our names, by name, including sets that cannot contain our entries. */
   sets: Map<string, ObservedIpSet> = new Map();
-  /** Names of sets that a migration left behind. */
+  /** Names of temporary sets left over from a replacement. */
   temporarySets: Set<string> = new Set();
-  /** By set name. A set without a key does not exist, or cannot hold our entries. */
+  /** By set name. If a set does not exist or cannot contain our entries, its name is absent. */
   setEntries: Map<string, Set<SetEntry>> = new Map();
-  /** On kube-ipvs0. */
+  /** Addresses on kube-ipvs0. */
   addresses: Set<IpAddress> = new Set();
-  /** Undefined until it has been read. */
+  /** A family is absent until its rules have been read. */
   readonly rules: Map<IpFamily, CachedRules> = new Map();
-  /** By path; a value is undefined where the kernel has no such setting, the key absent where it was not read. */
+  /**
+   * By path. The value is undefined if the kernel has no such setting; the path is absent if it has not been read.
+   */
   readonly sysctls: Map<string, string | undefined> = new Map();
   hasLink = false;
 
@@ -53,7 +55,7 @@ export class CachedState {
   }
 }
 
-/** As long as the plan is the same object, the rules need not be compared again. */
+/** Records the plan that the rules match. While the plan is the same object, they need not be compared again. */
 export function noteRightRules(
   cached: CachedState,
   { changes }: Pick<ChangePlan, "changes">,

@@ -1,4 +1,4 @@
-/** Compares what was observed with what is cached, and notes the differences. Does no I/O. */
+/** Compares observed with cached state and records the differences. Does no I/O. */
 import { sameRealServers } from "../../state/real-server.ts";
 import {
   sameVirtualServer,
@@ -8,7 +8,7 @@ import {
 import type { CachedRules, CachedState, CachedVirtualServer } from "./cached-state.ts";
 import type { Differences } from "./difference.ts";
 
-/** Notes each member that only one of the two has, and whether that is the cached one. */
+/** Reports each member that is in only one of the two sets, and whether it is in the cached one. */
 export function compareMembers<T>(
   cached: ReadonlySet<T>,
   found: ReadonlySet<T>,
@@ -35,7 +35,10 @@ export function compareServer(
   if (!isSame) differences.noteServer(key, before, after);
 }
 
-/** `found`: all virtual servers, without their real servers. Those that are gone leave the cache, changed ones are updated. */
+/**
+ * `found`: all virtual servers, without their real servers. Removes missing virtual servers from the cache and
+ * updates changed ones.
+ */
 export function compareServers(
   cached: CachedState,
   found: readonly VirtualServer[],

@@ -3,26 +3,26 @@ import type { ObservedIpSet } from "../../state/ip-set.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
 import type { CachedRules, CachedVirtualServer } from "./cached-state.ts";
 
-/** One value as cached and as observed; undefined: not there. */
+/** A cached and an observed value; undefined if the object does not exist. */
 export interface Difference<T> {
   readonly before: T | undefined;
   readonly after: T | undefined;
 }
 
 /**
- * Where the kernel was observed to be otherwise than cached. Values as cached before the first observation that differed,
- * and as observed last.
+ * Differences between the kernel and the cache. `before` is the cached value before the first observation that
+ * differed; `after` is the last observed value.
  */
 export class Differences {
   readonly servers: Map<string, Difference<CachedVirtualServer>> = new Map();
   readonly sets: Map<string, Difference<ObservedIpSet>> = new Map();
-  /** Whether each entry was there before, by set name. */
+  /** Whether each entry existed before, by set name. */
   readonly entries: Map<string, Map<SetEntry, boolean>> = new Map();
   /** Whether each address was on kube-ipvs0 before. */
   readonly addresses: Map<IpAddress, boolean> = new Map();
   readonly rules: Map<IpFamily, Difference<CachedRules>> = new Map();
   readonly sysctls: Map<string, Difference<string>> = new Map();
-  /** Addresses on kube-ipvs0 when it was there last; absent: the link is as cached. */
+  /** Number of addresses on kube-ipvs0 before the link was removed; undefined if the link was not removed. */
   lostLinkAddressCount: number | undefined;
 
   get isEmpty(): boolean {

@@ -14,22 +14,22 @@ import {
 } from "./observer.ts";
 import type { Verification } from "./verification.ts";
 
-/** Which parts of the cache can be trusted, and how the others are observed again. */
+/** Tracks which parts of the cache are valid, and observes the others again. */
 export class Freshness {
   readonly #observer: Observer;
   readonly #verification: Verification;
-  /** Parts of which nothing is known: observed as a whole. */
+  /** Parts whose state is unknown. They are observed completely. */
   readonly #stale: Set<ObservedPart>;
   readonly #parts: readonly ObservedPart[];
-  /** Parts that contradicted the cache: checked. */
+  /** Parts for which an error contradicted the cache. They are checked. */
   readonly #suspect = new Set<ObservedPart>();
   readonly #suspectServers = new Set<string>();
-  /** Requests of unknown outcome may have changed virtual or real servers. */
+  /** Whether requests of unknown outcome may have changed virtual or real servers. */
   #hasUnknownWrites = false;
-  /** All virtual servers were listed by the last refresh. */
+  /** Whether the last refresh listed all virtual servers. */
   #hasListedServers = false;
 
-  /** `parts`: all others are not read. */
+  /** Only `parts` are read. */
   constructor(
     observer: Observer,
     verification: Verification,
@@ -41,7 +41,7 @@ export class Freshness {
     this.#stale = new Set(parts);
   }
 
-  /** Nothing is known of a part. */
+  /** Whether the state of any part is unknown. */
   get isStale(): boolean {
     return this.#stale.size > 0;
   }
@@ -50,20 +50,23 @@ export class Freshness {
     for (const part of this.#parts) this.#stale.add(part);
   }
 
-  /** Parts of the kernel that requests of unknown outcome may have changed. */
+  /** Marks the parts that requests of unknown outcome may have changed. */
   noteUnknown({ unknown }: Pick<Outcomes, "unknown">): void {
     for (const { part } of unknown) if (part !== undefined) this.#stale.add(part);
     this.#hasUnknownWrites ||= unknown.some(({ part }) => part === "servers");
   }
 
-  /** Whether servers that differ may be so by a write of ours; asked once they are observed. */
+  /**
+   * Returns whether differences of servers may be caused by our own writes, and resets this. Called after an
+   * observation.
+   */
   takeUnknownWrites(): boolean {
     const hadUnknownWrites = this.#hasUnknownWrites;
     this.#hasUnknownWrites = false;
     return hadUnknownWrites;
   }
 
-  /** What refusals contradict is checked before it is retried. */
+  /** If a rejection contradicts the cache, that part is checked before the change is retried. */
   noteContradictions({ refused }: Pick<Outcomes, "refused">): void {
     for (const { change, error } of refused) {
       if (contradictsCache(error)) this.#suspectPart(change);
@@ -71,8 +74,8 @@ export class Freshness {
   }
 
   /**
-   * Brings the cache up to date, and adds to `scope` what has to be compared then. Gives what could not be read; the
-   * rest is left to the next time, except by a clean-up.
+   * Brings the cache up to date, and adds to `scope` what must be compared. Returns the parts that could not be read.
+   * After the first failure, the other parts are left for the next time, except in a clean-up.
    */
   async refresh(goal: SyncGoal, scope: Scope): Promise<readonly Failure[]> {
     const failures: Failure[] = [];
@@ -82,15 +85,16 @@ export class Freshness {
       if (failure !== undefined) failures.push(failure);
       if (failure !== undefined && goal.cleanUp === undefined) break;
     }
-    // With a set or the link, all its members are removed.
+    // A clean-up removes the sets and the link as a whole, so their members need not be compared.
     if (goal.cleanUp !== undefined) scope.areAllMembers = false;
     return failures;
   }
 
   /**
-   * After a refresh: finds out which of the virtual servers that are to be made a third party has made meanwhile. The set
-   * entry of each comes before it, and from then on a start would take what stands there for ours. Costs a message for
-   * each, nothing where all were just listed, and where all are ours anyway.
+   * Called after a refresh. Finds out whether a third party has created any of the virtual servers that are to be
+   * created. This must be known before their set entries are written, because after a restart those entries would
+   * mark the foreign virtual servers as ours. Costs one message per virtual server; none if all virtual servers were
+   * just listed or if all belong to kube-ipvs anyway.
    */
   async refreshUnmade(
     { desired, ownership }: Pick<SyncGoal, "desired" | "ownership">,
@@ -103,7 +107,9 @@ export class Freshness {
     return failureOf("servers", this.#observer.observeUncached(wanted));
   }
 
-  /** The marks are taken first: one that is made while the kernel is read counts for the next time. */
+  /**
+   * The marks are removed before the kernel is read, so that a mark set during the read applies to the next refresh.
+   */
   async #refreshPart(part: ObservedPart, goal: ObservationGoal, scope: Scope): Promise<void> {
     const wasStale = this.#stale.delete(part);
     const wasSuspect = this.#suspect.delete(part);
@@ -120,7 +126,7 @@ export class Freshness {
     this.#hasListedServers ||= part === "servers" && (wasStale || wasSuspect);
   }
 
-  /** Finds out what a third party changed, at less cost than an observation of everything. */
+  /** Finds changes by third parties at less cost than a complete observation. */
   async #check(part: ObservedPart, goal: ObservationGoal): Promise<void> {
     if (part === "sets") await this.#verification.checkSets();
     else if (part === "servers") await this.#checkServers();
@@ -139,7 +145,7 @@ export class Freshness {
     const { part } = kindOf(change);
     if (part === undefined || part === "sysctls") return;
     this.#suspect.add(part);
-    // Rules cannot be written before the sets they name.
+    // Rules cannot be written before the sets that they refer to.
     if (part === "rules") this.#suspect.add("sets");
     if (part === "servers" && "key" in change) this.#suspectServers.add(change.key);
   }

@@ -1,4 +1,4 @@
-/** Reads kernel state into the cache and notes where the two differ. */
+/** Reads kernel state into the cache and records where the two differ. */
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { CachedRealServers, Kernel } from "../../kernel/kernel.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
@@ -14,7 +14,7 @@ import { readAddresses } from "./read-addresses.ts";
 import { readAllSets } from "./read-sets.ts";
 import type { ServersAhead } from "./servers-ahead.ts";
 
-/** Parts of kernel state that are observed on their own. */
+/** Parts of kernel state that are observed separately. */
 export type ObservedPart = "link" | "sets" | "servers" | "rules" | "sysctls";
 
 export const observedParts: readonly ObservedPart[] = [
@@ -25,7 +25,7 @@ export const observedParts: readonly ObservedPart[] = [
   "sysctls",
 ];
 
-/** What the reading of rules and sysctls depends on, and lists that need not be in memory twice. */
+/** The rules and sysctls to read, and desired lists that can be shared to save memory. */
 export interface ObservationGoal {
   readonly rules: ReadonlyMap<IpFamily, RuleSet>;
   readonly sysctls: readonly SysctlSetting[];
@@ -38,14 +38,14 @@ export class Observer {
   readonly #ahead: Pick<ServersAhead, "take"> | undefined;
   #differences = new Differences();
 
-  /** `ahead` absent: nobody reads the servers before they are asked for. */
+  /** `ahead` is absent if servers are not read in advance. */
   constructor(kernel: Kernel, cached: CachedState, ahead?: Pick<ServersAhead, "take">) {
     this.#kernel = kernel;
     this.#cached = cached;
     this.#ahead = ahead;
   }
 
-  /** Hands over what was found to differ since it was asked last. */
+  /** Returns the differences found since the previous call. */
   takeDifferences(): Differences {
     const found = this.#differences;
     this.#differences = new Differences();
@@ -60,7 +60,7 @@ export class Observer {
     return this.#differences;
   }
 
-  /** Reads one part as a whole. Rejects with what the kernel says; the cache is as before then. */
+  /** Reads one part completely. Rejects if the kernel cannot be read; the cache is then unchanged. */
   async observe(part: ObservedPart, goal: ObservationGoal): Promise<void> {
     switch (part) {
       case "link":
@@ -77,7 +77,7 @@ export class Observer {
     }
   }
 
-  /** `bound`: addresses of kube-ipvs0 as just read; undefined: there is no such link. */
+  /** `bound`: the current addresses of kube-ipvs0; undefined if the link does not exist. */
   noteBound(bound: readonly IpAddress[] | undefined): void {
     const cached = this.#cached;
     if (cached.hasLink && bound === undefined) {
@@ -114,8 +114,8 @@ export class Observer {
   }
 
   /**
-   * Reads the virtual servers without their real servers; those of new ones are read too. Gives them all. What a third
-   * party removed, added or changed is noted.
+   * Lists the virtual servers, and reads the real servers of new ones. Returns all virtual servers. Records those
+   * that a third party removed, added or changed.
    */
   async observeHeaders(): Promise<readonly VirtualServer[]> {
     const found = await this.#kernel.ipvs.listVirtualServers();
@@ -127,8 +127,8 @@ export class Observer {
   }
 
   /**
-   * Asks for these virtual servers, as far as they are not cached. What is there was made by a third party since all were
-   * listed: it is noted like everything that differs.
+   * Looks up those of these virtual servers that are not cached. If one exists, a third party has created it since
+   * the last list; it is recorded like any other difference.
    */
   async observeUncached(servers: Iterable<VirtualServer>): Promise<void> {
     const { virtualServers } = this.#cached;
@@ -182,7 +182,7 @@ export class Observer {
     this.#cached.virtualServers = after;
   }
 
-  /** As `Ipvs.readRealServers`; those that were read ahead are not read again. */
+  /** Like `Ipvs.readRealServers`, but real servers that were read in advance are not read again. */
   async #realServersOf(
     servers: readonly VirtualServer[],
     cached: CachedRealServers,

@@ -1,17 +1,17 @@
 import { broadcastOf, type IpAddress, isIpv6LinkLocal, isLoopback } from "../../base/ip.ts";
 import type { DummyLink, Kernel } from "../../kernel/kernel.ts";
 
-/** The addresses of this node, neither loopback nor IPv6 link-local. */
+/** The addresses of this node, without loopback and IPv6 link-local addresses. */
 export interface ObservedAddresses {
-  /** On kube-ipvs0, each once; absent where there is no such link. */
+  /** Addresses on kube-ipvs0; undefined if the link does not exist. */
   readonly bound: readonly IpAddress[] | undefined;
-  /** On all other links, up or down. */
+  /** Addresses on all other links, up or down. */
   readonly ofNode: ReadonlySet<IpAddress>;
-  /** Of the IPv4 networks of those links. */
+  /** Broadcast addresses of the IPv4 networks on these links. */
   readonly broadcasts: ReadonlySet<IpAddress>;
 }
 
-/** Reads links and addresses. Rejects with what the kernel says. */
+/** Reads links and addresses. Rejects if the kernel cannot be read. */
 export async function readAddresses({
   link,
 }: {
@@ -21,8 +21,8 @@ export async function readAddresses({
 }
 
 /**
- * Reads the addresses of all links but kube-ipvs0. A link of that name that is not ours is one of them: what is wrong with it
- * is reported by whoever needs ours.
+ * Reads the addresses of all links except our kube-ipvs0. A foreign link of that name counts as one of the other
+ * links. This function ignores the error; code that needs our own link reports it.
  */
 export async function readNodeAddresses({
   link,
@@ -36,7 +36,8 @@ async function readWith(
 ): Promise<ObservedAddresses> {
   const before = await find();
   const addresses = await link.listAddresses();
-  // It may have gone meanwhile, with its addresses, or come: they are none of the node's either way.
+  // The link may have been removed or created during the listing. Its addresses are not node addresses in either
+  // case.
   const dummy = await find();
   const bound: IpAddress[] = [];
   const ofNode = new Set<IpAddress>();

@@ -1,4 +1,4 @@
-/** Our sets with their entries, read from the kernel into the cache. */
+/** Reads our sets with their entries into the cache. */
 import type { IpSets } from "../../kernel/kernel.ts";
 import { capacityFor, temporaryNameOf } from "../../plan/sets.ts";
 import { type IpSet, isSwappable, type ObservedIpSet, sameIpSet } from "../../state/ip-set.ts";
@@ -10,7 +10,7 @@ import type { Differences } from "./difference.ts";
 
 const temporaryNames: ReadonlySet<string> = new Set([...ourSets.keys()].map(temporaryNameOf));
 
-/** Reads headers and entries of every set of ours. Rejects with what the kernel says. */
+/** Reads headers and entries of all our sets. Rejects if the kernel cannot be read. */
 export async function readAllSets(
   ipSets: IpSets,
   cached: CachedState,
@@ -27,8 +27,8 @@ export async function readAllSets(
 }
 
 /**
- * Compares the headers of our sets with the cache, and reads the entries of those whose count or parameters differ.
- * Gives their names.
+ * Compares the headers of our sets with the cache, and reads the entries of sets whose count or parameters differ.
+ * Returns the names of these sets.
  */
 export async function checkSetHeaders(
   ipSets: IpSets,
@@ -47,7 +47,7 @@ export async function checkSetHeaders(
   return changed;
 }
 
-/** Reads the entries of one set whose header is cached. Gives how many there are. */
+/** Reads the entries of one set whose header is cached. Returns the number of entries. */
 export async function readOneSet(
   ipSets: IpSets,
   name: string,
@@ -62,7 +62,7 @@ export async function readOneSet(
   return found?.size ?? 0;
 }
 
-/** Names of the sets that have more room than kube-proxy would give them for what they hold. */
+/** Names of the sets whose capacity is larger than kube-proxy would choose for their number of entries. */
 export function oversizedSets({ sets, setEntries }: CachedState): readonly string[] {
   return [...setEntries]
     .filter(([name, { size }]) => (sets.get(name)?.maxElements ?? 0) > capacityFor(size))
@@ -92,7 +92,7 @@ function noteHeaders(cached: CachedState, headers: Headers, differences: Differe
   cached.temporarySets = new Set(headers.temporary);
 }
 
-/** `found` undefined: there is no such set, or it cannot hold our entries. */
+/** `found` is undefined if the set does not exist or cannot contain our entries. */
 function noteEntries(
   cached: CachedState,
   name: string,
@@ -107,13 +107,13 @@ function noteEntries(
   else cached.setEntries.set(name, found);
 }
 
-/** The set of ours that this one can stand for; undefined where its type or family does not fit. */
+/** Our set definition for this existing set; undefined if its type or family is incompatible. */
 function usable(header: ObservedIpSet): IpSet | undefined {
   const set = ourSets.get(header.name);
   return set !== undefined && isSwappable(set, header) ? set : undefined;
 }
 
-/** An empty set is not worth a request, and bitmap sets do not always count. */
+/** Empty sets are not read. Bitmap sets are always read, because their element count is not reliable. */
 async function readEntries(
   ipSets: IpSets,
   set: IpSet,

@@ -1,16 +1,16 @@
-/** Virtual and real servers that are read before they are asked for. */
+/** Reads virtual and real servers before they are requested. */
 import type { Clock } from "../../base/clock.ts";
 import type { Ipvs } from "../../kernel/kernel.ts";
 import type { RealServer } from "../../state/real-server.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { CachedVirtualServer } from "./cached-state.ts";
 
-/** The lists may take hours, where the API server is away: what was read so long ago is read again. */
+/** A result older than this is read again. The first lists may take hours if the API server is unavailable. */
 const longestAgeMs = 60_000;
 
 /**
- * Reads the kernel's servers while the first lists arrive: who judges the lists and the first comparison share one
- * reading. What a third party does to real servers meanwhile is found by the next verification, as at any other time.
+ * Reads the kernel's servers while the first lists arrive. The check of those lists and the first comparison share
+ * the result. Changes that third parties make to real servers in the meantime are found by the next verification.
  */
 export class ServersAhead {
   readonly #ipvs: Pick<Ipvs, "listVirtualServers" | "readRealServers">;
@@ -26,7 +26,10 @@ export class ServersAhead {
     this.#clock = clock;
   }
 
-  /** Reads once, whoever asks, and again what is too old. Rejects with what the kernel says; who asks then has it read again. */
+  /**
+   * Reads at most once, unless the result is too old. If the kernel cannot be read, rejects, and the next call reads
+   * again.
+   */
   read(): Promise<readonly CachedVirtualServer[]> {
     if (this.#reading !== undefined && !this.#isTooOld()) return this.#reading;
     const reading = this.#read().catch((error: unknown) => {
@@ -38,8 +41,8 @@ export class ServersAhead {
   }
 
   /**
-   * Real servers by the key of their virtual server, for the first who asks; empty where nothing was read, or too long
-   * ago. Never rejects: who reads the kernel next meets the failure again.
+   * Returns the real servers by virtual server key, once; empty if nothing was read or the result is too old. Never
+   * rejects: the next read of the kernel reports the failure.
    */
   async take(): Promise<ReadonlyMap<string, readonly RealServer[]>> {
     const servers = (await this.#reading?.catch(() => undefined)) ?? [];

@@ -8,24 +8,24 @@ import type { CachedState } from "./cached-state.ts";
 import type { Observer } from "./observer.ts";
 import { checkSetHeaders, oversizedSets, readOneSet } from "./read-sets.ts";
 
-/** Virtual servers whose real servers are read in one step: a sync that is due waits for no more. */
+/** Number of virtual servers whose real servers are read in one step. A due sync waits for one step at most. */
 const serversPerStep = 500;
-/** In one period at least so many, however few are needed for a round. */
+/** Minimum numbers compared per period, even if a smaller share would complete the round. */
 const leastServersPerPeriod = 1_000;
 const leastEntriesPerPeriod = 5_000;
 
 /**
- * Compares the kernel with the cache bit by bit, so that its cost has a bound whatever the size: headers of sets and
- * virtual servers each period; real servers and set entries a share per period, round after round. Differences go to
- * the observer; the next sync repairs them.
+ * Compares the kernel with the cache incrementally, so that the cost is bounded for any cluster size. Each period
+ * compares the headers of sets and virtual servers, and a share of the real servers and set entries. The observer
+ * records differences; the next sync repairs them.
  */
 export class Verification {
   readonly #kernel: Kernel;
   readonly #cached: CachedState;
   readonly #observer: Observer;
-  /** Generations in which the rules of a family were found right. */
+  /** The generation in which each family's rules were last found unchanged. */
   readonly #rightRules = new Map<IpFamily, number | undefined>();
-  /** Virtual servers whose real servers are still to be read in this round. */
+  /** Virtual servers whose real servers have not been read in this round. */
   #servers: VirtualServer[] = [];
   #setNames: string[] = [];
   #hasBegunPeriod = false;
@@ -36,12 +36,15 @@ export class Verification {
     this.#observer = observer;
   }
 
-  /** Gives the names of the sets that differ. Rejects with what the kernel says. */
+  /** Returns the names of the sets that differ. Rejects if the kernel cannot be read. */
   checkSets(): Promise<readonly string[]> {
     return checkSetHeaders(this.#kernel.ipSets, this.#cached, this.#observer.differences);
   }
 
-  /** Reads our chains and jumps, unless nobody changed a rule since they were found right. Says whether they differ. */
+  /**
+   * Reads our chains and jumps, unless no rule has changed since they were found unchanged. Returns whether they
+   * differ.
+   */
   async checkRules(rules: ReadonlyMap<IpFamily, RuleSet>): Promise<boolean> {
     let isChanged = false;
     for (const [family, planned] of rules) {
@@ -52,15 +55,16 @@ export class Verification {
       this.#rightRules.set(family, differs ? undefined : generation);
       isChanged ||= differs;
     }
-    // Who took rules away may have taken sets: rules cannot be written before those they name.
+    // A program that removed rules may also have removed sets, and rules cannot be written before the sets that they
+    // refer to.
     if (isChanged) await this.checkSets();
     return isChanged;
   }
 
   /**
-   * Begins a period: compares sysctls, the headers of virtual servers, and a share of the set entries. Gives the steps
-   * in which the share of real servers is compared, each to be run on its own. `periodsPerRound`: everything is
-   * compared once in so many periods.
+   * Begins a period: compares sysctls, the headers of virtual servers, and a share of the set entries. Returns the
+   * steps that compare the share of real servers, to be run separately. Everything is compared once in
+   * `periodsPerRound` periods.
    */
   async beginPeriod(
     sysctls: readonly SysctlSetting[],
@@ -81,14 +85,17 @@ export class Verification {
     return steps;
   }
 
-  /** Once per period: sets that are larger than kube-proxy would make them. A count around the limit is to move none often. */
+  /**
+   * Returns, once per period, the sets that are larger than kube-proxy would create them. A count near the limit thus
+   * rarely causes a resize.
+   */
   takeOversizedSets(): readonly string[] {
     if (!this.#hasBegunPeriod) return [];
     this.#hasBegunPeriod = false;
     return oversizedSets(this.#cached);
   }
 
-  /** Those that went meanwhile are left out. */
+  /** Virtual servers that have been removed since are skipped. */
   #readServers(servers: readonly VirtualServer[]): Promise<void> {
     const { virtualServers } = this.#cached;
     const present = servers.flatMap(

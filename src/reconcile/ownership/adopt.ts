@@ -7,7 +7,7 @@ import type { SyncGoal } from "../sync-goal.ts";
 import { classifyServers } from "./classify.ts";
 import type { Ownership } from "./ownership.ts";
 
-/** Classifies what a start finds in the kernel. */
+/** Classifies the virtual servers that exist at startup. */
 export async function adoptServers(
   ownership: Ownership,
   cached: CachedState,
@@ -33,7 +33,7 @@ export async function adoptServers(
   ownership.adopt(owners);
 }
 
-/** Keys of all real servers that Services want. */
+/** Keys of all real servers that Services desire. */
 function endpointKeys(desired: DesiredView): ReadonlySet<string> {
   const keys = new Set<string>();
   for (const key of desired.virtualServerKeys()) {

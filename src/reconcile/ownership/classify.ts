@@ -1,6 +1,6 @@
 /**
- * Whose the virtual servers are that a start finds in the kernel. The same kernel state, objects and record always give
- * the same answer; docs/decisions/0013 has the rule, and what it cannot know. Pure.
+ * Decides at startup who owns the virtual servers in the kernel. The result depends only on the kernel state, the API
+ * objects and the record. docs/decisions/0013 describes the rule and its limits. Pure.
  */
 import { familyOf, type IpAddress, type IpFamily, ipFamilies, isLoopback } from "../../base/ip.ts";
 import { setFor } from "../../plan/sets.ts";
@@ -11,11 +11,11 @@ import type { CachedState } from "../observed/cached-state.ts";
 import type { OwnershipPolicy } from "./policy.ts";
 import { addressSetRoles, isNamedByAddress, isNamedByPort } from "./set-marks.ts";
 
-/** What an earlier run recorded, by virtual-server key. */
+/** The record of an earlier run, by virtual server key. */
 export interface RecordedOwnership {
-  /** Ours, though no set names them by address. */
+  /** Our virtual servers that no set identifies by address. */
   readonly owned: ReadonlySet<string>;
-  /** A third party's, though one of our sets may name them. */
+  /** Foreign virtual servers that one of our sets may identify as ours. */
   readonly foreign: ReadonlySet<string>;
 }
 
@@ -25,18 +25,18 @@ export interface OwnershipFacts {
   readonly cached: CachedState;
   readonly recorded: RecordedOwnership;
   readonly policy: OwnershipPolicy;
-  /** On links other than kube-ipvs0. */
+  /** Addresses on links other than kube-ipvs0. */
   readonly nodeAddresses: ReadonlySet<IpAddress>;
-  /** Whether a Service asks for this virtual server. Clean-up knows of none. */
+  /** Whether a Service requests this virtual server. Always false during clean-up. */
   isClaimed(key: string): boolean;
-  /** Whether this is a real server that some Service wants. */
+  /** Whether this is a real server that some Service desires. */
   isKnownEndpoint(realServerKey: string): boolean;
 }
 
-/** `possibly-owned`: nothing but its real servers speaks for us; it is kept, and named. */
+/** `possibly-owned`: only its real servers suggest that it is ours. It is kept and reported. */
 export type Owner = "owned" | "foreign" | "possibly-owned";
 
-/** Classifies every virtual server of the cache. */
+/** Classifies every cached virtual server. */
 export function* classifyServers(
   facts: OwnershipFacts,
 ): Generator<void, ReadonlyMap<string, Owner>> {
@@ -50,9 +50,9 @@ export function* classifyServers(
 }
 
 interface KernelTraces {
-  /** Addresses that our address sets name. */
+  /** Addresses in our address sets. */
   readonly namedAddresses: ReadonlySet<string>;
-  /** Families in which addresses are bound of which no set knows: someone flushed the sets. */
+  /** Families with bound addresses but an empty address guard set, because someone flushed the sets. */
   readonly flushedFamilies: ReadonlySet<IpFamily>;
 }
 
@@ -64,21 +64,24 @@ function ownerOf(
 ): Owner {
   const { cached, recorded, policy } = facts;
   if (policy.foreignVirtualServers === "delete") return "owned";
-  // We write no such entry of what a third party has: whoever ran since the record was written took it over.
+  // kube-ipvs does not write such entries for foreign virtual servers. If one exists, a program that ran after the
+  // record was written took over the virtual server.
   if (isNamedByAddress(id, cached)) return "owned";
   if (recorded.foreign.has(key)) return "foreign";
   if (recorded.owned.has(key)) return "owned";
-  // The sets of SCTP name addresses as well: they say it even when the address has gone from the node.
-  // kube-proxy 1.20 serves node ports on loopback, too; we do not, so nobody else would remove them.
+  // Sets for SCTP node ports contain addresses, so they identify a node port even after its address was removed from
+  // the node. kube-proxy 1.20 also serves node ports on loopback. kube-ipvs does not, but must remove these virtual
+  // servers.
   const isOnNode = facts.nodeAddresses.has(id.address) || isLoopback(id.address);
   const isNodePort = id.protocol === "SCTP" || isOnNode;
   if (isNodePort && isNamedByPort(id, cached)) return "owned";
-  // On kube-ipvs0 only we bind addresses: of one that no set names any more, since someone flushed it, they say whose.
+  // Only kube-ipvs and kube-proxy bind addresses on kube-ipvs0. If no set contains the address because someone
+  // flushed the sets, the bound address shows that the virtual server is ours.
   const isBound = cached.addresses.has(id.address);
   if (isBound && !facts.namedAddresses.has(id.address)) return "owned";
   const isClaimed = facts.isClaimed(key);
   if (isClaimed && facts.flushedFamilies.has(familyOf(id.address))) return "owned";
-  // One without real servers serves nobody else.
+  // A virtual server without real servers does not serve any third party.
   const servesOurs = realServers.length === 0 || realServers.some((one) => isKnown(one, facts));
   if (isClaimed && isBound && servesOurs) return "owned";
   if (!haveKnownEndpoints(realServers, facts)) return "foreign";

@@ -1,4 +1,4 @@
-/** What is wanted, without what a third party has. Does no I/O. */
+/** The desired state without virtual servers that a third party owns. Does no I/O. */
 import { familyOf, type IpAddress } from "../../base/ip.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
 import { setFor, setRoles } from "../../plan/sets.ts";
@@ -6,7 +6,10 @@ import { addressEntry, addressPortEntry, type SetEntry } from "../../state/set-e
 import type { Scope } from "../scope.ts";
 import type { Ownership, OwnershipView } from "./ownership.ts";
 
-/** Finds out what a third party has of what is wanted, leaves that out, and adds to the scope what depends on it. */
+/**
+ * Finds desired virtual servers that a third party owns, removes them from the desired state, and adds everything
+ * that depends on them to the scope.
+ */
 export function withoutForeign(
   view: OwnershipView,
   ownership: Ownership,
@@ -15,15 +18,15 @@ export function withoutForeign(
   const { desired } = view;
   const ended = ownership.updateConflicts(view, scope.virtualServers);
   includeConflicts(scope, desired, ended);
-  // Another virtual server may need the address of one that is not ours, or need it no more.
+  // Another virtual server may start or stop needing the address of a foreign one.
   includeConflicts(scope, desired, ownership.conflicts);
   return withoutConflicts(desired, ownership.conflicts);
 }
 
 /**
- * Leaves out virtual servers that a third party has at the moment, with what would mark them as ours: their entries by
- * address and port, and their address unless another virtual server of ours needs it. A node port's entry stays, since
- * it stands for all addresses of the node.
+ * Removes virtual servers that a third party currently owns, together with everything that would mark them as ours:
+ * their entries by address and port, and their address unless another of our virtual servers needs it. The entry of a
+ * node port remains, because it applies to all addresses of the node.
  */
 function withoutConflicts(desired: DesiredView, conflicts: ReadonlySet<string>): DesiredView {
   if (conflicts.size === 0) return desired;
@@ -49,8 +52,8 @@ function withoutConflicts(desired: DesiredView, conflicts: ReadonlySet<string>):
 }
 
 /**
- * Adds to a scope what depends on whether these virtual servers are ours: themselves, their entries, and their
- * addresses, which other virtual servers may need, or need no more.
+ * Adds to a scope everything that depends on who owns these virtual servers: the virtual servers, their entries, and
+ * their addresses, which other virtual servers may start or stop needing.
  */
 function includeConflicts(scope: Scope, desired: DesiredView, keys: Iterable<string>): void {
   for (const key of keys) {
@@ -60,7 +63,8 @@ function includeConflicts(scope: Scope, desired: DesiredView, keys: Iterable<str
     const { address, protocol, port } = server;
     const family = familyOf(address);
     const entry = addressPortEntry(address, protocol, port);
-    // Not only those that mark a virtual server as ours: the firewall of a load balancer names it as well.
+    // Includes sets that do not mark virtual servers as ours, because the firewall sets of load balancers also refer
+    // to them.
     for (const role of setRoles) {
       const { name, type } = setFor(role, family);
       if (type === "hash:ip,port") scope.includeEntry(name, entry);

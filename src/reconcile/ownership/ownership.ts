@@ -8,15 +8,16 @@ import { isExcluded, type OwnershipPolicy } from "./policy.ts";
 import { isNamedByPort } from "./set-marks.ts";
 
 /**
- * Carries over a restart what the kernel's sets cannot say: which virtual servers are ours although no set names them
- * by address (node ports, excluded networks), and which are a third party's although a set may.
+ * Preserves across restarts what the kernel's sets do not show: which virtual servers are ours although no set
+ * identifies them by address (node ports, excluded networks), and which ones are foreign although a set seems to
+ * identify them as ours.
  */
 export interface OwnershipRecord {
-  /** What an earlier run of this boot left; empty where nothing is recorded. */
+  /** The record that an earlier run left since the node booted; empty if there is none. */
   readonly recorded: RecordedOwnership;
-  /** Records this in place of everything recorded before. Does not wait, never throws. */
+  /** Replaces the record. Does not wait and never throws. */
   keep(ownership: RecordedOwnership): void;
-  /** Resolves when everything given so far is recorded, or could not be. */
+  /** Resolves when everything passed so far has been recorded, or recording it has failed. */
   idle(): Promise<void>;
 }
 
@@ -26,30 +27,33 @@ export const noOwnershipRecord: OwnershipRecord = {
   async idle() {},
 };
 
-/** Who writes nothing to the kernel knows what was recorded, and records nothing: it may have seen half of another's work. */
+/**
+ * A record for code that does not write to the kernel: it returns the recorded ownership and records nothing, because
+ * it may have seen an incomplete write of another process.
+ */
 export function readOnlyRecord({ recorded }: OwnershipRecord): OwnershipRecord {
   return { ...noOwnershipRecord, recorded };
 }
 
-/** Which virtual servers in the kernel are ours. Everything else is a third party's. */
+/** Tracks which virtual servers in the kernel are ours. All others belong to third parties. */
 export class Ownership {
   readonly #record: OwnershipRecord;
   readonly #owned = new Set<string>();
-  /** Ours, though no set names them by address. */
+  /** Our virtual servers that no set identifies by address. */
   readonly #unnamed = new Set<string>();
-  /** Kept as they are: a third party's, or nobody's in an excluded network. */
+  /** Virtual servers that are not changed: those of third parties, and undesired ones in an excluded network. */
   readonly #foreign = new Set<string>();
-  /** Claimed by a Service of ours, and a third party's. */
+  /** Foreign virtual servers that a Service also requests. */
   #conflicts: ReadonlySet<string> = new Set();
   /**
-   * A third party's that nobody claims, and that a start would take for ours: one of our node-port sets names the port, or it
-   * is on an address of ours, once someone flushed the sets.
+   * Foreign virtual servers that no Service requests and that a restart would take for ours: one of our node port
+   * sets contains the port, or the virtual server is on one of our addresses and someone flushes the sets.
    */
   #mistakable: ReadonlySet<string> = new Set();
   #possiblyOwned: readonly string[] = [];
-  /** At first the record knows too much. */
+  /** True at first, because the record may contain virtual servers that no longer exist. */
   #isUnkept = true;
-  /** What the record says now. */
+  /** The current contents of the record. */
   #kept: RecordedOwnership;
 
   constructor(record: OwnershipRecord) {
@@ -61,17 +65,17 @@ export class Ownership {
     return this.#record.recorded;
   }
 
-  /** Virtual servers that may be ours, for all that is known: kept, and to be named. */
+  /** Virtual servers that may be ours, as far as is known. They are kept and reported. */
   get possiblyOwned(): readonly string[] {
     return this.#possiblyOwned;
   }
 
-  /** Keys of all virtual servers that are not ours, or in an excluded network and unwanted. */
+  /** Keys of all virtual servers that are not ours, or are undesired and in an excluded network. */
   get foreign(): ReadonlySet<string> {
     return this.#foreign;
   }
 
-  /** Keys that Services claim and a third party has. */
+  /** Keys of foreign virtual servers that Services also request. */
   get conflicts(): ReadonlySet<string> {
     return this.#conflicts;
   }
@@ -80,7 +84,7 @@ export class Ownership {
     return this.#owned.has(key);
   }
 
-  /** What a start found. */
+  /** Takes over the classification made at startup. */
   adopt(owners: ReadonlyMap<string, Owner>): void {
     for (const [key, owner] of owners) {
       if (owner === "owned") this.#owned.add(key);
@@ -90,21 +94,25 @@ export class Ownership {
     this.#possiblyOwned = possible.map(([key]) => key);
   }
 
-  /** Before they are sent to the kernel: whatever becomes of a request to create one, what stands there then is ours. */
+  /**
+   * Called before creations are sent to the kernel. Whatever the outcome of the request, the virtual server that then
+   * exists is ours.
+   */
   noteCreations(changes: readonly Change[]): void {
     for (const change of changes) {
       if (change.kind === "virtual-server-create") this.#owned.add(change.key);
     }
   }
 
-  /** It was not made after all: what stands there, now or later, is a third party's. */
+  /** Called if the virtual server was not created after all. If it exists now or later, a third party created it. */
   noteNotCreated(key: string): void {
     this.#owned.delete(key);
   }
 
   /**
-   * Finds out which of these keys Services claim and a third party has; gives those of which that is true no more. With the
-   * policy `delete` they become ours, and nothing is a conflict. `keys` undefined: all.
+   * Finds the foreign virtual servers among `keys` that Services request, and returns the keys of conflicts that have
+   * ended. With the policy `delete`, these virtual servers become ours, so there are no conflicts. If `keys` is
+   * undefined, checks all virtual servers.
    */
   updateConflicts(
     { desired, cached, policy }: OwnershipView,
@@ -123,10 +131,14 @@ export class Ownership {
   }
 
   /**
-   * Before the first write: adds to the record what the sets will say wrongly, or not at all, once they are written. The
-   * entry of a node port names third parties' virtual servers on that port as well; an address that we bind makes all that
-   * is on it ours, once its entries are flushed; what is ours in an excluded network stays when its entries go. And takes out
-   * what a third party has no more: what is made in its place is ours. `keys` undefined: all.
+   * Called before the first write. Updates the record where the sets will be misleading once they are written:
+   *
+   * - The entry of a node port also matches foreign virtual servers on that port.
+   * - After a flush of the sets, everything on an address that we bind would be taken for ours.
+   * - Our virtual servers in an excluded network remain when their entries are removed.
+   *
+   * Also removes foreign virtual servers that no longer exist, because one created in their place will be ours. If
+   * `keys` is undefined, checks all virtual servers.
    */
   async recordAhead(view: OwnershipView, keys: Iterable<string> | undefined): Promise<void> {
     for (const key of keys ?? view.cached.virtualServers.keys()) this.#noteForeign(key, view);
@@ -144,7 +156,10 @@ export class Ownership {
     await this.#record.idle();
   }
 
-  /** After a sync: forgets what is gone, and records what the sets do not say. `keys` undefined: all. */
+  /**
+   * Called after a sync. Forgets virtual servers that no longer exist, and records what the sets do not show. If
+   * `keys` is undefined, checks all virtual servers.
+   */
   update(view: OwnershipView, keys: Iterable<string> | undefined): void {
     const { desired, cached } = view;
     for (const key of keys ?? allKeys(this.#owned, this.#foreign, cached)) {
@@ -164,7 +179,7 @@ export class Ownership {
     this.#record.keep(ownership);
   }
 
-  /** What a start might take for ours, if the record did not name it. */
+  /** Foreign virtual servers that a restart would take for ours if they were not in the record. */
   *#recordedForeign(): Generator<string> {
     yield* this.#conflicts;
     yield* this.#mistakable;
@@ -179,7 +194,10 @@ export class Ownership {
     else this.#foreign.delete(key);
   }
 
-  /** All of them each time: a Service with a node port says nothing of node addresses that do not serve it. */
+  /**
+   * Checks all foreign virtual servers each time, because a Service with a node port does not list the node addresses
+   * that do not serve it.
+   */
   #noteMistakable({ desired, cached }: OwnershipView): void {
     const possiblyOwned = new Set(this.#possiblyOwned);
     const isMistakable = (key: string): boolean => {
@@ -203,19 +221,22 @@ export class Ownership {
   }
 }
 
-/** A set names it by address, and the address is on kube-ipvs0: what a flush of the one leaves, the other shows. */
+/**
+ * Whether two traces mark the virtual server as ours: a set identifies it by address, and the address is on
+ * kube-ipvs0. If either is flushed, the other remains.
+ */
 function isTraced(key: string, { address }: VirtualServer, desired: DesiredView): boolean {
   return desired.virtualServer(key) !== undefined && desired.hasAddress(address);
 }
 
-/** What ownership is judged by. `desired`: once they are known, without conflicts. */
+/** The state that ownership depends on. Once conflicts are known, `desired` does not include them. */
 export interface OwnershipView {
   readonly desired: DesiredView;
   readonly cached: CachedState;
   readonly policy: OwnershipPolicy;
 }
 
-/** Some more than once, which does no harm. No copy is made: they are tens of thousands. */
+/** Yields some keys more than once, which is harmless. Copying tens of thousands of keys is avoided. */
 function* allKeys(
   owned: ReadonlySet<string>,
   foreign: ReadonlySet<string>,

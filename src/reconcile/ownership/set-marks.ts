@@ -5,7 +5,7 @@ import { type SetRole, setFor } from "../../plan/sets.ts";
 import { addressPortEntry, portEntry, type SetEntry } from "../../state/set-entry.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
 
-/** Sets that name a virtual server by address, protocol and port. */
+/** Sets that identify a virtual server by address, protocol and port. */
 export const addressSetRoles: readonly SetRole[] = [
   "clusterIp",
   "externalIp",
@@ -13,14 +13,14 @@ export const addressSetRoles: readonly SetRole[] = [
   "loadBalancer",
 ];
 
-/** Sets that name the port of a virtual server on the node's addresses. */
+/** Sets that contain the port of a virtual server on the node's addresses. */
 export const nodePortSetRoles: Readonly<Record<Protocol, SetRole>> = {
   TCP: "nodePortTcp",
   UDP: "nodePortUdp",
   SCTP: "nodePortSctp",
 };
 
-/** Anything that knows members of sets: the cache, or what is desired. */
+/** Any source of set members: the cache or the desired state. */
 export interface Members {
   hasEntry(setName: string, entry: SetEntry): boolean;
 }

@@ -1,11 +1,11 @@
-/** A plan for machines. Pure. */
+/** Formats a plan for programs. Pure. */
 import type { ServiceName } from "../../base/service-name.ts";
 import type { Change, ChangeKind, ChangeReason } from "../change.ts";
 import type { ChangePlan, DeferralReason } from "../change-plan.ts";
 import { subjectOf } from "../kinds/kinds.ts";
 import type { Subject } from "../subject.ts";
 
-/** One change; `before` and `after` where the kind has them. */
+/** One change. `before` and `after` are present if the kind has them. */
 export interface ChangeObject {
   readonly kind: ChangeKind;
   readonly subject: Subject;
@@ -13,13 +13,13 @@ export interface ChangeObject {
   readonly after?: unknown;
   readonly services: readonly ServiceName[];
   readonly reason: ChangeReason;
-  /** It waits, and why. */
+  /** Why the change is pending; absent if it is not. */
   readonly deferred?: DeferralReason;
 }
 
 export interface PlanObject {
   readonly changes: readonly ChangeObject[];
-  /** Virtual servers that Services claim and a third party has. */
+  /** Foreign virtual servers that Services also request. */
   readonly conflicts: readonly string[];
 }
 

@@ -1,4 +1,4 @@
-/** A plan for people: grouped, one line for each change. Pure. */
+/** Formats a plan for people: grouped, one line per change. Pure. */
 import type { ServiceName } from "../../base/service-name.ts";
 import type { Change } from "../change.ts";
 import type { ChangePlan } from "../change-plan.ts";
@@ -18,7 +18,7 @@ const headings: Readonly<Record<SubjectType, string>> = {
   conntrack: "Conntrack entries",
 };
 
-/** `create`, `update` … as the sign that stands before a line. */
+/** The sign at the start of a line, by verb. */
 const signs: Readonly<Record<string, string>> = {
   add: "+",
   create: "+",
@@ -32,14 +32,14 @@ const signs: Readonly<Record<string, string>> = {
   swap: "~",
 };
 
-/** `+ virtual server TCP 10.96.0.10:80 (rr)` */
+/** For example `+ virtual server TCP 10.96.0.10:80 (rr)`. */
 export function changeText(change: Change): string {
   const [, verb = ""] = /-(\w+)$/.exec(change.kind) ?? [];
   const detail = kindOf(change).detail?.(change) ?? "";
   return `${signs[verb] ?? "~"} ${subjectText(subjectOf(change))}${detail === "" ? "" : ` (${detail})`}`;
 }
 
-/** The plan as text, grouped by what is changed, in the order in which groups first occur. */
+/** The plan as text, grouped by type of object, in order of first occurrence. */
 export function planText(plan: ChangePlan): string {
   const changes = [...plan.changes, ...plan.deferred.map(({ change }) => change)];
   const waiting = new Map(plan.deferred.map(({ change, reason }) => [change, reason]));

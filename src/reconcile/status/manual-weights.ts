@@ -1,7 +1,7 @@
 /**
- * Weights that a third party gave to real servers of ours, and that are tolerated: `ipvsadm -e … -w 0` is a drain by hand. They
- * stay until the plan changes, the real server leaves, a third party sets another weight, or this program ends. kube-proxy, too,
- * writes the weight of a real server only when it creates it and at its own start.
+ * Tolerated weights that a third party set on our real servers: `ipvsadm -e … -w 0` is a manual drain. A weight is
+ * kept until the plan changes, the endpoint is removed, a third party sets another weight, or this program ends.
+ * kube-proxy also writes the weight of a real server only when it creates the real server and when kube-proxy starts.
  */
 import type { DesiredView } from "../../plan/desired-state.ts";
 import { type RealServer, realServerKey, sameRealServer } from "../../state/real-server.ts";
@@ -9,7 +9,7 @@ import type { CachedServers } from "../observed/cached-state.ts";
 import type { Differences } from "../observed/difference.ts";
 import type { StatusTable } from "./status-table.ts";
 
-/** `keep` leaves a weight as a third party set it, as kube-proxy does; `repair` sets it right as any drift. */
+/** `keep` keeps a weight that a third party set, as kube-proxy does; `repair` treats it as drift. */
 export type ManualWeightPolicy = "keep" | "repair";
 
 /** A real server of ours whose weight a third party set. */
@@ -17,22 +17,25 @@ export interface ManualWeight {
   readonly virtualServerKey: string;
   readonly realServerKey: string;
   readonly weight: number;
-  /** The planned weight at that time. If planning changes it, the new one applies. */
+  /** The planned weight when the manual weight was found. If planning changes it, the new weight applies. */
   readonly plannedWeight: number;
   readonly planned: RealServer;
 }
 
-/** What a sync knows before it plans. */
+/** The state that is known before a sync plans. */
 export interface WeightsInput {
   readonly differences: Differences;
   readonly desired: Pick<DesiredView, "virtualServer">;
   readonly cached: CachedServers;
-  /** A write of ours has an unknown outcome: nothing that is found now was surely set by hand. */
+  /**
+   * Whether one of our writes has an unknown outcome. A difference found now was then not necessarily made by a third
+   * party.
+   */
   readonly mayBeOurs: boolean;
   readonly isOwned: (virtualServerKey: string) => boolean;
 }
 
-/** Takes up the weights that were observed to differ from what was written, and forgets those that are over. */
+/** Records weights that differ from the written ones, and forgets those that no longer apply. */
 export function updateManualWeights(
   table: StatusTable,
   policy: ManualWeightPolicy,
@@ -73,7 +76,7 @@ function isOver(kept: ManualWeight, { desired, cached }: WeightsInput): boolean 
   return planned === undefined || found === undefined || !applies(kept, planned, found);
 }
 
-/** Whether `present` has a weight that stays, though another one is planned. */
+/** Whether the weight of `present` is kept although the plan has another one. */
 export function isWeightKept(
   table: StatusTable,
   virtualServerKey: string,
@@ -102,7 +105,7 @@ function find(servers: readonly RealServer[] | undefined, key: string): RealServ
   return servers?.find((server) => realServerKey(server) === key);
 }
 
-/** Only the weight: where the forwarding method differs, nothing of it was meant as a drain. */
+/** If the forwarding method also differs, the change was not meant as a drain. */
 function isSetByHand(was: RealServer, found: RealServer, planned: RealServer): boolean {
   if (found.forwardingMethod !== planned.forwardingMethod) return false;
   return found.weight !== was.weight && found.weight !== planned.weight;

@@ -1,4 +1,4 @@
-/** Changes that the kernel rejects: each is retried alone, later and later. Pure. */
+/** Changes that the kernel rejects. Each is retried separately, with increasing delays. Pure. */
 import type { ServiceName } from "../../base/service-name.ts";
 import type { RefusedChange } from "../apply/outcome.ts";
 import { contradictsCache, refusalReason } from "../apply/refusal-reason.ts";
@@ -9,35 +9,35 @@ import type { Subject, SubjectType } from "../subject.ts";
 const firstPauseMs = 1_000;
 const longestPauseMs = 300_000;
 
-/** A change of a resource that the kernel rejects. */
+/** A rejected change of a resource. */
 export interface Rejection {
   readonly subject: Subject;
   readonly kind: ChangeKind;
-  /** The errno's name, or the exit code of a program; see `refusal-reason.ts`. */
+  /** The errno name or the exit code of a program; see `refusal-reason.ts`. */
   readonly reason: string;
   readonly error: Error;
-  /** Names of the Services it belongs to. */
+  /** Names of the Services that it belongs to. */
   readonly services: readonly ServiceName[];
-  /** Monotonic; of the first rejection in a row. */
+  /** Time of the first rejection in a row (monotonic). */
   readonly sinceMs: number;
-  /** Rejections in a row. */
+  /** Number of rejections in a row. */
   readonly attempts: number;
-  /** Monotonic; when it is retried. */
+  /** When it is retried (monotonic). */
   readonly dueMs: number;
-  /** The check of drains retries it. */
+  /** Whether the drain check retries it. */
   readonly isDrainEnd: boolean;
-  /** Not so for a first contradiction of the cache. */
+  /** False for the first error that contradicts the cache. */
   readonly isReported: boolean;
 }
 
-/** `before`: the rejection of the same resource before this one. */
+/** `before`: the previous rejection of the same resource. */
 export function nextRejection(
   before: Rejection | undefined,
   { change, error, services }: RefusedChange & Pick<Rejection, "services">,
   nowMs: number,
 ): Rejection {
   const attempts = (before?.attempts ?? 0) + 1;
-  // What contradicts the cache is observed and retried at once: it may be no rejection at all.
+  // An error that contradicts the cache is checked and retried immediately, because the retry may succeed.
   const isFirstContradiction = attempts === 1 && contradictsCache(error);
   return {
     subject: subjectOf(change),
@@ -53,7 +53,7 @@ export function nextRejection(
   };
 }
 
-/** Milliseconds after so many rejections in a row. */
+/** The delay in milliseconds after this number of rejections in a row. */
 export function pauseAfter(attempts: number): number {
   return Math.min(firstPauseMs * 2 ** Math.min(attempts - 1, 20), longestPauseMs);
 }

@@ -1,47 +1,50 @@
-/** Repairs that a third party keeps reverting: they back off, except for those of restrictions. */
+/** Repairs that a third party keeps reverting. They back off, except for repairs of restrictions. */
 import type { Drift, DriftKind } from "../drift.ts";
 import { isLimit, isRestriction } from "../limits.ts";
 import { type Subject, subjectKey } from "../subject.ts";
 import type { Status, StatusTable } from "./status-table.ts";
 
-/** So many drifts of one subject … */
+/** Number of drifts of one subject within `windowMs` that make a reconcile conflict. */
 const conflictSize = 5;
-/** … in this time are a reconcile conflict; it ends when nothing happened for as long. */
+/** The conflict ends after the same time without drift. */
 const windowMs = 600_000;
-/** The first pause; doubles each time the subject is changed again after a repair. */
+/** The first pause. It doubles each time the subject is changed again after a repair. */
 const firstPauseMs = 30_000;
 const longestPauseMs = 600_000;
-/** Restrictions are always repaired, this often at most. */
+/** Minimum time between two repairs of a restriction. These repairs never back off. */
 const restrictionPauseMs = 1_000;
-/** What implements source ranges, in a reconcile conflict, satisfies no dependency until it has lasted so long. */
+/**
+ * In a reconcile conflict, a resource that implements source ranges satisfies no dependency until it has existed for
+ * this long.
+ */
 const trustAfterMs = 60_000;
 
-/** A subject that a third party changes again and again. */
+/** A subject that a third party keeps changing. */
 export interface ReconcileConflict {
   readonly kind: DriftKind;
   readonly subject: Subject;
-  /** Drifts within ten minutes when it began. */
+  /** Number of drifts in the last ten minutes. */
   readonly driftCount: number;
-  /** The present pause, or the last one. */
+  /** The current pause, or the last one. */
   readonly pauseMs: number;
 }
 
-/** What was repaired in the last ten minutes. */
+/** The repairs of the last ten minutes. */
 export interface Repairs {
   readonly kind: DriftKind;
   /** Monotonic. */
   readonly driftsAtMs: readonly number[];
-  /** Zero if it is not a reconcile conflict. */
+  /** Zero if this is not a reconcile conflict. */
   readonly pauseMs: number;
-  /** Monotonic; when the pause ends or ended. */
+  /** When the pause ends or ended (monotonic). */
   readonly pausedUntilMs: number;
-  /** Monotonic; of a limit in a reconcile conflict. */
+  /** For a limit in a reconcile conflict: when it can satisfy dependencies again (monotonic). */
   distrustedUntilMs?: number;
 }
 
 /**
- * Counts drifts, each subject once, however much of it changed. Repairs of sets never back off: rules cannot be written before
- * the sets they name.
+ * Counts drifts, each subject once. Repairs of sets never back off, because rules cannot be written before the sets
+ * that they refer to.
  */
 export function noteDrifts(table: StatusTable, drifts: readonly Drift[], nowMs: number): void {
   forgetQuiet(table, nowMs);
@@ -57,7 +60,8 @@ function noteDrift(status: Status, { kind, subject }: Drift, nowMs: number): voi
   const driftsAtMs = [...before, nowMs];
   const isFrequent = driftsAtMs.length >= conflictSize;
   if (isRestriction(subject)) {
-    // The first repair is made at once, although the kernel rejected another change before; the next one after a second.
+    // The first repair is made immediately, even if the kernel rejected another change of the subject before. The
+    // next one is made after a second.
     const until = (before.at(-1) ?? Number.NEGATIVE_INFINITY) + restrictionPauseMs;
     status.retryAtMs = until > nowMs ? until : undefined;
     status.repairs = {
@@ -79,7 +83,7 @@ const noRepairs: Pick<Repairs, "driftsAtMs" | "pauseMs" | "pausedUntilMs"> = {
   pausedUntilMs: 0,
 };
 
-/** Forgets what was quiet for long enough, the pause itself not counted. */
+/** Forgets repairs after ten minutes without drift; the pause is not included in this time. */
 function forgetQuiet(table: StatusTable, nowMs: number): void {
   for (const status of table.values()) {
     const { repairs } = status;
@@ -91,12 +95,15 @@ function forgetQuiet(table: StatusTable, nowMs: number): void {
   table.removeDone();
 }
 
-/** Whether the repair of this resource waits because a third party keeps reverting it. */
+/** Whether the repair of this resource is backing off because a third party keeps reverting it. */
 export function isBackingOff(table: StatusTable, subject: Subject, nowMs: number): boolean {
   return (table.find(subject)?.repairs?.pausedUntilMs ?? nowMs) > nowMs;
 }
 
-/** Limits that third parties removed too often to rely on them: what they protect is withdrawn meanwhile. By key. */
+/**
+ * Limits that third parties have removed too often to rely on them; by key. Resources that they protect are withdrawn
+ * meanwhile.
+ */
 export function distrusted(table: StatusTable, nowMs: number): ReadonlyMap<string, Subject> {
   const found = [...table.values()].filter(
     ({ repairs }) => (repairs?.distrustedUntilMs ?? nowMs) > nowMs,

@@ -1,12 +1,12 @@
 /**
- * Everything that is not as desired, and when it is retried. A resource that is as desired has no status, apart from repairs
- * of the last ten minutes. Time comes in as an argument.
+ * Everything that is not as desired, and when it is retried. A resource that is as desired has no status, except for
+ * repairs of the last ten minutes. The current time is always passed as an argument.
  *
  * | status | meaning |
  * |---|---|
  * | rejected | the kernel rejected the last change; it is retried with back-off |
- * | withheld | a dependency is missing, so it was not created, or it was withdrawn |
- * | retained | its removal waits until a dependent is gone; stored like withheld |
+ * | withheld | a dependency is missing, so the resource was not created, or it was withdrawn |
+ * | retained | its removal waits until a dependent is removed; stored like withheld |
  * | tolerated | its value differs and is accepted: a repair that is backing off, or a manual weight |
  */
 import { earliest } from "../../base/earliest.ts";
@@ -23,7 +23,7 @@ import { isBackingOff, type Repairs } from "./repairs.ts";
 
 export interface Status {
   readonly subject: Subject;
-  /** Monotonic; its changes are pending until then. Undefined if it is not retried by itself. */
+  /** Its changes are pending until then (monotonic). Undefined if it is not retried by time. */
   retryAtMs?: number | undefined;
   rejection?: Rejection | undefined;
   /** Withheld or retained. */
@@ -43,7 +43,7 @@ export class StatusTable {
     return this.isEmpty ? undefined : this.#byKey.get(subjectKey(subject));
   }
 
-  /** The status of this resource, created if it has none. */
+  /** Returns the status of this resource, and creates it if necessary. */
   of(subject: Subject): Status {
     const key = subjectKey(subject);
     const status = this.#byKey.get(key) ?? { subject };
@@ -55,7 +55,7 @@ export class StatusTable {
     return this.#byKey.values();
   }
 
-  /** Forgets what is as desired again. */
+  /** Removes the statuses of resources that are as desired again. */
   removeDone(): void {
     for (const [key, { rejection, isWithheld, repairs, manualWeight }] of this.#byKey) {
       if (rejection === undefined && !isWithheld && !repairs && !manualWeight)
@@ -63,7 +63,10 @@ export class StatusTable {
     }
   }
 
-  /** Monotonic; undefined if nothing is to be retried. The check of drains retries the ends of drains. */
+  /**
+   * Monotonic; undefined if there is nothing to retry. Ends of drains are not included, because the drain check
+   * retries them.
+   */
   get nextRetryMs(): number | undefined {
     return earliest(
       [...this.#byKey.values()].flatMap(({ retryAtMs, rejection, repairs }) => [
@@ -78,8 +81,8 @@ export class StatusTable {
   }
 
   /**
-   * Adds all that is pending or withheld to a scope, due or not: it is known to be missing then, and made as soon as it can
-   * be. What is due is no longer pending.
+   * Adds all pending and withheld resources to a scope, whether due or not. They are then known to be missing, and
+   * are created as soon as possible. Resources whose retry is due are no longer pending.
    */
   includeIn(scope: Scope, nowMs: number): void {
     for (const status of this.#byKey.values()) {
@@ -94,7 +97,9 @@ export class StatusTable {
     }
   }
 
-  /** Planning touched these virtual servers: rejected ends of their drains are retried with the next check of drains. */
+  /**
+   * Called for virtual servers that planning touched: makes the next drain check retry rejected ends of their drains.
+   */
   hastenDrainEnds(virtualServers: ReadonlySet<string>): void {
     for (const status of this.#byKey.values()) {
       const { rejection, subject } = status;
@@ -106,7 +111,10 @@ export class StatusTable {
     }
   }
 
-  /** Takes the pending changes out of a plan. A change that planning touched is neither a retry nor a repair. */
+  /**
+   * Removes the pending changes from a plan. A change that planning touched is never pending, because it is neither a
+   * retry nor a repair.
+   */
   defer(
     planned: readonly Change[],
     touched: SyncGoal["touched"],
@@ -128,7 +136,8 @@ export class StatusTable {
     if (this.isPending(subject, nowMs)) {
       return this.find(subject)?.rejection === undefined ? "reverted" : "refused";
     }
-    // A real server comes and goes with its virtual server. An address waits for its link in any case.
+    // A real server is created and removed with its virtual server. An address always waits for its link, so it needs
+    // no check here.
     if (subject.type !== "real-server") return undefined;
     const { virtualServer } = subject;
     return isBackingOff(this, { type: "virtual-server", virtualServer }, nowMs)
@@ -136,7 +145,7 @@ export class StatusTable {
       : undefined;
   }
 
-  /** After a sync that tried everything that was not deferred. */
+  /** Updates the statuses after a sync that attempted everything that was not deferred. */
   note(outcomes: Outcomes, { deferred, servicesOf }: ChangePlan, nowMs: number): void {
     const withheld = [...outcomes.blocked, ...outcomes.withdrawn];
     if (this.isEmpty && withheld.length + outcomes.refused.length === 0) return;
@@ -155,7 +164,7 @@ export class StatusTable {
     });
   }
 
-  /** Notes each subject once, however many of its changes were rejected. */
+  /** Records one rejection per subject, even if several of its changes were rejected. */
   reject(
     refused: Outcomes["refused"],
     servicesOf: ChangePlan["servicesOf"],
@@ -173,13 +182,13 @@ export class StatusTable {
     return rejected;
   }
 
-  /** It was done, or is not desired any more. */
+  /** Called when the change was made or is no longer desired. */
   endRejection(status: Status): void {
     status.rejection = undefined;
     status.retryAtMs = undefined;
   }
 
-  /** Ends the rejections of which this is true. */
+  /** Ends the rejections for which `isOver` returns true. */
   endRejections(isOver: (status: Status) => boolean): void {
     for (const status of this.#byKey.values()) {
       if (status.rejection !== undefined && isOver(status)) this.endRejection(status);
@@ -187,7 +196,7 @@ export class StatusTable {
     this.removeDone();
   }
 
-  /** What the kernel rejects now. */
+  /** The current rejections that are reported. */
   get rejections(): readonly Rejection[] {
     return [...this.#byKey.values()].flatMap(({ rejection, retryAtMs }) =>
       rejection?.isReported === true ? [{ ...rejection, dueMs: retryAtMs ?? rejection.dueMs }] : [],
