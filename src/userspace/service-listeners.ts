@@ -37,11 +37,11 @@ export interface ServiceListener {
    * {@link frontendsOf}.
    */
   readonly frontends: readonly Frontend[];
-  /** External and load-balancer IPs to which no rule leads. */
+  /** External and load-balancer IPs that no rule redirects to the listener. */
   readonly reserved: readonly ReservedAddress[];
   /** Cluster IP, external IPs and load-balancer IPs of {@link frontends}. */
   readonly addresses: readonly IpAddress[];
-  /** Source ranges apply to the node port, too. */
+  /** If true, source ranges also apply to the node port. */
   readonly isNodePortRestricted: boolean;
   readonly port: number;
   /** 0 if there is no node port. */

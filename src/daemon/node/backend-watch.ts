@@ -19,8 +19,8 @@ export interface BackendWatchContext {
 /**
  * Checks periodically whether the node's other programs use the same iptables backend as kube-ipvs. kubelet or a
  * network plugin may have started later. If they use the other backend, the program exits, so that it restarts with
- * that one: at startup, kube-ipvs writes all rules in the backend that it detects, then removes its rules from the
- * other.
+ * that one. At startup, kube-ipvs writes all rules in the backend that it detects, and then removes its rules from
+ * the other.
  */
 export class BackendWatch {
   readonly #iptables: WatchedIptables;

@@ -75,8 +75,8 @@ export async function readNodeNetwork(
   for (const address of broadcasts) reserved.set(address, "broadcast-address");
   for (const { address } of servers) reserved.set(address, "api-server-address");
   for (const address of gateways) reserved.set(address, "gateway-address");
-  // This reason is set last, so that it wins for a gateway or API server that is also a Node: only this reason keeps
-  // an address from being served at all.
+  // Set last, so that this reason wins for a gateway or API server that is also a Node. It is the only reason that
+  // keeps an address from being served at all.
   for (const address of nodeAddresses) reserved.set(address, "other-node-address");
   return {
     bound,
@@ -119,9 +119,9 @@ function serverKey({ address, port }: ServerEndpoint): string {
 const maxServers = 256;
 
 /**
- * Returns all servers that `read` has ever reported. A server remains reserved after a name resolves differently: if
- * a Service took over the address of the API server that kube-ipvs is connected to, kube-ipvs would never learn that
- * this Service was deleted.
+ * Returns all servers that `read` has ever reported. A server remains reserved even after a name resolves
+ * differently. Otherwise a Service could take over the address of the API server that kube-ipvs is connected to, and
+ * kube-ipvs would never learn that this Service was deleted.
  */
 export function rememberServers(
   read: () => readonly ServerEndpoint[],

@@ -9,9 +9,9 @@ import { listText } from "./list-text.ts";
 import { answerFrom, withoutDrains } from "./routes.ts";
 
 /**
- * Returns what a daemon would answer to a request for lists or plans once started, based on the objects and the
- * kernel state that a start would find. Real servers with weight 0 that are not planned count as draining. Rejects if
- * there is no answer.
+ * Returns what a daemon would answer to a request for lists or plans after a start. Uses the objects and the kernel
+ * state that a start would find. Real servers with weight 0 that are not planned count as draining. Rejects if there
+ * is no answer.
  */
 export async function answerWithoutDaemon(
   config: Config,

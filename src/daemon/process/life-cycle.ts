@@ -103,8 +103,9 @@ export function exitOnUncaught(
 }
 
 /**
- * Exits the process if a signal arrives before {@link runUntilSignal} listens: with 0 for the daemon, because
- * stopping it is not a failure; with 128 + n for other commands. Without this, process 1 would ignore the signal.
+ * Exits the process if a signal arrives before {@link runUntilSignal} listens. The exit code is 0 for the daemon,
+ * because stopping it is not a failure, and 128 + n for other commands. Without this, process 1 would ignore the
+ * signal.
  */
 export function endEarlyOnSignals(isDaemon: () => boolean, target: EarlyProcess = process): void {
   for (const { name, number } of stopSignals) {

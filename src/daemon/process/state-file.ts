@@ -1,8 +1,8 @@
 /**
  * The file that preserves facts across a restart of the program. It is not valid after a reboot, because the kernel
- * state is lost then. Its sections are defined by the records beside this module, and the file is replaced as a
- * whole. If it is missing, foreign or broken, it is treated as empty. A folder that is not writable is reported once
- * and is not an error.
+ * state is lost then. Its sections are defined by the `*-record.ts` modules and `drain-start-times.ts`, and the file
+ * is replaced as a whole. If it is missing, foreign or broken, it is treated as empty. A folder that is not writable
+ * is reported once and is not an error.
  */
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { mkdir, rename, unlink, writeFile } from "node:fs/promises";

@@ -13,8 +13,9 @@ export interface ListedCounts {
 const lifeSignMs = 5_000;
 
 /**
- * Logs progress until the first successful sync, for operators during a rollout: a line when the initial lists are
- * complete, one every 5 s while a sync runs, and a line and a metric at the end. Costs nothing afterwards.
+ * Logs progress until the first successful sync, for operators during a rollout. Logs a line when the initial lists
+ * are complete, and one every 5 s while a sync runs. At the end, logs a line and sets a metric. Costs nothing
+ * afterwards.
  */
 export class FirstSync {
   readonly #targets: ReportTargets;

@@ -19,8 +19,8 @@ interface AddressWatchParts {
 }
 
 /**
- * Runs a check when links or addresses change, whoever changed them. Combines many notifications into one check, and
- * retries it until it succeeds.
+ * Runs a check when kube-ipvs or a third party changes links or addresses. Combines many notifications into one
+ * check, and retries it until it succeeds.
  */
 export class AddressWatch {
   readonly #look: () => Promise<void>;

@@ -22,7 +22,7 @@ export interface ListenerFlowsParts {
 
 /**
  * Removes stale conntrack entries of UDP flows that rules redirected to a socket. While a client keeps its source
- * port, its conntrack entry remains, even if it refers to the port of a closed listener, for example that of an
+ * port, its conntrack entry remains. The entry may refer to the port of a closed listener, for example that of an
  * earlier process.
  */
 export class ListenerFlows {
@@ -65,8 +65,8 @@ export class ListenerFlows {
 
 /**
  * UDP destinations by key. `answers` are the addresses and ports from which replies may come: the socket at an
- * address of the node, the socket at loopback for local processes, and any serving endpoint to which an earlier mode
- * sent a flow.
+ * address of the node, or at loopback for local processes. An earlier mode may also have sent a flow to an endpoint,
+ * so all serving endpoints are included.
  */
 function udpDestinations(
   open: readonly OpenListener[],
