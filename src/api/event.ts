@@ -18,7 +18,7 @@ export interface ClusterEvent {
   readonly subject: EventSubject;
   /** Human-readable text. May be empty. */
   readonly note: string;
-  /** Whether every node finds the same. Only a few of the nodes then write the Event. */
+  /** Whether every node observes the same event. If so, only a few of the nodes write it. */
   readonly isSeenByAllNodes?: boolean;
 }
 

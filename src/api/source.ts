@@ -71,9 +71,9 @@ export interface SourceListener {
   onRefusal(refusal: Refusal): void;
   /** Only called if the source has a relist guard. */
   onListQuarantine?(quarantine: ListQuarantine): void;
-  /** Called when any of the Nodes changed. Only if the source has all Nodes. */
+  /** Called when any Node changes, if the source reads all Nodes. */
   onNodes?(nodes: Nodes): void;
-  /** Called when the version becomes known or changes. Only for API servers. */
+  /** Called when the API server's version becomes known or changes. Other sources never call it. */
   onServerVersion?(version: ServerVersion): void;
 }
 

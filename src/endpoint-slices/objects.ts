@@ -24,7 +24,7 @@ export interface ContainerPort {
 export interface PodRecord {
   /** `namespace/name`. */
   readonly name: string;
-  /** Empty for a manifest. */
+  /** Empty if the object comes from a manifest. */
   readonly uid: string;
   readonly labels: Labels;
   /** At most one per family. */
@@ -54,7 +54,7 @@ export interface TargetedPort {
 /** A Service whose endpoints are the Pods that it selects. */
 export interface SelectingService {
   readonly name: ServiceName;
-  /** Empty for a manifest. */
+  /** Empty if the object comes from a manifest. */
   readonly uid: string;
   /** Never empty, because Services without a selector get their endpoints from other controllers. */
   readonly selector: Labels;
@@ -64,7 +64,7 @@ export interface SelectingService {
   readonly ports: readonly TargetedPort[];
   readonly publishesNotReady: boolean;
   readonly isHeadless: boolean;
-  /** Whether traffic should stay in the client's zone or on its node. If absent, neither. */
+  /** Where traffic should stay: in the client's zone, or on the client's node. If absent, traffic may go anywhere. */
   readonly trafficDistribution?: "zone" | "node";
 }
 

@@ -87,7 +87,7 @@ function addSlicePort(
     const key = hostPort(record.address, port.port);
     if (endpoints.has(key) && record.isTerminating) continue;
     const { zone, zoneHints, nodeHints } = record;
-    // Builds a single object per endpoint, because there are as many as endpoints in the cluster.
+    // Builds the object without intermediate copies, because a large cluster has very many endpoints.
     const endpoint: { -readonly [Name in keyof Endpoint]: Endpoint[Name] } = {
       address: record.address,
       port: port.port,

@@ -64,7 +64,7 @@ export function servicePortName(id: {
   return id.portName === "" ? id.service : `${id.service}:${id.portName}`;
 }
 
-/** Key of a service port, unique within a family. The endpoints of the port have the same key. */
+/** Key of a service port, unique within a family. */
 export function servicePortKey(id: {
   readonly service: string;
   readonly portName: string;

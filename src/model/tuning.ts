@@ -10,7 +10,7 @@ export interface Tuning {
   readonly isOnePacket?: boolean;
   /** Limit for each endpoint on this node. If absent or if `upper` is 0, there is no limit. */
   readonly connectionLimit?: ConnectionLimit;
-  /** If undefined, the protocol's setting applies. */
+  /** If undefined, the configured drain deadline of the protocol applies. */
   readonly drainDeadlineSeconds?: number;
   /** Source of the endpoints' weights. If absent, all weights are equal. */
   readonly weights?: (typeof weightSources)[number];

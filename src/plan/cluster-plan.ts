@@ -66,7 +66,7 @@ export class ClusterPlan {
     this.tracker.touchWhere((service) => isConcerned(requestedScheduler(service) ?? ""));
   }
 
-  /** Plans Services again if their endpoint weights come from Node weights. `options` supply the default tuning. */
+  /** Plans the Services again whose endpoints get their weights from Nodes. `options` supplies the default tuning. */
   noteNodeWeights(nodeWeights: ReadonlyMap<string, number>, options: PlanOptions): void {
     if (nodeWeights === this.#facts.nodeWeights) return;
     this.#facts = { ...this.#facts, nodeWeights };

@@ -21,7 +21,7 @@ import { type SetRole, setFor, setRoles } from "./sets.ts";
  * the cost of a sync scales with the change. No clock, no log, no kernel.
  */
 export class DesiredState {
-  /** Plans by `family service`, then by service-port key. */
+  /** The plans of each Service in each family. Keys are `FAMILY SERVICE`. */
   readonly #plans = new Map<string, readonly ServicePortPlan[]>();
   readonly #claims: ServerClaims;
   readonly #entries = new Map<string, Owners<SetEntry>>();

@@ -5,7 +5,7 @@ import type { SetEntry } from "../state/set-entry.ts";
 /** Keys whose desired value may have changed since the marks were last taken. */
 export interface DirtyKeys {
   readonly virtualServers: ReadonlySet<string>;
-  /** By set name. */
+  /** Keys are set names. */
   readonly setEntries: ReadonlyMap<string, ReadonlySet<SetEntry>>;
   readonly addresses: ReadonlySet<IpAddress>;
   /** Families whose rules may differ. */

@@ -26,7 +26,7 @@ export const loopbackAddresses: Readonly<Record<IpFamily, IpAddress>> = {
   IPv6: parseIpAddress("::1") as IpAddress,
 };
 
-/** Forwards to the node IP if it serves node ports, because pods on other nodes have a route back to it. */
+/** Forwards to the node IP if node ports are served there, because pods on other nodes have a route back to it. */
 export function loopbackNodePorts(
   { family, servicePorts }: Pick<ServicePlan, "family" | "servicePorts">,
   nodeIp: IpAddress | undefined,

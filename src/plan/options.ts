@@ -5,9 +5,9 @@ import type { Tuning } from "../model/tuning.ts";
 
 /** How pod traffic of this node is recognized. Undefined if it cannot be distinguished. */
 export type LocalDetector =
-  /** By source network, as text. */
+  /** The source address is in this network. */
   | { readonly kind: "source"; readonly cidr: string }
-  /** By input interface: a name, or a prefix that ends in `+`. */
+  /** The input interface has this name. A trailing `+` matches any suffix. */
   | { readonly kind: "in-interface"; readonly name: string };
 
 /** Why an address must not be bound to kube-ipvs0. Logs and metrics use the same words. */
@@ -49,7 +49,7 @@ export interface FamilyOptions {
    * server. Undefined if none are known.
    */
   readonly apiServers?: readonly string[];
-  /** The kernel accepts no address of this family on kube-ipvs0. Everything else is still served. */
+  /** True if the kernel accepts no address of this family on kube-ipvs0. Everything else is still served. */
   readonly isLinkDisabled?: boolean;
   /** Whether reserved external and load-balancer IPs are not served at all, not even by a virtual server. */
   readonly isReservedRefused?: boolean;

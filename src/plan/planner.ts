@@ -81,8 +81,8 @@ export interface PlannedPlace {
 }
 
 /**
- * Returns a function that marks the addresses of a service port that must not be served. Without `admission`, it
- * admits all.
+ * Returns a function that marks the addresses of a service port that must not be served. Without `admission`, no
+ * addresses are marked.
  */
 export function admitWith(
   admission: Pick<PortAdmission, "admit"> | undefined,

@@ -34,9 +34,7 @@ import {
 } from "./rule-words.ts";
 import type { SetRole } from "./sets.ts";
 
-/**
- * Chains of earlier kube-proxy versions in IPVS mode. This one is in nat; KUBE-FIREWALL in filter belongs to kubelet.
- */
+/** Chains that only earlier kube-proxy versions created in IPVS mode. KUBE-FIREWALL in filter is kubelet's. */
 const retiredChains: readonly Chain[] = [chain("nat", "KUBE-FIREWALL", [])];
 
 /** Rules of an empty cluster. The clean-up removes them: they name all chains and jumps of IPVS mode. */

@@ -24,8 +24,8 @@ export interface JudgedList {
 }
 
 /**
- * Whether a list that lacks `missing` of `known` addresses would remove too much. A list without any objects is always
- * implausible, because each cluster has the Service `kubernetes` and its slice.
+ * Whether a list that lacks `missing` of `known` addresses would remove too much. With few known addresses, only a list
+ * without any objects is implausible, because each cluster has the Service `kubernetes` and its slice.
  */
 export function isImplausible(
   counts: { readonly known: number; readonly missing: number; readonly objectCount: number },

@@ -12,7 +12,7 @@ export interface ReflectorTarget<T> {
   readonly notify: Notify<T>;
   /** Keys by which the relist guard judges a list, such as addresses or names. */
   readonly keysOf: (record: T) => readonly string[];
-  /** Reads the keys with which the first list is compared in addition. Absent if there are none. */
+  /** Reads the keys that the node served before startup. The first list is also compared with these keys. */
   readonly servedBefore?: (() => Promise<ReadonlySet<string>>) | undefined;
   readonly onSynced: () => void;
   readonly onRefusal: Refuse;

@@ -1,6 +1,6 @@
 import type { Clock } from "../../base/clock.ts";
 
-/** Interval of reading files. client-go also reads tokens about once a minute. Plugins define their own expiry. */
+/** Interval between reads of files. client-go also reads tokens about once a minute. Plugins define their own expiry. */
 const freshMs = 60_000;
 
 /** Minimum delay after a failed read. */

@@ -82,7 +82,7 @@ function externalRules(subject: RuleSubject): readonly Rule[] {
 
 /**
  * If the node's address is in a source range, also admits the load-balancer IPs as sources. If a load-balancer IP is a
- * local address, the node's own packets to it have it as their source.
+ * local address, packets from the node to that IP also have that IP as their source.
  */
 function firewallRules(subject: RuleSubject): readonly Rule[] {
   const { port, name, family, chains, loadBalancerIps } = subject;
