@@ -233,12 +233,17 @@ export function decodeRealServer(body: ByteReader, serverFamily: IpFamily): Obse
 }
 
 function decodeCommand(body: ByteReader, expected: number): CommandValues {
+  readCommand(body, expected);
+  return commandAttributes.decode(body);
+}
+
+/** Reads the header of a message, which must be of this command. */
+export function readCommand(body: ByteReader, expected: number): void {
   const start = body.offset;
   const command = readGenericHeader(body);
   if (command !== expected) {
     throw new DecodeError(`IPVS command ${command} where ${expected} belongs`, start);
   }
-  return commandAttributes.decode(body);
 }
 
 const { type: serviceType } = commandFields.service;
@@ -289,13 +294,13 @@ function writeDestinationFamily(writer: MessageWriter, { address }: RealServerId
   writeAttribute(writer, destinationFields.addressFamily, addressFamilies[familyOf(address)]);
 }
 
-function familyOfNumber(number: number, body: ByteReader): IpFamily {
+export function familyOfNumber(number: number, body: ByteReader): IpFamily {
   if (number === addressFamilies.IPv4) return "IPv4";
   if (number === addressFamilies.IPv6) return "IPv6";
   throw new DecodeError(`address family ${number}`, body.offset);
 }
 
-function addressOf(
+export function addressOf(
   family: IpFamily,
   bytes: Uint8Array,
   body: ByteReader,

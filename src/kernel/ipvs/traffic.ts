@@ -1,15 +1,9 @@
-/**
- * Counters of GET_SERVICE and GET_DEST replies, linux/ip_vs.h. Separate from the codec for speed: all virtual and
- * real servers are read every few seconds, and only a few attributes of each message are needed.
- */
-import { familyOf, type IpFamily, ipAddressFromBytes } from "../../base/ip.ts";
-import { type Protocol, protocolOfNumber } from "../../base/protocol.ts";
-import { TYPE_MASK } from "../../netlink/attribute-field.ts";
+/** Counters of GET_SERVICE and GET_DEST replies, linux/ip_vs.h. Apart from the codec, which reads all but these. */
+import { familyOf, type IpFamily } from "../../base/ip.ts";
+import { protocolOfNumber } from "../../base/protocol.ts";
+import { bytes, type Field, u16, u16be, u32 } from "../../netlink/attribute-field.ts";
+import { type AttributeSet, attributeSet, nested, required } from "../../netlink/attribute-set.ts";
 import { type ByteReader, isLittleEndianHost } from "../../netlink/byte-reader.ts";
-import { DecodeError } from "../../netlink/errors.ts";
-import { readGenericHeader } from "../../netlink/generic.ts";
-import { ATTRIBUTE_HEADER_BYTES } from "../../netlink/message.ts";
-import { addressFamilies } from "../../netlink/netfilter.ts";
 import {
   type ConnectionCounts,
   noTraffic,
@@ -17,173 +11,106 @@ import {
   type Traffic,
   type VirtualServerTraffic,
 } from "../../state/traffic.ts";
+import { addressOf, familyOfNumber, readCommand } from "./codec.ts";
 import { commands } from "./constants.ts";
 
-/** IPVS_SVC_ATTR_*. Most counters in `stats` have 32 bits; `stats64` exists since Linux 4.1. */
-const serviceAttributes = {
-  addressFamily: 1,
-  protocol: 2,
-  address: 3,
-  port: 4,
-  stats: 10,
-  stats64: 12,
-} as const;
-/** IPVS_DEST_ATTR_*. */
-const destinationAttributes = {
-  address: 1,
-  port: 2,
-  weight: 4,
-  active: 7,
-  inactive: 8,
-  stats: 10,
-  addressFamily: 11,
-  stats64: 12,
-} as const;
-/** IPVS_STATS_ATTR_*, by number. The attributes after these are rates. */
-const counterFields = [
-  undefined,
-  "connections",
-  "packetsIn",
-  "packetsOut",
-  "bytesIn",
-  "bytesOut",
-] as const;
-
-/** Undefined for a firewall-mark service, and for an address or protocol that kube-ipvs does not use. */
-export function readVirtualServerTraffic(body: ByteReader): VirtualServerTraffic | undefined {
-  enter(body, commands.newService);
-  let protocol: Protocol | undefined;
-  let bytes: Uint8Array | undefined;
-  let port: number | undefined;
-  let traffic: Traffic = noTraffic;
-  let isWide = false;
-  let family = 0;
-  eachAttribute(body, (type, payload) => {
-    switch (type) {
-      case serviceAttributes.addressFamily:
-        family = payload.u16("address family");
-        break;
-      case serviceAttributes.protocol:
-        protocol = protocolOfNumber(payload.u16("protocol"));
-        break;
-      case serviceAttributes.address:
-        bytes = payload.bytes(payload.remaining, "address");
-        break;
-      case serviceAttributes.port:
-        port = payload.u16be("port");
-        break;
-      case serviceAttributes.stats:
-        if (!isWide) traffic = readCounters(payload);
-        break;
-      case serviceAttributes.stats64:
-        isWide = true;
-        traffic = readCounters(payload);
-        break;
-    }
-  });
-  if (protocol === undefined || bytes === undefined || port === undefined) return undefined;
-  const address = addressOf(family, bytes, body);
-  const isMapped = familyOf(address) === "IPv4" && family !== addressFamilies.IPv4;
-  return isMapped ? undefined : { protocol, address, port, traffic };
+/** Of 32 or 64 bits; a number is exact up to 9,007 TB. */
+function counter(type: number): Field<number> {
+  const { widthBytes: _, ...field } = u32(type);
+  return { ...field, read: readCounter };
 }
 
-/** Decodes a real server of a virtual server of `serverFamily`, with its counters. */
-export function readRealServerTraffic(body: ByteReader, serverFamily: IpFamily): RealServerTraffic {
-  enter(body, commands.newDestination);
-  let bytes: Uint8Array | undefined;
-  let family: number = addressFamilies[serverFamily];
-  let traffic: Traffic = noTraffic;
-  let isWide = false;
-  let [port, weight, activeConnections, inactiveConnections] = [0, 0, 0, 0];
-  eachAttribute(body, (type, payload) => {
-    switch (type) {
-      case destinationAttributes.address:
-        bytes = payload.bytes(payload.remaining, "address");
-        break;
-      case destinationAttributes.port:
-        port = payload.u16be("port");
-        break;
-      case destinationAttributes.weight:
-        weight = payload.u32("weight");
-        break;
-      case destinationAttributes.active:
-        activeConnections = payload.u32("active connections");
-        break;
-      case destinationAttributes.inactive:
-        inactiveConnections = payload.u32("inactive connections");
-        break;
-      case destinationAttributes.addressFamily:
-        // Can differ from the virtual server's family for tunnels; older kernels send 0.
-        family = payload.u16("address family") || family;
-        break;
-      case destinationAttributes.stats:
-        if (!isWide) traffic = readCounters(payload);
-        break;
-      case destinationAttributes.stats64:
-        isWide = true;
-        traffic = readCounters(payload);
-        break;
-    }
-  });
-  if (bytes === undefined) throw new DecodeError("real server: address missing", body.offset);
-  const address = addressOf(family, bytes, body);
-  return { address, port, weight, activeConnections, inactiveConnections, traffic };
-}
-
-/** Sums the connections of all real servers of one reply. */
-export function sumConnections(bodies: readonly ByteReader[]): ConnectionCounts {
-  let [activeConnections, inactiveConnections] = [0, 0];
-  for (const body of bodies) {
-    enter(body, commands.newDestination);
-    eachAttribute(body, (type, payload) => {
-      if (type === destinationAttributes.active) activeConnections += payload.u32("active");
-      if (type === destinationAttributes.inactive) inactiveConnections += payload.u32("inactive");
-    });
-  }
-  return { activeConnections, inactiveConnections };
-}
-
-/** Moves the reader into the only attribute of the message. */
-function enter(body: ByteReader, expected: number): void {
-  const start = body.offset;
-  const command = readGenericHeader(body);
-  if (command !== expected)
-    throw new DecodeError(`IPVS command ${command} where ${expected} belongs`, start);
-  body.skip(ATTRIBUTE_HEADER_BYTES, "server");
-}
-
-function readCounters(payload: ByteReader): Traffic {
-  const traffic = { ...noTraffic };
-  eachAttribute(payload, (type, counter) => {
-    const field = counterFields[type];
-    if (field !== undefined) traffic[field] = readCounter(counter);
-  });
-  return traffic;
-}
-
-/** Reads a counter of 32 or 64 bits. The result is exact up to 9,007 TB. */
 function readCounter(payload: ByteReader): number {
   if (payload.remaining === 4) return payload.u32("counter");
   const [first, second] = [payload.u32("counter"), payload.u32("counter")];
   return isLittleEndianHost ? first + second * 2 ** 32 : first * 2 ** 32 + second;
 }
 
-function eachAttribute(body: ByteReader, take: (type: number, payload: ByteReader) => void): void {
-  while (body.remaining > 0) {
-    const length = body.u16("attribute length") - ATTRIBUTE_HEADER_BYTES;
-    const type = body.u16("attribute type") & TYPE_MASK;
-    if (length < 0) throw new DecodeError(`attribute ${type} without a length`, body.offset);
-    body.within(length, "attribute", (payload) => take(type, payload));
-    body.align();
-  }
+/** IPVS_STATS_ATTR_*; rates follow. */
+const counters: AttributeSet<Partial<Traffic>> = attributeSet({
+  connections: counter(1),
+  packetsIn: counter(2),
+  packetsOut: counter(3),
+  bytesIn: counter(4),
+  bytesOut: counter(5),
+});
+/** `stats` has 32 bits for most counters, `stats64` came with Linux 4.1. */
+const stats = { stats: nested(10, counters), stats64: nested(12, counters) } as const;
+
+/** IPVS_SVC_ATTR_*, in IPVS_CMD_ATTR_SERVICE. */
+const serviceAttributes = attributeSet({
+  service: nested(
+    1,
+    attributeSet({
+      addressFamily: u16(1),
+      protocol: u16(2),
+      address: bytes(3),
+      port: u16be(4),
+      ...stats,
+    }),
+  ),
+});
+
+/** IPVS_DEST_ATTR_*, in IPVS_CMD_ATTR_DEST. */
+const connectionFields = { activeConnections: u32(7), inactiveConnections: u32(8) } as const;
+const connectionAttributes = attributeSet({
+  destination: nested(2, attributeSet(connectionFields)),
+});
+const destinationAttributes = attributeSet({
+  destination: nested(
+    2,
+    attributeSet({
+      address: bytes(1),
+      port: u16be(2),
+      weight: u32(4),
+      ...connectionFields,
+      addressFamily: u16(11),
+      ...stats,
+    }),
+  ),
+});
+
+/** Undefined: it takes packets by their mark, or its address or protocol is not one of ours. */
+export function readVirtualServerTraffic(body: ByteReader): VirtualServerTraffic | undefined {
+  readCommand(body, commands.newService);
+  const values = required(serviceAttributes.decode(body).service, "service", body);
+  const protocol = protocolOfNumber(values.protocol ?? 0);
+  if (protocol === undefined || values.address === undefined) return undefined;
+  const family = familyOfNumber(required(values.addressFamily, "address family", body), body);
+  const address = addressOf(family, values.address, body);
+  const port = required(values.port, "port", body);
+  if (familyOf(address) !== family) return undefined;
+  return { protocol, address, port, traffic: trafficOf(values) };
 }
 
-function addressOf(
-  family: number,
-  bytes: Uint8Array,
-  body: ByteReader,
-): ReturnType<typeof ipAddressFromBytes> {
-  const length = family === addressFamilies.IPv4 ? 4 : 16;
-  if (bytes.length < length) throw new DecodeError(`address of ${bytes.length} bytes`, body.offset);
-  return ipAddressFromBytes(bytes.subarray(0, length));
+/** A real server of a virtual server of `serverFamily`, with what it counted. */
+export function readRealServerTraffic(body: ByteReader, serverFamily: IpFamily): RealServerTraffic {
+  readCommand(body, commands.newDestination);
+  const values = required(destinationAttributes.decode(body).destination, "destination", body);
+  const { port = 0, weight = 0, activeConnections = 0, inactiveConnections = 0 } = values;
+  // Differs from the virtual server's for tunnels; 0 from older kernels.
+  const ownFamily = values.addressFamily ?? 0;
+  const family = ownFamily === 0 ? serverFamily : familyOfNumber(ownFamily, body);
+  const address = addressOf(family, required(values.address, "address", body), body);
+  const traffic = trafficOf(values);
+  return { address, port, weight, activeConnections, inactiveConnections, traffic };
+}
+
+/** The connections of all real servers of one reply. */
+export function sumConnections(bodies: readonly ByteReader[]): ConnectionCounts {
+  const sums = { activeConnections: 0, inactiveConnections: 0 };
+  for (const body of bodies) {
+    readCommand(body, commands.newDestination);
+    const { destination = {} } = connectionAttributes.decode(body);
+    sums.activeConnections += destination.activeConnections ?? 0;
+    sums.inactiveConnections += destination.inactiveConnections ?? 0;
+  }
+  return sums;
+}
+
+function trafficOf(values: {
+  readonly stats?: Partial<Traffic>;
+  readonly stats64?: Partial<Traffic>;
+}): Traffic {
+  return { ...noTraffic, ...(values.stats64 ?? values.stats) };
 }
