@@ -1,4 +1,5 @@
 /** Runs the daemon's planning once, for commands that only read. Writes nothing. */
+import { silentEvents } from "../api/event.ts";
 import { version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
 import { openKernel } from "../kernel/open-kernel.ts";
@@ -10,10 +11,10 @@ import { openClaimMemory } from "./process/claim-record.ts";
 import { rampStartTimesIn } from "./process/drain-start-times.ts";
 import { openSource } from "./process/open-source.ts";
 import { holderRecordIn, ownershipRecordIn } from "./process/ownership-record.ts";
-import { readState, systemBootClock } from "./process/state-file.ts";
+import { readState, type StateFile, systemBootClock } from "./process/state-file.ts";
 import { ProxyHealth } from "./report/proxy-health.ts";
 import type { RunContext } from "./run.ts";
-import { startDaemon } from "./start.ts";
+import { type DaemonParts, startDaemon } from "./start.ts";
 
 const userspaceText =
   "Cannot say what a start would find: userspace mode serves from sockets of its own process; if it runs, ask it: kube-ipvs services";
@@ -27,47 +28,74 @@ export interface Observation {
 /** Calls `read` with the result of a first sync in observe-only mode. Rejects if the sync fails or takes too long. */
 export async function observeOnce<T>(
   config: Config,
-  { clock, log }: Pick<RunContext, "clock" | "log">,
+  parts: Pick<RunContext, "clock" | "log">,
   read: (observation: Observation) => T | Promise<T>,
 ): Promise<T> {
   if (config.mode === "userspace") throw new Error(userspaceText);
+  const { virtualAddresses } = config;
+  const kernel = await openKernel({ ...parts, environment: process.env, virtualAddresses });
+  try {
+    const { running, report } = await firstSync(config, parts, (context, state) =>
+      startDaemon({
+        ...{ ...context, kernel },
+        ownershipRecord: ownershipRecordIn(state),
+        rampStartTimes: rampStartTimesIn(state, { ...parts, bootClock: systemBootClock() }),
+      }),
+    );
+    return await read({ report, view: running.view });
+  } finally {
+    kernel.close();
+  }
+}
+
+/** What any mode is begun with until its first sync has ended. */
+type FirstSyncContext = Required<
+  Pick<
+    DaemonParts,
+    | "config"
+    | "source"
+    | "clock"
+    | "log"
+    | "events"
+    | "metrics"
+    | "health"
+    | "holderRecord"
+    | "claimMemory"
+    | "onReport"
+    | "fail"
+  >
+>;
+
+/**
+ * Begins a mode that only observes, and stops it after its first sync. Rejects if that sync fails, or if the API server does
+ * not answer.
+ */
+export async function firstSync<T extends { stop(): Promise<void> }>(
+  config: Config,
+  { clock, log }: Pick<RunContext, "clock" | "log">,
+  begin: (context: FirstSyncContext, state: StateFile) => Promise<T>,
+): Promise<{ readonly running: T; readonly report: SyncReport }> {
   const planned = Promise.withResolvers<SyncReport>();
   const deadline = answerDeadline(config, clock);
   const { observer } = deadline;
   const state = readState(config.statePath, log);
   const { source, close } = await openSource(config, { clock, log, observer });
   try {
-    const kernel = await openKernel({
-      clock,
-      log,
-      environment: process.env,
-      virtualAddresses: config.virtualAddresses,
-    });
-    try {
-      const starting = startDaemon({
-        config: { ...config, isObserveOnly: true },
-        kernel,
-        source,
-        metrics: prometheusMetrics({ version }),
-        health: new ProxyHealth(clock, config.syncPeriodMs),
-        clock,
-        log,
-        ownershipRecord: ownershipRecordIn(state),
-        holderRecord: holderRecordIn(state),
-        claimMemory: openClaimMemory(config, { clock, log }).claimMemory,
-        rampStartTimes: rampStartTimesIn(state, { clock, bootClock: systemBootClock() }),
-        onReport: planned.resolve,
-        fail: planned.reject,
-      });
-      const found = Promise.all([starting, planned.promise]);
-      const [daemon, report] = await Promise.race([found, deadline.expired]);
-      await daemon.stop();
-      const [failure] = report.failures;
-      if (failure !== undefined) throw failure.error;
-      return await read({ report, view: daemon.view });
-    } finally {
-      kernel.close();
-    }
+    const context = {
+      ...{ config: { ...config, isObserveOnly: true }, source, clock, log, events: silentEvents },
+      metrics: prometheusMetrics({ version }),
+      health: new ProxyHealth(clock, config.syncPeriodMs),
+      holderRecord: holderRecordIn(state),
+      claimMemory: openClaimMemory(config, { clock, log }).claimMemory,
+      onReport: planned.resolve,
+      fail: planned.reject,
+    };
+    const found = Promise.all([begin(context, state), planned.promise]);
+    const [running, report] = await Promise.race([found, deadline.expired]);
+    await running.stop();
+    const [failure] = report.failures;
+    if (failure !== undefined) throw failure.error;
+    return { running, report };
   } finally {
     deadline.stop();
     await close();

@@ -1,24 +1,15 @@
 /** Implements `kube-ipvs plan` in userspace mode. */
 import { type PlannedChanges, plannedChanges } from "../../answer/plan.ts";
-import { silentEvents } from "../../api/event.ts";
 import { ipFamilies } from "../../base/ip.ts";
-import { version } from "../../base/version.ts";
 import type { Config } from "../../config/config.ts";
-import { prometheusMetrics } from "../../metrics/prometheus-metrics.ts";
 import type { ChangeTracker } from "../../model/change-tracker.ts";
 import { servicePortName } from "../../model/service-port.ts";
 import { servicePortsOf } from "../../model/service-ports.ts";
 import { emptyPlan } from "../../reconcile/change-plan.ts";
 import { planObject } from "../../reconcile/render/plan-json.ts";
 import { planText } from "../../reconcile/render/plan-text.ts";
-import type { SyncReport } from "../../reconcile/report.ts";
 import type { SoughtListener } from "../../userspace/find-listeners.ts";
-import { answerDeadline } from "../process/answer-deadline.ts";
-import { openClaimMemory } from "../process/claim-record.ts";
-import { openSource } from "../process/open-source.ts";
-import { holderRecordIn } from "../process/ownership-record.ts";
-import { readState } from "../process/state-file.ts";
-import { ProxyHealth } from "../report/proxy-health.ts";
+import { firstSync } from "../observe-once.ts";
 import type { RunContext } from "../run.ts";
 import { beginUserspace } from "./begin-userspace.ts";
 import { addressesOf, listenerText, type UserspacePlan } from "./plan-userspace.ts";
@@ -26,37 +17,17 @@ import { addressesOf, listenerText, type UserspacePlan } from "./plan-userspace.
 /** Returns what a start would do. Rejects if this cannot be determined. */
 export async function planUserspaceStart(
   config: Config,
-  { clock, log }: Pick<RunContext, "clock" | "log">,
+  parts: Pick<RunContext, "clock" | "log">,
 ): Promise<PlannedChanges> {
-  const planned = Promise.withResolvers<SyncReport>();
-  const deadline = answerDeadline(config, clock);
-  const { observer } = deadline;
-  const { source, close } = await openSource(config, { clock, log, observer });
-  try {
-    const starting = beginUserspace(
-      { ...config, isObserveOnly: true },
-      {
-        ...{ clock, log, source, events: silentEvents },
-        metrics: prometheusMetrics({ version }),
-        health: new ProxyHealth(clock, config.syncPeriodMs),
-        holderRecord: holderRecordIn(readState(config.statePath)),
-        claimMemory: openClaimMemory(config, { clock, log }).claimMemory,
-        onReport: planned.resolve,
-        fail: planned.reject,
-      },
-    );
-    const found = Promise.all([starting, planned.promise]);
-    const [{ plan: planOf, view, stop }, report] = await Promise.race([found, deadline.expired]);
-    await stop();
-    const [failure] = report.failures;
-    if (failure !== undefined) throw failure.error;
-    const plan = { ...(planOf() ?? nothingPlanned), sctpPorts: sctpPortsOf(view.objects) };
-    const hasChanges = plan.listeners.length + plan.rules.changes.length > 0;
-    return plannedChanges(objectOf(plan), textOf(plan), hasChanges);
-  } finally {
-    deadline.stop();
-    await close();
-  }
+  const { running } = await firstSync(config, parts, (context) =>
+    beginUserspace(context.config, context),
+  );
+  const plan = {
+    ...(running.plan() ?? nothingPlanned),
+    sctpPorts: sctpPortsOf(running.view.objects),
+  };
+  const hasChanges = plan.listeners.length + plan.rules.changes.length > 0;
+  return plannedChanges(objectOf(plan), textOf(plan), hasChanges);
 }
 
 const nothingPlanned: UserspacePlan = { listeners: [], found: [], rules: emptyPlan };
