@@ -73,10 +73,6 @@ export function temporaryNameOf(setName: string): string {
   return `KTMP-${setName.slice("KUBE-".length)}`;
 }
 
-export function isTemporaryName(setName: string): boolean {
-  return setName.startsWith("KTMP-");
-}
-
 /** IPSET_MAXNAMELEN in linux/netfilter/ipset/ip_set.h, minus the terminating NUL. */
 const maxNameBytes = 31;
 
