@@ -1,4 +1,4 @@
-/** Counters of GET_SERVICE and GET_DEST replies, linux/ip_vs.h. Apart from the codec, which reads all but these. */
+/** Counters of GET_SERVICE and GET_DEST replies, linux/ip_vs.h. The codec reads everything else. */
 import { familyOf, type IpFamily } from "../../base/ip.ts";
 import { protocolOfNumber } from "../../base/protocol.ts";
 import { bytes, type Field, u16, u16be, u32 } from "../../netlink/attribute-field.ts";
@@ -14,7 +14,7 @@ import {
 import { addressOf, familyOfNumber, readCommand } from "./codec.ts";
 import { commands } from "./constants.ts";
 
-/** Of 32 or 64 bits; a number is exact up to 9,007 TB. */
+/** A counter of 32 or 64 bits. The result is exact up to 9,007 TB. */
 function counter(type: number): Field<number> {
   const { widthBytes: _, ...field } = u32(type);
   return { ...field, read: readCounter };
@@ -26,7 +26,7 @@ function readCounter(payload: ByteReader): number {
   return isLittleEndianHost ? first + second * 2 ** 32 : first * 2 ** 32 + second;
 }
 
-/** IPVS_STATS_ATTR_*; rates follow. */
+/** IPVS_STATS_ATTR_*. The attributes after these are rates. */
 const counters: AttributeSet<Partial<Traffic>> = attributeSet({
   connections: counter(1),
   packetsIn: counter(2),
@@ -34,7 +34,7 @@ const counters: AttributeSet<Partial<Traffic>> = attributeSet({
   bytesIn: counter(4),
   bytesOut: counter(5),
 });
-/** `stats` has 32 bits for most counters, `stats64` came with Linux 4.1. */
+/** Most counters in `stats` have 32 bits; `stats64` exists since Linux 4.1. */
 const stats = { stats: nested(10, counters), stats64: nested(12, counters) } as const;
 
 /** IPVS_SVC_ATTR_*, in IPVS_CMD_ATTR_SERVICE. */
@@ -70,7 +70,7 @@ const destinationAttributes = attributeSet({
   ),
 });
 
-/** Undefined: it takes packets by their mark, or its address or protocol is not one of ours. */
+/** Undefined for a firewall-mark service, and for an address or protocol that kube-ipvs does not use. */
 export function readVirtualServerTraffic(body: ByteReader): VirtualServerTraffic | undefined {
   readCommand(body, commands.newService);
   const values = required(serviceAttributes.decode(body).service, "service", body);
@@ -83,12 +83,12 @@ export function readVirtualServerTraffic(body: ByteReader): VirtualServerTraffic
   return { protocol, address, port, traffic: trafficOf(values) };
 }
 
-/** A real server of a virtual server of `serverFamily`, with what it counted. */
+/** Decodes a real server of a virtual server of `serverFamily`, with its counters. */
 export function readRealServerTraffic(body: ByteReader, serverFamily: IpFamily): RealServerTraffic {
   readCommand(body, commands.newDestination);
   const values = required(destinationAttributes.decode(body).destination, "destination", body);
   const { port = 0, weight = 0, activeConnections = 0, inactiveConnections = 0 } = values;
-  // Differs from the virtual server's for tunnels; 0 from older kernels.
+  // Can differ from the virtual server's family for tunnels; older kernels send 0.
   const ownFamily = values.addressFamily ?? 0;
   const family = ownFamily === 0 ? serverFamily : familyOfNumber(ownFamily, body);
   const address = addressOf(family, required(values.address, "address", body), body);
@@ -96,7 +96,7 @@ export function readRealServerTraffic(body: ByteReader, serverFamily: IpFamily):
   return { address, port, weight, activeConnections, inactiveConnections, traffic };
 }
 
-/** The connections of all real servers of one reply. */
+/** Sums the connections of all real servers of one reply. */
 export function sumConnections(bodies: readonly ByteReader[]): ConnectionCounts {
   const sums = { activeConnections: 0, inactiveConnections: 0 };
   for (const body of bodies) {
