@@ -111,7 +111,7 @@ function scalar(
   return { type, bits: 0, widthBytes, print: String };
 }
 
-/** `0a 60 00 01` */
+/** Formats bytes as text, such as `0a 60 00 01`. */
 export function hexText(value: Uint8Array): string {
   return Array.from(value, (byte) => byte.toString(16).padStart(2, "0")).join(" ");
 }

@@ -16,7 +16,7 @@ export interface Description {
 }
 
 export interface NetlinkErrorFacts extends Description {
-  /** Positive. */
+  /** The positive error number. */
   readonly errno: number;
   /** The kernel's error message: NLMSGERR_ATTR_MSG of an extended acknowledgement. */
   readonly kernelMessage?: string;

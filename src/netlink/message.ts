@@ -67,8 +67,8 @@ export class MessageWriter {
   }
 
   /**
-   * Writes an attribute header. `type` includes the NLA_F_* bits. The caller then writes the payload and calls {@link
-   * endAttribute}.
+   * Writes an attribute header. `type` includes the NLA_F_* bits. The caller then writes the payload and calls
+   * `endAttribute`.
    */
   beginAttribute(type: number): number {
     const start = this.#claim(ATTRIBUTE_HEADER_BYTES);

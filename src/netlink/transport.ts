@@ -44,8 +44,8 @@ export interface TransportOptions {
 }
 
 /**
- * The size of two dump datagrams. Decoding them takes a few milliseconds, and their memory is not mapped again each
- * time.
+ * The size of two dump datagrams. They are decoded in a few milliseconds, and the buffers are small enough that no
+ * new memory is mapped for each piece.
  */
 const PIECE_BYTES = 48 * 1024;
 
@@ -58,7 +58,7 @@ const DUMPS_PIECE_BYTES = 256 * 1024;
 
 /**
  * The kernel charges 768 bytes of the receive buffer per error reply. The smallest requests have about 36 bytes, so a
- * datagram contains up to 1,820 of them.
+ * datagram contains up to 1,820 of them, and all their error replies fit into this buffer.
  */
 const RECEIVE_BUFFER_BYTES = 2 * 1024 * 1024;
 /** Longest wait for the replies to one datagram, or for each piece of a long dump. */

@@ -12,7 +12,7 @@ import { countedText } from "./subject.ts";
 /** Something that a sync could not read or complete. The sync is repeated after another observation. */
 export interface Failure {
   readonly kind: ChangeKind | "observe";
-  /** A part of kernel state, or the number of changes. */
+  /** The part of kernel state that could not be read, or a description of the changes. */
   readonly subject: string;
   readonly error: Error;
 }

@@ -1,4 +1,4 @@
-/** Numbers of the ipset netlink interface: linux/netfilter/ipset/ip_set.h and nfnetlink.h. */
+/** Constants of the ipset netlink interface: linux/netfilter/ipset/ip_set.h and nfnetlink.h. */
 import type { IpSetType } from "../../state/ip-set.ts";
 
 /** NFNL_SUBSYS_IPSET. A message type has the subsystem in the high byte and the command in the low byte. */

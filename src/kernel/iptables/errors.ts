@@ -52,7 +52,7 @@ const busyWords = /xtables lock|Resource temporarily unavailable/;
  */
 const exitCodes = { parameterProblem: 2, versionProblem: 3, resourceProblem: 4 } as const;
 
-/** `Warning: Extension ipvs revision 0 not supported, missing kernel module?` */
+/** Matches, for example, `Warning: Extension ipvs revision 0 not supported, missing kernel module?`. */
 const missingExtension = /Extension (\w+) revision \d+ not supported/g;
 /** ENOENT: nft_compat did not find a match or target of this name, or nft_compat itself is missing. */
 const missingExpression = /RULE_\w+ failed \(No such file or directory\)/;

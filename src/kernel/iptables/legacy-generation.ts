@@ -7,8 +7,8 @@ import { isLittleEndianHost } from "../../netlink/byte-reader.ts";
 import type { TableName } from "../../state/rule.ts";
 
 /**
- * About 10,000 rules. Reading and hashing 6,000 takes 5 ms (measured) on our thread. If there are more, the program
- * reads them in a separate process.
+ * The size of about 10,000 rules. Reading and hashing 6,000 takes 5 ms (measured) on our thread. If there are more,
+ * the program reads them in a separate process.
  */
 const mostBytes = 2 * 1024 * 1024;
 

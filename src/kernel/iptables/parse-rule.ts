@@ -52,7 +52,7 @@ const parts = {
   BITS: "0x([0-9a-f]{1,8})(?:/0x([0-9a-f]{1,8}))?",
 };
 
-/** Versions of iptables-save print different numbers of spaces. */
+/** Makes a form. Each space matches one or more spaces, because versions of iptables-save differ in this. */
 function formOf<T>(pattern: string, end: string, decode: Form<T>["decode"]): Form<T> {
   const source = pattern
     .replaceAll(" ", " +")

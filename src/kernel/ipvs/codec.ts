@@ -112,7 +112,7 @@ function encodeCommand(writer: MessageWriter, command: number, values: CommandVa
   commandAttributes.encode(writer, values);
 }
 
-/** A command without attributes. */
+/** Encodes a command without attributes. */
 export function encodeQuery(writer: MessageWriter, command: number): void {
   encodeCommand(writer, command, {});
 }

@@ -42,9 +42,10 @@ export function listConnections(
 const establishedStates: ReadonlySet<string> = new Set(["ESTABLISHED", "SYN_RECV", "SYNACK"]);
 
 /**
- * Returns whether a connection through one of these virtual servers, named by their keys, is established. Yields after each
- * line, and stops at the first such connection. The kernel's own counts of active connections include SYN_SENT. An entry gets
- * that state if another program routes a new connection with the same ports past IPVS, which sees only the replies.
+ * Returns whether a connection through one of these virtual servers, given by key, is established. Yields after each
+ * line, and stops at the first such connection. The kernel's own counts of active connections are not suitable,
+ * because they include SYN_SENT. An entry gets that state if another program routes a new connection with the same
+ * ports around IPVS, which then sees only the replies.
  */
 export function* findEstablished(
   keys: ReadonlySet<string>,

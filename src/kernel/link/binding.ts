@@ -94,7 +94,7 @@ const localRouteAttributes: AttributeSet<{
   readonly linkIndex?: number;
 }> = attributeSet({ destination: bytes(1), linkIndex: u32(4) });
 
-/** `ip route append local ADDRESS dev lo table local scope host proto 75`. */
+/** The request of `ip route append local ADDRESS dev lo table local scope host proto 75`. */
 function encodeLocalRoute(writer: MessageWriter, { address }: BindingRequest): void {
   writeLocalRouteHeader(writer, hostPrefixLength("IPv4"));
   const destination = ipAddressToBytes(address);

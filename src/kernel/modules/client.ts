@@ -57,7 +57,7 @@ export class ModulesClient implements Modules {
     checkName(name);
     const folder = this.releaseFolder;
     const index = folder === undefined ? undefined : readIfThere(`${folder}/modules.dep`);
-    // `kernel/net/netfilter/ipvs/ip_vs.ko.xz: kernel/net/…`
+    // Lines have the form `kernel/net/netfilter/ipvs/ip_vs.ko.xz: kernel/net/…`.
     return index?.split("\n").some((line) => {
       const path = line.slice(0, Math.max(0, line.indexOf(":")));
       const file = path.slice(path.lastIndexOf("/") + 1);

@@ -23,8 +23,8 @@ const contradictions: ReadonlySet<number> = new Set([
 ]);
 
 /**
- * Whether the error shows that the kernel's state differs from the cache, because a third party changed it. Every
- * failure of iptables-restore counts, because it does not report whether a set or chain is missing.
+ * Whether the error shows that the kernel's state differs from the cache, because a third party changed it. This
+ * includes every failure of iptables-restore, which does not report whether a set or chain is missing.
  */
 export function contradictsCache(error: Error): boolean {
   const number = errnoOf(error);

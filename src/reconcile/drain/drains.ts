@@ -64,7 +64,7 @@ export interface DrainView {
    * preferred.
    */
   readonly isServing: boolean;
-  /** Monotonic. */
+  /** The current monotonic time. */
   readonly nowMs: number;
 }
 

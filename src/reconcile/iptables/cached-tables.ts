@@ -6,7 +6,7 @@ import type { RenderRule } from "../kinds/rule-texts.ts";
 
 /** Our chains in one family's tables, as last observed or written. */
 export class CachedTables {
-  /** The planned chain if it is as planned; otherwise its rule texts. */
+  /** The planned chain if the chain in the kernel matches it; otherwise the rule texts in the kernel. */
   readonly #chains = new Map<string, Chain | readonly string[]>();
   readonly #totals = new Map<TableName, number>();
   /** Texts of rules that the kernel rejects, by chain. */
@@ -57,7 +57,10 @@ export class CachedTables {
     }
   }
 
-  /** `chain`: the planned chain, or its rule texts if it differs from the plan; undefined if it does not exist. */
+  /**
+   * `chain` is the planned chain if the kernel has it, otherwise the rule texts in the kernel; undefined if the chain
+   * does not exist.
+   */
   set(table: TableName, name: string, chain: Chain | readonly string[] | undefined): void {
     const key = chainKey(table, name);
     const added = ruleCount(chain) - ruleCount(this.#chains.get(key));

@@ -33,8 +33,8 @@ export interface ServerPolicies {
   /** Whether a third party set the weight of `present` and that weight is kept although the plan has another one. */
   isWeightKept(virtualServerKey: string, planned: RealServer, present: RealServer): boolean;
   /**
-   * Whether this is the first sync. An earlier run may have set weights to 0, and any UDP conntrack entry may be
-   * stale.
+   * True until a sync has completed without unknown outcomes. An earlier run may have set weights to 0, and any UDP
+   * conntrack entry may be stale.
    */
   readonly isFirst: boolean;
 }

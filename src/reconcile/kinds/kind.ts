@@ -16,7 +16,7 @@ export const changesPerBatch = 2_000;
 
 export interface FoldContext {
   readonly cached: CachedState;
-  /** Lists that become equal to desired ones are replaced by them, which saves memory and makes comparisons free. */
+  /** A desired list replaces an equal cached list, which saves memory and makes comparisons free. */
   readonly desired: Pick<DesiredView, "virtualServer">;
   readonly kernel: { readonly iptables: Pick<Iptables, "render"> };
 }

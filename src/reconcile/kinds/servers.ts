@@ -20,7 +20,10 @@ const virtualServer: Omit<Kind<ServerChange>, "fold" | "detail" | "drift"> = {
   send: (changes, { ipvs }) => ipvs.apply(changes),
 };
 
-/** Real servers are added only after it is known whether their virtual server could be created as a new one. */
+/**
+ * Real servers have a separate request: they are added only after it is known whether their virtual server was
+ * created.
+ */
 const realServer: Omit<Kind<RealServerChange>, "subject"> = {
   part: "servers",
   requestKey: () => "real-servers",

@@ -182,7 +182,7 @@ export class Observer {
     this.#cached.virtualServers = after;
   }
 
-  /** Like `Ipvs.readRealServers`, but real servers that were read in advance are not read again. */
+  /** Like `Ipvs.readRealServers`, but does not read real servers again that were read in advance. */
   async #realServersOf(
     servers: readonly VirtualServer[],
     cached: CachedRealServers,

@@ -23,7 +23,7 @@ export class Verification {
   readonly #kernel: Kernel;
   readonly #cached: CachedState;
   readonly #observer: Observer;
-  /** The generation in which each family's rules were last found unchanged. */
+  /** The generation at which each family's rules last matched the cache. */
   readonly #rightRules = new Map<IpFamily, number | undefined>();
   /** Virtual servers whose real servers have not been read in this round. */
   #servers: VirtualServer[] = [];
@@ -42,7 +42,7 @@ export class Verification {
   }
 
   /**
-   * Reads our chains and jumps, unless no rule has changed since they were found unchanged. Returns whether they
+   * Reads our chains and jumps, unless no rule has changed since they last matched the cache. Returns whether they
    * differ.
    */
   async checkRules(rules: ReadonlyMap<IpFamily, RuleSet>): Promise<boolean> {

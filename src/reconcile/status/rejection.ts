@@ -37,7 +37,8 @@ export function nextRejection(
   nowMs: number,
 ): Rejection {
   const attempts = (before?.attempts ?? 0) + 1;
-  // An error that contradicts the cache is checked and retried immediately, because the retry may succeed.
+  // If the error contradicts the cache, the cache is checked and the change is retried immediately, because it may
+  // succeed.
   const isFirstContradiction = attempts === 1 && contradictsCache(error);
   return {
     subject: subjectOf(change),
@@ -64,7 +65,7 @@ export interface RejectionCount {
   readonly count: number;
 }
 
-/** Rejected objects by kind and reason. */
+/** Counts the rejected objects by kind and reason. */
 export function countRejections(present: readonly Rejection[]): readonly RejectionCount[] {
   const groups = Map.groupBy(present, ({ subject, reason }) => `${subject.type} ${reason}`);
   return [...groups.values()].flatMap((group) => {

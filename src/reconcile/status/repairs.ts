@@ -32,7 +32,7 @@ export interface ReconcileConflict {
 /** The repairs of the last ten minutes. */
 export interface Repairs {
   readonly kind: DriftKind;
-  /** Monotonic. */
+  /** Times of the drifts (monotonic). */
   readonly driftsAtMs: readonly number[];
   /** Zero if this is not a reconcile conflict. */
   readonly pauseMs: number;
@@ -43,8 +43,8 @@ export interface Repairs {
 }
 
 /**
- * Counts drifts, each subject once. Repairs of sets never back off, because rules cannot be written before the sets
- * that they refer to.
+ * Records drifts. Several drifts of one subject are recorded as one. Repairs of sets never back off, because rules
+ * cannot be written before the sets that they refer to.
  */
 export function noteDrifts(table: StatusTable, drifts: readonly Drift[], nowMs: number): void {
   forgetQuiet(table, nowMs);
@@ -101,8 +101,8 @@ export function isBackingOff(table: StatusTable, subject: Subject, nowMs: number
 }
 
 /**
- * Limits that third parties have removed too often to rely on them; by key. Resources that they protect are withdrawn
- * meanwhile.
+ * Limits that third parties have removed too often to rely on them; by key. The resources that they protect are
+ * withdrawn.
  */
 export function distrusted(table: StatusTable, nowMs: number): ReadonlyMap<string, Subject> {
   const found = [...table.values()].filter(
