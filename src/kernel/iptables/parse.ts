@@ -29,8 +29,8 @@ export class UnreadableTableError extends Error {
 /**
  * Returns the chains of the nat and filter tables, or of `tables`, in the order of the text. Other tables are
  * skipped. With `names`, rules of other chains are skipped too. Counters, and policies other than DROP, are dropped.
- * Throws a {@link SavedTextError} if the text is not the complete output of `iptables-save`. Throws an {@link
- * UnreadableTableError} if the output omits a table, because its rules would otherwise appear to be missing.
+ * Throws a {@link SavedTextError} if the text is not the complete output of `iptables-save`. If the output omits a
+ * table, throws an {@link UnreadableTableError}, because its rules would otherwise appear to be missing.
  */
 export function parseSaved(
   text: string,

@@ -64,7 +64,7 @@ export interface DummyLinkParts extends TransportParts {
  */
 const deafFrom = 100;
 
-/** The dummy link over rtnetlink, which may or may not exist. Opens a socket; throws NetlinkError. */
+/** Manages the dummy link over rtnetlink. The link need not exist. Opens a socket; throws NetlinkError. */
 export class DummyLinkClient implements DummyLink {
   readonly name: string = dummyLinkName;
   readonly #parts: DummyLinkParts;

@@ -13,7 +13,7 @@ import { isNamedByPort } from "./set-marks.ts";
  * identify them as ours.
  */
 export interface OwnershipRecord {
-  /** The record that an earlier run left since the node booted; empty if there is none. */
+  /** The record left by an earlier run since the node booted; empty if there is none. */
   readonly recorded: RecordedOwnership;
   /** Replaces the record. Does not wait and never throws. */
   keep(ownership: RecordedOwnership): void;

@@ -6,7 +6,7 @@ import type { Status, StatusTable } from "./status-table.ts";
 
 /** Number of drifts of one subject within `windowMs` that make a reconcile conflict. */
 const conflictSize = 5;
-/** The conflict ends after the same time without drift. */
+/** Period in which drifts of one subject are counted. A reconcile conflict ends after this period without drift. */
 const windowMs = 600_000;
 /** The first pause. It doubles each time the subject is changed again after a repair. */
 const firstPauseMs = 30_000;
@@ -25,7 +25,7 @@ export interface ReconcileConflict {
   readonly subject: Subject;
   /** Number of drifts in the last ten minutes. */
   readonly driftCount: number;
-  /** The current pause, or the last one. */
+  /** Length of the current pause, or of the last one. */
   readonly pauseMs: number;
 }
 

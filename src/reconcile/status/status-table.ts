@@ -64,8 +64,8 @@ export class StatusTable {
   }
 
   /**
-   * Monotonic; undefined if there is nothing to retry. Ends of drains are not included, because the drain check
-   * retries them.
+   * The time of the next retry (monotonic); undefined if there is nothing to retry. Ends of drains are not included,
+   * because the drain check retries them.
    */
   get nextRetryMs(): number | undefined {
     return earliest(
