@@ -92,7 +92,7 @@ export interface Config {
   readonly syncPeriodMs: number;
   /** Minimum interval between two syncs. */
   readonly minSyncPeriodMs: number;
-  /** Maximum interval between two comparisons of the whole kernel state with the desired state. */
+  /** Interval between two verifications of the kernel state. */
   readonly verificationPeriodMs: number;
   /** Userspace mode: a UDP client that is idle for this long may get another endpoint. */
   readonly udpTimeoutMs: number;
@@ -102,7 +102,7 @@ export interface Config {
   readonly drain: { readonly tcpDeadlineSeconds: number; readonly udpDeadlineSeconds: number };
   /** File that preserves drains, ownership and modes across restarts. Empty means no file. */
   readonly statePath: string;
-  /** Interval between two checks of our iptables rules. If 0, only full syncs check them. */
+  /** Interval between two checks of our iptables rules. If 0, only full syncs check them; iptables mode uses syncPeriodMs instead. */
   readonly ruleCheckPeriodMs: number;
   /** A list that would remove more than this percentage of known objects must be confirmed. 0 disables this. */
   readonly listGuardPercent: number;

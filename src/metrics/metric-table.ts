@@ -40,7 +40,7 @@ export const metricTable = {
   networkProgramming: {
     name: "kubeproxy_network_programming_duration_seconds",
     type: "histogram",
-    help: "Seconds from a change in the cluster until it was programmed on this node",
+    help: "Seconds from a change in the cluster until it was applied on this node",
     labels: ["ip_family"],
     buckets: "latency",
   },
@@ -136,25 +136,25 @@ export const metricTable = {
   buildInfo: {
     name: "kubernetes_build_info",
     type: "gauge",
-    help: "Always 1; labels give the version of the API server, so no version mismatch is seen",
+    help: "Always 1; the labels give the version of the API server, so that alerts do not report a version mismatch",
     labels: ["major", "minor", "git_version", "platform"],
   },
   featureEnabled: {
     name: "kubernetes_feature_enabled",
     type: "gauge",
-    help: "Whether the feature gate is enabled (1) or not (0)",
+    help: "1 if the feature gate is enabled, 0 if not",
     labels: ["name", "stage"],
   },
   ownBuildInfo: {
     name: "kube_ipvs_build_info",
     type: "gauge",
-    help: "Always 1; labels give the versions of kube-ipvs and Node.js",
+    help: "Always 1; the labels give the versions of kube-ipvs and Node.js",
     labels: ["version", "node_version"],
   },
   firstSyncCompleted: {
     name: "kube_ipvs_first_sync_completed",
     type: "gauge",
-    help: "Whether a sync has succeeded since the start (1) or not (0)",
+    help: "1 if a sync has succeeded since the start, 0 if not",
   },
   syncRuns: {
     name: "kube_ipvs_sync_runs_total",
@@ -183,7 +183,7 @@ export const metricTable = {
   quarantinedLists: {
     name: "kube_ipvs_quarantined_lists",
     type: "gauge",
-    help: "Whether a list of this resource is quarantined until a second list confirms it (1) or not (0)",
+    help: "1 if a list of this resource is quarantined until a second list confirms it, 0 if not",
     labels: ["resource"],
   },
   foreignVirtualServers: {
@@ -206,12 +206,12 @@ export const metricTable = {
   manualWeights: {
     name: "kube_ipvs_manual_weights",
     type: "gauge",
-    help: "Real servers whose weight a third party set and that keep it, see kubeIpvs.manualWeights",
+    help: "Real servers that keep a weight set by a third party, see kubeIpvs.manualWeights",
   },
   suppressedRepairs: {
     name: "kube_ipvs_suppressed_repairs",
     type: "gauge",
-    help: "Repairs suppressed because a third party keeps reverting them, by kind",
+    help: "Repairs that are backing off because a third party keeps reverting them, by kind",
     labels: ["kind"],
   },
   refusedObjects: {
@@ -235,12 +235,12 @@ export const metricTable = {
   refusedConnections: {
     name: "kube_ipvs_userspace_refused_connections_total",
     type: "counter",
-    help: "Connections that userspace mode closed because a Service, or all together, reached the limit",
+    help: "Connections that userspace mode closed because of the connection limit of a Service or of all Services",
   },
   ignoredAnnotations: {
     name: "kube_ipvs_ignored_annotations",
     type: "gauge",
-    help: "Annotations of Services that are currently ignored, by reason",
+    help: "Service annotations that are currently ignored, by reason",
     labels: ["reason"],
   },
   drainingRealServers: {

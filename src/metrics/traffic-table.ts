@@ -21,7 +21,7 @@ export const endpointTrafficRows: TrafficRows = rowsOf("endpoint", endpointLabel
 export const trafficCountedRow: MetricRow = {
   name: "kube_ipvs_traffic_counted",
   type: "gauge",
-  help: "Whether the kernel counts connections, packets and bytes (1), or not, because net.ipv4.vs.run_estimation is 0 (0)",
+  help: "1 if the kernel counts connections, packets and bytes; 0 if it does not, because net.ipv4.vs.run_estimation=0",
 };
 
 /** All traffic metrics, for documentation and tests. */
@@ -52,6 +52,6 @@ function rowsOf(subject: "service" | "endpoint", labels: readonly string[]): Tra
     bytesIn: counter("incoming_bytes", "Bytes from clients"),
     bytesOut: counter("outgoing_bytes", "Bytes to clients"),
     activeConnections: gauge("active_connections", "Active connections"),
-    inactiveConnections: gauge("inactive_connections", "Inactive connections, UDP included,"),
+    inactiveConnections: gauge("inactive_connections", "Inactive connections (including UDP)"),
   };
 }

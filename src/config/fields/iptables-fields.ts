@@ -28,6 +28,6 @@ export const iptablesFields = [
     flag: "iptables-localhost-nodeports",
     isLive: true,
     onlyInMode: "iptables",
-    help: "serve node ports on loopback addresses (IPv4 only); sets route_localnet",
+    help: "serve node ports on IPv4 loopback addresses, which requires setting route_localnet",
   },
 ] as const;

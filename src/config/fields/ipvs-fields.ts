@@ -6,7 +6,7 @@ export const ipvsFields = [
     default: "",
     flag: "proxy-mode",
     fillsFile: true,
-    help: "proxy mode: ipvs, iptables or userspace; required with a configuration file, ipvs without one. The flag applies if the file's mode is empty",
+    help: "proxy mode: ipvs, iptables or userspace; required if there is a configuration file, otherwise ipvs. The flag applies if the file's mode is empty",
   },
   {
     path: "ipvs.scheduler",
@@ -36,7 +36,7 @@ export const ipvsFields = [
     flag: "ipvs-min-sync-period",
     isLive: true,
     onlyInMode: "ipvs",
-    help: "minimum interval between syncs; 0s: none",
+    help: "minimum interval between syncs; 0s: no minimum",
   },
   {
     path: "ipvs.excludeCIDRs",

@@ -17,6 +17,6 @@ export const loggingFields = [
     default: "text",
     words: ["text", "json"],
     flag: "logging-format",
-    help: "text or json",
+    help: "log format: text or json",
   },
 ] as const;

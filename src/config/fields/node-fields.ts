@@ -5,14 +5,14 @@ export const nodeFields = [
     kind: "text",
     default: "",
     flag: "kubeconfig",
-    help: "path of the kubeconfig; without it and --master, uses the service account of the pod",
+    help: "path of the kubeconfig; if neither this nor --master is set, the pod's service account is used",
   },
   {
     path: "clientConnection.qps",
     kind: "float",
     default: "5",
     flag: "kube-api-qps",
-    help: "API requests per second, including Events but not later pages of a list; below 0: no limit",
+    help: "maximum API requests per second, including Events, but not the second and later pages of a list; negative: no limit",
   },
   {
     path: "clientConnection.burst",
@@ -20,7 +20,7 @@ export const nodeFields = [
     default: "10",
     min: 0,
     flag: "kube-api-burst",
-    help: "API requests that may be sent at once",
+    help: "maximum burst of API requests",
   },
   {
     path: "hostnameOverride",
@@ -28,7 +28,7 @@ export const nodeFields = [
     default: "",
     flag: "hostname-override",
     winsOverFile: true,
-    help: "name of this node's Node object instead of the host name",
+    help: "name of this node's Node object, if it differs from the host name",
   },
   {
     path: "bindAddress",
@@ -36,7 +36,7 @@ export const nodeFields = [
     default: "0.0.0.0",
     flag: "bind-address",
     isLive: true,
-    help: "primary address of the node; unspecified: taken from the Node object",
+    help: "primary address of the node; if it is unspecified (0.0.0.0 or ::), the address of the Node object is used",
   },
   {
     path: "clusterCIDR",
@@ -77,6 +77,6 @@ export const nodeFields = [
     default: "",
     flag: "nodeport-addresses",
     isLive: true,
-    help: "CIDRs of node addresses that serve node ports, or primary; empty: all",
+    help: 'CIDRs of node addresses that serve node ports, or "primary" for the addresses of the Node object; empty: all addresses',
   },
 ] as const;

@@ -50,7 +50,7 @@ export const conntrackFields = [
     min: 0,
     flag: "conntrack-tcp-timeout-established",
     isLive: true,
-    help: "conntrack timeout of idle TCP connections; 0s: keep",
+    help: "conntrack timeout of idle TCP connections; 0s: keep the kernel's value",
   },
   {
     path: "conntrack.tcpCloseWaitTimeout",
@@ -60,7 +60,7 @@ export const conntrackFields = [
     min: 0,
     flag: "conntrack-tcp-timeout-close-wait",
     isLive: true,
-    help: "conntrack timeout of TCP connections in CLOSE_WAIT; 0s: keep",
+    help: "conntrack timeout of TCP connections in CLOSE_WAIT; 0s: keep the kernel's value",
   },
   {
     path: "conntrack.tcpBeLiberal",
@@ -77,7 +77,7 @@ export const conntrackFields = [
     min: 0,
     flag: "conntrack-udp-timeout",
     isLive: true,
-    help: "conntrack timeout of unreplied UDP connections; 0s: keep",
+    help: "conntrack timeout of unreplied UDP connections; 0s: keep the kernel's value",
   },
   {
     path: "conntrack.udpStreamTimeout",
@@ -86,6 +86,6 @@ export const conntrackFields = [
     min: 0,
     flag: "conntrack-udp-timeout-stream",
     isLive: true,
-    help: "conntrack timeout of replied UDP connections; 0s: keep",
+    help: "conntrack timeout of replied UDP connections; 0s: keep the kernel's value",
   },
 ] as const;

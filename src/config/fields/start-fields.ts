@@ -10,7 +10,7 @@ export const startFields = [
     path: "--master",
     kind: "text",
     default: "",
-    help: "URL of the API server, instead of the kubeconfig's",
+    help: "URL of the API server; overrides the kubeconfig's",
   },
   {
     path: "--cleanup",
@@ -34,13 +34,13 @@ export const startFields = [
     path: "--kube-ipvs-force-cleanup",
     kind: "boolean",
     default: "false",
-    help: "let --cleanup run beside a running kube-ipvs, which writes everything again",
+    help: "let --cleanup run while kube-ipvs is running, although kube-ipvs will recreate its state",
   },
   {
     path: "--strict",
     kind: "boolean",
     default: "false",
-    help: "reject a configuration with unknown fields or feature gates, or settings without effect",
+    help: "reject a configuration with unknown fields, unknown feature gates or settings without effect",
   },
   {
     path: "--healthz-port",
