@@ -240,8 +240,17 @@ const plainShape: ServiceShape = {
   hasAllocatedNodePorts: true,
 };
 
-/** As large as objects can be: 500 addresses by 500 ports, and 1,000 slices of 100 endpoints behind one Service. */
+const manyAddresses = [
+  serviceOf({ ...plainShape, index: 2, ports: 1, firstPorts: [victimPort], addressCount: 30_000 }),
+];
+
+/**
+ * As large as objects can be: 500 addresses by 500 ports, 30,000 addresses, written twice, and 1,000 slices of 100 endpoints
+ * behind one Service.
+ */
 const largestObjects: readonly (readonly NamedObject[])[] = [
+  manyAddresses,
+  manyAddresses,
   [serviceOf({ ...plainShape, ports: 500 })],
   [
     serviceOf({ ...plainShape, index: 1, addressCount: 20 }),

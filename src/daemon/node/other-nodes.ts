@@ -127,11 +127,11 @@ export class OtherNodes {
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
     if (current !== undefined && asksNodeWeights(current)) this.#weightRequests += 1;
     if (previous !== undefined && asksNodeWeights(previous)) this.#weightRequests -= 1;
-    const wasClaimed = (current?.externalIps ?? []).filter((address) => this.#claims.has(address));
-    for (const address of namedBy(current)) {
-      this.#claims.set(address, (this.#claims.get(address) ?? 0) + 1);
-    }
-    for (const address of namedBy(previous)) {
+    const externalIps = current?.externalIps ?? none;
+    const added = externalIps.filter((address) => !this.#claims.has(address));
+    const [before, after] = [namedBy(previous), namedBy(current)];
+    for (const address of after) this.#claims.set(address, (this.#claims.get(address) ?? 0) + 1);
+    for (const address of before) {
       const rest = (this.#claims.get(address) ?? 1) - 1;
       if (rest > 0) this.#claims.set(address, rest);
       else {
@@ -139,9 +139,8 @@ export class OtherNodes {
         this.#unchecked.delete(address);
       }
     }
-    const isNew = (address: IpAddress): boolean => !wasClaimed.includes(address);
-    this.#check((current?.externalIps ?? []).filter(isNew));
-    this.#update([...namedBy(previous), ...namedBy(current)]);
+    this.#check(added);
+    this.#update([...before, ...after]);
     this.noteNeeds();
   }
 
@@ -322,8 +321,10 @@ export class OtherNodes {
     const isReserved = (one: IpAddress): boolean => this.#claims.has(one) && this.#owners.has(one);
     const changed = addresses.filter((one) => isReserved(one) !== this.#reserved.has(one));
     if (changed.length === 0) return;
-    const rest = [...this.#reserved].filter((one) => !changed.includes(one));
-    this.#reserved = new Set([...rest, ...changed.filter(isReserved)]);
+    const reserved = new Set(this.#reserved);
+    for (const one of changed) reserved.delete(one);
+    for (const one of changed.filter(isReserved)) reserved.add(one);
+    this.#reserved = reserved;
     this.#parts.onChange();
   }
 }

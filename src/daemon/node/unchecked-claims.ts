@@ -26,11 +26,11 @@ export class UncheckedClaims {
 
   /** All pending external IPs. */
   get waiting(): readonly WaitingClaim[] {
-    return [...this.#services].flatMap(([service, { whole, admitted }]) =>
-      whole.externalIps
-        .filter((address) => !admitted.externalIps.includes(address))
-        .map((address) => ({ service, address })),
-    );
+    return [...this.#services].flatMap(([service, { whole, admitted }]) => {
+      const served = new Set(admitted.externalIps);
+      const pending = whole.externalIps.filter((address) => !served.has(address));
+      return pending.map((address) => ({ service, address }));
+    });
   }
 
   /** Returns the change for planning, without pending external IPs. */
