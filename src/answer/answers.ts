@@ -104,7 +104,7 @@ export type SourceStatus =
   | { readonly kind: "manifests"; readonly folder: string }
   | {
       readonly kind: "cluster";
-      /** `10.0.0.1:6443`. Undefined before the first request. */
+      /** Address of the API server, such as `10.0.0.1:6443`. Undefined before the first request. */
       readonly server?: string;
       /** Time since the last answer of the API server. An open watch counts as one answer, when it begins. */
       readonly lastAnswerSeconds?: number;
@@ -166,7 +166,7 @@ export interface BackingOffRepair {
 }
 
 export interface ManualWeightStatus {
-  /** `TCP 10.96.0.1:80 -> 10.244.1.5:8080`. */
+  /** For example: `TCP 10.96.0.1:80 -> 10.244.1.5:8080`. */
   readonly realServer: string;
   readonly weight: number;
   readonly plannedWeight: number;
@@ -196,7 +196,7 @@ export interface ServiceRow {
   /** Session affinity timeout; 0 means no session affinity. */
   readonly affinitySeconds: number;
   readonly trafficPolicy: "Cluster" | "Local";
-  /** Why the kernel does not have this virtual server. Undefined if it has. */
+  /** Why the kernel does not have this virtual server. Undefined if the virtual server exists. */
   readonly reason?: string;
   /** Clients that are allowed. If undefined, all are allowed. */
   readonly sourceRanges?: readonly string[];

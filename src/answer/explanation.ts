@@ -47,7 +47,7 @@ export type ServiceOfDestination = Pick<
 
 /** Explains packets from one client, or from one kind of client. */
 export interface PacketExplanation {
-  /** `10.244.1.7`, `this node`, `pods (10.244.0.0/16)`, `elsewhere`. */
+  /** The client or kind of client: `10.244.1.7`, `this node`, `pods (10.244.0.0/16)`, `elsewhere`. */
   readonly from: string;
   /** Source address of the packet. For a kind of client, an example. */
   readonly source: string;

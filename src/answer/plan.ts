@@ -8,7 +8,7 @@ export interface PlannedChanges {
   readonly hasChanges: boolean;
 }
 
-/** `text` is the form for people; `object` the one for JSON and YAML. */
+/** `text` is shown to people. `object` is printed as JSON or YAML. */
 export function plannedChanges(object: object, text: string, hasChanges: boolean): PlannedChanges {
   const answer = { apiVersion, kind: "Plan", ...object };
   return { answer, view: { blocks: () => text.trimEnd().split("\n") }, hasChanges };

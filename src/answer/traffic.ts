@@ -30,7 +30,7 @@ export interface TrafficRow extends TrafficFigures {
 
 /** Traffic of one endpoint through all virtual servers of a Service port. */
 export interface TrafficEndpoint extends TrafficFigures {
-  /** `10.244.1.5:8080`. */
+  /** Address and port, such as `10.244.1.5:8080`. */
   readonly label: string;
   /** The largest weight in any of the virtual servers. */
   readonly weight: number;

@@ -7,8 +7,8 @@ export const ipFamilies: readonly IpFamily[] = ["IPv4", "IPv6"];
 
 /**
  * An address in canonical text form: IPv4 dotted decimal without leading zeros, IPv6 as in RFC 5952
- * (lower case, longest run of zeros compressed). Made only by {@link parseIpAddress} and
- * {@link ipAddressFromBytes}, so `===` compares addresses.
+ * (lower case, longest run of zeros compressed). Only {@link parseIpAddress} and
+ * {@link ipAddressFromBytes} create these texts, so addresses can be compared with `===`.
  */
 export type IpAddress = string & { readonly __brand: "IpAddress" };
 
@@ -140,7 +140,7 @@ export function ipAddressFromBytes(bytes: Uint8Array): IpAddress {
   return ipv6Text(bytes) as IpAddress;
 }
 
-/** `10.0.0.1:80` or `[fd00::1]:80`. */
+/** Formats an address and port: `10.0.0.1:80` or `[fd00::1]:80`. */
 export function hostPort(address: string, port: number): string {
   return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
 }

@@ -5,8 +5,8 @@ export interface Rate {
 }
 
 /**
- * A token bucket that stores only one time (the generic cell rate algorithm). A changed rate applies once the old interval
- * has ended.
+ * A token bucket whose only state is a time (the generic cell rate algorithm). A changed rate applies once the old
+ * interval has ended.
  */
 export class Pace {
   /** The time at which the bucket is full again. */

@@ -36,7 +36,7 @@ export class TimeSlice {
     if (pieces === "large") this.#checkedAtMs = this.#startMs = clock.monotonicMs();
   }
 
-  /** Undefined while time is left, otherwise a promise to await. Call it between small pieces of work. */
+  /** Returns undefined while time is left, otherwise a promise to await. Call it between small pieces of work. */
   pause(): Promise<void> | undefined {
     this.#pieces += 1;
     if (this.#pieces < this.#piecesPerCheck) return undefined;

@@ -50,7 +50,7 @@ function configOf(
     nodeName: nodeName(settings, context, report),
     bindAddress: settings.bindAddress,
     ...servers(settings, context, report),
-    // An observe-only instance continues without its port.
+    // In observe-only mode, the program continues even if a port cannot be opened.
     isBindFailureFatal: !isObserveOnly && settings.bindAddressHardFail,
     isProfilingEnabled: settings.enableProfiling,
     localTraffic: localTraffic(settings, report),

@@ -63,7 +63,7 @@ export interface Config {
     readonly schedulerFlags?: readonly SchedulerFlag[];
     /** Whether each UDP datagram is scheduled individually. */
     readonly isOnePacket: boolean;
-    /** An endpoint that reaches `upper` gets no new connections until it drops below `lower`. 0 means no limit. */
+    /** An endpoint that reaches `upper` gets no new connections until it drops below `lower`. If `upper` is 0, there is no limit. */
     readonly connectionLimit: { readonly upper: number; readonly lower: number };
     /** Source of endpoint weights. */
     readonly weights: "equal" | "node" | "slice";
@@ -102,7 +102,7 @@ export interface Config {
   readonly drain: { readonly tcpDeadlineSeconds: number; readonly udpDeadlineSeconds: number };
   /** File that preserves drains, ownership and modes across restarts. Empty means no file. */
   readonly statePath: string;
-  /** Interval between two checks of our iptables rules. If 0, only full syncs check them; iptables mode uses syncPeriodMs instead. */
+  /** Interval between two checks of our iptables rules. If 0, full syncs check them; iptables mode uses syncPeriodMs. */
   readonly ruleCheckPeriodMs: number;
   /** A list that would remove more than this percentage of known objects must be confirmed. 0 disables this. */
   readonly listGuardPercent: number;
@@ -121,7 +121,7 @@ export interface Config {
   /** Settings of the IPVS estimator. If a property is undefined, the node's setting is kept. */
   readonly estimator: {
     readonly isRunning?: boolean;
-    /** `0-3,8` */
+    /** CPUs, such as `0-3,8`. */
     readonly cpuList?: string;
     readonly nice?: number;
   };
@@ -150,7 +150,7 @@ export interface Config {
     readonly udpStreamSeconds: number;
     readonly isTcpLiberal: boolean;
   };
-  /** -1000 to 1000. */
+  /** From -1000 to 1000. */
   readonly oomScoreAdj: number;
   readonly logging: { readonly format: LogFormat; readonly verbosity: number };
   /** Values of all gates in `feature-gates.ts`. */

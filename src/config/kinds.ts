@@ -18,7 +18,7 @@ export interface Kind<T> {
   readonly fromText: (text: string) => Reading<T>;
   /** Reads a JSON value of the file. If it is undefined, the file contains a string for `fromText`. */
   readonly fromFile?: (value: unknown) => Reading<T>;
-  /** Rejects a value of the file that is not a string. */
+  /** The reason for rejecting a value of the file that is not a string. */
   readonly stringReason?: string;
   /** Returns the JSON value that kube-proxy writes; if it is undefined, the value itself is written. */
   readonly write?: (value: T) => unknown;

@@ -18,7 +18,7 @@ import type { Packet } from "./packet/packet.ts";
 export type From = IpAddress | "node";
 
 export interface Origin {
-  /** `10.244.1.7`, `this node`, `pods (10.244.0.0/16)`, `elsewhere`. */
+  /** The client or kind of client: `10.244.1.7`, `this node`, `pods (10.244.0.0/16)`, `elsewhere`. */
   readonly label: string;
   readonly packet: Packet;
   /** Whether the packet represents many clients. If so, the route of answers is unknown. */

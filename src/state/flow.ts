@@ -44,7 +44,7 @@ export function servedDestination(address: IpAddress): IpAddress {
 
 const loopback = parseIpAddress("127.0.0.1") as IpAddress;
 
-/** `UDP 192.0.2.1:4000 -> 10.96.0.10:53 (10.244.1.5:53)`, for logs. */
+/** Formats a flow for logs: `UDP 192.0.2.1:4000 -> 10.96.0.10:53 (10.244.1.5:53)`. */
 export function flowText(flow: Flow): string {
   return (
     `${flow.protocol} ${flow.source}:${flow.sourcePort} -> ` +

@@ -76,7 +76,7 @@ export function openTerminal(target: TerminalProcess = process): Terminal {
   };
 }
 
-/** Our key names by the names of `node:readline`. Other characters have no names. */
+/** Key names of `node:readline` and the names used here. Printable characters are their own names. */
 const keyNames: Readonly<Record<string, string>> = {
   ...{ up: "up", down: "down", left: "left", right: "right", home: "home", end: "end" },
   ...{ pageup: "page-up", pagedown: "page-down", return: "enter", enter: "enter" },

@@ -23,7 +23,7 @@ const essentialPaths: ReadonlySet<string> = new Set(["net/ipv4/vs/conntrack", fo
 
 /** Maximum cost of reading one counter: kernel commit 2232642ec3fb, see docs/reports/scale.md. */
 const nanosecondsPerCounter = 38;
-/** Work per estimator round, which runs every 2 s, that is considered too long. In milliseconds. */
+/** Estimator work per round, in milliseconds, that is considered too much. A round runs every 2 s. */
 const longRoundMs = { timer: 50, threads: 500 } as const;
 
 /** Hash chains with more connections noticeably delay new connections. */

@@ -1,7 +1,7 @@
 /**
  * Follows the whole path of a packet, in every mode. The packet passes raw, mangle and nat. Then it goes to the first that
  * applies: an endpoint chosen by rules, a socket to which rules redirect, IPVS, or a process of this node. IPVS takes
- * packets that this node sends before the filter table, and packets from outside after INPUT. Pure.
+ * packets from this node before they reach the filter table, and packets from outside after INPUT. Pure.
  */
 import type { ListenerFact } from "../../answer/answers.ts";
 import { type IpAddress, type IpFamily, isLoopback, isWildcard } from "../../base/ip.ts";
@@ -99,7 +99,7 @@ function filterHooks({ isFromNode }: Packet, isForNode: boolean): readonly Hook[
   return isForNode ? ["OUTPUT", "INPUT"] : ["OUTPUT"];
 }
 
-/** Undefined if the rules pass the packet. */
+/** Undefined if the rules let the packet pass. */
 function stoppedEnd({ verdict, steps }: Pick<Traversal, "verdict" | "steps">): PathEnd | undefined {
   return verdict === "pass" ? undefined : { kind: verdict, by: steps.at(-1) };
 }
@@ -138,7 +138,7 @@ function translated(packet: Packet, onPath: PacketOnPath, state: NodeState): End
   return { realServer, steps: [], isMasqueraded: false, fate: "dropped", obstacle };
 }
 
-/** Why the kernel drops a packet that the rules pass. Undefined if it does not. */
+/** Why the kernel drops a packet although the rules let it pass. Undefined if the kernel does not drop it. */
 function forwardingObstacle(
   { family, source, isFromNode }: Packet,
   { network }: NodeState,

@@ -169,7 +169,7 @@ function walkChain(chain: string, context: Context, depth: number): End {
   return "return";
 }
 
-/** Undefined if the next rule is evaluated. */
+/** Undefined if evaluation continues with the next rule. */
 function applyTarget(target: Target, context: Context, depth: number): End | undefined {
   switch (target.kind) {
     case "accept":
