@@ -170,6 +170,10 @@ cluster-upgrade: setup-lab build lab image build/test/chart-renderer ## upgrade 
 ## KUBERNETES=FOLDER EARLIER=CHECKOUT
 	@node test/cluster/upgrade.ts --kubernetes '$(KUBERNETES)' --earlier '$(EARLIER)'
 
+compare-endpoints: setup-lab build ## compare EndpointSlices with those of kube-controller-manager
+## KUBERNETES=FOLDER
+	@node test/cluster/endpoints.ts --kubernetes '$(KUBERNETES)'
+
 faults: setup-lab build lab ## inject every fault, long form, and write
 ## docs/reports/data/faults.tsv
 	@TEST_EXPOSURE=whole $(step) "Exposure under every single fault" node --test test/unit/reconcile/exposure.test.ts

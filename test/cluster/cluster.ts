@@ -6,6 +6,9 @@ import type { KubernetesFolder } from "./kubernetes-folder.ts";
 import { inNamespace } from "./network.ts";
 import type { Programs } from "./programs.ts";
 
+/** Of a list of all objects. */
+const maxOutputBytes = 64 << 20;
+
 export interface Cluster {
   /** Logs, credentials and files of the nodes. */
   readonly folder: string;
@@ -44,8 +47,12 @@ export function tryKubectl(
     ...args,
   );
   const { promise, resolve } = Promise.withResolvers<{ output: string; failure: string }>();
-  execFile(program, rest, { signal: cluster.signal }, (error, output, messages) =>
-    resolve({ output, failure: error === null ? "" : messages.trim() || error.message }),
+  execFile(
+    program,
+    rest,
+    { signal: cluster.signal, maxBuffer: maxOutputBytes },
+    (error, output, messages) =>
+      resolve({ output, failure: error === null ? "" : messages.trim() || error.message }),
   );
   return promise;
 }

@@ -4,14 +4,21 @@ import { join } from "node:path";
 import { auditPolicy } from "./audit.ts";
 import { type Cluster, credential, eventually, kubectl } from "./cluster.ts";
 import { gateway, inNamespace, serviceNetwork } from "./network.ts";
+import type { StoppableProgram } from "./programs.ts";
 
-/** Starts them in order, and waits until the API server is ready: the others end without it. */
-export async function startControlPlane(cluster: Cluster): Promise<void> {
+/**
+ * Starts them in order, and waits until the API server is ready: the others end without it. The result is the controller
+ * manager, which runs only the named controllers if there are any.
+ */
+export async function startControlPlane(
+  cluster: Cluster,
+  controllers: readonly string[] = [],
+): Promise<StoppableProgram> {
   const { programs, kubernetes, packages } = cluster;
   const logs = join(cluster.folder, "control-plane");
   mkdirSync(logs, { recursive: true });
   writeFileSync(join(logs, "audit-policy.json"), JSON.stringify(auditPolicy));
-  const start = (name: string, program: string, args: readonly string[]): void =>
+  const start = (name: string, program: string, args: readonly string[]): StoppableProgram =>
     programs.start(name, inNamespace(program, ...args), { log: join(logs, `${name}.log`) });
 
   start("etcd", join(packages, "usr/bin/etcd"), etcdArguments(join(cluster.memoryFolder, "etcd")));
@@ -19,12 +26,13 @@ export async function startControlPlane(cluster: Cluster): Promise<void> {
   await eventually(cluster, "the API server is ready", 300, async () => {
     return (await kubectl(cluster, "get", "--raw", "/readyz")) === "ok";
   });
-  start(
+  const manager = start(
     "kube-controller-manager",
     kubernetes.program("kube-controller-manager"),
-    controllerManagerArguments(cluster),
+    controllerManagerArguments(cluster, controllers),
   );
   start("kube-scheduler", kubernetes.program("kube-scheduler"), schedulerArguments(cluster));
+  return manager;
 }
 
 function etcdArguments(folder: string): readonly string[] {
@@ -75,7 +83,10 @@ export function auditLog({ folder }: Pick<Cluster, "folder">): string {
 }
 
 /** The nodes have fixed pod networks, which their CNI configuration names. */
-function controllerManagerArguments(cluster: Cluster): readonly string[] {
+function controllerManagerArguments(
+  cluster: Cluster,
+  controllers: readonly string[],
+): readonly string[] {
   const path = (file: string): string => credential(cluster, file);
   const kubeconfig = path("controller-manager.conf");
   return [
@@ -93,6 +104,7 @@ function controllerManagerArguments(cluster: Cluster): readonly string[] {
     `--service-cluster-ip-range=${serviceNetwork}`,
     "--kube-api-qps=100",
     "--kube-api-burst=200",
+    ...(controllers.length === 0 ? [] : [`--controllers=${controllers.join(",")}`]),
   ];
 }
 

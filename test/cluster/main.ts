@@ -8,7 +8,7 @@
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import type { LabKernel } from "../lab/lab-kernel.ts";
 import { type PolicyRule, readAuditLog } from "./audit.ts";
@@ -25,6 +25,7 @@ import {
   reportText,
   requestTable,
   specTable,
+  withoutPaths,
   withRun,
 } from "./report.ts";
 import { runSpecs } from "./specs.ts";
@@ -89,7 +90,8 @@ function writeReport(run: Run): void {
   const earlier = existsSync(data)
     ? (JSON.parse(readFileSync(data, "utf8")) as readonly Run[])
     : [];
-  const runs = withRun(earlier, run);
+  const folders = { KUBERNETES: resolve(options.kubernetes), PROJECT: project };
+  const runs = withRun(earlier, withoutPaths(run, folders));
   writeFileSync(data, `${JSON.stringify(runs, undefined, 1)}\n`);
   writeFileSync(join(reports, "data/conformance.tsv"), specTable(runs));
   writeFileSync(join(reports, "data/conformance-requests.tsv"), requestTable(runs));

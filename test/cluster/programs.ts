@@ -10,6 +10,10 @@ export interface ProgramOptions {
   readonly signal?: NodeJS.Signals;
 }
 
+export interface StoppableProgram {
+  stop(): Promise<void>;
+}
+
 interface Started {
   readonly name: string;
   readonly child: ChildProcess;
@@ -26,8 +30,11 @@ export class Programs {
     this.#onUnexpectedEnd = onUnexpectedEnd;
   }
 
-  /** A session of its own keeps Ctrl-C away from it; the kernel kills it if this process is killed. */
-  start(name: string, argv: readonly string[], options: ProgramOptions): void {
+  /**
+   * A session of its own keeps Ctrl-C away from it; the kernel kills it if this process is killed. The result ends it
+   * before the run does.
+   */
+  start(name: string, argv: readonly string[], options: ProgramOptions): StoppableProgram {
     const { log, environment = {}, signal = "SIGTERM" } = options;
     const output = openSync(log, "a");
     const child = spawn("setpriv", ["--pdeathsig", "KILL", ...argv], {
@@ -37,13 +44,21 @@ export class Programs {
     });
     closeSync(output);
     const { promise, resolve } = Promise.withResolvers<void>();
+    let isExpected = false;
     child.once("error", this.#onUnexpectedEnd);
     child.once("exit", (status, by) => {
       resolve();
-      if (!this.#isStopping)
+      if (!this.#isStopping && !isExpected)
         this.#onUnexpectedEnd(new Error(`${name} ended with ${by ?? status}: see ${log}`));
     });
     this.#started.push({ name, child, ended: promise, signal });
+    return {
+      stop: () => {
+        isExpected = true;
+        child.kill(signal);
+        return promise;
+      },
+    };
   }
 
   /** In reverse order. A program that ignores its signal is killed. */

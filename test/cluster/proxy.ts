@@ -102,13 +102,27 @@ export function startDns(cluster: Cluster): Promise<void> {
   ]);
 }
 
-export async function apply(
+export function apply(cluster: Cluster, name: string, items: readonly object[]): Promise<void> {
+  return applyFile(cluster, name, items, []);
+}
+
+/** Writes the status of objects that exist. */
+export function applyStatus(
   cluster: Cluster,
   name: string,
   items: readonly object[],
 ): Promise<void> {
+  return applyFile(cluster, name, items, ["--subresource=status"]);
+}
+
+async function applyFile(
+  cluster: Cluster,
+  name: string,
+  items: readonly object[],
+  flags: readonly string[],
+): Promise<void> {
   const file = join(cluster.folder, `${name}.json`);
   writeFileSync(file, JSON.stringify({ apiVersion: "v1", kind: "List", items }));
-  const { failure } = await tryKubectl(cluster, "apply", "--server-side", "-f", file);
+  const { failure } = await tryKubectl(cluster, "apply", "--server-side", ...flags, "-f", file);
   if (failure !== "") throw new Error(`kubectl apply -f ${file}: ${failure}`);
 }

@@ -26,6 +26,15 @@ export function withRun(runs: readonly Run[], run: Run): readonly Run[] {
   return [...runs.filter((one) => !isSame(one)), run];
 }
 
+/** The run without the paths of this machine, which messages of specs contain: `folders` by the name that replaces each. */
+export function withoutPaths(run: Run, folders: Readonly<Record<string, string>>): Run {
+  const text = Object.entries(folders).reduce(
+    (all, [name, folder]) => all.replaceAll(folder, name),
+    JSON.stringify(run),
+  );
+  return JSON.parse(text) as Run;
+}
+
 function columnOf({ proxy, mode }: Run): string {
   return `${proxy} ${mode}`;
 }

@@ -7,6 +7,7 @@ import {
   reportText,
   requestTable,
   specTable,
+  withoutPaths,
   withRun,
 } from "../../cluster/report.ts";
 
@@ -28,6 +29,18 @@ const failed: SpecResult = { title: "three", state: "failed", seconds: 100.6, re
 
 describe("The report", () => {
   const runs = [run("kube-ipvs", [passed, failed]), run("kube-proxy", [passed])];
+
+  it("names no folder of this machine", () => {
+    const reason = "/home/me/k8s/kubectl --kubeconfig=/src/build/admin.conf: exit 1";
+    const { specs } = withoutPaths(run("kube-ipvs", [{ ...failed, reason }]), {
+      KUBERNETES: "/home/me/k8s",
+      PROJECT: "/src",
+    });
+    assert.equal(
+      specs[0]?.reason,
+      "KUBERNETES/kubectl --kubeconfig=PROJECT/build/admin.conf: exit 1",
+    );
+  });
 
   it("counts the specs of each run", () => {
     const row =

@@ -1,0 +1,108 @@
+/**
+ * Compares the EndpointSlices of `kube-ipvs endpoint-controller` with those of kube-controller-manager, for random Services
+ * and Pods on a real API server. No nodes run.
+ *
+ *     node test/cluster/endpoints.ts --kubernetes FOLDER [--services N] [--seed N]
+ *
+ * Exit status 1: they differ. 2: the control plane could not be started. 130: interrupted.
+ */
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { type Cluster, credential, eventually, kubectl } from "./cluster.ts";
+import { differencesOf, type EndpointSlice } from "./compare-slices.ts";
+import { startControlPlane } from "./control-plane.ts";
+import { writeCredentials } from "./credentials.ts";
+import { createNetwork, inNamespace } from "./network.ts";
+import { apply, applyStatus } from "./proxy.ts";
+import { namespace, randomObjects } from "./random-endpoints.ts";
+import { exitWith, project, withCluster } from "./with-cluster.ts";
+
+const settlingSeconds = 300;
+const shownDifferences = 20;
+
+const { values: options } = parseArgs({
+  options: {
+    kubernetes: { type: "string", default: "" },
+    services: { type: "string", default: "200" },
+    seed: { type: "string", default: "1" },
+  },
+});
+
+/** Values of the label `endpointslice.kubernetes.io/managed-by`. */
+const controllers = {
+  theirs: "endpointslice-controller.k8s.io",
+  ours: "kube-ipvs-endpoint-controller",
+} as const;
+
+async function listSlices(cluster: Cluster, manager: string): Promise<readonly EndpointSlice[]> {
+  const selector = `endpointslice.kubernetes.io/managed-by=${manager}`;
+  const args = ["-n", namespace, "get", "endpointslices", "-l", selector, "-o", "json"];
+  const text = await kubectl(cluster, ...args);
+  return (JSON.parse(text ?? '{"items":[]}') as { items: readonly EndpointSlice[] }).items;
+}
+
+/** The slices once all Services have some and nothing changed for two seconds. */
+async function settledSlices(cluster: Cluster, manager: string): Promise<readonly EndpointSlice[]> {
+  let last = "";
+  let equalLooks = 0;
+  let slices: readonly EndpointSlice[] = [];
+  await eventually(cluster, `slices of ${manager}`, settlingSeconds, async () => {
+    slices = await listSlices(cluster, manager);
+    const text = JSON.stringify(slices);
+    equalLooks = text === last ? equalLooks + 1 : 0;
+    last = text;
+    const services = new Set(
+      slices.map(({ metadata }) => metadata.labels?.["kubernetes.io/service-name"]),
+    );
+    return services.size >= Number(options.services) && equalLooks >= 4;
+  });
+  return slices;
+}
+
+async function createObjects(cluster: Cluster): Promise<void> {
+  const objects = randomObjects(Number(options.seed), Number(options.services));
+  const home = { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } };
+  await apply(cluster, "nodes", [home, ...objects.nodes]);
+  await eventually(cluster, "the namespace has its account", 60, async () => {
+    const account = await kubectl(cluster, "-n", namespace, "get", "serviceaccount", "default");
+    return account !== undefined;
+  });
+  await apply(cluster, "pods", [...objects.services, ...objects.pods]);
+  await applyStatus(cluster, "statuses", objects.statuses);
+  const deletion = ["-n", namespace, "delete", "pods", "--wait=false", "--grace-period=3600"];
+  await kubectl(cluster, ...deletion, ...objects.deletedPods);
+  console.log(
+    `${objects.services.length} Services, ${objects.pods.length} Pods, ${objects.deletedPods.length} of them deleted`,
+  );
+}
+
+async function compare(cluster: Cluster): Promise<number> {
+  createNetwork();
+  writeCredentials(join(cluster.folder, "credentials"));
+  const manager = await startControlPlane(cluster, [
+    "serviceaccount-controller",
+    "endpointslice-controller",
+  ]);
+  await createObjects(cluster);
+  const theirs = await settledSlices(cluster, controllers.theirs);
+  await manager.stop();
+  await kubectl(cluster, "-n", namespace, "delete", "endpointslices", "--all");
+  cluster.programs.start(
+    "endpoint-controller",
+    inNamespace(
+      join(project, "dist/kube-ipvs"),
+      "endpoint-controller",
+      `--kubeconfig=${credential(cluster, "admin.conf")}`,
+    ),
+    { log: join(cluster.folder, "endpoint-controller.log") },
+  );
+  const ours = await settledSlices(cluster, controllers.ours);
+  const differences = differencesOf(theirs, ours);
+  for (const line of differences.slice(0, shownDifferences)) console.log(line);
+  console.log(
+    `seed ${options.seed}: ${theirs.length} and ${ours.length} slices, ${differences.length} differences`,
+  );
+  return differences.length === 0 ? 0 : 1;
+}
+
+await exitWith(() => withCluster(options.kubernetes, compare));
