@@ -63,7 +63,7 @@ export interface Config {
     readonly schedulerFlags?: readonly SchedulerFlag[];
     /** Whether each UDP datagram is scheduled individually. */
     readonly isOnePacket: boolean;
-    /** An endpoint that reaches `upper` gets no new connections until it drops below `lower`. If `upper` is 0, there is no limit. */
+    /** An endpoint that reaches `upper` gets no new connections until it drops below `lower`. `upper` 0: no limit. */
     readonly connectionLimit: { readonly upper: number; readonly lower: number };
     /** Source of endpoint weights. */
     readonly weights: "equal" | "node" | "slice";
