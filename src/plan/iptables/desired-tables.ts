@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { IpFamily } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
-import type { ServiceName } from "../../base/service-name.ts";
 import { bySeniority, servicePortKey } from "../../model/service-port.ts";
 import { type TrafficPolicy, trafficPolicies } from "../../model/topology.ts";
 import type { Chain, Rule, RuleSet, TableName } from "../../state/rule.ts";
@@ -260,11 +259,6 @@ export class DesiredTables {
   /** All UDP destinations, for comparison with any tracked UDP flow. */
   allUdp(): readonly UdpDestination[] {
     return this.#udp.all(this.#winnerAt);
-  }
-
-  /** Current rules of a Service. Empty if it wants none. */
-  rulesOf(family: IpFamily, service: ServiceName): readonly ServicePortRules[] {
-    return this.#services.get(`${family} ${service}`)?.servicePorts ?? none;
   }
 
   /** Everything that one family's tables should contain. Yields after each shared chain. */

@@ -145,41 +145,35 @@ export class Observer {
       servers,
       (key) => virtualServers.get(key)?.realServers,
     );
-    for (const [index, virtualServer] of servers.entries()) {
-      const realServers = lists[index] ?? [];
-      const key = virtualServerKey(virtualServer);
-      compareServer(
-        key,
-        virtualServers.get(key),
-        { virtualServer, realServers },
-        this.#differences,
-      );
-      const present = virtualServers.get(key);
-      if (present?.realServers === realServers) continue;
-      virtualServers.set(key, { virtualServer, realServers });
-    }
+    this.#noteRealServers(servers, lists);
   }
 
   async #observeServers({ desired }: ObservationGoal): Promise<void> {
+    const { virtualServers } = this.#cached;
     const ahead = await this.#ahead?.take();
     const found = await this.#kernel.ipvs.listVirtualServers();
-    const before = this.#cached.virtualServers;
     const lists = await this.#realServersOf(
       found,
-      (key) => before.get(key)?.realServers ?? desired.virtualServer(key)?.realServers,
+      (key) => virtualServers.get(key)?.realServers ?? desired.virtualServer(key)?.realServers,
       ahead,
     );
-    const after: CachedState["virtualServers"] = new Map();
-    for (const [index, virtualServer] of found.entries()) {
+    compareServers(this.#cached, found, this.#differences);
+    this.#noteRealServers(found, lists);
+  }
+
+  #noteRealServers(
+    servers: readonly VirtualServer[],
+    lists: readonly (readonly RealServer[])[],
+  ): void {
+    const { virtualServers } = this.#cached;
+    for (const [index, virtualServer] of servers.entries()) {
+      const realServers = lists[index] ?? [];
       const key = virtualServerKey(virtualServer);
-      const server = { virtualServer, realServers: lists[index] ?? [] };
-      compareServer(key, before.get(key), server, this.#differences);
-      after.set(key, server);
+      const present = virtualServers.get(key);
+      compareServer(key, present, { virtualServer, realServers }, this.#differences);
+      if (present?.realServers === realServers) continue;
+      virtualServers.set(key, { virtualServer, realServers });
     }
-    for (const [key, server] of before) {
-      if (!after.has(key)) this.#differences.noteServer(key, server, undefined);
-    }
-    this.#cached.virtualServers = after;
   }
 
   /** Like `Ipvs.readRealServers`, but does not read real servers again that were read in advance. */
