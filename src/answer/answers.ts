@@ -90,7 +90,8 @@ export type ProblemReason =
   | "api-server-unreachable"
   | "rejected-objects"
   | "conflicts"
-  | "backing-off-repairs";
+  | "backing-off-repairs"
+  | "drift";
 
 /** Why the verdict is not OK. */
 export interface Problem {
@@ -198,6 +199,8 @@ export interface ServiceRow {
   readonly trafficPolicy: "Cluster" | "Local";
   /** Why the kernel does not have this virtual server. Undefined if the virtual server exists. */
   readonly reason?: string;
+  /** Annotations without effect, with the reason of each. Undefined if there are none. */
+  readonly ignoredAnnotations?: readonly string[];
   /** Clients that are allowed. If undefined, all are allowed. */
   readonly sourceRanges?: readonly string[];
   /** The Service that owns the address and port instead, and the reason. Undefined if this Service owns them. */
@@ -342,13 +345,3 @@ export interface Destination {
   readonly address: IpAddress;
   readonly port: number;
 }
-
-/** The query of a request for plan facts. */
-export type PlanQuery = PlanSubject & {
-  /** The client. If undefined, all clients. */
-  readonly from?: IpAddress;
-};
-
-export type PlanSubject =
-  | { readonly kind: "service"; readonly namespace: string; readonly name: string }
-  | { readonly kind: "destination"; readonly destination: Destination };

@@ -54,6 +54,8 @@ export interface PacketExplanation {
   readonly inLink?: string;
   readonly verdict: Verdict;
   readonly summary: string;
+  /** Why the kernel drops the packets although no rule does. */
+  readonly obstacle?: string;
   /** The summary according to the plan. Undefined if the kernel behaves as planned. */
   readonly planned?: string;
   /** The source range that allows the packet, or why none does. Undefined if the address has no source ranges. */
@@ -73,6 +75,8 @@ export interface PathStep {
   readonly entry?: string;
   /** Whether the rule and the entry are planned. */
   readonly isPlanned: boolean;
+  /** A rule before it that cannot be evaluated and may have let the packet through. */
+  readonly unless?: string;
 }
 
 export interface DeliveryGroup {

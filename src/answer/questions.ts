@@ -1,18 +1,38 @@
 /** Formats and parses requests to the daemon's operator socket, as path and query. Pure. */
 
 import { type IpAddress, parseIpAddress } from "../base/ip.ts";
-import type { Destination, PlanQuery, PlanSubject, ServicesQuery } from "./answers.ts";
+import type { Destination, ServicesQuery } from "./answers.ts";
+
+/** The query of a request for plan facts. */
+export type PlanQuery = PlanSubject & {
+  /** The client. If undefined, all clients. */
+  readonly from?: IpAddress;
+};
+
+export type PlanSubject =
+  | { readonly kind: "service"; readonly namespace: string; readonly name: string }
+  | { readonly kind: "destination"; readonly destination: Destination }
+  /** A few Services, evenly spread over all. */
+  | { readonly kind: "sample" };
 
 const protocols: readonly Destination["protocol"][] = ["TCP", "UDP", "SCTP", "ICMP"];
 
 /** Returns the path and query for `query`, which {@link readPlanQuery} parses. */
 export function planTarget(query: PlanQuery): string {
-  const subject: Record<string, string> =
-    query.kind === "service"
-      ? { namespace: query.namespace, name: query.name }
-      : { ...query.destination, port: String(query.destination.port) };
+  const subject = subjectParameters(query);
   const from: Record<string, string> = query.from === undefined ? {} : { from: query.from };
   return `/v1/plan?${new URLSearchParams({ ...subject, ...from })}`;
+}
+
+function subjectParameters(query: PlanSubject): Readonly<Record<string, string>> {
+  switch (query.kind) {
+    case "service":
+      return { namespace: query.namespace, name: query.name };
+    case "destination":
+      return { ...query.destination, port: String(query.destination.port) };
+    case "sample":
+      return { sample: "true" };
+  }
 }
 
 /** Returns an error message if the query is invalid. */
@@ -29,6 +49,7 @@ function withFrom(subject: PlanSubject, from: IpAddress | undefined): PlanQuery 
 }
 
 function readSubject(parameters: URLSearchParams): PlanSubject | string {
+  if (parameters.get("sample") === "true") return { kind: "sample" };
   const name = parameters.get("name") ?? "";
   if (name !== "") return { kind: "service", namespace: parameters.get("namespace") ?? "", name };
   const address = parseIpAddress(parameters.get("address") ?? "");

@@ -81,8 +81,9 @@ export function endpointsTable(rows: readonly EndpointRow[]): Block {
   return table(endpointColumns, rows);
 }
 
-/** For example: `claimed-by-another-service (default/a, held-before)`. */
-function reasonText({ reason = "", claimedBy }: ServiceRow): string {
+/** For example: `claimed-by-another-service (default/a, held-before)`. Annotations without effect if it is served. */
+function reasonText({ reason, claimedBy, ignoredAnnotations = [] }: ServiceRow): string {
+  if (reason === undefined) return ignoredAnnotations.join(", ");
   if (claimedBy === undefined) return reason;
   return `${reason} (${claimedBy.namespace}/${claimedBy.name}, ${claimedBy.claim})`;
 }

@@ -1,6 +1,7 @@
 /** Parses the arguments of `kube-ipvs explain`. Pure. */
 
-import type { Destination, PlanQuery, PlanSubject } from "../answer/answers.ts";
+import type { Destination } from "../answer/answers.ts";
+import type { PlanQuery, PlanSubject } from "../answer/questions.ts";
 import { type IpAddress, parseIpAddress } from "../base/ip.ts";
 import type { From } from "../explain/origins.ts";
 import type { CommandContext } from "./command.ts";
@@ -8,6 +9,7 @@ import type { CommandContext } from "./command.ts";
 export interface ExplainQuestion {
   readonly query: PlanQuery;
   readonly from?: From;
+  readonly inLink?: string;
 }
 
 /** Throws if the arguments are invalid. */
@@ -15,7 +17,12 @@ export function explainQuestion({
   options,
   arguments: [subject],
 }: Pick<CommandContext, "options" | "arguments">): ExplainQuestion {
-  const { to = "", from: fromText = "", namespace = "" } = Object.fromEntries(options);
+  const {
+    to = "",
+    from: fromText = "",
+    in: inLink = "",
+    namespace = "",
+  } = Object.fromEntries(options);
   if (subject !== undefined && to !== "")
     throw mistake(`both ${quoted(subject)} and --to are given`);
   const text = subject ?? to;
@@ -23,6 +30,9 @@ export function explainQuestion({
     throw mistake("give svc/NAME, ADDRESS:PORT, or --from ADDRESS --to ADDRESS:PORT");
   }
   const from = fromOf(fromText);
+  if (inLink !== "" && (from === undefined || from === "node")) {
+    throw mistake("--in needs --from ADDRESS");
+  }
   const about = subjectOf(text, namespace);
   if (about === undefined) {
     throw mistake(
@@ -30,7 +40,11 @@ export function explainQuestion({
     );
   }
   const asks = from === undefined || from === "node" ? {} : { from };
-  return { query: { ...about, ...asks }, ...(from === undefined ? {} : { from }) };
+  return {
+    query: { ...about, ...asks },
+    ...(from === undefined ? {} : { from }),
+    ...(inLink === "" ? {} : { inLink }),
+  };
 }
 
 function mistake(text: string): Error {

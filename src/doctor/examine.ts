@@ -5,6 +5,7 @@ import { clusterChecks } from "./checks/cluster.ts";
 import { ipvsChecks } from "./checks/ipvs.ts";
 import { kernelChecks } from "./checks/kernel.ts";
 import { netfilterChecks } from "./checks/netfilter.ts";
+import { packetChecks } from "./checks/packets.ts";
 import { otherProxyCheck, processChecks } from "./checks/processes.ts";
 import { isIpvsAvailable, type Node } from "./node.ts";
 
@@ -13,6 +14,7 @@ export const checks: readonly Check[] = [
   ...kernelChecks,
   ...ipvsChecks,
   ...netfilterChecks,
+  ...packetChecks,
   ...addressChecks,
   otherProxyCheck,
   ...clusterChecks,

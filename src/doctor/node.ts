@@ -1,6 +1,7 @@
 /** The interface through which checks read a node. Data is read when a check first needs it. */
 
 import type { Status } from "../answer/answers.ts";
+import type { Explanation } from "../answer/explanation.ts";
 import type { IpAddress } from "../base/ip.ts";
 import type { Config } from "../config/config.ts";
 import type { ObservedIpSet } from "../state/ip-set.ts";
@@ -45,6 +46,13 @@ export interface AddressFacts {
   readonly gateways: readonly IpAddress[];
   /** Cluster IPs, from the ipset KUBE-CLUSTER-IP. */
   readonly clusterIps: readonly IpAddress[];
+}
+
+export interface ReversePathFacts {
+  /** Links on which rp_filter is 1. */
+  readonly strictLinks: readonly string[];
+  /** Packets of any link that it dropped since boot. */
+  readonly droppedPackets: number;
 }
 
 export interface ProxyFacts {
@@ -130,11 +138,14 @@ export interface Node extends Host {
   /** Tables of kube-proxy's nftables mode: `ip kube-proxy`. */
   readonly nftTables: () => Promise<readonly string[]>;
   readonly addresses: () => Promise<AddressFacts>;
+  readonly reversePath: () => Answer<ReversePathFacts>;
   readonly proxies: () => Promise<ProxyFacts>;
   readonly files: () => Answer<FileFacts>;
   readonly mounts: () => Answer<MountFacts>;
   /** `skipped` is the reason why no daemon answers. */
   readonly daemon: () => Promise<DaemonFacts | { readonly skipped: string }>;
+  /** Explains packets to a few Services, by plan and kernel. */
+  readonly packets: () => Promise<readonly Explanation[]>;
   /** `skipped` is the reason why the API server is not checked. */
   readonly cluster: Cluster | { readonly skipped: string };
 }

@@ -8,13 +8,14 @@ import type { Config } from "../config/config.ts";
 import { openReaders } from "../kernel/open-readers.ts";
 import type { Node } from "./node.ts";
 import { readCluster } from "./read/cluster.ts";
-import { readDaemon } from "./read/daemon.ts";
+import { readDaemon, readPackets } from "./read/daemon.ts";
 import {
   readAddresses,
   readBackends,
   readConnTabBits,
   readIpvs,
   readNftTables,
+  readReversePath,
 } from "./read/kernel-state.ts";
 import { readModules, readSchedulerProblem } from "./read/modules.ts";
 import { readOtherNamespaces } from "./read/namespaces.ts";
@@ -60,10 +61,12 @@ export function openNode(
     backends: once(() => readBackends(readers)),
     nftTables: () => readNftTables(readers),
     addresses: () => readAddresses(readers),
+    reversePath: () => readReversePath(readers),
     proxies: () => readProxies(readers, { lockName, ports }),
     files: readFiles,
     mounts: () => readMounts(readers.modules.releaseFolder),
     daemon: once(() => readDaemon(operatorSocketPath)),
+    packets: () => readPackets(operatorSocketPath, readers),
     cluster: skipped === undefined ? readCluster({ connect, clock, nodeName }) : { skipped },
     close() {
       readers.close();

@@ -19,6 +19,8 @@ export interface DestinationInput {
   readonly observed: NodeState;
   /** If undefined, packets of every kind are explained. */
   readonly from?: From;
+  /** Through which packets of `from` come in. */
+  readonly inLink?: string;
   readonly connections: Connections;
   readonly conflicts: readonly ConflictNote[];
 }
@@ -36,7 +38,8 @@ export function explainDestination(input: DestinationInput): Explanation {
   const planned = { ...input.planned, onNode };
   const observed = { ...input.observed, onNode };
   const endpointCount = endpoints.filter(({ ready }) => ready !== undefined).length;
-  const originInput = { destination, state: observed };
+  const { inLink } = input;
+  const originInput = { destination, state: observed, ...(inLink === undefined ? {} : { inLink }) };
   // Only processes of this node can reach a loopback address.
   const only = from ?? (isLoopback(destination.address) ? "node" : undefined);
   const origins =

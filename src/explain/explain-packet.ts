@@ -35,12 +35,17 @@ export function explainPacket(origin: Origin, input: PacketInput): PacketExplana
     ...(packet.inLink === "" ? {} : { inLink: packet.inLink }),
     verdict: verdictOf(path.end, packet),
     summary,
+    ...obstacleOf(path.end),
     ...(plannedSummary === summary ? {} : { planned: plannedSummary }),
     ...(ranges.length === 0 ? {} : { sourceRange: sourceRangeText(packet, ranges, observed) }),
     ...(masquerading === undefined ? {} : { masquerading }),
     path: path.steps.map((step) => pathStep(step, planned)),
     deliveries: groupsOf(endpointsOf(path.end), planned),
   };
+}
+
+function obstacleOf(end: PathEnd): Pick<PacketExplanation, "obstacle"> {
+  return "by" in end && typeof end.by === "string" ? { obstacle: end.by } : {};
 }
 
 function pathIn(state: NodeState, { packet, isExample }: Origin): PacketPath {
@@ -84,7 +89,7 @@ function endpointsOf(end: PathEnd): readonly EndpointPath[] {
   return end.kind === "balanced" || end.kind === "taken" ? end.endpoints : [];
 }
 
-function pathStep({ entries, rule, unless: _, ...place }: Step, planned: NodeState): PathStep {
+function pathStep({ entries, rule, ...place }: Step, planned: NodeState): PathStep {
   const rules = planned.chains.get(chainKey(place.table, place.chain)) ?? [];
   const isRule = rules.some(({ text }) => text === rule);
   const isEntry = entries.every(({ set, entry }) => planned.sets.get(set)?.entries.has(entry));

@@ -10,18 +10,26 @@ import { explainForwarded } from "./explain-forwarded.ts";
 import type { From } from "./origins.ts";
 import { isHere } from "./packet/node-state.ts";
 import { readAffinity } from "./read/read-affinity.ts";
-import { readConnections } from "./read/read-connections.ts";
+import { noConnections, readConnections } from "./read/read-connections.ts";
 import { type ExplainReaders, type FamilyState, readFamilies } from "./read/read-families.ts";
+
+export interface ExplainOptions {
+  /** The link through which the client's packets come in. Default: the link of the route to the client. */
+  readonly inLink?: string;
+  /** Default: true. */
+  readonly hasConnections?: boolean;
+}
 
 /** Returns one explanation per destination of the facts. Rejects if the kernel cannot be read. */
 export async function explain(
   facts: PlanFacts,
   from: From | undefined,
+  options: ExplainOptions,
   { clock }: { readonly clock: Clock },
 ): Promise<readonly Explanation[]> {
   const readers = openReaders(clock, process.env);
   try {
-    return await explainWith(readers, facts, from);
+    return await explainWith(readers, facts, from, options);
   } finally {
     readers.close();
   }
@@ -31,19 +39,23 @@ export async function explainWith(
   readers: ExplainReaders,
   facts: PlanFacts,
   from: From | undefined,
+  { inLink, hasConnections = true }: ExplainOptions = {},
 ): Promise<readonly Explanation[]> {
-  const states = await readFamilies(readers, facts, from);
+  const states = await readFamilies(readers, facts, from, inLink);
   const explanations: Explanation[] = [];
   for (const destination of facts.destinations) {
     const state = states.get(familyOf(destination.address));
     if (state === undefined)
       throw new Error(`Cannot explain: ${unservedText(destination, facts.families)}`);
-    const connections = await connectionsOf(readers, { facts, destination, from, state });
+    const connections = hasConnections
+      ? await connectionsOf(readers, { facts, destination, from, state })
+      : noConnections;
     explanations.push(
       explainOne({
         ...{ destination, facts, connections },
         ...state,
         ...(from === undefined ? {} : { from }),
+        ...(inLink === undefined ? {} : { inLink }),
       }),
     );
   }

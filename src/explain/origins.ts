@@ -28,10 +28,12 @@ export interface Origin {
 export interface OriginInput {
   readonly destination: Destination;
   readonly state: NodeState;
+  /** Through which packets of the client come in; by default the link that leads to it. */
+  readonly inLink?: string;
 }
 
 export function originOf(from: From, input: OriginInput): Origin {
-  const { destination, state } = input;
+  const { destination, state, inLink } = input;
   const { network } = state;
   if (from === "node") {
     return { label: "this node", packet: nodePacket(input), isExample: false };
@@ -42,8 +44,12 @@ export function originOf(from: From, input: OriginInput): Origin {
     ...packetTo(destination),
     source: from,
     isFromNode,
-    inLink: isFromNode ? "" : (route?.link ?? ""),
-    isBridged: !isFromNode && route?.isBridge === true && network.isBridgeFiltered,
+    inLink: isFromNode ? "" : (inLink ?? route?.link ?? ""),
+    isBridged:
+      !isFromNode &&
+      route?.isBridge === true &&
+      (inLink ?? route.link) === route.link &&
+      network.isBridgeFiltered,
   };
   return { label: from, packet, isExample: false };
 }

@@ -53,12 +53,25 @@ function balancedText(
   const delivered = endpoints.filter(({ fate }) => fate === "delivered");
   if (delivered.length === 0) {
     const [first] = endpoints;
-    const why = first?.obstacle === undefined ? byText(first?.steps.at(-1)) : `: ${first.obstacle}`;
+    const why = first === undefined ? "" : whyText(first);
     const where = isByIpvs ? "behind IPVS" : "on their way to the endpoint";
     return `are ${first?.fate ?? "dropped"} ${where}${why}`;
   }
   const over = `are balanced over ${countText(endpoints, endpointCount)}`;
-  return `${over} and ${masqueradedText(delivered)}${unansweredText(delivered)}`;
+  const stopped = stoppedText(endpoints);
+  return `${over} and ${masqueradedText(delivered)}${stopped}${unansweredText(delivered)}`;
+}
+
+/** Some endpoints get their packets, others do not. */
+function stoppedText(endpoints: readonly EndpointPath[]): string {
+  const stopped = endpoints.filter(({ fate }) => fate !== "delivered");
+  const [first] = stopped;
+  if (first === undefined) return "";
+  return `, but packets to ${stopped.length} of them are ${first.fate}${whyText(first)}`;
+}
+
+function whyText({ obstacle, steps }: EndpointPath): string {
+  return obstacle === undefined ? byText(steps.at(-1)) : `: ${obstacle}`;
 }
 
 /** For example: `2 of 3 endpoints`. */

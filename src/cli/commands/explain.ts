@@ -1,7 +1,7 @@
 import { exitCodes, listOf } from "../../answer/answer.ts";
-import type { PlanQuery } from "../../answer/answers.ts";
+import type { PacketExplanation } from "../../answer/explanation.ts";
 import { explanationView, shortExplanationView } from "../../answer/explanation-view.ts";
-import { planTarget } from "../../answer/questions.ts";
+import { type PlanQuery, planTarget } from "../../answer/questions.ts";
 import { type Command, namespaceOption, outputOptions, valueOption } from "../command.ts";
 import { explainQuestion } from "../explain-question.ts";
 
@@ -14,7 +14,7 @@ export const explainCommand: Command = {
     "entry on the way, the virtual server, and why each endpoint is used or not.\n" +
     "It reads the kernel, and asks the daemon's operator socket for the plan. Without a " +
     "running daemon it plans as a start would. It changes nothing.\n" +
-    "Exit codes: 0 packets and kernel are as planned, 1 error, 2 they are not.",
+    "Exit codes: 0 packets and kernel are as planned, 1 error, 2 they are not, or packets get lost.",
   options: [
     ...outputOptions("short"),
     namespaceOption,
@@ -22,6 +22,11 @@ export const explainCommand: Command = {
       "from",
       "address",
       "packet source: a client IP, or node for a local process (default: node, pods and external clients)",
+    ),
+    valueOption(
+      "in",
+      "link",
+      "network interface through which packets of --from ADDRESS come in (default: the one that leads back to it)",
     ),
     valueOption(
       "to",
@@ -44,27 +49,31 @@ export const explainCommand: Command = {
     },
   ],
   run: async (context) => {
-    const { query, from } = explainQuestion(context);
+    const { query, from, ...options } = explainQuestion(context);
     const question = { kind: "PlanFacts", target: planTarget(query) } as const;
     const facts = await context.source.ask(question, "planning as a start would");
     if (facts.destinations.length === 0) throw new Error(nothingText(query));
     const { explain } = await context.programs.explain();
-    const items = await explain(facts, from, context);
+    const items = await explain(facts, from, options, context);
     if (facts.isTruncated) {
       context.writeErr(`Only the first ${items.length} addresses are explained\n`);
     }
     const view = context.format === "short" ? shortExplanationView : explanationView;
     context.print(listOf("ExplanationList", items), view);
     const isAsPlanned = items.every(
-      ({ differences, packets }) =>
-        differences.length === 0 && packets.every(({ planned }) => planned === undefined),
+      ({ differences, packets }) => differences.length === 0 && packets.every(isServedAsPlanned),
     );
     return isAsPlanned ? exitCodes.fine : exitCodes.wrong;
   },
 };
 
+function isServedAsPlanned({ planned, obstacle, deliveries }: PacketExplanation): boolean {
+  const isLost = deliveries.some((one) => one.fate !== "delivered" && one.obstacle !== undefined);
+  return planned === undefined && obstacle === undefined && !isLost;
+}
+
 function nothingText(query: PlanQuery): string {
-  if (query.kind === "destination") return "Nothing to explain";
+  if (query.kind !== "service") return "Nothing to explain";
   return (
     `Service ${query.namespace}/${query.name} has no address that is served: there is no such Service (-n: its namespace), ` +
     "or it is headless, of type ExternalName, or of a family that is not served"

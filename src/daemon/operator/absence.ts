@@ -6,6 +6,8 @@ import type { SyncHistory } from "../report/sync-history.ts";
 export interface Absence {
   /** Whether this virtual server belongs to a third party. */
   isForeign(virtualServerKey: string): boolean;
+  /** The Service's annotations without effect, for example `kube-ipvs.io/scheduler: scheduler-not-allowed`. */
+  ignoredAnnotations(service: ServiceName): readonly string[];
   /** Whether a third party set the weight of this real server, and kube-ipvs keeps it. */
   isManualWeight(virtualServerKey: string, realServerKey: string): boolean;
   /**
@@ -17,7 +19,10 @@ export interface Absence {
 
 /** Builds the answers from the findings of the last syncs. */
 export function absenceOf(
-  history: Pick<SyncHistory, "rejections" | "reverted" | "manualWeights" | "claimedForeignServers">,
+  history: Pick<
+    SyncHistory,
+    "rejections" | "reverted" | "manualWeights" | "claimedForeignServers" | "ignoredAnnotations"
+  >,
 ): Absence {
   const foreign = new Set(history.claimedForeignServers);
   const rejected = new Map(
@@ -28,7 +33,10 @@ export function absenceOf(
   const manual = new Set(
     history.manualWeights.map((one) => `${one.virtualServerKey} ${one.realServerKey}`),
   );
+  const ignored = Map.groupBy(history.ignoredAnnotations, ({ service }) => service);
   return {
+    ignoredAnnotations: (service) =>
+      (ignored.get(service) ?? []).map(({ annotation, reason }) => `${annotation}: ${reason}`),
     isManualWeight: (server, realServer) => manual.has(`${server} ${realServer}`),
     isForeign: (key) => foreign.has(key),
     reasonOf: (subject, service) => {

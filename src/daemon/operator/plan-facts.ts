@@ -6,11 +6,11 @@ import {
   type Destination,
   type PlanFacts,
   type PlannedState,
-  type PlanQuery,
 } from "../../answer/answers.ts";
+import type { PlanQuery } from "../../answer/questions.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import type { Conflict } from "../report/conflicts.ts";
-import type { ModeView } from "./daemon-view.ts";
+import { type ModeView, objectsOf } from "./daemon-view.ts";
 import { destinationsOf as destinationsInIpvs, ipvsFacts } from "./ipvs-facts.ts";
 import { listenerFacts } from "./listener-facts.ts";
 import { destinationsOf } from "./object-claims.ts";
@@ -28,7 +28,7 @@ export async function planFacts(view: ModeView, query: PlanQuery): Promise<PlanF
   const all =
     query.kind === "destination"
       ? [query.destination]
-      : servedAt(view, `${query.namespace}/${query.name}`);
+      : servicesAsked(view, query).flatMap((service) => servedAt(view, service));
   const destinations = all.slice(0, maxDestinations);
   return {
     apiVersion,
@@ -39,6 +39,19 @@ export async function planFacts(view: ModeView, query: PlanQuery): Promise<PlanF
     conflicts: conflictsAbout(view, query),
     ...(await plannedState(view, destinations, query)),
   };
+}
+
+/** Services of a sample: the last ones are as likely as the first ones to have node ports. */
+const maxSampled = 20;
+
+function servicesAsked(
+  view: ModeView,
+  query: Exclude<PlanQuery, { kind: "destination" }>,
+): readonly ServiceName[] {
+  if (query.kind === "service") return [`${query.namespace}/${query.name}`];
+  const names = [...objectsOf(view).serviceNames()];
+  const step = Math.ceil(names.length / maxSampled);
+  return names.filter((_, index) => index % step === 0);
 }
 
 async function plannedState(
@@ -60,6 +73,7 @@ async function plannedState(
 function conflictsAbout({ history }: ModeView, query: PlanQuery): readonly ConflictNote[] {
   const isAsked = ({ service, keys }: Conflict): boolean => {
     if (query.kind === "service") return service === `${query.namespace}/${query.name}`;
+    if (query.kind === "sample") return false;
     const { address, port } = query.destination;
     const { address: of, port: at = port } = keys;
     return of === address && at === port;

@@ -36,9 +36,15 @@ export async function* serviceRows(
     for (const [index, one] of group.entries()) {
       const isPresent = view.reconciler.cachedServers.has(one.key);
       const servers = isPresent ? { observed: observed[index] ?? [] } : {};
-      yield rowOf(one, { ...context, ...servers }, query);
+      const row = rowOf(one, { ...context, ...servers }, query);
+      view.history.noteSeen(one.key, hasDrifted(row));
+      yield row;
     }
   }
+}
+
+function hasDrifted({ endpoints = [] }: ServiceRow): boolean {
+  return endpoints.some(({ reason }) => reason === "drifted");
 }
 
 export function rowOf(
@@ -51,6 +57,7 @@ export function rowOf(
   const lost = lostTo(view, wanted);
   const reason = lost === undefined ? absentReason(wanted, context) : lostReason;
   const isThere = reason === undefined;
+  const ignoredAnnotations = context.absence.ignoredAnnotations(record.name);
   const isDrained = isThere && view.mode === "ipvs";
   const hasSourceRanges = kind === "load-balancer" && servicePort.sourceRanges.length > 0;
   return {
@@ -67,6 +74,7 @@ export function rowOf(
     ...(hasSourceRanges ? { sourceRanges: servicePort.sourceRanges.map(cidrText) } : {}),
     ...(reason === undefined ? {} : { reason }),
     ...claimedBy(lost),
+    ...(ignoredAnnotations.length === 0 ? {} : { ignoredAnnotations }),
     realServers: {
       planned: realServers.length,
       programmed: isThere ? programmedCount(wanted, context) : 0,

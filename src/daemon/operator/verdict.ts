@@ -22,7 +22,7 @@ export interface Evidence {
 
 /** Problems, the worst first. Empty if the node is in the desired state. */
 export function problemsOf(evidence: Evidence): readonly Problem[] {
-  return [readiness, syncs, apiServer, rejections, conflicts, repairs].flatMap((find) =>
+  return [readiness, syncs, apiServer, rejections, conflicts, repairs, drift].flatMap((find) =>
     find(evidence),
   );
 }
@@ -111,6 +111,15 @@ function repairs({ history: { reverted } }: Evidence): readonly Problem[] {
   const more = reverted.length === 1 ? "" : ` and ${grouped(reverted.length - 1)} more`;
   const message = `${count(reverted.length, "repair")} backing off, a third party keeps reverting ${first}${more}`;
   return [{ reason: "backing-off-repairs", message }];
+}
+
+function drift({ history: { unrepaired }, secondsSince }: Evidence): readonly Problem[] {
+  const [first] = unrepaired.keys();
+  if (first === undefined) return [];
+  const sinceMs = Math.min(...unrepaired.values());
+  const more = unrepaired.size === 1 ? "" : ` and ${grouped(unrepaired.size - 1)} more`;
+  const message = `Real servers of ${first}${more} were changed by a third party, and the next verification repairs them`;
+  return [{ reason: "drift", message, sinceSeconds: secondsSince(sinceMs) }];
 }
 
 function oldest(

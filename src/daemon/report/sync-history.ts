@@ -30,6 +30,9 @@ export interface LastDrift {
   readonly atMs: number;
 }
 
+/** More are not remembered: each is read again when the status is asked for. */
+const maxUnrepaired = 100;
+
 /**
  * The results of the last syncs, for later queries. Keeps only a few references into sync reports, so it costs almost
  * nothing.
@@ -54,6 +57,8 @@ export class SyncHistory {
   /** Number of drifts since startup. */
   driftCount = 0;
   lastDrift: LastDrift | undefined;
+  /** Virtual servers by key whose real servers differ from the cache, found by a question and not yet repaired; monotonic times. */
+  readonly #unrepaired = new Map<string, number>();
 
   constructor(clock: Pick<Clock, "monotonicMs">) {
     this.#clock = clock;
@@ -77,6 +82,18 @@ export class SyncHistory {
     this.foreignServers = report.foreignServers;
     this.possiblyOwned = report.possiblyOwned;
     this.claimedForeignServers = report.conflicts;
+  }
+
+  get unrepaired(): ReadonlyMap<string, number> {
+    return this.#unrepaired;
+  }
+
+  /** What an answer found in the kernel; the next verification of this virtual server repairs it. */
+  noteSeen(virtualServerKey: string, hasDrifted: boolean): void {
+    if (!hasDrifted) this.#unrepaired.delete(virtualServerKey);
+    else if (this.#unrepaired.size < maxUnrepaired && !this.#unrepaired.has(virtualServerKey)) {
+      this.#unrepaired.set(virtualServerKey, this.#clock.monotonicMs());
+    }
   }
 
   noteFailure(message: string): void {
@@ -104,6 +121,9 @@ export class SyncHistory {
   }
 
   #noteDrifts({ drifts }: SyncReport, atMs: number): void {
+    for (const { subject } of drifts) {
+      if ("virtualServer" in subject) this.#unrepaired.delete(subject.virtualServer);
+    }
     const last = drifts.at(-1);
     if (last === undefined) return;
     this.driftCount += drifts.length;

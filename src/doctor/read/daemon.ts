@@ -1,13 +1,36 @@
 import { readAnswer } from "../../answer/answer.ts";
+import type { Answers } from "../../answer/answers.ts";
+import type { Explanation } from "../../answer/explanation.ts";
+import { planTarget } from "../../answer/questions.ts";
 import { askDaemon } from "../../daemon/operator/ask-daemon.ts";
+import { explainWith } from "../../explain/explain.ts";
+import type { KernelReaders } from "../../kernel/open-readers.ts";
 import type { Node } from "../node.ts";
 
 /** Reads the status of this node's daemon. Throws if the daemon's answer is an error. */
 export async function readDaemon(path: string): ReturnType<Node["daemon"]> {
-  const reply = await askDaemon(path, "/v1/status");
+  return await ask(path, "Status", "/v1/status");
+}
+
+/** The daemon says what is planned, and the kernel is read here. */
+export async function readPackets(
+  path: string,
+  readers: KernelReaders,
+): Promise<readonly Explanation[]> {
+  const facts = await ask(path, "PlanFacts", planTarget({ kind: "sample" }));
+  if ("skipped" in facts) throw new Error(facts.skipped);
+  return await explainWith(readers, facts, undefined, { hasConnections: false });
+}
+
+async function ask<Kind extends keyof Answers>(
+  path: string,
+  kind: Kind,
+  target: string,
+): Promise<Answers[Kind] | { readonly skipped: string }> {
+  const reply = await askDaemon(path, target);
   switch (reply.kind) {
     case "answer":
-      return readAnswer("Status", reply.text);
+      return readAnswer(kind, reply.text);
     case "absent":
       return { skipped: `no kube-ipvs answers on ${path} (${reply.reason})` };
     case "failed":

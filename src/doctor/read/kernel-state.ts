@@ -1,9 +1,11 @@
 /** Reads servers, rules and addresses from the kernel. Changes nothing. */
+import { readdirSync, readFileSync } from "node:fs";
 import { ipFamilies, parseIpAddress } from "../../base/ip.ts";
+import { isStrict } from "../../explain/read/read-network.ts";
 import type { BackendSurvey } from "../../kernel/iptables/backend.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
 import { setFor } from "../../plan/sets.ts";
-import type { AddressFacts, BackendFact, IpvsFigures } from "../node.ts";
+import type { AddressFacts, BackendFact, IpvsFigures, ReversePathFacts } from "../node.ts";
 import { isIpvsLoaded } from "./modules.ts";
 
 /** Throws if IPVS is not loaded, because a request would load it. */
@@ -63,4 +65,23 @@ export async function readAddresses({ link, ipSets }: KernelReaders): Promise<Ad
     gateways: await link.listGateways(),
     clusterIps: [...new Set(clusterIps)],
   };
+}
+
+/** Names of counters are on one line that begins with `TcpExt:`, their values on the next. */
+export function readReversePath(
+  { sysctl }: Pick<KernelReaders, "sysctl">,
+  counters: string = readFileSync("/proc/net/netstat", "latin1"),
+  links: readonly string[] = readdirSync("/proc/sys/net/ipv4/conf"),
+): ReversePathFacts {
+  const [names = [], values = []] = counters
+    .split("\n")
+    .filter((line) => line.startsWith("TcpExt:"))
+    .map((line) => line.split(" "));
+  const droppedPackets = Number(values[names.indexOf("IPReversePathFilter")]);
+  if (!Number.isInteger(droppedPackets)) {
+    throw new Error("/proc/net/netstat has no IPReversePathFilter");
+  }
+  const isLink = (name: string): boolean => !["all", "default", "lo"].includes(name);
+  const strictLinks = links.filter((name) => isLink(name) && isStrict(sysctl, name));
+  return { strictLinks, droppedPackets };
 }

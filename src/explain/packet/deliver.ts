@@ -20,14 +20,15 @@ export function deliver(arrived: ArrivedPacket, state: NodeState): EndpointPath 
   const lost = { realServer: endpoint, isMasqueraded, fate: "dropped" } as const;
   const { address } = endpoint;
   if (!isHere(address, state) && !state.network.routes.has(address)) {
-    return { ...lost, steps, obstacle: `there is no route to ${address}` };
+    const obstacle = `there is no route to ${address}, or one that rejects packets (ip route get ${address})`;
+    return { ...lost, steps, obstacle };
   }
-  const answer = followAnswer(arrived, state);
+  const source = isMasqueraded ? leavingAddress(address, state) : packet.source;
+  const answer = followAnswer(arrived, source, state);
   if (answer.verdict !== "pass") {
     const obstacle = `its answers are dropped${byText(answer.steps.at(-1))}`;
     return { ...lost, steps: [...steps, ...answer.steps], obstacle };
   }
-  const source = isMasqueraded ? leavingAddress(address, state) : packet.source;
   const obstacle = answerObstacle(arrived, state);
   return {
     ...{ realServer: endpoint, steps, isMasqueraded },
@@ -37,27 +38,34 @@ export function deliver(arrived: ArrivedPacket, state: NodeState): EndpointPath 
   };
 }
 
-/** Follows the answer of a pod or of another host through the rules. Port 0 stands for the client's unknown port. */
+/**
+ * Follows the answer of a pod or of another host through the rules. It is addressed to the source that the endpoint saw,
+ * which nat translates back to the client. Port 0 stands for the client's unknown port.
+ */
 function followAnswer(
   { packet, endpoint: { address } }: ArrivedPacket,
+  seenSource: IpAddress | undefined,
   state: NodeState,
 ): Pick<Traversal, "verdict" | "steps"> {
   if (isHere(address, state)) return { verdict: "pass", steps: [] };
   const inLink = state.network.routes.get(address)?.link ?? "";
-  const destination = packet.source;
-  const way = { source: address, destination, port: 0, inLink, isFromNode: false };
+  const client = packet.source;
+  const way = { source: address, destination: client, port: 0, inLink, isFromNode: false };
   const answer = { ...packet, ...way, isBridged: false };
-  const hook = isHere(destination, state) ? "INPUT" : "FORWARD";
-  return passTables(
-    [...firstPlaces("PREROUTING"), ...filterPlaces([hook])],
-    { packet: answer, destination, port: 0, mark: 0, isAnswer: true },
-    state,
-  );
+  const onPath = { packet: answer, port: 0, mark: 0, isAnswer: true } as const;
+  const destination = seenSource ?? client;
+  const entered = passTables(firstPlaces("PREROUTING"), { ...onPath, destination }, state);
+  if (entered.verdict !== "pass") return entered;
+  const hook = isHere(client, state) ? "INPUT" : "FORWARD";
+  const { mark } = entered;
+  const passed = passTables(filterPlaces([hook]), { ...onPath, destination: client, mark }, state);
+  return { ...passed, steps: [...entered.steps, ...passed.steps] };
 }
 
 /** For example: ` by filter FORWARD: -j DROP`. */
-export function byText(step: Step | undefined): string {
+export function byText(step: Step | string | undefined): string {
   if (step === undefined) return "";
+  if (typeof step === "string") return ` by ${step}`;
   const { table, chain, rule, unless } = step;
   const doubt =
     unless === undefined

@@ -26,10 +26,23 @@ import {
 export function follow(packet: Packet, state: NodeState): PacketPath {
   const hook = packet.isFromNode ? "OUTPUT" : "PREROUTING";
   const entered = passTables(firstPlaces(hook), sent(packet, 0), state);
-  const stopped = stoppedEnd(entered);
+  const stopped = stoppedEnd(entered) ?? reversePathEnd(packet, state);
   if (stopped !== undefined) return { steps: entered.steps, end: stopped };
   const { steps, end } = followThroughNat(packet, hook, entered.mark, state);
   return { steps: [...entered.steps, ...steps], end };
+}
+
+/** A strict rp_filter accepts packets only through the link by which their source is reached. */
+function reversePathEnd({ source, inLink }: Packet, { network }: NodeState): PathEnd | undefined {
+  if (inLink === "" || inLink !== network.strictLink) return undefined;
+  const back = network.routes.get(source)?.link;
+  if (back === inLink) return undefined;
+  const route =
+    back === undefined
+      ? `there is no route to ${source}`
+      : `the route to ${source} leaves through ${back}`;
+  const by = `the strict reverse-path check: rp_filter of ${inLink} is 1, and ${route}`;
+  return { kind: "dropped", by };
 }
 
 function followThroughNat(

@@ -12,8 +12,8 @@ export type PathEnd =
       readonly endpoints: readonly EndpointPath[];
       readonly rest?: PathEnd;
     }
-  /** A rule rejects or drops the packet. */
-  | { readonly kind: "refused" | "dropped"; readonly by: Step | undefined }
+  /** A rule rejects or drops the packet. A text names another cause. */
+  | { readonly kind: "refused" | "dropped"; readonly by: Step | string | undefined }
   /** The virtual server has no real server with a non-zero weight, so IPVS answers "port unreachable". */
   | { readonly kind: "no-endpoint" }
   /** kube-ipvs receives the packet on a socket and connects to one of the endpoints. */

@@ -34,6 +34,7 @@ export async function readFamilies(
   readers: ExplainReaders,
   facts: PlanFacts,
   from: From | undefined,
+  inLink?: string,
 ): Promise<ReadonlyMap<IpFamily, FamilyState>> {
   const { iptablesBackend: backend } = facts;
   const rules = backend === undefined ? undefined : await readers.openRules(backend);
@@ -55,7 +56,7 @@ export async function readFamilies(
       !bound.has(address) && !addresses.has(address);
     const peers = peersOf(destinations, facts, [planned, observed], from).filter(isElsewhere);
     const around = {
-      network: await readNetwork(readers, { family, addresses, peers }),
+      network: await readNetwork(readers, { family, addresses, peers, inLink }),
       serviceSockets: facts.listeners,
       onNode: new Set<string>(),
     };

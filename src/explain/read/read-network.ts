@@ -10,11 +10,13 @@ export interface NetworkQuery {
   readonly addresses: ReadonlySet<IpAddress>;
   /** Addresses whose routes are read: clients, destinations and endpoints. */
   readonly peers: Iterable<IpAddress>;
+  /** Through which packets of a client are said to come in. */
+  readonly inLink?: string | undefined;
 }
 
 export async function readNetwork(
   readers: Pick<KernelReaders, "routes" | "sockets"> & { readonly sysctl: Pick<Sysctl, "read"> },
-  { family, addresses, peers }: NetworkQuery,
+  { family, addresses, peers, inLink }: NetworkQuery,
 ): Promise<NodeNetwork> {
   const { sysctl, sockets } = readers;
   const bridgeCalls = family === "IPv4" ? "bridge-nf-call-iptables" : "bridge-nf-call-ip6tables";
@@ -25,8 +27,17 @@ export async function readNetwork(
     isIpvsTracked: sysctl.read("net/ipv4/vs/conntrack") !== "0",
     isForwarding: sysctl.read(forwarding[family]) !== "0",
     isLoopbackRouted: sysctl.read("net/ipv4/conf/all/route_localnet") === "1",
+    ...(inLink !== undefined && family === "IPv4" && isStrict(sysctl, inLink)
+      ? { strictLink: inLink }
+      : {}),
     isBridgeFiltered: sysctl.read(`net/bridge/${bridgeCalls}`) === "1",
   };
+}
+
+/** The larger one of both settings applies; 2 is the loose check. IPv6 has none. */
+export function isStrict(sysctl: Pick<Sysctl, "read">, link: string): boolean {
+  const settings = ["all", link].map((name) => sysctl.read(`net/ipv4/conf/${name}/rp_filter`));
+  return Math.max(...settings.map(Number).filter(Number.isInteger)) === 1;
 }
 
 const forwarding: Readonly<Record<IpFamily, string>> = {

@@ -1,6 +1,11 @@
 /** Each check with each of its verdicts. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type {
+  DeliveryGroup,
+  PacketExplanation,
+  PathStep,
+} from "../../../src/answer/explanation.ts";
 import type { Judgement, Verdict } from "../../../src/doctor/check.ts";
 import { checks } from "../../../src/doctor/examine.ts";
 import type { Node } from "../../../src/doctor/node.ts";
@@ -30,7 +35,89 @@ const expire = "net/ipv4/vs/expire_nodest_conn";
 const forward = "net/ipv4/ip_forward";
 const many = known({ virtualServers: 50_000, realServers: 250_000, connections: 0 });
 
+/** Packets of one source to default/web. */
+function packetsFrom(from: string, packet: Partial<PacketExplanation>): Node["packets"] {
+  const none = { source: "192.0.2.1", summary: "", path: [], deliveries: [] };
+  return known([
+    {
+      ...{ mode: "ipvs", protocol: "TCP", address: "10.96.0.10", port: 80, verdict: "dropped" },
+      ...{ summary: "", losers: [], conflicts: [], sourceRanges: [], endpoints: [] },
+      service: {
+        ...{ namespace: "default", name: "web", frontend: "cluster-ip", trafficPolicy: "Cluster" },
+        affinitySeconds: 0,
+      },
+      packets: [{ from, verdict: "dropped", ...none, ...packet }],
+      ...{ differences: [], connections: noConnections },
+    },
+  ]);
+}
+
+const noConnections = { templates: [], ipvs: [], conntrack: [], isTruncated: false };
+const dropStep: PathStep = {
+  ...{ hook: "INPUT", table: "filter", chain: "INPUT", rule: "-j DROP", isPlanned: false },
+};
+const lost: DeliveryGroup = {
+  ...{ realServers: ["10.244.1.10:8080"], path: [], fate: "dropped", isMasqueraded: false },
+};
+
 const cases: readonly Case[] = [
+  { check: "packets", verdict: "ok", node: {}, says: /followed packets to 0 destinations/ },
+  {
+    check: "packets",
+    verdict: "fail",
+    node: { packets: packetsFrom("this node", { path: [dropStep] }) },
+    says: /default\/web 10\.96\.0\.10:80 from this node are dropped by filter INPUT: -j DROP/,
+  },
+  {
+    check: "packets",
+    verdict: "warn",
+    node: { packets: packetsFrom("elsewhere", { path: [dropStep] }) },
+    says: /from elsewhere are dropped/,
+  },
+  {
+    check: "packets",
+    verdict: "warn",
+    node: { packets: packetsFrom("this node", { path: [{ ...dropStep, unless: "-j FIREWALL" }] }) },
+    says: /unless a rule lets them through: -j FIREWALL/,
+  },
+  // A source range, or the deny rule of a Service without endpoints.
+  {
+    check: "packets",
+    verdict: "ok",
+    node: { packets: packetsFrom("elsewhere", { path: [{ ...dropStep, isPlanned: true }] }) },
+    says: /to 1 destination: no rule/,
+  },
+  {
+    check: "packets",
+    verdict: "fail",
+    node: {
+      packets: packetsFrom("pods", {
+        verdict: "balanced",
+        deliveries: [
+          { ...lost, fate: "delivered" },
+          { ...lost, obstacle: "there is no route" },
+        ],
+      }),
+    },
+    says: /from pods get lost: there is no route/,
+  },
+  { check: "packets", verdict: "unknown", node: { packets: unreadable }, says: /EACCES/ },
+
+  { check: "rp-filter", verdict: "ok", node: {}, says: /strict on eth0; 0 packets dropped/ },
+  {
+    check: "rp-filter",
+    verdict: "ok",
+    node: { reversePath: known({ strictLinks: [], droppedPackets: 9 }) },
+    says: /strict on no interface/,
+  },
+  {
+    check: "rp-filter",
+    verdict: "warn",
+    node: { reversePath: known({ strictLinks: ["eth0", "eth1"], droppedPackets: 9 }) },
+    says: /strict on eth0; eth1; 9 packets dropped since boot.*explain --from CLIENT --in INTERFACE/s,
+  },
+  { check: "rp-filter", verdict: "unknown", node: { reversePath: unreadable }, says: /EACCES/ },
+
   { check: "capabilities", verdict: "ok", node: {}, says: /are there/ },
   {
     check: "capabilities",

@@ -24,6 +24,7 @@ describe("an examination", () => {
     assert.deepEqual(examination.skipped, [
       { name: "estimator", reason: "--before-install is given" },
       { name: "connection-table", reason: "--before-install is given" },
+      { name: "packets", reason: "--before-install is given" },
       { name: "vip-collisions", reason: "--before-install is given" },
       { name: "conflicts", reason: "--before-install is given" },
       { name: "strict-arp", reason: skipped.skipped },
@@ -40,6 +41,7 @@ describe("an examination", () => {
   it("skips what only a running kube-ipvs knows where none answers", async () => {
     const daemon = { skipped: "no kube-ipvs answers on /run/x.sock (ENOENT)" };
     assert.deepEqual((await examine(nodeWith({ daemon: known(daemon) }))).skipped, [
+      { name: "packets", reason: daemon.skipped },
       { name: "conflicts", reason: daemon.skipped },
     ]);
   });
@@ -58,7 +60,16 @@ describe("an examination", () => {
     const namesIn = async (mode: "iptables" | "userspace"): Promise<readonly string[]> =>
       (await examine(nodeWith({ mode }))).findings.map(({ name }) => name);
     const everywhere = [
-      ...["leftovers", "conflicts", "other-proxy", "clock", "api-server", "api-rights"],
+      ...[
+        "leftovers",
+        "packets",
+        "rp-filter",
+        "conflicts",
+        "other-proxy",
+        "clock",
+        "api-server",
+        "api-rights",
+      ],
       "file-descriptors",
     ];
     assert.deepEqual(await namesIn("userspace"), everywhere);

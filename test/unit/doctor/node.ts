@@ -82,10 +82,12 @@ export function nodeWith(changed: Partial<Node> = {}): Node {
     backends: backendsWith(),
     nftTables: known([]),
     addresses: addressesWith(),
+    reversePath: known({ strictLinks: ["eth0"], droppedPackets: 0 }),
     proxies: known({ isInstanceRunning: true, takenPorts: [10_249, 10_256] }),
     files: known({ limit: 1_048_576, open: 1_000, max: 100_000 }),
     mounts: known({ isContainer: false, isLockShared: true, modulesFolder: "/lib/modules/6.1.0" }),
     daemon: known({ conflicts: [], counts: { conflicts: 0 } }),
+    packets: known([]),
     cluster,
     ...changed,
   };

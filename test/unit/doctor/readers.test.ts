@@ -9,6 +9,7 @@ import type { ApiConnection, ApiResponse } from "../../../src/api/connection.ts"
 import type { Cluster } from "../../../src/doctor/node.ts";
 import { readCluster } from "../../../src/doctor/read/cluster.ts";
 import { readDaemon } from "../../../src/doctor/read/daemon.ts";
+import { readReversePath } from "../../../src/doctor/read/kernel-state.ts";
 import { readOtherNamespaces } from "../../../src/doctor/read/namespaces.ts";
 import {
   isLockHeld,
@@ -68,6 +69,24 @@ describe("what /proc says", () => {
       "0: 00000002 00000000 00010000 0001 01 124 @kube-ipvs\n";
     assert.equal(isLockHeld(sockets, "kube-ipvs"), true);
     assert.equal(isLockHeld(sockets, "kube"), false);
+  });
+
+  it("of packets that rp_filter dropped, and where it is strict", () => {
+    const values = new Map([
+      ["net/ipv4/conf/eth0/rp_filter", "1"],
+      ["net/ipv4/conf/eth1/rp_filter", "2"],
+      ["net/ipv4/conf/all/rp_filter", "0"],
+    ]);
+    const sysctl = { read: (name: string) => values.get(name) };
+    const readers = { sysctl } as Parameters<typeof readReversePath>[0];
+    const counters =
+      "TcpExt: SyncookiesSent IPReversePathFilter\nTcpExt: 3 7\nIpExt: InNoRoutes\nIpExt: 9\n";
+    const links = ["all", "default", "lo", "eth0", "eth1", "eth2"];
+    assert.deepEqual(readReversePath(readers, counters, links), {
+      strictLinks: ["eth0"],
+      droppedPackets: 7,
+    });
+    assert.throws(() => readReversePath(readers, "TcpExt: A\nTcpExt: 1\n", links), /has no IPRev/);
   });
 
   it("of mounts, in a pod and on a node", () => {

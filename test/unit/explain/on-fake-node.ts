@@ -4,7 +4,7 @@ import type { Destination } from "../../../src/answer/answers.ts";
 import type { Explanation } from "../../../src/answer/explanation.ts";
 import type { IpAddress } from "../../../src/base/ip.ts";
 import { planFacts } from "../../../src/daemon/operator/plan-facts.ts";
-import { explainWith } from "../../../src/explain/explain.ts";
+import { type ExplainOptions, explainWith } from "../../../src/explain/explain.ts";
 import type { From } from "../../../src/explain/origins.ts";
 import type { Route } from "../../../src/kernel/kernel.ts";
 import type { ListeningSocket } from "../../../src/kernel/listening-sockets.ts";
@@ -53,6 +53,7 @@ export async function explained(
   listening: readonly ListeningSocket[] = [],
   clientsIn: (list: string) => readonly IpAddress[] = () => [],
   find: (address: IpAddress) => Promise<Route | undefined> = routeTo,
+  options: ExplainOptions = {},
 ): Promise<Explanation> {
   const asks = from === undefined || from === "node" ? {} : { from };
   const facts = await planFacts(modeView, { kind: "destination", destination, ...asks });
@@ -71,6 +72,7 @@ export async function explained(
     },
     facts,
     from,
+    options,
   );
   assert.ok(explanation !== undefined);
   return explanation;

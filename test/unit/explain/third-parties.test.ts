@@ -36,6 +36,21 @@ async function verdictAfter(
   return explanation ?? assert.fail();
 }
 
+async function summaryThrough(
+  inLink: string,
+  sysctls: Readonly<Record<string, string>>,
+): Promise<string> {
+  let summary = "";
+  await withNode(objects, async (onNode) => {
+    for (const [path, value] of Object.entries(sysctls))
+      onNode.kernel.sysctl.values.set(path, value);
+    ({ summary } = await explained(onNode, client, web, [], undefined, undefined, {
+      inLink,
+    }));
+  });
+  return summary;
+}
+
 for (const mode of ["ipvs", "iptables"]) {
   const flags = { "proxy-mode": mode };
   describe(`explain of what other software drops in mode ${mode}`, () => {
@@ -106,6 +121,27 @@ for (const mode of ["ipvs", "iptables"]) {
 }
 
 describe("explain in mode ipvs", () => {
+  it("follows answers to a masqueraded client by the address that the endpoint saw", async () => {
+    const found = await verdictAfter(
+      (onNode) => table(onNode, "raw").append("PREROUTING", "-d 10.96.0.10/32 -j DROP"),
+      "node",
+      { "cluster-cidr": "10.244.0.0/16" },
+    );
+    assert.match(found.summary, /are balanced over 1 of 1 endpoint and masqueraded$/);
+  });
+
+  it("drops packets of a link that does not lead back to the client, if rp_filter is strict there", async () => {
+    const strict = async (link: string): Promise<string> =>
+      await summaryThrough(link, { "net/ipv4/conf/all/rp_filter": "1" });
+    assert.match(
+      await strict("eth1"),
+      /are dropped by the strict reverse-path check: rp_filter of eth1 is 1, and the route to 192\.168\.10\.1 leaves through eth0$/,
+    );
+    assert.match(await strict("eth0"), /are balanced/);
+    const loose = { "net/ipv4/conf/all/rp_filter": "1", "net/ipv4/conf/eth1/rp_filter": "2" };
+    assert.match(await summaryThrough("eth1", loose), /are balanced/);
+  });
+
   it("names the policy of INPUT, which clients outside meet before IPVS", async () => {
     const { verdict, summary, packets } = await verdictAfter(
       (onNode) => table(onNode, "filter").drop("INPUT"),
@@ -133,7 +169,10 @@ describe("explain in mode ipvs", () => {
       const find = async () => undefined;
       const { verdict, summary } = await explained(onNode, client, web, [], undefined, find);
       assert.equal(verdict, "dropped");
-      assert.match(summary, /are dropped behind IPVS: there is no route to 10\.244\.1\.5$/);
+      assert.match(
+        summary,
+        /are dropped behind IPVS: there is no route to 10\.244\.1\.5, or one that rejects packets/,
+      );
     });
   });
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { PlanFacts, PlanQuery } from "../../../../src/answer/answers.ts";
-import { planTarget, readPlanQuery } from "../../../../src/answer/questions.ts";
+import type { PlanFacts } from "../../../../src/answer/answers.ts";
+import { type PlanQuery, planTarget, readPlanQuery } from "../../../../src/answer/questions.ts";
 import { planFacts } from "../../../../src/daemon/operator/plan-facts.ts";
 import { FakeNode } from "../../../support/fake-node.ts";
 import type { NamedObject } from "../../../support/memory-source.ts";

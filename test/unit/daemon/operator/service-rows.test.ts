@@ -239,6 +239,24 @@ describe("rows of Services", () => {
       const [row] = await rowsOf(onNode);
       assert.deepEqual(reasons(row), ["10.244.1.10 drifted"]);
       assert.equal(endpointOf(row, "10.244.1.10")?.weight, undefined);
+      const { unrepaired } = onNode.modeView.history;
+      assert.deepEqual([...unrepaired.keys()], ["TCP 10.96.0.10:80"]);
+      onNode.kernel.ipvs.interfere({
+        kind: "real-server-create",
+        virtualServer,
+        after: { ...realServer, weight: 1, forwardingMethod: 0 },
+      });
+      await rowsOf(onNode);
+      assert.equal(unrepaired.size, 0);
+    });
+  });
+
+  it("name annotations that have no effect", async () => {
+    const annotations = { "kube-ipvs.io/scheduler": "nonsense" };
+    await withNode([service({ metadata: { annotations } }), endpointSlice()], async (onNode) => {
+      const [row] = await rowsOf(onNode);
+      assert.deepEqual(row?.ignoredAnnotations, ["kube-ipvs.io/scheduler: scheduler-not-allowed"]);
+      assert.equal(row?.reason, undefined);
     });
   });
 });

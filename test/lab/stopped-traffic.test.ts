@@ -1,0 +1,149 @@
+/** Traffic of Services that other software or the network stops: what the commands say of it, beside real connections. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect } from "node:net";
+import { after, before, describe, it } from "node:test";
+import { setImmediate as immediately } from "node:timers/promises";
+import { LabNode } from "../support/lab-node.ts";
+import { enterNetworkNamespace, shell } from "../support/netns/network-namespace.ts";
+import { endpoint, endpointSlice, service } from "../support/objects.ts";
+import { kubeIpvs } from "../support/run-kube-ipvs.ts";
+
+const [first, second] = [
+  { name: "pod-1", address: "10.244.1.10" },
+  { name: "pod-2", address: "10.244.1.20" },
+];
+const endpoints = [first, second].map(({ address }) => endpoint(address, { nodeName: "node-1" }));
+const web = { address: "10.96.0.10", port: 80 };
+const asked = ["explain", "--from", "192.168.10.1", "--to", "10.96.0.10:80"];
+
+/** Whether a TCP connection to the Service opens, from a namespace of the lab. `isExpected`: it is waited for longer. */
+async function connects(namespace: "node" | "client", isExpected: boolean): Promise<boolean> {
+  enterNetworkNamespace(namespace);
+  const socket = connect(web.port, web.address);
+  const signal = AbortSignal.timeout(isExpected ? 30_000 : 3_000);
+  const opened = once(socket, "connect", { signal }).then(
+    () => true,
+    () => false,
+  );
+  // The socket is opened with the next tick.
+  await immediately();
+  enterNetworkNamespace("node");
+  const isOpen = await opened;
+  socket.resetAndDestroy();
+  return isOpen;
+}
+
+const drops: readonly (readonly [
+  breaks: string,
+  mends: string,
+  verdict: RegExp,
+  judged: RegExp,
+])[] = [
+  [
+    "-t raw -I PREROUTING -d 10.96.0.10 -j DROP",
+    "-t raw -D PREROUTING -d 10.96.0.10 -j DROP",
+    /are dropped by raw PREROUTING: -d 10\.96\.0\.10\/32 -j DROP\n/,
+    /^fail +packets +packets to default\/web 10\.96\.0\.10:80 from pods \(10\.244\.0\.0\/16\), elsewhere are dropped by raw PREROUTING: -d 10\.96\.0\.10\/32 -j DROP$/m,
+  ],
+  [
+    "-P INPUT DROP",
+    "-P INPUT ACCEPT",
+    /are dropped by filter INPUT: policy DROP\n/,
+    /^fail +packets +.* elsewhere are dropped by filter INPUT: policy DROP/m,
+  ],
+  [
+    "-I FORWARD -s 10.244.1.0/24 -j DROP",
+    "-D FORWARD -s 10.244.1.0/24 -j DROP",
+    /are dropped behind IPVS: its answers are dropped by filter FORWARD: -s 10\.244\.1\.0\/24 -j DROP\n/,
+    /^fail +packets +.*, elsewhere get lost: its answers are dropped by filter FORWARD: -s 10\.244\.1\.0\/24 -j DROP$/m,
+  ],
+];
+describe("traffic that is stopped", () => {
+  let node: LabNode;
+
+  before(async () => {
+    node = await LabNode.build([first, second]);
+    node.apply(service(), endpointSlice({ endpoints }));
+    await node.start([
+      "--ipvs-sync-period=1h",
+      "--kube-ipvs-verification-period=1h",
+      "--kube-ipvs-rule-check-period=1h",
+    ]);
+  });
+  after(() => node.destroy());
+
+  for (const [breaks, mends, verdict, judged] of drops) {
+    it(`explain and diagnose what other software drops: iptables ${breaks}`, async (test) => {
+      const isSound = /^ok +packets +followed packets to \d+ destinations?: no rule /m;
+      assert.match(kubeIpvs("doctor").out, isSound);
+      shell(`iptables -w 5 ${breaks}`);
+      try {
+        const explanation = kubeIpvs(...asked);
+        test.diagnostic(explanation.out);
+        assert.match(explanation.out, verdict);
+        assert.match(
+          explanation.out,
+          /^ {2}Planned +Packets .* are balanced over 2 of 2 endpoints/m,
+        );
+        assert.equal(explanation.code, 2);
+        const { code, out } = kubeIpvs("doctor");
+        test.diagnostic(out);
+        assert.match(out, judged);
+        assert.equal(code, 2);
+        const isNodeServed = !/ from this node/.test(out);
+        assert.equal(await connects("node", isNodeServed), isNodeServed);
+        assert.equal(await connects("client", false), false);
+      } finally {
+        shell(`iptables -w 5 ${mends}`);
+      }
+    });
+  }
+
+  it("explain and diagnose packets that a strict reverse-path check drops", async (test) => {
+    const other = "192.168.10.1/32 dev probe0";
+    shell(`ip link add probe0 type dummy; ip link set probe0 up; ip route add ${other}`);
+    try {
+      shell("sysctl -qw net.ipv4.conf.all.rp_filter=1");
+      assert.equal(await connects("client", false), false);
+      const { code, out } = kubeIpvs(...asked, "--in", "eth0");
+      test.diagnostic(out);
+      assert.match(
+        out,
+        /are dropped by the strict reverse-path check: rp_filter of eth0 is 1, and the route to 192\.168\.10\.1 leaves through probe0\n/,
+      );
+      assert.equal(code, 2);
+      const diagnosis = kubeIpvs("doctor").out;
+      test.diagnostic(diagnosis);
+      assert.match(diagnosis, /^warn +rp-filter +strict on .*eth0.*; [1-9]\d* packets? dropped/m);
+    } finally {
+      shell("sysctl -qw net.ipv4.conf.all.rp_filter=0; ip link del probe0");
+    }
+    assert.match(kubeIpvs(...asked, "--in", "eth0").out, /^Packets .* are balanced over 2 of 2/);
+    assert.equal(await connects("client", true), true);
+  });
+
+  for (const kind of ["blackhole", "unreachable"]) {
+    it(`explain and diagnose a route to a pod that is ${kind}`, (test) => {
+      const pod = `${first.address}/32`;
+      const routeBefore = shell(`ip route show ${pod}`).trim();
+      shell(`ip route replace ${kind} ${pod} metric 0; ip route show ${pod}`);
+      try {
+        const { code, out } = kubeIpvs(...asked);
+        test.diagnostic(out);
+        assert.match(out, /there is no route to 10\.244\.1\.10, or one that rejects packets/);
+        assert.match(
+          out,
+          /^Packets .* are balanced over 2 of 2 endpoints and masqueraded, but packets to 1 of them are dropped: there is no route/,
+        );
+        assert.equal(code, 2);
+        assert.match(
+          kubeIpvs("doctor").out,
+          /^fail +packets +.* get lost: there is no route to 10\.244\.1\.10/m,
+        );
+      } finally {
+        shell(`ip route del ${kind} ${pod} metric 0; ip route replace ${routeBefore}`);
+      }
+    });
+  }
+});
