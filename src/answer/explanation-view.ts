@@ -1,7 +1,13 @@
 /** Shows explanations to people: the verdict, then the packet's path. Pure. */
 import { hostPort } from "../base/ip.ts";
 import type { ExplanationList } from "./answer.ts";
-import type { DeliveryGroup, Explanation, PacketExplanation, PathStep } from "./explanation.ts";
+import type {
+  DeliveryGroup,
+  Explanation,
+  PacketExplanation,
+  PathStep,
+  Probe,
+} from "./explanation.ts";
 import { type Block, type Column, type Fact, facts, section, table, type View } from "./render.ts";
 import { endpointsTable } from "./services-view.ts";
 
@@ -16,8 +22,9 @@ export const shortExplanationView: View<ExplanationList> = {
   blocks: ({ items }) => {
     const differences = items.flatMap(({ differences }) => differences.map(differenceText));
     return [
-      ...items.flatMap(({ summary, packets }) => [
+      ...items.flatMap(({ summary, packets, probes = [] }) => [
         summary,
+        ...probes.map((one) => `  probe: ${probeText(one)}`),
         ...packets.flatMap(({ planned }) =>
           planned === undefined ? [] : [`  planned: ${planned}`],
         ),
@@ -28,7 +35,7 @@ export const shortExplanationView: View<ExplanationList> = {
 };
 
 function explanationBlocks(explanation: Explanation): readonly Block[] {
-  const { summary, endpoints, packets, differences } = explanation;
+  const { summary, endpoints, packets, differences, probes } = explanation;
   const differing = differences.length === 0 ? ["no difference"] : differences.map(differenceText);
   return [
     summary,
@@ -38,7 +45,14 @@ function explanationBlocks(explanation: Explanation): readonly Block[] {
     ...packets.map((packet) => packetBlock(packet, explanation)),
     section("Kernel and plan", ...differing),
     section("Connections", ...connectionLines(explanation)),
+    ...(probes === undefined ? [] : [section("Probes from this node", ...probes.map(probeText))]),
   ];
+}
+
+function probeText({ endpoint, milliseconds, error }: Probe): string {
+  return error === undefined
+    ? `${endpoint} accepts connections (${milliseconds} ms)`
+    : `${endpoint} accepts no connection: ${error}`;
 }
 
 function differenceText({ kind, subject }: Explanation["differences"][number]): string {
@@ -159,7 +173,7 @@ function connectionLines({ connections, packets }: Explanation): readonly string
       ({ client, realServer, state, expiresInSeconds }) =>
         `IPVS: ${client} -> ${realServer} ${state}, ${expiresInSeconds} s left`,
     ),
-    ...conntrack.map(({ client, answeredBy }) => `conntrack: ${client}, answered by ${answeredBy}`),
+    ...conntrack.map(({ client, answeredBy }) => `conntrack: ${client} -> ${answeredBy}`),
     ...(isTruncated ? ["and more (20 of each kind are listed)"] : []),
   ];
   if (lines.length > 0) return lines;

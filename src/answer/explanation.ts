@@ -38,6 +38,18 @@ export interface Explanation {
   /** Differences between the kernel and the plan. */
   readonly differences: readonly Difference[];
   readonly connections: Connections;
+  /** Undefined unless they were asked for. */
+  readonly probes?: readonly Probe[];
+}
+
+/** A TCP connection from this node to an endpoint. */
+export interface Probe {
+  /** `10.244.1.10:8080`. */
+  readonly endpoint: string;
+  /** Until it was open. */
+  readonly milliseconds?: number;
+  /** Why it did not open: `ECONNREFUSED`. */
+  readonly error?: string;
 }
 
 export type ServiceOfDestination = Pick<
@@ -115,6 +127,6 @@ export interface RememberedConnection {
 
 export interface TrackedConnection {
   readonly client: string;
-  /** Address and port of the endpoint that answers. */
+  /** Address and port of the endpoint from which an answer is expected. It may not have answered. */
   readonly answeredBy: string;
 }

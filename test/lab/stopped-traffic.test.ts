@@ -7,6 +7,7 @@ import { setImmediate as immediately } from "node:timers/promises";
 import { LabNode } from "../support/lab-node.ts";
 import { enterNetworkNamespace, shell } from "../support/netns/network-namespace.ts";
 import { endpoint, endpointSlice, service } from "../support/objects.ts";
+import { ip } from "../support/records.ts";
 import { kubeIpvs } from "../support/run-kube-ipvs.ts";
 
 const [first, second] = [
@@ -30,7 +31,7 @@ async function connects(namespace: "node" | "client", isExpected: boolean): Prom
   await immediately();
   enterNetworkNamespace("node");
   const isOpen = await opened;
-  socket.resetAndDestroy();
+  socket.destroy();
   return isOpen;
 }
 
@@ -146,4 +147,38 @@ describe("traffic that is stopped", () => {
       }
     });
   }
+
+  it("probe endpoints: one that serves, a wrong port, and a pod that does not exist", async (test) => {
+    const wrong = endpointSlice({
+      service: "wrong",
+      endpoints: [first.address],
+      ports: [{ name: "http", port: 8099 }],
+    });
+    const absent = endpointSlice({ service: "absent", endpoints: [endpoint("10.244.1.77")] });
+    node.apply(
+      ...[service(), endpointSlice({ endpoints }), wrong, absent],
+      ...["wrong", "absent"].map((name, index) =>
+        service({ name, clusterIps: [`10.96.0.2${index}`] }),
+      ),
+    );
+    const verdicts: readonly (readonly [name: string, code: number, says: RegExp])[] = [
+      ["web", 0, /^ {2}10\.244\.1\.20:8080 accepts connections \(\d+(\.\d)? ms\)$/m],
+      ["wrong", 2, /^ {2}10\.244\.1\.10:8099 accepts no connection: ECONNREFUSED$/m],
+      [
+        "absent",
+        2,
+        /^ {2}10\.244\.1\.77:8080 accepts no connection: (no answer within 2 s|EHOSTUNREACH)$/m,
+      ],
+    ];
+    await node.hasWeights(
+      { protocol: "TCP", address: ip("10.96.0.21"), port: 80 },
+      "10.244.1.77 1",
+    );
+    for (const [name, code, says] of verdicts) {
+      const found = kubeIpvs("explain", `svc/${name}`, "--probe");
+      test.diagnostic(found.out);
+      assert.match(found.out, says);
+      assert.equal(found.code, code, name);
+    }
+  });
 });

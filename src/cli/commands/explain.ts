@@ -2,7 +2,13 @@ import { exitCodes, listOf } from "../../answer/answer.ts";
 import type { PacketExplanation } from "../../answer/explanation.ts";
 import { explanationView, shortExplanationView } from "../../answer/explanation-view.ts";
 import { type PlanQuery, planTarget } from "../../answer/questions.ts";
-import { type Command, namespaceOption, outputOptions, valueOption } from "../command.ts";
+import {
+  type Command,
+  namespaceOption,
+  outputOptions,
+  switchOption,
+  valueOption,
+} from "../command.ts";
 import { explainQuestion } from "../explain-question.ts";
 
 export const explainCommand: Command = {
@@ -14,7 +20,7 @@ export const explainCommand: Command = {
     "entry on the way, the virtual server, and why each endpoint is used or not.\n" +
     "It reads the kernel, and asks the daemon's operator socket for the plan. Without a " +
     "running daemon it plans as a start would. It changes nothing.\n" +
-    "Exit codes: 0 packets and kernel are as planned, 1 error, 2 they are not, or packets get lost.",
+    "Exit codes: 0 packets and kernel are as planned, 1 error, 2 they are not, packets get lost, or a probe fails.",
   options: [
     ...outputOptions("short"),
     namespaceOption,
@@ -22,6 +28,10 @@ export const explainCommand: Command = {
       "from",
       "address",
       "packet source: a client IP, or node for a local process (default: node, pods and external clients)",
+    ),
+    switchOption(
+      "probe",
+      "also open a TCP connection from this node to each endpoint that is used, for 2 seconds at most",
     ),
     valueOption(
       "in",
@@ -54,14 +64,21 @@ export const explainCommand: Command = {
     const facts = await context.source.ask(question, "planning as a start would");
     if (facts.destinations.length === 0) throw new Error(nothingText(query));
     const { explain } = await context.programs.explain();
-    const items = await explain(facts, from, options, context);
+    const explained = await explain(facts, from, options, context);
+    const items =
+      context.options.get("probe") === "true"
+        ? await (await import("../../explain/probe.ts")).probed(explained)
+        : explained;
     if (facts.isTruncated) {
       context.writeErr(`Only the first ${items.length} addresses are explained\n`);
     }
     const view = context.format === "short" ? shortExplanationView : explanationView;
     context.print(listOf("ExplanationList", items), view);
     const isAsPlanned = items.every(
-      ({ differences, packets }) => differences.length === 0 && packets.every(isServedAsPlanned),
+      ({ differences, packets, probes = [] }) =>
+        differences.length === 0 &&
+        packets.every(isServedAsPlanned) &&
+        probes.every(({ error }) => error === undefined),
     );
     return isAsPlanned ? exitCodes.fine : exitCodes.wrong;
   },
