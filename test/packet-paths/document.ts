@@ -51,9 +51,9 @@ export function documentText(results: readonly SectionResult[]): string {
 
 const modesIntroduction = `# Where packets go in iptables mode and userspace mode
 
-This page explains the sections of [data/packet-paths-modes.tsv](data/packet-paths-modes.tsv), in the words of [where packets
+This page explains the sections of [data/packet-paths-modes.tsv](data/packet-paths-modes.tsv), with the terms of [where packets
 go](packet-paths.md). Every path was tried with real connections, and \`kube-ipvs explain\` predicted each outcome.
-\`make packet-paths\` writes the file, and \`test/lab/packet-paths-modes.test.ts\` tries a part of it in each run.
+\`make packet-paths\` writes the file, and \`test/lab/packet-paths-modes.test.ts\` tests a part of it in each run.
 `;
 
 /** The document of iptables mode and userspace mode. */

@@ -69,7 +69,7 @@ function localToAll(near: string): (path: Path) => Outcome | undefined {
 const routedInTables = section(
   "Routed pods",
   [
-    "As in IPVS mode, except that external policy Local does not apply to pods and processes of the node: they reach " +
+    "Unlike in IPVS mode, external policy Local does not apply to pods and processes of the node: they reach " +
       "every endpoint. Endpoints are chosen at random.",
   ],
   localToAll("local"),
@@ -127,15 +127,17 @@ const tables: ModeSections = {
   always: new Set(quickInTables),
   sections: [
     ...quickInTables,
-    section("A pod that reaches itself", ["As in IPVS mode. KUBE-SEP-… masquerades."]),
+    section("A pod that reaches itself", [
+      "KUBE-SEP-… masquerades the connection, as in IPVS mode.",
+    ]),
     section(
       "An endpoint in the host network",
       [
-        "As in IPVS mode, except that a virtual IP is never a source, because it is not an address of the node.",
+        "Unlike in IPVS mode, a virtual IP is never a source, because it is not an address of the node.",
       ],
       ({ expected }) => ({ expected: expected.replace("VIP", "node") }),
     ),
-    section("SCTP", ["As TCP."], localToAll("local")),
+    section("SCTP", ["SCTP behaves like TCP."], localToAll("local")),
     section(
       "Ports that no Service has",
       [
@@ -148,24 +150,28 @@ const tables: ModeSections = {
         return { expected: "local←gateway, remote←node", except: inColumns("IPv6", "refused") };
       },
     ),
-    section("An external IP that is the node's own address", ["As in IPVS mode."]),
+    section("An external IP that is the node's own address", ["Outcomes are those of IPVS mode."]),
     section("Ping", ["No host has the address."], (path) =>
       isVirtual(path) ? silence : undefined,
     ),
     section(
       "Large requests",
       [
-        "As in IPVS mode, except that IPv6 datagrams of the node reach an endpoint, because no IPVS rejects them.",
+        "Unlike in IPVS mode, IPv6 datagrams of the node reach an endpoint, because IPVS does not reject them.",
       ],
       ({ target, expected }) =>
         target.kind === "service" && target.service === "narrow" ? { expected } : undefined,
     ),
-    section("Large answers", ["As in IPVS mode, by conntrack."]),
+    section("Large answers", ["Conntrack forwards the message 'too large', as IPVS does."]),
     section("Strict reverse-path filtering", ["`rp_filter` changes nothing."], localToAll("local")),
-    section("Bridged pods, br_netfilter on", ["As routed pods."], localToAll("bridged")),
+    section(
+      "Bridged pods, br_netfilter on",
+      ["Outcomes are those of routed pods."],
+      localToAll("bridged"),
+    ),
     section(
       "Bridged pods, br_netfilter off",
-      ["As in IPVS mode, replies that stay on the bridge are not translated back."],
+      ["Replies that stay on the bridge are not translated back, as in IPVS mode."],
       (path) => {
         const otherwise = localToAll("bridged")(path);
         return path.from === "bridged-pod" && otherwise !== undefined
@@ -173,7 +179,7 @@ const tables: ModeSections = {
           : otherwise;
       },
     ),
-    section("masqueradeAll", ["As in IPVS mode."]),
+    section("masqueradeAll", ["Outcomes are those of IPVS mode."]),
     section(
       "No local-traffic detector",
       ["Nothing is masqueraded. A process of the node uses the node's address anyway."],
@@ -234,7 +240,7 @@ const sockets: ModeSections = {
     })),
     section(
       "Internal policy Local without a local endpoint, cluster IP only",
-      ["As without any endpoints."],
+      ["Outcomes are those without endpoints."],
       () => resetOrSilence,
     ),
     section(
@@ -264,9 +270,13 @@ const sockets: ModeSections = {
     overTcp(
       section("Large requests", ["TCP learns the path MTU. A large datagram is lost."], proxied),
     ),
-    overTcp(section("Large answers", ["As for large requests."], proxied)),
+    overTcp(section("Large answers", ["Outcomes are those of large requests."], proxied)),
     section("Strict reverse-path filtering", ["`rp_filter` changes nothing."], toAll("local")),
-    section("Bridged pods, br_netfilter on", ["As routed pods."], toAll("bridged")),
+    section(
+      "Bridged pods, br_netfilter on",
+      ["Outcomes are those of routed pods."],
+      toAll("bridged"),
+    ),
     section(
       "Bridged pods, br_netfilter off",
       ["Connections go through a process on the node, so nothing is lost."],

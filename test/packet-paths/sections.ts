@@ -53,7 +53,7 @@ const noneLocalInternal: Section = {
   title: "Internal policy Local without a local endpoint, cluster IP only",
   text: [
     'The virtual server has no real servers, so IPVS answers "port unreachable". On the node itself a UDP ' +
-      "send fails at once with EPERM, because IPVS drops the packet within the system call.",
+      "send fails immediately with EPERM, because IPVS drops the packet within the system call.",
   ],
   paths: pathsOf(matrix.noneLocalInternal, {
     pod: "pod",
@@ -64,7 +64,7 @@ const noneLocalInternal: Section = {
 const noEndpoints: Section = {
   ...grid,
   title: "No endpoints",
-  text: ["As above, for every kind of address."],
+  text: ["Outcomes are those of the previous section, for every kind of address."],
   paths: pathsOf(matrix.noEndpoints, { pod: "pod", services: { Cluster: "empty" } }),
 };
 
@@ -235,8 +235,8 @@ const nodeAddress: Section = {
 const otherNodeAddress: Section = {
   title: "An external IP that is another Node's address",
   text: [
-    "A Service has the address of `node-2` as its external IP. This node never binds or serves it, whatever " +
-      "the settings are. `node-2` is also the node's gateway, and other gateway addresses would be served. " +
+    "A Service has the address of `node-2` as its external IP. This node never binds or serves it, " +
+      "regardless of the settings. `node-2` is also the node's gateway, and other gateway addresses would be served. " +
       "Packets reach `node-2` itself, where port 80 is closed.",
   ],
   headings: ["address", "port", "from"],
@@ -288,7 +288,7 @@ const reversePath = (value: 0 | 1): string =>
 const strictReversePath: Section = {
   title: "Strict reverse-path filtering",
   text: [
-    "`rp_filter` is 1 on every link of the node, which changes nothing. The setting applies only to IPv4.",
+    "`rp_filter` is 1 on every link of the node, which changes nothing. `rp_filter` applies only to IPv4.",
   ],
   headings,
   columns: transports.filter(({ family }) => family === "IPv4"),
