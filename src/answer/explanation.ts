@@ -66,8 +66,8 @@ export interface PacketExplanation {
   readonly inLink?: string;
   readonly verdict: Verdict;
   readonly summary: string;
-  /** Why the kernel drops the packets although no rule does. */
-  readonly obstacle?: string;
+  /** Packets that are lost although kube-ipvs planned otherwise, by cause. */
+  readonly losses: readonly PacketLoss[];
   /** The summary according to the plan. Undefined if the kernel behaves as planned. */
   readonly planned?: string;
   /** The source range that allows the packet, or why none does. Undefined if the address has no source ranges. */
@@ -79,6 +79,13 @@ export interface PacketExplanation {
   readonly deliveries: readonly DeliveryGroup[];
 }
 
+export interface PacketLoss {
+  /** For example: `are dropped by raw PREROUTING: -j DROP`. */
+  readonly cause: string;
+  /** False if a rule that cannot be evaluated may accept the packets before. */
+  readonly isCertain: boolean;
+}
+
 export interface PathStep {
   readonly hook: string;
   readonly table: string;
@@ -87,8 +94,6 @@ export interface PathStep {
   readonly entry?: string;
   /** Whether the rule and the entry are planned. */
   readonly isPlanned: boolean;
-  /** A rule before it that cannot be evaluated and may have let the packet through. */
-  readonly unless?: string;
 }
 
 export interface DeliveryGroup {

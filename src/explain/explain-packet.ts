@@ -1,10 +1,17 @@
 /** Describes what happens to packets from one client. Pure. */
 
-import type { DeliveryGroup, PacketExplanation, PathStep, Verdict } from "../answer/explanation.ts";
+import type {
+  DeliveryGroup,
+  PacketExplanation,
+  PacketLoss,
+  PathStep,
+  Verdict,
+} from "../answer/explanation.ts";
 import { type Cidr, hostPort } from "../base/ip.ts";
 import { chainKey } from "../state/rule.ts";
 import { masqueradeText, sourceRangeText } from "./masquerade-text.ts";
 import type { Origin } from "./origins.ts";
+import { byText } from "./packet/deliver.ts";
 import { follow } from "./packet/follow.ts";
 import type { NodeState } from "./packet/node-state.ts";
 import type { Packet } from "./packet/packet.ts";
@@ -35,7 +42,7 @@ export function explainPacket(origin: Origin, input: PacketInput): PacketExplana
     ...(packet.inLink === "" ? {} : { inLink: packet.inLink }),
     verdict: verdictOf(path.end, packet),
     summary,
-    ...obstacleOf(path.end),
+    losses: lossesOf(path.end, planned),
     ...(plannedSummary === summary ? {} : { planned: plannedSummary }),
     ...(ranges.length === 0 ? {} : { sourceRange: sourceRangeText(packet, ranges, observed) }),
     ...(masquerading === undefined ? {} : { masquerading }),
@@ -44,8 +51,26 @@ export function explainPacket(origin: Origin, input: PacketInput): PacketExplana
   };
 }
 
-function obstacleOf(end: PathEnd): Pick<PacketExplanation, "obstacle"> {
-  return "by" in end && typeof end.by === "string" ? { obstacle: end.by } : {};
+/** Losses at rules that are not planned, without a route, or by the kernel's own checks. */
+function lossesOf(end: PathEnd, planned: NodeState): readonly PacketLoss[] {
+  const stops: readonly Stop[] =
+    "by" in end
+      ? [{ fate: end.kind, by: end.by }]
+      : endpointsOf(end).map(({ fate, steps, obstacle }) => ({ fate, by: steps.at(-1), obstacle }));
+  const losses = stops.flatMap(({ fate, by, obstacle }): readonly PacketLoss[] => {
+    if (fate === "delivered") return [];
+    if (obstacle !== undefined) return [{ cause: `get lost: ${obstacle}`, isCertain: true }];
+    const isPlanned = typeof by === "object" && pathStep(by, planned).isPlanned;
+    if (by === undefined || isPlanned) return [];
+    const isCertain = typeof by === "string" || by.unless === undefined;
+    return [{ cause: `are ${fate}${byText(by)}`, isCertain }];
+  });
+  return [...new Map(losses.map((loss) => [loss.cause, loss])).values()];
+}
+
+interface Stop extends Pick<EndpointPath, "fate"> {
+  readonly by: Step | string | undefined;
+  readonly obstacle?: string | undefined;
 }
 
 function pathIn(state: NodeState, { packet, isExample }: Origin): PacketPath {
@@ -89,7 +114,7 @@ function endpointsOf(end: PathEnd): readonly EndpointPath[] {
   return end.kind === "balanced" || end.kind === "taken" ? end.endpoints : [];
 }
 
-function pathStep({ entries, rule, ...place }: Step, planned: NodeState): PathStep {
+function pathStep({ entries, rule, unless: _, ...place }: Step, planned: NodeState): PathStep {
   const rules = planned.chains.get(chainKey(place.table, place.chain)) ?? [];
   const isRule = rules.some(({ text }) => text === rule);
   const isEntry = entries.every(({ set, entry }) => planned.sets.get(set)?.entries.has(entry));

@@ -1,5 +1,4 @@
 import { exitCodes, listOf } from "../../answer/answer.ts";
-import type { PacketExplanation } from "../../answer/explanation.ts";
 import { explanationView, shortExplanationView } from "../../answer/explanation-view.ts";
 import { type PlanQuery, planTarget } from "../../answer/questions.ts";
 import {
@@ -77,17 +76,12 @@ export const explainCommand: Command = {
     const isAsPlanned = items.every(
       ({ differences, packets, probes = [] }) =>
         differences.length === 0 &&
-        packets.every(isServedAsPlanned) &&
+        packets.every(({ planned, losses }) => planned === undefined && losses.length === 0) &&
         probes.every(({ error }) => error === undefined),
     );
     return isAsPlanned ? exitCodes.fine : exitCodes.wrong;
   },
 };
-
-function isServedAsPlanned({ planned, obstacle, deliveries }: PacketExplanation): boolean {
-  const isLost = deliveries.some((one) => one.fate !== "delivered" && one.obstacle !== undefined);
-  return planned === undefined && obstacle === undefined && !isLost;
-}
 
 function nothingText(query: PlanQuery): string {
   if (query.kind !== "service") return "Nothing to explain";

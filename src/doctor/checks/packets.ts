@@ -1,5 +1,5 @@
 /** Packets that the node drops although the virtual servers are as planned: rules of other software, and rp_filter. */
-import type { Explanation, PacketExplanation, PathStep } from "../../answer/explanation.ts";
+import type { Explanation, PacketLoss } from "../../answer/explanation.ts";
 import { counted } from "../../base/counted.ts";
 import { hostPort, type IpAddress } from "../../base/ip.ts";
 import { type Check, check, fail, listed, ok, warn } from "../check.ts";
@@ -47,44 +47,14 @@ const reversePathCheck = check({
 
 export const packetChecks: readonly Check[] = [rulesCheck, reversePathCheck];
 
-interface Loss {
-  /** `are dropped by raw PREROUTING: -j DROP`. */
-  readonly cause: string;
-  /** `default/web 10.96.0.10:80`. */
+interface LossAt extends PacketLoss {
+  /** For example: `default/web 10.96.0.10:80`. */
   readonly place: string;
   readonly from: string;
-  readonly isCertain: boolean;
 }
 
-function lossesOf({ service, address, port, packets }: Explanation): readonly Loss[] {
+function lossesOf({ service, address, port, packets }: Explanation): readonly LossAt[] {
   if (service === undefined) return [];
   const place = `${service.namespace}/${service.name} ${hostPort(address as IpAddress, port)}`;
-  return packets.flatMap((packet) =>
-    [...stopsOf(packet)].flatMap(([fate, step, obstacle]): readonly Loss[] => {
-      const { table, chain, rule, unless, isPlanned } = step ?? {};
-      if (obstacle === undefined && isPlanned !== false) return [];
-      const doubt = unless === undefined ? "" : `, unless a rule lets them through: ${unless}`;
-      const cause =
-        obstacle === undefined
-          ? `are ${fate} by ${table} ${chain}: ${rule}${doubt}`
-          : `get lost: ${obstacle}`;
-      return [{ cause, place, from: packet.from, isCertain: unless === undefined }];
-    }),
-  );
-}
-
-/** Where packets end, to no endpoint or to some of them. */
-function* stopsOf({
-  verdict,
-  path,
-  deliveries,
-}: PacketExplanation): Generator<
-  readonly [fate: string, by: PathStep | undefined, obstacle?: string | undefined]
-> {
-  if (deliveries.length === 0 && (verdict === "dropped" || verdict === "refused")) {
-    yield [verdict, path.at(-1)];
-  }
-  for (const { fate, path: steps, obstacle } of deliveries) {
-    if (fate !== "delivered") yield [fate, steps.at(-1), obstacle];
-  }
+  return packets.flatMap(({ from, losses }) => losses.map((loss) => ({ ...loss, place, from })));
 }

@@ -35,6 +35,7 @@ const explanation: Explanation = {
   packets: [
     {
       ...{ from: "10.244.1.7", source: "10.244.1.7", verdict: "balanced", summary: "" },
+      losses: [],
       path: [
         {
           ...{ hook: "PREROUTING", table: "nat", chain: "KUBE-SERVICES", isPlanned: false },

@@ -1,11 +1,7 @@
 /** Each check with each of its verdicts. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type {
-  DeliveryGroup,
-  PacketExplanation,
-  PathStep,
-} from "../../../src/answer/explanation.ts";
+import type { PacketLoss } from "../../../src/answer/explanation.ts";
 import type { Judgement, Verdict } from "../../../src/doctor/check.ts";
 import { checks } from "../../../src/doctor/examine.ts";
 import type { Node } from "../../../src/doctor/node.ts";
@@ -36,8 +32,7 @@ const forward = "net/ipv4/ip_forward";
 const many = known({ virtualServers: 50_000, realServers: 250_000, connections: 0 });
 
 /** Packets of one source to default/web. */
-function packetsFrom(from: string, packet: Partial<PacketExplanation>): Node["packets"] {
-  const none = { source: "192.0.2.1", summary: "", path: [], deliveries: [] };
+function packetsFrom(from: string, ...losses: readonly PacketLoss[]): Node["packets"] {
   return known([
     {
       ...{ mode: "ipvs", protocol: "TCP", address: "10.96.0.10", port: 80, verdict: "dropped" },
@@ -46,60 +41,45 @@ function packetsFrom(from: string, packet: Partial<PacketExplanation>): Node["pa
         ...{ namespace: "default", name: "web", frontend: "cluster-ip", trafficPolicy: "Cluster" },
         affinitySeconds: 0,
       },
-      packets: [{ from, verdict: "dropped", ...none, ...packet }],
-      ...{ differences: [], connections: noConnections },
+      packets: [
+        {
+          ...{ from, source: "192.0.2.1", verdict: "dropped", summary: "" },
+          ...{ losses, path: [], deliveries: [] },
+        },
+      ],
+      differences: [],
+      connections: { templates: [], ipvs: [], conntrack: [], isTruncated: false },
     },
   ]);
 }
 
-const noConnections = { templates: [], ipvs: [], conntrack: [], isTruncated: false };
-const dropStep: PathStep = {
-  ...{ hook: "INPUT", table: "filter", chain: "INPUT", rule: "-j DROP", isPlanned: false },
-};
-const lost: DeliveryGroup = {
-  ...{ realServers: ["10.244.1.10:8080"], path: [], fate: "dropped", isMasqueraded: false },
-};
+const dropped = { cause: "are dropped by filter INPUT: -j DROP", isCertain: true };
 
 const cases: readonly Case[] = [
   { check: "packets", verdict: "ok", node: {}, says: /followed packets to 0 destinations/ },
   {
     check: "packets",
-    verdict: "fail",
-    node: { packets: packetsFrom("this node", { path: [dropStep] }) },
-    says: /default\/web 10\.96\.0\.10:80 from this node are dropped by filter INPUT: -j DROP/,
-  },
-  {
-    check: "packets",
-    verdict: "warn",
-    node: { packets: packetsFrom("elsewhere", { path: [dropStep] }) },
-    says: /from elsewhere are dropped/,
-  },
-  {
-    check: "packets",
-    verdict: "warn",
-    node: { packets: packetsFrom("this node", { path: [{ ...dropStep, unless: "-j FIREWALL" }] }) },
-    says: /unless a rule lets them through: -j FIREWALL/,
-  },
-  // A source range, or the deny rule of a Service without endpoints.
-  {
-    check: "packets",
     verdict: "ok",
-    node: { packets: packetsFrom("elsewhere", { path: [{ ...dropStep, isPlanned: true }] }) },
+    node: { packets: packetsFrom("this node") },
     says: /to 1 destination: no rule/,
   },
   {
     check: "packets",
     verdict: "fail",
-    node: {
-      packets: packetsFrom("pods", {
-        verdict: "balanced",
-        deliveries: [
-          { ...lost, fate: "delivered" },
-          { ...lost, obstacle: "there is no route" },
-        ],
-      }),
-    },
-    says: /from pods get lost: there is no route/,
+    node: { packets: packetsFrom("this node", dropped) },
+    says: /default\/web 10\.96\.0\.10:80 from this node are dropped by filter INPUT: -j DROP/,
+  },
+  {
+    check: "packets",
+    verdict: "warn",
+    node: { packets: packetsFrom("elsewhere", dropped) },
+    says: /from elsewhere are dropped/,
+  },
+  {
+    check: "packets",
+    verdict: "warn",
+    node: { packets: packetsFrom("this node", { ...dropped, isCertain: false }) },
+    says: /from this node are dropped/,
   },
   { check: "packets", verdict: "unknown", node: { packets: unreadable }, says: /EACCES/ },
 

@@ -63,6 +63,9 @@ for (const mode of ["ipvs", "iptables"]) {
       assert.equal(found.verdict, "dropped");
       assert.match(found.summary, /are dropped by raw PREROUTING: -d 10\.96\.0\.10\/32 -j DROP$/);
       assert.match(found.packets[0]?.planned ?? "", /are balanced over 1 of 1 endpoint/);
+      assert.deepEqual(found.packets[0]?.losses, [
+        { cause: "are dropped by raw PREROUTING: -d 10.96.0.10/32 -j DROP", isCertain: true },
+      ]);
     });
 
     it("follows its chains", async () => {
@@ -116,6 +119,7 @@ for (const mode of ["ipvs", "iptables"]) {
             `\\(filter ${chain}: -m owner --uid-owner 0 -j ACCEPT\\)`,
         ),
       );
+      assert.equal(found.packets[0]?.losses[0]?.isCertain, false);
     });
   });
 }
