@@ -99,7 +99,7 @@ export function totals(results: readonly CaseResult[]): string {
   const count = (kind: Row["kind"], verdict: Verdict): number =>
     rows.filter((row) => row.kind === kind && verdictOf(row) === verdict).length;
   return (
-    `counts: ${count("count", "pass")} hold, ${count("count", "MISS")} do not; ` +
+    `counts: ${count("count", "pass")} correct, ${count("count", "MISS")} wrong; ` +
     `times and memory: ${count("figure", "pass")} within target, ${count("figure", "MISS")} not`
   );
 }

@@ -22,23 +22,23 @@ export const knownDeviations: ReadonlyMap<string, string> = new Map();
 /** What the suite with both backends tries, and in which case. */
 const tried: readonly (readonly [what: string, cases: string])[] = [
   [
-    "one native nft rule in `ip nat` or `ip filter`: named once; a Service that comes later is served, bound and in its set; /healthz, /livez and /readyz stay 200",
+    "one native nft rule in `ip nat` or `ip filter`: it is logged once, a Service that is added later is served, bound and in its set, and /healthz, /livez and /readyz return 200",
     "«beside one native rule in ip …», «do not keep a new Service from being served», «survive a restart and a clean-up»",
   ],
   [
-    "the backend changes between two runs, by kubelet's hint: our rules leave the other one at start and with `--cleanup`, those of others stay",
+    "the backend changes between two runs, because of kubelet's hint: a start and `--cleanup` remove kube-ipvs' rules from the other backend, and third-party rules stay",
     "«a node that moves from legacy to nft», «… from nft to legacy»",
   ],
   [
-    "5,000 rules of others and one more each second: share of the lab's processor, programs included",
+    "5,000 third-party rules and one more each second: CPU share of kube-ipvs and its programs",
     "«takes little of a processor»",
   ],
   [
-    "the table of kube-proxy's nftables mode is removed, other tables stay",
+    "the table of kube-proxy's nftables mode is removed, and other tables stay",
     "«nftables mode: its table goes …»",
   ],
   [
-    "rules of kube-proxy's iptables mode, in either backend: named, and removed by `--cleanup`",
+    "rules of kube-proxy's iptables mode, in either backend, are logged, and removed by `--cleanup`",
     "«iptables mode, in …»",
   ],
 ];
@@ -79,7 +79,7 @@ export function renderReport(measured: readonly Measured[], suites: readonly str
   );
   const red = sorted.flatMap(({ release, backend, suite, red: names, why = [] }) =>
     names.map((name) => {
-      const reason = knownDeviations.get(name) ?? ["a fault", ...why].join(": ");
+      const reason = knownDeviations.get(name) ?? ["bug", ...why].join(": ");
       return `- ${release}, ${backend}, ${suite}, \`${name}\`: ${reason}`;
     }),
   );
@@ -92,22 +92,22 @@ export function renderReport(measured: readonly Measured[], suites: readonly str
     "# Kernels and backends of iptables",
     "",
     "Written by `make test-kernels`: suites of `test/lab` on user-mode Linux from Debian's kernel source",
-    "(`make lab-kernel`), with iptables on each of its backends. The suite `kernels/backends` has rules in both at",
-    "once. `make test` runs all suites on Linux 6.12 with legacy iptables.",
+    "(`make lab-kernel`), with each iptables backend. The suite `kernels/backends` has rules in both at the same",
+    "time. `make test` runs all suites on Linux 6.12 with legacy iptables.",
     "",
     "| kernel | backend | suite | passed | failed |",
     "|---|---|---|---:|---:|",
     ...rows,
     "",
     ...missingLines(sorted, suites),
-    red.length === 0 ? "No case is red." : ["Red cases:", "", ...red].join("\n"),
+    red.length === 0 ? "No case failed." : ["Failed cases:", "", ...red].join("\n"),
     "",
-    "What `kernels/backends` tries:",
+    "Cases of `kernels/backends`:",
     "",
     "| what | cases |",
     "|---|---|",
     ...tried.map(([what, cases]) => `| ${what} | ${cases} |`),
-    ...(notes.length === 0 ? [] : ["", "What suites measured:", "", ...notes]),
+    ...(notes.length === 0 ? [] : ["", "Measurements of the suites:", "", ...notes]),
     "",
   ].join("\n");
 }

@@ -41,7 +41,7 @@ const report: string = join(project, "docs/reports/kernels.md");
 const measuredPath: string = join(project, "build/kernels.json");
 
 /** What suites say of themselves that belongs into the report: lines of compared states, shares of a processor. */
-const figureLine = /^ +(golden: \S+ +\d+ of \d+ match|beside \d+ rules of others in .*)$/gm;
+const figureLine = /^ +(golden: \S+ +\d+ of \d+ match|with \d+ third-party rules in .*)$/gm;
 
 /** Runs the suites and passes their output on. */
 async function runWith(

@@ -70,7 +70,7 @@ function runRolling(context: CaseContext): Promise<CaseOutcome> {
       rows: [
         {
           subject: "kube-ipvs",
-          what: "longest sync, by its own log",
+          what: "longest sync, according to its log",
           kind: "figure",
           unit: "ms",
           value: Math.max(0, ...syncTimes),
@@ -133,7 +133,7 @@ function runBurst(context: CaseContext): Promise<CaseOutcome> {
         },
         {
           subject: "kube-ipvs",
-          what: "virtual servers, real servers, set entries and addresses missing in the end",
+          what: "virtual servers, real servers, set entries and addresses missing at the end",
           kind: "count",
           unit: "",
           value: missing,

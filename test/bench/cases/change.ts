@@ -183,7 +183,7 @@ function rowsOf(
             subject,
             kind: "count",
             unit: "",
-            what: `messages for ${count} changes (a new endpoint 1, one that leaves 2), ${where}`,
+            what: `messages for ${count} changes (1 per new endpoint, 2 per removed endpoint), ${where}`,
             value: messages,
             ...target({ text: `≤ ${count * 1.5}`, most: count * 1.5 }),
           },
@@ -221,7 +221,7 @@ function rowsOf(
       samples: latenciesMs,
       ...target({ text: "< 50 ms", most: 50 }),
     },
-    { ...figure, what: `objects read to all in the kernel, ${where}`, value: firstSyncMs },
+    { ...figure, what: `from objects read to everything written, ${where}`, value: firstSyncMs },
     { ...figure, what: `CPU from there until it is idle, ${where}`, value: idleAfterMs },
     { ...figure, what: `CPU from its start until it is idle, ${where}`, value: startUpCpuMs },
     {

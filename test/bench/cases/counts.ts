@@ -45,7 +45,7 @@ function run(context: CaseContext): Promise<CaseOutcome> {
       rows: [
         ...rowsOf(`${turns} new endpoints`, added, turns, 0),
         ...rowsOf(
-          `${turns} endpoints that leave (weight 0, any connections?, gone)`,
+          `${turns} removed endpoints (set weight 0, count connections, delete)`,
           removed,
           2 * turns,
           turns,
@@ -88,7 +88,7 @@ function rowsOf(
   const reads = calls.readMessages.filter((message) => !isSetLook(message));
   return [
     { ...row("netlink messages that change", calls.changeMessages.length, changeMessages) },
-    row("netlink messages that ask", reads.length, readMessages),
+    row("netlink messages that read", reads.length, readMessages),
     row("files opened", calls.openedFiles.length, 0),
     row("processes started", calls.startedProcesses.length, 0),
   ];

@@ -179,7 +179,7 @@ function rowsOfOne(measured: Measured): readonly Row[] {
   return [
     {
       ...figure,
-      what: `objects read to all in the kernel, ${where}`,
+      what: `from objects read to everything written, ${where}`,
       value: measured.firstSyncMs,
       ...target(plan.firstSync),
     },

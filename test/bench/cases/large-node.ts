@@ -115,7 +115,7 @@ function runVerification(context: CaseContext): Promise<CaseOutcome> {
       rows: [
         {
           subject: "kube-ipvs",
-          what: "share of one CPU, all periodic looks on",
+          what: "share of one CPU, all periodic checks enabled",
           kind: "figure",
           unit: "%",
           value: (after.cpuMs - before.cpuMs) / (periodSeconds * watchedPeriods * 10),

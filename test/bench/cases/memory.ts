@@ -174,7 +174,10 @@ function growthRow(size: string, samples: readonly number[]): Row {
   const half = samples.length / 2;
   const growthMb = Math.max(...samples.slice(half)) - Math.max(...samples.slice(0, half));
   return {
-    ...memoryRow("kube-ipvs", `anonymous, growth over the second half of the changes, ${size}`),
+    ...memoryRow(
+      "kube-ipvs",
+      `anonymous memory, growth over the second half of the changes, ${size}`,
+    ),
     value: growthMb,
     samples,
     target: { text: `flat (≤ ${flatMb} MB)`, most: flatMb },
@@ -189,10 +192,10 @@ function rowsAt(
 ): readonly Row[] {
   const filesKb = residentKb - anonymousKb;
   return [
-    { ...memoryRow(name, `anonymous, ${when}`), value: megabytes(anonymousKb) },
+    { ...memoryRow(name, `anonymous memory, ${when}`), value: megabytes(anonymousKb) },
     // The kernel keeps the peak of both together; the pages of files hardly change once a program runs.
     {
-      ...memoryRow(name, `anonymous, peak until then: ${when}`),
+      ...memoryRow(name, `anonymous memory, peak so far: ${when}`),
       value: megabytes(peakKb - filesKb),
       ...(target === undefined ? {} : { target }),
     },
