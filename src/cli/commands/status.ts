@@ -1,7 +1,8 @@
 import { exitCodes } from "../../answer/answer.ts";
-import { apiVersion, type StatusWithoutDaemon } from "../../answer/answers.ts";
+import { apiVersion, type Status, type StatusWithoutDaemon } from "../../answer/answers.ts";
 import { statusView } from "../../answer/status-view.ts";
-import { type Command, type CommandContext, outputOptions } from "../command.ts";
+import { sleep } from "../../base/clock.ts";
+import { type Command, type CommandContext, outputOptions, valueOption } from "../command.ts";
 import { failureText } from "../source.ts";
 
 export const statusCommand: Command = {
@@ -11,7 +12,10 @@ export const statusCommand: Command = {
     "Prints a verdict on the kube-ipvs daemon of this node, then its state. It asks the " +
     "daemon's operator socket (kubeIpvs.operatorSocket).\n" +
     "Exit codes: 0 OK, 1 error, 2 starting, degraded or not running.",
-  options: outputOptions(),
+  options: [
+    ...outputOptions(),
+    valueOption("wait", "seconds", "wait for the verdict OK, for at most this time", "0"),
+  ],
   needsNoMode: true,
   examples: [
     {
@@ -19,21 +23,34 @@ export const statusCommand: Command = {
       purpose: "from a workstation",
     },
     { command: "kube-ipvs status -o json", purpose: "for scripts" },
+    { command: "kube-ipvs status --wait 60", purpose: "after a restart" },
   ],
   run: async (context) => {
-    const asked = await context.source.askDaemon({ kind: "Status", target: "/v1/status" });
-    const path = context.config.operatorSocketPath;
-    if (asked.kind === "failed" && asked.isDenied === true) {
-      throw new Error(failureText(path, asked.reason));
+    const { clock, options } = context;
+    const waitSeconds = Number(options.get("wait"));
+    if (!(waitSeconds >= 0)) throw new Error("--wait: must be a number of seconds");
+    const endMs = clock.monotonicMs() + waitSeconds * 1_000;
+    let status = await readStatus(context);
+    while (status.verdict !== "OK" && clock.monotonicMs() < endMs) {
+      await sleep(clock, 1_000);
+      status = await readStatus(context);
     }
-    const status =
-      asked.kind === "answer"
-        ? asked.answer
-        : await statusWithoutDaemon(asked.kind === "failed", asked.reason, context.config);
     context.print(status, statusView);
     return status.verdict === "OK" ? exitCodes.fine : exitCodes.wrong;
   },
 };
+
+async function readStatus({
+  source,
+  config,
+}: CommandContext): Promise<Status | StatusWithoutDaemon> {
+  const asked = await source.askDaemon({ kind: "Status", target: "/v1/status" });
+  if (asked.kind === "answer") return asked.answer;
+  if (asked.isDenied === true) {
+    throw new Error(failureText(config.operatorSocketPath, asked.reason));
+  }
+  return await statusWithoutDaemon(asked.kind === "failed", asked.reason, config);
+}
 
 /** Uses the instance lock to determine whether a daemon runs. */
 async function statusWithoutDaemon(

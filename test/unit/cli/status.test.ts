@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import type { Status } from "../../../src/answer/answers.ts";
+import { systemClock } from "../../../src/base/clock.ts";
 import { parseJson } from "../../../src/base/parse-json.ts";
 import { acquireInstanceLock } from "../../../src/daemon/process/instance-lock.ts";
 import { type CommandRun, runCommand } from "../../support/run-command.ts";
@@ -140,6 +141,28 @@ Process              1, up 2 h 10 min
         "\n  TCP 10.96.0.10:80 -> 10.244.1.11:8080 (default/web) for 2 min, next attempt in 9 s: Cannot create real server\\u001b[2J\n",
       ),
     );
+  });
+
+  it("waits for the verdict OK, and prints the last answer if it does not come", async () => {
+    let count = 0;
+    server = createServer((_request, response) => {
+      count += 1;
+      response.end(JSON.stringify(count < 3 ? troubled : well));
+    });
+    await new Promise<void>((resolve) => server?.listen(path, resolve));
+    const waiting = (seconds: string): Promise<CommandRun> =>
+      runCommand(
+        ["status", "--wait", seconds, `--kube-ipvs-operator-socket=${path}`],
+        {},
+        { clock: systemClock },
+      );
+    const short = await waiting("0.5");
+    assert.match(short.out, /^Degraded: /);
+    assert.equal(short.code, 2);
+    const long = await waiting("30");
+    assert.match(long.out, /^OK, /);
+    assert.equal(long.code, 0);
+    assert.match((await waiting("soon")).err, /--wait: must be a number of seconds/);
   });
 
   it("prints JSON and YAML as they came", async () => {
