@@ -14,7 +14,10 @@ import { endpointPortKey } from "./endpoints.ts";
 
 /** An amount of kernel objects. The same on every node. */
 export interface Demand {
-  /** Pairs of address and port. A node port counts once per family, however many node addresses serve it. */
+  /**
+   * Pairs of address and port. A node port counts once per family, however many node addresses serve it. A load-balancer
+   * IP counts once more for each source range of its family.
+   */
   readonly frontends: number;
   /** Endpoints of these frontends. An endpoint of three frontends counts three times. */
   readonly endpoints: number;
@@ -45,6 +48,10 @@ export function demandOf(service: ServiceRecord, slices: readonly EndpointSliceR
   let frontends = 0;
   for (const count of Object.values(counts)) {
     if (count > 0) frontends += count * service.ports.length + nodePorts;
+  }
+  const rangeCountOf = rangeCounter(service);
+  for (const address of service.loadBalancerIps) {
+    if (counts[familyOf(address)] > 0) frontends += rangeCountOf(address) * service.ports.length;
   }
   const portOf = portFinder(service);
   let endpoints = 0;
@@ -84,15 +91,30 @@ function admitFrontends(service: ServiceRecord, most: number): ServiceRecord {
     return left >= 0;
   });
   if (ports.length < service.ports.length) left = 0;
-  const fitting = (addresses: readonly IpAddress[]): readonly IpAddress[] =>
+  const fitting = (
+    addresses: readonly IpAddress[],
+    rangeCountOf: (address: IpAddress) => number,
+  ): readonly IpAddress[] =>
     addresses.filter((address) => {
       // Without a cluster IP of the same family, the address has no frontends.
       if (!families.includes(familyOf(address))) return true;
-      left -= ports.length;
+      left -= ports.length * (1 + rangeCountOf(address));
       return ports.length > 0 && left >= 0;
     });
-  const loadBalancerIps = fitting(service.loadBalancerIps);
-  return { ...service, ports, loadBalancerIps, externalIps: fitting(service.externalIps) };
+  const loadBalancerIps = fitting(service.loadBalancerIps, rangeCounter(service));
+  return {
+    ...service,
+    ports,
+    loadBalancerIps,
+    externalIps: fitting(service.externalIps, () => 0),
+  };
+}
+
+/** Returns a function for the number of source ranges of an address's family. */
+function rangeCounter({ sourceRanges }: ServiceRecord): (address: IpAddress) => number {
+  const counts = { IPv4: 0, IPv6: 0 };
+  for (const { address } of sourceRanges) counts[familyOf(address)] += 1;
+  return (address) => counts[familyOf(address)];
 }
 
 function admitEndpoints(

@@ -175,16 +175,16 @@ function deniedToNode(
   frontends: readonly Frontend[],
   options: FamilyOptions,
 ): readonly VirtualServerId[] {
-  if (port.sourceRanges.length === 0 || admitsNode(port, options)) return none;
+  if (port.sourceRanges.length === 0) return none;
   const kinds: readonly FrontendKind[] =
     options.edges?.areSourceRangesStrict === true
       ? ["load-balancer", "node-port"]
       : ["load-balancer"];
-  return frontends
-    .filter((frontend) => kinds.includes(frontend.kind))
-    .map((frontend) => ({
-      protocol: port.protocol,
-      address: frontend.address,
-      port: frontend.port,
-    }));
+  const restricted = frontends.filter((frontend) => kinds.includes(frontend.kind));
+  if (restricted.length === 0 || admitsNode(port, options)) return none;
+  return restricted.map((frontend) => ({
+    protocol: port.protocol,
+    address: frontend.address,
+    port: frontend.port,
+  }));
 }

@@ -244,14 +244,24 @@ const manyAddresses = [
   serviceOf({ ...plainShape, index: 2, ports: 1, firstPorts: [victimPort], addressCount: 30_000 }),
 ];
 
+/** Each IPv4 network of 24 bits from 20.0.0.0 on. */
+const manyRanges = Array.from(
+  { length: 20_000 },
+  (_, index) => `${20 + (index >> 16)}.${(index >> 8) & 255}.${index & 255}.0/24`,
+);
+
 /**
- * As large as objects can be: 500 addresses by 500 ports, 30,000 addresses, written twice, and 1,000 slices of 100 endpoints
- * behind one Service.
+ * As large as objects can be: 500 addresses by 500 ports, 30,000 addresses, written twice, 20,000 source ranges by 100 ports,
+ * and 1,000 slices of 100 endpoints behind one Service.
  */
 const largestObjects: readonly (readonly NamedObject[])[] = [
   manyAddresses,
   manyAddresses,
   [serviceOf({ ...plainShape, ports: 500 })],
+  [
+    serviceOf({ ...plainShape, index: 3, ports: 100, addressCount: 0, ranges: manyRanges }),
+    sliceOf(3, 0, manyEndpoints(10)),
+  ],
   [
     serviceOf({ ...plainShape, index: 1, addressCount: 20 }),
     ...Array.from({ length: 1_000 }, (_, part) => sliceOf(1, part, manyEndpoints(100, part & 127))),

@@ -100,6 +100,27 @@ describe("a Service above the limit of a Service", () => {
     assert.deepEqual(served?.externalIps, ["203.0.113.1"]);
   });
 
+  it("counts a load-balancer IP once more for each source range, and does not serve it where ranges do not fit", () => {
+    const cluster = new Cluster();
+    const loadBalancerIps = [ip("198.51.100.1")];
+    const ports = [80, 81].map((port) => portRecord({ name: `p${port}`, port }));
+    const sized = (rangeCount: number): ServiceRecord =>
+      service("a/big", {
+        ...{ type: "LoadBalancer", ports, loadBalancerIps },
+        sourceRanges: Array.from({ length: rangeCount }, (_, index) => ({
+          address: ip(`192.0.2.${index}`),
+          prefixLength: 32,
+        })),
+      });
+    cluster.put(sized(3));
+    assert.deepEqual(cluster.tracker.service("a/big")?.loadBalancerIps, loadBalancerIps);
+    assert.deepEqual(cluster.limited, [], "2 ports, at the cluster IP and 4 times");
+    cluster.put(sized(4));
+    assert.deepEqual(cluster.tracker.service("a/big")?.loadBalancerIps, []);
+    assert.equal(cluster.tracker.service("a/big")?.ports.length, 2);
+    assert.deepEqual(cluster.limited, ["a/big service-limit"]);
+  });
+
   it("has the endpoints of its first slices by name, whatever the order of events", () => {
     const slices = ["a/big-1", "a/big-2", "a/big-3"].map((name, slice) =>
       sliceRecord(
