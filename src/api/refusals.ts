@@ -14,12 +14,13 @@ export const refusalReasons = {
   "cluster-ip-family": "is not in the IP family given by spec.ipFamilies",
   "no-cluster-ip": "it has no valid cluster IP",
   "missing-cluster-ip":
-    "is not a cluster IP, and manifests get none allocated; set an IP address or None",
+    "is not a cluster IP, and none is allocated for manifests; set an IP address or None",
   "special-address": "is an unspecified, loopback or multicast address",
   "unknown-ip-family": "is not IPv4 or IPv6",
   "unknown-service-type": "is not one of ClusterIP, NodePort, LoadBalancer, ExternalName",
   "invalid-port": "is not a port number from 1 to 65535",
-  "missing-port-number": "is not a port number; slice ports that mean all ports are not supported",
+  "missing-port-number":
+    "is not a port number; EndpointSlice ports without a number, which mean all ports, are not supported",
   "missing-port-name": "is not a port name; an unnamed port has an empty name",
   "duplicate-port": "duplicates an earlier port of the same object",
   "no-usable-port": "it has no valid port",

@@ -154,7 +154,7 @@ function writeConfig(
   try {
     process.writeFile(path, text);
   } catch (error) {
-    const message = `Cannot write the configuration to ${path}: ${systemErrorText(error)}; give --write-config-to a file in a folder that exists and can be written`;
+    const message = `Cannot write the configuration to ${path}: ${systemErrorText(error)}; set --write-config-to to a file in an existing, writable directory`;
     throw new Error(message, { cause: error });
   }
   process.writeOut(`Wrote configuration to: ${path}\n`);

@@ -26,7 +26,7 @@ export async function runningConfig(
   const reply = await askDaemon(path, "/v1/config");
   if (reply.kind === "absent") return given;
   if (reply.kind === "failed") {
-    inputs.writeErr(`${failureText(path, reply.reason)}: using the flags and defaults\n`);
+    inputs.writeErr(`${failureText(path, reply.reason)}; using flags and defaults\n`);
     return given;
   }
   // The notices are dropped because the daemon logged them. The command keeps its own logging settings.

@@ -30,7 +30,7 @@ export interface Source {
   ) => Promise<Answers[Kind]>;
   /**
    * Asks the daemon or, if none runs, uses a first sync and reports this once on stderr. `instead` describes the first
-   * sync: `planning as a start would`. Rejects if there is no answer.
+   * sync: `planning as the daemon would at startup`. Rejects if there is no answer.
    */
   readonly ask: <Kind extends keyof Answers>(
     question: Question<Kind>,
@@ -56,7 +56,9 @@ export function sourceOn(
       if (asked.kind === "answer") return asked.answer;
       if (asked.kind === "failed") throw new Error(failureText(path, asked.reason));
       if (!isReported) {
-        writeErr(`No kube-ipvs on this node answers on ${path} (${asked.reason}): ${instead}\n`);
+        writeErr(
+          `No kube-ipvs daemon on this node answers on ${path} (${asked.reason}): ${instead}\n`,
+        );
       }
       isReported = true;
       return await source.askFirstSync(question);

@@ -49,9 +49,9 @@ function signalOf(names: readonly NodeJS.Signals[]): AbortSignal {
     process.on(name, () => {
       if (abort.signal.aborted) process.exit(exitCodes.notRun);
       process.stderr.write(
-        `${name}: removing everything; a second signal ends the program at once\n`,
+        `${name}: removing all objects of the test; a second signal exits immediately\n`,
       );
-      abort.abort(new Error(`Broken off by ${name}`));
+      abort.abort(new Error(`Interrupted by ${name}`));
     });
   }
   return abort.signal;

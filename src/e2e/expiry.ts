@@ -24,6 +24,6 @@ export async function requireFreshRights(
   }
   await unlessMissing(rbac.deleteClusterRoleBinding({ name: program }));
   throw new Error(
-    `The rights of ${program} are older than ${validForHours} hours, and their bindings were deleted; apply deploy/kustomize/e2e again`,
+    `The permissions of ${program} were older than ${validForHours} hours, so their bindings were deleted; apply deploy/kustomize/e2e again`,
   );
 }

@@ -19,10 +19,11 @@ export class Patience {
     this.#limitMs = limitMs;
   }
 
-  /** Resolves with the first answer that is not undefined. `what` completes "Waited 60 s for …". */
+  /** Resolves with the first answer that is not undefined. `what` completes "Timed out after 60 s waiting for …". */
   async until<T>(what: string, attempt: () => Promise<T | undefined>): Promise<T> {
     const answer = await this.#askUntil(attempt, (found) => found !== undefined);
-    if (answer === undefined) throw new Error(`Waited ${this.#limitMs / 1000} s for ${what}`);
+    if (answer === undefined)
+      throw new Error(`Timed out after ${this.#limitMs / 1000} s waiting for ${what}`);
     return answer;
   }
 

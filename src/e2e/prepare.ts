@@ -95,7 +95,7 @@ async function chooseNodes(
   if (first !== undefined) return [first, ...rest];
   const where = `namespace ${options.daemonNamespace}, selector ${options.daemonSelector}`;
   throw new Error(
-    `No ready pod of kube-ipvs among ${daemons.length} (${where}); see --daemon-namespace and --daemon-selector`,
+    `No kube-ipvs pod is ready, of ${daemons.length} found (${where}); check --daemon-namespace and --daemon-selector`,
   );
 }
 
@@ -153,7 +153,7 @@ async function makeNamespace(context: RunContext): Promise<void> {
   const found = await unlessMissing(api.core.readNamespace({ name: namespace }));
   if (found !== undefined) {
     if (isOwn(found) && (await isUnused(api, found))) return;
-    progress(`Removing namespace ${namespace}, which an earlier run left`);
+    progress(`Removing namespace ${namespace}, left over from an earlier run`);
     await removeAll(context);
   }
   await api.core.createNamespace({ body: namespaceObject(namespace) });
@@ -204,10 +204,12 @@ export async function removeAll(context: RunContext): Promise<void> {
   const found = await find();
   if (found === undefined) return;
   if (!isOwn(found)) {
-    throw new Error(`Namespace ${name} is not of kube-ipvs-e2e; choose another by --namespace`);
+    throw new Error(
+      `Namespace ${name} does not belong to kube-ipvs-e2e; choose another with --namespace`,
+    );
   }
   await unlessMissing(api.core.deleteNamespace({ name }));
-  await new Patience(context, preparationMs).until(`the end of namespace ${name}`, async () =>
+  await new Patience(context, preparationMs).until(`the deletion of namespace ${name}`, async () =>
     (await find()) === undefined ? true : undefined,
   );
 }

@@ -24,7 +24,10 @@ export async function runChecks(context: RunContext): Promise<readonly NamedOutc
     return [...outcomes, await outcomeOf(cleanUp, scene, context)];
   } catch (error) {
     await removeAll(removal).catch((removing: unknown) => {
-      throw new Error(`${errorText(error)}; then ${errorText(removing)}`, { cause: error });
+      throw new Error(
+        `${errorText(error)}; removing the objects of the test failed too: ${errorText(removing)}`,
+        { cause: error },
+      );
     });
     throw error;
   }
@@ -36,7 +39,7 @@ async function outcomeOf(
   { options, progress }: Pick<RunContext, "options" | "progress">,
 ): Promise<NamedOutcome> {
   const outcome = options.skipped.has(name)
-    ? notApplicable("left out by --skip")
+    ? notApplicable("skipped by --skip")
     : await run(scene).catch(failure);
   progress(`${name}: ${outcome.result}`);
   return { check: name, ...outcome };

@@ -61,7 +61,8 @@ export function nodePort(scene: Scene, role: ServiceRole): number {
 export function nodeAddress(scene: Scene, role: ServiceRole, node: TestNode): string {
   const isIpv6 = clusterIps(scene, role)[0]?.includes(":") === true;
   const address = node.addresses.find((one) => one.includes(":") === isIpv6);
-  if (address === undefined) throw new Error(`Node ${node.name} has no InternalIP of that family`);
+  if (address === undefined)
+    throw new Error(`Node ${node.name} has no InternalIP of this IP family`);
   return address;
 }
 

@@ -58,7 +58,7 @@ export class NameLookup {
 
   /** Why there are no names. Empty if there are names, or no answer yet. */
   get notes(): readonly string[] {
-    return this.#reason === undefined ? [] : [`No names of Services: ${this.#reason}`];
+    return this.#reason === undefined ? [] : [`Service names are not available: ${this.#reason}`];
   }
 
   /** Starts a lookup if one of these virtual servers is new and has no name. Resolves when the lookup has ended. */

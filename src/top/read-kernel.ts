@@ -60,7 +60,7 @@ export async function readEndpoints(
 export function estimatorNotes({ isCounting }: Pick<Reading, "isCounting">): readonly string[] {
   if (isCounting) return [];
   return [
-    "The estimator is off (net.ipv4.vs.run_estimation=0): the kernel adds up no connections, packets or bytes; " +
-      "active and inactive connections are right",
+    "The IPVS estimator is off (net.ipv4.vs.run_estimation=0): the kernel does not count connections, packets or bytes. " +
+      "The numbers of active and inactive connections are correct",
   ];
 }

@@ -36,7 +36,9 @@ export async function readTrafficFrom(
     estimator: last.isCounting ? "on" : "off",
     notes: [
       ...estimatorNotes(last),
-      ...(deadline.signal.aborted ? names.notes : ["No names of Services: no answer within 10 s"]),
+      ...(deadline.signal.aborted
+        ? names.notes
+        : ["Service names are not available: no answer within 10 s"]),
       ...(isEmpty ? ["No virtual servers on this node"] : items.length === 0 ? [unmatched] : []),
     ],
   };

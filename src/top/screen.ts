@@ -137,7 +137,7 @@ function totalsText(total: TrafficFigures | undefined): string {
 }
 
 function footText({ typed, opened }: ViewState): string {
-  if (typed !== undefined) return `Filter: ${escapeUnprintable(typed)}_  (enter: keep, esc: none)`;
+  if (typed !== undefined) return `Filter: ${escapeUnprintable(typed)}_  (enter: keep, esc: clear)`;
   const sorts = "c/i/o/a/n/s sort, r reverse";
   return opened === undefined
     ? `enter endpoints, / filter, ${sorts}, space pause, q quit`

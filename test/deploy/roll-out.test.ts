@@ -187,7 +187,10 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
     mark("failing");
     const { code, text } = run("start", "--all");
     assert.equal(code, 1);
-    assert.match(text, /node-1: the test failed\n.*gave back node-1 and stopped/);
+    assert.match(
+      text,
+      /node-1: the acceptance test failed\n.*gave these nodes back to kube-proxy: node-1/,
+    );
     assert.deepEqual(nodes.map(labelOf), ["kube-proxy", "", ""]);
   });
 

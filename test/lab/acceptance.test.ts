@@ -62,7 +62,7 @@ describe("kube-ipvs-e2e", () => {
       run.kill("SIGTERM");
       const { code } = await run.ends(limitMs);
       assert.equal(code, 2, run.output);
-      assert.match(run.output, /^Error: Broken off by SIGTERM$/m);
+      assert.match(run.output, /^Error: Interrupted by SIGTERM$/m);
       assertNothingLeft();
     } finally {
       run.kill("SIGKILL");

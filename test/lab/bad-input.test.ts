@@ -80,7 +80,7 @@ describe("the program does not start, and its last line says why", () => {
     {
       name: "without a cluster and without manifests",
       args: [],
-      want: "Cannot find an API server: neither --kubeconfig nor --master is set, and KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set as they are in a pod; set --kubeconfig, or --manifests to run without a cluster",
+      want: "Cannot find an API server: neither --kubeconfig nor --master is set, and the environment has no KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, which exist in pods; set --kubeconfig, or --manifests to run without a cluster",
     },
     {
       name: "for a configuration that is another file",
@@ -144,7 +144,7 @@ describe("the program continues without what it cannot use, and its log says wha
       'Cannot use spec.ports[2].protocol of Service default/web: "ICMP" is not one of TCP, UDP, SCTP (web.yaml:1)',
       'Cannot use spec.clusterIPs[0] of Service default/nowhere: "10.96.0.256" is not an IP address (web.yaml:8)',
       "Cannot use Service default/nowhere: it has no valid cluster IP (web.yaml:8)",
-      "Cannot use ports[0].port of EndpointSlice default/web-1: an absent value is not a port number; slice ports that mean all ports are not supported (web.yaml:13)",
+      "Cannot use ports[0].port of EndpointSlice default/web-1: an absent value is not a port number; EndpointSlice ports without a number, which mean all ports, are not supported (web.yaml:13)",
     ]);
   });
 

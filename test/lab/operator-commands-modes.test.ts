@@ -166,7 +166,10 @@ describe("the operator's commands in other modes", () => {
       await node.stop("SIGTERM");
       const given = [...node.flags, ...flags];
       const { out, err } = kubeIpvs("explain", `${nodeAddress}:${nodePort}`, ...given);
-      assert.match(err, /No kube-ipvs on this node answers .*: planning as a start would/);
+      assert.match(
+        err,
+        /No kube-ipvs daemon on this node answers .*: planning as the daemon would at startup/,
+      );
       assert.match(out, /^Packets to \S+ \(default\/web, node-port\) are balanced over 2 of 3 /);
       const plan = kubeIpvs("plan", ...given);
       test.diagnostic(plan.out);

@@ -245,7 +245,7 @@ describe("the operator's commands", () => {
     shell("sysctl -qw net.ipv4.vs.run_estimation=0");
     const { code, out, err } = kubeIpvs("top");
     test.diagnostic(out);
-    assert.match(err, /^The estimator is off \(net\.ipv4\.vs\.run_estimation=0\)/);
+    assert.match(err, /^The IPVS estimator is off \(net\.ipv4\.vs\.run_estimation=0\)/);
     assert.match(out, /^CONNS\/S .*\n +- +- +- +\d+ +\d+ {2}default\/web:http TCP {2}10\.96/);
     assert.equal(code, 0);
     shell("sysctl -qw net.ipv4.vs.run_estimation=1");
@@ -400,12 +400,15 @@ describe("the operator's commands", () => {
     const drains = kubeIpvs("drains", ...node.flags);
     assert.match(
       drains.err,
-      /No kube-ipvs on this node answers .*: showing what a start would find/,
+      /No kube-ipvs daemon on this node answers .*: showing what the daemon would find at startup/,
     );
     assert.equal(drains.code, 0);
     const { code, out, err } = kubeIpvs("services", "web", ...node.flags);
     test.diagnostic(out);
-    assert.match(err, /No kube-ipvs on this node answers .*: showing what a start would find/);
+    assert.match(
+      err,
+      /No kube-ipvs daemon on this node answers .*: showing what the daemon would find at startup/,
+    );
     assert.match(out, /^ +10\.244\.1\.20:8080 +node-1 +ready +yes +- +1 +0 +\d+ /m);
     assert.equal(code, 0);
   });

@@ -148,7 +148,7 @@ function loaded({ object, folder, origin }: Kubeconfig): KubeConfig {
 function reasonOf(error: unknown): string {
   // The library checks presence but not types. Its TypeErrors name one of its own fields and never contain values.
   if (error instanceof TypeError)
-    return `a field is not text, a list or an object as it must be: ${error.message}`;
+    return `a field has the wrong type, which must be text, a list or an object: ${error.message}`;
   const { name = "", reason = "" } = error as { name?: string; reason?: string };
   return name === "YAMLException" ? withoutQuotes(reason) : errorText(error);
 }
@@ -204,7 +204,7 @@ function userOf(config: KubeConfig, { object, folder, origin }: Kubeconfig): Use
     if (fieldOf(given, name) === undefined) continue;
     throw invalidKubeconfig(
       origin,
-      `user ${user.name} has ${name}, which is not supported; use as`,
+      `user ${user.name} has ${name}, which is not supported; use the field as instead`,
     );
   }
   const file = fieldOf(given, "tokenFile");

@@ -108,8 +108,8 @@ async function readInTime(clock: Clock, config: ClientConfig): Promise<ClientMat
   const abort = new AbortController();
   const expired = sleep(clock, pluginTimeoutMs, abort.signal).then(() => {
     config.killPlugins();
-    const why = `the credential plugin did not end within ${pluginTimeoutMs / 1000} s and was killed`;
-    throw new Error(`${why}; run it by hand, as the kubeconfig names it`);
+    const why = `the credential plugin did not finish within ${pluginTimeoutMs / 1000} s and was killed`;
+    throw new Error(`${why}; run the command in the kubeconfig by hand to see why`);
   });
   try {
     return await Promise.race([config.read(), expired]);
@@ -123,7 +123,7 @@ function speakable(error: unknown): string {
   if (error instanceof SyntaxError) return "the output of the credential plugin is not JSON";
   const { syscall = "", path = "", code = "" } = error as NodeJS.ErrnoException;
   if (syscall.startsWith("spawn")) {
-    return `cannot start the credential plugin ${path}: ${code}; install it, or name another one in the kubeconfig`;
+    return `cannot start the credential plugin ${path}: ${code}; install it, or configure another one in the kubeconfig`;
   }
   if (path !== "") {
     return `cannot read ${path}: ${systemErrorText(error)}; check the files that the kubeconfig names`;

@@ -184,7 +184,7 @@ const advices: Readonly<Record<string, string>> = {
   ERR_TLS_CERT_ALTNAME_INVALID:
     "use a name that is in the certificate, or set tls-server-name in the kubeconfig",
   ERR_OSSL_X509_KEY_VALUES_MISMATCH:
-    "client-certificate and client-key of the kubeconfig do not belong together",
+    "client-certificate and client-key in the kubeconfig do not match",
   EPROTO: "the server does not speak TLS; check whether http:// is intended",
 };
 

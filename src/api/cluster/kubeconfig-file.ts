@@ -63,8 +63,8 @@ export async function kubeconfigOfPod(
   const { KUBERNETES_SERVICE_HOST: host = "", KUBERNETES_SERVICE_PORT: port = "" } = environment;
   if (host === "" || port === "") {
     const message =
-      "Cannot find an API server: neither --kubeconfig nor --master is set, and KUBERNETES_SERVICE_HOST and " +
-      "KUBERNETES_SERVICE_PORT are not set as they are in a pod; set --kubeconfig, or --manifests to run without a cluster";
+      "Cannot find an API server: neither --kubeconfig nor --master is set, and the environment has no " +
+      "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, which exist in pods; set --kubeconfig, or --manifests to run without a cluster";
     throw new ApiError(message, { reason: "no-cluster" });
   }
   const tokenFile = join(folder, "token");

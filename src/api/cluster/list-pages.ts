@@ -24,7 +24,7 @@ export async function readPages(
     if (head.continueToken === token) break;
     token = head.continueToken;
   }
-  const message = `Cannot list ${name}: the API server returns a continue token with every page; check proxies on the way to it`;
+  const message = `Cannot list ${name}: the API server returns a continue token with every page; check proxies between this node and the API server`;
   throw new ApiError(message, { reason: "endless-list", resource: name });
 }
 

@@ -45,8 +45,8 @@ export const completionCommand: Command = {
     const script = Object.hasOwn(scripts, shell) ? scripts[shell] : undefined;
     if (script === undefined) {
       const written =
-        shell === "" ? "no shell is given" : `no completion for ${JSON.stringify(shell)}`;
-      throw new Error(`${written}: bash, zsh or fish (see --help)`);
+        shell === "" ? "no shell given" : `no completion for ${JSON.stringify(shell)}`;
+      throw new Error(`${written}; choose bash, zsh or fish (see --help)`);
     }
     writeOut(script);
     return exitCodes.fine;

@@ -8,15 +8,15 @@ export const drainsCommand: Command = {
   description:
     "Prints the real servers of removed endpoints whose connections are still open, the " +
     "oldest first.\n" +
-    "It asks the daemon's operator socket. Without a running daemon it shows what a start " +
-    "would find.\n" +
+    "It asks the daemon's operator socket. Without a running daemon, it shows what the daemon " +
+    "would find at startup.\n" +
     "Exit codes: 0 printed, 1 error.",
   options: [...outputOptions(), watchOption],
   needsNoMode: true,
   examples: [{ command: "kube-ipvs drains --watch", purpose: "keep printing after changes" }],
   run: (context) => {
     const question = { kind: "DrainList", target: "/v1/drains" } as const;
-    const ask = () => context.source.ask(question, "showing what a start would find");
+    const ask = () => context.source.ask(question, "showing what the daemon would find at startup");
     return printAndWatch(context, ask, (answer) => context.print(answer, drainsView));
   },
 };

@@ -18,7 +18,7 @@ export const explainCommand: Command = {
     "Traces packets to a Service or an address. It prints the verdict, then each rule and set " +
     "entry on the way, the virtual server, and why each endpoint is used or not.\n" +
     "It reads the kernel, and asks the daemon's operator socket for the plan. Without a " +
-    "running daemon it plans as a start would. It changes nothing.\n" +
+    "running daemon, it plans as the daemon would at startup. It changes nothing.\n" +
     "Exit codes: 0 packets and kernel are as planned, 1 error, 2 they are not, packets get lost, or a probe fails.",
   options: [
     ...outputOptions("short"),
@@ -60,7 +60,7 @@ export const explainCommand: Command = {
   run: async (context) => {
     const { query, from, ...options } = explainQuestion(context);
     const question = { kind: "PlanFacts", target: planTarget(query) } as const;
-    const facts = await context.source.ask(question, "planning as a start would");
+    const facts = await context.source.ask(question, "planning as the daemon would at startup");
     if (facts.destinations.length === 0) throw new Error(nothingText(query));
     const { explain } = await context.programs.explain();
     const explained = await explain(facts, from, options, context);
@@ -86,7 +86,7 @@ export const explainCommand: Command = {
 function nothingText(query: PlanQuery): string {
   if (query.kind !== "service") return "Nothing to explain";
   return (
-    `Service ${query.namespace}/${query.name} has no address that is served: there is no such Service (-n: its namespace), ` +
-    "or it is headless, of type ExternalName, or of a family that is not served"
+    `No address of Service ${query.namespace}/${query.name} is served: the Service does not exist (-n sets its namespace), ` +
+    "is headless, has type ExternalName, or has an IP family that is not served"
   );
 }

@@ -6,7 +6,7 @@ export const planCommand: Command = {
   summary: "print what a sync would change in this kernel",
   description:
     "Prints what a sync would change in this kernel, and changes nothing. In userspace mode " +
-    "it also prints the listeners that a start would open. With --cleanup it prints what " +
+    "it also prints the listeners that the daemon would open. With --cleanup it prints what " +
     "kube-ipvs --cleanup would remove. Without configuration flags it uses the configuration of " +
     "the running daemon.\n" +
     "Exit codes: 0 no change, 1 error, 2 changes.",

@@ -19,8 +19,8 @@ export const servicesCommand: Command = {
     "Prints one line per address, port and protocol of the Services on this node. With a " +
     "NAME or -o wide it also prints the endpoints, their connections in the kernel, and why " +
     "an endpoint is not used.\n" +
-    "It asks the daemon's operator socket. Without a running daemon it shows what a start " +
-    "would find.\n" +
+    "It asks the daemon's operator socket. Without a running daemon, it shows what the daemon " +
+    "would find at startup.\n" +
     "Exit codes: 0 printed, 1 error, or no Service has this NAME.",
   options: [
     ...outputOptions("name"),
@@ -44,7 +44,7 @@ export const servicesCommand: Command = {
     // With --watch, the Service may be created later.
     const mustExist = query.name !== undefined && context.options.get("watch") !== "true";
     const question = { kind: "ServiceList", target: servicesTarget(query) } as const;
-    const ask = () => context.source.ask(question, "showing what a start would find");
+    const ask = () => context.source.ask(question, "showing what the daemon would find at startup");
     return await printAndWatch(context, ask, (answer) => {
       if (answer.items.length === 0 && mustExist) throw new Error(nothing);
       context.print(answer, view);

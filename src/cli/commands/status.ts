@@ -61,7 +61,7 @@ async function statusWithoutDaemon(
   const { findLockHolder } = await import("../../daemon/process/instance-lock.ts");
   const holder = await findLockHolder(lockName);
   if (!hasFailed && holder === undefined) {
-    const summary = `Not running: no kube-ipvs on this node answers on ${path} (${reason})`;
+    const summary = `Not running: no kube-ipvs daemon on this node answers on ${path} (${reason})`;
     return { apiVersion, kind: "Status", verdict: "NotRunning", summary };
   }
   const process = holder === undefined || holder.pid === 0 ? "" : ` (process ${holder.pid})`;

@@ -90,7 +90,7 @@ function optionsOf({ options, arguments: [filter = ""], form }: CommandContext):
   }
   if (intervalMs < shortestIntervalMs || intervalMs > longestIntervalMs) {
     throw new Error(
-      `--interval: ${intervalText}: must be from 2s, since the kernel adds its counters up every 2 s, to 1h`,
+      `--interval: ${intervalText}: must be between 2s and 1h (the kernel updates its counters every 2 s)`,
     );
   }
   const sort = topSortKeys.find((key) => key === options.get("sort")) ?? "connections";
@@ -111,7 +111,7 @@ async function readNames({ source, config, environment }: CommandContext): Promi
     return { kind: "named", rows: (await source.askFirstSync(question)).items };
   }
   const advice = isAbsent
-    ? "; without one, --config, --kubeconfig or --manifests says where Services are"
+    ? "; if no daemon runs, --config, --kubeconfig or --manifests must name the source of Services"
     : "";
   const path = config.operatorSocketPath;
   return { kind: "unnamed", reason: `kube-ipvs on ${path}: ${asked.reason}${advice}` };

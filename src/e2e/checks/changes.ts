@@ -20,13 +20,16 @@ export async function draining(scene: Scene): Promise<Outcome> {
   await leave(scene, name);
   const strays = await scene.patience.problemsOf(async () => {
     const names = await namesAt(scene, "draining");
-    if (names.length === 0) return ["new connections reach nobody"];
+    if (names.length === 0) return ["new connections reach no backend"];
     return names.includes(name) ? [`new connections reach ${name}`] : [];
   });
   const unlisted = await drainProblems(scene, name);
   await scene.patience.pause(aWhileMs);
   const problems = [...strays, ...(await connectionProblems(held)), ...unlisted];
-  return judged(problems, `${name} left: its connection stayed open, new ones went elsewhere`);
+  return judged(
+    problems,
+    `${name} was removed: its connection stayed open, new connections reached other backends`,
+  );
 }
 
 /** Replacing a daemon breaks no connection, and the new daemon accepts new ones. */
@@ -47,7 +50,7 @@ export async function restart(scene: Scene): Promise<Outcome> {
   ];
   return judged(
     problems,
-    `${first.name}: an open connection lasted, ${attempts} new ones were made`,
+    `${first.name}: an open connection stayed open, ${attempts} new ones succeeded`,
   );
 }
 
@@ -92,6 +95,6 @@ async function connectionProblems(held: RunningCommand): Promise<readonly string
   const output = outputOf(await held.stop(), "the client's pod");
   const lines = output.trim().split("\n");
   const { ending, pings, name } = parseJson(lines.at(-1) ?? "") as HeldConnection;
-  if (ending !== "open") return [`the open connection to ${name} ended: ${ending}`];
-  return pings > 0 ? [] : [`the open connection to ${name} carried nothing`];
+  if (ending !== "open") return [`the open connection to ${name} was closed: ${ending}`];
+  return pings > 0 ? [] : [`the open connection to ${name} transferred no data`];
 }

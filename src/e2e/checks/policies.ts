@@ -10,7 +10,7 @@ const oneNode = "the test uses one node";
 export async function internalPolicy(scene: Scene): Promise<Outcome> {
   const [address = ""] = clusterIps(scene, "internal");
   const [first, second] = scene.nodes;
-  const elsewhere = second === undefined ? oneNode : `nobody answers on ${second.name}`;
+  const elsewhere = second === undefined ? oneNode : `no backend answers on ${second.name}`;
   const detail = `backends of ${first.name} answer there; ${elsewhere}`;
   return await scene.patience.outcomeOf(detail, async () => {
     const [inside, outside] = await Promise.all([
@@ -35,7 +35,8 @@ export async function externalPolicy(scene: Scene): Promise<Outcome> {
     ]);
     // The backend must see the client's address, not that of the node that received the packet.
     const hidden = inside.answers.find(({ from }) => !second.addresses.includes(from));
-    const hiding = hidden === undefined ? [] : [`node ${second.name} was seen as ${hidden.from}`];
+    const hiding =
+      hidden === undefined ? [] : [`node ${second.name} was seen with address ${hidden.from}`];
     return [...inside.problems, ...hiding, ...outside.problems];
   });
 }
@@ -46,7 +47,7 @@ export async function hints(scene: Scene): Promise<Outcome> {
     return notApplicable(`node ${name} has no label topology.kubernetes.io/zone`);
   const [address = ""] = clusterIps(scene, "hints");
   const question = tcp(address, servicePort, 2 * attempts);
-  const detail = `zone ${zone} uses the endpoint that is meant for it alone`;
+  const detail = `zone ${zone} uses only the endpoint with a hint for it`;
   return await scene.patience.outcomeOf(
     detail,
     async () => (await reach(fromPod, question, backends.slice(0, 1))).problems,

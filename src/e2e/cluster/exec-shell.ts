@@ -26,7 +26,7 @@ export function outputOf(result: CommandResult, who: string): string {
 
 export function failureOf({ exitCode, out, err }: CommandResult, who: string): Error {
   const words = (err.trim() || out.trim()).split("\n").at(-1) ?? "";
-  return new Error(`The command on ${who} ended with ${exitCode}: ${words}`);
+  return new Error(`The command on ${who} exited with code ${exitCode}: ${words}`);
 }
 
 const handshakeMs = 30_000;
@@ -63,7 +63,10 @@ export class RunningCommand {
     const { promise, resolve, reject } = Promise.withResolvers<CommandResult>();
     const fail = (why: string): void =>
       reject(new Error(`Cannot run a command in pod ${namespace}/${pod}: ${why}`));
-    const timer = setTimeout(() => fail(`it did not end in ${commandMs / 1000} s`), commandMs);
+    const timer = setTimeout(
+      () => fail(`the command did not finish within ${commandMs / 1000} s`),
+      commandMs,
+    );
     const onStatus = (status: V1Status): void => {
       const exitCode = exitCodeOf(status);
       if (exitCode === undefined) fail(status.message ?? "the API server gives no reason");
@@ -86,7 +89,7 @@ export class RunningCommand {
       )
       .then(
         (socket) => {
-          socket.on("close", () => fail("the connection ended before the command"));
+          socket.on("close", () => fail("the connection closed before the command finished"));
           this.ended.catch(() => socket.close());
         },
         (error: unknown) => fail(handshakeProblem(error)),
@@ -101,7 +104,10 @@ export class RunningCommand {
       if (end >= 0) resolve(text.slice(0, end));
     };
     this.#out.onText(this.#out.text);
-    this.ended.then(({ err }) => reject(new Error(err.trim() || "it printed nothing")), reject);
+    this.ended.then(
+      ({ err }) => reject(new Error(err.trim() || "the command printed nothing")),
+      reject,
+    );
     return await promise;
   }
 

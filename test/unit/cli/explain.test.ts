@@ -136,7 +136,10 @@ describe("explain", () => {
   it("prints the verdict first, then the packet's way; without a daemon it says so", async () => {
     const { code, out, err } = await run(["10.96.0.10:80"], "text");
     assert.equal(code, 2);
-    assert.match(err, /No kube-ipvs on this node answers .*: planning as a start would\n$/);
+    assert.match(
+      err,
+      /No kube-ipvs daemon on this node answers .*: planning as the daemon would at startup\n$/,
+    );
     assert.equal(
       out,
       [
@@ -190,7 +193,7 @@ describe("explain", () => {
   it("says so where a Service has nothing to explain", async () => {
     const { code, err } = await run(["svc/none"], "text", { ...facts, destinations: [] });
     assert.equal(code, 1);
-    assert.match(err, /Service .*none has no address that is served/);
+    assert.match(err, /No address of Service .*none is served/);
   });
 
   it("ends with 0 if the kernel is as planned", async () => {

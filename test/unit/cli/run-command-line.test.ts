@@ -229,7 +229,7 @@ describe("the last lines on stderr", () => {
       name: "for a configuration that cannot be written",
       args: ["--write-config-to=/missing/x"],
       want: [
-        "Cannot write the configuration to /missing/x: ENOENT: no such file or directory; give --write-config-to a file in a folder that exists and can be written",
+        "Cannot write the configuration to /missing/x: ENOENT: no such file or directory; set --write-config-to to a file in an existing, writable directory",
       ],
     },
     {
@@ -368,7 +368,7 @@ describe("the failure of a command", () => {
     [
       "for a shell without completion",
       ["completion", "tcsh"],
-      'kube-ipvs completion: no completion for "tcsh": bash, zsh or fish (see --help)\n',
+      'kube-ipvs completion: no completion for "tcsh"; choose bash, zsh or fish (see --help)\n',
     ],
   ];
   for (const [name, args, want, commands] of cases) {
@@ -493,6 +493,6 @@ describe("--strict", () => {
     assert.deepEqual([script.code, script.out.split("\n")[1]], [0, "_kube_ipvs() {"]);
     const none = await run(["completion", "tcsh"]);
     assert.equal(none.code, 1);
-    assert.match(none.err, /no completion for .*tcsh.*: bash, zsh or fish/);
+    assert.match(none.err, /no completion for .*tcsh.*; choose bash, zsh or fish/);
   });
 });

@@ -137,8 +137,8 @@ describe("kube-ipvs services", () => {
     const { code, out, err, asked } = await services("web", "-n", "shop");
     assert.equal(code, 0);
     assert.match(out, /shop +web/);
-    const instead = "showing what a start would find";
-    assert.equal(err, `No kube-ipvs on this node answers on ${path} (ENOENT): ${instead}\n`);
+    const instead = "showing what the daemon would find at startup";
+    assert.equal(err, `No kube-ipvs daemon on this node answers on ${path} (ENOENT): ${instead}\n`);
     assert.deepEqual(asked, ["/v1/services?namespace=shop&name=web&connections=true"]);
   });
 
@@ -182,7 +182,7 @@ describe("kube-ipvs drains", () => {
     assert.deepEqual([code, out], [0, "Nothing drains\n"]);
     assert.match(
       err,
-      /^No kube-ipvs on this node answers on .*: showing what a start would find\n$/,
+      /^No kube-ipvs daemon on this node answers on .*: showing what the daemon would find at startup\n$/,
     );
   });
 

@@ -174,7 +174,10 @@ Process              1, up 2 h 10 min
   it("ends with 2 where no daemon runs, and says where it asked", async () => {
     const { code, out } = await run();
     assert.equal(code, 2);
-    assert.equal(out, `Not running: no kube-ipvs on this node answers on ${path} (ENOENT)\n`);
+    assert.equal(
+      out,
+      `Not running: no kube-ipvs daemon on this node answers on ${path} (ENOENT)\n`,
+    );
     const asJson = await run("json");
     assert.equal((parseJson(asJson.out) as { verdict: string }).verdict, "NotRunning");
   });

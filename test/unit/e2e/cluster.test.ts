@@ -120,7 +120,8 @@ describe("a command in a pod", () => {
     const access = { kubeconfig: "", master: server.url };
     const cut = new ExecShell(await openCredentials(dependencies, access));
     await assert.rejects(cut.run(place, command), {
-      message: "Cannot run a command in pod e2e/p: the connection ended before the command",
+      message:
+        "Cannot run a command in pod e2e/p: the connection closed before the command finished",
     });
   });
 });

@@ -104,8 +104,8 @@ describe("kube-ipvs top -b", () => {
   it("says that the estimator is off, and that nobody knows names", async () => {
     const kernel = await kernelOf({ "net/ipv4/vs/run_estimation": "0" });
     const { out, traffic } = await batch(kernel, { kind: "unnamed", reason: "ENOENT" });
-    assert.match(traffic.notes[0] ?? "", /^The estimator is off /);
-    assert.equal(traffic.notes[1], "No names of Services: ENOENT");
+    assert.match(traffic.notes[0] ?? "", /^The IPVS estimator is off /);
+    assert.equal(traffic.notes[1], "Service names are not available: ENOENT");
     assert.match(out, /^ +- +- +- +3 +1 {2}- +TCP 10\.96\.0\.1:80$/m);
     assert.equal(traffic.estimator, "off");
   });
@@ -318,12 +318,15 @@ describe("the options of top", () => {
       ...{ intervalMs: 5_000, intervalText: "5s", sort: "out", filter: "x", hasColor: false },
     });
     assert.match((await topWith(["--interval=soon"])).err, /duration string such as "5s"/);
-    assert.match((await topWith(["--interval=1s"])).err, /must be from 2s/);
+    assert.match((await topWith(["--interval=1s"])).err, /must be between 2s/);
   });
 
   it("say where names are missing, and ask the objects where it is known where they are", async () => {
     const { names } = await topWith([]);
-    assert.match(names?.kind === "unnamed" ? names.reason : "", /ENOENT; without one, --config/);
+    assert.match(
+      names?.kind === "unnamed" ? names.reason : "",
+      /ENOENT; if no daemon runs, --config/,
+    );
     const pod = { KUBERNETES_SERVICE_HOST: "10.96.0.1" };
     assert.deepEqual((await topWith([], pod)).names, { kind: "named", rows: [] });
   });

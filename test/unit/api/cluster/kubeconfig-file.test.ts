@@ -98,7 +98,7 @@ describe("the message for a kubeconfig that cannot be used", () => {
         clusters: [{ name: "c", cluster: { server: [secret] } }],
       }),
       want:
-        "Cannot use kubeconfig FILE: a field is not text, a list or an object as it must be: " +
+        "Cannot use kubeconfig FILE: a field has the wrong type, which must be text, a list or an object: " +
         "elt.cluster.server.replace is not a function",
     },
     {
@@ -115,7 +115,7 @@ describe("the message for a kubeconfig that cannot be used", () => {
         ...complete,
         users: [{ name: "u", user: { as: "other", "as-groups": ["a"] } }],
       }),
-      want: "Cannot use kubeconfig FILE: user u has as-groups, which is not supported; use as",
+      want: "Cannot use kubeconfig FILE: user u has as-groups, which is not supported; use the field as instead",
     },
     {
       name: "a token for a server without TLS",
@@ -190,7 +190,7 @@ describe("the message for a kubeconfig that cannot be used", () => {
       }),
       want:
         "Cannot get credentials for https://127.0.0.1:1: cannot start the credential plugin /none/plugin: ENOENT; " +
-        "install it, or name another one in the kubeconfig",
+        "install it, or configure another one in the kubeconfig",
     },
   ];
   for (const { name, content, want } of cases) {

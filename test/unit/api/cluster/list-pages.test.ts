@@ -14,7 +14,7 @@ async function askedTokens(tokenOf: (page: number) => string): Promise<readonly 
   await reading.catch((error: Error) => {
     assert.equal(
       error.message,
-      "Cannot list services: the API server returns a continue token with every page; check proxies on the way to it",
+      "Cannot list services: the API server returns a continue token with every page; check proxies between this node and the API server",
     );
     asked.push("error");
   });

@@ -126,7 +126,7 @@ describe("a connection over TLS", () => {
     await assert.rejects(listNodes(await way.open(cluster, user)), {
       message:
         `Cannot reach API server ${server.url}: ERR_OSSL_X509_KEY_VALUES_MISMATCH (key values mismatch); ` +
-        "client-certificate and client-key of the kubeconfig do not belong together",
+        "client-certificate and client-key in the kubeconfig do not match",
     });
   });
 
@@ -277,8 +277,8 @@ describe("credentials", () => {
     const opening = way.open({ server: "https://127.0.0.1:1" }, plugin(way, moody));
     const refused = assert.rejects(opening, {
       message:
-        "Cannot get credentials for https://127.0.0.1:1: the credential plugin did not end within 60 s and was killed; " +
-        "run it by hand, as the kubeconfig names it",
+        "Cannot get credentials for https://127.0.0.1:1: the credential plugin did not finish within 60 s and was killed; " +
+        "run the command in the kubeconfig by hand to see why",
     });
     const child = Number(await contentOf(join(way.folder, "calls-child")));
     await way.clock.advance(60_000);

@@ -47,7 +47,7 @@ const cases: readonly {
     name: "a Service that waits for a cluster IP",
     text: "kind: Service\nmetadata: {name: a}\nspec: {ports: [{port: 80}]}\n",
     messages: [
-      'Cannot use spec.clusterIP of Service default/a: "" is not a cluster IP, and manifests get none allocated; ' +
+      'Cannot use spec.clusterIP of Service default/a: "" is not a cluster IP, and none is allocated for manifests; ' +
         "set an IP address or None (a.yaml:1)",
     ],
   },
@@ -90,7 +90,7 @@ const cases: readonly {
       "metadata: {name: a-1, labels: {kubernetes.io/service-name: a}}\n",
     messages: [
       "Cannot use ports[0].port of EndpointSlice default/a-1: an absent value is not a port number; " +
-        "slice ports that mean all ports are not supported (a.yaml:1)",
+        "EndpointSlice ports without a number, which mean all ports, are not supported (a.yaml:1)",
     ],
   },
   {
