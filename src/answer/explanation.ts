@@ -92,7 +92,7 @@ export interface PathStep {
   readonly chain: string;
   readonly rule: string;
   readonly entry?: string;
-  /** Whether the rule and the entry are planned. */
+  /** True if the plan contains this rule and, if there is one, the set entry that it matched. */
   readonly isPlanned: boolean;
 }
 

@@ -8,7 +8,7 @@ const longestCheckMs = 4;
 /** Number of pieces of work between two clock readings: `first` at the start, `most` at the maximum. */
 const piecesPerCheck = {
   small: { first: 16, most: 64 },
-  /** The duration varies: a piece may take milliseconds after many short ones. */
+  /** The duration of pieces varies: after many short ones, one may take several milliseconds. */
   large: { first: 1, most: 4 },
 } as const;
 

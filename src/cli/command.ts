@@ -16,7 +16,7 @@ export interface ProcessContext extends ConfigInputs {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Width of the terminal in columns. Undefined if stdout is not a terminal. */
   readonly columns?: () => number | undefined;
-  /** Whether stdout is a terminal that shows colors. */
+  /** Whether to print colors: stdout is a terminal, and NO_COLOR is empty or not set. */
   readonly hasColors: boolean;
   readonly writeOut: (text: string) => void;
   readonly writeErr: (text: string) => void;

@@ -7,7 +7,7 @@ import { printableText } from "../refusals.ts";
 import { ByteParts } from "./byte-parts.ts";
 import type { WatchedResource } from "./watched-resources.ts";
 
-/** The fields of a resource that messages use. */
+/** The fields of a watched resource that error messages use. */
 type Named = Pick<WatchedResource, "name" | "role">;
 
 /** Metadata of a list. */

@@ -12,7 +12,7 @@ export interface ListGuardOptions {
 const fewestKnown = 10;
 /** Delay before the second list. The server may be starting with an incomplete cache. */
 export const confirmAfterMs = 10_000;
-/** A quarantine never lasts longer, even without a second list. */
+/** Maximum duration of a quarantine. Then the list is applied, even if no second list has arrived. */
 const longestHoldMs = 60_000;
 
 /** The contents of a list as the relist guard judges them. */

@@ -48,7 +48,7 @@ const failuresBeforeList = 3;
 
 /**
  * Keeps the listener in sync with one resource of the API server: lists, then watches from the version of the list.
- * Retries every failure indefinitely. After a gap in the history, lists again and only notifies of the differences.
+ * Retries every failure indefinitely. After a gap in the history, lists again and notifies the listener only of the differences.
  */
 export class Reflector<T> {
   readonly #dependencies: Omit<ReflectorDependencies, "guard">;

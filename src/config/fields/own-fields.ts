@@ -163,7 +163,7 @@ export const ownFields = [
     path: "kubeIpvs.serviceEndpointLimit",
     kind: "integer",
     default: "50000",
-    help: "maximum number of endpoints (real servers) of a Service, each counted once per address with a port. Endpoints beyond the limit are not served and are reported; 0: no limit",
+    help: "maximum number of endpoints (real servers) of a Service. An endpoint counts once for each address and port of the Service that it serves. Endpoints beyond the limit are not served and are reported; 0: no limit",
   },
   {
     path: "kubeIpvs.namespaceEndpointLimit",

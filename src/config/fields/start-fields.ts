@@ -48,7 +48,7 @@ export const startFields = [
     default: "",
     min: 0,
     max: 65_535,
-    help: "port for --healthz-bind-address; 0 disables the health server (deprecated)",
+    help: "deprecated, use --healthz-bind-address: port of the health server; 0 disables it",
     insteadOf: "--healthz-bind-address",
   },
   {

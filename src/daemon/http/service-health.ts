@@ -55,8 +55,8 @@ interface OpenPort {
 
 /**
  * Tells load balancers whether this node has endpoints of a Service. Opens a listener for each health-check node port
- * and address. Each family has separate sockets and a separate count. Listeners remain open while their address and
- * port are unchanged. If a port is in use, retries to open it. If several Services claim a port, the rule for
+ * and address. Each IP family has its own sockets and its own count of ready local endpoints. Listeners remain open while their address and
+ * port are unchanged. If a port is in use, keeps trying to open it. If several Services claim a port, the rule for
  * contested addresses chooses the owner.
  */
 export class ServiceHealthServers {

@@ -37,7 +37,7 @@ export async function readChains(
   return found;
 }
 
-/** The policy of a built-in chain acts like a last rule. */
+/** The policy of a built-in chain acts like a final rule. */
 const dropPolicy: ListedRule = {
   text: "policy DROP",
   rule: { matches: [], target: { kind: "drop" } },

@@ -122,7 +122,10 @@ export abstract class Claims<C extends Claim> {
     if (next?.reserved !== undefined && next.reserved.length > 0) this.#withReserved.add(next);
   }
 
-  /** Replaces the claims of `previous` and of the claim's own plan by `claim`. If undefined, only removes them. */
+  /**
+   * Replaces the claims on `key` of the plans `previous` and `claim.plan` with `claim`. If `claim` is undefined, only
+   * removes the claims of `previous`.
+   */
   update(key: string, claim: C | undefined, previous: C["plan"] | undefined): WinnerChange<C> {
     const before = this.of(key);
     // A Service may name the same external IP and load-balancer IP. A plan has only one claim per key.

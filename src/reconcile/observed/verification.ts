@@ -86,8 +86,8 @@ export class Verification {
   }
 
   /**
-   * Returns, once per period, the sets that are larger than kube-proxy would create them. A count near the limit thus
-   * rarely causes a resize.
+   * Returns the sets whose capacity exceeds what their number of entries needs, so that the next sync may shrink them.
+   * Returns them only once per period, so that a count that fluctuates around a limit rarely causes a resize.
    */
   takeOversizedSets(): readonly string[] {
     if (!this.#hasBegunPeriod) return [];
