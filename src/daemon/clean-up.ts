@@ -170,9 +170,9 @@ function keptLines({ user, kept }: NodeCleanUp): readonly string[] {
 }
 
 const keptReasons: Readonly<Record<Kept["reason"], string>> = {
-  "referenced-by-third-party": "a rule that is not ours still uses it",
-  "foreign-virtual-server": "it is not ours",
-  "excluded-network": "excludeCIDRs names its network",
+  "referenced-by-third-party": "a rule of other software still uses it",
+  "foreign-virtual-server": "it belongs to other software",
+  "excluded-network": "excludeCIDRs contains its address",
 };
 
 /**

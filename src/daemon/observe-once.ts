@@ -17,7 +17,7 @@ import type { RunContext } from "./run.ts";
 import { type DaemonParts, startDaemon } from "./start.ts";
 
 const userspaceText =
-  "Cannot say what a start would find: userspace mode serves from sockets of its own process; if it runs, ask it: kube-ipvs services";
+  "Cannot show what the daemon would find at startup: in userspace mode, its own sockets serve Services; start it, then run kube-ipvs services";
 
 /** The state that a first sync would find, and its report. */
 export interface Observation {

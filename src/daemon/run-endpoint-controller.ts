@@ -47,6 +47,6 @@ async function start(
 const withoutServer: ConfigProblem = {
   path: "--manifests",
   reason:
-    "endpoint-controller needs an API server (--kubeconfig, --master); with manifests the daemon makes endpoints " +
-    "from Pods by itself",
+    "endpoint-controller needs an API server (--kubeconfig, --master); with --manifests, the daemon itself " +
+    "creates EndpointSlices from Pods",
 };

@@ -123,7 +123,7 @@ type Row = readonly [name: string, field: Field<unknown>];
 function decodePayload(reader: ByteReader, length: number, [name, field]: Row): unknown {
   const { widthBytes } = field;
   if (widthBytes !== undefined && widthBytes !== length) {
-    throw new DecodeError(`${name}: ${length} bytes where ${widthBytes} belong`, reader.offset);
+    throw new DecodeError(`${name}: ${length} bytes instead of ${widthBytes}`, reader.offset);
   }
   return reader.within(length, name, field.read);
 }

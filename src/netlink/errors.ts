@@ -69,7 +69,7 @@ export class DecodeError extends Error {
 
   /** `what`: what was being read, and what is wrong with it. `offset`: position in the received bytes. */
   constructor(what: string, offset: number) {
-    super(`Cannot decode a message of the kernel: ${what} at byte ${offset}`);
+    super(`Cannot decode a message from the kernel: ${what} at byte ${offset}`);
   }
 }
 

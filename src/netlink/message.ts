@@ -83,7 +83,9 @@ export class MessageWriter {
   endAttribute(start: number): void {
     const length = this.#length - start;
     if (length > MAX_ATTRIBUTE_BYTES) {
-      throw new RangeError(`Attribute of ${length} bytes: netlink allows ${MAX_ATTRIBUTE_BYTES}`);
+      throw new RangeError(
+        `Attribute of ${length} bytes exceeds netlink's limit of ${MAX_ATTRIBUTE_BYTES}`,
+      );
     }
     this.#view.setUint16(start, length, isLittleEndianHost);
     this.#pad();
@@ -127,7 +129,8 @@ export class MessageWriter {
 
   /** UTF-8 with a trailing NUL. */
   text(value: string): void {
-    if (value.includes("\0")) throw new RangeError("Text with a NUL inside cannot be sent");
+    if (value.includes("\0"))
+      throw new RangeError("Cannot send text that contains a NUL character");
     const start = this.#claim(value.length * 3 + 1);
     const { written } = textEncoder.encodeInto(value, this.#bytes.subarray(start));
     this.#bytes[start + written] = 0;

@@ -116,12 +116,12 @@ export function decodeOutcome(message: Message): Outcome {
 function decodeError({ flags, body }: Message): Outcome {
   const number = readErrno(body);
   const requestStart = body.offset;
-  const requestBytes = body.u32("length of the refused request");
-  body.skip(MESSAGE_HEADER_BYTES - 4, "header of the refused request");
+  const requestBytes = body.u32("length of the rejected request");
+  body.skip(MESSAGE_HEADER_BYTES - 4, "header of the rejected request");
   const echo = hasFlag(flags, messageFlags.capped) ? undefined : readEcho(body, requestBytes);
   body.align();
   if (requestBytes < MESSAGE_HEADER_BYTES) {
-    throw new DecodeError(`refused request of ${requestBytes} bytes`, requestStart);
+    throw new DecodeError(`rejected request of ${requestBytes} bytes`, requestStart);
   }
   return {
     errno: number,
@@ -141,7 +141,7 @@ function decodeDone({ flags, body }: Message): Outcome {
 function readEcho(body: ByteReader, requestBytes: number): Uint8Array | undefined {
   const length = requestBytes - MESSAGE_HEADER_BYTES;
   if (length <= 0 || body.remaining === 0) return undefined;
-  return body.bytes(length, "echo of the refused request").slice();
+  return body.bytes(length, "echo of the rejected request").slice();
 }
 
 function readExtendedAck(
@@ -159,7 +159,7 @@ function readExtendedAck(
 function readErrno(body: ByteReader): number {
   const start = body.offset;
   const code = body.s32("error number");
-  if (code > 0) throw new DecodeError(`error number ${code} where a negative one belongs`, start);
+  if (code > 0) throw new DecodeError(`error number ${code} is not negative`, start);
   return -code;
 }
 

@@ -242,7 +242,8 @@ describe("clean-up", () => {
       const lines = await cleanUpLab();
       assert.ok(isEmptyBut(before), shell("ipvsadm -Sn"));
       assert.deepEqual(foreignLines(), before);
-      for (const key of foreignKeys) assert.ok(lines.includes(`Kept ${key}: it is not ours`));
+      for (const key of foreignKeys)
+        assert.ok(lines.includes(`Kept ${key}: it belongs to other software`));
       assert.equal(shell("ipset list -n"), "");
       assert.doesNotMatch(shell("iptables-save; ip6tables-save"), /KUBE-/);
       assert.equal(shell("ip link show kube-ipvs0 2>/dev/null || true"), "");
@@ -267,7 +268,7 @@ describe("clean-up", () => {
         "-A -t [fd00:50::1]:80 -s wlc",
       ]);
       assert.ok(
-        lines.includes("Kept TCP 10.96.0.10:80: excludeCIDRs names its network"),
+        lines.includes("Kept TCP 10.96.0.10:80: excludeCIDRs contains its address"),
         lines.join("\n"),
       );
     });

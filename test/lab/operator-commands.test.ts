@@ -310,7 +310,7 @@ describe("the operator's commands", () => {
     assert.equal(status.conflicts[0]?.service, "default/api");
     assert.equal(
       judgedConflicts(),
-      `warn: default/api: TCP ${foreign} is a virtual server of other software on this node: it stays, and the Service is not served there (foreign-virtual-server); remove it with ipvsadm -D, or give Service default/api another address or port`,
+      `warn: default/api: TCP ${foreign} is a virtual server of other software on this node, so kube-ipvs keeps it and does not serve the Service there (foreign-virtual-server); remove it with ipvsadm -D, or give Service default/api another address or port`,
     );
   });
 

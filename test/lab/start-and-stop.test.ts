@@ -168,7 +168,7 @@ describe("the daemon", () => {
     await program.prints(synced);
     assert.match(
       program.output,
-      /^E.*"Cannot listen for HTTP" server="metrics server" address="127\.0\.0\.1:10249" retry="5s" err="EADDRINUSE \(another process is using this port: ss -ltnp on the node names it\)"$/m,
+      /^E.*"Cannot listen for HTTP" server="metrics server" address="127\.0\.0\.1:10249" retry="5s" err="EADDRINUSE \(another process is using this port; to find it, run on the node: ss -ltnp\)"$/m,
     );
     other.close();
     await program.prints(/"HTTP server is listening" server="metrics server"/);
@@ -298,7 +298,7 @@ describe("the last line of a start that makes no sense", () => {
     const other = createServer().listen(10249, "127.0.0.1").unref();
     assert.equal(
       await refused(start(["--bind-address-hard-fail"])),
-      "Cannot listen on 127.0.0.1:10249 for the metrics server: EADDRINUSE (another process is using this port: ss -ltnp on the node names it)",
+      "Cannot listen on 127.0.0.1:10249 for the metrics server: EADDRINUSE (another process is using this port; to find it, run on the node: ss -ltnp)",
     );
     other.close();
   });

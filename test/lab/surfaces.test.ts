@@ -71,7 +71,7 @@ function told(): readonly string[] {
 describe("a health-check node port", () => {
   it("answers for each family on its own; one that is taken is an event on the Service", async () => {
     await eventually(async () => assert.equal((await get(`127.0.0.1:${healthPort}/`))[0], 200));
-    const failed = `FailedToStartServiceHealthcheck Service web: node node-1 failed to start healthcheck "default/web" on port ${healthPort}: EADDRINUSE (another process is using this port: ss -ltnp on the node names it)`;
+    const failed = `FailedToStartServiceHealthcheck Service web: node node-1 failed to start healthcheck "default/web" on port ${healthPort}: EADDRINUSE (another process is using this port; to find it, run on the node: ss -ltnp)`;
     await eventually(async () => assert.ok(told().includes(failed), told().join("\n")));
     assert.match(program.output, /"Cannot listen for HTTP" server="health check of default\/web"/);
     await new Promise((resolve) => other.close(resolve));

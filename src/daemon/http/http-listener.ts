@@ -260,7 +260,7 @@ function hasNoIpv6(error: unknown): boolean {
 function listenErrorText(error: Error): string {
   const { code } = error as NodeJS.ErrnoException;
   if (code === "EADDRINUSE")
-    return "EADDRINUSE (another process is using this port: ss -ltnp on the node names it)";
+    return "EADDRINUSE (another process is using this port; to find it, run on the node: ss -ltnp)";
   if (code === "EACCES") return "EACCES (a port below 1024 needs NET_BIND_SERVICE)";
   if (code === "EADDRNOTAVAIL") return "EADDRNOTAVAIL (this node has no such address)";
   return errorText(error);

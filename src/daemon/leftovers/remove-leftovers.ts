@@ -35,7 +35,8 @@ export function reportLeftoverChains(
     ipFamilies: ipFamilies.filter((family) => found.some(([one]) => one === family)),
     chainCount: chains.length,
     chains: chains.slice(0, namedChains),
-    effect: "Services that had no endpoints when the mode changed may still be refused",
+    effect:
+      "Connections to Services that had no endpoints when the mode changed may still be refused",
     advice:
       "Set kubeIpvs.removeLeftovers: true, or stop kube-ipvs and run on this node: kube-ipvs --cleanup",
   });
@@ -54,9 +55,12 @@ export async function removePortals(
   if (iptables.choice.hasPortals !== true || config.isObserveOnly || mayBeInUse(config)) return;
   const portals = { modes: ["userspace"] as const, current: undefined };
   if (await removeRules(kernel, iptables, config, { ...portals, clock, log })) return;
-  log.error("Services may be refused until leftovers of userspace mode are removed", {
-    advice: "Run on this node: kube-ipvs --cleanup",
-  });
+  log.error(
+    "Connections to Services may be refused until leftovers of userspace mode are removed",
+    {
+      advice: "Run on this node: kube-ipvs --cleanup",
+    },
+  );
 }
 
 export interface LeftoverContext extends LeftoverLog {

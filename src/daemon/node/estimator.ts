@@ -20,7 +20,7 @@ export function setEstimator(
   for (const setting of planEstimator(options)) {
     try {
       if (kernel.sysctl.read(setting.path) === undefined) {
-        log.warn("Skipping sysctl, the kernel has none of this name", { entry: setting.path });
+        log.warn("Skipping sysctl that the kernel does not have", { entry: setting.path });
       } else setSysctl(kernel, setting, log);
     } catch (error) {
       log.error("Cannot set IPVS estimator", { err: error });
@@ -80,9 +80,9 @@ function warn({ log, sysctl }: EstimatorWatchParts, servers: number): void {
   const hasThreads = sysctl.read(estimatorPaths.cpuList) !== undefined;
   const canStop = sysctl.read(estimatorPaths.isRunning) !== undefined;
   const advice = hasThreads
-    ? "give its threads processors of their own (kubeIpvs.estimatorCpus) or switch it off (kubeIpvs.runEstimation: off)"
+    ? "dedicate CPUs to its threads (kubeIpvs.estimatorCpus) or switch it off (kubeIpvs.runEstimation: off)"
     : canStop
       ? "switch it off (kubeIpvs.runEstimation: off); traffic figures are lost"
       : "Linux 5.16 or newer can switch it off";
-  log.warn("IPVS estimator has many servers to add up every 2 s", { servers, advice });
+  log.warn("IPVS estimator updates many counters every 2 s", { servers, advice });
 }

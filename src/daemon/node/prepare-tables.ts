@@ -36,7 +36,7 @@ export function routeLocalnet({ sysctl }: Pick<Kernel, "sysctl">, log: Logger): 
   const path = "net/ipv4/conf/all/route_localnet";
   try {
     if (!sysctl.ensure(path, "1")) return;
-    log.info("Set sysctl, so that node ports answer on loopback addresses", { sysctl: path });
+    log.info("Enabled node ports on loopback addresses", { sysctl: path });
   } catch (error) {
     log.error("Cannot set sysctl: node ports do not answer on loopback addresses", {
       sysctl: path,

@@ -80,8 +80,8 @@ function makeServer(context: OperatorSocketContext): Server {
 export async function removeLeftoverSocket(path: string): Promise<boolean> {
   const status = path === "" ? undefined : lstatSync(path, { throwIfNoEntry: false });
   if (status === undefined) return false;
-  if (!status.isSocket()) throw new Error("not a socket");
-  if (await isAnswering(path)) throw new Error("another process answers there");
+  if (!status.isSocket()) throw new Error("the file is not a socket");
+  if (await isAnswering(path)) throw new Error("another process is listening on this socket");
   unlinkSync(path);
   return true;
 }

@@ -49,7 +49,7 @@ export async function answerTo(target: string, sources: AnswerSources): Promise<
     );
   }
   const view = sources.view();
-  if (view === undefined) return failure(503, "the kernel is not prepared yet");
+  if (view === undefined) return failure(503, "kube-ipvs has not prepared the kernel yet");
   if (view.history.last === undefined) {
     const servers = view.mode === "ipvs" ? (await view.ipvs.listTraffic()).length : 0;
     return failure(503, beforeFirstSyncText(sources.status(), servers));

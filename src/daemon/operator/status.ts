@@ -78,7 +78,7 @@ export function beforeFirstSyncText(status: StatusSources, servers: number): str
   const history = view?.history ?? new SyncHistory(clock);
   const problems = problemsOf({ ...status, history, secondsSince: agesNow(clock) });
   const served = `the kernel still has ${counted(servers, "virtual server")}`;
-  return `Services are not read yet: ${problemsText(problems)}; ${served}`;
+  return `Services have not been read yet: ${problemsText(problems)}; ${served}`;
 }
 
 function sourceOf(

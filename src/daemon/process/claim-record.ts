@@ -38,8 +38,8 @@ export function openClaimFile(path: string, log: Logger): StateFile {
   return new StateFile(path, {
     log,
     bootClock: everyBoot,
-    effect: "the age of a Service decides which of several has an external IP",
-    failureEvent: "Cannot save when external IPs were claimed, a restart relies on Services",
+    effect: "the oldest Service owns a contested external IP",
+    failureEvent: "Cannot save when external IPs were claimed, a restart uses the age of Services",
   });
 }
 

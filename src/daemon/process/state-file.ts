@@ -152,7 +152,7 @@ export function openState(
   return new StateFile(path, {
     ...options,
     effect:
-      "drain deadlines start again, virtual servers that no ipset names are not taken for ours, and chains of an earlier mode may stay: kube-ipvs --cleanup",
+      "drain deadlines start again, virtual servers that are not in an ipset are treated as foreign, and chains of an earlier mode may remain (kube-ipvs --cleanup removes them)",
     failureEvent:
       "Cannot save the state file, a restart resets drain deadlines and relies on the ipsets alone",
     formerPaths: formerPathsOf(path),

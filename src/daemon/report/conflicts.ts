@@ -44,14 +44,14 @@ export const conflictReasons: Readonly<Record<ConflictReason, ReasonTraits>> = {
 };
 
 const reservedWords: Readonly<Record<ReservedReason, string>> = {
-  "node-address": "the node's own",
-  "gateway-address": "a gateway's of the node",
+  "node-address": "an address of the node",
+  "gateway-address": "the address of a gateway of the node",
   "broadcast-address": "a broadcast address of the node",
-  "api-server-address": "the API server's",
-  "other-node-address": "another Node's",
+  "api-server-address": "an API server address",
+  "other-node-address": "an address of another Node",
   "pod-address": "in the pod CIDR of a Node",
   "link-local-address": "link-local",
-  "node-process-port": "the node's own, and a process of the node listens at the port",
+  "node-process-port": "an address of the node, and a process of the node listens on the port",
 };
 
 export interface Conflict {
@@ -102,7 +102,7 @@ export function conflictsOf(
         event: "Foreign virtual server keeps an address of a Service",
         keys: { virtualServer, servicePortName },
         service,
-        note: `${virtualServer} is a virtual server of other software on this node: it stays, and the Service is not served there`,
+        note: `${virtualServer} is a virtual server of other software on this node, so kube-ipvs keeps it and does not serve the Service there`,
         remedy: `remove it with ipvsadm -D, or give Service ${service} another address or port`,
       };
     }),
@@ -143,7 +143,7 @@ function waitingConflict({ service, address }: WaitingClaim): Conflict {
     event: "External IP is not served: Nodes cannot be listed",
     keys: { address, service },
     service,
-    note: `${address} is not served on this node: it may be another Node's, and Nodes cannot be listed`,
+    note: `${address} is not served on this node: it may belong to another Node, and Nodes cannot be listed`,
     remedy: "grant list on nodes, or set kubeIpvs.nodeAddressPeriod: 0s",
   };
 }
@@ -198,12 +198,12 @@ function healthPortConflict(lost: LostClaim): Conflict {
 
 /** Describes the owner: why it is served at the address instead of the losing Service. */
 const claimWords: Readonly<Record<ClaimReason, string>> = {
-  "kind-of-address": "whose kind of address comes first",
+  "kind-of-address": "whose kind of address takes precedence",
   "held-before": "which held it before",
   "earlier-claim": "which claimed it first",
   older: "which is older",
-  "earlier-manifest": "whose manifest comes first",
-  "earlier-name": "which is as old and comes first by name",
+  "earlier-manifest": "whose manifest sorts first",
+  "earlier-name": "which is as old and has a name that sorts first",
 };
 
 /** A service port's name is `namespace/name:port`, or `namespace/name`. */

@@ -38,7 +38,7 @@ export function manualWeightFinding(one: OwnedWeight): Finding {
       ...(service === undefined ? {} : { service }),
       realServer: manualWeightText(one),
       ...{ weight, plannedWeight, reason: "manual-weight" },
-      advice: `Set it back with ipvsadm -e -w ${plannedWeight}, or write kubeIpvs.manualWeights: repair`,
+      advice: `Set it back with ipvsadm -e -w ${plannedWeight}, or set kubeIpvs.manualWeights: repair`,
     },
     ends: "Weight set by a third party is gone",
   };
@@ -109,7 +109,7 @@ export function possiblyOwnedFinding({ virtualServer }: FoundServer): Finding {
       virtualServer,
       reason: "possibly-owned",
       advice:
-        "Its real servers are endpoints of Services, but no set or record names it: remove it with ipvsadm -D if it is not used",
+        "Its real servers are endpoints of Services, but neither an ipset nor the state file contains it. If it is not used, remove it with ipvsadm -D",
     },
   };
 }

@@ -49,7 +49,7 @@ const legalReason: RefusalReason = "missing-service-label";
 const quarantineEvents: Readonly<Record<ListQuarantine["outcome"], string>> = {
   held: "List quarantined, it would remove much of what is served",
   confirmed: "Quarantined list confirmed by a second one",
-  refuted: "Quarantined list dropped, a second one has what it lacked",
+  refuted: "Quarantined list discarded, a second one contains the missing objects",
   expired: "Quarantined list applied, no second one came within a minute",
 };
 

@@ -80,7 +80,9 @@ export function textOf({ listeners, rules, sctpPorts }: PrintedPlan): string {
       : [`Listeners: ${listeners.length}`, ...listeners.map(listenerLine), ""];
   const isEmpty = listeners.length + rules.changes.length === 0;
   const changed = rules.changes.length > 0 || isEmpty ? [planText(rules).trimEnd(), ""] : [];
-  const notServed = sctpPorts.map((name) => `Not served: ${name}: there are no sockets for SCTP`);
+  const notServed = sctpPorts.map(
+    (name) => `Not served: ${name}: userspace mode does not support SCTP`,
+  );
   return [...opened, ...changed, ...notServed].join("\n").trimEnd();
 }
 

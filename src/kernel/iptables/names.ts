@@ -23,14 +23,14 @@ function checker(what: string, pattern: RegExp, expected: string): (value: strin
 export const checkChainName: (value: string) => string = checker(
   "chain",
   /^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,27}$/,
-  "1 to 28 letters, digits or any of _ . : -, not beginning with a sign",
+  "1 to 28 letters, digits or any of _ . : -, not beginning with . : or -",
 );
 
 /** IPSET_MAXNAMELEN (32) minus the terminator. */
 export const checkSetName: (value: string) => string = checker(
   "set",
   /^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,30}$/,
-  "1 to 31 letters, digits or any of _ . : -, not beginning with a sign",
+  "1 to 31 letters, digits or any of _ . : -, not beginning with . : or -",
 );
 
 /** NFACCT_NAME_MAX (32) minus the terminator. */

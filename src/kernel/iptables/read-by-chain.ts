@@ -27,7 +27,7 @@ export interface ReadByChain {
 /** An unknown answer of iptables-nft-restore. */
 export class UnexpectedAnswer extends Error {
   constructor(result: ProgramResult) {
-    super(`Unexpected answer of iptables-nft-restore: ${result.errorOutput.trim()}`);
+    super(`Unexpected output from iptables-nft-restore: ${result.errorOutput.trim()}`);
     this.name = "UnexpectedAnswer";
   }
 }

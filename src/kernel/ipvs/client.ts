@@ -252,7 +252,7 @@ function requestKinds(familyId: number): RequestKinds {
       describe: ({ tcpSeconds, tcpFinSeconds, udpSeconds }) => ({
         operation: "write IPVS timeouts",
         subject: `tcp ${tcpSeconds} s, tcpfin ${tcpFinSeconds} s, udp ${udpSeconds} s`,
-        meaning: "the kernel refuses what is out of range",
+        meaning: "the kernel rejects values out of range",
       }),
     },
   };

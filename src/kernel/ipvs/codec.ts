@@ -242,7 +242,7 @@ export function readCommand(body: ByteReader, expected: number): void {
   const start = body.offset;
   const command = readGenericHeader(body);
   if (command !== expected) {
-    throw new DecodeError(`IPVS command ${command} where ${expected} belongs`, start);
+    throw new DecodeError(`IPVS command ${command} instead of ${expected}`, start);
   }
 }
 

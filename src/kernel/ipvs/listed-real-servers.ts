@@ -64,7 +64,7 @@ export class ListedRealServers {
     const words = this.#words;
     const command = readGenericHeader(body);
     if (command !== commands.newDestination)
-      throw new DecodeError(`IPVS command ${command} where a real server belongs`, body.offset);
+      throw new DecodeError(`IPVS command ${command} instead of a real server`, body.offset);
     body.skip(ATTRIBUTE_HEADER_BYTES, "destination");
     words[at + FAMILY] = addressFamilies[serverFamily];
     words[at + UPPER] = 0;

@@ -53,7 +53,7 @@ describe("the estimator's settings on this kernel", () => {
         await node.until("a thread runs as it was told", () => threads().includes("0 5"));
         assertNotLogged(
           node.tail(1_000),
-          "Skipping sysctl, the kernel has none of this name",
+          "Skipping sysctl that the kernel does not have",
           "Cannot set IPVS estimator",
         );
         node.configure(settings({ runEstimation: "off" }));

@@ -47,7 +47,7 @@ describe("subscribe", () => {
   it("reports a datagram that cannot be read", () => {
     const { socket, errors } = listen();
     socket.deliver(0, Uint8Array.of(1, 2, 3));
-    assert.match(errors[0] ?? "", /^Cannot decode a message of the kernel/);
+    assert.match(errors[0] ?? "", /^Cannot decode a message from the kernel/);
   });
 
   it("closes its socket at the end", () => {

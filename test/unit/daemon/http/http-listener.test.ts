@@ -174,7 +174,7 @@ describe("HttpListener with a busy port", () => {
         server: "test server",
         address: `127.0.0.1:${port}`,
         retry: "5s",
-        err: "EADDRINUSE (another process is using this port: ss -ltnp on the node names it)",
+        err: "EADDRINUSE (another process is using this port; to find it, run on the node: ss -ltnp)",
       },
     };
     assert.deepEqual(log.lines, [busyLine]);
@@ -195,7 +195,7 @@ describe("HttpListener with a busy port", () => {
     await assert.rejects(
       listener.start(),
       new ListenError(
-        `Cannot listen on 127.0.0.1:${port} for the test server: EADDRINUSE (another process is using this port: ss -ltnp on the node names it)`,
+        `Cannot listen on 127.0.0.1:${port} for the test server: EADDRINUSE (another process is using this port; to find it, run on the node: ss -ltnp)`,
       ),
     );
     assert.equal(clock.pendingTimers, 0);

@@ -86,7 +86,7 @@ describe("startServers", () => {
         reason: "FailedToStartMetricServer",
         action: "StartKubeProxy",
         subject: { kind: "Node", namespace: "", name: "node-1" },
-        note: "EADDRINUSE (another process is using this port: ss -ltnp on the node names it)",
+        note: "EADDRINUSE (another process is using this port; to find it, run on the node: ss -ltnp)",
       },
     ]);
     await new Promise((resolve) => other.close(resolve));

@@ -187,7 +187,7 @@ describe("ServiceHealthServers", () => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(port, "127.0.0.1", resolve));
     await serve(1);
-    const failure = `default/a ${port} EADDRINUSE (another process is using this port: ss -ltnp on the node names it)`;
+    const failure = `default/a ${port} EADDRINUSE (another process is using this port; to find it, run on the node: ss -ltnp)`;
     assert.deepEqual(failures, [failure]);
     await new Promise((resolve) => other.close(resolve));
     await clock.advance(5_000);

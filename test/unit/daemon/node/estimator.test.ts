@@ -36,7 +36,7 @@ describe("the estimator's settings", () => {
     assert.deepEqual(
       log.lines.map(({ event, keys }) => [event, keys["entry"]]),
       [
-        ["Skipping sysctl, the kernel has none of this name", cpus],
+        ["Skipping sysctl that the kernel does not have", cpus],
         ["Cannot set IPVS estimator", undefined],
         ["Set sysctl", run],
       ],

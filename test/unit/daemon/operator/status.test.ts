@@ -61,7 +61,7 @@ describe("a question before the first sync", () => {
       assert.ok(answer.kind === "object" && answer.status === 503);
       assert.match(
         (answer.object as { readonly message: string }).message,
-        /^Services are not read yet: The first sync waits for the Node object, Services, EndpointSlices \(for .*\); API server 10\.0\.0\.1:6443 does not answer \(for 1 min 30 s\); the kernel still has 1 virtual server$/,
+        /^Services have not been read yet: The first sync waits for the Node object, Services, EndpointSlices \(for .*\); API server 10\.0\.0\.1:6443 does not answer \(for 1 min 30 s\); the kernel still has 1 virtual server$/,
       );
     }
     await onNode.stop();

@@ -101,7 +101,7 @@ describe("events of conflicts", () => {
         reason: "AddressClaimed",
         action: "ServeAddress",
         subject: { kind: "Service", namespace: "default", name: "b" },
-        note: "node node-1: TCP 203.0.113.5:80 is served for Service default/a, which is as old and comes first by name; give Service default/b another address or port",
+        note: "node node-1: TCP 203.0.113.5:80 is served for Service default/a, which is as old and has a name that sorts first; give Service default/b another address or port",
         isSeenByAllNodes: true,
       },
     ]);
@@ -122,7 +122,7 @@ describe("events of conflicts", () => {
     put({ ...b, createdAtSeconds: 1 });
     assert.equal(noteOf(), "which held it before");
     put({ ...b, externalIps: [], loadBalancerIps: a.externalIps, type: "LoadBalancer" });
-    assert.equal(noteOf(), "whose kind of address comes first");
+    assert.equal(noteOf(), "whose kind of address takes precedence");
   });
 
   it("report other software's virtual servers and of addresses that the node needs", () => {
@@ -130,8 +130,8 @@ describe("events of conflicts", () => {
     report(["TCP 10.96.0.10:80"]);
     const told = events.map(({ reason, subject, note }) => `${reason} ${subject.name}: ${note}`);
     assert.deepEqual(told, [
-      "ForeignVirtualServer a: node node-1: TCP 10.96.0.10:80 is a virtual server of other software on this node: it stays, and the Service is not served there; remove it with ipvsadm -D, or give Service default/a another address or port",
-      "ReservedAddress a: node node-1: 203.0.113.5 is not bound on this node: it is the node's own; give Service default/a another address",
+      "ForeignVirtualServer a: node node-1: TCP 10.96.0.10:80 is a virtual server of other software on this node, so kube-ipvs keeps it and does not serve the Service there; remove it with ipvsadm -D, or give Service default/a another address or port",
+      "ReservedAddress a: node node-1: 203.0.113.5 is not bound on this node: it is an address of the node; give Service default/a another address",
     ]);
     assert.deepEqual(
       events.map((event) => event.isSeenByAllNodes),

@@ -212,7 +212,7 @@ describe("the plan of a start in userspace mode", () => {
     const plan = await planOf({ given: [service({ ports })] });
     assert.equal(
       textOf(plan),
-      "No changes.\n\nNot served: default/web:sctp: there are no sockets for SCTP",
+      "No changes.\n\nNot served: default/web:sctp: userspace mode does not support SCTP",
     );
   });
 });

@@ -329,6 +329,6 @@ describe("decodeService", () => {
 
   it("refuses the reply to another question", () => {
     const body = encoded((writer) => encodeListRealServers(writer, web));
-    assert.throws(() => decodeService(new ByteReader(body)), /IPVS command 8 where 1 belongs/);
+    assert.throws(() => decodeService(new ByteReader(body)), /IPVS command 8 instead of 1/);
   });
 });
