@@ -51,7 +51,7 @@ export function readAnswer<Kind extends keyof Answers>(kind: Kind, text: string)
     ? `${kind} without ${missing.join(", ")}`
     : `${fields["kind"] ?? "no kind"} of ${fields["apiVersion"] ?? "no apiVersion"}`;
   throw new Error(
-    `The daemon's answer is ${found}, and this is kube-ipvs ${version}, which reads ${kind} of ${apiVersion}. ` +
-      "The daemon has another version: run the command of its own image (kubectl exec)",
+    `The daemon answered with ${found}, but this command is kube-ipvs ${version}, which reads ${kind} of ${apiVersion}. ` +
+      "The daemon has another version: run the command in the daemon's container (kubectl exec)",
   );
 }

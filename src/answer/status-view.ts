@@ -76,7 +76,9 @@ function sourceFact({ source }: Status): Fact {
   const answer =
     answered === undefined ? "no answer yet" : `last answer ${durationText(answered)} ago`;
   const failing =
-    failingSeconds === undefined ? "" : `, requests fail for ${durationText(failingSeconds)}`;
+    failingSeconds === undefined
+      ? ""
+      : `, requests have been failing for ${durationText(failingSeconds)}`;
   return ["API server", `${server}, ${answer}${failing}`];
 }
 

@@ -29,7 +29,7 @@ export const doctorView: View<DoctorReport> = {
   blocks: ({ checks, skipped }) => {
     const reasons = Map.groupBy(skipped, ({ reason }) => reason);
     const texts = [...reasons].map(
-      ([reason, these]) => `Skipped, since ${reason}: ${these.map(({ name }) => name).join(", ")}`,
+      ([reason, these]) => `Skipped because ${reason}: ${these.map(({ name }) => name).join(", ")}`,
     );
     return [table(columns, checks, { advice }), "", ...texts, summaryText(checks)];
   },

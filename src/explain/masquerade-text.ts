@@ -11,7 +11,7 @@ export function masqueradeText(
   network: NodeNetwork,
 ): string | undefined {
   if (end.kind === "taken" && end.endpoints.length > 0) {
-    return "kube-ipvs connects itself, so the endpoint sees this node";
+    return "kube-ipvs opens the connection, so the endpoint sees this node";
   }
   if (end.kind !== "balanced") return undefined;
   const { endpoints, isByIpvs } = end;
@@ -42,7 +42,7 @@ export function sourceRangeText(
   const all = ranges.map(cidrText).join(", ");
   // The node's packets to a virtual IP have that address as their source, but the node IP determines the result.
   if (isFromNode && bound.has(source)) {
-    return `this node gets in if one of ${all} contains its node address`;
+    return `this node has access if one of ${all} contains its node address`;
   }
   const range = ranges.find((one) => cidrContains(one, source));
   return range === undefined

@@ -31,9 +31,9 @@ function fateText(end: PathEnd, packet: Packet, endpointCount: number): string {
     case "taken":
       return takenText(end.endpoints, packet, endpointCount);
     case "unheard":
-      return `are led to port ${end.port} of this node, where kube-ipvs does not listen`;
+      return `are redirected to port ${end.port} of this node, where kube-ipvs does not listen`;
     case "no-endpoint":
-      return "are refused: the virtual server has no real server that takes connections";
+      return "are refused: the virtual server has no real server that accepts connections";
     case "refused":
     case "dropped":
       return `are ${end.kind}${byText(end.by)}`;
@@ -84,7 +84,7 @@ function countText({ length }: readonly EndpointPath[], endpointCount: number): 
 function restText(rest: PathEnd | undefined, packet: Packet, endpointCount: number): string {
   return rest === undefined
     ? ""
-    : `; those that no rule gives to one ${fateText(rest, packet, endpointCount)}`;
+    : `; packets that no rule directs to an endpoint ${fateText(rest, packet, endpointCount)}`;
 }
 
 /** If there are no endpoints, kube-ipvs resets TCP connections, which it has already accepted. */
@@ -97,7 +97,7 @@ function takenText(
     return `are taken by kube-ipvs and balanced over ${countText(endpoints, endpointCount)}`;
   }
   const end = protocol === "TCP" ? "reset" : "lost";
-  return `are taken by kube-ipvs and ${end}: no endpoint takes connections`;
+  return `are taken by kube-ipvs and ${end}: no endpoint accepts connections`;
 }
 
 function masqueradedText(endpoints: readonly EndpointPath[]): string {

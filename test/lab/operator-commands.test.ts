@@ -336,7 +336,7 @@ describe("the operator's commands", () => {
     assert.deepEqual(
       packets.map(({ from, verdict, sourceRange }) => `${from}: ${verdict}, ${sourceRange}`),
       [
-        "this node: dropped, this node gets in if one of 198.51.100.0/24 contains its node address",
+        "this node: dropped, this node has access if one of 198.51.100.0/24 contains its node address",
         "pods (10.244.0.0/16): dropped, 10.244.0.0 is in none of 198.51.100.0/24",
         "elsewhere: dropped, 192.0.2.1 is in none of 198.51.100.0/24",
         "198.51.100.0/24 (a source range): balanced, 198.51.100.0/24 lets 198.51.100.0 in",

@@ -19,7 +19,7 @@ export const addressChecks: readonly Check[] = [
     name: "vip-collisions",
     modes: ipvsMode,
     needs: ["installed"],
-    why: "an address on kube-ipvs0 is answered by this node alone: who else has it cannot be reached",
+    why: "this node answers for the addresses on kube-ipvs0, so it cannot reach another host that has one of them",
     read: async ({ addresses, cluster }) => ({
       found: await addresses(),
       others: "skipped" in cluster ? [] : await cluster.otherNodes().catch(() => []),
@@ -36,7 +36,7 @@ export const addressChecks: readonly Check[] = [
       if (overlaps.length > 0) {
         return warn(
           listed(overlaps),
-          "the service range must not overlap a network that a node is in: change one of them",
+          "change the service range or the node's network, which must not overlap",
         );
       }
       const count = counted(found.virtualIps.length, "virtual IP");
@@ -49,12 +49,13 @@ export const addressChecks: readonly Check[] = [
   check({
     name: "conflicts",
     needs: ["installed", "daemon"],
-    why: "a Service is not served where another one has its address and port: clients reach the other one",
+    why: "a Service is not served at an address and port that another Service owns: clients reach the other Service",
     read: (node) => node.daemon(),
     judge(daemon) {
       if ("skipped" in daemon) return unknown(daemon.skipped);
       const { conflicts, counts } = daemon;
-      if (conflicts.length === 0) return ok("no Service lacks an address or port that it asks for");
+      if (conflicts.length === 0)
+        return ok("every Service is served at the addresses and ports that it requests");
       const found = conflicts.map(
         ({ service, message, reason }) => `${service}: ${message} (${reason})`,
       );
@@ -66,7 +67,7 @@ export const addressChecks: readonly Check[] = [
     name: "strict-arp",
     modes: ipvsMode,
     needs: ["cluster"],
-    why: "without it every node answers ARP for the addresses that MetalLB announces",
+    why: "without strict ARP, every node answers ARP for the addresses that MetalLB announces",
     read: (node) => clusterOf(node).metalLb(),
     judge(seen, { isStrictArp }) {
       if (seen === undefined) return ok("no MetalLB seen");

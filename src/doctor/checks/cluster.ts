@@ -19,7 +19,7 @@ export const clusterChecks: readonly Check[] = [
   check({
     name: "clock",
     needs: ["cluster"],
-    why: "certificates and tokens are refused where the clock is wrong",
+    why: "certificates and tokens are rejected if the clock is wrong",
     read: (node) => clusterOf(node).version(),
     judge({ aheadMs }) {
       const skewMs = Math.abs(aheadMs);
@@ -32,7 +32,7 @@ export const clusterChecks: readonly Check[] = [
   check({
     name: "api-server",
     needs: ["cluster"],
-    why: "Services and EndpointSlices come from there",
+    why: "kube-ipvs reads Services and EndpointSlices from it",
     read: async (node) => {
       const { version } = clusterOf(node);
       return await version().catch(errorText);
@@ -48,7 +48,7 @@ export const clusterChecks: readonly Check[] = [
   check({
     name: "api-rights",
     needs: ["cluster"],
-    why: "what may not be read is not served",
+    why: "kube-ipvs cannot serve Services if it is not permitted to read them",
     read: (node) => clusterOf(node).rights(),
     judge(rights) {
       const denied = rights.filter(({ isAllowed }) => !isAllowed);

@@ -66,7 +66,7 @@ export const ipvsChecks: readonly Check[] = [
   check({
     name: "forwarding",
     modes: ["iptables"],
-    why: "without it packets to pods end at this node, and in iptables mode nobody sets it",
+    why: "without it, this node does not forward packets to pods, and kube-ipvs does not set it in iptables mode",
     read: ({ sysctl }) => sysctl(forwardPath),
     judge(value) {
       if (value === undefined) return unknown("the kernel shows no net.ipv4.ip_forward");
@@ -78,7 +78,7 @@ export const ipvsChecks: readonly Check[] = [
     name: "conn-reuse-mode",
     modes: ipvsMode,
     needs: ["ipvs"],
-    why: "decides what becomes of a client port that is used again soon",
+    why: "it decides which real server a client reaches if it soon reuses a port",
     read: ({ sysctl }) => sysctl(reusePath),
     judge(value, host) {
       if (value === undefined) return unset(reusePath, host);
@@ -92,7 +92,7 @@ export const ipvsChecks: readonly Check[] = [
       if (value !== "0") return ok(evidence);
       // kube-ipvs does not restore the value, which was set to 0 by software for older kernels.
       return warn(
-        `${evidence}: reused ports go on to draining real servers`,
+        `${evidence}: connections from reused ports still reach draining real servers`,
         command(reusePath, "1"),
       );
     },
@@ -101,7 +101,7 @@ export const ipvsChecks: readonly Check[] = [
     name: "expire-nodest-conn",
     modes: ipvsMode,
     needs: ["ipvs"],
-    why: "without it packets to a removed real server vanish until the client gives up",
+    why: "without it, packets to a removed real server are dropped until the client times out",
     read: ({ sysctl }) => ({ path: expirePath, value: "1", present: sysctl(expirePath) }),
     judge: judgeSetting,
   }),
@@ -109,12 +109,14 @@ export const ipvsChecks: readonly Check[] = [
     name: "estimator",
     modes: ipvsMode,
     needs: ["ipvs", "installed"],
-    why: "its work grows with servers times processors, and older kernels do it all at once",
+    why: "its work grows with the number of servers times processors, and older kernels do it without a pause",
     read: async ({ sysctl, ipvs }) =>
       sysctl("net/ipv4/vs/run_estimation") === "0" ? "off" : await ipvs(),
     judge(figures, { cpuCount, kernelRelease }) {
       if (figures === "off")
-        return ok("switched off: the kernel counts no traffic, ipvsadm --stats stands still");
+        return ok(
+          "switched off: the kernel does not count traffic, and the numbers of ipvsadm --stats do not change",
+        );
       const servers = figures.virtualServers + figures.realServers;
       const roundMs = (servers * cpuCount * nanosecondsPerCounter) / 1e6;
       const evidence =
@@ -173,7 +175,7 @@ function judgeSetting({ present, ...setting }: PresentSetting, host: Host): Judg
 function unset(path: string, { isBeforeInstall }: Host): Judgement {
   const evidence = `the kernel shows no ${nameOf(path)}`;
   return isBeforeInstall
-    ? ok(`${evidence} yet: it comes with ip_vs and is set when kube-ipvs starts`)
+    ? ok(`${evidence} yet: ip_vs adds it, and kube-ipvs sets it at startup`)
     : unknown(evidence, "load ip_vs; older kernels do not have every setting");
 }
 
@@ -190,7 +192,7 @@ function wrong(
 
 function estimatorRemedy(version: number): string {
   if (version >= linux(6, 2))
-    return "give it processors of its own: sysctl -w net.ipv4.vs.est_cpulist=LIST, or switch it off: sysctl -w net.ipv4.vs.run_estimation=0";
+    return "dedicate CPUs to it: sysctl -w net.ipv4.vs.est_cpulist=LIST, or switch it off: sysctl -w net.ipv4.vs.run_estimation=0";
   if (version >= linux(5, 16))
     return "sysctl -w net.ipv4.vs.run_estimation=0 (traffic figures are lost)";
   return "use Linux 5.16 or newer, where it can be switched off";

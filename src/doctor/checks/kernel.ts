@@ -20,7 +20,7 @@ const faults: readonly KernelFault[] = [
   {
     from: linux(4, 1),
     before: linux(5, 9),
-    what: "before 5.9 a client that reuses its port within a minute may meet a draining real server",
+    what: "before 5.9 a client that reuses its port within a minute may reach a draining real server",
   },
   { before: linux(4, 19), what: "kube-ipvs is meant for 4.19 and newer" },
 ];
@@ -30,7 +30,7 @@ export const kernelChecks: readonly Check[] = [
     // The checks that need IPVS are skipped if it is not available.
     name: "ipvs",
     modes: ipvsMode,
-    why: "without it no Service can be served in IPVS mode",
+    why: "without IPVS, no Service can be served in IPVS mode",
     read: ipvsStateOf,
     judge(state, { kernelRelease, isBeforeInstall }) {
       switch (state) {
@@ -58,7 +58,7 @@ export const kernelChecks: readonly Check[] = [
     why: "without NET_ADMIN nothing in the kernel can be read or changed",
     read: (node) => node.missingCapabilities(),
     judge(missing) {
-      if (missing.length === 0) return ok("NET_ADMIN and NET_RAW are there");
+      if (missing.length === 0) return ok("NET_ADMIN and NET_RAW are available");
       const names = missing.join(", ");
       return fail(
         `missing: ${names}`,
@@ -73,7 +73,7 @@ export const kernelChecks: readonly Check[] = [
     read: ({ kernelRelease }) => kernelRelease,
     judge(release) {
       const version = linuxOf(release);
-      if (version === undefined) return unknown(`release "${release}" is no version number`);
+      if (version === undefined) return unknown(`release "${release}" is not a version number`);
       const present = faults.filter(({ from = 0, before }) => version >= from && version < before);
       if (present.length === 0) return ok(`Linux ${release}: no known fault of IPVS`);
       const words = present.map(({ what }) => what).join("; ");
@@ -83,7 +83,7 @@ export const kernelChecks: readonly Check[] = [
   check({
     name: "modules",
     modes: kernelModes,
-    why: "virtual servers, sets, rules and kube-ipvs0 each need theirs",
+    why: "virtual servers, ipsets, rules and kube-ipvs0 need kernel modules",
     read: (node) => node.modules(),
     judge(needed, { kernelRelease }) {
       // ip_vs has its own check.
@@ -98,7 +98,7 @@ export const kernelChecks: readonly Check[] = [
       const unsure = named("unknown");
       if (unsure.length > 0) {
         const remedy = "run on the node, or mount its /lib/modules";
-        return unknown(`cannot find out whether the kernel has ${unsure.join(", ")}`, remedy);
+        return unknown(`cannot determine whether the kernel has ${unsure.join(", ")}`, remedy);
       }
       const loadable = named("loadable");
       const count = `${all.length - loadable.length} of ${all.length} are loaded or built in`;
@@ -108,14 +108,14 @@ export const kernelChecks: readonly Check[] = [
   check({
     name: "modules-folder",
     modes: kernelModes,
-    why: "modprobe loads what is missing from there",
+    why: "modprobe loads missing modules from there",
     read: async (node) => ({
       ...(await node.mounts()),
       modules: await node.modules().catch(() => undefined),
     }),
     judge({ modulesFolder, modules }, { kernelRelease }) {
       if (modulesFolder !== undefined) return ok(modulesFolder);
-      const evidence = `/lib/modules/${kernelRelease} is not there`;
+      const evidence = `/lib/modules/${kernelRelease} does not exist`;
       if (modules?.every(({ state }) => state === "available") === true)
         return ok(`${evidence}, and not needed: every module is loaded or built in`);
       return warn(evidence, "mount the node's /lib/modules, or load the modules when it boots");
@@ -128,7 +128,7 @@ export const kernelChecks: readonly Check[] = [
     why: "without it no virtual server can be created, and kube-ipvs does not start",
     read: (node) => node.schedulerProblem(),
     judge(problem, { scheduler }) {
-      if (problem === undefined) return ok(`${scheduler} is there`);
+      if (problem === undefined) return ok(`${scheduler} is available`);
       return fail(
         problem,
         `modprobe ip_vs_${scheduler} on the node, or set another ipvs.scheduler`,

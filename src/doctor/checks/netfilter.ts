@@ -26,7 +26,7 @@ export const netfilterChecks: readonly Check[] = [
   check({
     name: "ipset-limits",
     modes: ipvsMode,
-    why: "a full set leaves out further Services",
+    why: "entries of further Services do not fit into a full ipset",
     read: (node) => node.sets(),
     judge(all) {
       const ours = all.filter(
@@ -43,14 +43,14 @@ export const netfilterChecks: readonly Check[] = [
       const isAnyFull = tight.some(({ elementCount, maxElements }) => elementCount >= maxElements);
       return (isAnyFull ? fail : warn)(
         words.join("; "),
-        "kube-ipvs replaces a set that gets too small with a larger one; kube-proxy does not, and leaves Services out",
+        "kube-ipvs replaces a set that gets too small with a larger one; kube-proxy does not, so entries of Services are missing",
       );
     },
   }),
   check({
     name: "iptables-backends",
     modes: kernelModes,
-    why: "rules of both are in force, each invisible to the programs of the other",
+    why: "the kernel applies the rules of both backends, but the programs of one do not show those of the other",
     read: (node) => node.backends(),
     judge({ legacy, nft }) {
       if (!legacy.isInstalled && !nft.isInstalled)
@@ -58,7 +58,7 @@ export const netfilterChecks: readonly Check[] = [
       const rules = `nft has ${counted(nft.ruleCount, "rule")}, legacy ${legacy.ruleCount}`;
       if (legacy.ruleCount === 0 || nft.ruleCount === 0) return ok(rules);
       return warn(
-        `${rules}: both decide over every packet`,
+        `${rules}: both apply to every packet`,
         "configure every program of the node to use one of them, then reboot; iptables-nft-save and iptables-legacy-save show the rules",
       );
     },
@@ -75,7 +75,7 @@ export const netfilterChecks: readonly Check[] = [
       if ((legacy.hasPortals || nft.hasPortals) && mode !== "userspace") {
         return warn(
           `userspace mode left chains in ${legacy.hasPortals ? "legacy" : "nft"}`,
-          "a start of kube-ipvs removes them; before one: kube-ipvs --cleanup",
+          "kube-ipvs removes them at startup; to remove them before, run kube-ipvs --cleanup",
         );
       }
       const chains = legacy.leftoverChainCount + nft.leftoverChainCount;
@@ -84,10 +84,10 @@ export const netfilterChecks: readonly Check[] = [
       if (chains === 0) return ok("neither chains of iptables mode nor tables of nftables mode");
       const backend = legacy.leftoverChainCount > nft.leftoverChainCount ? "legacy" : "nft";
       const evidence = `kube-proxy's iptables mode left ${counted(chains, "chain")} in ${backend}`;
-      if (mode === "userspace") return ok(`${evidence}, which a first sync removes`);
+      if (mode === "userspace") return ok(`${evidence}, which the first sync removes`);
       return warn(
         evidence,
-        "set kubeIpvs.removeLeftovers: true, or kube-ipvs --cleanup before a start",
+        "set kubeIpvs.removeLeftovers: true, or run kube-ipvs --cleanup before you start kube-ipvs",
       );
     },
   }),

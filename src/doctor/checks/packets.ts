@@ -7,7 +7,7 @@ import { type Check, check, fail, listed, ok, warn } from "../check.ts";
 const rulesCheck = check({
   name: "packets",
   needs: ["installed", "daemon"],
-  why: "virtual servers and endpoints can be as planned, and a rule of other software still drops the packets",
+  why: "even if virtual servers and endpoints are as planned, a rule of other software can drop the packets",
   read: (node) => node.packets(),
   judge(explanations) {
     const losses = explanations.flatMap(lossesOf);
@@ -25,14 +25,14 @@ const rulesCheck = check({
     const isIntended = losses.every(({ from, isCertain }) => from === "elsewhere" || !isCertain);
     return (isIntended ? warn : fail)(
       listed(texts),
-      "let packets and answers of Services through in the software that wrote the rule (iptables-save shows it); kube-ipvs explain --to ADDRESS:PORT shows the whole path",
+      "configure the software that wrote the rule to accept packets of Services and the answers (iptables-save shows the rule); kube-ipvs explain --to ADDRESS:PORT shows the whole path",
     );
   },
 });
 
 const reversePathCheck = check({
   name: "rp-filter",
-  why: "a strict rp_filter drops packets of a client to which the route leaves through another interface",
+  why: "a strict rp_filter drops packets of a client if the route to the client uses another interface",
   read: (node) => node.reversePath(),
   judge({ strictLinks, droppedPackets }) {
     const links = strictLinks.length === 0 ? "no interface" : listed(strictLinks);

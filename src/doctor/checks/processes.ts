@@ -3,7 +3,7 @@ import { type Check, check, fail, kernelModes, ok, warn } from "../check.ts";
 
 export const otherProxyCheck: Check = check({
   name: "other-proxy",
-  why: "two proxies undo each other's work for ever",
+  why: "two proxies keep undoing each other's changes",
   read: (node) => node.proxies(),
   judge({ otherProxy, isInstanceRunning, takenPorts }, { isBeforeInstall }) {
     if (otherProxy !== undefined) {
@@ -12,11 +12,11 @@ export const otherProxyCheck: Check = check({
         "remove it from this node before kube-ipvs starts: docs/migrate.md",
       );
     }
-    if (isInstanceRunning) return ok("kube-ipvs runs, and no kube-proxy");
-    if (takenPorts.length === 0) return ok("no proxy runs, and its ports are free");
+    if (isInstanceRunning) return ok("kube-ipvs is running, and kube-proxy is not");
+    if (takenPorts.length === 0) return ok("no proxy is running, and its ports are free");
     return fail(
-      `port ${takenPorts.join(" and ")} is in use, and no kube-ipvs runs`,
-      `find out who: ss -ltnp 'sport = :${takenPorts[0]}'`,
+      `port ${takenPorts.join(" and ")} is in use, but kube-ipvs is not running`,
+      `find the process: ss -ltnp 'sport = :${takenPorts[0]}'`,
     );
   },
 });

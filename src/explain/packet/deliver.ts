@@ -70,7 +70,7 @@ export function byText(step: Step | string | undefined): string {
   const doubt =
     unless === undefined
       ? ""
-      : `, unless a rule lets them through that is not evaluated (${unless})`;
+      : `, unless a rule that is not evaluated lets them through (${unless})`;
   return ` by ${table} ${chain}: ${rule}${doubt}`;
 }
 
@@ -103,7 +103,7 @@ function answerObstacle(
   const [back, out] = [network.routes.get(source), network.routes.get(endpoint.address)];
   if (back === undefined || back.link !== out?.link) return undefined;
   if (!isOnNode)
-    return `client and endpoint are both behind ${back.link}: answers pass this node by`;
+    return `client and endpoint are both behind ${back.link}: answers do not pass through this node`;
   if (!back.isBridge || network.isBridgeFiltered) return undefined;
   return `answers stay within the bridge ${back.link}, where netfilter does not see them (bridge-nf-call-iptables)`;
 }

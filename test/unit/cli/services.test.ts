@@ -146,7 +146,10 @@ describe("kube-ipvs services", () => {
     await listen();
     const { code, err } = await run(["drains"]);
     assert.equal(code, 1);
-    assert.match(err, /The daemon's answer is ServiceList of kube-ipvs\/v1, .* reads DrainList of/);
+    assert.match(
+      err,
+      /The daemon answered with ServiceList of kube-ipvs\/v1, .* reads DrainList of/,
+    );
   });
 
   it("prints again when something changed", async () => {

@@ -236,8 +236,8 @@ Process              1, up 2 h 10 min
     );
     const { code, err } = await run();
     assert.equal(code, 1);
-    assert.match(err, /^kube-ipvs status: The daemon's answer is Status without summary, node, /);
-    assert.match(err, /The daemon has another version: run the command of its own image/);
+    assert.match(err, /^kube-ipvs status: The daemon answered with Status without summary, node, /);
+    assert.match(err, /The daemon has another version: run the command in the daemon's container/);
   });
 
   it("waits 5 seconds for a daemon that hangs", { timeout: 60_000 }, async () => {

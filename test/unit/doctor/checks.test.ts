@@ -98,7 +98,7 @@ const cases: readonly Case[] = [
   },
   { check: "rp-filter", verdict: "unknown", node: { reversePath: unreadable }, says: /EACCES/ },
 
-  { check: "capabilities", verdict: "ok", node: {}, says: /are there/ },
+  { check: "capabilities", verdict: "ok", node: {}, says: /are available/ },
   {
     check: "capabilities",
     verdict: "fail",
@@ -356,7 +356,7 @@ const cases: readonly Case[] = [
     check: "iptables-backends",
     verdict: "warn",
     node: { backends: backendsWith({ nft: { ruleCount: 5 }, legacy: { ruleCount: 2 } }) },
-    says: /both decide/,
+    says: /both apply/,
   },
   {
     check: "iptables-backends",
@@ -429,7 +429,7 @@ const cases: readonly Case[] = [
   },
   { check: "vip-collisions", verdict: "unknown", node: { addresses: unreadable }, says: /E/ },
 
-  { check: "conflicts", verdict: "ok", node: {}, says: /^no Service lacks/ },
+  { check: "conflicts", verdict: "ok", node: {}, says: /^every Service is served/ },
   {
     check: "conflicts",
     verdict: "warn",
@@ -476,12 +476,12 @@ const cases: readonly Case[] = [
     says: /EACCES/,
   },
 
-  { check: "other-proxy", verdict: "ok", node: {}, says: /kube-ipvs runs/ },
+  { check: "other-proxy", verdict: "ok", node: {}, says: /kube-ipvs is running/ },
   {
     check: "other-proxy",
     verdict: "ok",
     node: { proxies: known({ isInstanceRunning: false, takenPorts: [] }) },
-    says: /no proxy runs/,
+    says: /no proxy is running/,
   },
   {
     check: "other-proxy",

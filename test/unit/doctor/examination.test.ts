@@ -34,7 +34,7 @@ describe("an examination", () => {
     ]);
     assert.match(
       printed(reportOf(examination)),
-      /^Skipped, since no API server is configured: strict-arp, clock, api-server, api-rights$/m,
+      /^Skipped because no API server is configured: strict-arp, clock, api-server, api-rights$/m,
     );
   });
 

@@ -303,7 +303,7 @@ describe("explain in iptables mode", () => {
       await iptables.apply("IPv4", [{ kind: "chain-write", chain: { ...chain, rules } }]);
       assert.match(
         await summaryOf(onNode, pod),
-        /over 1 of 3 endpoints and not masqueraded; those that no rule gives to one are routed on/,
+        /over 1 of 3 endpoints and not masqueraded; packets that no rule directs to an endpoint are routed on/,
       );
     });
   });

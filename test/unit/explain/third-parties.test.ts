@@ -115,7 +115,7 @@ for (const mode of ["ipvs", "iptables"]) {
       assert.match(
         found.summary,
         new RegExp(
-          `by filter ${chain}: policy DROP, unless a rule lets them through that is not evaluated ` +
+          `by filter ${chain}: policy DROP, unless a rule that is not evaluated lets them through ` +
             `\\(filter ${chain}: -m owner --uid-owner 0 -j ACCEPT\\)`,
         ),
       );

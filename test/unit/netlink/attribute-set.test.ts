@@ -172,7 +172,7 @@ describe("attributeSet refuses to read", () => {
     {
       name: "a number of the wrong width",
       attributes: [8, 0, 2, 0, 1, 0, 0, 0],
-      says: /word: 4 bytes where 2/,
+      says: /word: 4 bytes instead of 2/,
     },
     {
       name: "a nest that is broken inside",

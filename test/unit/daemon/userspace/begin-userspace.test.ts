@@ -136,7 +136,7 @@ describe("userspace mode", () => {
     const [explanation] = await stage.explain(new FakeKernel(), at);
     assert.equal(
       explanation?.summary,
-      `Packets from this node to 127.0.0.1:${nodePort} are taken by kube-ipvs and reset: no endpoint takes connections`,
+      `Packets from this node to 127.0.0.1:${nodePort} are taken by kube-ipvs and reset: no endpoint accepts connections`,
     );
     assert.deepEqual([explanation.verdict, explanation.service?.name], ["refused", "web"]);
     const [warning] = stage.log.lines.filter(({ level }) => level === "warn");
