@@ -9,7 +9,8 @@ export class RevertedError extends Error {
   readonly waitMs: number;
 
   constructor(service: ServiceName, times: number, waitMs: number) {
-    const advice = "another controller or an admission webhook changes them, leave them to one";
+    const advice =
+      "another controller or an admission webhook changes them too; let only one program manage them";
     super(`EndpointSlices of ${service} were changed back ${times} times: ${advice}`);
     this.name = "RevertedError";
     this.waitMs = waitMs;

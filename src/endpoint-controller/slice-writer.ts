@@ -75,6 +75,6 @@ function adviceFor(status: number): string {
   if (status !== 403) return "";
   return (
     "; a ClusterRole bound to this user must allow create, patch and delete of endpointslices in API group " +
-    `discovery.k8s.io, as ${controllerRole} does (a namespace that is being deleted refuses new objects, too)`
+    `discovery.k8s.io, as ${controllerRole} does (new objects are also forbidden in a namespace that is being deleted)`
   );
 }

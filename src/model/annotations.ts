@@ -65,7 +65,7 @@ const readers: Readonly<Record<string, AnnotationReader>> = {
       const connectionLimit = readLimit(text);
       return connectionLimit && { connectionLimit };
     },
-    rule: 'must be a number of connections, such as "100", or two: no new ones from the first on, again below the second: "100,80"',
+    rule: 'must be a number of connections, such as "100", or two, such as "100,80": no new connections from the first number on, until there are fewer than the second',
   },
   [deadlineName]: {
     read: (text) => {

@@ -236,7 +236,10 @@ describe("another Node's address as an external IP", () => {
     assert.deepEqual(named(), [`${other} other-node-address`]);
     assert.equal(await counted(), 1);
     assert.equal(eventsOf().length, 1);
-    assert.match(eventsOf()[0] ?? "", /192\.168\.10\.12 is not served .* an address of another Node;/);
+    assert.match(
+      eventsOf()[0] ?? "",
+      /192\.168\.10\.12 is not served .* an address of another Node;/,
+    );
   });
 
   it("is taken back where its Node appears later, and named", async () => {

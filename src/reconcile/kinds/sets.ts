@@ -182,8 +182,8 @@ class IncompatibleSetError extends Error {
 
   constructor(wanted: IpSet, present: ObservedIpSet) {
     super(
-      `Cannot replace set ${wanted.name} (${present.type}) by one of ${wanted.type}: rules refer to it; remove those rules: ` +
-        "kube-ipvs --cleanup removes its own",
+      `Cannot replace set ${wanted.name} (${present.type}) with one of type ${wanted.type}: rules refer to it; remove these rules ` +
+        "(kube-ipvs --cleanup removes those of kube-ipvs)",
     );
   }
 }
