@@ -146,7 +146,7 @@ function described(
 function commandsText(): string {
   const width = Math.max(...commands.map(({ name }) => name.length));
   const lines = commands.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}\n`);
-  return `\nCommands, each with its own --help; without one, the program is the daemon:\n${lines.join("")}`;
+  return `\nCommands (each has its own --help; without a command, kube-ipvs runs as the daemon):\n${lines.join("")}`;
 }
 
 function examplesText(examples: readonly Example[]): string {

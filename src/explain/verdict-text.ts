@@ -41,7 +41,7 @@ function fateText(end: PathEnd, packet: Packet, endpointCount: number): string {
       return "reach this node itself, and no Service";
     case "forwarded":
       return end.link === undefined
-        ? `go nowhere: ${packet.destination} is not an address of this node, and there is no route to it`
+        ? `are not delivered: ${packet.destination} is not an address of this node, and there is no route to it`
         : `are routed on through ${end.link}: ${packet.destination} is not an address of this node`;
   }
 }

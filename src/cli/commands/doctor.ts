@@ -9,7 +9,7 @@ export const doctorCommand: Command = {
   description:
     "Checks whether this node has what kube-ipvs needs, and changes nothing.\n" +
     "Without configuration flags it uses the configuration of the running daemon.\n" +
-    "Exit codes: 0 all checks are ok, 1 error, or a check could not be made, 2 warn or fail.",
+    "Exit codes: 0 all checks are ok, 1 error, or a check could not run, 2 warn or fail.",
   usesRunningConfig: true,
   options: [
     ...outputOptions("name"),

@@ -40,9 +40,9 @@ export const addressChecks: readonly Check[] = [
         );
       }
       const count = counted(found.virtualIps.length, "virtual IP");
-      const compared = others.length > 0 ? ` and of ${counted(others.length, "other node")}` : "";
+      const compared = others.length > 0 ? ` or ${counted(others.length, "other node")}` : "";
       return ok(
-        `${count}, none is an address of this node${compared}, of a gateway or a broadcast address`,
+        `${count}, none is an address of this node${compared}, a gateway address or a broadcast address`,
       );
     },
   }),

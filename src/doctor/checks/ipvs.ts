@@ -69,7 +69,7 @@ export const ipvsChecks: readonly Check[] = [
     why: "without it, this node does not forward packets to pods, and kube-ipvs does not set it in iptables mode",
     read: ({ sysctl }) => sysctl(forwardPath),
     judge(value) {
-      if (value === undefined) return unknown("the kernel shows no net.ipv4.ip_forward");
+      if (value === undefined) return unknown("the kernel has no net.ipv4.ip_forward");
       const evidence = `net.ipv4.ip_forward is ${value}`;
       return value === "1" ? ok(evidence) : fail(evidence, command(forwardPath, "1"));
     },
@@ -173,7 +173,7 @@ function judgeSetting({ present, ...setting }: PresentSetting, host: Host): Judg
 }
 
 function unset(path: string, { isBeforeInstall }: Host): Judgement {
-  const evidence = `the kernel shows no ${nameOf(path)}`;
+  const evidence = `the kernel has no ${nameOf(path)}`;
   return isBeforeInstall
     ? ok(`${evidence} yet: ip_vs adds it, and kube-ipvs sets it at startup`)
     : unknown(evidence, "load ip_vs; older kernels do not have every setting");

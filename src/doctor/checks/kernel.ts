@@ -22,7 +22,7 @@ const faults: readonly KernelFault[] = [
     before: linux(5, 9),
     what: "before 5.9 a client that reuses its port within a minute may reach a draining real server",
   },
-  { before: linux(4, 19), what: "kube-ipvs is meant for 4.19 and newer" },
+  { before: linux(4, 19), what: "kube-ipvs supports 4.19 and newer" },
 ];
 
 export const kernelChecks: readonly Check[] = [
@@ -45,7 +45,7 @@ export const kernelChecks: readonly Check[] = [
           );
         case "unknown": {
           const evidence =
-            "IPVS available: no, ip_vs is not loaded and /lib/modules cannot be seen";
+            "IPVS available: no, ip_vs is not loaded and /lib/modules is not visible";
           const remedy = "modprobe ip_vs on the node, or mount its /lib/modules";
           return isBeforeInstall ? unknown(evidence, remedy) : fail(evidence, remedy);
         }

@@ -62,7 +62,7 @@ export async function readSchedulerProblem(
     );
   }
   if (state === "missing") return `the kernel has no ip_vs_${scheduler}`;
-  throw new Error("IPVS is not loaded, and /lib/modules cannot be seen");
+  throw new Error("IPVS is not loaded, and /lib/modules is not visible");
 }
 
 export function isIpvsLoaded(): boolean {

@@ -60,7 +60,7 @@ export const checkGroups: readonly (readonly Check[])[] = [
 /** Runs after the test has removed everything. */
 export const cleanUp: Check = {
   name: "clean-up",
-  promise: "nothing of the test is left",
+  promise: "all objects of the test are gone",
   run: nothingLeft,
 };
 

@@ -117,7 +117,7 @@ describe("--help", () => {
       "Logging:",
       "Options specific to kube-ipvs:",
       "Ignored for compatibility:",
-      "Commands, each with its own --help; without one, the program is the daemon:",
+      "Commands (each has its own --help; without a command, kube-ipvs runs as the daemon):",
       "Examples:",
     ]);
     for (const { name, help } of flags) {

@@ -135,7 +135,7 @@ const cases: readonly Case[] = [
     check: "ipvs",
     verdict: "fail",
     node: { modules: known([{ name: "ip_vs", state: "unknown" }]) },
-    says: /^IPVS available: no, ip_vs is not loaded and \/lib\/modules cannot be seen – /,
+    says: /^IPVS available: no, ip_vs is not loaded and \/lib\/modules is not visible – /,
   },
   {
     check: "ipvs",
@@ -249,7 +249,7 @@ const cases: readonly Case[] = [
     check: "conn-reuse-mode",
     verdict: "unknown",
     node: { sysctl: sysctlsWith({ [reuse]: undefined }) },
-    says: /shows no/,
+    says: /has no/,
   },
 
   { check: "expire-nodest-conn", verdict: "ok", node: {}, says: /is 1/ },
@@ -408,7 +408,7 @@ const cases: readonly Case[] = [
     says: /sysctl -w net\.ipv4\.ip_forward=1/,
   },
 
-  { check: "vip-collisions", verdict: "ok", node: {}, says: /and of 1 other node,/ },
+  { check: "vip-collisions", verdict: "ok", node: {}, says: /or 1 other node,/ },
   {
     check: "vip-collisions",
     verdict: "fail",
