@@ -162,15 +162,15 @@ conformance: setup-lab build lab image build/test/chart-renderer ## run Kubernet
 	@node test/cluster/main.ts --kubernetes '$(KUBERNETES)' $(if $(FOCUS),--focus '$(FOCUS)') $(if $(SKIP),--skip '$(SKIP)') \
 	  $(if $(PROXY),--proxy '$(PROXY)') $(if $(MODE),--mode '$(MODE)')
 
-migration: setup-lab build lab image build/test/chart-renderer ## take a kubeadm cluster to kube-ipvs and back by the guides
+migration: setup-lab build lab image build/test/chart-renderer ## migrate a kubeadm cluster and roll back, by the guides
 ## KUBERNETES=FOLDER
 	@node test/cluster/migration.ts --kubernetes '$(KUBERNETES)'
 
-cluster-upgrade: setup-lab build lab image build/test/chart-renderer ## upgrade a cluster from an earlier version and roll back
+cluster-upgrade: setup-lab build lab image build/test/chart-renderer ## upgrade an earlier version and roll back
 ## KUBERNETES=FOLDER EARLIER=CHECKOUT
 	@node test/cluster/upgrade.ts --kubernetes '$(KUBERNETES)' --earlier '$(EARLIER)'
 
-compare-endpoints: setup-lab build ## compare EndpointSlices with those of kube-controller-manager
+compare-slices: setup-lab build ## compare with kube-controller-manager
 ## KUBERNETES=FOLDER
 	@node test/cluster/endpoints.ts --kubernetes '$(KUBERNETES)'
 

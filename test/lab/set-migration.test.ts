@@ -224,7 +224,10 @@ describe("sets that are there with other parameters", () => {
 });
 
 describe("a set of more than 65,536 entries", () => {
-  const flags: Flags = { "ipvs-sync-period": "2s" };
+  const flags: Flags = {
+    "ipvs-sync-period": "2s",
+    "kube-ipvs-service-frontend-limit": "0",
+  };
   const { name } = setFor("loadBalancerSourceCidr", "IPv4");
   const ranges = Array.from(
     { length: rangeCount },

@@ -18,9 +18,10 @@ export function ask(probe: Probe): Promise<Outcome> {
 
 /** Returns what ends it. */
 function askTcp(probe: Probe, finish: Finish): () => void {
-  const { address, port, source } = probe;
-  const from = source === undefined ? {} : { localAddress: source };
-  const socket = connect({ host: address, port, ...from });
+  const { address, port, source = address.includes(":") ? "::" : "0.0.0.0" } = probe;
+  // A socket that is bound first has a port of its own. Otherwise two connections to different virtual servers may have the
+  // same one, and if both reach the same real server, IPVS gives all answers to the later one.
+  const socket = connect({ host: address, port, localAddress: source });
   let received = "";
   socket.on("error", (error) => finish(outcomeOf(error)));
   socket.on("data", (chunk: Buffer) => {
