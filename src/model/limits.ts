@@ -16,12 +16,18 @@ import { endpointPortKey } from "./endpoints.ts";
 export interface Demand {
   /**
    * Pairs of address and port. A node port counts once per family, however many node addresses serve it. A load-balancer
-   * IP counts once more for each source range of its family.
+   * IP counts once more for every {@link rangesPerFrontend} source ranges of its family.
    */
   readonly frontends: number;
   /** Endpoints of these frontends. An endpoint of three frontends counts three times. */
   readonly endpoints: number;
 }
+
+/**
+ * A source range costs one set entry per address and port, far less than a virtual server. With this number and the default
+ * limit of a Service, as many source ranges fit as into the ipset of kube-proxy: 65,536.
+ */
+const rangesPerFrontend = 16;
 
 /** Infinity means no limit. */
 export interface Limits {
@@ -49,9 +55,9 @@ export function demandOf(service: ServiceRecord, slices: readonly EndpointSliceR
   for (const count of Object.values(counts)) {
     if (count > 0) frontends += count * service.ports.length + nodePorts;
   }
-  const rangeCountOf = rangeCounter(service);
+  const rangeCostOf = rangeCosts(service);
   for (const address of service.loadBalancerIps) {
-    if (counts[familyOf(address)] > 0) frontends += rangeCountOf(address) * service.ports.length;
+    if (counts[familyOf(address)] > 0) frontends += rangeCostOf(address) * service.ports.length;
   }
   const portOf = portFinder(service);
   let endpoints = 0;
@@ -93,15 +99,15 @@ function admitFrontends(service: ServiceRecord, most: number): ServiceRecord {
   if (ports.length < service.ports.length) left = 0;
   const fitting = (
     addresses: readonly IpAddress[],
-    rangeCountOf: (address: IpAddress) => number,
+    rangeCostOf: (address: IpAddress) => number,
   ): readonly IpAddress[] =>
     addresses.filter((address) => {
       // Without a cluster IP of the same family, the address has no frontends.
       if (!families.includes(familyOf(address))) return true;
-      left -= ports.length * (1 + rangeCountOf(address));
+      left -= ports.length * (1 + rangeCostOf(address));
       return ports.length > 0 && left >= 0;
     });
-  const loadBalancerIps = fitting(service.loadBalancerIps, rangeCounter(service));
+  const loadBalancerIps = fitting(service.loadBalancerIps, rangeCosts(service));
   return {
     ...service,
     ports,
@@ -110,11 +116,11 @@ function admitFrontends(service: ServiceRecord, most: number): ServiceRecord {
   };
 }
 
-/** Returns a function for the number of source ranges of an address's family. */
-function rangeCounter({ sourceRanges }: ServiceRecord): (address: IpAddress) => number {
+/** Returns a function for the number of frontends that the source ranges of an address's family count as. */
+function rangeCosts({ sourceRanges }: ServiceRecord): (address: IpAddress) => number {
   const counts = { IPv4: 0, IPv6: 0 };
   for (const { address } of sourceRanges) counts[familyOf(address)] += 1;
-  return (address) => counts[familyOf(address)];
+  return (address) => Math.ceil(counts[familyOf(address)] / rangesPerFrontend);
 }
 
 function admitEndpoints(

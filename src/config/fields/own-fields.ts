@@ -151,7 +151,7 @@ export const ownFields = [
     path: "kubeIpvs.serviceFrontendLimit",
     kind: "integer",
     default: "4096",
-    help: "maximum number of addresses with a port (virtual servers, or iptables rules for them) of a Service: each port at its cluster IPs, node port, load-balancer and external IPs. A load-balancer IP counts once more for each source range. Addresses beyond the limit are not served and are reported; 0: no limit",
+    help: "maximum number of addresses with a port (virtual servers, or iptables rules for them) of a Service: each port at its cluster IPs, node port, load-balancer and external IPs. A load-balancer IP counts once more for every 16 source ranges. Addresses beyond the limit are not served and are reported; 0: no limit",
   },
   {
     path: "kubeIpvs.namespaceFrontendLimit",

@@ -100,7 +100,7 @@ describe("a Service above the limit of a Service", () => {
     assert.deepEqual(served?.externalIps, ["203.0.113.1"]);
   });
 
-  it("counts a load-balancer IP once more for each source range, and does not serve it where ranges do not fit", () => {
+  it("counts a load-balancer IP once more for every 16 source ranges, and does not serve it if they do not fit", () => {
     const cluster = new Cluster();
     const loadBalancerIps = [ip("198.51.100.1")];
     const ports = [80, 81].map((port) => portRecord({ name: `p${port}`, port }));
@@ -112,10 +112,10 @@ describe("a Service above the limit of a Service", () => {
           prefixLength: 32,
         })),
       });
-    cluster.put(sized(3));
+    cluster.put(sized(48));
     assert.deepEqual(cluster.tracker.service("a/big")?.loadBalancerIps, loadBalancerIps);
     assert.deepEqual(cluster.limited, [], "2 ports, at the cluster IP and 4 times");
-    cluster.put(sized(4));
+    cluster.put(sized(49));
     assert.deepEqual(cluster.tracker.service("a/big")?.loadBalancerIps, []);
     assert.equal(cluster.tracker.service("a/big")?.ports.length, 2);
     assert.deepEqual(cluster.limited, ["a/big service-limit"]);
