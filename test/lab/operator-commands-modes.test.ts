@@ -243,7 +243,7 @@ describe("the operator's commands in other modes", () => {
     it("explain which socket takes a packet, and to whom it connects", async (test) => {
       const gone = kubeIpvs("explain", `${clusterIp}:80`, ...given);
       assert.equal(gone.code, 1);
-      assert.match(gone.err, /userspace mode serves from sockets of its own process/);
+      assert.match(gone.err, /in userspace mode, its own sockets serve Services/);
       await node.start(flags);
       const { code, out, err } = kubeIpvs("explain", "--from", "node", "--to", `${clusterIp}:80`);
       test.diagnostic(out);
