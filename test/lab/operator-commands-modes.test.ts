@@ -260,7 +260,10 @@ describe("the operator's commands in other modes", () => {
         /^ {2}endpoint .*10\.244\.1\.10:8080.*: masqueraded, it sees 10\.244\.1\.1$/m,
       );
       const [empty] = explained("svc/empty", "--from", "node");
-      assert.match(empty?.summary ?? "", / are taken by kube-ipvs and reset: no endpoint takes /);
+      assert.match(
+        empty?.summary ?? "",
+        / are taken by kube-ipvs and reset: no endpoint accepts connections/,
+      );
       shell("iptables -w -t nat -F KUBE-PORTALS-HOST");
       const [lost] = explained(`${clusterIp}:80`, "--from", "node");
       assert.match(lost?.summary ?? "", / are routed on through eth0: /);
