@@ -11,9 +11,9 @@ export interface EventSubject {
 /** A Kubernetes Event, as `kubectl describe` shows it. */
 export interface ClusterEvent {
   readonly type: "Normal" | "Warning";
-  /** What happened. A constant in CamelCase. */
+  /** The reason, in CamelCase: for example `ConnectionLimitReached`. */
   readonly reason: string;
-  /** What kube-ipvs was doing. A constant in CamelCase. */
+  /** The action of kube-ipvs that the Event is about, in CamelCase. */
   readonly action: string;
   readonly subject: EventSubject;
   /** Human-readable text. May be empty. */

@@ -25,7 +25,7 @@ export type NodePortAddresses =
   | { readonly kind: "primary" }
   | { readonly kind: "cidrs"; readonly cidrs: readonly Cidr[] };
 
-/** Where a server listens. The unspecified address means all addresses of both families. */
+/** The address and port of a server. The unspecified address means all addresses of both families. */
 export interface ListenAddress {
   readonly address: IpAddress;
   readonly port: number;
@@ -108,7 +108,7 @@ export interface Config {
   readonly listGuardPercent: number;
   /** Whether to report pending changes instead of applying them to the kernel. */
   readonly isObserveOnly: boolean;
-  /** What to do with weights that a third party set on our real servers. kube-proxy keeps them. */
+  /** Whether to keep weights that a third party set on our real servers, as kube-proxy does. */
   readonly manualWeights: "keep" | "repair";
   /** Optional improvements on kube-proxy's behavior. */
   readonly edges: {
@@ -183,5 +183,5 @@ export interface Limits {
 
 export type LogFormat = "text" | "json";
 
-/** What the program does, as chosen on the command line. */
+/** The action that the command line selects. */
 export type Command = "run" | "clean-up" | "init-only" | "write-config" | "subcommand";

@@ -7,7 +7,7 @@ export interface FeatureGate {
   /** As in the metric `kubernetes_feature_enabled`; empty for GA. */
   readonly stage: "ALPHA" | "BETA" | "" | "DEPRECATED";
   readonly isOnByDefault: boolean;
-  /** What the gate changes in kube-ipvs. If undefined, it changes nothing and `noEffect` gives the reason. */
+  /** The effect of the gate in kube-ipvs. If undefined, the gate has none, and `noEffect` gives the reason. */
   readonly effect?: string;
   readonly noEffect?: string;
 }

@@ -32,7 +32,7 @@ export interface CleanUpContext {
   readonly proxy?: OtherProxy | undefined;
 }
 
-/** What was removed or would be removed, and what is kept. */
+/** The result of a clean-up: what it removed, or would remove in a dry run, and what it keeps. */
 interface NodeCleanUp extends CleanUpReport {
   /** Rules in the iptables backend that is not in use. They may refer to our ipsets. */
   readonly unused: Pick<CleanUpReport, "plan" | "changes"> & { readonly where: string };

@@ -48,7 +48,7 @@ export async function observeOnce<T>(
   }
 }
 
-/** What any mode is begun with until its first sync has ended. */
+/** The context that every mode gets if it runs only until its first sync has ended. */
 type FirstSyncContext = Required<
   Pick<
     DaemonParts,

@@ -28,7 +28,7 @@ export interface Origin {
 export interface OriginInput {
   readonly destination: Destination;
   readonly state: NodeState;
-  /** Through which packets of the client come in; by default the link that leads to it. */
+  /** The interface through which packets of the client come in. If undefined, the one that leads to the client. */
   readonly inLink?: string;
 }
 

@@ -6,7 +6,7 @@ import type { KubernetesFolder } from "./kubernetes-folder.ts";
 import { inNamespace } from "./network.ts";
 import type { Programs } from "./programs.ts";
 
-/** Of a list of all objects. */
+/** Enough for a list of all objects. */
 const maxOutputBytes = 64 << 20;
 
 export interface Cluster {

@@ -1,4 +1,4 @@
-/** EndpointSlices of two controllers, compared by what consumers read. Pure. */
+/** Compares EndpointSlices of two controllers by the fields that consumers read. Pure. */
 
 export interface EndpointSlice {
   readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
@@ -26,7 +26,7 @@ interface Endpoint {
 
 const serviceLabel = "kubernetes.io/service-name";
 
-/** A line for each endpoint with each set of ports, and one for each set of ports that has no endpoint. */
+/** Returns a line for each endpoint with its ports, and one for each slice without endpoints. */
 function linesOf(slices: readonly EndpointSlice[]): readonly string[] {
   const lines = slices.flatMap((slice) => {
     const labels = slice.metadata.labels ?? {};
@@ -57,7 +57,7 @@ function endpointText(endpoint: Endpoint): string {
   ]);
 }
 
-/** Lines that only one of them has, marked with - and +. */
+/** Returns the lines that only one controller has, marked with - for theirs and + for ours. */
 export function differencesOf(
   theirs: readonly EndpointSlice[],
   ours: readonly EndpointSlice[],

@@ -7,8 +7,8 @@ import { gateway, inNamespace, serviceNetwork } from "./network.ts";
 import type { StoppableProgram } from "./programs.ts";
 
 /**
- * Starts them in order, and waits until the API server is ready: the others end without it. The result is the controller
- * manager, which runs only the named controllers if there are any.
+ * Starts the programs in order. The others need the API server, so this waits until it is ready. Returns the controller
+ * manager, which runs only the named controllers if any are named.
  */
 export async function startControlPlane(
   cluster: Cluster,

@@ -41,7 +41,7 @@ async function listSlices(cluster: Cluster, manager: string): Promise<readonly E
   return (JSON.parse(text ?? '{"items":[]}') as { items: readonly EndpointSlice[] }).items;
 }
 
-/** The slices once all Services have some and nothing changed for two seconds. */
+/** Returns the slices of a controller when every Service has one and nothing has changed for two seconds. */
 async function settledSlices(cluster: Cluster, manager: string): Promise<readonly EndpointSlice[]> {
   let last = "";
   let equalLooks = 0;
@@ -105,4 +105,9 @@ async function compare(cluster: Cluster): Promise<number> {
   return differences.length === 0 ? 0 : 1;
 }
 
-await exitWith(() => withCluster(options.kubernetes, compare));
+await exitWith(async () => {
+  if (!/^[1-9]\d*$/.test(options.services))
+    throw new Error(`--services=${options.services}: must be a positive integer`);
+  if (!/^\d+$/.test(options.seed)) throw new Error(`--seed=${options.seed}: must be an integer`);
+  return withCluster(options.kubernetes, compare);
+});

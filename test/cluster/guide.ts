@@ -7,11 +7,11 @@ const docs: string = join(import.meta.dirname, "../../docs");
 
 export interface Step {
   readonly command: string;
-  /** By node. Undefined: the rollout that it begins goes on. */
+  /** The image that serves each node afterwards. Undefined if the command starts a rollout, for which the next step waits. */
   readonly serving: readonly string[] | undefined;
 }
 
-/** The one command of a page that begins or ends so. */
+/** Returns the only command of a page that begins or ends with `part`. */
 function commandOf(page: string, part: string): string {
   const found = new Set(
     commandsOf(readFileSync(join(docs, page), "utf8")).filter(
@@ -30,7 +30,7 @@ export interface Images {
   readonly after: string;
 }
 
-/** kubeadm's kube-proxy, to kube-ipvs and back. `node` is taken over before all others, and given back before them. */
+/** The way from kubeadm's kube-proxy to kube-ipvs and back. `node` is the first in both directions. */
 export function migrationSteps(node: string, { before, after }: Images): readonly Step[] {
   const [kubeadm, migrate] = ["migrate/kubeadm.md", "migrate.md"];
   const take = stepsOf(node);
@@ -53,7 +53,7 @@ export function migrationSteps(node: string, { before, after }: Images): readonl
   ];
 }
 
-/** An earlier kube-ipvs, to this one and back. `node` is upgraded before all others. */
+/** The way from an earlier kube-ipvs to this one and back. `node` is upgraded first. */
 export function upgradeSteps(node: string, { before, after }: Images): readonly Step[] {
   const page = "upgrade.md";
   const take = stepsOf(node);

@@ -1,13 +1,13 @@
 /**
- * `hold.ts ADDRESS:PORT…`: holds a connection to each backend, as `kube-ipvs-e2e hold` does for one: a line for each when
- * all are open, and another with its result when standard input ends.
+ * `hold.ts ADDRESS:PORT…`: holds a connection to each backend, as `kube-ipvs-e2e hold` does to one. It prints a line for
+ * each connection when all are open, and another with the result when standard input ends.
  */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { type HeldConnection, readGreeting, wishes } from "../../src/e2e/pod/conversation.ts";
 
-/** Of all connections together. */
+/** Limit for all connections together. */
 const maxPingsPerSecond = 250;
 const minPeriodMs = 200;
 const connectMs = 5_000;

@@ -24,7 +24,7 @@ export class Holder {
     return holder;
   }
 
-  /** The results of all connections. */
+  /** Closes all connections and returns their results. */
   async end(): Promise<readonly HeldConnection[]> {
     this.#child.stdin.end();
     const results: HeldConnection[] = [];

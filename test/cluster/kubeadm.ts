@@ -11,8 +11,8 @@ const name = "kube-proxy";
 export const kubeProxyImage = "localhost/kube-proxy:lab";
 
 /**
- * An archive of an image with kube-proxy, in which `iptables` is the variant that the lab's nodes use: the root of our
- * own image has the tools that kube-proxy runs, but for ipset, which comes from this machine.
+ * Writes an archive of an image with kube-proxy. The root of our own image has the tools that kube-proxy runs, apart from
+ * ipset, which comes from this machine. `iptables` is the variant that the lab's nodes use.
  */
 export function packKubeProxy(folder: string, program: string): string {
   const root = join(folder, "kube-proxy-root");
@@ -39,7 +39,7 @@ export function packKubeProxy(folder: string, program: string): string {
   return archive;
 }
 
-/** What `kubeadm init` applies for kube-proxy, with `mode: ipvs`. */
+/** The objects that `kubeadm init` creates for kube-proxy, with `mode: ipvs`. */
 export function kubeProxyObjects(): readonly object[] {
   const metadata = { name, namespace };
   return [
@@ -65,7 +65,7 @@ export function kubeProxyObjects(): readonly object[] {
   ];
 }
 
-/** In the text form of kubeadm, which prints fields in the order of their names. */
+/** As kubeadm prints it, with fields sorted by name. */
 const configuration = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 bindAddress: 0.0.0.0
 bindAddressHardFail: false

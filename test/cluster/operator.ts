@@ -1,11 +1,11 @@
-/** What an operator does with the guides: runs their commands in a checkout. */
+/** Runs commands of the guides in a checkout, as an operator does. */
 import { spawn } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Cluster, credential } from "./cluster.ts";
 import { apiServer, inNamespace } from "./network.ts";
 
-/** The acceptance test runs within. */
+/** Enough for a command that runs the acceptance test. */
 const stepSeconds = 900;
 
 /** A checkout whose overlays name an image and the cluster's API server, with kubectl in `bin`. */

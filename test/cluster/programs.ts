@@ -31,8 +31,8 @@ export class Programs {
   }
 
   /**
-   * A session of its own keeps Ctrl-C away from it; the kernel kills it if this process is killed. The result ends it
-   * before the run does.
+   * Starts a program in its own session, which Ctrl-C does not reach. The kernel kills it if this process is killed. The
+   * result can stop it before the run ends.
    */
   start(name: string, argv: readonly string[], options: ProgramOptions): StoppableProgram {
     const { log, environment = {}, signal = "SIGTERM" } = options;

@@ -7,10 +7,10 @@ export const nodeNames: readonly string[] = ["west-1", "west-2", "east-1"];
 export interface RandomObjects {
   readonly nodes: readonly object[];
   readonly services: readonly object[];
-  /** Without their status, which a request of its own writes. */
+  /** Pods without status, which a separate request writes. */
   readonly pods: readonly object[];
   readonly statuses: readonly object[];
-  /** Names of the Pods that are deleted afterwards, and stay, since no kubelet confirms that they ended. */
+  /** Names of the Pods to delete afterwards. They remain, because no kubelet confirms that they ended. */
   readonly deletedPods: readonly string[];
 }
 

@@ -26,7 +26,7 @@ export function withRun(runs: readonly Run[], run: Run): readonly Run[] {
   return [...runs.filter((one) => !isSame(one)), run];
 }
 
-/** The run without the paths of this machine, which messages of specs contain: `folders` by the name that replaces each. */
+/** Replaces paths of this machine in messages of specs: `folders` has a path for each name that replaces it. */
 export function withoutPaths(run: Run, folders: Readonly<Record<string, string>>): Run {
   const text = Object.entries(folders).reduce(
     (all, [name, folder]) => all.replaceAll(folder, name),

@@ -52,7 +52,7 @@ export async function shopIsOpen(cluster: Cluster): Promise<void> {
   );
 }
 
-/** `NODE IMAGE` of each ready pod with a label, in order. */
+/** Returns `NODE IMAGE` for each ready pod that the selector matches, sorted. */
 export async function readyPods(
   cluster: Cluster,
   namespace: string,
@@ -67,7 +67,7 @@ export async function readyPods(
   return ready.map((one) => one.slice("True ".length)).toSorted();
 }
 
-/** Connections to the node ports and, with `perPod`, from pods to the cluster IP. */
+/** Opens `perNode` connections to each node port, and `perPod` from each client pod to the cluster IP. */
 export async function openConnections(
   cluster: Cluster,
   perNode: number,
@@ -92,7 +92,7 @@ export async function openConnections(
   return holders;
 }
 
-/** The number of connections, and of those that are not open any more. */
+/** Closes connections. Returns their number, and how many were no longer open. */
 export async function closeConnections(
   holders: readonly Holder[],
 ): Promise<{ readonly count: number; readonly broken: number }> {

@@ -1,11 +1,11 @@
-/** Takes the steps of a guide on a cluster while connections stand. */
+/** Takes the steps of a guide on a cluster while connections are open. */
 import { type Cluster, eventually } from "./cluster.ts";
 import type { Step } from "./guide.ts";
 import { nodes } from "./network.ts";
 import { runCommand } from "./operator.ts";
 import { closeConnections, openConnections, readyPods } from "./shop.ts";
 
-/** A pod of a proxy starts and stops within. */
+/** Enough for a pod of a proxy to start or stop. */
 const servingSeconds = 300;
 const proxies = "k8s-app in (kube-proxy,kube-ipvs)";
 
@@ -33,17 +33,18 @@ export async function takeSteps(
   }
   const { count, broken } = await closeConnections(holders);
   console.log(failure || "all steps done");
-  console.log(`${count} connections stood all the time, ${broken} broke`);
+  console.log(`${count} connections were open all the time, ${broken} broke`);
   return failure === "" && broken === 0 ? 0 : 1;
 }
 
-/** Prints how long the step took. Rejects if the pods that serve afterwards are others than those of the step. */
+/** Prints how long the step took. Rejects if other pods serve afterwards than the step names, or if the Service does not answer. */
 async function take(cluster: Cluster, checkout: string, { command, serving }: Step): Promise<void> {
   console.log(`$ ${command}`);
   const begin = performance.now();
   await runCommand(cluster, checkout, command);
   if (serving !== undefined) await proxiesAre(cluster, serving);
-  const { count } = await closeConnections(await openConnections(cluster, 2, 1));
+  const { count, broken } = await closeConnections(await openConnections(cluster, 2, 1));
+  if (broken > 0) throw new Error(`${broken} of ${count} new connections broke after: ${command}`);
   const seconds = ((performance.now() - begin) / 1_000).toFixed(0);
   console.log(`  ${seconds} s; ${count} new connections\n`);
 }

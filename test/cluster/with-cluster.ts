@@ -1,4 +1,4 @@
-/** The life of a cluster: from the programs that the operator gives to the removal of everything that a run started. */
+/** Starts a cluster from the programs that the operator provides, and removes everything that a run started. */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -13,7 +13,7 @@ import { Programs } from "./programs.ts";
 import { startDns } from "./proxy.ts";
 
 export const project: string = join(import.meta.dirname, "../..");
-/** What runs keep for the next ones. */
+/** Folder for files that later runs reuse. */
 export const build: string = join(project, "build/conformance");
 const packages: string = join(build, "packages");
 const interruption = "interrupted";
@@ -67,7 +67,7 @@ export async function bringUp(
   await nodesAreReady(cluster);
 }
 
-/** The cluster stays for a look, until Ctrl-C. */
+/** Keeps the cluster until Ctrl-C, so that it can be examined. */
 export function interrupted(signal: AbortSignal): Promise<void> {
   console.log("The cluster stays until Ctrl-C.");
   const { promise, resolve: end } = Promise.withResolvers<void>();
@@ -81,7 +81,7 @@ export async function exitWith(run: () => Promise<number>): Promise<void> {
     process.exitCode = await run();
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
-    console.error(`conformance: ${message}`);
+    console.error(`cluster: ${message}`);
     process.exitCode = message === interruption ? 130 : 2;
   }
 }

@@ -1,4 +1,4 @@
-/** Traffic of Services that other software or the network stops: what the commands say of it, beside real connections. */
+/** Compares what commands say about traffic that other software or the network stops with real connections. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect } from "node:net";
@@ -121,6 +121,9 @@ describe("traffic that is stopped", () => {
       shell("sysctl -qw net.ipv4.conf.all.rp_filter=0; ip link del probe0");
     }
     assert.match(kubeIpvs(...asked, "--in", "eth0").out, /^Packets .* are balanced over 2 of 2/);
+    const unknown = kubeIpvs(...asked, "--in", "eth7");
+    assert.match(unknown.err, /--in: there is no interface eth7 on this node/);
+    assert.equal(unknown.code, 1);
     assert.equal(await connects("client", true), true);
   });
 

@@ -27,8 +27,10 @@ export const statusCommand: Command = {
   ],
   run: async (context) => {
     const { clock, options } = context;
-    const waitSeconds = Number(options.get("wait"));
-    if (!(waitSeconds >= 0)) throw new Error("--wait: must be a number of seconds");
+    const waitText = options.get("wait") ?? "0";
+    const waitSeconds = Number(waitText);
+    if (!/^\d+(?:\.\d+)?$/.test(waitText))
+      throw new Error(`--wait: ${waitText}: must be a number of seconds, such as 60`);
     const endMs = clock.monotonicMs() + waitSeconds * 1_000;
     let status = await readStatus(context);
     while (status.verdict !== "OK" && clock.monotonicMs() < endMs) {

@@ -7,7 +7,7 @@ import type { Kernel, RuleChange } from "../../kernel/kernel.ts";
 import { counters } from "../../plan/iptables/fixed-chains.ts";
 import { supportedFamilies } from "./prepare-kernel.ts";
 
-/** What the kernel supports for iptables mode. */
+/** The capabilities of the kernel that iptables mode depends on. */
 export interface PreparedTables {
   readonly families: readonly IpFamily[];
   /** If true, rules may use our nfacct counters. */

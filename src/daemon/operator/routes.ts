@@ -57,7 +57,7 @@ export async function answerTo(target: string, sources: AnswerSources): Promise<
   return await answerFrom(view, target);
 }
 
-/** What earlier answers found in the kernel may have been undone since, or its Service removed. */
+/** Reads real servers again that earlier answers found changed, since they may have been repaired or removed meanwhile. */
 async function seeAgain(view: ModeView | undefined): Promise<void> {
   if (view?.mode !== "ipvs") return;
   for (const key of [...view.history.unrepaired.keys()]) {

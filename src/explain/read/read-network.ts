@@ -10,7 +10,7 @@ export interface NetworkQuery {
   readonly addresses: ReadonlySet<IpAddress>;
   /** Addresses whose routes are read: clients, destinations and endpoints. */
   readonly peers: Iterable<IpAddress>;
-  /** Through which packets of a client are said to come in. */
+  /** The interface through which the operator says that packets of a client come in. */
   readonly inLink?: string | undefined;
 }
 
@@ -19,6 +19,8 @@ export async function readNetwork(
   { family, addresses, peers, inLink }: NetworkQuery,
 ): Promise<NodeNetwork> {
   const { sysctl, sockets } = readers;
+  if (inLink !== undefined && sysctl.read(reversePath(inLink)) === undefined)
+    throw new Error(`--in: there is no interface ${inLink} on this node; ip link shows all`);
   const bridgeCalls = family === "IPv4" ? "bridge-nf-call-iptables" : "bridge-nf-call-ip6tables";
   return {
     addresses,
@@ -36,8 +38,12 @@ export async function readNetwork(
 
 /** The larger one of both settings applies; 2 is the loose check. IPv6 has none. */
 export function isStrict(sysctl: Pick<Sysctl, "read">, link: string): boolean {
-  const settings = ["all", link].map((name) => sysctl.read(`net/ipv4/conf/${name}/rp_filter`));
+  const settings = ["all", link].map((name) => sysctl.read(reversePath(name)));
   return Math.max(...settings.map(Number).filter(Number.isInteger)) === 1;
+}
+
+function reversePath(link: string): string {
+  return `net/ipv4/conf/${link}/rp_filter`;
 }
 
 const forwarding: Readonly<Record<IpFamily, string>> = {

@@ -162,7 +162,8 @@ Process              1, up 2 h 10 min
     const long = await waiting("30");
     assert.match(long.out, /^OK, /);
     assert.equal(long.code, 0);
-    assert.match((await waiting("soon")).err, /--wait: must be a number of seconds/);
+    for (const wrong of ["soon", "Infinity", "-1"])
+      assert.match((await waiting(wrong)).err, new RegExp(`--wait: ${wrong}: must be a number`));
   });
 
   it("prints JSON and YAML as they came", async () => {

@@ -136,7 +136,10 @@ describe("explain in mode ipvs", () => {
 
   it("drops packets of a link that does not lead back to the client, if rp_filter is strict there", async () => {
     const strict = async (link: string): Promise<string> =>
-      await summaryThrough(link, { "net/ipv4/conf/all/rp_filter": "1" });
+      await summaryThrough(link, {
+        "net/ipv4/conf/all/rp_filter": "1",
+        [`net/ipv4/conf/${link}/rp_filter`]: "0",
+      });
     assert.match(
       await strict("eth1"),
       /are dropped by the strict reverse-path check: rp_filter of eth1 is 1, and the route to 192\.168\.10\.1 leaves through eth0$/,
@@ -144,6 +147,7 @@ describe("explain in mode ipvs", () => {
     assert.match(await strict("eth0"), /are balanced/);
     const loose = { "net/ipv4/conf/all/rp_filter": "1", "net/ipv4/conf/eth1/rp_filter": "2" };
     assert.match(await summaryThrough("eth1", loose), /are balanced/);
+    await assert.rejects(summaryThrough("eth7", {}), /--in: there is no interface eth7/);
   });
 
   it("names the policy of INPUT, which clients outside meet before IPVS", async () => {
