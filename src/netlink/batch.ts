@@ -2,6 +2,7 @@
 import { errno } from "../base/errno.ts";
 import { DecodeError, NetlinkError } from "./errors.ts";
 import { type Message, type MessageWriter, messagesOf } from "./message.ts";
+import { transactionBegin, transactionEnd, writeNetfilterHeader } from "./netfilter.ts";
 import { messageFlags, messageTypes } from "./netlink-package.ts";
 import { decodeOutcome, endsRequest } from "./reply.ts";
 import { encodeRequest, errorOf, type FailedRequest, type RequestKind } from "./request.ts";
@@ -54,12 +55,51 @@ export function encodeDatagram<T>(
   return { first, firstSequence, lastSequence, requests: requests.slice(first, index), unsendable };
 }
 
+/**
+ * Replaces the writer's contents with all requests as one netfilter transaction. The two messages around it have the
+ * sequence number of the last request: if the kernel rejects the transaction as a whole, it answers only the first
+ * message. Kernels before 6.10 do not acknowledge the message at the end.
+ */
+export function encodeTransaction<T>(
+  writer: MessageWriter,
+  kind: RequestKind<T>,
+  requests: readonly [T, ...T[]],
+  firstSequence: number,
+): Datagram<T> {
+  writer.clear();
+  const unsendable: FailedRequest[] = [];
+  const lastSequence = (firstSequence + requests.length - 1) >>> 0;
+  const subsystem = kind.type(requests[0]) >> 8;
+  writeBoundary(writer, transactionBegin, lastSequence, subsystem);
+  let start = writer.length;
+  for (const [index, request] of requests.entries()) {
+    start = writer.length;
+    const refusal = tryEncode(writer, kind, request, (firstSequence + index) >>> 0);
+    if (refusal !== undefined) unsendable.push({ index, error: refusal });
+  }
+  writer.addFlags(start, messageFlags.acknowledge);
+  writeBoundary(writer, transactionEnd, lastSequence, subsystem);
+  return { first: 0, firstSequence, lastSequence, requests, unsendable };
+}
+
+function writeBoundary(
+  writer: MessageWriter,
+  type: number,
+  sequence: number,
+  subsystem: number,
+): void {
+  const start = writer.beginMessage(type, messageFlags.request, sequence);
+  writeNetfilterHeader(writer, 0, subsystem);
+  writer.endMessage(start);
+}
+
 /** Called with each message that the kernel returns for a request of a batch, and with the index of that request. */
 export type TakeAnswer = (message: Message, index: number) => void;
 
 /**
  * Finds the requests that the kernel rejected, by their sequence numbers. Messages that are not errors or
- * acknowledgements are passed to `take`. Throws DecodeError, and NetlinkError for NLMSG_OVERRUN.
+ * acknowledgements are passed to `take`. Throws DecodeError, and NetlinkError for NLMSG_OVERRUN and for a transaction
+ * that was rejected as a whole.
  */
 export function readFailures<T>(
   kind: RequestKind<T>,
@@ -80,7 +120,7 @@ export function readFailures<T>(
     const outcome = decodeOutcome(message);
     if (outcome.errno === 0) continue;
     const error = errorOf(kind, datagram.requests[position] as T, outcome);
-    if (message.type === messageTypes.overrun) throw error;
+    if (message.type === messageTypes.overrun || outcome.isWholeTransaction) throw error;
     failed.push({ index: datagram.first + position, error });
   }
   if (!isComplete) throw new DecodeError("batch without an acknowledgement", replies.length);

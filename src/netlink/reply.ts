@@ -5,6 +5,7 @@ import { attributeSet } from "./attribute-set.ts";
 import type { ByteReader } from "./byte-reader.ts";
 import { DecodeError } from "./errors.ts";
 import { MESSAGE_HEADER_BYTES, type Message, messagesOf } from "./message.ts";
+import { transactionBegin } from "./netfilter.ts";
 import { messageFlags, messageTypes } from "./netlink-package.ts";
 
 /** The outcome of one request. */
@@ -16,6 +17,8 @@ export interface Outcome {
   readonly attributeOffset?: number;
   /** The rejected request without its netlink header. ipset returns it despite NETLINK_CAP_ACK. */
   readonly echo?: Uint8Array;
+  /** The error applies to a whole netfilter transaction, not to one of its messages. */
+  readonly isWholeTransaction?: true;
 }
 
 /** NLMSGERR_ATTR_*, linux/netlink.h. Older kernels do not send these attributes. */
@@ -117,7 +120,8 @@ function decodeError({ flags, body }: Message): Outcome {
   const number = readErrno(body);
   const requestStart = body.offset;
   const requestBytes = body.u32("length of the rejected request");
-  body.skip(MESSAGE_HEADER_BYTES - 4, "header of the rejected request");
+  const requestType = body.u16("type of the rejected request");
+  body.skip(MESSAGE_HEADER_BYTES - 6, "header of the rejected request");
   const echo = hasFlag(flags, messageFlags.capped) ? undefined : readEcho(body, requestBytes);
   body.align();
   if (requestBytes < MESSAGE_HEADER_BYTES) {
@@ -126,6 +130,7 @@ function decodeError({ flags, body }: Message): Outcome {
   return {
     errno: number,
     ...readExtendedAck(flags, body),
+    ...(requestType === transactionBegin ? { isWholeTransaction: true } : {}),
     ...(echo === undefined ? {} : { echo }),
   };
 }

@@ -15,14 +15,6 @@ export interface RequestKind<T> {
   encode(writer: MessageWriter, request: T): void;
   /** Describes the request in an error. Only called if there is an error. */
   describe(request: T, errno: number): Description;
-  /**
-   * Messages sent before and after a single request, for netfilter subsystems that accept changes only in a
-   * transaction.
-   */
-  readonly transaction?: {
-    readonly begin: RequestKind<undefined>;
-    readonly end: RequestKind<undefined>;
-  };
 }
 
 /** A request of a list that the kernel rejected. */
@@ -51,23 +43,6 @@ export function errorOf<T>(kind: RequestKind<T>, request: T, outcome: Outcome): 
     ...outcome,
     ...(meaning === undefined ? {} : { meaning }),
   });
-}
-
-/**
- * Writes one request with its transaction messages, if any. All have the request's sequence number, because the
- * kernel answers the first message if it rejects the transaction as a whole.
- */
-export function encodeSingle<T>(
-  writer: MessageWriter,
-  kind: RequestKind<T>,
-  request: T,
-  header: { readonly flags: number; readonly sequence: number },
-): void {
-  const { transaction } = kind;
-  const around = { flags: 0, sequence: header.sequence };
-  if (transaction !== undefined) encodeRequest(writer, transaction.begin, undefined, around);
-  encodeRequest(writer, kind, request, header);
-  if (transaction !== undefined) encodeRequest(writer, transaction.end, undefined, around);
 }
 
 export function encodeRequest<T>(

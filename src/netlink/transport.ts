@@ -6,7 +6,13 @@ import type * as shim from "../../native-shim/index.ts";
 import { type Clock, sleep } from "../base/clock.ts";
 import { errnoName, errno as errnos } from "../base/errno.ts";
 import { Exclusive } from "../base/exclusive.ts";
-import { type Datagram, encodeDatagram, readFailures, type TakeAnswer } from "./batch.ts";
+import {
+  type Datagram,
+  encodeDatagram,
+  encodeTransaction,
+  readFailures,
+  type TakeAnswer,
+} from "./batch.ts";
 import type { ByteReader } from "./byte-reader.ts";
 import { type BodyPrinter, type DebugSink, printDatagram } from "./debug.ts";
 import { DecodeError, type Description, NetlinkError } from "./errors.ts";
@@ -14,13 +20,7 @@ import { repliesOf } from "./many-replies.ts";
 import { type Message, MessageWriter } from "./message.ts";
 import { messageFlags } from "./netlink-package.ts";
 import { type Reply, ReplyReader, readReply } from "./reply.ts";
-import {
-  encodeRequest,
-  encodeSingle,
-  errorOf,
-  type FailedRequest,
-  type RequestKind,
-} from "./request.ts";
+import { encodeRequest, errorOf, type FailedRequest, type RequestKind } from "./request.ts";
 
 /** The socket: native-shim/index.ts, or in tests a stand-in that answers datagrams. */
 export type NetlinkShim = Pick<
@@ -146,6 +146,23 @@ export class NetlinkTransport {
   }
 
   /**
+   * Sends requests of a netfilter subsystem as one transaction: the kernel executes all of them or none. Returns the
+   * rejected requests, none if all were executed. Rejects with NetlinkError if the kernel rejected the transaction as
+   * a whole, or if the socket failed. The kernel accepts as many bytes as its send buffer has, 212,992 by default.
+   */
+  transaction<T>(kind: RequestKind<T>, requests: readonly T[]): Promise<readonly FailedRequest[]> {
+    return this.#exclusive.run(async () => {
+      const [first, ...others] = requests;
+      if (first === undefined) return [];
+      const firstSequence = (this.#lastSequence + 1) >>> 0;
+      const datagram = encodeTransaction(this.#writer, kind, [first, ...others], firstSequence);
+      this.#lastSequence = datagram.lastSequence;
+      if (datagram.unsendable.length > 0) return datagram.unsendable;
+      return this.#sendDatagram(kind, datagram, undefined);
+    });
+  }
+
+  /**
    * Lists objects: returns the defined values that `decode` produces from the messages of the reply. If the objects
    * changed while they were being listed, the dump is repeated, so `decode` may see a message twice.
    */
@@ -260,7 +277,7 @@ export class NetlinkTransport {
   #encode<T>(kind: RequestKind<T>, request: T, flags: number): void {
     this.#lastSequence = (this.#lastSequence + 1) >>> 0;
     this.#writer.clear();
-    encodeSingle(this.#writer, kind, request, { flags, sequence: this.#lastSequence });
+    encodeRequest(this.#writer, kind, request, { flags, sequence: this.#lastSequence });
   }
 
   #encodeMany<T>(kind: RequestKind<T>, requests: readonly T[], first: number): Datagram<T> {

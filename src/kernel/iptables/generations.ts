@@ -2,9 +2,10 @@ import { errorText } from "../../base/error-text.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
+import { readNftGeneration } from "../nftables/generation.ts";
+import { nftTransportOptions } from "../nftables/message.ts";
 import type { IptablesBackend } from "./backend.ts";
 import { readLegacyGeneration } from "./legacy-generation.ts";
-import { nftTransportOptions, readNftGeneration } from "./nft-generation.ts";
 
 /** Detects changes to one backend's rules without running a program. */
 export interface RuleGenerations {

@@ -344,6 +344,73 @@ describe("batch", () => {
   });
 });
 
+describe("transaction", () => {
+  const nftKind: RequestKind<number> = { ...kind, type: () => 0xa0c };
+
+  it("surrounds all messages, however many bytes they have, and acknowledges the last one", async () => {
+    const { transport, sent } = open((requests) => {
+      assert.deepEqual(
+        [requests[0], requests[1], requests.at(-2), requests.at(-1)].map((one) => [
+          one?.type,
+          (one?.flags ?? 0) & ACK,
+          one?.sequence,
+        ]),
+        [
+          [0x10, 0, 5000],
+          [0xa0c, 0, 1],
+          [0xa0c, ACK, 5000],
+          [0x11, 0, 5000],
+        ],
+      );
+      assert.equal(requests[0]?.body.u32be("nfgenmsg"), 10);
+      return messages(acknowledgement(sequenceOf(requests)));
+    });
+    assert.deepEqual(await transport.transaction(nftKind, Array(5000).fill(7)), []);
+    assert.equal(sent.length, 1);
+  });
+
+  it("sends nothing for an empty list, nor if one value fits no message", async () => {
+    const { transport, sent } = open(() => assert.fail("nothing to answer"));
+    assert.deepEqual(await transport.transaction(nftKind, []), []);
+    const failed = await transport.transaction(nftKind, [1, -1, 2]);
+    assert.deepEqual(
+      failed.map(({ index, error }) => [index, error.code]),
+      [[1, "EINVAL"]],
+    );
+    assert.equal(sent.length, 0);
+  });
+
+  it("returns each rejected message by its index", async () => {
+    const { transport } = open((requests) =>
+      messages(acknowledgement(2, EEXIST), acknowledgement(sequenceOf(requests))),
+    );
+    const failed = await transport.transaction(nftKind, [10, 11, 12]);
+    assert.deepEqual(
+      failed.map(({ index, error }) => [index, error.message]),
+      [[1, "Cannot change thing 11: EEXIST"]],
+    );
+  });
+
+  it("rejects if the kernel rejects the transaction as a whole, and continues", async () => {
+    const rejection: MessageParts = {
+      type: 2,
+      flags: 0x100,
+      sequence: 3,
+      body(writer) {
+        writer.u32(-EBUSY >>> 0);
+        writer.u32(20);
+        writer.u16(0x10);
+        writer.zeros(10);
+      },
+    };
+    const { transport } = open((requests, count) =>
+      count === 0 ? messages(rejection) : messages(acknowledgement(sequenceOf(requests))),
+    );
+    await assert.rejects(transport.transaction(nftKind, [10, 11, 12]), /change thing .*: EBUSY/);
+    assert.deepEqual(await transport.transaction(nftKind, [10]), []);
+  });
+});
+
 describe("dump", () => {
   it("reads a multi-part reply to its end", async () => {
     const { transport, sent } = open((requests) => {

@@ -1,0 +1,95 @@
+/**
+ * Messages of nf_tables, for transactions that contain messages of several kinds. linux/netfilter/nf_tables.h.
+ */
+import type { IpFamily } from "../../base/ip.ts";
+import { text } from "../../netlink/attribute-field.ts";
+import { attributeSet } from "../../netlink/attribute-set.ts";
+import type { MessageWriter } from "../../netlink/message.ts";
+import { addressFamilies, writeNetfilterHeader } from "../../netlink/netfilter.ts";
+import { messageFlags, protocols } from "../../netlink/netlink-package.ts";
+import type { RequestKind } from "../../netlink/request.ts";
+import type { TransportOptions } from "../../netlink/transport.ts";
+
+/** Our table in both families. Rules can only refer to sets of their own table. */
+export const tableName = "kube-ipvs";
+
+export const nftTransportOptions: TransportOptions = { protocol: protocols.netfilter };
+
+/** NFNL_SUBSYS_NFTABLES, linux/netfilter/nfnetlink.h. */
+const subsystem = 10;
+
+/** NFT_MSG_*. */
+export const commands = {
+  newTable: 0,
+  getTable: 1,
+  deleteTable: 2,
+  newChain: 3,
+  getChain: 4,
+  deleteChain: 5,
+  newRule: 6,
+  getRule: 7,
+  deleteRule: 8,
+  newSet: 9,
+  getSet: 10,
+  deleteSet: 11,
+  newElements: 12,
+  getElements: 13,
+  deleteElements: 14,
+  getGeneration: 16,
+} as const;
+
+/** The family names that `nft` prints. */
+export const familyWords: Readonly<Record<IpFamily, string>> = { IPv4: "ip", IPv6: "ip6" };
+
+export interface NftMessage {
+  readonly command: keyof typeof commands;
+  /** Absent if the message concerns all families. */
+  readonly family?: IpFamily;
+  /** NLM_F_* in addition to those that the transport sets. */
+  readonly flags?: number;
+  /** Writes the attributes. */
+  write(this: void, writer: MessageWriter): void;
+  /** A phrase that can follow "Cannot", such as "create nft set". */
+  readonly operation: string;
+  readonly subject: string;
+  /** What an error number means for this message and what the operator can do. */
+  readonly meanings?: Readonly<Record<number, string>>;
+}
+
+export const nftMessageKind: RequestKind<NftMessage> = {
+  type: ({ command }) => (subsystem << 8) | commands[command],
+  flags: ({ flags = 0 }) => flags,
+  encode(writer, { family, write }) {
+    writeNetfilterHeader(writer, family === undefined ? 0 : addressFamilies[family]);
+    write(writer);
+  },
+  describe({ operation, subject, meanings }, errno) {
+    const meaning = meanings?.[errno];
+    return { operation, subject, ...(meaning === undefined ? {} : { meaning }) };
+  },
+};
+
+/** NFTA_TABLE_*. */
+const tableAttributes = attributeSet({ name: text(1) });
+
+/** Creates our table if it does not exist. */
+export function createTable(family: IpFamily): NftMessage {
+  return {
+    ...tableMessage("newTable", family, tableName),
+    flags: messageFlags.create,
+    operation: "create nft table",
+  };
+}
+
+export function tableMessage(
+  command: "newTable" | "getTable" | "deleteTable",
+  family: IpFamily,
+  name: string,
+): Omit<NftMessage, "operation"> {
+  return {
+    command,
+    family,
+    write: (writer) => tableAttributes.encode(writer, { name }),
+    subject: `${familyWords[family]} ${name}`,
+  };
+}
