@@ -12,7 +12,7 @@ export interface FeatureGate {
   readonly noEffect?: string;
 }
 
-const alwaysOn = "kube-ipvs always behaves as if this gate is on";
+const alwaysOn = "always on in kube-ipvs";
 const nftables = "applies to nftables mode only";
 
 /** The gates relevant to a service proxy. `AllAlpha` and `AllBeta` set the default of the other gates of their stage. */

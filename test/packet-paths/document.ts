@@ -8,7 +8,7 @@ const introduction = `# Where packets go
 [data/packet-paths.tsv](data/packet-paths.tsv) has the outcome of every path, tried with real connections. This page
 explains its sections. \`test/lab/packet-paths.test.ts\` runs the proxy in a kernel with IPVS, with network namespaces
 for the node, pods, another node and clients. It compares the outcomes with the expected ones and with the file, which
-\`make packet-paths\` writes. Rules, sets and virtual servers are those of kube-proxy's IPVS mode, and so are the paths.
+\`make packet-paths\` writes. Rules, sets, virtual servers and paths are those of kube-proxy's IPVS mode.
 
     client ──┐                                 ┌── pod, local, narrow      routed: a link each
             lan ──── node, with the proxy ─────┤
@@ -26,8 +26,8 @@ for the node, pods, another node and clients. It compares the outcomes with the 
 | \`refused\` | an immediate "port unreachable" or reset |
 | \`silence\` | no answer |
 
-"all" means each of TCP and UDP, or SCTP, over IPv4 and IPv6, as far as the section covers them. Each connection is a
-new one. If several endpoints are named, round robin chose each of them.
+"all" means every protocol and IP family of the section: TCP and UDP, or SCTP, over IPv4 and IPv6. Every try uses a new
+connection. If an outcome names several endpoints, round robin chose each of them.
 `;
 
 /** The matrix: a line for each path, a column for each protocol and family. */

@@ -80,7 +80,7 @@ const quickInTables: readonly Section[] = [
   section(
     "Policy Local without a local endpoint",
     [
-      "Packets of external clients are dropped, so that they try another node. Under internal policy Local, all packets " +
+      "Packets of external clients are dropped, so that clients try another node. Under internal policy Local, all packets " +
         "are dropped. External policy Local does not apply to pods and processes of the node.",
     ],
     (path) => {
@@ -190,10 +190,10 @@ const tables: ModeSections = {
   without: [
     [
       "Session affinity",
-      "the match `recent` keeps the list of clients, not an IPVS timeout (`test/lab/iptables-mode.test.ts`)",
+      "the match `recent` remembers clients, so there is no IPVS timeout to test (`test/lab/iptables-mode.test.ts`)",
     ],
     ["Settings of `kubeIpvs` for IPVS", "they have no effect in this mode"],
-    ["What the parts are for", "there are no sets"],
+    ["What the parts are for", "this mode has no sets"],
   ],
 };
 
@@ -279,15 +279,15 @@ const sockets: ModeSections = {
     ),
     section(
       "Bridged pods, br_netfilter off",
-      ["Connections go through a process on the node, so nothing is lost."],
+      ["Connections go through a process on the node, so answers are not lost."],
       toAll("bridged"),
     ),
   ],
   without: [
-    ["SCTP", "Node.js has no sockets for it"],
-    ["Source ranges", "the rules check the client (`test/unit/userspace/portal-rules.test.ts`)"],
-    ["Session affinity", "the balancer keeps it (`test/unit/userspace/balancer.test.ts`)"],
-    ["masqueradeAll, No local-traffic detector", "nothing is masqueraded"],
+    ["SCTP", "Node.js has no SCTP sockets"],
+    ["Source ranges", "implemented by rules (`test/unit/userspace/portal-rules.test.ts`)"],
+    ["Session affinity", "implemented by the balancer (`test/unit/userspace/balancer.test.ts`)"],
+    ["masqueradeAll, No local-traffic detector", "this mode masquerades nothing"],
     ["Settings of `kubeIpvs` for IPVS, What the parts are for", "IPVS is not used"],
   ],
 };

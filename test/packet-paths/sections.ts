@@ -64,7 +64,7 @@ const noneLocalInternal: Section = {
 const noEndpoints: Section = {
   ...grid,
   title: "No endpoints",
-  text: ["Outcomes are those of the previous section, for every kind of address."],
+  text: ["For every kind of address, outcomes are those of the previous section."],
   paths: pathsOf(matrix.noEndpoints, { pod: "pod", services: { Cluster: "empty" } }),
 };
 
@@ -252,7 +252,7 @@ const otherNodeAddress: Section = {
 const sctp: Section = {
   title: "SCTP",
   text: [
-    "Outcomes are those of routed pods. The node ports of SCTP are in their own sets, by address and port. " +
+    "Outcomes are those of routed pods. Node ports of SCTP have their own sets, whose entries are an address and a port. " +
       "Each end of an association binds one address. An endpoint with several addresses (multi-homing) would " +
       "announce its own addresses to the client, and IPVS does not translate them.",
   ],
@@ -288,7 +288,7 @@ const reversePath = (value: 0 | 1): string =>
 const strictReversePath: Section = {
   title: "Strict reverse-path filtering",
   text: [
-    "`rp_filter` is 1 on every link of the node, which changes nothing. `rp_filter` applies only to IPv4.",
+    "`rp_filter` is 1 on every link of the node. This changes no outcome, and applies only to IPv4.",
   ],
   headings,
   columns: transports.filter(({ family }) => family === "IPv4"),

@@ -1,5 +1,5 @@
 /**
- * What each part is for: the proxy is stopped (the kernel keeps its state), one part is taken away, and paths
+ * What each part is for: the proxy is stopped (the kernel keeps its state), one part is removed, and paths
  * come out otherwise. It shows too that the suite sees such a loss.
  */
 import type { PlanFacts } from "../../src/answer/answers.ts";
@@ -129,8 +129,8 @@ function pathOf({ name }: Part, given: PartPath): Path {
 export const withoutParts: Section = {
   title: "What the parts are for",
   text: [
-    "One part of the state is removed while the proxy is stopped and cannot restore it. If KUBE-IPVS-FILTER " +
-      "is empty, the node's own UDP service also gets the datagram, but answers from the node's address.",
+    "The test removes one part of the kernel state while the proxy is stopped and cannot restore it. Without the " +
+      "rules of KUBE-IPVS-FILTER, the node's own UDP service also gets the datagram, but answers from the node's address.",
   ],
   headings: ["without", "address", "from", "otherwise"],
   columns: transports,

@@ -3,7 +3,7 @@ import type { Field, FieldKind } from "../field.ts";
 const otherMode = "applies to other proxy modes only";
 const windows = "applies to Windows only";
 const transport = "kube-ipvs uses JSON";
-const unbuffered = "log lines are written to stderr immediately";
+const unbuffered = "log lines are not buffered";
 
 type Row = readonly [path: string, kind: FieldKind, value: string, noEffect: string, flag?: string];
 
@@ -16,7 +16,13 @@ const rows: readonly Row[] = [
     transport,
     "kube-api-content-type",
   ],
-  ["configSyncPeriod", "duration", "15m", "watched objects are not resynced", "config-sync-period"],
+  [
+    "configSyncPeriod",
+    "duration",
+    "15m",
+    "kube-ipvs watches objects and never resyncs them",
+    "config-sync-period",
+  ],
   [
     "portRange",
     "port-range",
@@ -28,11 +34,11 @@ const rows: readonly Row[] = [
     "showHiddenMetricsForVersion",
     "text",
     "",
-    "no metrics are hidden",
+    "kube-ipvs hides no metrics",
     "show-hidden-metrics-for-version",
   ],
   ["logging.flushFrequency", "duration-or-nanoseconds", "5s", unbuffered, "log-flush-frequency"],
-  ["logging.vmodule", "ignored", "", "verbosity applies to all source files"],
+  ["logging.vmodule", "ignored", "", "logging.verbosity applies to all source files"],
   ["logging.options.text.splitStream", "boolean", "false", unbuffered, "log-text-split-stream"],
   ["logging.options.text.infoBufferSize", "ignored", "0", unbuffered, "log-text-info-buffer-size"],
   ["logging.options.json.splitStream", "boolean", "false", unbuffered, "log-json-split-stream"],

@@ -60,7 +60,25 @@ export const startFields = [
     help: "port for --metrics-bind-address (deprecated)",
     insteadOf: "--metrics-bind-address",
   },
-  { path: "--boot-id-file", kind: "text", default: "", help: "", noEffect: "not used" },
-  { path: "--machine-id-file", kind: "text", default: "", help: "", noEffect: "not used" },
-  { path: "--vmodule", kind: "text", default: "", help: "", noEffect: "not used" },
+  {
+    path: "--boot-id-file",
+    kind: "text",
+    default: "",
+    help: "",
+    noEffect: "kube-ipvs does not read it",
+  },
+  {
+    path: "--machine-id-file",
+    kind: "text",
+    default: "",
+    help: "",
+    noEffect: "kube-ipvs does not read it",
+  },
+  {
+    path: "--vmodule",
+    kind: "text",
+    default: "",
+    help: "",
+    noEffect: "-v applies to all source files",
+  },
 ] as const;

@@ -411,7 +411,7 @@ describe("--strict", () => {
       assert.deepEqual([code, calls, files.size], [1, [], 0]);
       assert.deepEqual(failuresIn(err), [
         "foo: Ignoring unknown configuration field",
-        "--boot-id-file: Setting has no effect: not used",
+        "--boot-id-file: Setting has no effect: kube-ipvs does not read it",
         "--ipvs-scheduler: Ignoring flag because a configuration file is set",
       ]);
     }
