@@ -7,8 +7,8 @@ import { inSlices } from "../../base/time-slice.ts";
 import type { Drain } from "../../reconcile/drain/drains.ts";
 import type { ModeView, ObjectsView } from "./daemon-view.ts";
 import { drainRows } from "./drain-rows.ts";
+import { readDriftedAgain } from "./drifted-servers.ts";
 import { planFacts } from "./plan-facts.ts";
-import { namesOf } from "./row-fields.ts";
 import { serviceRows } from "./service-rows.ts";
 import { beforeFirstSyncText, type StatusSources, statusOf } from "./status.ts";
 
@@ -30,7 +30,8 @@ export interface AnswerSources {
 export async function answerTo(target: string, sources: AnswerSources): Promise<OperatorAnswer> {
   const { path } = splitTarget(target);
   if (path === "/v1/status") {
-    await seeAgain(sources.view());
+    const view = sources.view();
+    if (view?.mode === "ipvs") await readDriftedAgain(view);
     const object = await inSlices(sources.clock, statusOf(sources.status()));
     return { kind: "object", status: 200, object };
   }
@@ -55,21 +56,6 @@ export async function answerTo(target: string, sources: AnswerSources): Promise<
     return failure(503, beforeFirstSyncText(sources.status(), servers));
   }
   return await answerFrom(view, target);
-}
-
-/** Reads real servers again that earlier answers found changed, since they may have been repaired or removed meanwhile. */
-async function seeAgain(view: ModeView | undefined): Promise<void> {
-  if (view?.mode !== "ipvs") return;
-  for (const key of [...view.history.unrepaired.keys()]) {
-    const services = view.plan.desired.servicesOfServer(key);
-    if (services.length === 0) view.history.noteSeen(key, false);
-    for (const service of services) {
-      const query = { ...namesOf(service), hasEndpoints: true, hasConnections: true };
-      const rows = serviceRows(view, query);
-      let row = await rows.next();
-      while (row.done !== true) row = await rows.next();
-    }
-  }
 }
 
 const viewPaths = ["/v1/services", "/v1/drains", "/v1/plan"];

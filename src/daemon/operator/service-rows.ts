@@ -9,6 +9,7 @@ import { isPolicyLocal } from "../../plan/frontends.ts";
 import { realServerKey } from "../../state/real-server.ts";
 import { absenceOf } from "./absence.ts";
 import { type ModeView, objectsOf } from "./daemon-view.ts";
+import { hasDrifted } from "./drifted-servers.ts";
 import { endpointRows, presentServers, type RowContext } from "./endpoint-rows.ts";
 import { claimedBy, lostReason, namesOf, serviceNames } from "./row-fields.ts";
 import { type WantedFrontend, wantedFrontends } from "./wanted-frontends.ts";
@@ -36,15 +37,11 @@ export async function* serviceRows(
     for (const [index, one] of group.entries()) {
       const isPresent = view.reconciler.cachedServers.has(one.key);
       const servers = isPresent ? { observed: observed[index] ?? [] } : {};
-      const row = rowOf(one, { ...context, ...servers }, query);
-      view.history.noteSeen(one.key, hasDrifted(row));
-      yield row;
+      const isDrifted = hasDrifted(one.key, observed[index] ?? [], view, context.absence);
+      view.history.noteSeen(one.key, isDrifted);
+      yield rowOf(one, { ...context, ...servers }, query);
     }
   }
-}
-
-function hasDrifted({ endpoints = [] }: ServiceRow): boolean {
-  return endpoints.some(({ reason }) => reason === "drifted");
 }
 
 export function rowOf(

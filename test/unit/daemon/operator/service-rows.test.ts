@@ -8,6 +8,7 @@ import type {
 } from "../../../../src/answer/answers.ts";
 import { errno } from "../../../../src/base/errno.ts";
 import { drainRows } from "../../../../src/daemon/operator/drain-rows.ts";
+import { readDriftedAgain } from "../../../../src/daemon/operator/drifted-servers.ts";
 import { serviceRows } from "../../../../src/daemon/operator/service-rows.ts";
 import type { Operation } from "../../../support/fake-kernel/operations.ts";
 import { FakeNode } from "../../../support/fake-node.ts";
@@ -246,8 +247,27 @@ describe("rows of Services", () => {
         virtualServer,
         after: { ...realServer, weight: 1, forwardingMethod: 0 },
       });
-      await rowsOf(onNode);
+      await readDriftedAgain(onNode.view);
       assert.equal(unrepaired.size, 0);
+    });
+  });
+
+  it("remember drift of a virtual server that another Service also requests", async () => {
+    const spec = { externalIPs: ["203.0.113.7"] };
+    const younger = service({
+      name: "younger",
+      clusterIps: ["10.96.0.11"],
+      spec,
+      metadata: { creationTimestamp: "2026-02-01T00:00:00Z" },
+    });
+    await withNode([service({ spec }), endpointSlice(), younger], async (onNode) => {
+      const virtualServer = { protocol: "TCP", address: ip("203.0.113.7"), port: 80 } as const;
+      const before = { address: ip("10.244.1.10"), port: 8080 };
+      onNode.kernel.ipvs.interfere({ kind: "real-server-remove", virtualServer, before });
+      await rowsOf(onNode);
+      await readDriftedAgain(onNode.view);
+      const { unrepaired } = onNode.modeView.history;
+      assert.deepEqual([...unrepaired.keys()], ["TCP 203.0.113.7:80"]);
     });
   });
 

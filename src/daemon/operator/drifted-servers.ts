@@ -1,0 +1,43 @@
+/** Finds virtual servers whose real servers a third party changed since the last verification. */
+import { type RealServer, realServerKey } from "../../state/real-server.ts";
+import { type Absence, absenceOf } from "./absence.ts";
+import type { DaemonView } from "./daemon-view.ts";
+
+/**
+ * Whether the kernel lacks a planned real server that the cache has, or has it with weight 0. Weights that kube-ipvs
+ * keeps are not drift. `observed` are the virtual server's real servers in the kernel.
+ */
+export function hasDrifted(
+  key: string,
+  observed: readonly RealServer[],
+  { plan, reconciler }: Pick<DaemonView, "plan" | "reconciler">,
+  { isForeign, isManualWeight }: Pick<Absence, "isForeign" | "isManualWeight">,
+): boolean {
+  const cached = reconciler.cachedServers.get(key)?.realServers;
+  if (cached === undefined || isForeign(key)) return false;
+  const isCached = new Set(cached.map(realServerKey));
+  const weights = new Map(observed.map((one) => [realServerKey(one), one.weight]));
+  const planned = plan.desired.virtualServer(key)?.realServers ?? [];
+  return planned.map(realServerKey).some((one) => {
+    const weight = weights.get(one);
+    if (!isCached.has(one) || (weight !== undefined && weight > 0)) return false;
+    return weight === undefined || !isManualWeight(key, one);
+  });
+}
+
+/** Reads virtual servers again that earlier answers found changed, because they may have been repaired or removed. */
+export async function readDriftedAgain(view: DaemonView): Promise<void> {
+  const { history, plan, ipvs } = view;
+  if (history.unrepaired.size === 0) return;
+  const absence = absenceOf(history);
+  const servers = [...history.unrepaired.keys()].map((key) => ({
+    key,
+    id: plan.desired.virtualServer(key)?.virtualServer,
+  }));
+  const lists = await ipvs.listRealServers(servers.flatMap(({ id }) => id ?? []));
+  let index = 0;
+  for (const { key, id } of servers) {
+    const observed = id === undefined ? undefined : (lists[index++] ?? []);
+    history.noteSeen(key, observed !== undefined && hasDrifted(key, observed, view, absence));
+  }
+}
