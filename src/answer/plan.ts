@@ -1,15 +1,109 @@
-/** The changes that a sync, a start or a clean-up would make. */
-import { apiVersion } from "./answers.ts";
+/** The changes that a sync, a start or a clean-up would make, and their text form. Pure. */
+import type { PlannedChange, PlannedChanges } from "../state/planned-change.ts";
+import type { Envelope } from "./answers.ts";
 import type { View } from "./render.ts";
 
-export interface PlannedChanges {
-  readonly answer: object;
-  readonly view: View<object>;
-  readonly hasChanges: boolean;
+export interface Plan extends Envelope<"Plan">, PlannedChanges {
+  /** Userspace mode: listeners to open, and names of SCTP service ports, which that mode does not serve. */
+  readonly listeners?: readonly { readonly text: string; readonly portName: string }[];
+  readonly sctpPorts?: readonly string[];
+  /** The following fields are those of a clean-up. Changes of the iptables backend that is not in use. */
+  readonly unusedBackend?: PlannedChanges & { readonly name?: string };
+  /** Tables of kube-proxy's nftables mode, for example `ip kube-proxy`. */
+  readonly nftTables?: readonly string[];
+  readonly files?: readonly string[];
+  readonly kept?: readonly KeptObject[];
+  /** The kube-proxy that may be using rules of iptables and nftables mode. Absent if there is none. */
+  readonly kubeProxy?: string;
 }
 
-/** `text` is shown to people. `object` is printed as JSON or YAML. */
-export function plannedChanges(object: object, text: string, hasChanges: boolean): PlannedChanges {
-  const answer = { apiVersion, kind: "Plan", ...object };
-  return { answer, view: { blocks: () => text.trimEnd().split("\n") }, hasChanges };
+export interface KeptObject {
+  readonly subject: string;
+  readonly reason: "referenced-by-third-party" | "foreign-virtual-server" | "excluded-network";
+}
+
+/** Whether carrying out the plan would change anything now. */
+export function hasChanges(plan: Plan): boolean {
+  const { changes, unusedBackend, listeners = [], nftTables = [], files = [] } = plan;
+  return (
+    listeners.length + nftTables.length + files.length > 0 ||
+    [...changes, ...(unusedBackend?.changes ?? [])].some(({ deferred }) => deferred === undefined)
+  );
+}
+
+export const planView: View<Plan> = {
+  blocks: (plan) => {
+    const { listeners = [], nftTables = [], files = [], sctpPorts = [], unusedBackend } = plan;
+    const [first = [], ...groups] = groupsOf(unusedBackend?.changes ?? []);
+    const sections = [
+      listed(
+        "Listeners",
+        listeners.map(({ text, portName }) => `${text}  # missing, service ${portName}`),
+      ),
+      ...groupsOf(plan.changes),
+      first.length === 0 ? [] : [`In ${unusedBackend?.name}, which is not in use:`, ...first],
+      ...groups,
+      listed("Tables of kube-proxy's nftables mode", nftTables.map(removed)),
+      listed("Files", files.map(removed)),
+    ].filter(({ length }) => length > 0);
+    const notes = [
+      ...plan.conflicts.map(
+        (key) => `Conflict: ${key} is claimed by a Service and belongs to a third party; it stays`,
+      ),
+      ...keptTexts(plan),
+      ...sctpPorts.map((name) => `Not served: ${name}: userspace mode does not support SCTP`),
+    ];
+    const all = [...(sections.length === 0 ? [["No changes."]] : sections), notes];
+    return all.flatMap((lines) => (lines.length === 0 ? [] : ["", ...lines])).slice(1);
+  },
+};
+
+/** Lines that name what a clean-up keeps, each with the reason. */
+export function keptTexts({ kubeProxy, kept = [] }: Pick<Plan, "kubeProxy" | "kept">): string[] {
+  const rules = "Kept rules of kube-proxy's iptables and nftables modes";
+  return [
+    ...(kubeProxy === undefined ? [] : [`${rules}: ${kubeProxy}`]),
+    ...kept.map(({ subject, reason }) => `Kept ${subject}: ${keptReasons[reason]}`),
+  ];
+}
+
+const keptReasons: Readonly<Record<KeptObject["reason"], string>> = {
+  "referenced-by-third-party": "a rule of other software still uses it",
+  "foreign-virtual-server": "it belongs to other software",
+  "excluded-network": "excludeCIDRs contains its address",
+};
+
+const headings: Readonly<Record<string, string>> = {
+  module: "Kernel modules",
+  sysctl: "Sysctls",
+  link: "Link",
+  set: "Sets",
+  entry: "Set entries",
+  chain: "iptables chains and jumps",
+  "virtual-server": "Virtual servers",
+  "real-server": "Real servers",
+  address: "Addresses on kube-ipvs0",
+  conntrack: "Conntrack entries",
+};
+
+/** The changes by type of object, in order of first occurrence. */
+function groupsOf(changes: readonly PlannedChange[]): readonly (readonly string[])[] {
+  const groups = Map.groupBy(changes, ({ subject }) => subject.type);
+  return [...groups].map(([type, group]) => listed(headings[type] ?? type, group.map(changeLine)));
+}
+
+function changeLine({ text, reason, services, deferred }: PlannedChange): string {
+  const service = services.length === 0 ? [] : [`service ${services.join(" ")}`];
+  const notes = [reason, ...service, ...(deferred === undefined ? [] : [`waiting: ${deferred}`])];
+  return `${text}  # ${notes.join(", ")}`;
+}
+
+function listed(title: string, lines: readonly string[]): readonly string[] {
+  return lines.length === 0
+    ? []
+    : [`${title}: ${lines.length}`, ...lines.map((line) => `  ${line}`)];
+}
+
+function removed(name: string): string {
+  return `- ${name}`;
 }

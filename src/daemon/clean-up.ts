@@ -1,6 +1,7 @@
 /** Implements `--cleanup` and `plan --cleanup`: removes or lists everything of ours on this node. */
 import { existsSync } from "node:fs";
-import { type PlannedChanges, plannedChanges } from "../answer/plan.ts";
+import { apiVersion } from "../answer/answers.ts";
+import { keptTexts, type Plan } from "../answer/plan.ts";
 import { type Clock, systemClock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
 import { ipFamilies } from "../base/ip.ts";
@@ -9,14 +10,8 @@ import type { Kernel } from "../kernel/kernel.ts";
 import { observeOnly } from "../kernel/observe-only.ts";
 import type { ChangeKind } from "../reconcile/change.ts";
 import { emptyPlan } from "../reconcile/change-plan.ts";
-import {
-  type CleanUpFailure,
-  type CleanUpReport,
-  cleanUp,
-  type Kept,
-} from "../reconcile/clean-up.ts";
-import { planObject } from "../reconcile/render/plan-json.ts";
-import { planText } from "../reconcile/render/plan-text.ts";
+import { type CleanUpFailure, type CleanUpReport, cleanUp } from "../reconcile/clean-up.ts";
+import { planObject } from "../reconcile/plan-object.ts";
 import { ownedBy } from "./leftovers/ipvs-leftovers.ts";
 import { type NftRemoval, presentNftTables, removeNftTables } from "./leftovers/nft-leftovers.ts";
 import { mayBeInUse } from "./leftovers/remove-leftovers.ts";
@@ -35,11 +30,11 @@ export interface CleanUpContext {
 /** The result of a clean-up: what it removed, or would remove in a dry run, and what it keeps. */
 interface NodeCleanUp extends CleanUpReport {
   /** Rules in the iptables backend that is not in use. They may refer to our ipsets. */
-  readonly unused: Pick<CleanUpReport, "plan" | "changes"> & { readonly where: string };
+  readonly unused: Pick<CleanUpReport, "plan" | "changes"> & { readonly backend: string };
   /** Tables of kube-proxy's nftables mode, for example `ip kube-proxy`. */
   readonly nftTables: readonly string[];
   /** Describes a kube-proxy that may be using the rules of iptables and nftables mode. Undefined if there is none. */
-  readonly user: string | undefined;
+  readonly kubeProxy?: string;
 }
 
 /** Cleans up and prints a line for each kind of object. Resolves with whether everything could be removed. */
@@ -63,7 +58,7 @@ export async function cleanUpAndPrint(
   ].filter(({ count }) => count > 0);
   const lines = [
     ...(removed.length === 0 ? ["Nothing of kube-ipvs was found"] : removed.map(removedText)),
-    ...keptLines(done),
+    ...keptTexts(done),
     ...failures.map(({ subject, error }) => `Could not remove ${subject}: ${errorText(error)}`),
   ];
   for (const line of lines) print(line);
@@ -75,7 +70,7 @@ export async function planCleanUp(
   kernel: Kernel,
   config: Config,
   context: CleanUpContext = {},
-): Promise<PlannedChanges> {
+): Promise<Plan> {
   const unchanged = { ...kernel, modules: observeOnly(kernel).modules };
   const planned = await removeAll(unchanged, config, { ...context, isDryRun: true });
   const [failure] = planned.failures;
@@ -84,28 +79,13 @@ export async function planCleanUp(
     throw new Error(message, { cause: failure.error });
   }
   const files = [...recordPaths(config), config.operatorSocketPath].filter(existsSync);
-  const { plan, kept, nftTables, unused } = planned;
-  const object = {
-    ...planObject(plan),
-    ...{ kept, files, nftTables, unusedBackend: planObject(unused.plan) },
+  const { plan, kept, nftTables, unused, kubeProxy } = planned;
+  return {
+    ...{ apiVersion, kind: "Plan", ...planObject(plan) },
+    ...{ kept, files, nftTables },
+    unusedBackend: { name: unused.backend, ...planObject(unused.plan) },
+    ...(kubeProxy === undefined ? {} : { kubeProxy }),
   };
-  const found = [plan.changes, unused.plan.changes, nftTables, files];
-  const hasChanges = found.some(({ length }) => length > 0);
-  const sections = [
-    plan.changes.length === 0 ? "" : planText(plan),
-    unused.plan.changes.length === 0 ? "" : `In ${unused.where}:\n${planText(unused.plan)}`,
-    listText("Tables of kube-proxy's nftables mode", nftTables),
-    listText("Files", files),
-    keptLines(planned).join("\n"),
-    hasChanges ? "" : "No changes.",
-  ];
-  const text = sections.filter(Boolean).map((section) => section.trimEnd());
-  return plannedChanges(object, text.join("\n\n"), hasChanges);
-}
-
-function listText(title: string, lines: readonly string[]): string {
-  if (lines.length === 0) return "";
-  return [`${title}: ${lines.length}`, ...lines.map((line) => `  - ${line}`)].join("\n");
 }
 
 /** Reads ownership, nftables tables and supported families before the first write. Rejects if such a read fails. */
@@ -140,8 +120,9 @@ async function removeAll(
   };
   return {
     ...used,
-    ...{ user, nftTables: nft.removed },
-    unused: { ...unused, where: `${unusedBackend?.backend}, which is not in use` },
+    ...(user === undefined ? {} : { kubeProxy: user }),
+    nftTables: nft.removed,
+    unused: { ...unused, backend: unusedBackend?.backend ?? "" },
     failures: [...unused.failures.map(inUnused), ...nft.failures, ...used.failures],
     kept: [...used.kept, ...unused.kept.map(inUnused)],
   };
@@ -158,22 +139,6 @@ const nothingUnused: CleanUpReport = {
 function recordPaths({ statePath, claimsPath }: Config): readonly string[] {
   return [...statePaths(statePath), claimsPath].filter((path) => path !== "");
 }
-
-/** Lines that name what was kept, each with the reason. */
-function keptLines({ user, kept }: NodeCleanUp): readonly string[] {
-  return [
-    ...(user === undefined
-      ? []
-      : [`Kept rules of kube-proxy's iptables and nftables modes: ${user}`]),
-    ...kept.map(({ subject, reason }) => `Kept ${subject}: ${keptReasons[reason]}`),
-  ];
-}
-
-const keptReasons: Readonly<Record<Kept["reason"], string>> = {
-  "referenced-by-third-party": "a rule of other software still uses it",
-  "foreign-virtual-server": "it belongs to other software",
-  "excluded-network": "excludeCIDRs contains its address",
-};
 
 /**
  * A kube-proxy in IPVS mode does not need the rules of iptables mode. If only a process was found, its mode is
@@ -232,7 +197,8 @@ const removedWords: readonly (RemovedWords & { readonly kinds: readonly ChangeKi
   { kinds: ["set-destroy"], one: "ipset", many: "ipsets" },
 ];
 
-function unusedWords({ unused: { where } }: NodeCleanUp): RemovedWords {
+function unusedWords({ unused: { backend } }: NodeCleanUp): RemovedWords {
+  const where = `${backend}, which is not in use`;
   return {
     one: `iptables chain or jump from ${where}`,
     many: `iptables chains and jumps from ${where}`,

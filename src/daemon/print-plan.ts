@@ -1,10 +1,10 @@
 /** Implements `kube-ipvs plan`: computes what a start or a clean-up would change on this node. Writes nothing. */
-import { type PlannedChanges, plannedChanges } from "../answer/plan.ts";
+import { apiVersion } from "../answer/answers.ts";
+import type { Plan } from "../answer/plan.ts";
 import type { Config } from "../config/config.ts";
 import { openKernel } from "../kernel/open-kernel.ts";
 import { withoutFlowChecks } from "../reconcile/change-plan.ts";
-import { planObject } from "../reconcile/render/plan-json.ts";
-import { planText } from "../reconcile/render/plan-text.ts";
+import { planObject } from "../reconcile/plan-object.ts";
 import { planCleanUp } from "./clean-up.ts";
 import { findOtherProxy } from "./node/other-proxy.ts";
 import { observeOnce } from "./observe-once.ts";
@@ -15,7 +15,7 @@ import { planUserspaceStart } from "./userspace/print-userspace-plan.ts";
 export async function planNodeCleanUp(
   config: Config,
   { clock, log }: Pick<RunContext, "clock" | "log">,
-): Promise<PlannedChanges> {
+): Promise<Plan> {
   const kernel = await openKernel({ clock, log, environment: process.env });
   try {
     return await planCleanUp(kernel, config, { clock, proxy: await findOtherProxy() });
@@ -28,10 +28,10 @@ export async function planNodeCleanUp(
 export async function planSync(
   config: Config,
   parts: Pick<RunContext, "clock" | "log">,
-): Promise<PlannedChanges> {
+): Promise<Plan> {
   if (config.mode === "userspace") return await planUserspaceStart(config, parts);
-  return await observeOnce(config, parts, ({ report }) => {
-    const plan = withoutFlowChecks(report.plan);
-    return plannedChanges(planObject(plan), planText(plan), plan.changes.length > 0);
-  });
+  return await observeOnce(config, parts, ({ report }) => ({
+    ...{ apiVersion, kind: "Plan" },
+    ...planObject(withoutFlowChecks(report.plan)),
+  }));
 }

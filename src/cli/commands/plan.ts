@@ -1,4 +1,5 @@
 import { exitCodes } from "../../answer/answer.ts";
+import { hasChanges, planView } from "../../answer/plan.ts";
 import { type Command, outputOptions } from "../command.ts";
 
 export const planCommand: Command = {
@@ -23,8 +24,8 @@ export const planCommand: Command = {
   run: async ({ programs, config, values, runContext, print }) => {
     const isCleanup = values.get("cleanup")?.at(-1) === "true";
     const { planNodeCleanUp, planSync } = await programs.plan();
-    const planned = await (isCleanup ? planNodeCleanUp : planSync)(config, runContext());
-    print(planned.answer, planned.view);
-    return planned.hasChanges ? exitCodes.wrong : exitCodes.fine;
+    const plan = await (isCleanup ? planNodeCleanUp : planSync)(config, runContext());
+    print(plan, planView);
+    return hasChanges(plan) ? exitCodes.wrong : exitCodes.fine;
   },
 };

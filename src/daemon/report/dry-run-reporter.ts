@@ -1,7 +1,7 @@
 import { sameSet } from "../../base/same-set.ts";
 import type { ServiceName } from "../../base/service-name.ts";
 import type { ChangePlan } from "../../reconcile/change-plan.ts";
-import { changeText } from "../../reconcile/render/plan-text.ts";
+import { changeText } from "../../reconcile/plan-object.ts";
 import type { ReportTargets } from "./loop-reporter.ts";
 
 /** Changes that are logged individually at any verbosity. Further ones are logged from verbosity 2 on. */

@@ -1,13 +1,13 @@
 /** Implements `kube-ipvs plan` in userspace mode. */
-import { type PlannedChanges, plannedChanges } from "../../answer/plan.ts";
+import { apiVersion } from "../../answer/answers.ts";
+import type { Plan } from "../../answer/plan.ts";
 import { ipFamilies } from "../../base/ip.ts";
 import type { Config } from "../../config/config.ts";
 import type { ChangeTracker } from "../../model/change-tracker.ts";
 import { servicePortName } from "../../model/service-port.ts";
 import { servicePortsOf } from "../../model/service-ports.ts";
 import { emptyPlan } from "../../reconcile/change-plan.ts";
-import { planObject } from "../../reconcile/render/plan-json.ts";
-import { planText } from "../../reconcile/render/plan-text.ts";
+import { planObject } from "../../reconcile/plan-object.ts";
 import type { SoughtListener } from "../../userspace/find-listeners.ts";
 import { firstSync } from "../observe-once.ts";
 import type { RunContext } from "../run.ts";
@@ -18,30 +18,16 @@ import { addressesOf, listenerText, type UserspacePlan } from "./plan-userspace.
 export async function planUserspaceStart(
   config: Config,
   parts: Pick<RunContext, "clock" | "log">,
-): Promise<PlannedChanges> {
+): Promise<Plan> {
   const { running } = await firstSync(config, parts, (context) =>
     beginUserspace(context.config, context),
   );
-  const plan = {
-    ...(running.plan() ?? nothingPlanned),
-    sctpPorts: sctpPortsOf(running.view.objects),
-  };
-  const hasChanges = plan.listeners.length + plan.rules.changes.length > 0;
-  return plannedChanges(objectOf(plan), textOf(plan), hasChanges);
+  return planOf(running.plan() ?? nothingPlanned, sctpPortsOf(running.view.objects));
 }
 
 const nothingPlanned: UserspacePlan = { listeners: [], found: [], rules: emptyPlan };
 
-/** The plan with all that is printed. */
-export interface PrintedPlan extends UserspacePlan {
-  /**
-   * Names of SCTP service ports, for example `default/web:sctp`. They are not served, because Node.js has no SCTP
-   * sockets.
-   */
-  readonly sctpPorts: readonly string[];
-}
-
-/** The names of all SCTP service ports, each only once. */
+/** The names of all SCTP service ports, for example `default/web:sctp`. Node.js has no SCTP sockets. */
 export function sctpPortsOf(
   tracker: Pick<ChangeTracker, "serviceNames" | "service">,
 ): readonly string[] {
@@ -56,36 +42,24 @@ export function sctpPortsOf(
   return [...new Set(names)];
 }
 
-/** The plan as the JSON object that is printed. Pure. */
-export function objectOf({ listeners, rules, sctpPorts }: PrintedPlan): object {
-  return { ...planObject(rules), listeners: listeners.map(listenerObject), sctpPorts };
+/** The answer. Pure. */
+export function planOf(
+  { listeners, rules }: Pick<UserspacePlan, "listeners" | "rules">,
+  sctpPorts: readonly string[],
+): Plan {
+  const opened = listeners.map(listenerObject);
+  return { apiVersion, kind: "Plan", ...planObject(rules), listeners: opened, sctpPorts };
 }
 
-function listenerObject({ wanted, address }: SoughtListener): object {
+function listenerObject(sought: SoughtListener): NonNullable<Plan["listeners"]>[number] {
+  const { wanted, address } = sought;
   const { service, portName, protocol, nodePort } = wanted;
   return {
+    text: listenerText(sought),
     ...{ protocol, host: address.host },
     // If rules redirect to the listener, its port is 0, which means any free port.
     ...(address.port === 0 ? {} : { port: address.port }),
     ...{ service, portName },
     ...(address.isRedirected === true ? { addresses: addressesOf(wanted), nodePort } : {}),
   };
-}
-
-/** The plan as the text that is printed. Pure. */
-export function textOf({ listeners, rules, sctpPorts }: PrintedPlan): string {
-  const opened =
-    listeners.length === 0
-      ? []
-      : [`Listeners: ${listeners.length}`, ...listeners.map(listenerLine), ""];
-  const isEmpty = listeners.length + rules.changes.length === 0;
-  const changed = rules.changes.length > 0 || isEmpty ? [planText(rules).trimEnd(), ""] : [];
-  const notServed = sctpPorts.map(
-    (name) => `Not served: ${name}: userspace mode does not support SCTP`,
-  );
-  return [...opened, ...changed, ...notServed].join("\n").trimEnd();
-}
-
-function listenerLine(sought: SoughtListener): string {
-  return `  ${listenerText(sought)}  # missing, service ${sought.wanted.portName}`;
 }

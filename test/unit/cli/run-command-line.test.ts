@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { listOf } from "../../../src/answer/answer.ts";
 import { apiVersion } from "../../../src/answer/answers.ts";
-import { plannedChanges } from "../../../src/answer/plan.ts";
+import type { Plan } from "../../../src/answer/plan.ts";
 import type { Config } from "../../../src/config/config.ts";
 import { loadConfig } from "../../../src/config/load-config.ts";
 import type { RunContext } from "../../../src/daemon/run.ts";
@@ -16,6 +16,8 @@ import { type CommandRun, type Fakes, runCommand } from "../../support/run-comma
 
 const fileText =
   "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\nfoo: 1\n";
+
+const noChanges: Plan = { apiVersion, kind: "Plan", changes: [], conflicts: [] };
 
 interface Outcome extends CommandRun {
   /** What was written, by path. */
@@ -28,7 +30,7 @@ async function run(args: readonly string[], fakes: Fakes = {}): Promise<Outcome>
   const calls: (readonly [string, Config])[] = [];
   const files = new Map<string, string>();
   const note = (name: string, config: Config): void => void calls.push([name, config]);
-  const nothing = plannedChanges({}, "No changes.", false);
+  const nothing = noChanges;
   const outcome = await runCommand(
     args,
     {
@@ -292,7 +294,7 @@ describe("the log of a command that asks", () => {
         log.with({ resource: "services" }).info("Listed");
         log.warn("Cannot list");
         log.verbose(1, "Asked");
-        return plannedChanges({}, "", false);
+        return noChanges;
       },
     },
     daemon: {
@@ -467,11 +469,14 @@ describe("--strict", () => {
       [without.code, without.calls.map(([name, { scheduler }]) => [name, scheduler])],
       [0, [["plan", "lc"]]],
     );
-    const planSync = async () => plannedChanges({ changes: [] }, "Sets: 1", true);
+    const change = { kind: "set-create", subject: { type: "set" }, text: "+ A", reason: "missing" };
+    const plan: Plan = { ...noChanges, changes: [{ ...change, services: [] }] };
+    const planSync = async () => plan;
     const some = await run(["plan", "-o", "json"], { plan: { planSync } });
     assert.equal(some.code, 2);
-    assert.deepEqual(JSON.parse(some.out), { apiVersion, kind: "Plan", changes: [] });
-    assert.equal((await run(["plan"], { plan: { planSync } })).out, "Sets: 1\n");
+    assert.deepEqual(JSON.parse(some.out), plan);
+    const text = (await run(["plan"], { plan: { planSync } })).out;
+    assert.equal(text, "Sets: 1\n  + A  # missing\n");
     const planNodeCleanUp = planSync;
     const cleanup = await run(["plan", "--cleanup"], { plan: { planNodeCleanUp } });
     assert.deepEqual([cleanup.code, cleanup.calls[0]?.[0]], [2, "plan --cleanup"]);

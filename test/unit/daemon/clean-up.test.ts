@@ -3,7 +3,8 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import type { PlannedChanges } from "../../../src/answer/plan.ts";
+import type { Plan } from "../../../src/answer/plan.ts";
+import { hasChanges, planView } from "../../../src/answer/plan.ts";
 import { errno } from "../../../src/base/errno.ts";
 import { ipFamilies } from "../../../src/base/ip.ts";
 import { silentLogger } from "../../../src/base/log.ts";
@@ -264,12 +265,13 @@ describe("cleanUp and kube-proxy's iptables and nftables modes", () => {
 });
 
 describe("the plan of a clean-up", () => {
-  const planOf = (kernel: Kernel, claimsPath = ""): Promise<PlannedChanges> =>
+  const planOf = (kernel: Kernel, claimsPath = ""): Promise<Plan> =>
     planCleanUp(kernel, { ...config, claimsPath } as Config, { clock: new FakeClock() });
 
   it("says so if there is nothing to remove", async () => {
-    const { view, answer, hasChanges } = await planOf(new FakeKernel());
-    assert.deepEqual([[...view.blocks(answer, false)], hasChanges], [["No changes."], false]);
+    const plan = await planOf(new FakeKernel());
+    assert.deepEqual([...planView.blocks(plan, false)], ["No changes."]);
+    assert.equal(hasChanges(plan), false);
   });
 
   it("names what is removed in both backends, of every mode, and writes nothing", async () => {
@@ -279,18 +281,16 @@ describe("the plan of a clean-up", () => {
     putRules(kernel.iptables, iptablesModeRules);
     kernel.operations.clear();
     // Any file that exists.
-    const { view, answer, hasChanges } = await planOf(kernel, import.meta.filename);
-    assert.equal(hasChanges, true);
-    const text = [...view.blocks(answer, false)].join("\n");
+    const plan = await planOf(kernel, import.meta.filename);
+    assert.equal(hasChanges(plan), true);
+    const text = planView.blocks(plan, false).join("\n");
     assert.match(text, /^Link: 1\n {2}- kube-ipvs0 {2}# unwanted\n/);
     const chain = "- IPv4 nat KUBE-SVC-ZNLZPHNJPSNFOWJC  # unwanted";
     const [inUse = "", unused = ""] = text.split("In legacy, which is not in use:\n");
     assert.ok(inUse.includes(chain) && unused.includes(chain), text);
     assert.ok(text.endsWith(`\n\nFiles: 1\n  - ${import.meta.filename}`), text);
     assert.deepEqual(kernel.operations.texts(), []);
-    const { changes } = (answer as { readonly unusedBackend: { readonly changes: object[] } })
-      .unusedBackend;
-    assert.ok(changes.length > 10);
+    assert.ok((plan.unusedBackend?.changes.length ?? 0) > 10);
   });
 });
 

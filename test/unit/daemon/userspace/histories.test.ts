@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import fc from "fast-check";
+import { planView } from "../../../../src/answer/plan.ts";
 import { silentEvents } from "../../../../src/api/event.ts";
 import { systemClock } from "../../../../src/base/clock.ts";
 import { ipFamilies } from "../../../../src/base/ip.ts";
@@ -20,7 +21,7 @@ import {
 } from "../../../../src/daemon/userspace/begin-userspace.ts";
 import { openNetworkReader } from "../../../../src/daemon/userspace/network-reader.ts";
 import { planUserspace } from "../../../../src/daemon/userspace/plan-userspace.ts";
-import { textOf } from "../../../../src/daemon/userspace/print-userspace-plan.ts";
+import { planOf } from "../../../../src/daemon/userspace/print-userspace-plan.ts";
 import { listListeningSockets } from "../../../../src/kernel/listening-sockets.ts";
 import type { OpenKernel } from "../../../../src/kernel/open-kernel.ts";
 import type { Holders } from "../../../../src/plan/claims/claim.ts";
@@ -135,7 +136,7 @@ class Stage {
     const wanted = await wantedListeners(tracker, options, held, usable.iptables);
     const seen = { sockets: listListeningSockets(), usable };
     const plan = await planUserspace(wanted, seen, config);
-    return textOf({ ...plan, sctpPorts: [] });
+    return planView.blocks(planOf(plan, []), false).join("\n");
   }
 }
 

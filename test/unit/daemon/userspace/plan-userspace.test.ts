@@ -1,13 +1,15 @@
 /** `kube-ipvs plan` in userspace mode: what a start would open and write. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { type Plan, planView } from "../../../../src/answer/plan.ts";
 import type { IpAddress } from "../../../../src/base/ip.ts";
-import { planUserspace } from "../../../../src/daemon/userspace/plan-userspace.ts";
 import {
-  objectOf,
-  type PrintedPlan,
+  planUserspace,
+  type UserspacePlan,
+} from "../../../../src/daemon/userspace/plan-userspace.ts";
+import {
+  planOf as answerOf,
   sctpPortsOf,
-  textOf,
 } from "../../../../src/daemon/userspace/print-userspace-plan.ts";
 import type { ListeningSocket } from "../../../../src/kernel/listening-sockets.ts";
 import { ChangeTracker } from "../../../../src/model/change-tracker.ts";
@@ -65,7 +67,7 @@ async function planOf({
   bindAddress = "0.0.0.0",
   held = new Map(),
   claimMemory = noClaimMemory(),
-}: Stage): Promise<PrintedPlan> {
+}: Stage): Promise<UserspacePlan & { readonly answer: Plan }> {
   const usable =
     kernel === undefined ? undefined : { iptables: kernel.iptables, families: ["IPv4"] as const };
   const tracker = await trackerOf(given);
@@ -73,7 +75,11 @@ async function planOf({
   const wanted = await wantedListeners(tracker, options, record, kernel?.iptables);
   const config = { bindAddress: ip(bindAddress) };
   const plan = await planUserspace(wanted, { usable, sockets }, config);
-  return { ...plan, sctpPorts: sctpPortsOf(tracker) };
+  return { ...plan, answer: answerOf(plan, sctpPortsOf(tracker)) };
+}
+
+function textOf({ answer }: { readonly answer: Plan }): string {
+  return planView.blocks(answer, false).join("\n");
 }
 
 /** What a daemon leaves whose listener has port 40000. `addresses`: absent, all; besides its node port. */
@@ -110,10 +116,11 @@ describe("the plan of a start in userspace mode", () => {
       lines.includes("  ~ IPv4 nat KUBE-PORTALS-CONTAINER (0 -> 1 rules)  # missing"),
       lines.join("\n"),
     );
-    const { changes, listeners } = objectOf(plan) as Record<string, readonly unknown[]>;
-    assert.equal(changes?.length, 10);
+    const { changes, listeners } = plan.answer;
+    assert.equal(changes.length, 10);
     assert.deepEqual(listeners, [
       {
+        text: "+ TCP 0.0.0.0 at a free port for 10.96.0.10:80, node port 30080",
         ...{
           protocol: "TCP",
           host: "0.0.0.0",

@@ -1,15 +1,16 @@
 /** A small plan as text for people and as values for machines. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { setFor, temporaryNameOf } from "../../../../src/plan/sets.ts";
-import type { Change } from "../../../../src/reconcile/change.ts";
-import { type ChangePlan, emptyPlan } from "../../../../src/reconcile/change-plan.ts";
-import { planObject } from "../../../../src/reconcile/render/plan-json.ts";
-import { planText } from "../../../../src/reconcile/render/plan-text.ts";
-import { dummyLinkName } from "../../../../src/state/dummy-link.ts";
-import { addressPortEntry } from "../../../../src/state/set-entry.ts";
-import type { VirtualServer } from "../../../../src/state/virtual-server.ts";
-import { ip } from "../../../support/records.ts";
+import { apiVersion } from "../../../src/answer/answers.ts";
+import { planView } from "../../../src/answer/plan.ts";
+import { setFor, temporaryNameOf } from "../../../src/plan/sets.ts";
+import type { Change } from "../../../src/reconcile/change.ts";
+import { type ChangePlan, emptyPlan } from "../../../src/reconcile/change-plan.ts";
+import { planObject } from "../../../src/reconcile/plan-object.ts";
+import { dummyLinkName } from "../../../src/state/dummy-link.ts";
+import { addressPortEntry } from "../../../src/state/set-entry.ts";
+import type { VirtualServer } from "../../../src/state/virtual-server.ts";
+import { ip } from "../../support/records.ts";
 
 const virtualServer: VirtualServer = {
   protocol: "TCP",
@@ -142,7 +143,12 @@ Addresses on kube-ipvs0: 1
 Conflict: TCP 10.96.0.98:80 is claimed by a Service and belongs to a third party; it stays
 `;
 
-describe("planText", () => {
+function planText(changes: ChangePlan): string {
+  const answer = { apiVersion, kind: "Plan", ...planObject(changes) } as const;
+  return `${planView.blocks(answer, false).join("\n")}\n`;
+}
+
+describe("the text of a plan", () => {
   it("groups the changes by what they are about, with reason, Services and what waits", () => {
     assert.equal(planText(plan), text);
   });
@@ -165,6 +171,7 @@ describe("planObject", () => {
         {
           kind: "virtual-server-create",
           subject: { type: "virtual-server", virtualServer: key },
+          text: "+ TCP 10.96.0.10:80 (rr)",
           after: virtualServer,
           services: ["default/a"],
           reason: "missing",
@@ -172,6 +179,7 @@ describe("planObject", () => {
         {
           kind: "real-server-create",
           subject: { type: "real-server", virtualServer: key, realServer: "10.244.2.11:8080" },
+          text: "+ TCP 10.96.0.10:80 -> 10.244.2.11:8080 (weight 1)",
           after: realServer,
           services: [],
           reason: "missing",
@@ -179,6 +187,7 @@ describe("planObject", () => {
         {
           kind: "real-server-update",
           subject: { type: "real-server", virtualServer: key, realServer: "10.244.2.12:8080" },
+          text: "~ TCP 10.96.0.10:80 -> 10.244.2.12:8080 (weight 1 -> weight 0)",
           before: { ...realServer, address: "10.244.2.12" },
           after: { ...realServer, address: "10.244.2.12", weight: 0 },
           services: [],
@@ -187,6 +196,7 @@ describe("planObject", () => {
         {
           kind: "address-add",
           subject: { type: "address", address: "10.96.0.10" },
+          text: "+ 10.96.0.10",
           services: ["default/a"],
           reason: "missing",
           deferred: "refused",
