@@ -35,7 +35,7 @@ function assertNothingLeft(): void {
 }
 
 describe("kube-ipvs-e2e", () => {
-  it("passes, prints a row per check, and leaves nothing behind", async (test) => {
+  it("passes, prints a row for each check, and leaves nothing behind", async (test) => {
     const run = start();
     const { code } = await run.ends(limitMs);
     test.diagnostic(run.output);

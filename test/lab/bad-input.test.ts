@@ -128,7 +128,7 @@ function messages(output: string): readonly string[] {
   );
 }
 
-describe("the program continues without what it cannot use, and its log says what and where", () => {
+describe("the program ignores invalid input and continues, and its log says what it ignored and where", () => {
   it("for manifests: broken YAML, cluster IP, port, protocol, slice port", async () => {
     const place = join(folder, "manifests");
     mkdirSync(place);

@@ -8,9 +8,9 @@ import { isLong } from "../support/seeds.ts";
 
 describeFaults([...kills, ...netlink], (world) => {
   for (const state of brokenStates) {
-    it(`${state.name}: a start reaches the plan`, () => recoverByStart(world(), state));
+    it(`${state.name}: a start restores the desired state`, () => recoverByStart(world(), state));
     if (!isLong && state.cleansUpInShortForm !== true) continue;
-    it(`${state.name}: --cleanup leaves nothing, a start reaches the plan`, () =>
+    it(`${state.name}: --cleanup leaves nothing, and a start restores the desired state`, () =>
       recoverByCleanUp(world(), state));
   }
 });

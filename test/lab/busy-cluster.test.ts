@@ -96,7 +96,7 @@ for (const { changeMs, verificationSeconds } of paces) {
       removeNetworkNamespace(namespace);
     });
 
-    it("damage by hand is repaired within the period, and reported", async (test) => {
+    it("manual damage is repaired within the period, and reported", async (test) => {
       // It may be repaired before anybody could look: what is counted below shows that it was there.
       shell(damage);
       const limitMs = verificationSeconds * 1_000 + slackMs;
@@ -112,7 +112,7 @@ for (const { changeMs, verificationSeconds } of paces) {
       assert.equal(await node.healthStatus(), 200);
     });
 
-    it("the changes went through all the while", async () => {
+    it("changes were applied throughout the test", async () => {
       const before = turn;
       await node.until("a later change is in the kernel", () => turnInKernel() > before);
     });

@@ -108,7 +108,7 @@ for (const mode of modes) {
       removeNetworkNamespace(namespace);
     });
 
-    it("belong to the first claim, over a restart and a boot, though the other Service is older", async () => {
+    it("belong to the first claim, across a restart and a boot, even if the other Service is older", async () => {
       // The age of claims is kept in seconds.
       await pause(1_100);
       node.api.apply(claiming(old, [shared]));
@@ -127,7 +127,7 @@ for (const mode of modes) {
       await node.until("the conflict is counted", async () => (await count()) === 1);
     });
 
-    it("are not served at a port where a process of the node listens, and named", async () => {
+    it("are not served at a port where a process of the node listens, and are reported", async () => {
       node.api.apply(claiming(old, [nodeAddress], 10_250));
       const reason = { reason: "node-process-port" };
       const count = () => node.metric("kube_ipvs_frontend_conflicts", reason);
@@ -140,7 +140,7 @@ for (const mode of modes) {
       );
     });
 
-    it("stay refused over a restart, even if nobody listens at the start", async () => {
+    it("stay unserved after a restart, even if no process listens at startup", async () => {
       await node.stop("SIGTERM");
       const [kubelet] = listeners.splice(0, 1);
       kubelet?.kill("SIGKILL");
@@ -152,7 +152,7 @@ for (const mode of modes) {
       assert.deepEqual(servedAt(mode, nodeAddress, 10_250), []);
     });
 
-    it("are served at a port where nobody listened, and stay so when a process listens later", async () => {
+    it("are served at a port where no process listened, and stay served if a process listens later", async () => {
       node.api.apply(claiming(old, [nodeAddress], 8_443));
       await isServed(nodeAddress, 8_443, ["old"]);
       await listen(8_443);
@@ -162,7 +162,7 @@ for (const mode of modes) {
       await isServed(nodeAddress, 8_443, ["old"]);
     });
 
-    it("have a record that --cleanup removes", async () => {
+    it("have a record, which --cleanup removes", async () => {
       assert.match(shell("cat /var/lib/kube-ipvs/claims.json"), /198\.51\.100\.7/);
       await node.stop("SIGTERM");
       assert.match(await node.cleanUp(), /claims\.json/);

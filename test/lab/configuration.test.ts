@@ -58,7 +58,7 @@ const readOnly: readonly string[] = [
 ];
 
 describe("--init-only", () => {
-  it("says what cannot be set where the node is not prepared and /proc/sys is read-only", async () => {
+  it("reports settings that it cannot make if the node is not prepared and /proc/sys is read-only", async () => {
     writeFileSync(closeWaitFile, "60");
     const program = start([], readOnly);
     assert.equal((await program.ends()).code, 1);
@@ -68,7 +68,7 @@ describe("--init-only", () => {
     );
   });
 
-  it("sets limits and sysctls, makes no rule, and ends with 0", async () => {
+  it("sets limits and sysctls, creates no rule, and exits with 0", async () => {
     const program = start(["--init-only"]);
     assert.deepEqual(await program.ends(), { code: 0, signal: null }, program.output);
     assert.equal(numberIn(maxFile), 131_072);
@@ -82,14 +82,14 @@ describe("--init-only", () => {
     assert.equal(execFileSync("ipset", ["list", "-n"]).toString(), "");
   });
 
-  it("writes nothing a second time", async () => {
+  it("writes nothing when it runs again", async () => {
     const program = start(["--init-only"]);
     assert.equal((await program.ends()).code, 0);
     assert.match(program.output, /"Node prepared"/);
     assertNotLogged(program.output, "Set sysctl", "Set module parameter");
   });
 
-  it("lets the daemon start afterwards where nothing can be set", async () => {
+  it("lets the daemon start later, even if nothing can be set then", async () => {
     await start([], readOnly).prints(synced);
   });
 });
@@ -97,7 +97,7 @@ describe("--init-only", () => {
 describe("a configuration file with an empty mode", () => {
   const emptyMode = `${head}mode: ""\nhostnameOverride: node-1\n`;
 
-  it("is rejected at startup, naming both choices", async () => {
+  it("is rejected at startup, and the error names both choices", async () => {
     writeFileSync(file, emptyMode);
     const program = start(["--config", file]);
     assert.deepEqual(await program.ends(), { code: 1, signal: null }, program.output);
@@ -118,7 +118,7 @@ describe("a configuration file with an empty mode", () => {
   });
 });
 
-describe("a configuration file that is written", () => {
+describe("a changed configuration file", () => {
   it("ends the program with 1", async () => {
     writeConfig("");
     const program = start(["--config", file]);
@@ -131,7 +131,7 @@ describe("a configuration file that is written", () => {
     );
   });
 
-  it("is applied alive with configReload, and what needs a restart is named", async () => {
+  it("is applied without a restart with configReload, and settings that need a restart are logged", async () => {
     const own = "kubeIpvs: {configReload: true}";
     writeConfig(own);
     const program = start(["--config", file]);

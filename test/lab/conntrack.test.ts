@@ -53,7 +53,7 @@ function countOf(protocol: string): number {
 
 describe("conntrack", () => {
   it(
-    "deletes half of many flows, exactly, and no TCP flow",
+    "deletes exactly half of many flows, and no TCP flow",
     inNamespace(manyFlows, async (conntrack) => {
       const flows = await timed("list", () => conntrack.listUdpFlows("IPv4"));
       assert.equal(flows.length, FLOW_COUNT);
@@ -67,7 +67,7 @@ describe("conntrack", () => {
   );
 
   it(
-    "leaves a flow alone that has taken the place of the one that is meant",
+    "does not delete a new flow that replaced the requested one",
     inNamespace(manyFlows, async (conntrack) => {
       const [flow] = (await conntrack.listUdpFlows("IPv4")) as [Flow];
       const older = { ...flow, id: ((flow.id ?? 0) ^ 1) >>> 0 };

@@ -32,7 +32,7 @@ const settleTimeoutMs = 90_000;
 const aftermathMs = 2_000;
 const tracePath = "/run/costs-strace";
 
-describe(`what changes cost beside ${size.services} Services`, () => {
+describe(`the cost of changes with ${size.services} other Services`, () => {
   let server: ApiServer;
   let program: Program;
 
@@ -74,7 +74,7 @@ describe(`what changes cost beside ${size.services} Services`, () => {
     assertCosts(calls, { changeMessages: turns, readMessages: 0 });
   });
 
-  it("sends two messages for an endpoint that leaves, and asks once for its connections", async () => {
+  it("sends two messages for a removed endpoint, and requests its connections once", async () => {
     const calls = await traced(() => changeEach(size.endpoints));
     assertCosts(calls, { changeMessages: 2 * turns, readMessages: turns });
   });
@@ -93,7 +93,7 @@ describe(`what changes cost beside ${size.services} Services`, () => {
     assert.equal(tableLineCount(), tableLines(size) + 1 + rolling.endpoints);
   });
 
-  it("loses none of a burst of new Services, and writes each part of them once", async () => {
+  it("applies every new Service of a burst, and writes each of their parts once", async () => {
     const changes = await kernelChanges();
     const wanted = tableLineCount() + tableLines(burst);
     const first = rolling.index + 1;
@@ -109,7 +109,7 @@ describe(`what changes cost beside ${size.services} Services`, () => {
     assert.equal((await kernelChanges()) - changes, burst.services * perService);
   });
 
-  it("writes nothing when it starts again on this kernel", async () => {
+  it("writes nothing when it restarts on this kernel", async () => {
     program.kill("SIGTERM");
     assert.equal((await program.ends()).code, 0);
     program = start();

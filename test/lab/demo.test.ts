@@ -53,7 +53,7 @@ describe("the demo", () => {
   });
 
   for (const { takenAway, red } of sabotages) {
-    it(`fails without the ${takenAway.replace("-", " ")}`, async () => {
+    it(`fails without ${takenAway.replace("-", " ")}`, async () => {
       const { status, output } = await runStory(takenAway);
       assert.equal(status, 1, output);
       assert.match(output, red);

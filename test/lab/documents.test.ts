@@ -57,7 +57,7 @@ after(async () => {
 });
 
 describe("the documents", () => {
-  it("with blocks for the lab are known here", () => {
+  it("that have lab blocks are listed here", () => {
     const found = readdirSync(join(project, "docs"))
       .filter((name) => name.endsWith(".md") && name !== "README.md")
       .filter((name) => readCommands(readFileSync(join(project, "docs", name), "utf8")).length > 0);
@@ -79,7 +79,7 @@ describe("the documents", () => {
     });
   }
 
-  it("leave the examples of the repository as they are", () => {
+  it("leave the examples of the repository unchanged", () => {
     assert.equal(statSync(example).mtimeMs, exampleWrittenMs);
   });
 });

@@ -27,7 +27,7 @@ function web(...places: readonly (0 | 1)[]): readonly ApiObject[] {
   return [service({ ports }), endpointSlice({ endpoints, ports: slicePorts })];
 }
 
-describe("a real server of SCTP that leaves", () => {
+describe("a removed SCTP real server", () => {
   const children: ChildProcess[] = [];
   let node: LabNode;
 
@@ -52,7 +52,7 @@ describe("a real server of SCTP that leaves", () => {
     return association;
   }
 
-  it("keeps its association, gets no new one, and goes when that is forgotten", async () => {
+  it("keeps its association, gets no new one, and is deleted when IPVS forgets the association", async () => {
     const association = await drainingWith([]);
     const newcomer = await Association.open(clusterIp, 80);
     assert.equal(await newcomer.ask("I am new"), "pod-2 I am new");
@@ -63,7 +63,7 @@ describe("a real server of SCTP that leaves", () => {
     await node.program.prints(/"Real server drain ended" .*SCTP.* reason="idle"/);
   });
 
-  it("is cut at the deadline of TCP", async () => {
+  it("is reset at the TCP deadline", async () => {
     const association = await drainingWith(["--kube-ipvs-tcp-drain-deadline=3s"]);
     await node.hasWeights(sctp, "pod-2 1", 20_000);
     await node.program.prints(/"Real server drain ended" .*SCTP.* reason="deadline"/);

@@ -57,7 +57,7 @@ function notedBegin(): number | undefined {
   return beganMs["TCP 10.96.0.10:80 -> 10.244.1.10:8080"];
 }
 
-describe("a real server that leaves", () => {
+describe("a removed real server", () => {
   let node: LabNode;
 
   before(async () => {
@@ -85,7 +85,7 @@ describe("a real server that leaves", () => {
     );
   }
 
-  it("during a transfer loses no byte of it, gets no new connection, and goes when it is idle", async () => {
+  it("loses no byte of a transfer, gets no new connection, and is deleted when it is idle", async () => {
     const size = 30_000_000;
     const transfer = await drainingWith(`send ${size}`);
     assert.ok(transfer.byteCount < size / 2, `${transfer.byteCount} bytes at the removal`);
@@ -106,7 +106,7 @@ describe("a real server that leaves", () => {
   });
 
   for (const signal of ["SIGTERM", "SIGKILL"] as const) {
-    it(`goes on draining when the program is restarted by ${signal}, and keeps its age`, async () => {
+    it(`continues to drain, with its age, when the program is restarted by ${signal}`, async () => {
       const connection = await drainingWith("echo");
       await until(
         async () => notedBegin() !== undefined,
@@ -131,7 +131,7 @@ describe("a real server that leaves", () => {
     });
   }
 
-  it("restarts its deadline where its age is unknown, and says so", async () => {
+  it("restarts its deadline if its age is unknown, and logs this", async () => {
     const flags = ["--kube-ipvs-state-file="];
     const connection = await drainingWith("echo", flags);
     await node.stop();
@@ -143,7 +143,7 @@ describe("a real server that leaves", () => {
     connection.reset();
   });
 
-  it("drains on a read-only file system too, with one line about it", async () => {
+  it("also drains on a read-only file system, with one log line about it", async () => {
     const script = 'mkdir -p /run/kube-ipvs; mount -t tmpfs -o ro none /run/kube-ipvs; exec "$@"';
     const readOnly = ["unshare", "--mount", "sh", "-ec", script, "sh"];
     node.apply(...web(one));
@@ -160,7 +160,7 @@ describe("a real server that leaves", () => {
     connection.reset();
   });
 
-  it("gets its weight back when it is wanted again, with its connections", async () => {
+  it("gets its weight back if its endpoint returns, and keeps its connections", async () => {
     const connection = await drainingWith("echo");
     await connection.ping("while it drains");
     node.apply(...web(one, two));
@@ -176,7 +176,7 @@ describe("a real server that leaves", () => {
     connection.reset();
   });
 
-  it("does not hold clients with affinity, and keeps the connection they have", async () => {
+  it("does not attract clients with session affinity, but keeps their open connections", async () => {
     const sticky = service({
       ports,
       spec: {
@@ -200,7 +200,7 @@ describe("a real server that leaves", () => {
     connection.reset();
   });
 
-  it("is cut at the deadline: the client is notified, and the next connection works", async () => {
+  it("is deleted at the deadline: the client is notified, and its next connection works", async () => {
     const connection = await drainingWith("echo", ["--kube-ipvs-tcp-drain-deadline=3s"]);
     await node.hasWeights(tcp, "pod-2 1");
     // By the program's own clock, and not before.
@@ -212,7 +212,7 @@ describe("a real server that leaves", () => {
     assert.equal(await askName(clusterIp, 80), "pod-2");
   });
 
-  it("goes with its Service; one of the same name a moment later has nothing to do with it", async () => {
+  it("ends with its Service, and does not affect a new Service with the same name", async () => {
     const connection = await drainingWith("echo");
     node.apply();
     await node.hasWeights(tcp, "");
@@ -227,7 +227,7 @@ describe("a real server that leaves", () => {
     connection.reset();
   });
 
-  it("keeps UDP flows while its endpoint serves, and not a moment longer", async () => {
+  it("keeps UDP flows while its endpoint serves, and no longer", async () => {
     node.apply(...web(one));
     await node.start();
     const client = await Datagrams.open(4_711);
@@ -247,7 +247,7 @@ describe("a real server that leaves", () => {
     for (const each of [client, newcomer]) each.close();
   });
 
-  it("keeps them no longer than the deadline of UDP", async () => {
+  it("keeps UDP flows no longer than the UDP deadline", async () => {
     node.apply(...web(one));
     await node.start(["--kube-ipvs-udp-drain-deadline=3s"]);
     const client = await Datagrams.open(4_713);
@@ -260,7 +260,7 @@ describe("a real server that leaves", () => {
     client.close();
   });
 
-  it("has a note of its age as long as it drains", async () => {
+  it("has its age recorded while it drains", async () => {
     const connection = await drainingWith("echo", ["--kube-ipvs-tcp-drain-deadline=3s"]);
     await until(
       async () => notedBegin() !== undefined,

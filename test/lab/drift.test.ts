@@ -263,7 +263,7 @@ async function repaired(
   return elapsedMs;
 }
 
-describe("found by the looks between verifications", () => {
+describe("drift that checks between verifications find", () => {
   let daemon: LabDaemon;
   let wanted: string;
   before(async () => {
@@ -282,7 +282,7 @@ describe("found by the looks between verifications", () => {
   }
 
   for (const tool of ["iptables", "ip6tables"]) {
-    it(`${tool}-restore with a complete rule set of a third party`, async (test) => {
+    it(`${tool}-restore with a complete third-party rule set`, async (test) => {
       const text = tool === "iptables" ? firewall : firewall.replaceAll(/-A .*\n/g, "");
       writeFileSync("/run/firewall", text);
       const one = {
@@ -296,7 +296,7 @@ describe("found by the looks between verifications", () => {
     });
   }
 
-  it("whoever takes an address again and again makes its repair wait, and nothing else", async () => {
+  it("a third party that keeps removing an address delays only the repair of this address", async () => {
     const drifts = async (): Promise<number> =>
       (await figures(daemon, "kube_ipvs_drift_total"))["address"] ?? 0;
     const take = async (address: string): Promise<void> => {
@@ -323,12 +323,12 @@ describe("found by the looks between verifications", () => {
     assert.ok(!bound.includes(`${clusterIp}/`), bound);
   });
 
-  it("nothing was reported as an error in all of this", () => {
+  it("no drift caused an error", () => {
     assert.deepEqual(daemon.errors, []);
   });
 });
 
-describe("found by the verification", () => {
+describe("drift that the verification finds", () => {
   let daemon: LabDaemon;
   let wanted: string;
   before(async () => {
@@ -343,7 +343,7 @@ describe("found by the verification", () => {
     });
   }
 
-  it("a weight set by hand is kept and named once; what else a third party does there is repaired", async () => {
+  it("a weight set by hand is kept and reported once, and other third-party changes are repaired", async () => {
     const byHand = "10.244.2.11:8080";
     const manualWeights = (): Promise<readonly string[]> =>
       daemon.metrics("kube_ipvs_manual_weights ");
@@ -364,13 +364,13 @@ describe("found by the verification", () => {
     assert.equal(state(), wanted);
   });
 
-  it("nothing was reported as an error in all of this", () => {
+  it("no drift caused an error", () => {
     assert.deepEqual(daemon.errors, []);
   });
 });
 
-describe("while only observing", () => {
-  it("everything is reported and nothing is changed", async () => {
+describe("with observeOnly", () => {
+  it("all drift is reported, and nothing is changed", async () => {
     const daemon = await startLabDaemon([web, slice], {
       "kube-ipvs-verification-period": "1s",
       "kube-ipvs-rule-check-period": "1s",

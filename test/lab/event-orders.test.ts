@@ -141,8 +141,8 @@ async function onStage(
 const nodePorts = [servicePort({ nodePort: 30_080 })];
 const young = { creationTimestamp: "2026-03-01T00:00:00Z" };
 
-describe("a Service that another one replaces in one batch", () => {
-  it("leaves it the cluster IP and the node port, with other endpoints and port names", async () => {
+describe("a Service that replaces another one in the same batch", () => {
+  it("gets its cluster IP and node port, with its own endpoints and port names", async () => {
     const old = [service({ type: "NodePort", ports: nodePorts }), endpointSlice()];
     await onStage(old, {}, async (stage) => {
       await stage.node.start();
@@ -167,7 +167,7 @@ describe("a Service that another one replaces in one batch", () => {
     });
   });
 
-  it("takes the UDP flows of its clients along, over kills too", async () => {
+  it("gets the UDP flows of its clients, even if the program is killed", async () => {
     const dns = { name: "dns", protocol: "UDP" };
     const ports = [servicePort({ ...dns, port: 53 })];
     const slice = (owner: string, ...endpoints: readonly string[]): ApiObject =>
@@ -214,7 +214,7 @@ describe("virtual IPs as local routes", () => {
       spec: { externalIPs },
     });
 
-  it("follow node addresses, damage by hand, kills, and a change to addresses and back", async () => {
+  it("follow node addresses, manual damage, kills, and a change to addresses and back", async () => {
     const objects = [web("10.96.0.10", "192.168.10.12", "203.0.113.1"), endpointSlice()];
     await onStage(objects, asRoutes, async (stage) => {
       await stage.node.start();
@@ -246,7 +246,7 @@ describe("virtual IPs as local routes", () => {
 });
 
 describe("foreignVirtualServers: delete, reloaded", () => {
-  it("gives a Service what a third party has, and what that makes later, until it is keep again", async () => {
+  it("gives third-party virtual servers to Services until the setting is keep again", async () => {
     const claim = (address: string): ApiObject => service({ spec: { externalIPs: [address] } });
     const remove = { foreignVirtualServers: "delete" };
     await onStage([claim("203.0.113.1"), endpointSlice()], {}, async (stage) => {

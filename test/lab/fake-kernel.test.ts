@@ -261,7 +261,7 @@ async function linkStep({ link }: Kernel, step: LinkStep): Promise<unknown> {
   return { outcome, exists: index !== undefined, bound: texts.toSorted() };
 }
 
-describe("the fake kernel does as the kernel does", () => {
+describe("the fake kernel behaves like the kernel", () => {
   it("with virtual and real servers", async () => {
     await compare(ipvsLists, most, ipvsStep);
   });

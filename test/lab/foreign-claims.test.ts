@@ -153,7 +153,7 @@ describe("a Service that claims a foreign virtual server", () => {
     describe(name, () => {
       const objects = objectsOf(name, clusterIp, port);
 
-      it("leaves it as it is, never writes an entry for it, and says so", async () => {
+      it("leaves the virtual server unchanged, writes no set entry for it, and reports it", async () => {
         if (claim !== before98) makeForeign(place);
         const mark = node.lines().length;
         const entryCount = await addedEntryCount();
@@ -165,7 +165,7 @@ describe("a Service that claims a foreign virtual server", () => {
         await isReported(name, place, mark);
       });
 
-      it("leaves it through later changes and verifications", async () => {
+      it("leaves the virtual server unchanged during later changes and verifications", async () => {
         await changeElsewhere("10.244.2.13");
         await node.verified(2);
         isUntouched(claim);
@@ -173,7 +173,7 @@ describe("a Service that claims a foreign virtual server", () => {
       });
 
       for (const signal of ["SIGTERM", "SIGKILL"] as const) {
-        it(`leaves it over a restart by ${signal}`, async () => {
+        it(`leaves the virtual server unchanged across a restart by ${signal}`, async () => {
           await node.stop(signal);
           const mark = node.lines().length;
           await node.start();
@@ -185,7 +185,7 @@ describe("a Service that claims a foreign virtual server", () => {
         });
       }
 
-      it("is served by itself once the owner has removed it", async () => {
+      it("is served as soon as the other software removes the virtual server", async () => {
         shell(`ipvsadm -D -t ${place}`);
         const ours = `-A -t ${place} -s rr\n-a -t ${place} -r 10.244.2.98:8080 -m -w 1\n`;
         await node.until("the Service is served", () => serverText(place) === ours);
@@ -198,11 +198,11 @@ describe("a Service that claims a foreign virtual server", () => {
   }
 });
 
-describe("a node port that a foreign virtual server has on one node address", () => {
+describe("a node port that a foreign virtual server uses on one node address", () => {
   const objects = objectsOf("node-port", "10.96.0.97", servicePort({ nodePort: 30_098 }));
   const served = `-A -t 172.16.5.11:30098 -s rr\n-a -t 172.16.5.11:30098 -r 10.244.2.98:8080 -m -w 1\n`;
 
-  it("is served on the others only, also after restarts", async () => {
+  it("is served only on the other addresses, also after restarts", async () => {
     const mark = node.lines().length;
     node.api.apply(...objects);
     await node.until("it is served on the others", () => {
@@ -218,7 +218,7 @@ describe("a node port that a foreign virtual server has on one node address", ()
     }
   });
 
-  it("leaves it when the Service goes, and to clean-up", async () => {
+  it("does not affect the virtual server when the Service or kube-ipvs is removed", async () => {
     node.api.delete(...objects);
     await node.until("the node port goes", () => serverText("172.16.5.11:30098") === "");
     assert.equal(serverText(nodePortPlace), foreignText(nodePortPlace));

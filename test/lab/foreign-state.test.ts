@@ -62,8 +62,8 @@ function told(daemon: LabDaemon, reason: string): readonly unknown[] {
 const web = service({ type: "NodePort", ports: [servicePort({ nodePort: 30_080 })] });
 const slice = endpointSlice({ endpoints: ["10.244.2.11"] });
 
-describe("virtual servers of others", () => {
-  it("stay through starts, restarts and the end of all Services; are counted, and named once", async () => {
+describe("foreign virtual servers", () => {
+  it("stay through starts, restarts and the end of all Services, and are counted and logged once", async () => {
     await inNamespace([], async () => {
       shell(foreignSetUp);
       const before = foreignLines();
@@ -88,7 +88,7 @@ describe("virtual servers of others", () => {
     ["foreignVirtualServers: delete", { "kube-ipvs-foreign-virtual-servers": "delete" }],
     ["profile: kube-proxy", { "kube-ipvs-profile": "kube-proxy" }],
   ] as const) {
-    it(`are deleted with ${name}, except for excluded networks and firewall marks`, async () => {
+    it(`are deleted with ${name}, except those in excluded networks and with firewall marks`, async () => {
       await inNamespace([], async () => {
         shell(foreignSetUp);
         const flags: Flags = {
@@ -129,7 +129,7 @@ describe("virtual servers of others", () => {
     },
   ];
   for (const { name, claiming, key } of claims) {
-    it(`are not changed by a Service that claims one: ${name}`, async () => {
+    it(`are not changed by a Service that claims their address: ${name}`, async () => {
       await inNamespace([], async () => {
         shell(foreignSetUp);
         const before = foreignLines();
@@ -182,7 +182,7 @@ function recordedBy(name: string): {
   return { objects: (step?.apply ?? []) as readonly unknown[] as readonly ApiObject[], recorded };
 }
 
-describe("what kube-proxy left behind", () => {
+describe("state that kube-proxy left", () => {
   for (const name of takeOvers) {
     it(`is taken over without a change: ${name}`, async () => {
       const { objects, recorded } = recordedBy(name);
@@ -202,7 +202,7 @@ describe("what kube-proxy left behind", () => {
     });
   }
 
-  it("goes with its Services, all of it, and nothing of others", async () => {
+  it("is removed completely when its Services are deleted, but other objects stay", async () => {
     const { objects, recorded } = recordedBy("nodeport-cluster");
     await inNamespace(replayLines(recorded), async () => {
       shell(foreignSetUp);
@@ -219,7 +219,7 @@ describe("what kube-proxy left behind", () => {
 });
 
 describe("sets that were flushed", () => {
-  it("while we were away do not make our virtual servers foreign", async () => {
+  it("while kube-ipvs was stopped do not make its virtual servers foreign", async () => {
     await inNamespace([], async () => {
       await withLabDaemon([web, slice], {}, async () => {});
       const before = shell("ipvsadm -Sn | sort");
@@ -234,7 +234,7 @@ describe("sets that were flushed", () => {
 });
 
 describe("clean-up", () => {
-  it("leaves virtual servers of others, and says which", async () => {
+  it("keeps and lists foreign virtual servers", async () => {
     await inNamespace([], async () => {
       shell(foreignSetUp);
       const before = foreignLines();
@@ -250,7 +250,7 @@ describe("clean-up", () => {
     });
   });
 
-  it("leaves what excludeCIDRs names, whoever made it", async () => {
+  it("keeps virtual servers in excludeCIDRs, regardless of who created them", async () => {
     await inNamespace([], async () => {
       shell(foreignSetUp);
       await withLabDaemon([web, slice], {}, async () => {});

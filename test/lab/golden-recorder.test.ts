@@ -49,7 +49,7 @@ const names: readonly string[] = [
 
 describe("the recorder", () => {
   for (const name of names) {
-    it(`observes what was recorded: ${name}`, async () => {
+    it(`observes the recorded state: ${name}`, async () => {
       assert.deepEqual(await replayed(recordedState(name, 0)), []);
     });
   }
@@ -80,9 +80,9 @@ const mutations: readonly { readonly file: StateFile; readonly shell: string }[]
   { file: "sysctl", shell: "ipvsadm --set 901 120 300" },
 ];
 
-describe("one thing changed in the kernel", () => {
+describe("a single change in the kernel", () => {
   for (const mutation of mutations) {
-    it(`is seen: ${mutation.shell}`, async () => {
+    it(`is detected: ${mutation.shell}`, async () => {
       const differences = await replayed(recordedState("clusterip-tcp", 0), mutation.shell);
       assert.notDeepEqual(differences, []);
       assert.deepEqual([...new Set(differences.map(({ file }) => file))], [mutation.file]);

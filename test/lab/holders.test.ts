@@ -67,7 +67,7 @@ const servedIn: Readonly<Record<"ipvs" | "iptables", () => readonly string[]>> =
 };
 
 for (const mode of ["ipvs", "iptables"] as const) {
-  describe(`${mode} mode: an address that a younger Service holds`, () => {
+  describe(`${mode} mode: an address that a younger Service owns`, () => {
     const namespace = `holders-${mode}`;
     let node: ClusterNode;
     before(async () => {
@@ -105,7 +105,7 @@ for (const mode of ["ipvs", "iptables"] as const) {
       await node.until("no conflict is left", async () => (await conflictCount()) === 0);
     }
 
-    it("stays with it when an older one is edited to claim it, and an Event says why", async () => {
+    it("stays with its owner if an older Service is edited to claim it, and an Event gives the reason", async () => {
       isServed(young);
       node.api.apply(claiming(old));
       await hasConflict();
@@ -117,7 +117,7 @@ for (const mode of ["ipvs", "iptables"] as const) {
     });
 
     for (const signal of ["SIGTERM", "SIGKILL"] as const) {
-      it(`stays with it over a restart by ${signal}`, async () => {
+      it(`stays with its owner across a restart by ${signal}`, async () => {
         await node.until("the record is written", () => node.holders().has(key));
         await node.stop(signal);
         await node.start();
@@ -126,7 +126,7 @@ for (const mode of ["ipvs", "iptables"] as const) {
       });
     }
 
-    it("stays with it over a restart without the record", async () => {
+    it("stays with its owner across a restart without the record", async () => {
       await node.stop();
       node.loseRecord();
       await node.start();
@@ -134,7 +134,7 @@ for (const mode of ["ipvs", "iptables"] as const) {
       isServed(young);
     });
 
-    it("stays with it where the conflict comes while the program is away", async () => {
+    it("stays with its owner if the conflict arises while the program is stopped", async () => {
       node.api.apply(claiming(old, false));
       await hasNoConflict();
       await node.stop();
@@ -144,7 +144,7 @@ for (const mode of ["ipvs", "iptables"] as const) {
       isServed(young);
     });
 
-    it("stays with it where the program is killed as the conflict comes", async () => {
+    it("stays with its owner if the program is killed during the conflict", async () => {
       for (let time = 0; time < 3; time += 1) {
         node.api.apply(claiming(old, false));
         await hasNoConflict();
@@ -158,7 +158,7 @@ for (const mode of ["ipvs", "iptables"] as const) {
       }
     });
 
-    it("goes to the other one when it gives it up, and stays there over a restart", async () => {
+    it("moves to the other Service when the owner stops claiming it, and stays there across a restart", async () => {
       node.api.apply(claiming(young, false));
       await node.until("the older one is served", () => served().join() === "old");
       await hasNoConflict();
@@ -171,7 +171,7 @@ for (const mode of ["ipvs", "iptables"] as const) {
       isServed(old);
     });
 
-    it("goes to the next one when its Service is deleted", async () => {
+    it("moves to the next Service when its owner is deleted", async () => {
       node.api.delete(claiming(old), sliceOf(old));
       await node.until("the younger one is served", () => served().join() === "young");
       await hasNoConflict();

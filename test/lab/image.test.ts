@@ -105,7 +105,7 @@ function kernelState(): string {
 }
 
 describe("the image on a node", () => {
-  it("changes nothing with the manifest that observes, and says what it would change", async () => {
+  it("changes nothing with the observer's manifest, and reports what it would change", async () => {
     const [observer] = podOf(readManifests("observe")).containers;
     assert.ok(observer !== undefined);
     const before = kernelState();
@@ -123,7 +123,7 @@ describe("the image on a node", () => {
     assert.deepEqual(await program.ends(), { code: 0, signal: null }, program.output);
   });
 
-  it("cannot set sysctls with what it has, and says what to do", async () => {
+  it("cannot set sysctls without privileges, and says what to do", async () => {
     const program = onNode.start(main);
     await program.ends();
     assert.match(
@@ -132,7 +132,7 @@ describe("the image on a node", () => {
     );
   });
 
-  it("sets them in its init container, which ends", async () => {
+  it("sets sysctls in its init container, which then exits", async () => {
     const program = onNode.start(prepare);
     assert.deepEqual(await program.ends(), { code: 0, signal: null }, program.output);
     for (const { path, value } of planSysctls({ isStrictArp: false, kernelRelease: release() })) {
@@ -177,7 +177,7 @@ describe("the image on a node", () => {
     assert.deepEqual(await program.ends(), { code: 0, signal: null });
   });
 
-  it("syncs, follows, starts again and cleans up under our own seccomp profile", async () => {
+  it("syncs, follows changes, restarts and cleans up under the project's seccomp profile", async () => {
     const own = underOwnProfile(main);
     const [backend, next] = ["10.244.1.21", "10.244.1.22"];
     server.apply(endpointSlice({ endpoints: [backend] }));
@@ -201,7 +201,7 @@ describe("the image on a node", () => {
     );
   });
 
-  it("is removed from the node by the manifest for leaving, which then waits for its end", async () => {
+  it("is removed from the node by the clean-up manifest, which then waits to be stopped", async () => {
     const program = onNode.start(main);
     await serves(`-a -t 10.96.0.10:80 -r 10.244.1.22:8080 -m -w 1`);
     onNode.signal(program, "TERM");
@@ -225,7 +225,7 @@ describe("the image on a node", () => {
     assert.deepEqual(await waiting.ends(), { code: 0, signal: null }, waiting.output);
   });
 
-  it("may make no other system call under it, whatever its capabilities", async () => {
+  it("cannot make other system calls under this profile, regardless of its capabilities", async () => {
     const path = join(onNode.volumePath("compile-cache"), "forbidden-calls");
     copyFileSync(join(import.meta.dirname, "../../build/test/forbidden-calls"), path);
     const errnosOf = async (context: SecurityContext): Promise<readonly string[]> => {
@@ -249,7 +249,7 @@ describe("the image on a node", () => {
     );
   });
 
-  it("never shows the account's token, in the log or on a page", async () => {
+  it("never shows the account's token in the log or on a page", async () => {
     const program = onNode.start({ ...main, command: [...main.command, "-v=10"] });
     await program.prints(/SyncProxyRules complete/);
     const pages = [
@@ -273,7 +273,7 @@ describe("the image on a node", () => {
     );
   });
 
-  it("leaves no core dump and has no debugger", async (test) => {
+  it("writes no core dump and opens no debugger", async (test) => {
     const program = onNode.start({ ...main, command: [...main.command, "-v=3"] });
     await program.prints(/SyncProxyRules complete/);
     const process = `/proc/${onNode.pidOf(program)}`;
@@ -291,7 +291,7 @@ describe("the image on a node", () => {
     await program.ends();
   });
 
-  it("needs NET_RAW where iptables is the legacy one", async () => {
+  it("needs NET_RAW if iptables is the legacy one", async () => {
     const program = onNode.start(without(main, "NET_RAW"));
     await program.ends();
     assert.match(program.failures.join(), /^Cannot start: neither iptables nor ip6tables works/);

@@ -196,12 +196,12 @@ describe("iptables mode", () => {
     return [...names].sort().join(" ");
   }
 
-  it("spreads connections to a cluster IP and a node port over both pods", async () => {
+  it("distributes connections to a cluster IP and a node port over both pods", async () => {
     assert.equal(await answering(clusterIp, 80), "pod-1 pod-2");
     assert.equal(await answering(nodeAddress, nodePort), "pod-1 pod-2");
   });
 
-  it("says its mode on the metrics port, and status says it, too", async () => {
+  it("reports its mode on the metrics port and in the status", async () => {
     assert.equal(await (await fetch("http://127.0.0.1:10249/proxyMode")).text(), "iptables");
     assert.ok(
       (await node.metric(
@@ -210,7 +210,7 @@ describe("iptables mode", () => {
     );
   });
 
-  it("keeps a client at its pod under session affinity, and refuses at once when nobody is there", async () => {
+  it("keeps a client at its pod with session affinity, and refuses connections if there are no pods", async () => {
     const sessionAffinityConfig = { clientIP: { timeoutSeconds: 60 } };
     node.apply(
       web({ sessionAffinity: "ClientIP", sessionAffinityConfig }),
@@ -229,7 +229,7 @@ describe("iptables mode", () => {
     await assert.rejects(askName(nodeAddress, nodePort), /ECONNREFUSED/);
   });
 
-  it("takes a UDP client that keeps its source port to the pod that is there now", async () => {
+  it("sends a UDP client that keeps its source port to the current pod", async () => {
     const client = await Datagrams.open(20_001);
     try {
       assert.equal(await client.ask("10.96.0.11", 53), "pod-1");
@@ -243,7 +243,7 @@ describe("iptables mode", () => {
     }
   });
 
-  it("takes a UDP client of the node to the pod that is there now, whichever loopback address it asks", async () => {
+  it("sends a UDP client on the node to the current pod, for every loopback address", async () => {
     const nodePort = 30_054;
     const client = await Datagrams.openHere(20_005);
     try {
@@ -260,7 +260,7 @@ describe("iptables mode", () => {
     }
   });
 
-  it("takes no UDP client on to a pod by an address that its Service lost", async () => {
+  it("ends UDP flows to a pod at an address that its Service lost", async () => {
     const all = {
       ...{ type: "LoadBalancer", nodePort: 30_053 },
       spec: { externalIPs: ["10.96.0.111"] },
@@ -299,7 +299,7 @@ describe("iptables mode", () => {
     node.apply(web(), webSlice("10.244.1.10", "10.244.1.20"), ...dns("10.244.1.20"));
   });
 
-  it("leads a UDP client back that sent while the rules were gone", async () => {
+  it("serves a UDP client that sent packets while the rules were missing", async () => {
     const client = await Datagrams.open(20_003);
     await eventually("an answer", async () => (await client.ask("10.96.0.11", 53)) === "pod-2");
     shell("iptables -w -t nat -F KUBE-SERVICES; conntrack -D -p udp 2> /dev/null");
@@ -308,7 +308,7 @@ describe("iptables mode", () => {
     client.close();
   });
 
-  it("is killed and starts again without writing, and puts flushed tables right", async () => {
+  it("restarts after a kill without writing, and repairs flushed tables", async () => {
     const before = recordedForm(shell("iptables-save"));
     await node.stop();
     assert.equal(await answering(clusterIp, 80), "pod-1 pod-2");
@@ -371,7 +371,7 @@ describe("iptables mode", () => {
       wrapIptablesRestore();
     });
 
-    it("iptables, ipvs, iptables: connections of either mode go on, and nothing of the old one is left", async () => {
+    it("iptables, ipvs, iptables: open connections continue, and no state of the old mode remains", async () => {
       const standing = await Standing.open();
       await change(ipvs, "SIGKILL");
       await node.program.prints(rulesRemoved);
@@ -389,7 +389,7 @@ describe("iptables mode", () => {
       assert.equal(left(), modeChains.iptables);
     });
 
-    it("ipvs, iptables: a removal that iptables-restore rejects is repeated by the next start", async () => {
+    it("ipvs, iptables: the next start repeats a removal that iptables-restore rejected", async () => {
       const toIptables = [...flags, "--kube-ipvs-udp-drain-deadline=0s"];
       await change(ipvs, "SIGKILL");
       rejectInput("KUBE-IPVS-FILTER");
@@ -401,7 +401,7 @@ describe("iptables mode", () => {
       assert.equal(left(), modeChains.iptables);
     });
 
-    it("iptables, userspace: likewise, and a listener that was killed is replaced", async () => {
+    it("iptables, userspace: open connections continue, and a killed listener is replaced", async () => {
       const standing = await Standing.open();
       await change(userspace, "SIGKILL");
       await node.program.prints(rulesRemoved);
@@ -421,7 +421,7 @@ describe("iptables mode", () => {
       assert.equal(await answering(nodeAddress, nodePort), "pod-1 pod-2");
     });
 
-    it("userspace, ipvs, userspace: a listener that is gone refuses nobody", async () => {
+    it("userspace, ipvs, userspace: a removed listener does not cause refused connections", async () => {
       const client = await Datagrams.open(20_002);
       assert.equal(await client.ask("10.96.0.11", 53), "pod-2");
       await change(ipvs, "SIGKILL");
@@ -440,7 +440,7 @@ describe("iptables mode", () => {
       await throughIpvs.endAll();
     });
 
-    it("--cleanup removes what all three modes left, and leaves kubelet's firewall alone", async () => {
+    it("--cleanup removes the state of all three modes, but keeps kubelet's firewall", async () => {
       // Beside another proxy nothing of other modes is touched; what IPVS mode left waits for a UDP flow.
       await change([...flags, "--kube-ipvs-ignore-running-kube-proxy"], "SIGKILL");
       assert.match(left(), /KUBE-IPVS-FILTER.* KUBE-PORTALS-HOST .*KUBE-SEP .*kube-ipvs0$/);
@@ -494,7 +494,7 @@ describe("iptables mode", () => {
     }
 
     for (const [mode, chains] of Object.entries(filterChains)) {
-      it(`let no client past source ranges, and cost no other Service: ${mode} mode`, async () => {
+      it(`never let clients bypass source ranges, and affect no other Service: ${mode} mode`, async () => {
         rejectInput(chains);
         node.apply(...balanced("open"), ...balanced("admitting"), ...balanced("shutting-out"));
         await node.start([...flags, `--proxy-mode=${mode}`], ["env", `PATH=${rejectingPath}`]);

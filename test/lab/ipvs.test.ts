@@ -85,7 +85,7 @@ function withMessages(
   return inNamespace(setUp, (ipvs) => body(ipvs, sent), keep);
 }
 
-describe("ipvsadm sees what we made", () => {
+describe("ipvsadm lists what kube-ipvs created", () => {
   const cases: readonly { name: string; changes: readonly IpvsChange[]; want: Lines }[] = [
     {
       name: "a virtual server with real servers",
@@ -164,9 +164,9 @@ describe("ipvsadm sees what we made", () => {
   }
 });
 
-describe("we see what ipvsadm made", () => {
+describe("kube-ipvs lists what ipvsadm created", () => {
   it(
-    "with weights, methods and flags; firewall marks are left out",
+    "with weights, methods and flags, but without firewall marks",
     inNamespace(
       [
         "ipvsadm -A -t 10.96.0.1:80 -s wrr",
@@ -208,7 +208,7 @@ describe("we see what ipvsadm made", () => {
 
 describe("messages", () => {
   it(
-    "one for one real server",
+    "one message for one real server",
     withMessages(["ipvsadm -A -t 10.96.0.1:80 -s rr"], async (ipvs, sent) => {
       const realServer = real("10.244.1.5");
       await ipvs.apply([
@@ -219,7 +219,7 @@ describe("messages", () => {
   );
 
   it(
-    "an update behind a creation of what exists, and the kernel ends as wanted",
+    "an update after a rejected creation of an existing server, with the desired result",
     withMessages(
       ["ipvsadm -A -t 10.96.0.1:80 -s rr", "ipvsadm -a -t 10.96.0.1:80 -r 10.244.1.5:8080 -m -w 7"],
       async (ipvs, sent) => {
@@ -235,8 +235,8 @@ describe("messages", () => {
   );
 });
 
-describe("what the kernel refuses", () => {
-  it("a real server where no link has ever been up, with a hint", async () => {
+describe("the kernel rejects", () => {
+  it("a real server if no link has ever been up, with a hint", async () => {
     shell("ip netns add bare");
     enterNetworkNamespace("bare");
     const ipvs = new IpvsClient({ shim: nativeSocket, clock: systemClock });
@@ -256,7 +256,7 @@ describe("what the kernel refuses", () => {
   });
 
   it(
-    "a scheduler that it does not have, in both families, and nothing is left behind",
+    "an unknown scheduler in both families, and leaves nothing behind",
     inNamespace(["ipvsadm -A -f 7 -s rr"], async (ipvs) => {
       for (const family of ["IPv4", "IPv6"] as const) {
         await ipvs.checkScheduler("rr", family);
@@ -270,7 +270,7 @@ describe("what the kernel refuses", () => {
   );
 
   it(
-    "everything, to a process without CAP_NET_ADMIN",
+    "every change by a process without CAP_NET_ADMIN",
     inNamespace([], async () => {
       const script = `
         import { IpvsClient } from "./src/kernel/ipvs/client.ts";
@@ -303,7 +303,7 @@ describe("5,000 virtual servers with 4 real servers each", () => {
   const changes = servers.flatMap((server) => creations(server, ...targetsOf(server)));
 
   it(
-    "are made, listed, made again and removed",
+    "are created, listed, recreated and removed",
     inNamespace([], async (ipvs) => {
       const timed = stopwatch();
       assert.deepEqual(await timed("create", () => ipvs.apply(changes)), []);
@@ -339,7 +339,7 @@ describe("a scheduler", () => {
 
   for (const scheduler of ["rr", "wrr"]) {
     it(
-      `${scheduler} takes the real server first that was made last, and goes back from there`,
+      `${scheduler} starts with the newest real server, and continues with older ones`,
       inNamespace(network, async (ipvs) => {
         const server = virtual("10.96.0.1", { protocol: "UDP", port: 53, scheduler });
         const made = pods.map((pod) => real(pod, { port: 53 }));

@@ -43,14 +43,14 @@ const chain: RuleChange = {
 
 describe("sets", () => {
   for (const family of ipFamilies) {
-    it(`of ours are accepted by 'ipset create … -exist', ${family}`, async () => {
+    it(`of kube-ipvs are accepted by 'ipset create … -exist', ${family}`, async () => {
       await withKernel(async ({ ipSets }) => {
         for (const set of setsFor(family)) await ipSets.create(set);
         shell(setsFor(family).map(createCommand).join("\n"));
       });
     });
 
-    it(`that ipset made are accepted by us, ${family}`, async () => {
+    it(`that ipset created are accepted, ${family}`, async () => {
       await withKernel(async ({ ipSets }) => {
         shell(setsFor(family).map(createCommand).join("\n"));
         for (const set of setsFor(family)) await ipSets.create(set);
@@ -58,7 +58,7 @@ describe("sets", () => {
     });
   }
 
-  it("with a timeout, in which entries would vanish, are refused", async () => {
+  it("with a timeout, which would remove entries, are rejected", async () => {
     await withKernel(async ({ ipSets }) => {
       const [set] = setsFor("IPv4");
       assert.ok(set);
@@ -69,7 +69,7 @@ describe("sets", () => {
 });
 
 describe("the dummy link", () => {
-  it("is as 'ip link add kube-ipvs0 txqueuelen 0 type dummy' makes it", async () => {
+  it("equals one created by 'ip link add kube-ipvs0 txqueuelen 0 type dummy'", async () => {
     await withKernel(async ({ link }) => {
       await link.ensure();
       shell("ip link add kube-ipvs1 txqueuelen 0 type dummy");
@@ -86,7 +86,7 @@ describe("the dummy link", () => {
 });
 
 describe("iptables", () => {
-  it("keeps thousands of rules of others, and stays quick beside them", async () => {
+  it("keeps thousands of third-party rules, and stays fast with them", async () => {
     await withKernel(async ({ iptables }) => {
       const foreign = Array.from(
         { length: 5_000 },
@@ -112,7 +112,7 @@ describe("iptables", () => {
   });
 
   if (iptablesBackend.backend === "legacy") {
-    it("gives up after five seconds, and says who is in the way", async () => {
+    it("gives up after five seconds, and names the program that holds the lock", async () => {
       await withKernel(async ({ iptables }) => {
         const holder = await holdLock(9);
         await assert.rejects(iptables.apply("IPv4", [chain]), (error: unknown) => {
@@ -124,7 +124,7 @@ describe("iptables", () => {
       });
     });
   } else {
-    it("with nft waits for no lock: the kernel has its transactions", async () => {
+    it("with nft does not wait for the lock, because the kernel has transactions", async () => {
       await withKernel(async ({ iptables }) => {
         const holder = await holdLock(9);
         let isReleased = false;

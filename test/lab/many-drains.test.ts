@@ -97,7 +97,7 @@ describe(`${serviceCount} drains`, () => {
 
   after(() => daemon.stop());
 
-  it("are looked at a thousand at a time, each once in a round, and nothing is written", async (test) => {
+  it("are counted in groups of a thousand, each once per round, without writes", async (test) => {
     const beganMs = performance.now();
     source.apply(...indices.map((index) => sliceObject(index, "terminating")));
     await daemon.settled();
@@ -125,7 +125,7 @@ describe(`${serviceCount} drains`, () => {
     );
   });
 
-  it("end when their endpoints are gone, with their flows", async (test) => {
+  it("end, with their flows, when their connections are gone", async (test) => {
     const beganMs = performance.now();
     source.apply(...indices.map((index) => sliceObject(index, "ready")));
     await daemon.settled();

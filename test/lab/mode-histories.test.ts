@@ -134,7 +134,7 @@ describe("a node whose mode changes", () => {
           `${mode} ${objects} ${lines === 0 ? signal : `${signal} after ${lines} lines`}`,
       )
       .join(", ");
-    it(`ends as a fresh start: seed ${seed}: ${text}`, async (test) => {
+    it(`ends in the state of a fresh start: seed ${seed}: ${text}`, async (test) => {
       const last = history.at(-1) ?? assert.fail();
       const wanted = await freshState(last.mode, last.objects);
       for (const start of history) await undergo(start);

@@ -75,7 +75,7 @@ async function verifications(count: number): Promise<void> {
   }
 }
 
-describe("beside two namespaces with a hundred of virtual servers", () => {
+describe("with two other namespaces that have a hundred virtual servers each", () => {
   it("verifications find no drift and write nothing", async () => {
     await node.until("everything is there", () => {
       return serverLines().length === serviceCount * (1 + endpointCount);
@@ -89,7 +89,7 @@ describe("beside two namespaces with a hundred of virtual servers", () => {
     assert.equal(await drifts("sysctl"), count);
   });
 
-  it("what is really missing is repaired, and nothing else is", async () => {
+  it("a missing virtual server is repaired, and nothing else is written", async () => {
     const wanted = serverLines();
     const [first = "", last = ""] = [clusterIpOf(0), clusterIpOf(serviceCount - 1)];
     // Not while one reads: it would see a virtual server that has just lost its real servers.
@@ -105,7 +105,7 @@ describe("beside two namespaces with a hundred of virtual servers", () => {
     assert.equal((await writes()) - writesBefore, 1 + endpointCount + 1, node.tail());
   });
 
-  it("a restart writes nothing, and sees what has become stale", async () => {
+  it("a restart writes nothing, and finds outdated virtual servers", async () => {
     await node.stop();
     await node.start();
     assert.equal(await writes(), 0, node.tail());

@@ -14,7 +14,7 @@ import {
 const addVirtualServer = "ipvsadm -A -t 10.96.0.1:443 -s rr";
 
 describe("a network namespace in this process", () => {
-  it("takes the processes started in it along", async () => {
+  it("contains the processes that are started in it", async () => {
     const inside = await withNetworkNamespace("own", [addVirtualServer], () =>
       shell("ipvsadm -Sn"),
     );
@@ -22,7 +22,7 @@ describe("a network namespace in this process", () => {
     assert.equal(shell("ipvsadm -Sn"), "");
   });
 
-  it("shows its own /proc/sys/net", async () => {
+  it("has its own /proc/sys/net", async () => {
     const path = "/proc/sys/net/ipv4/ip_forward";
     await withNetworkNamespace("own", ["echo 1 > /proc/sys/net/ipv4/ip_forward"], () => {
       assert.equal(readFileSync(path, "utf8"), "1\n");
@@ -30,7 +30,7 @@ describe("a network namespace in this process", () => {
     assert.equal(readFileSync(path, "utf8"), "0\n");
   });
 
-  it("owns the sockets that are opened in it, also after leaving", async () => {
+  it("owns the sockets that are opened in it, even after the process left it", async () => {
     createNetworkNamespace("own");
     enterNetworkNamespace("own");
     const server = createServer();
@@ -42,13 +42,13 @@ describe("a network namespace in this process", () => {
     removeNetworkNamespace("own");
   });
 
-  it("is gone when the body fails", async () => {
+  it("is removed if the test body fails", async () => {
     const failure = withNetworkNamespace("own", [], () => Promise.reject(new Error("as planned")));
     await assert.rejects(failure, /as planned/);
     assert.equal(shell("ip netns list"), "");
   });
 
-  it("is one for ip netns, too", () => {
+  it("can be used by ip netns", () => {
     createNetworkNamespace("own");
     assert.match(shell("ip netns exec own ip -o link show up"), /^1: lo: /);
     assert.match(shell("ip netns list"), /^own\b/);
@@ -57,7 +57,7 @@ describe("a network namespace in this process", () => {
     assert.equal(shell("ip netns list"), "");
   });
 
-  it("is not there when its set-up fails, and this process is where it was", async () => {
+  it("is not created if its setup fails, and the process returns to its own namespace", async () => {
     await withNetworkNamespace("outer", ["ip link add there type dummy"], () => {
       assert.throws(() => createNetworkNamespace("own", ["echo why >&2; false"]), /why/);
       assert.match(shell("ip netns list"), /^outer\b[^\n]*\n$/);
@@ -65,7 +65,7 @@ describe("a network namespace in this process", () => {
     });
   });
 
-  it("says which namespace it cannot enter and why", () => {
+  it("reports which namespace it cannot enter, and why", () => {
     assert.throws(() => enterNetworkNamespace("absent"), /\/run\/netns\/absent: no such file/);
   });
 });

@@ -84,7 +84,7 @@ it("control: the gateway's address on kube-ipvs0 cuts the node off", () => {
   shell("ip link del probe0");
 });
 
-describe("external IPs that the node needs itself", () => {
+describe("external IPs that the node itself needs", () => {
   let daemon: LabDaemon;
 
   before(async () => {
@@ -93,22 +93,22 @@ describe("external IPs that the node needs itself", () => {
 
   after(() => daemon.stop());
 
-  it("are never bound to kube-ipvs0, the others are", () => {
+  it("are never bound to kube-ipvs0, unlike other external IPs", () => {
     assert.deepEqual(bound(), ["10.96.0.1", "10.96.0.10", harmless]);
   });
 
-  it("have the virtual servers that kube-proxy gives them", () => {
+  it("have the virtual servers that kube-proxy creates for them", () => {
     assert.deepEqual(servers(), [...all, "10.96.0.1", "10.96.0.10"].sort());
   });
 
-  it("leave the node its gateway and its API server", () => {
+  it("do not disconnect the node from its gateway and API server", () => {
     for (const address of [clientAddress, apiServer]) {
       assert.equal(canPing(address), true, address);
       assert.match(shell(`ip route get ${address}`), new RegExp(`^${address} dev eth0`));
     }
   });
 
-  it("are reported once for each address, and counted", async () => {
+  it("are reported once per address, and counted", async () => {
     const told = daemon.lines
       .filter(({ event }) => event.startsWith("Address is never bound"))
       .map(({ keys }) => `${keys["address"]} ${keys["reason"]} ${keys["servicePortName"]}`);
@@ -122,7 +122,7 @@ describe("external IPs that the node needs itself", () => {
     assert.ok(counted.includes('kube_ipvs_frontend_conflicts{reason="gateway-address"} 1'));
   });
 
-  it("are those of the moment: another gateway is set free with the next check of all", async () => {
+  it("follow the current gateway: the next full check binds the address of a former one", async () => {
     daemon.apply(claiming(["192.168.10.7"], "later", "10.96.0.12"));
     await daemon.settled();
     assert.ok(bound().includes("192.168.10.7"));
@@ -136,7 +136,7 @@ describe("external IPs that the node needs itself", () => {
     assert.deepEqual(daemon.errors, []);
   });
 
-  it("are the gateway's too while the link is down, and the node is back with its link", async () => {
+  it("include the gateway while its link is down, and the node is connected again when the link is up", async () => {
     shell("ip link set eth0 down");
     daemon.apply(claiming(["203.0.113.6"], "meanwhile", "10.96.0.13"));
     await eventually(() => bound().includes("203.0.113.6"), true, waitMs);
@@ -146,7 +146,7 @@ describe("external IPs that the node needs itself", () => {
     assert.deepEqual(daemon.errors, []);
   });
 
-  it("keep nobody from IPv4 where IPv6 is turned off while we run", async () => {
+  it("do not affect IPv4 if IPv6 is disabled at run time", async () => {
     const six = service({ name: "six", clusterIps: ["fd00:96::6"] });
     daemon.apply(six, endpointSlice({ service: "six", endpoints: ["fd00:244::6"] }));
     const hasSix = () => shell("ip -6 -o address show kube-ipvs0").includes("fd00:96::6/");
@@ -162,7 +162,7 @@ describe("external IPs that the node needs itself", () => {
   });
 });
 
-it("with `refuse` they get nothing at all, and come when they are not needed any more", async () => {
+it("with `refuse` are not served at all, until the node no longer needs them", async () => {
   const refusing = { ...flags, "kube-ipvs-reserved-addresses": "refuse" };
   const daemon = await startLabDaemon([claiming(all), slice, ...apiServerObjects], refusing);
   try {
@@ -220,14 +220,14 @@ describe("another Node's address as an external IP", () => {
     await monitor.ends();
   });
 
-  it("is neither bound nor served, and the Service's other addresses are", async () => {
+  it("is neither bound nor served, but the Service's other addresses are", async () => {
     await monitor.prints(new RegExp(`inet ${harmless}/32`));
     assert.deepEqual(bound(), ["10.96.0.1", "10.96.0.10", harmless]);
     assert.deepEqual(servers(), ["10.96.0.1", "10.96.0.10", harmless].sort());
     assert.doesNotMatch(shell("ipset save"), new RegExp(other));
   });
 
-  it("is named once: a line, a metric, an Event", async () => {
+  it("is reported once by a log line, a metric and an Event", async () => {
     const eventsOf = (): readonly string[] =>
       proxy.events().filter((event) => event.startsWith("ReservedAddress Service web"));
     await proxy.until("the Event is written", () => eventsOf().length > 0);
@@ -242,7 +242,7 @@ describe("another Node's address as an external IP", () => {
     );
   });
 
-  it("is taken back where its Node appears later, and named", async () => {
+  it("is withdrawn and reported when its Node appears later", async () => {
     proxy.api.apply(claiming([joining], "later", "10.96.0.14"));
     await proxy.until("it is served as long as nobody has it", () => isServed(joining));
     proxy.api.apply(node({ name: "node-3", addresses: [joining] }));
@@ -255,7 +255,7 @@ describe("another Node's address as an external IP", () => {
   });
 
   for (const signal of ["SIGTERM", "SIGKILL"] as const) {
-    it(`is not bound for a moment over a restart after ${signal}`, async () => {
+    it(`is never bound during a restart after ${signal}`, async () => {
       const before = everBound();
       const printed = named().length;
       await proxy.stop(signal);
@@ -271,7 +271,7 @@ describe("another Node's address as an external IP", () => {
     assert.doesNotMatch(everBound(), new RegExp(other));
   });
 
-  it("is treated as one in a Node's pod CIDR: neither is bound or served for a moment, and both are named", async () => {
+  it("is treated like one in a Node's pod CIDR: neither is ever bound or served, and both are reported", async () => {
     const pod = "10.244.2.7";
     proxy.api.apply(claiming([pod, "203.0.113.10"], "pod", "10.96.0.16"));
     await proxy.until("the other one is served", () => isServed("203.0.113.10"));
@@ -311,7 +311,7 @@ describe("the doctor on this node", () => {
     await daemon.stop();
   });
 
-  it("finds nothing while all is well", async () => {
+  it("finds no problem on a healthy node", async () => {
     assert.deepEqual(await complaints(), []);
     assert.deepEqual(await complaints(true), []);
   });
@@ -351,7 +351,7 @@ describe("the doctor on this node", () => {
     ],
   ];
   for (const [breaks, mends, complaint] of broken) {
-    it(`says ${complaint}: ${breaks.split(";")[0]}`, async () => {
+    it(`reports ${complaint}: ${breaks.split(";")[0]}`, async () => {
       shell(breaks);
       try {
         assert.deepEqual(await complaints(), [complaint]);
@@ -361,7 +361,7 @@ describe("the doctor on this node", () => {
     });
   }
 
-  it("says other-proxy fail: a process called kube-proxy", async () => {
+  it("reports other-proxy fail for a process called kube-proxy", async () => {
     const child = spawn("sleep", ["60"], { argv0: "kube-proxy" });
     try {
       assert.deepEqual(await complaints(), ["other-proxy fail"]);
@@ -370,7 +370,7 @@ describe("the doctor on this node", () => {
     }
   });
 
-  it("says iptables-backends warn: rules in both", async (test) => {
+  it("reports iptables-backends warn if both have rules", async (test) => {
     const other = backends.find((name) => name !== inUse());
     const add = `${other} -t filter -A INPUT -s 192.0.2.9 -j ACCEPT`;
     // The lab's own kernel has no nf_tables; the one of `make test-kernels` has.

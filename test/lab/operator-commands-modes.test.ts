@@ -87,7 +87,7 @@ describe("the operator's commands in other modes", () => {
 
     before(() => node.start(flags));
 
-    it("explain a connection that stands, from its client to its endpoint", async (test) => {
+    it("explain an open connection from its client to its endpoint", async (test) => {
       const connection = await Connection.open(clusterIp, 80, "echo");
       const pod = await connection.name();
       const { code, out } = kubeIpvs("explain", "--from", clientAddress, "--to", `${clusterIp}:80`);
@@ -109,7 +109,7 @@ describe("the operator's commands in other modes", () => {
       );
     });
 
-    it("explain every address of a Service, and one that nobody serves", () => {
+    it("explain every address of a Service, and an address that no Service has", () => {
       assert.deepEqual(
         explained("svc/web", "--from", clientAddress).map(({ summary }) => summary),
         [`${clusterIp}:80`, `${podGateway}:${nodePort}`, `${nodeAddress}:${nodePort}`].map(
@@ -121,13 +121,13 @@ describe("the operator's commands in other modes", () => {
       assert.match(empty?.summary ?? "", /are refused by filter KUBE-SERVICES: .*has no endpoints/);
     });
 
-    it("say why nothing drains", () => {
+    it("report that nothing drains, and why", () => {
       const { code, err } = kubeIpvs("drains");
       assert.equal(code, 1);
       assert.match(err, /^kube-ipvs drains: [^\n]*: iptables mode drains nothing: [^{\n]*\n$/);
     });
 
-    it("explain where session affinity leads a client", async () => {
+    it("explain which endpoint session affinity selects for a client", async () => {
       const sticky = ["--from", clientAddress, "--to", "10.96.0.12:80"];
       const [before] = explained(...sticky);
       assert.deepEqual(before?.connections.templates, []);
@@ -143,7 +143,7 @@ describe("the operator's commands in other modes", () => {
       );
     });
 
-    it("explain what a third party removed and added, and what the plan would do", (test) => {
+    it("explain which rules a third party removed and added, and the planned verdict", (test) => {
       shell(`iptables -w -t nat -D ${mark}`);
       shell(`iptables -w -t nat -I KUBE-SERVICES -d ${clusterIp}/32 -j RETURN`);
       try {
@@ -160,9 +160,9 @@ describe("the operator's commands in other modes", () => {
       }
     });
 
-    it("name a Service whose address and port another one has", () => namesRivals(flags));
+    it("name the Service that owns a contested address and port", () => namesRivals(flags));
 
-    it("say without a daemon what a start would explain, and change", async (test) => {
+    it("explain without a daemon what a start would write", async (test) => {
       await node.stop("SIGTERM");
       const given = [...node.flags, ...flags];
       const { out, err } = kubeIpvs("explain", `${nodeAddress}:${nodePort}`, ...given);
@@ -193,7 +193,7 @@ describe("the operator's commands in other modes", () => {
       given = [...node.flags, ...flags];
     });
 
-    it("plan the listeners and the rules of a start, and open and write nothing", (test) => {
+    it("plan the listeners and rules of a start, without opening or writing any", (test) => {
       const { code, out, err } = kubeIpvs("plan", ...given);
       test.diagnostic(out);
       assert.equal(code, 2, err);
@@ -212,7 +212,7 @@ describe("the operator's commands in other modes", () => {
       });
     });
 
-    it("observe only: nothing is opened or written, and what would be is logged", async (test) => {
+    it("observe only: log the listeners and rules without opening or writing any", async (test) => {
       // Its own servers stand at ports of their own.
       const seen = "iptables-save; ss -Hltun | { grep -vE ':(10349|10356) ' || true; }";
       const before = shell(seen);
@@ -229,7 +229,7 @@ describe("the operator's commands in other modes", () => {
       await node.stop("SIGTERM");
     });
 
-    it("plan nothing beside a daemon that serves, and everything again once it is gone", async () => {
+    it("plan no changes while a daemon serves, and all of them after it stopped", async () => {
       await node.start(flags);
       const beside = kubeIpvs("plan", ...given);
       assert.deepEqual([beside.code, beside.out], [0, "No changes.\n"], beside.err);
@@ -240,7 +240,7 @@ describe("the operator's commands in other modes", () => {
       assert.match(out, /^ {2}~ IPv4 nat KUBE-PORTALS-HOST \(3 -> 3 rules\) {2}# differs$/m);
     });
 
-    it("explain which socket takes a packet, and to whom it connects", async (test) => {
+    it("explain which socket receives a packet, and to which endpoint it connects", async (test) => {
       const gone = kubeIpvs("explain", `${clusterIp}:80`, ...given);
       assert.equal(gone.code, 1);
       assert.match(gone.err, /in userspace mode, its own sockets serve Services/);
@@ -292,9 +292,9 @@ describe("the operator's commands in other modes", () => {
       node.apply(...objects);
     });
 
-    it("name a Service whose address and port another one has", () => namesRivals(flags));
+    it("name the Service that owns a contested address and port", () => namesRivals(flags));
 
-    it("plan what a clean-up removes, and leave it there", async (test) => {
+    it("plan what a clean-up would remove, and remove nothing", async (test) => {
       await node.stop("SIGTERM");
       const { code, out, err } = kubeIpvs("plan", "--cleanup");
       test.diagnostic(out);

@@ -88,7 +88,7 @@ describe("the operator's commands", () => {
   });
   after(() => node.destroy());
 
-  it("say that all is well, on a socket for root alone", (test) => {
+  it("report that everything is fine, on a socket that only root can use", (test) => {
     const { code, out } = kubeIpvs("status");
     test.diagnostic(out);
     assert.match(out, /^OK, 1 Service, last sync \d+ s ago, \d+\.\d ms\n/);
@@ -97,12 +97,12 @@ describe("the operator's commands", () => {
     assert.equal(statSync("/run/kube-ipvs/kube-ipvs.sock").mode & 0o777, 0o600);
   });
 
-  it("plan with the configuration of the daemon that runs", () => {
+  it("plan with the configuration of the running daemon", () => {
     const { code, out } = kubeIpvs("plan");
     assert.deepEqual([code, out], [0, "No changes.\n"]);
   });
 
-  it("show each endpoint of a Service with the connections that the kernel counts", async (test) => {
+  it("show each endpoint of a Service with the kernel's connection counts", async (test) => {
     const connection = await Connection.open(web.address, web.port, "echo");
     await connection.receives(1, 20_000);
     const { code, out } = kubeIpvs("services", "web");
@@ -137,7 +137,7 @@ describe("the operator's commands", () => {
     connection.reset();
   });
 
-  it("explain what a third party removed, and what it left", (test) => {
+  it("explain which objects a third party removed, and which remain", (test) => {
     const lines = [
       "ipvsadm -d -t 10.96.0.10:80 -r 10.244.1.20:8080",
       "iptables -w 5 -t nat -F KUBE-MARK-MASQ",
@@ -164,7 +164,7 @@ describe("the operator's commands", () => {
     shell(repairs.join("\n"));
   });
 
-  it("stand beside the same traffic on /metrics", async (test) => {
+  it("show the same traffic as /metrics", async (test) => {
     const labels = 'namespace="default",service="web",port="http",protocol="TCP"';
     const name = `kube_ipvs_service_connections_total{${labels}}`;
     const before = await node.metric(name);
@@ -196,7 +196,7 @@ describe("the operator's commands", () => {
     assert.equal(isSkipped, !hasThreads);
   });
 
-  it("show traffic live in a terminal, and leave it as it was", async (test) => {
+  it("show live traffic in a terminal, and restore the terminal", async (test) => {
     const connection = await Connection.open(web.address, web.port, "echo");
     const terminal = new TmuxTerminal(110, 14);
     try {
@@ -241,7 +241,7 @@ describe("the operator's commands", () => {
     }
   });
 
-  it("print traffic in one table without a terminal, and say what the kernel does not count", (test) => {
+  it("print traffic as one table without a terminal, and say which figures the kernel does not count", (test) => {
     shell("sysctl -qw net.ipv4.vs.run_estimation=0");
     const { code, out, err } = kubeIpvs("top");
     test.diagnostic(out);
@@ -272,7 +272,7 @@ describe("the operator's commands", () => {
     assert.match(kubeIpvs("status").out, /^OK, /);
   });
 
-  it("say what the kernel refuses and what a third party has, and why the node is degraded", async (test) => {
+  it("report rejected objects and foreign virtual servers, and why the node is degraded", async (test) => {
     shell(`ipvsadm -A -t ${foreign} -s wlc; ipvsadm -a -t ${foreign} -r 172.30.0.9:80 -m`);
     node.apply(...webOf(one, two, notReady), ...broken);
     await node.program.prints(/Kernel rejected a change/);
@@ -314,7 +314,7 @@ describe("the operator's commands", () => {
     );
   });
 
-  it("name a Service whose address and port another one has", async () => {
+  it("name the Service that owns a contested address and port", async () => {
     shell(`ipvsadm -D -t ${foreign}`);
     node.apply(...webOf(one), ...rivalServices(first.address));
     await node.program.prints(/Virtual server is claimed by another Service/);
@@ -328,7 +328,7 @@ describe("the operator's commands", () => {
     assert.equal(lost?.reason, "claimed-by-another-service");
   });
 
-  it("explain who is in a source range", async () => {
+  it("explain which clients a source range contains", async () => {
     node.apply(...webOf(one), ...ranged);
     await node.hasWeights(vip, "pod-1 1");
     const [{ packets = [], differences } = {}] = explained("203.0.113.10:80");
@@ -348,7 +348,7 @@ describe("the operator's commands", () => {
     );
   });
 
-  it("list what drains, with its connections", async (test) => {
+  it("list draining real servers with their connections", async (test) => {
     node.apply(...webOf(one));
     await node.hasWeights(web, "pod-1 1");
     assert.equal(kubeIpvs("drains").out, "Nothing drains\n");
@@ -373,7 +373,7 @@ describe("the operator's commands", () => {
     );
   });
 
-  it("say of a daemon that hangs that it does not answer, and do not wait for it", () => {
+  it("report a hanging daemon without waiting for it", () => {
     const { pid } = node.program;
     process.kill(pid, "SIGSTOP");
     try {
@@ -391,7 +391,7 @@ describe("the operator's commands", () => {
     }
   });
 
-  it("say that no daemon runs, and show what a start would find", async (test) => {
+  it("report that no daemon runs, and show what a start would find", async (test) => {
     await node.stop("SIGKILL");
     const status = kubeIpvs("status");
     test.diagnostic(status.out);
@@ -413,7 +413,7 @@ describe("the operator's commands", () => {
     assert.equal(code, 0);
   });
 
-  it("say what a start would change, and change nothing", (test) => {
+  it("show what a start would change, and change nothing", (test) => {
     node.apply(...webOf(one, two));
     const { code, out, err } = kubeIpvs("plan", ...node.flags);
     test.diagnostic(out);
@@ -435,7 +435,7 @@ describe("the operator's commands", () => {
     shell(`ipvsadm -d -t ${server} -r 10.244.1.77:8080`);
   });
 
-  it("say what a clean-up would remove, and remove nothing", (test) => {
+  it("show what a clean-up would remove, and remove nothing", (test) => {
     const { code, out, err } = kubeIpvs("plan", "--cleanup");
     test.diagnostic(out);
     assert.equal(code, 2, err);

@@ -232,7 +232,7 @@ async function withHistory(
   });
 }
 
-describe("the next start leaves nothing of ours behind", () => {
+describe("the next start removes all outdated objects of kube-ipvs", () => {
   for (const history of histories) {
     it(history.name, async () => {
       await withHistory(history, async (node) => {
@@ -250,7 +250,7 @@ describe("the next start leaves nothing of ours behind", () => {
   }
 });
 
-describe("--cleanup leaves nothing of ours behind", () => {
+describe("--cleanup removes all objects of kube-ipvs", () => {
   for (const history of histories.filter(({ isOldToCleanUp }) => isOldToCleanUp === undefined)) {
     it(history.name, async () => {
       await withHistory(history, async (node) => {

@@ -25,7 +25,7 @@ function lines(
   );
 }
 
-describe("packet paths of modes iptables and userspace", () => {
+describe("packet paths in iptables and userspace mode", () => {
   before(async () => {
     results = await runModes("always");
     for (const { results: ofMode } of results) console.log(matrixText(ofMode));

@@ -46,7 +46,7 @@ describe("packet paths", () => {
     });
   }
 
-  it("`explain` says of every row what the packets did", (test) => {
+  it("`explain` predicts the outcome of every row", (test) => {
     const lines = results.flatMap(({ section, rows }) =>
       rows.flatMap((row) =>
         section.columns
@@ -71,7 +71,7 @@ describe("packet paths", () => {
     ["packet-paths.md", documentText],
     ["data/packet-paths.tsv", dataText],
   ] as const) {
-    it(`docs/reports/${file} says what happened; \`make packet-paths\` writes it`, () => {
+    it(`docs/reports/${file} contains the outcomes; \`make packet-paths\` writes it`, () => {
       const written = readFileSync(join(reports, file), "utf8");
       assert.deepEqual(textOf(results).split("\n"), written.split("\n"));
     });

@@ -102,7 +102,7 @@ async function ruleChanges(): Promise<number> {
   return counts.reduce((sum, count) => sum + count, 0);
 }
 
-describe("rules that others take away", () => {
+describe("rules that third parties remove", () => {
   let wanted: string;
   beforeEach(() => {
     wanted = rules();
@@ -123,7 +123,7 @@ describe("rules that others take away", () => {
     { name: "the rules of a chain", command: "ip6tables -F KUBE-FORWARD", writes: 1 },
   ];
   for (const { name, command, writes } of losses) {
-    it(`come back with one write: ${name}`, async (test) => {
+    it(`are restored with one write: ${name}`, async (test) => {
       const before = await ruleChanges();
       shell(command);
       assert.notEqual(rules(), wanted);
@@ -134,7 +134,7 @@ describe("rules that others take away", () => {
     });
   }
 
-  it("come back with their tables flushed, as another firewall's start does it, in our order", async (test) => {
+  it("are restored in order after another firewall flushed their tables at its start", async (test) => {
     const jumps = chain("INPUT").filter((line) => line.includes("KUBE-"));
     shell("for table in nat filter; do iptables -t $table -F; iptables -t $table -X; done");
     const ms = await eventually(() => chain("INPUT"), jumps, rulePeriodMs + graceMs);
@@ -145,7 +145,7 @@ describe("rules that others take away", () => {
     test.diagnostic(`${ms.toFixed(0)} ms`);
   });
 
-  it("are not moved to the first place again: it belongs to whoever came last", async () => {
+  it("stay below rules that a third party inserts above them", async () => {
     shell("iptables -I INPUT -s 192.0.2.9/32 -j ACCEPT; iptables -t nat -I OUTPUT -j RETURN");
     const writes = await ruleChanges();
     const stands = [chain("INPUT"), chain("OUTPUT", "nat")];
@@ -156,11 +156,11 @@ describe("rules that others take away", () => {
   });
 });
 
-describe("rules that are gone between two looks", () => {
+describe("rules that disappear between two checks", () => {
   before(() => restart(hourMs));
   after(() => restart(rulePeriodMs));
 
-  it("are looked at once when a restore fails for their loss", async (test) => {
+  it("are checked immediately if a restore fails because they are gone", async (test) => {
     // Without its target, the chain that a new set entry writes again cannot be written.
     shell("iptables -t nat -F; iptables -t nat -X");
     const before = await daemon.metrics("kube_ipvs_drift_detected_total");
@@ -193,7 +193,7 @@ describe("sets that a third party changes", () => {
     ],
   ];
   for (const [name, command] of losses) {
-    it(`are as they were within ${setPeriodMs / 1000} s: ${name}`, async (test) => {
+    it(`are restored within ${setPeriodMs / 1000} s: ${name}`, async (test) => {
       const [wantedSets, wantedRules] = [sets(), rules()];
       shell(command);
       assert.notEqual(sets(), wantedSets);
@@ -208,7 +208,7 @@ describe("links and addresses", () => {
   const own = ["172.16.5.11", "192.168.10.11"];
   const noticedMs = 1_000 + graceMs;
 
-  it("an address that appears serves node ports at once, and no more when it vanishes", async (test) => {
+  it("a new address serves node ports immediately, and a removed one no longer does", async (test) => {
     assert.deepEqual(nodePorts(), own);
     shell("ip address add 192.168.10.77/24 dev eth0");
     const ms = await eventually(nodePorts, [...own, "192.168.10.77"].sort(), noticedMs);
@@ -217,7 +217,7 @@ describe("links and addresses", () => {
     test.diagnostic(`${ms.toFixed(0)} ms`);
   });
 
-  it("a link-local address of a node-local DNS counts as the node's", async () => {
+  it("the link-local address of a node-local DNS counts as a node address", async () => {
     shell("ip link add nodelocaldns type dummy; ip address add 169.254.20.10/32 dev nodelocaldns");
     await eventually(nodePorts, ["169.254.20.10", ...own], noticedMs);
     assert.deepEqual(addresses("nodelocaldns"), ["169.254.20.10"]);
@@ -225,7 +225,7 @@ describe("links and addresses", () => {
     await eventually(nodePorts, own, noticedMs);
   });
 
-  it("a load balancer's address that moves to this node, as keepalived moves it, leaves kube-ipvs0", async () => {
+  it("a load balancer's address that keepalived moves to this node is removed from kube-ipvs0", async () => {
     assert.ok(addresses("kube-ipvs0").includes("203.0.113.10"));
     shell("ip address add 203.0.113.10/32 dev eth0");
     await eventually(() => addresses("kube-ipvs0").includes("203.0.113.10"), false, noticedMs);
@@ -237,13 +237,13 @@ describe("links and addresses", () => {
     assert.deepEqual(nodePorts(), own);
   });
 
-  it("an address that someone takes from kube-ipvs0, or puts there, is as it was", async () => {
+  it("an address that a third party removes from kube-ipvs0, or adds to it, is restored or removed", async () => {
     const wanted = addresses("kube-ipvs0");
     shell("ip address del 10.96.0.10/32 dev kube-ipvs0; ip address add 10.9.9.9/32 dev kube-ipvs0");
     await eventually(() => addresses("kube-ipvs0"), wanted, noticedMs);
   });
 
-  it("kube-ipvs0 comes back with all addresses when it is deleted", async (test) => {
+  it("kube-ipvs0 is recreated with all addresses if it is deleted", async (test) => {
     const wanted = addresses("kube-ipvs0");
     assert.equal(wanted.length, 3);
     shell("ip link del kube-ipvs0");
@@ -251,13 +251,13 @@ describe("links and addresses", () => {
     test.diagnostic(`${ms.toFixed(0)} ms`);
   });
 
-  it("nothing was reported as an error in all of this", () => {
+  it("no change caused an error", () => {
     assert.deepEqual(daemon.errors, []);
   });
 });
 
-describe(`beside ${foreignRuleCount.toLocaleString("en")} rules of others`, () => {
-  it("a check of ours reads our chains alone", async (test) => {
+describe(`with ${foreignRuleCount.toLocaleString("en")} third-party rules`, () => {
+  it("a check reads only the chains of kube-ipvs", async (test) => {
     const lines = Array.from(
       { length: foreignRuleCount },
       (_, index) =>

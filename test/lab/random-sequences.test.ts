@@ -109,7 +109,7 @@ function fresh(objects: MemorySource, flags: Flags, held: Holders): Promise<Kern
   });
 }
 
-describe(`${changeCount} random changes come to the state of a fresh start`, () => {
+describe(`${changeCount} random changes end in the state of a fresh start`, () => {
   for (const seed of seeds(counts)) {
     it(`with seed ${seed}`, async (test) => {
       const [sequence] = fc.sample(fc.noBias(sequences), { seed, numRuns: 1 });

@@ -28,7 +28,7 @@ function takeInLab(walk: Walk): Promise<void> {
   });
 }
 
-describe(`random walks of ${walkLength} steps come to the state of a fresh start`, () => {
+describe(`random walks of ${walkLength} steps end in the state of a fresh start`, () => {
   for (const seed of seeds(counts)) {
     it(`with seed ${seed}`, () => takeInLab(walkOf(seed)));
   }
@@ -39,9 +39,9 @@ const foundHere: ReadonlySet<string> = new Set([
   "node ports leave while excluded then the program is killed",
 ]);
 
-describe("walks that once went wrong", () => {
+describe("walks that failed in the past", () => {
   const walks = foundWalks().filter(({ name }) => isLong || foundHere.has(name));
-  it("are there", () => {
+  it("are kept as tests", () => {
     const names = walks.map(({ name }) => name);
     for (const name of foundHere) assert.ok(names.includes(name), name);
   });

@@ -155,13 +155,13 @@ async function secondsBetween(count: () => Promise<number>, wanted: number): Pro
   return (performance.now() - begin) / 1000;
 }
 
-describe("an endpoint that the kernel refuses", () => {
+describe("an endpoint that the kernel rejects", () => {
   const bad = service({ name: "bad", clusterIps: ["10.96.0.66"] });
   const slice = (address: string): ApiObject =>
     endpointSlice({ name: "bad-a", service: "bad", endpoints: [endpoint(address), "10.244.2.66"] });
   const subject = /192\.168\.10\.255/;
 
-  it("is counted and named once with its Service, and leaves the node healthy", async () => {
+  it("is counted and logged once with its Service, and does not make the node unhealthy", async () => {
     node.api.apply(bad, slice(broadcast));
     await node.until(
       "the refusal is counted",
@@ -175,9 +175,9 @@ describe("an endpoint that the kernel refuses", () => {
     await node.until("an Event names it", () => events().length === 1);
   });
 
-  it("does not slow down what changes elsewhere", changesElsewhereGoThrough);
+  it("does not delay changes of other objects", changesElsewhereGoThrough);
 
-  it("is retried by itself without a further line", async () => {
+  it("is retried without another log line", async () => {
     const failures = (): Promise<number> =>
       node.metric("kube_ipvs_kernel_changes_total", {
         kind: "real-server-create",
@@ -189,7 +189,7 @@ describe("an endpoint that the kernel refuses", () => {
     assert.equal(await node.healthStatus(), 200);
   });
 
-  it("ends with its correction: one line, and the gauge is zero", async () => {
+  it("is no longer reported after its correction: one log line, and the gauge is zero", async () => {
     node.api.apply(slice("10.244.2.67"));
     await node.until("nothing is refused", async () => (await refusedCount("real-server")) === 0);
     assert.match(realServersAt("10.96.0.66:80").join(), /-r 10\.244\.2\.67:8080/);
@@ -198,7 +198,7 @@ describe("an endpoint that the kernel refuses", () => {
     node.api.delete(bad, slice(broadcast));
   });
 
-  it("ends with its Service, too", async () => {
+  it("is no longer reported after its Service is deleted", async () => {
     node.api.apply(bad, slice(broadcast));
     await node.until(
       "the refusal is counted",
@@ -241,14 +241,14 @@ const injected = [
 ] as const;
 
 for (const { kind, reason, address, port, named, isThere, ...fault } of injected) {
-  describe(`an ${kind} that the kernel refuses`, () => {
+  describe(`an ${kind} that the kernel rejects`, () => {
     const name = `refused-${kind}`;
     const objects = [
       service({ name, clusterIps: [address], ports: [servicePort({ port })] }),
       endpointSlice({ name: `${name}-a`, service: name, endpoints: ["10.244.2.77"] }),
     ];
 
-    it("is counted and named once with its Service, and leaves the node healthy", async () => {
+    it("is counted and logged once with its Service, and does not make the node unhealthy", async () => {
       refuseRequests({ ...fault, percent: 100 });
       node.api.apply(...objects);
       await node.until(
@@ -260,9 +260,9 @@ for (const { kind, reason, address, port, named, isThere, ...fault } of injected
       toldOnce(named, name, 1);
     });
 
-    it("does not slow down what changes elsewhere", changesElsewhereGoThrough);
+    it("does not delay changes of other objects", changesElsewhereGoThrough);
 
-    it("is there by itself once the kernel takes it", async () => {
+    it("is created as soon as the kernel accepts it", async () => {
       endFaults();
       await node.until("it is there", isThere);
       await node.until("nothing is refused", async () => (await refusedCount(kind)) === 0);
@@ -275,7 +275,7 @@ for (const { kind, reason, address, port, named, isThere, ...fault } of injected
   });
 }
 
-describe("virtual servers that the kernel refuses", () => {
+describe("virtual servers that the kernel rejects", () => {
   const address = "10.96.0.82";
   const ports = [servicePort(), servicePort({ name: "admin", port: 8081 })];
   const objects = [
@@ -297,7 +297,7 @@ describe("virtual servers that the kernel refuses", () => {
       async () => (await refusedCount("virtual-server", { reason: "EINVAL" })) === count,
     );
 
-  it("leave the address alone where the other port of the Service is served", async () => {
+  it("do not affect the address if another port of the Service is served", async () => {
     refuseCreation(address, 8081);
     node.api.apply(...objects);
     await refusals(1);
@@ -308,7 +308,7 @@ describe("virtual servers that the kernel refuses", () => {
     await node.until("both ports are served", isServed);
   });
 
-  it("take the address away where none is left: it would be the node's own", async () => {
+  it("unbind their address if none of them is left, since the node itself would answer there", async () => {
     refuseCreation(address);
     shell(`ipvsadm -D -t ${address}:80; ipvsadm -D -t ${address}:8081`);
     // Its change finds that they are gone.
@@ -318,9 +318,9 @@ describe("virtual servers that the kernel refuses", () => {
     assert.equal(await node.healthStatus(), 200, node.tail());
   });
 
-  it("do not slow down what changes elsewhere", changesElsewhereGoThrough);
+  it("do not delay changes of other objects", changesElsewhereGoThrough);
 
-  it("are there by themselves with their address once the kernel takes them", async () => {
+  it("are created with their address as soon as the kernel accepts them", async () => {
     endFaults();
     await node.until("both ports are served", isServed);
     await refusals(0);
@@ -328,7 +328,7 @@ describe("virtual servers that the kernel refuses", () => {
     await node.until("they go", () => !isBound() && served() === 0);
   });
 
-  it("have no address when they are refused from the beginning", async () => {
+  it("have no bound address if they were rejected from the beginning", async () => {
     refuseCreation(address);
     node.api.apply(...objects);
     await refusals(2);
@@ -340,7 +340,7 @@ describe("virtual servers that the kernel refuses", () => {
   });
 });
 
-describe("a removal at the end of a drain that the kernel refuses", () => {
+describe("a removal at the end of a drain that the kernel rejects", () => {
   /** The header of an IPVS_CMD_DEL_DEST of linux/ip_vs.h, of generic netlink. */
   const removal = { protocol: 16, subsystem: -1, content: Uint8Array.of(7, 1, 0, 0) };
   const objects = [
@@ -364,7 +364,7 @@ describe("a removal at the end of a drain that the kernel refuses", () => {
       result: "failure",
     });
 
-  it("is counted and named once with its Service, and retried with back-off", async () => {
+  it("is counted and logged once with its Service, and retried with back-off", async () => {
     node.api.apply(...objects);
     await node.until("it is served", () => leaving().length === 1);
     refuseRequests({ ...removal, errno: 16, percent: 100 });
@@ -381,7 +381,7 @@ describe("a removal at the end of a drain that the kernel refuses", () => {
     toldOnce(/10\.244\.2\.80:8080.*EBUSY/, "draining", 1);
   });
 
-  it("is done by itself once the kernel takes it, with one line", async () => {
+  it("succeeds with one log line as soon as the kernel accepts it", async () => {
     endFaults();
     await node.until("it is gone", () => leaving().length === 0);
     await node.until("nothing is refused", async () => (await refusedCount("real-server")) === 0);
@@ -390,7 +390,7 @@ describe("a removal at the end of a drain that the kernel refuses", () => {
   });
 });
 
-describe("a chain that iptables-restore refuses", () => {
+describe("a chain that iptables-restore rejects", () => {
   const chain = "KUBE-LOAD-BALANCER";
   const objects = [
     service({
@@ -402,7 +402,7 @@ describe("a chain that iptables-restore refuses", () => {
     endpointSlice({ name: "balanced-a", service: "balanced", endpoints: ["10.244.2.79"] }),
   ];
 
-  it("is counted and named once, its Service is served as far as IPVS goes, the node is healthy", async () => {
+  it("is counted and logged once, its Service is served by IPVS, and the node is healthy", async () => {
     rejectInput(`^-A KUBE-SERVICES.*${chain}`);
     node.api.apply(...objects);
     await node.until("the refusal is counted", async () => (await refusedCount("chain")) >= 1);
@@ -416,9 +416,9 @@ describe("a chain that iptables-restore refuses", () => {
     assert.equal(named.length, 1, node.tail());
   });
 
-  it("does not slow down what changes elsewhere", changesElsewhereGoThrough);
+  it("does not delay changes of other objects", changesElsewhereGoThrough);
 
-  it("is there by itself once it is taken", async () => {
+  it("is created as soon as iptables-restore accepts it", async () => {
     rejectNothing();
     const jump = new RegExp(`^-A KUBE-SERVICES .*-j ${chain}$`, "m");
     await node.until("the rule is there", () =>

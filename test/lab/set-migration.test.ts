@@ -96,7 +96,7 @@ async function freshState(): Promise<string> {
 
 const fresh = await freshState();
 
-describe("on what we leave", () => {
+describe("on the state that kube-ipvs leaves", () => {
   it("all 34 set creations of kube-proxy succeed", async (test) => {
     await inNamespace(() =>
       withLabDaemon(objects, {}, async () => {
@@ -165,7 +165,7 @@ function exchange(misfits: readonly Misfit[]): void {
   `);
 }
 
-describe("sets that are there with other parameters", () => {
+describe("sets that exist with other parameters", () => {
   for (const [index, misfits] of rounds.entries()) {
     const names = misfits.map(({ set, how }) => `${set.name} ${how}`).join("; ");
 
@@ -184,7 +184,7 @@ describe("sets that are there with other parameters", () => {
     // The kernel keeps a set of another type as long as a rule refers to it.
     if (index > 0) continue;
 
-    it("are recreated under our rules", async () => {
+    it("are recreated while rules refer to them", async () => {
       await inNamespace(async () => {
         await withLabDaemon(objects, {}, async () => {});
         exchange(misfits);
@@ -197,7 +197,7 @@ describe("sets that are there with other parameters", () => {
     });
   }
 
-  it("are reported where a rule of others refers to one of another type; everything else works, and a start after --cleanup recreates it", async () => {
+  it("are reported if a third-party rule refers to one of another type; everything else works, and a start after --cleanup recreates it", async () => {
     const { name } = setFor("clusterIp", "IPv4");
     const foreign = `FORWARD -m set --match-set ${name} dst -j DROP`;
     await inNamespace(async () => {
@@ -248,7 +248,7 @@ describe("a set of more than 65,536 entries", () => {
     return [/maxelem (\d+)/.exec(text)?.[1], /entries: (\d+)/.exec(text)?.[1]];
   }
 
-  it("grows, takes all of them, and shrinks again for kube-proxy", async (test) => {
+  it("grows, contains all of them, and shrinks again for kube-proxy", async (test) => {
     await inNamespace(() =>
       withLabDaemon([withRanges(ranges.slice(0, 5))], flags, async (daemon) => {
         assert.deepEqual(figures(), ["65536", "5"]);
@@ -268,7 +268,7 @@ describe("a set of more than 65,536 entries", () => {
 });
 
 describe("clean-up", () => {
-  it("removes what a migration that was cut short left behind", async () => {
+  it("removes the objects that an interrupted migration left behind", async () => {
     await inNamespace(async () => {
       await withLabDaemon(objects, {}, async () => {});
       shell("ipset create KTMP-CLUSTER-IP hash:ip,port");

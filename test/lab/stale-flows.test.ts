@@ -76,7 +76,7 @@ describe("a UDP client that keeps its source port", () => {
   }
 
   for (const way of ways) {
-    it(`reaches another pod by the ${way.name} soon after its pod is gone`, async (test) => {
+    it(`reaches another pod through the ${way.name} soon after its pod is gone`, async (test) => {
       await newClient();
       node.apply(dns(), slice(first.address));
       await node.start();
@@ -91,7 +91,7 @@ describe("a UDP client that keeps its source port", () => {
       assert.doesNotMatch(flows(), new RegExp(`src=${first.address} `));
     });
 
-    it(`reaches it at once by the ${way.name} where UDP does not drain`, async (test) => {
+    it(`reaches another pod through the ${way.name} immediately if UDP does not drain`, async (test) => {
       await newClient();
       node.apply(dns(), slice(first.address));
       await node.start(["--kube-ipvs-udp-drain-deadline=0s"]);
@@ -102,7 +102,7 @@ describe("a UDP client that keeps its source port", () => {
       test.diagnostic(`${Math.round(elapsedMs)} ms`);
     });
 
-    it(`reaches the first pod of a Service by the ${way.name} that had none`, async () => {
+    it(`reaches the first pod of a Service through the ${way.name} that had no endpoints`, async () => {
       await newClient();
       node.apply(dns());
       await node.start();
@@ -113,7 +113,7 @@ describe("a UDP client that keeps its source port", () => {
       await reaches(way, "pod-1");
     });
 
-    it(`reaches the pod of a Service by the ${way.name} that comes after the client`, async () => {
+    it(`reaches the pod of a Service through the ${way.name} that is created after the client`, async () => {
       await newClient();
       await node.start();
       for (let turn = 0; turn < 3; turn++) {
@@ -129,7 +129,7 @@ describe("a UDP client that keeps its source port", () => {
     });
   }
 
-  it("keeps its flow, like all flows that a change is not about", async () => {
+  it("keeps its flow, as do all flows that a change does not affect", async () => {
     await newClient();
     const [way] = ways as [(typeof ways)[number]];
     node.apply(dns(), slice(second.address));
@@ -154,7 +154,7 @@ describe("a UDP client that keeps its source port", () => {
     assert.equal(await client.ask(way.address, way.port), "pod-2");
   });
 
-  it("is freed from what happened while the program was away", async () => {
+  it("loses flows that became stale while the program was stopped", async () => {
     await newClient();
     node.apply(dns(), slice(first.address, second.address));
     await node.start();
@@ -176,7 +176,7 @@ describe("a UDP client that keeps its source port", () => {
     assert.equal(counted, 2);
   });
 
-  it("is freed over IPv6 likewise, and only where its pod is gone", async () => {
+  it("loses stale flows over IPv6 as well, and only if its pod is gone", async () => {
     await newClient();
     const both = dns({ clusterIps: [clusterIp, "fd00:96::a"] });
     const [alive, gone] = ["fd00:244::5", "fd00:244::6"];

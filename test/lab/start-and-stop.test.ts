@@ -61,7 +61,7 @@ status: { podIP: 10.244.1.11, conditions: [{ type: Ready, status: "False" }] }
 `;
 
 describe("userspace mode", () => {
-  it("leads a virtual IP to its endpoints by iptables alone; --cleanup removes the rules", async () => {
+  it("redirects a virtual IP to its endpoints with iptables alone, and --cleanup removes the rules", async () => {
     for (const given of ["address add 10.244.1.10/32 dev lo", "route add 10.96.0.0/16 dev lo"]) {
       execFileSync("ip", given.split(" "));
     }
@@ -85,7 +85,7 @@ describe("userspace mode", () => {
     rmSync(pods);
   });
 
-  it("leaves nothing to another mode, not even what a removal that was cut short left in filter", async () => {
+  it("leaves nothing to another mode, not even rules of filter that an interrupted removal left", async () => {
     const comment = "Ensure that non-local NodePort traffic can flow";
     const chain = "KUBE-NODEPORT-NON-LOCAL";
     execFileSync("iptables", ["-N", chain]);
@@ -103,7 +103,7 @@ describe("userspace mode", () => {
 });
 
 describe("the daemon", () => {
-  it("serves a folder with Pods in place of EndpointSlices", async () => {
+  it("serves a folder with Pods instead of EndpointSlices", async () => {
     const pods = join(folder, "pods.yaml");
     writeFileSync(pods, podsAndService);
     const program = start();
@@ -117,7 +117,7 @@ describe("the daemon", () => {
     await eventually(() => table().includes("10.96.0.20"), false, 60_000);
   });
 
-  it("answers on both ports and on both families, then stops on SIGTERM and leaves the kernel as it is", async () => {
+  it("answers on both ports and both families, and leaves the kernel state unchanged when SIGTERM stops it", async () => {
     const program = start();
     await program.prints(synced);
     assert.deepEqual(await get(10249, "/proxyMode"), [200, "ipvs"]);
@@ -137,7 +137,7 @@ describe("the daemon", () => {
     assert.match(execFileSync("ip", ["link", "show", "kube-ipvs0"]).toString(), /kube-ipvs0/);
   });
 
-  it("stops on SIGTERM as process 1 too", async () => {
+  it("also stops on SIGTERM as process 1", async () => {
     const program = start([], ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]);
     await program.prints(synced);
     assert.match(program.output, /^I\d{4} [\d:.]+ +1 kube-ipvs:1\] /m);
@@ -148,7 +148,7 @@ describe("the daemon", () => {
     assert.deepEqual(await program.ends(), { code: 0, signal: null });
   });
 
-  it("starts again at once after SIGKILL", async () => {
+  it("restarts immediately after SIGKILL", async () => {
     const killed = start();
     await killed.prints(synced);
     killed.kill("SIGKILL");
@@ -156,13 +156,13 @@ describe("the daemon", () => {
     await start().prints(synced);
   });
 
-  it("runs beside another with a name and ports of its own", async () => {
+  it("runs next to another instance with its own name and ports", async () => {
     await start().prints(synced);
     await start([...elsewhere, "--kube-ipvs-ignore-running-kube-proxy"]).prints(synced);
     assert.deepEqual(await get(20249, "/proxyMode"), [200, "ipvs"]);
   });
 
-  it("works without a busy port, says so, and takes it when it is free", async () => {
+  it("works without a port in use, reports it, and opens it when it is free", async () => {
     const other = createServer().listen(10249, "127.0.0.1").unref();
     const program = start();
     await program.prints(synced);
@@ -176,11 +176,11 @@ describe("the daemon", () => {
   });
 });
 
-describe("a link kube-ipvs0 that is not ours", () => {
+describe("a link kube-ipvs0 of another kind", () => {
   const ip = (...args: readonly string[]): string =>
     execFileSync("ip", args, { encoding: "utf8" }).trim();
 
-  it("is named by each sync, and keeps --cleanup from nothing else", async () => {
+  it("is reported by each sync, and does not stop --cleanup from removing everything else", async () => {
     const first = start();
     await first.prints(synced);
     first.kill("SIGTERM");
@@ -215,7 +215,7 @@ describe("rules that kube-proxy's iptables mode left", () => {
   const refused = /default\/c has no endpoints/;
   const restore = (): unknown => execFileSync("iptables-restore", { input: iptablesModeRules });
 
-  it("are named at the start, stay, and go with --cleanup; kubelet's stay", async () => {
+  it("are reported at startup, stay, and are removed by --cleanup, but kubelet's rules stay", async () => {
     restore();
     const program = start();
     await program.prints(synced);
@@ -238,7 +238,7 @@ describe("rules that kube-proxy's iptables mode left", () => {
     ]);
   });
 
-  it("are removed after the first sync with removeLeftovers, and ours stay", async () => {
+  it("are removed after the first sync with removeLeftovers, but rules of IPVS mode stay", async () => {
     restore();
     const program = start(["--kube-ipvs-remove-leftovers"]);
     await program.prints(/"Removed leftover iptables rules" .*modes="?iptables/);
@@ -249,13 +249,13 @@ describe("rules that kube-proxy's iptables mode left", () => {
   });
 });
 
-describe("the last line of a start that makes no sense", () => {
+describe("the last line of a failed start", () => {
   async function refused(program: Program): Promise<string> {
     assert.deepEqual(await program.ends(), { code: 1, signal: null }, program.output);
     return program.failures.join();
   }
 
-  it("for a second instance names the first", async () => {
+  it("names the first instance if a second one starts", async () => {
     const first = start();
     await first.prints(synced);
     const line = await refused(start());
@@ -263,7 +263,7 @@ describe("the last line of a start that makes no sense", () => {
     assert.match(line, /kube-ipvs.*\) is running on this node; stop it first$/);
   });
 
-  it("for one of two that start at once names the other, which runs", async () => {
+  it("names the running instance if two start at the same time", async () => {
     const [one, other] = [start(), start()];
     const lost = await Promise.race([one, other].map((each) => each.ends().then(() => each)));
     const runs = lost === one ? other : one;
@@ -272,7 +272,7 @@ describe("the last line of a start that makes no sense", () => {
     await runs.prints(synced);
   });
 
-  it("beside a kube-proxy names it", async () => {
+  it("names a running kube-proxy", async () => {
     const path = join(folder, "kube-proxy");
     copyFileSync("/bin/sleep", path);
     const other = spawn(path, ["1000"]);

@@ -60,7 +60,7 @@ const drops: readonly (readonly [
     /^fail +packets +.*, elsewhere get lost: its answers are dropped by filter FORWARD: -s 10\.244\.1\.0\/24 -j DROP$/m,
   ],
 ];
-describe("traffic that is stopped", () => {
+describe("traffic that other settings of the node stop", () => {
   let node: LabNode;
 
   before(async () => {
@@ -75,7 +75,7 @@ describe("traffic that is stopped", () => {
   after(() => node.destroy());
 
   for (const [breaks, mends, verdict, judged] of drops) {
-    it(`explain and diagnose what other software drops: iptables ${breaks}`, async (test) => {
+    it(`explain and doctor name what other software drops: iptables ${breaks}`, async (test) => {
       const isSound = /^ok +packets +followed packets to \d+ destinations?: no rule /m;
       assert.match(kubeIpvs("doctor").out, isSound);
       shell(`iptables -w 5 ${breaks}`);
@@ -101,7 +101,7 @@ describe("traffic that is stopped", () => {
     });
   }
 
-  it("explain and diagnose packets that a strict reverse-path check drops", async (test) => {
+  it("explain and doctor name packets that a strict reverse-path check drops", async (test) => {
     const other = "192.168.10.1/32 dev probe0";
     shell(`ip link add probe0 type dummy; ip link set probe0 up; ip route add ${other}`);
     try {
@@ -128,7 +128,7 @@ describe("traffic that is stopped", () => {
   });
 
   for (const kind of ["blackhole", "unreachable"]) {
-    it(`explain and diagnose a route to a pod that is ${kind}`, (test) => {
+    it(`explain and doctor name a route to a pod that is ${kind}`, (test) => {
       const pod = `${first.address}/32`;
       const routeBefore = shell(`ip route show ${pod}`).trim();
       shell(`ip route replace ${kind} ${pod} metric 0; ip route show ${pod}`);
@@ -151,7 +151,7 @@ describe("traffic that is stopped", () => {
     });
   }
 
-  it("probe endpoints: one that serves, a wrong port, and a pod that does not exist", async (test) => {
+  it("explain --probe distinguishes a serving endpoint, a wrong port, and a missing pod", async (test) => {
     const wrong = endpointSlice({
       service: "wrong",
       endpoints: [first.address],

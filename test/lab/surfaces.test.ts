@@ -69,7 +69,7 @@ function told(): readonly string[] {
 }
 
 describe("a health-check node port", () => {
-  it("answers for each family on its own; one that is taken is an event on the Service", async () => {
+  it("answers for each family separately, and a port in use is an Event on the Service", async () => {
     await eventually(async () => assert.equal((await get(`127.0.0.1:${healthPort}/`))[0], 200));
     const failed = `FailedToStartServiceHealthcheck Service web: node node-1 failed to start healthcheck "default/web" on port ${healthPort}: EADDRINUSE (another process is using this port; to find it, run on the node: ss -ltnp)`;
     await eventually(async () => assert.ok(told().includes(failed), told().join("\n")));
@@ -90,11 +90,11 @@ describe("a health-check node port", () => {
 });
 
 describe("the node", () => {
-  it("has the event of the start", async () => {
+  it("has the Event of the start", async () => {
     await eventually(async () => assert.ok(told().includes("Starting Node node-1: ")));
   });
 
-  it("is no longer eligible when the autoscaler marked it, and the program goes on", async () => {
+  it("is not eligible after the autoscaler marked it, and the program keeps running", async () => {
     assert.equal((await get("127.0.0.1:10256/healthz"))[0], 200);
     const taints = [{ key: "ToBeDeletedByClusterAutoscaler", effect: "NoSchedule" }];
     server.apply(node({ name: "node-1", spec: { taints } }));
@@ -108,7 +108,7 @@ describe("the node", () => {
 });
 
 describe("the metrics address", () => {
-  it("shows the configuration in force, the flags and the program", async () => {
+  it("shows the current configuration, the flags and the program", async () => {
     const [, configz] = await get("127.0.0.1:10249/configz");
     const shown = (JSON.parse(configz) as Record<string, { kind: string; mode: string }>)[
       "kubeproxy.config.k8s.io"
@@ -119,7 +119,7 @@ describe("the metrics address", () => {
     assert.equal((await get("127.0.0.1:10249/debug/pprof/"))[0], 404);
   });
 
-  it("counts the events among the requests to the API server", async () => {
+  it("counts Events among the requests to the API server", async () => {
     const [, metrics] = await get("127.0.0.1:10249/metrics");
     assert.match(
       metrics,

@@ -151,7 +151,7 @@ for (const mode of ["ipvs", "iptables", "userspace"] as const) {
       removeNodeNetwork([pod]);
     });
 
-    it(`leaves victims their answers through ${stepCount} objects, and the node its ports and addresses`, async () => {
+    it(`does not affect the answers of victims during ${stepCount} objects, nor the node's ports and addresses`, async () => {
       // Linux's schedulers, and the match of an SCTP port, which Services may have.
       const expected =
         /^(?:ip_vs(?:_(?:rr|wrr|lc|wlc|lblcr?|dh|sh|sed|nq|fo|ovf|mh|twos))?|xt_sctp)$/;
@@ -176,7 +176,7 @@ for (const mode of ["ipvs", "iptables", "userspace"] as const) {
       for (const connection of connections) assert.equal(connection.ending, undefined);
     });
 
-    it("has its Events, memory and event loop within bounds", async (test) => {
+    it("keeps Events, memory and event loop delays within bounds", async (test) => {
       const events = node.api.events.events.length;
       const seconds = (performance.now() - startedAtMs) / 1_000;
       const growth = (await residentBytes()) / memoryBefore;
@@ -194,7 +194,7 @@ for (const mode of ["ipvs", "iptables", "userspace"] as const) {
       );
     });
 
-    it("leaves victims as they were when all its objects are deleted", async () => {
+    it("does not affect victims when all its objects are deleted", async () => {
       node.api.delete(...created.values());
       for (let time = 0; time < victimCount; time += 1) await checkVictims();
       await checkNode();

@@ -126,11 +126,11 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
     kernel.close();
   });
 
-  it("ends in the kernel state that the plan says", async () => {
+  it("end in the planned kernel state", async () => {
     await assertKernelEqualsPlan();
   });
 
-  it("answers one more endpoint with one change of the kernel and no process", async () => {
+  it("cause one kernel change and no process for one new endpoint", async () => {
     await idle();
     const [writes, forks] = [await kernelChanges(), started.count()];
     cluster.apply(sliceOf(17, positions(endpointCount + 1)));
@@ -143,7 +143,7 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
     await assertKernelEqualsPlan();
   });
 
-  it("writes nothing when it starts on a kernel that is right", async () => {
+  it("cause no writes when the daemon starts on a correct kernel", async () => {
     program.kill("SIGTERM");
     assert.equal((await program.ends()).code, 0);
     program = startProgram();
@@ -153,7 +153,7 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
     assert.equal(total, 0, text);
   });
 
-  it("writes nothing while the API server is away, and goes on when it is back", async () => {
+  it("cause no writes while the API server is unreachable, and are followed when it is back", async () => {
     await idle();
     const writes = await kernelChanges();
     await cluster.server?.stop();
@@ -168,7 +168,7 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
     await assertKernelEqualsPlan();
   });
 
-  it(`survives ${kills} kills in bursts of changes, ${killsInsideSync} of them inside a sync, with every connection`, async (test) => {
+  it(`keep every connection during ${kills} kills in bursts of changes, ${killsInsideSync} of them during a sync`, async (test) => {
     const echo = startEcho();
     const held = [
       startConnections(nodeAddress, echoPort),

@@ -104,7 +104,7 @@ describe("annotations of a Service", () => {
   }
 
   // First: connections that are over count until the kernel forgets them.
-  it("limit the connections of an endpoint, and keep those that exist", async () => {
+  it("limit the connections of an endpoint, and keep the existing ones", async () => {
     const lives = [await open(), await open()];
     node.apply(web({ "max-connections": "2,1" }), ...slices);
     await until(
@@ -125,7 +125,7 @@ describe("annotations of a Service", () => {
     for (const connection of lives) await connection.ping("free");
   });
 
-  it("change and go while connections live, and none of them breaks", async () => {
+  it("change and are removed while connections are open, and break none of them", async () => {
     const lives = [await open(), await open()];
     const steps: readonly (readonly [Annotations, string, string, RegExp?])[] = [
       [{ scheduler: "wlc", weights: "slice" }, "-s wlc", "pod-1 3, pod-2 1"],
@@ -165,7 +165,7 @@ describe("annotations of a Service", () => {
     assert.ok(ofFirst >= 58 && ofFirst <= 62, `${ofFirst} of 80`);
   });
 
-  it("share new connections by the labels of Nodes, and follow a label", async () => {
+  it("share new connections by the labels of Nodes, and follow a changed label", async () => {
     const nodes = (...weights: readonly string[]): readonly ApiObject[] =>
       [1, 2].map((number) => {
         const weight = weights[number - 1];
@@ -204,7 +204,7 @@ describe("annotations of a Service", () => {
     assert.ok(ofCanary >= 3 && ofCanary <= 5, `${ofCanary} of 40`);
   });
 
-  it("let the weight of a new endpoint grow, over a restart too", async () => {
+  it("let the weight of a new endpoint grow, also across a restart", async () => {
     const slow = web({ scheduler: "wrr", "slow-start": "5s" });
     node.apply(slow, slices[0] as ApiObject);
     // It keeps what the kernel remembers of connections that are over.
@@ -221,7 +221,7 @@ describe("annotations of a Service", () => {
     assert.deepEqual(await shareOf(8), { "pod-1": 4, "pod-2": 4 });
   });
 
-  it("let a weight grow as a start would, too: there is nothing to plan", async () => {
+  it("let a weight grow exactly as a start would, so there is nothing to plan", async () => {
     const slow = web({ scheduler: "wrr", "slow-start": "10h" });
     node.apply(slow, slices[0] as ApiObject);
     await node.hasWeights(tcp, "pod-1 10, pod-2 0");
@@ -231,7 +231,7 @@ describe("annotations of a Service", () => {
     assert.equal(code, 0, out + err);
   });
 
-  it("cut what is left of a drain at the Service's own deadline, also of one that began before", async () => {
+  it("end drains at the Service's own deadline, including drains in progress", async () => {
     node.apply(web({}), ...slices);
     await node.hasWeights(tcp, "pod-1 1, pod-2 1");
     let connection = await open();
@@ -272,7 +272,7 @@ describe("annotations of a Service", () => {
     return received().map((now, index) => now - (before[index] ?? 0));
   }
 
-  it("schedule each datagram alone", async () => {
+  it("schedule each datagram separately", async () => {
     const insider = "10.244.9.1";
     shell(`
       ip -n client addr add ${insider}/32 dev lo

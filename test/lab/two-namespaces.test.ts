@@ -78,7 +78,7 @@ async function readAll(ipvs: IpvsClient): Promise<readonly string[]> {
 }
 
 describe("two network namespaces with 300 virtual servers each", () => {
-  it("are read each as it is, whole and when something changed", async () => {
+  it("are each read correctly, completely and after changes", async () => {
     const kernels = [await openIn("first"), await openIn("second")] as const;
     try {
       const wanted = kernels.map((_, index) => serversOf(index + 1));
@@ -107,7 +107,7 @@ describe("two network namespaces with 300 virtual servers each", () => {
     }
   });
 
-  it("are read to the end while virtual servers vanish", async () => {
+  it("are read completely while virtual servers disappear", async () => {
     const ipvs = await openIn("first");
     const others = await openIn("second");
     try {

@@ -102,8 +102,8 @@ async function assertUndisturbed(): Promise<Figures> {
   return figures;
 }
 
-describe("while clients use what an older build set up", () => {
-  it("the present build takes its place: nothing is written, no connection breaks", async (test) => {
+describe("while clients use the state of an older build", () => {
+  it("the current build replaces it without writes and without broken connections", async (test) => {
     await traffic.take();
     await startPresent();
     await pause(2_000);
@@ -112,7 +112,7 @@ describe("while clients use what an older build set up", () => {
   });
 
   for (const signal of ["SIGTERM", "SIGKILL"] as const) {
-    it(`and is itself replaced after ${signal}`, async (test) => {
+    it(`the current build is itself replaced after ${signal}`, async (test) => {
       if (program !== undefined) await end(program, signal);
       await pause(gapMs);
       await startPresent();

@@ -50,7 +50,7 @@ function adopt(found: Found): Promise<Adoption> {
 
 const nothing: Adoption = { changes: [], errors: [], differences: [] };
 
-describe("what an older build left", () => {
+describe("the state of an older build", () => {
   for (const name of readdirSync(statesFolder)) {
     it(`is adopted without a change: ${name}`, async () => {
       const state = JSON.parse(readFileSync(join(statesFolder, name), "utf8")) as KernelState;
@@ -78,14 +78,14 @@ function recordedBy(name: string): Omit<Found, "flags"> {
   return { objects: given, state: step?.recorded ?? {} };
 }
 
-describe("what kube-proxy 1.36.2 left", () => {
+describe("the state of kube-proxy 1.36.2", () => {
   for (const { scenario, flags = {} } of takeOvers) {
     it(`is adopted without a change: ${scenario}`, async () => {
       assert.deepEqual(await adopt({ ...recordedBy(scenario), flags }), nothing);
     });
   }
 
-  it("would be changed otherwise: the count sees it", async () => {
+  it("would be counted if it were changed", async () => {
     const { changes, differences } = await adopt({
       ...recordedBy("two-ports"),
       flags: { "ipvs-scheduler": "lc" },
@@ -96,8 +96,8 @@ describe("what kube-proxy 1.36.2 left", () => {
 });
 
 /** It has a chain of its own in nat, which names sets, and serves node ports on loopback, too. */
-describe("what kube-proxy 1.20.2 left", () => {
-  it("is taken over without an error, and a clean-up leaves nothing of it", async () => {
+describe("the state of kube-proxy 1.20.2", () => {
+  it("is taken over without an error, and a clean-up removes all of it", async () => {
     const file = join(othersFolder, "kube-proxy-1.20.2-ipvs.json");
     const state = JSON.parse(readFileSync(file, "utf8")) as KernelState;
     assert.match(state.ipvs ?? "", /127\.0\.0\.1:30443/);

@@ -12,7 +12,7 @@ import { shell } from "../support/netns/network-namespace.ts";
 const families: readonly IpFamily[] = ["IPv4", "IPv6"];
 const protocols = ["TCP", "UDP"] as const;
 
-describe("the ports of listeners behind rules", () => {
+describe("the ports of listeners that rules redirect to", () => {
   let world: World;
   let proxy: Awaited<ReturnType<typeof startUserspaceProxy>>;
 
@@ -37,7 +37,7 @@ describe("the ports of listeners behind rules", () => {
     return (await station.probe({ protocol, ...to, ...sizes, timeoutMs })).kind;
   };
 
-  it("give clients and pods no answer at an address of the node", async () => {
+  it("do not answer clients and pods at a node address", async () => {
     const { modeView } = proxy;
     assert.ok("open" in modeView);
     const single = modeView.open().filter(({ wanted }) => wanted.service === "default/single");
@@ -58,7 +58,7 @@ describe("the ports of listeners behind rules", () => {
     ["node port", ["node", "pod", "client"]],
   ];
   for (const [frontend, places] of served) {
-    it(`answer at the ${frontend}, for the node, pods and clients`, async () => {
+    it(`answer the node, pods and clients at the ${frontend}`, async () => {
       for (const family of families) {
         for (const protocol of protocols) {
           for (const from of places) {

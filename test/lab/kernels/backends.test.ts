@@ -82,7 +82,7 @@ const directions: readonly (readonly [Backend, Backend])[] = [
 
 for (const [before, after] of directions) {
   describe(`a node that moves from ${before} to ${after}`, () => {
-    it("keeps no rule of ours in the old backend, and all of others", async () => {
+    it("keeps no rule of kube-ipvs in the old backend, but all third-party rules", async () => {
       await inNamespace(async () => {
         hint(before, "-N");
         await runOnce();
@@ -121,7 +121,7 @@ for (const [before, after] of directions) {
       });
     });
 
-    it("is what the doctor warns of", async () => {
+    it("causes a warning of the doctor", async () => {
       await inNamespace(async () => {
         hint(before, "-N");
         await runOnce();
@@ -139,7 +139,7 @@ for (const [before, after] of directions) {
       });
     });
 
-    it("keeps a chain that a rule of others leads to, and names it", async () => {
+    it("keeps and reports a chain that a third-party rule refers to", async () => {
       await inNamespace(async () => {
         hint(before, "-N");
         await runOnce();
@@ -155,7 +155,7 @@ for (const [before, after] of directions) {
   });
 }
 
-describe("what kube-proxy's other modes left", () => {
+describe("leftovers of kube-proxy's other modes", () => {
   const tables = (): readonly string[] => shell("nft list tables").split("\n").filter(Boolean);
   const addTables = (): unknown =>
     shell(`
@@ -167,7 +167,7 @@ describe("what kube-proxy's other modes left", () => {
     ours(backend).filter((line) => /KUBE-(?:SVC|SEP|SVL|EXT|FW)-|has no endpoints/.test(line));
 
   for (const backend of ["legacy", "nft"] as const) {
-    it(`nftables mode: its table goes after the first sync, other tables stay; ${backend}`, async () => {
+    it(`nftables mode: its table is removed after the first sync, and other tables stay; ${backend}`, async () => {
       await inNamespace(async () => {
         hint(backend, "-N");
         addTables();
@@ -180,7 +180,7 @@ describe("what kube-proxy's other modes left", () => {
       });
     });
 
-    it(`nftables mode: its table goes with --cleanup; ${backend}`, async () => {
+    it(`nftables mode: --cleanup removes its table; ${backend}`, async () => {
       await inNamespace(async () => {
         hint(backend, "-N");
         addTables();
@@ -199,7 +199,7 @@ describe("what kube-proxy's other modes left", () => {
     ["legacy", "nft"],
   ];
   for (const [rules, inUse] of places) {
-    it(`iptables mode, in ${rules} while ${inUse} is in use: named, then gone with --cleanup`, async () => {
+    it(`iptables mode, in ${rules} while ${inUse} is in use: reported, then removed by --cleanup`, async () => {
       await inNamespace(async () => {
         const left = iptablesModeRules.replace(":KUBE-IPTABLES-HINT - [0:0]\n", "");
         execFileSync(`iptables-${rules}-restore`, {
@@ -235,7 +235,7 @@ describe("native nftables rules in the tables of iptables-nft", () => {
   const other = service({ name: "other", clusterIps: ["10.96.0.77"] });
 
   for (const [what, chain, rule] of natives) {
-    it(`do not keep a new Service from being served: ${what}`, async () => {
+    it(`do not prevent a new Service from being served: ${what}`, async () => {
       await inNamespace(async () => {
         hint("nft", "-N");
         const daemon = await start();
@@ -254,7 +254,7 @@ describe("native nftables rules in the tables of iptables-nft", () => {
       });
     });
 
-    it(`survive a restart and a clean-up: ${what}`, async () => {
+    it(`stay across a restart and a clean-up: ${what}`, async () => {
       await inNamespace(async () => {
         hint("nft", "-N");
         await runOnce();
@@ -295,7 +295,7 @@ describe("the built program", () => {
   const unhealthyAfterMs = 6_000;
 
   for (const { table, chain, rule } of natives) {
-    it(`beside one native rule in ip ${table}: healthy, named once, and all but rules goes on`, async () => {
+    it(`with one native rule in ip ${table}: stays healthy, reports it once, and continues to write the other objects`, async () => {
       await inNamespace(async () => {
         hint("nft", "-N");
         shell("iptables-nft -t nat -A POSTROUTING -s 192.0.2.1 -j RETURN; iptables-nft -A INPUT");
@@ -336,7 +336,7 @@ describe("the built program", () => {
   }
 
   for (const backend of ["nft", "legacy"] as const) {
-    it(`takes little of a processor beside ${foreignRuleCount} rules of others, one more each second: ${backend}`, async (test) => {
+    it(`uses little CPU time with ${foreignRuleCount} third-party rules and one more each second: ${backend}`, async (test) => {
       await inNamespace(async () => {
         hint(backend, "-N");
         const lines = positions(foreignRuleCount).map((index) => foreignRule(index));

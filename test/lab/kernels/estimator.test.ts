@@ -39,7 +39,7 @@ function settings(kubeIpvs: Readonly<Record<string, unknown>>): NodeSettings {
 }
 
 describe("the estimator's settings on this kernel", () => {
-  it("move its threads, and take them away", async () => {
+  it("start threads with the configured CPU and priority, and end them", async () => {
     await withNetworkNamespace("estimator", nodeSetUp, async () => {
       const own = { runEstimation: "on", estimatorCpus: "0", estimatorNice: "5" };
       const node = await ClusterNode.build([service(), endpointSlice()], settings(own));
@@ -66,7 +66,7 @@ describe("the estimator's settings on this kernel", () => {
     });
   });
 
-  it("that it refuses are named, and the start goes on", async () => {
+  it("that the kernel rejects are logged, and the program starts", async () => {
     await withNetworkNamespace("estimator", nodeSetUp, async () => {
       const node = await ClusterNode.build(
         [service(), endpointSlice()],
