@@ -105,6 +105,15 @@ static int set_receive_buffer(int fd, int bytes) {
 }
 
 /*
+ * A netfilter transaction is one datagram, and the kernel rejects a datagram that is larger than the send buffer. The
+ * buffer takes no memory of its own. Without CAP_NET_ADMIN, the kernel's default remains.
+ */
+static void raise_send_buffer(int fd) {
+  int bytes = 16 * 1024 * 1024;
+  (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes);
+}
+
+/*
  * Sets an option if it is wanted. Succeeds without it on kernels that do not have the option
  * (ENOPROTOOPT).
  */
@@ -130,6 +139,7 @@ static int join_groups(int fd, const struct open_options *options) {
 /* Returns the name of the step that failed and sets errno, or returns NULL. */
 static const char *set_up(int fd, const struct open_options *options) {
   if (set_receive_buffer(fd, options->receive_buffer_bytes) != 0) return "receive buffer";
+  raise_send_buffer(fd);
   if (set_wish(fd, NETLINK_EXT_ACK, options->extended_ack) != 0) return "extended ack";
   if (set_wish(fd, NETLINK_CAP_ACK, options->cap_ack) != 0) return "cap ack";
   if (set_wish(fd, NETLINK_GET_STRICT_CHK, options->strict_check) != 0) return "strict check";

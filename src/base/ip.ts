@@ -85,8 +85,13 @@ export function cidrContains(cidr: Cidr, address: IpAddress): boolean {
 }
 
 /** The last address of an IPv4 network. Undefined for /31 (RFC 3021) and /32 networks, and for IPv6. */
-export function broadcastOf({ address, prefixLength }: Cidr): IpAddress | undefined {
-  if (familyOf(address) === "IPv6" || prefixLength > 30) return undefined;
+export function broadcastOf(cidr: Cidr): IpAddress | undefined {
+  if (familyOf(cidr.address) === "IPv6" || cidr.prefixLength > 30) return undefined;
+  return lastAddressOf(cidr);
+}
+
+/** The last address of a network: all host bits are set. */
+export function lastAddressOf({ address, prefixLength }: Cidr): IpAddress {
   const bytes = ipAddressToBytes(address);
   return ipAddressFromBytes(
     bytes.map((byte, index) => byte | (0xff >> Math.min(8, Math.max(0, prefixLength - index * 8)))),

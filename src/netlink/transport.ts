@@ -148,7 +148,7 @@ export class NetlinkTransport {
   /**
    * Sends requests of a netfilter subsystem as one transaction: the kernel executes all of them or none. Returns the
    * rejected requests, none if all were executed. Rejects with NetlinkError if the kernel rejected the transaction as
-   * a whole, or if the socket failed. The kernel accepts as many bytes as its send buffer has, 212,992 by default.
+   * a whole, or if the socket failed. Without CAP_NET_ADMIN, a transaction has at most 212,992 bytes.
    */
   transaction<T>(kind: RequestKind<T>, requests: readonly T[]): Promise<readonly FailedRequest[]> {
     return this.#exclusive.run(async () => {

@@ -25,9 +25,12 @@ export interface ObservedIpSet {
   readonly type: string;
   /** Undefined for bitmap types. */
   readonly family?: IpFamily;
-  readonly maxElements: number;
-  /** Number of rules and sets that refer to this set. A set with references cannot be destroyed. */
-  readonly references: number;
+  /** Undefined if the set has no maximum, as in nf_tables. */
+  readonly maxElements?: number;
+  /**
+   * Number of rules and sets that refer to this set. A set with references cannot be destroyed. Undefined if unknown.
+   */
+  readonly references?: number;
   readonly elementCount: number;
   /** Whether the set has options such as a timeout, counters, comments or a netmask. Our sets never have any. */
   readonly hasOptions?: true;
@@ -40,7 +43,7 @@ type SetParameters = Pick<ObservedIpSet, "type" | "family" | "maxElements" | "ha
 export function sameIpSet(one: SetParameters, other: SetParameters): boolean {
   return (
     isSwappable(one, other) &&
-    one.maxElements === other.maxElements &&
+    (one.maxElements ?? other.maxElements) === (other.maxElements ?? one.maxElements) &&
     one.hasOptions === other.hasOptions
   );
 }

@@ -1,17 +1,23 @@
 /** The contract suite against the real kernel, each case in a network namespace of its own. */
 import assert from "node:assert/strict";
-import { describe } from "node:test";
+import { describe, it } from "node:test";
 import { systemClock } from "../../src/base/clock.ts";
 import { type Logger, silentLogger } from "../../src/base/log.ts";
 import { chooseBackend } from "../../src/kernel/iptables/backend.ts";
-import type { AddressChange } from "../../src/kernel/kernel.ts";
+import type { AddressChange, Iptables } from "../../src/kernel/kernel.ts";
+import { readNftGeneration } from "../../src/kernel/nftables/generation.ts";
+import { nftTransportOptions } from "../../src/kernel/nftables/message.ts";
+import { NftSetsClient } from "../../src/kernel/nftables/sets-client.ts";
 import { openKernel } from "../../src/kernel/open-kernel.ts";
 import { runProgram } from "../../src/kernel/run-program.ts";
+import { nativeSocket } from "../../src/netlink/native-socket.ts";
+import { NetlinkTransport } from "../../src/netlink/transport.ts";
 import { cleanUp } from "../../src/reconcile/clean-up.ts";
 import type { VirtualAddresses } from "../../src/state/dummy-link.ts";
 import type { Flow } from "../../src/state/flow.ts";
 import { describeKernelContract } from "../contract/all-contracts.ts";
 import { type ContractKernel, contractCase, ip } from "../contract/contract-kernel.ts";
+import { describeIpSetsContract } from "../contract/ip-sets-contract.ts";
 import { describeLinkContract } from "../contract/link-contract.ts";
 import { describeUnreadableRulesContract } from "../contract/unreadable-rules-contract.ts";
 import {
@@ -28,6 +34,12 @@ const nativeRule = "numgen random mod 2 0 counter";
 /** Why rules or their generation could not be read belongs to a failure. */
 const log: Logger = { ...silentLogger, info: (event, keys) => console.error(event, keys) };
 const iptablesBackend = await chooseBackend(runProgram);
+const hasNfTables = await readNftGeneration(
+  new NetlinkTransport({ shim: nativeSocket, clock: systemClock }, nftTransportOptions),
+).then(
+  () => true,
+  () => false,
+);
 
 async function openRealKernel(
   virtualAddresses: VirtualAddresses = "addresses",
@@ -99,7 +111,35 @@ function routeCommands(ipv4: string, ipv6: string): string {
   `;
 }
 
+/** Sets of nf_tables in the place of ipset. */
+async function openNftKernel(): Promise<ContractKernel> {
+  const contract = await openRealKernel();
+  const ipSets = new NftSetsClient({ shim: nativeSocket, clock: systemClock });
+  const chain = "ip kube-ipvs KUBE-REFERS";
+  const iptables: Pick<Iptables, "apply"> = {
+    async apply(_family, [change]) {
+      if (change?.kind === "chain-write") {
+        shell(`nft add chain ${chain}`);
+        shell(`nft add rule ${chain} ip daddr . meta l4proto . th dport @KUBE-TEST accept`);
+      } else shell(`nft flush chain ${chain}; nft delete chain ${chain}`);
+    },
+  };
+  return {
+    ...contract,
+    kernel: { ...contract.kernel, ipSets, iptables: iptables as Iptables },
+    close() {
+      ipSets.close();
+      contract.close();
+    },
+  };
+}
+
 describeKernelContract("kernel", openRealKernel);
+if (hasNfTables) {
+  describeIpSetsContract("nf_tables", openNftKernel, { capacities: false, references: false });
+} else {
+  it("nf_tables: ip sets", { skip: "this kernel has no nf_tables" });
+}
 describeLinkContract("kernel, local routes", () => openRealKernel("routes"));
 
 /** Through both clients, which bind in different forms. */

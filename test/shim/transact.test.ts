@@ -201,6 +201,14 @@ describe("a receive buffer too small for the replies", () => {
     close(socket);
   });
 
+  it("takes no part in a request that is larger than the kernel's default send buffer", async () => {
+    const socket = open(protocols.route, { receiveBufferBytes: 32 * 1024 * 1024 });
+    const batch = Buffer.concat(Array.from({ length: 20_000 }, (_, index) => noop(index)));
+    const result = await call(socket, batch);
+    close(socket);
+    assert.deepEqual([batch.length > 212_992, result.errno], [true, 0]);
+  });
+
   it("is avoided by asking for a larger one", async () => {
     const socket = open(protocols.route, { receiveBufferBytes: 4 * 1024 * 1024 });
     const batch = Buffer.concat(Array.from({ length: 2000 }, (_, index) => noop(index)));

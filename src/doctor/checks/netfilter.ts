@@ -1,5 +1,6 @@
 /** Checks connection tracking, ipsets, and rules of other software. */
 import { counted } from "../../base/counted.ts";
+import type { ObservedIpSet } from "../../state/ip-set.ts";
 import { type Check, check, fail, ipvsMode, kernelModes, ok, unknown, warn } from "../check.ts";
 
 const nearlyFull = 0.8;
@@ -32,15 +33,17 @@ export const netfilterChecks: readonly Check[] = [
       const ours = all.filter(
         ({ name, type }) => name.startsWith("KUBE-") && type.startsWith("hash:"),
       );
-      const tight = ours.filter(
-        ({ elementCount, maxElements }) => elementCount >= maxElements * nearlyFull,
-      );
+      const fillLevelOf = ({
+        elementCount,
+        maxElements = Number.POSITIVE_INFINITY,
+      }: ObservedIpSet) => elementCount / maxElements;
+      const tight = ours.filter((set) => fillLevelOf(set) >= nearlyFull);
       if (tight.length === 0) return ok(`${counted(ours.length, "set")}, none is nearly full`);
       const words = tight.map(
         ({ name, elementCount, maxElements }) =>
           `${name} has ${elementCount} of ${maxElements} entries`,
       );
-      const isAnyFull = tight.some(({ elementCount, maxElements }) => elementCount >= maxElements);
+      const isAnyFull = tight.some((set) => fillLevelOf(set) >= 1);
       return (isAnyFull ? fail : warn)(
         words.join("; "),
         "kube-ipvs replaces a set that gets too small with a larger one; kube-proxy does not, so entries of Services are missing",

@@ -70,17 +70,22 @@ export function singleChanges(
   });
 }
 
-function readEntry({ set, entry, kind }: EntryChange): EntryValues | Error {
+function readEntry(change: EntryChange): EntryValues | Error {
   try {
-    return entryValues(set.type, entry);
+    return entryValues(change.set.type, change.entry);
   } catch (error) {
-    return new NetlinkError({
-      operation: kind === "entry-add" ? "add to set" : "remove from set",
-      subject: `${set.name}: ${entry}`,
-      errno: errno.EINVAL,
-      meaning: errorText(error),
-    });
+    return invalidEntry(change, error);
   }
+}
+
+/** The error for an entry that does not fit the set type. */
+export function invalidEntry({ set, entry, kind }: EntryChange, error: unknown): NetlinkError {
+  return new NetlinkError({
+    operation: kind === "entry-add" ? "add to set" : "remove from set",
+    subject: `${set.name}: ${entry}`,
+    errno: errno.EINVAL,
+    meaning: errorText(error),
+  });
 }
 
 function hasRoomFor({ change, entries }: OpenMessage, { kind, set }: EntryChange): boolean {

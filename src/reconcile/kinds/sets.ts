@@ -105,7 +105,8 @@ function headerText(header: ObservedIpSet | undefined): string {
   if (header === undefined) return absent;
   const { type, family, maxElements, hasOptions } = header;
   const isHash = type.startsWith("hash:");
-  const words = [type, isHash ? family : "", `maxelem ${maxElements}`, hasOptions ? "options" : ""];
+  const capacity = maxElements === undefined ? "" : `maxelem ${maxElements}`;
+  const words = [type, isHash ? family : "", capacity, hasOptions ? "options" : ""];
   return words.filter(Boolean).join(" ");
 }
 
@@ -141,7 +142,7 @@ export function diffSets(input: SetsInput, { sets }: PlanSteps): void {
         setName: set.name,
         reason: "incompatible-set",
       } as const;
-      if (present.references > 0) {
+      if ((present.references ?? 0) > 0) {
         sets.push({ ...destruction, rejection: new IncompatibleSetError(set, present) });
       } else sets.push(destruction, { kind: "set-create", set, reason: "incompatible-set" });
     }
@@ -170,9 +171,9 @@ function withCapacity(
 ): IpSet {
   if (set.type === "bitmap:port") return set;
   const count = (cached.setEntries.get(set.name)?.size ?? 0) + (addedCounts.get(set.name) ?? 0);
-  const fits = present !== undefined && count <= present.maxElements;
-  const keeps = fits && !mayShrink(set.name);
-  return { ...set, maxElements: keeps ? present.maxElements : capacityFor(count) };
+  const maxElements = present?.maxElements;
+  const keeps = maxElements !== undefined && count <= maxElements && !mayShrink(set.name);
+  return { ...set, maxElements: keeps ? maxElements : capacityFor(count) };
 }
 
 /** A set of another type that cannot be replaced. */

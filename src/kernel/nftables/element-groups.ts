@@ -1,0 +1,78 @@
+/** Changes of set elements as messages. Pure. */
+import type { NetlinkError } from "../../netlink/errors.ts";
+import { isNotFound } from "../../netlink/errors.ts";
+import type { SetEntry } from "../../state/set-entry.ts";
+import type { EntryChange } from "../kernel.ts";
+import type { NftMessage } from "./message.ts";
+import type { Element } from "./set-keys.ts";
+import { changeElements, elementsPerMessage, type NftSet } from "./set-messages.ts";
+
+export interface ElementChange {
+  readonly kind: EntryChange["kind"];
+  readonly set: NftSet;
+  readonly entry: SetEntry;
+  readonly element: Element;
+  /** Indices of the caller's changes that this change executes. */
+  readonly indices: readonly number[];
+}
+
+/** One message and the changes in it; none if it creates a set. */
+export interface ElementGroup {
+  readonly message: NftMessage;
+  readonly changes: readonly ElementChange[];
+}
+
+/** Combines consecutive changes of the same kind and set into one message. */
+export function groupElements(changes: readonly ElementChange[]): readonly ElementGroup[] {
+  const groups: ElementChange[][] = [];
+  for (const change of changes) {
+    const open = groups.at(-1);
+    if (open?.[0] !== undefined && hasRoomFor(open, open[0], change)) open.push(change);
+    else groups.push([change]);
+  }
+  return groups.flatMap((group) => (group[0] === undefined ? [] : [groupOf(group[0], group)]));
+}
+
+function hasRoomFor(
+  group: readonly ElementChange[],
+  { kind, set }: ElementChange,
+  change: ElementChange,
+): boolean {
+  return (
+    change.kind === kind &&
+    change.set.name === set.name &&
+    change.set.family === set.family &&
+    group.length < elementsPerMessage
+  );
+}
+
+function groupOf(
+  { kind, set, entry }: ElementChange,
+  changes: readonly ElementChange[],
+): ElementGroup {
+  const elements = changes.map(({ element }) => element);
+  return { message: changeElements(kind, set, elements, entry), changes };
+}
+
+/**
+ * What to send again after the kernel rejected a message, and therefore the whole transaction. Each change of a
+ * rejected message is sent in a message of its own, so that the next reply identifies the rejected change. A change
+ * that was alone in its message is passed to `fail`.
+ */
+export function withoutRejected(
+  groups: readonly ElementGroup[],
+  rejected: readonly { readonly index: number; readonly error: NetlinkError }[],
+  fail: (change: ElementChange, error: NetlinkError) => void,
+): readonly ElementGroup[] {
+  const errors = new Map(rejected.map(({ index, error }) => [index, error]));
+  return groups.flatMap((group, index) => {
+    const error = errors.get(index);
+    if (error === undefined) return [group];
+    const [first, ...others] = group.changes;
+    if (first === undefined) return [];
+    if (others.length > 0) return group.changes.map((change) => groupOf(change, [change]));
+    // Removing an entry succeeds if the entry or the whole set does not exist.
+    if (first.kind === "entry-add" || !isNotFound(error)) fail(first, error);
+    return [];
+  });
+}

@@ -1,0 +1,176 @@
+/** Messages about sets and their elements. linux/netfilter/nf_tables.h. */
+import { errno } from "../../base/errno.ts";
+import type { IpFamily } from "../../base/ip.ts";
+import { bytes, NESTED_BIT, text, u32be } from "../../netlink/attribute-field.ts";
+import { attributeSet, list, nested, writeAttribute } from "../../netlink/attribute-set.ts";
+import type { Message, MessageWriter } from "../../netlink/message.ts";
+import { skipNetfilterHeader } from "../../netlink/netfilter.ts";
+import { messageFlags } from "../../netlink/netlink-package.ts";
+import { familyWords, type NftMessage, tableName } from "./message.ts";
+import { type Element, keyShapeOf, type Layout } from "./set-keys.ts";
+
+/** A set in one of our tables. */
+export interface NftSet {
+  readonly family: IpFamily;
+  readonly name: string;
+}
+
+/** NFTA_SET_*; NFTA_SET_DESC_* and NFTA_SET_FIELD_LEN inside `description`. */
+const setAttributes = attributeSet({
+  table: text(1),
+  name: text(2),
+  flags: u32be(3),
+  keyType: u32be(4),
+  keyLength: u32be(5),
+  description: nested(
+    9,
+    attributeSet({ fields: list(2, nested(1, attributeSet({ length: u32be(1) }))) }),
+  ),
+  id: u32be(10),
+});
+
+/** NFT_SET_INTERVAL and NFT_SET_CONCAT. */
+const intervalFlags = 0x84;
+
+/** NFTA_DATA_VALUE. */
+const dataAttributes = attributeSet({ value: bytes(1) });
+/** NFTA_SET_ELEM_*. */
+const elementFields = {
+  key: nested(1, dataAttributes),
+  flags: u32be(3),
+  end: nested(10, dataAttributes),
+};
+const elementAttributes = attributeSet(elementFields);
+/** NFT_SET_ELEM_CATCHALL. */
+const catchAllFlag = 2;
+
+const listFields = { table: text(1), set: text(2) };
+/** NFTA_SET_ELEM_LIST_*. */
+const elementsAttributes = attributeSet({
+  ...listFields,
+  elements: list(3, nested(1, elementAttributes)),
+});
+const countAttributes = attributeSet({ elements: list(3, bytes(1)) });
+
+/**
+ * The largest element, an IPv6 network, takes 104 bytes, and all elements of a message are in one attribute with a
+ * 16-bit length.
+ */
+export const elementsPerMessage = 600;
+
+const meanings: Readonly<Record<number, string>> = {
+  [errno.ENOENT]: "the set does not exist",
+  [errno.EEXIST]: "a set of that name exists with another type or family; destroy or rename it",
+  [errno.EBUSY]: "a rule references the set; remove that first",
+  [errno.EOPNOTSUPP]: "the kernel does not support this kind of set",
+};
+
+function setMessage(
+  command: NftMessage["command"],
+  { family, name }: NftSet,
+  operation: string,
+): Omit<NftMessage, "write"> {
+  return { command, family, operation, subject: `${familyWords[family]} ${name}`, meanings };
+}
+
+export function createSet(set: NftSet, layout: Layout, isNew: boolean): NftMessage {
+  const shape = keyShapeOf(layout, set.family);
+  const fields = shape.fieldLengths.map((length) => ({ length }));
+  return {
+    ...setMessage("newSet", set, "create set"),
+    flags: messageFlags.create | (isNew ? messageFlags.exclusive : 0),
+    write: (writer) =>
+      setAttributes.encode(writer, {
+        table: tableName,
+        name: set.name,
+        flags: shape.isInterval ? intervalFlags : 0,
+        keyType: shape.keyType,
+        keyLength: shape.keyLength,
+        ...(shape.isInterval ? { description: { fields } } : {}),
+        // Unique within a transaction, and only used there.
+        id: 1,
+      }),
+  };
+}
+
+export function deleteSet(set: NftSet): NftMessage {
+  return {
+    ...setMessage("deleteSet", set, "destroy set"),
+    write: (writer) => setAttributes.encode(writer, { table: tableName, name: set.name }),
+  };
+}
+
+/** For a dump of all sets of a family. */
+export function listSets(family: IpFamily): NftMessage {
+  return {
+    ...setMessage("getSet", { family, name: tableName }, "list sets of table"),
+    write: (writer) => setAttributes.encode(writer, { table: tableName }),
+  };
+}
+
+export interface SetHeader extends NftSet {
+  readonly keyType: number;
+  /** Undefined if the set has other flags than ours. */
+  readonly isInterval: boolean | undefined;
+}
+
+export function decodeSet(family: IpFamily, { body }: Message): SetHeader {
+  skipNetfilterHeader(body);
+  const { name = "", flags = 0, keyType = 0 } = setAttributes.decode(body);
+  const isKnown = flags === 0 || flags === intervalFlags;
+  return { family, name, keyType, isInterval: isKnown ? flags !== 0 : undefined };
+}
+
+/** For a dump of one set's elements. */
+export function listElements(set: NftSet): NftMessage {
+  return {
+    ...setMessage("getElements", set, "list set"),
+    write: (writer) => elementsAttributes.encode(writer, { table: tableName, set: set.name }),
+  };
+}
+
+export function decodeElements({ body }: Pick<Message, "body">): readonly Element[] {
+  skipNetfilterHeader(body);
+  return (elementsAttributes.decode(body).elements ?? []).map(({ key, end }) => ({
+    key: key?.value ?? new Uint8Array(),
+    ...(end?.value === undefined ? {} : { end: end.value }),
+  }));
+}
+
+export function countElements({ body }: Pick<Message, "body">): number {
+  skipNetfilterHeader(body);
+  return countAttributes.decode(body).elements?.length ?? 0;
+}
+
+/** At most {@link elementsPerMessage} elements. `subject` is the first entry's text. */
+export function changeElements(
+  kind: "entry-add" | "entry-remove",
+  set: NftSet,
+  elements: readonly Element[],
+  firstEntry: string,
+): NftMessage {
+  const isAdded = kind === "entry-add";
+  const command = isAdded ? "newElements" : "deleteElements";
+  const message = setMessage(command, set, isAdded ? "add to set" : "remove from set");
+  const more = elements.length === 1 ? "" : ` and ${elements.length - 1} more`;
+  return {
+    ...message,
+    subject: `${message.subject}: ${firstEntry}${more}`,
+    ...(isAdded ? { flags: messageFlags.create } : {}),
+    write(writer) {
+      elementsAttributes.encode(writer, { table: tableName, set: set.name });
+      const start = writer.beginAttribute(3 | NESTED_BIT);
+      for (const element of elements) writeElement(writer, element);
+      writer.endAttribute(start);
+    },
+  };
+}
+
+/** Writes without intermediate objects, because a first sync writes tens of thousands of elements. */
+function writeElement(writer: MessageWriter, { key, end }: Element): void {
+  const start = writer.beginAttribute(1 | NESTED_BIT);
+  if (key.length === 0) writeAttribute(writer, elementFields.flags, catchAllFlag);
+  else writeAttribute(writer, elementFields.key, { value: key });
+  if (end !== undefined) writeAttribute(writer, elementFields.end, { value: end });
+  writer.endAttribute(start);
+}

@@ -1,0 +1,285 @@
+import { errno } from "../../base/errno.ts";
+import { ipFamilies } from "../../base/ip.ts";
+import { isNotFound, NetlinkError } from "../../netlink/errors.ts";
+import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
+import type { IpSet, ObservedIpSet } from "../../state/ip-set.ts";
+import type { SetEntry } from "../../state/set-entry.ts";
+import { invalidEntry } from "../ipset/messages.ts";
+import type { EntryChange, FailedChange, IpSets } from "../kernel.ts";
+import {
+  type ElementChange,
+  type ElementGroup,
+  groupElements,
+  withoutRejected,
+} from "./element-groups.ts";
+import { readNftGeneration } from "./generation.ts";
+import { createTable, type NftMessage, nftMessageKind, nftTransportOptions } from "./message.ts";
+import { type IndexedChange, type Place, placeChanges } from "./overlaps.ts";
+import { elementOf, entryOf, type Layout, layoutOf } from "./set-keys.ts";
+import {
+  countElements,
+  createSet,
+  decodeElements,
+  decodeSet,
+  deleteSet,
+  listElements,
+  listSets,
+  type NftSet,
+  type SetHeader,
+} from "./set-messages.ts";
+
+/** An entry change, and its index in the caller's list. */
+type PassedChange = EntryChange & IndexedChange;
+
+/**
+ * Sets of our nf_tables tables, which only rules of these tables can use. As in ipset, a name is unique across both
+ * families. Sets have no maximum number of entries: nf_tables cannot change it while a rule refers to the set. Opens a
+ * socket; throws NetlinkError.
+ */
+export class NftSetsClient implements IpSets {
+  readonly #transport: NetlinkTransport;
+  /** All sets as of this generation. */
+  #listed: { readonly generation: number; readonly sets: readonly ObservedIpSet[] } | undefined;
+
+  constructor(parts: TransportParts) {
+    this.#transport = new NetlinkTransport(parts, nftTransportOptions);
+  }
+
+  /** The kernel does not report the number of elements, so they are counted if any table has changed. */
+  async listSets(): Promise<readonly ObservedIpSet[]> {
+    const generation = await readNftGeneration(this.#transport);
+    if (generation !== undefined && this.#listed?.generation === generation)
+      return this.#listed.sets;
+    const headers = await this.#headers();
+    const counts = await this.#transport.dumpMany(
+      nftMessageKind,
+      headers.map(listElements),
+      (messages) => messages.reduce((sum, body) => sum + countElements({ body }), 0),
+    );
+    const countByName = new Map(headers.map(({ name }, index) => [name, counts[index] ?? 0]));
+    const sets = headers
+      .filter((header) => knownLayout(header) !== "covered-nets")
+      .map((header) => observedSet(header, countByName));
+    if (generation !== undefined) this.#listed = { generation, sets };
+    return sets;
+  }
+
+  async listEntries(set: IpSet): Promise<readonly SetEntry[]> {
+    const [store, covered] = storesOf(set);
+    const entries = await this.#entries(store);
+    if (set.type !== "hash:ip,port,net") return entries;
+    return [...entries, ...(await this.#entries(covered))];
+  }
+
+  async create(set: IpSet): Promise<void> {
+    const present = (await this.#headers()).find(({ name }) => name === set.name);
+    if (present === undefined) {
+      return this.#transact([createTable(set.family), createSet(set, set.type, true)]);
+    }
+    if (present.family === set.family && knownLayout(present) === set.type) return;
+    throw new NetlinkError({
+      operation: "create set",
+      subject: `${set.name} (${set.type})`,
+      errno: errno.EEXIST,
+      meaning: "a set of that name exists with another type or family; destroy or rename it",
+    });
+  }
+
+  async destroy(name: string): Promise<void> {
+    const names = [name, coveredName(name)];
+    const sets = (await this.#headers()).filter((set) => names.includes(set.name));
+    try {
+      await this.#transact(sets.map(deleteSet));
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+    }
+  }
+
+  /** Rules refer to a set object, which cannot be renamed. The sets therefore exchange their entries. */
+  async swap(first: string, second: string): Promise<void> {
+    const headers = await this.#headers();
+    const [one, other] = [swappedSet(headers, first), swappedSet(headers, second)];
+    if (one.type !== other.type || one.family !== other.family) {
+      throw swapError(`${first} and ${second}`, errno.EINVAL);
+    }
+    const ofOne = new Set(await this.listEntries(one));
+    const ofOther = new Set(await this.listEntries(other));
+    const [failed] = await this.apply([
+      ...changesBetween(one, ofOne, ofOther),
+      ...changesBetween(other, ofOther, ofOne),
+    ]);
+    if (failed !== undefined) throw failed.error;
+  }
+
+  /**
+   * Sends all changes in one transaction. If the kernel rejects some of them, the others are sent again without them.
+   */
+  async apply(changes: readonly EntryChange[]): Promise<readonly FailedChange[]> {
+    const failed = new Map<number, Error>();
+    const elements: ElementChange[] = [];
+    const nets: PassedChange[] = [];
+    for (const [index, change] of changes.entries()) {
+      try {
+        const element = elementChange(change, change.set.type, change.set.name, [index]);
+        if (change.set.type === "hash:ip,port,net") nets.push({ ...change, index });
+        else elements.push(element);
+      } catch (error) {
+        failed.set(index, invalidEntry(change, error));
+      }
+    }
+    let groups: readonly ElementGroup[] = [
+      ...groupElements(elements),
+      ...(await this.#netGroups(nets)),
+    ];
+    while (groups.length > 0) {
+      const messages = groups.map(({ message }) => message);
+      const rejected = await this.#transport.transaction(nftMessageKind, messages);
+      if (rejected.length === 0) break;
+      groups = withoutRejected(groups, rejected, ({ indices }, error) => {
+        for (const index of indices) failed.set(index, error);
+      });
+    }
+    return [...failed]
+      .map(([index, error]) => ({ index, error }))
+      .sort((one, other) => one.index - other.index);
+  }
+
+  close(): void {
+    this.#transport.close();
+  }
+
+  async #netGroups(changes: readonly PassedChange[]): Promise<readonly ElementGroup[]> {
+    const groups: ElementGroup[] = [];
+    for (const ofSet of Map.groupBy(changes, ({ set }) => set.name).values()) {
+      const [first] = ofSet;
+      if (first === undefined) continue;
+      const [matched, covered] = storesOf(first.set);
+      const before = new Map<SetEntry, Place>();
+      for (const entry of await this.#entries(matched)) before.set(entry, "matched");
+      for (const entry of await this.#entries(covered)) before.set(entry, "covered");
+      const elements = placeChanges(before, ofSet).map(({ kind, entry, place, indices }) => {
+        const store = place === "covered" ? covered : matched;
+        return elementChange({ ...first, kind, entry }, store.layout, store.name, indices);
+      });
+      if (elements.some(({ set }) => set.name === covered.name)) {
+        groups.push({ message: createSet(covered, covered.layout, false), changes: [] });
+      }
+      groups.push(...groupElements(elements));
+    }
+    return groups;
+  }
+
+  async #entries(store: Store): Promise<readonly SetEntry[]> {
+    const { layout, family } = store;
+    try {
+      const parts = await this.#transport.dump(nftMessageKind, listElements(store), (message) =>
+        decodeElements(message).map((element) => entryOf(layout, family, element)),
+      );
+      return parts.flat();
+    } catch (error) {
+      if (isNotFound(error)) return [];
+      throw error;
+    }
+  }
+
+  /** The sets of both tables; none if the tables do not exist. */
+  async #headers(): Promise<readonly SetHeader[]> {
+    const headers: SetHeader[] = [];
+    for (const family of ipFamilies) {
+      try {
+        headers.push(
+          ...(await this.#transport.dump(nftMessageKind, listSets(family), (message) =>
+            decodeSet(family, message),
+          )),
+        );
+      } catch (error) {
+        if (!isNotFound(error)) throw error;
+      }
+    }
+    return headers;
+  }
+
+  async #transact(messages: readonly NftMessage[]): Promise<void> {
+    const [failed] = await this.#transport.transaction(nftMessageKind, messages);
+    if (failed !== undefined) throw failed.error;
+  }
+}
+
+/** A set in the kernel with entries of one of our sets. */
+interface Store extends NftSet {
+  readonly layout: Layout;
+}
+
+/** Networks that other networks cover are in a set of their own. */
+function storesOf({ name, type, family }: IpSet): readonly [Store, Store] {
+  return [
+    { name, family, layout: type },
+    { name: coveredName(name), family, layout: "covered-nets" },
+  ];
+}
+
+function coveredName(name: string): string {
+  return `${name}-COVERED`;
+}
+
+function elementChange(
+  { kind, entry, set: { family } }: EntryChange,
+  layout: Layout,
+  name: string,
+  indices: readonly number[],
+): ElementChange {
+  return {
+    kind,
+    entry,
+    set: { family, name },
+    element: elementOf(layout, family, entry),
+    indices,
+  };
+}
+
+function knownLayout({ keyType, isInterval, family }: SetHeader): Layout | undefined {
+  if (isInterval === undefined) return undefined;
+  const known = layoutOf(keyType, isInterval);
+  const isOurs = known?.family === family || known?.layout === "bitmap:port";
+  return isOurs ? known?.layout : undefined;
+}
+
+function observedSet(header: SetHeader, counts: ReadonlyMap<string, number>): ObservedIpSet {
+  const { name, family, keyType } = header;
+  const type = knownLayout(header) ?? `nft set of key type ${keyType}`;
+  return {
+    name,
+    type,
+    ...(type === "bitmap:port" ? {} : { family }),
+    elementCount: (counts.get(name) ?? 0) + (counts.get(coveredName(name)) ?? 0),
+  };
+}
+
+function swappedSet(headers: readonly SetHeader[], name: string): IpSet {
+  const header = headers.find((one) => one.name === name);
+  if (header === undefined) throw swapError(name, errno.ENOENT);
+  const layout = knownLayout(header);
+  if (layout === undefined || layout === "covered-nets") throw swapError(name, errno.EINVAL);
+  return { name, type: layout, family: header.family, maxElements: 0 };
+}
+
+function swapError(subject: string, code: number): NetlinkError {
+  const meaning =
+    code === errno.ENOENT
+      ? "the set does not exist"
+      : "the sets are of different types or families, or of a type that kube-ipvs does not use";
+  return new NetlinkError({ operation: "swap sets", subject, errno: code, meaning });
+}
+
+function changesBetween(
+  set: IpSet,
+  before: ReadonlySet<SetEntry>,
+  after: ReadonlySet<SetEntry>,
+): readonly EntryChange[] {
+  const added = [...after].filter((entry) => !before.has(entry));
+  const removed = [...before].filter((entry) => !after.has(entry));
+  return [
+    ...added.map((entry) => ({ kind: "entry-add" as const, set, entry })),
+    ...removed.map((entry) => ({ kind: "entry-remove" as const, set, entry })),
+  ];
+}
