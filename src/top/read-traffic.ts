@@ -2,33 +2,33 @@
 import { listOf } from "../answer/answer.ts";
 import type { TrafficList } from "../answer/traffic.ts";
 import { sleep } from "../base/clock.ts";
+import { sampleTraffic, type TrafficKernel } from "../kernel/sample-traffic.ts";
 import { NameLookup } from "./names.ts";
 import type { TopOptions, TopSources } from "./options.ts";
-import { estimatorNotes, readServers, type ServersReading, type TopKernel } from "./read-kernel.ts";
-import { ReadingHistory } from "./reading.ts";
+import { estimatorNotes, SampleHistory } from "./reading.ts";
 import { filtered, rowsOf, sorted } from "./rows.ts";
 
 /** Maximum wait for names after the second reading, because a cluster may not answer. */
 const namesDeadlineMs = 10_000;
 
 export async function readTrafficFrom(
-  kernel: TopKernel,
+  kernel: TrafficKernel,
   { clock, readNames }: TopSources,
   options: Pick<TopOptions, "intervalMs" | "sort" | "filter">,
 ): Promise<TrafficList> {
-  const history = new ReadingHistory<ServersReading>();
-  const first = await readServers(kernel, clock);
+  const history = new SampleHistory();
+  const first = await sampleTraffic(kernel, clock);
   history.add(first);
   const names = new NameLookup(readNames, clock);
   const deadline = new AbortController();
-  const named = names.ask(first.servers.keys()).then(() => deadline.abort());
+  const named = names.ask(first.servers.map(({ key }) => key)).then(() => deadline.abort());
   await sleep(clock, Math.max(0, first.atMs + options.intervalMs - clock.monotonicMs()));
-  const last = await readServers(kernel, clock);
+  const last = await sampleTraffic(kernel, clock);
   history.add(last);
   await Promise.race([named, sleep(clock, namesDeadlineMs, deadline.signal)]);
-  const rows = rowsOf(last.ids, names.owners, (key) => history.figuresOf(key));
+  const rows = rowsOf(last.servers, names.owners, (one) => history.figuresOf(one));
   const items = sorted(filtered(rows, options.filter), options.sort, false);
-  const isEmpty = last.ids.length === 0;
+  const isEmpty = last.servers.length === 0;
   const unmatched = `No row contains ${JSON.stringify(options.filter)}`;
   return {
     ...listOf("TrafficList", items),

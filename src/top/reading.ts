@@ -1,20 +1,7 @@
-/** Readings of the kernel's counters, and rates between two readings. Pure. */
+/** Rates between two samples of the kernel's counters. Pure. */
 import type { TrafficFigures } from "../answer/traffic.ts";
-import type { ConnectionCounts, Traffic } from "../state/traffic.ts";
-import { trafficFields, trafficSince } from "../state/traffic.ts";
-
-/** The counters of a virtual or real server. */
-export interface ServerReading extends ConnectionCounts {
-  readonly traffic: Traffic;
-}
-
-export interface Reading {
-  /** Time of the reading, on the monotonic clock. */
-  readonly atMs: number;
-  /** Whether the kernel counts connections, packets and bytes. It always counts open connections. */
-  readonly isCounting: boolean;
-  readonly servers: ReadonlyMap<string, ServerReading>;
-}
+import type { SampledEndpoint, SampledServer, TrafficSample } from "../kernel/sample-traffic.ts";
+import { type Traffic, trafficFields, trafficSince } from "../state/traffic.ts";
 
 /** Interval at which the kernel updates its counters. Rates between closer readings would be 0 or too large. */
 const countingPeriodMs = 2_000;
@@ -23,36 +10,48 @@ const windowMs = 3 * countingPeriodMs;
 /** A timer may fire slightly early, and readings take a moment. */
 const toleranceMs = 50;
 
-/** The last readings, as many as the rates need. */
-export class ReadingHistory<R extends Reading> {
-  #readings: readonly R[] = [];
+type Counters = SampledServer | SampledEndpoint;
 
-  add(reading: R): void {
+/** A sample, and its virtual and real servers by key. */
+interface Reading extends TrafficSample {
+  readonly byKey: ReadonlyMap<string, Counters>;
+}
+
+/** The last samples, as many as the rates need. */
+export class SampleHistory {
+  #readings: readonly Reading[] = [];
+
+  add(sample: TrafficSample): void {
+    const all = sample.servers.flatMap((server): Counters[] => [server, ...server.endpoints]);
+    const reading = { ...sample, byKey: new Map(all.map((one) => [one.key, one])) };
     const kept = [...this.#readings, reading];
     // Keeps the latest reading that is old enough, and all readings after it.
     const first = kept.findLastIndex((one) => isApart(one, reading, windowMs));
     this.#readings = kept.slice(Math.max(0, first));
   }
 
-  get last(): R | undefined {
+  get last(): TrafficSample | undefined {
     return this.#readings.at(-1);
   }
 
-  /** Returns the figures of a server. Undefined if the server does not exist. */
-  figuresOf(key: string): TrafficFigures | undefined {
-    const now = this.last?.servers.get(key);
-    const [before] = this.#readings;
-    if (now === undefined || this.last === undefined || before === undefined) return undefined;
-    const { activeConnections, inactiveConnections, traffic: total } = now;
+  /** Returns the figures of a virtual or real server. Rates need two samples of it. */
+  figuresOf({
+    key,
+    activeConnections,
+    inactiveConnections,
+    traffic: total,
+  }: Counters): TrafficFigures {
     const counts = { activeConnections, inactiveConnections, total };
-    const { isCounting } = this.last;
-    if (!isCounting || !isApart(before, this.last, countingPeriodMs)) return counts;
-    const counted = trafficSince(before.servers.get(key)?.traffic, total);
-    return { ...counts, perSecond: perSecond(counted, this.last.atMs - before.atMs) };
+    const last = this.#readings.at(-1);
+    const [before] = this.#readings;
+    if (last === undefined || before === undefined) return counts;
+    if (!last.isCounting || !isApart(before, last, countingPeriodMs)) return counts;
+    const counted = trafficSince(before.byKey.get(key)?.traffic, total);
+    return { ...counts, perSecond: perSecond(counted, last.atMs - before.atMs) };
   }
 }
 
-function isApart(before: Reading, now: Reading, apartMs: number): boolean {
+function isApart(before: TrafficSample, now: TrafficSample, apartMs: number): boolean {
   return now.atMs - before.atMs >= apartMs - toleranceMs;
 }
 
@@ -60,4 +59,14 @@ function perSecond(traffic: Traffic, elapsedMs: number): Traffic {
   const rates = { ...traffic };
   for (const field of trafficFields) rates[field] = (traffic[field] * 1_000) / elapsedMs;
   return rates;
+}
+
+export function estimatorNotes({
+  isCounting,
+}: Pick<TrafficSample, "isCounting">): readonly string[] {
+  if (isCounting) return [];
+  return [
+    "The IPVS estimator is off (net.ipv4.vs.run_estimation=0): the kernel does not count connections, packets or bytes. " +
+      "The numbers of active and inactive connections are correct",
+  ];
 }

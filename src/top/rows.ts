@@ -7,20 +7,17 @@ import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.
 import type { Owners } from "./names.ts";
 import type { SortKey } from "./options.ts";
 
-type FiguresOf = (key: string) => TrafficFigures | undefined;
-
-export function rowsOf(
-  ids: readonly VirtualServerId[],
+export function rowsOf<Server extends VirtualServerId & { readonly key: string }>(
+  servers: readonly Server[],
   owners: Owners,
-  figuresOf: FiguresOf,
+  figuresOf: (server: Server) => TrafficFigures,
 ): readonly TrafficRow[] {
   const rows = new Map<string, TrafficRow>();
-  for (const { protocol, address, port } of ids) {
-    const serverKey = virtualServerKey({ protocol, address, port });
-    const figures = figuresOf(serverKey);
-    if (figures === undefined) continue;
+  for (const one of servers) {
+    const { protocol, address, port, key } = one;
+    const figures = figuresOf(one);
     const server = { address, port };
-    const row = { ...owners.get(serverKey), protocol, virtualServers: [server], ...figures };
+    const row = { ...owners.get(key), protocol, virtualServers: [server], ...figures };
     const label = labelOf(row);
     const present = rows.get(label);
     const virtualServers = [...(present?.virtualServers ?? []), server];
@@ -29,26 +26,18 @@ export function rowsOf(
   return [...rows.values()];
 }
 
-/** A real server of one virtual server. */
-export interface ListedEndpoint extends RealServerId {
-  readonly weight: number;
-  /** Identifies the real server among those of all virtual servers. */
-  readonly key: string;
-}
-
 /** Returns one row per endpoint, with its traffic through all virtual servers of its Service port. */
-export function endpointRowsOf(
-  listed: readonly ListedEndpoint[],
-  figuresOf: FiguresOf,
+export function endpointRowsOf<Endpoint extends RealServerId & { readonly weight: number }>(
+  listed: readonly Endpoint[],
+  figuresOf: (endpoint: Endpoint) => TrafficFigures,
 ): readonly TrafficEndpoint[] {
   const rows = new Map<string, TrafficEndpoint>();
-  for (const { key: listedKey, weight, ...id } of listed) {
-    const figures = figuresOf(listedKey);
-    if (figures === undefined) continue;
-    const label = realServerKey(id);
+  for (const one of listed) {
+    const figures = figuresOf(one);
+    const label = realServerKey(one);
     const present = rows.get(label);
-    const largest = Math.max(weight, present?.weight ?? 0);
-    rows.set(label, { label, weight: largest, ...(present ? sumOf(present, figures) : figures) });
+    const weight = Math.max(one.weight, present?.weight ?? 0);
+    rows.set(label, { label, weight, ...(present ? sumOf(present, figures) : figures) });
   }
   return [...rows.values()];
 }

@@ -3,25 +3,18 @@ import type { TrafficRow } from "../answer/traffic.ts";
 import { labelOf } from "../answer/traffic-view.ts";
 import { sleep } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
-import type { VirtualServerId } from "../state/virtual-server.ts";
+import { sampleTraffic, type TrafficKernel } from "../kernel/sample-traffic.ts";
+import { virtualServerKey } from "../state/virtual-server.ts";
 import { NameLookup } from "./names.ts";
 import type { TopOptions, TopSources } from "./options.ts";
-import {
-  type EndpointsReading,
-  estimatorNotes,
-  readEndpoints,
-  readServers,
-  type ServersReading,
-  type TopKernel,
-} from "./read-kernel.ts";
-import { ReadingHistory } from "./reading.ts";
+import { estimatorNotes, SampleHistory } from "./reading.ts";
 import { endpointRowsOf, rowsOf } from "./rows.ts";
 import { layOut, type Screen, type ScreenLine } from "./screen.ts";
 import type { Terminal } from "./terminal.ts";
 import { press, type ViewState } from "./view-state.ts";
 
 export interface LiveSources extends TopSources {
-  readonly kernel: TopKernel;
+  readonly kernel: TrafficKernel;
   readonly terminal: Terminal;
 }
 
@@ -43,9 +36,9 @@ class LiveView {
   readonly #options: TopOptions;
   readonly #names: NameLookup;
   #state: ViewState;
-  readonly #servers = new ReadingHistory<ServersReading>();
-  #endpoints = new ReadingHistory<EndpointsReading>();
-  /** Label of the row to which the endpoints belong. */
+  readonly #servers = new SampleHistory();
+  #endpoints = new SampleHistory();
+  /** Label of the row to which `#endpoints` belongs. Earlier samples lack its endpoints. */
   #endpointsOf: string | undefined;
   #rows: readonly TrafficRow[] = [];
   #screen: Screen | undefined;
@@ -78,14 +71,21 @@ class LiveView {
   async read(): Promise<void> {
     const { clock, kernel } = this.#sources;
     const beganMs = clock.monotonicMs();
-    const reading = await readServers(kernel, clock);
-    this.#servers.add(reading);
+    const { opened } = this.#state;
+    if (opened !== this.#endpointsOf) this.#endpoints = new SampleHistory();
+    this.#endpointsOf = opened;
+    const row = this.#rows.find((one) => labelOf(one) === opened);
+    const isOpened = new Set(
+      row?.virtualServers.map((id) => virtualServerKey({ protocol: row.protocol, ...id })),
+    );
+    const sample = await sampleTraffic(kernel, clock, (key) => isOpened.has(key));
+    this.#servers.add(sample);
+    this.#endpoints.add(sample);
     this.#makeRows();
-    await this.#readEndpoints();
     this.#readMs = clock.monotonicMs() - beganMs;
     this.#failure = undefined;
     // The lookup of names may take longer than a reading.
-    void this.#names.ask(reading.servers.keys()).then(() => {
+    void this.#names.ask(sample.servers.map(({ key }) => key)).then(() => {
       this.#makeRows();
       this.draw();
     });
@@ -109,8 +109,9 @@ class LiveView {
       {
         state: this.#state,
         rows: this.#rows,
-        endpoints: endpointRowsOf(this.#endpoints.last?.endpoints ?? [], (key) =>
-          this.#endpoints.figuresOf(key),
+        endpoints: endpointRowsOf(
+          this.#endpoints.last?.servers.flatMap(({ endpoints }) => endpoints) ?? [],
+          (one) => this.#endpoints.figuresOf(one),
         ),
         intervalText: this.#options.intervalText,
         notes: this.#failure === undefined ? notes : [this.#failure, ...notes],
@@ -146,22 +147,8 @@ class LiveView {
   }
 
   #makeRows(): void {
-    const ids = this.#servers.last?.ids ?? [];
-    this.#rows = rowsOf(ids, this.#names.owners, (key) => this.#servers.figuresOf(key));
-  }
-
-  async #readEndpoints(): Promise<void> {
-    const { opened } = this.#state;
-    if (opened !== this.#endpointsOf) {
-      this.#endpoints = new ReadingHistory();
-      this.#endpointsOf = opened;
-    }
-    const row = this.#rows.find((one) => labelOf(one) === opened);
-    if (row === undefined) return;
-    const { kernel, clock } = this.#sources;
-    const { protocol, virtualServers } = row;
-    const ids: readonly VirtualServerId[] = virtualServers.map((id) => ({ protocol, ...id }));
-    this.#endpoints.add(await readEndpoints(kernel, clock, ids));
+    const servers = this.#servers.last?.servers ?? [];
+    this.#rows = rowsOf(servers, this.#names.owners, (one) => this.#servers.figuresOf(one));
   }
 }
 

@@ -1,8 +1,8 @@
 /** Runs `kube-ipvs top`, which changes nothing. */
 import type { TrafficList } from "../answer/traffic.ts";
 import { openReaders } from "../kernel/open-readers.ts";
+import type { TrafficKernel } from "../kernel/sample-traffic.ts";
 import type { TopOptions, TopSources } from "./options.ts";
-import type { TopKernel } from "./read-kernel.ts";
 import { readTrafficFrom } from "./read-traffic.ts";
 import { runLiveOn } from "./run-live.ts";
 import { openTerminal } from "./terminal.ts";
@@ -31,7 +31,7 @@ export async function readTraffic(sources: TopSources, options: TopOptions): Pro
 
 async function withKernel<T>(
   { clock }: TopSources,
-  run: (kernel: TopKernel) => Promise<T>,
+  run: (kernel: TrafficKernel) => Promise<T>,
 ): Promise<T> {
   const kernel = openReaders(clock, process.env);
   try {

@@ -3,23 +3,16 @@ import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
 import { inSlices } from "../../base/time-slice.ts";
 import type { Sysctl } from "../../kernel/kernel.ts";
+import { type SampledServer, sampleTraffic } from "../../kernel/sample-traffic.ts";
 import {
   endpointTrafficRows,
   serviceTrafficRows,
   trafficCountedRow,
 } from "../../metrics/traffic-table.ts";
 import { realServerKey } from "../../state/real-server.ts";
-import {
-  addConnections,
-  type ConnectionCounts,
-  noConnections,
-  type RealServerTraffic,
-  type VirtualServerTraffic,
-} from "../../state/traffic.ts";
-import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { DaemonView } from "../operator/daemon-view.ts";
 import { trafficText } from "./traffic-text.ts";
-import { type CountedServer, TrafficTotals } from "./traffic-totals.ts";
+import { TrafficTotals } from "./traffic-totals.ts";
 
 /** Shortest pause between reads of the kernel, which updates its counters only every 2 s. */
 const shortestPauseMs = 5_000;
@@ -76,8 +69,7 @@ export class TrafficMetrics {
     const present = view();
     if (present === undefined) return;
     try {
-      await this.#take(present);
-      this.#text = await this.#write();
+      this.#text = await this.#write(await this.#take(present));
     } catch (error) {
       this.#text = "";
       log.warn("Cannot read traffic from the kernel", { err: error });
@@ -85,39 +77,33 @@ export class TrafficMetrics {
     this.#readAtMs = clock.monotonicMs();
   }
 
-  async #take(view: DaemonView): Promise<void> {
+  /** Returns whether the kernel counts. */
+  async #take(view: DaemonView): Promise<boolean> {
+    const { clock, sysctl } = this.#sources;
     const foreign = new Set(view.history.claimedForeignServers);
-    const listed = await view.ipvs.listTraffic();
-    const servers = listed.flatMap((server) => {
-      const key = virtualServerKey(server);
-      const labels = foreign.has(key) ? undefined : labelsOf(view, key, server.protocol);
-      return labels === undefined ? [] : [{ server, key, labels }];
+    const kernel = { ipvs: view.ipvs, sysctl };
+    const sample = await sampleTraffic(kernel, clock, () => this.#hasEndpoints);
+    const servers = sample.servers.flatMap((server) => {
+      const labels = foreign.has(server.key) ? undefined : labelsOf(view, server);
+      return labels === undefined ? [] : [{ ...server, series: labels.join("\n"), labels }];
     });
-    const ids = servers.map(({ server }) => server);
-    const counts = this.#hasEndpoints
-      ? this.#takeEndpoints(servers, await view.ipvs.listRealServerTraffic(ids))
-      : await view.ipvs.sumConnections(ids);
-    this.#services.take(
-      servers.map((one, index) => counted(one, counts[index])),
-      (series) => isServed(view, series),
-    );
+    this.#services.take(servers, (series) => isServed(view, series));
+    if (this.#hasEndpoints) {
+      const endpoints = servers.flatMap(({ labels, endpoints: list }) =>
+        list.map((one) => {
+          const own = [...labels, realServerKey(one)];
+          return { ...one, series: own.join("\n"), labels: own };
+        }),
+      );
+      // Pods change often, so an endpoint's series is removed with its real server.
+      const present = new Set(endpoints.map(({ series }) => series));
+      this.#endpoints.take(endpoints, (series) => present.has(series));
+    }
+    return sample.isCounting;
   }
 
-  /** Returns the connection counts of each virtual server. */
-  #takeEndpoints(
-    servers: readonly LabelledServer[],
-    lists: readonly (readonly RealServerTraffic[])[],
-  ): readonly ConnectionCounts[] {
-    const endpoints = servers.flatMap((one, index) => endpointsOf(one, lists[index] ?? []));
-    // Pods change often, so an endpoint's series is removed with its real server.
-    const present = new Set(endpoints.map(({ series }) => series));
-    this.#endpoints.take(endpoints, (series) => present.has(series));
-    return lists.map((servers) => servers.reduce(addConnections, noConnections));
-  }
-
-  async #write(): Promise<string> {
-    const { clock, sysctl, log } = this.#sources;
-    const isCounting = sysctl.read("net/ipv4/vs/run_estimation") !== "0";
+  async #write(isCounting: boolean): Promise<string> {
+    const { clock, log } = this.#sources;
     if (!isCounting && !this.#isWarned) {
       log.warn("Traffic metrics have no connections, packets and bytes", {
         reason: "net.ipv4.vs.run_estimation is 0",
@@ -135,18 +121,10 @@ export class TrafficMetrics {
   }
 }
 
-interface LabelledServer {
-  readonly server: VirtualServerTraffic;
-  readonly key: string;
-  /** Namespace, Service name, port name and protocol. */
-  readonly labels: readonly string[];
-}
-
 /** Labels of a virtual server. Undefined if no Service claims it. */
 function labelsOf(
   { plan }: DaemonView,
-  key: string,
-  protocol: string,
+  { key, protocol }: SampledServer,
 ): readonly string[] | undefined {
   // The format is `namespace/name:port`. None of the three parts contains a slash or a colon.
   const [, namespace, name, port = ""] =
@@ -159,29 +137,4 @@ function labelsOf(
 function isServed({ plan }: DaemonView, series: string): boolean {
   const [namespace = "", name = ""] = series.split("\n");
   return plan.tracker.service(`${namespace}/${name}`) !== undefined;
-}
-
-function counted(
-  { server, key, labels }: LabelledServer,
-  { activeConnections, inactiveConnections }: ConnectionCounts = noConnections,
-): CountedServer {
-  return {
-    key,
-    series: labels.join("\n"),
-    labels,
-    traffic: server.traffic,
-    activeConnections,
-    inactiveConnections,
-  };
-}
-
-function endpointsOf(
-  { key, labels }: LabelledServer,
-  servers: readonly RealServerTraffic[],
-): readonly CountedServer[] {
-  return servers.map((server) => {
-    const endpoint = realServerKey(server);
-    const own = [...labels, endpoint];
-    return { ...server, key: `${key} -> ${endpoint}`, series: own.join("\n"), labels: own };
-  });
 }

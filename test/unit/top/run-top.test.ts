@@ -6,9 +6,9 @@ import { listOf } from "../../../src/answer/answer.ts";
 import { rendered } from "../../../src/answer/render.ts";
 import type { TrafficList } from "../../../src/answer/traffic.ts";
 import { trafficView } from "../../../src/answer/traffic-view.ts";
+import type { TrafficKernel } from "../../../src/kernel/sample-traffic.ts";
 import type { NamesAnswer } from "../../../src/top/names.ts";
 import type { TopOptions } from "../../../src/top/options.ts";
-import type { TopKernel } from "../../../src/top/read-kernel.ts";
 import { readTrafficFrom } from "../../../src/top/read-traffic.ts";
 import { runLiveOn } from "../../../src/top/run-live.ts";
 import { openTerminal, type Terminal, type TerminalListener } from "../../../src/top/terminal.ts";
@@ -46,7 +46,7 @@ interface Batch {
 }
 
 async function batch(
-  kernel: TopKernel & { readonly ipvs: FakeKernel["ipvs"] },
+  kernel: TrafficKernel & { readonly ipvs: FakeKernel["ipvs"] },
   answer: NamesAnswer = named,
   filter = "",
 ): Promise<Batch> {

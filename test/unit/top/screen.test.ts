@@ -4,7 +4,7 @@ import type { TrafficRow } from "../../../src/answer/traffic.ts";
 import { shortNumber } from "../../../src/answer/traffic-view.ts";
 import { grouped } from "../../../src/base/counted.ts";
 import { noTraffic } from "../../../src/state/traffic.ts";
-import { estimatorNotes } from "../../../src/top/read-kernel.ts";
+import { estimatorNotes } from "../../../src/top/reading.ts";
 import { layOut, type ScreenContent } from "../../../src/top/screen.ts";
 import { firstShown, press, type ViewState } from "../../../src/top/view-state.ts";
 import fc from "../../support/fast-check.ts";
