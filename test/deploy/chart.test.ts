@@ -29,7 +29,7 @@ function problems(values: Values): readonly string[] {
 }
 
 describe("the schema of the values", () => {
-  it("knows each value of values.yaml, and no other but Helm's own", () => {
+  it("knows every value of values.yaml, and no other except Helm's own", () => {
     const known = Object.keys(schema.properties).filter((name) => name !== "global");
     assert.deepEqual(known.toSorted(), Object.keys(defaults).toSorted());
   });
@@ -55,19 +55,19 @@ describe("the schema of the values", () => {
     }
   });
 
-  it("takes every preset", () => {
+  it("accepts every preset", () => {
     const presets = readdirSync(join(chartPath, "presets"));
     assert.ok(presets.length >= 6);
     for (const name of presets) assert.deepEqual(problems(presetValues(name)), [], name);
   });
 
-  it("takes the defaults with an API server, or with a ConfigMap", () => {
+  it("accepts the defaults with an API server or a ConfigMap", () => {
     assert.deepEqual(problems(leastValues), []);
     assert.deepEqual(problems(leastWithConfigMap), []);
     assert.deepEqual(problems(everything), []);
   });
 
-  it("takes no pod network where the node's own pods are recognized by other means", () => {
+  it("requires no pod network if the node's own pods are detected by other means", () => {
     const config = { detectLocalMode: "NodeCIDR" };
     assert.deepEqual(problems({ ...leastValues, config }), []);
     assert.equal(renderChart({ ...leastValues, config }).error, "");
@@ -104,18 +104,18 @@ describe("the schema of the values", () => {
     { values: { verbosity: "4" }, want: "/verbosity" },
   ];
   for (const { values, want } of refused) {
-    it(`refuses ${JSON.stringify(values)}`, () => {
+    it(`rejects ${JSON.stringify(values)}`, () => {
       assert.ok(problems({ ...leastValues, ...values }).includes(want));
     });
   }
 });
 
 describe("the chart, rendered", () => {
-  it("needs an API server, and says so", () => {
+  it("requires an API server, and says so", () => {
     assert.match(renderChart({ ...leastValues, apiServer: "" }).error, /apiServer is needed/);
   });
 
-  it("needs an image repository, and says so", () => {
+  it("requires an image repository, and says so", () => {
     for (const image of [{}, { repository: "" }, { digest: `sha256:${"0".repeat(64)}` }]) {
       const { error } = renderChart({ ...leastValues, image });
       assert.match(error, /image\.repository is needed: where you pushed the image/);
@@ -124,12 +124,12 @@ describe("the chart, rendered", () => {
     }
   });
 
-  it("needs the pods' network, and says so", () => {
+  it("requires the pod network, and says so", () => {
     const { error } = renderChart({ ...leastValues, config: {} });
     assert.match(error, /config\.clusterCIDR is needed/);
   });
 
-  it("lays the given configuration over its own", () => {
+  it("merges the given configuration into its own", () => {
     const config = {
       clusterCIDR: "10.244.0.0/16",
       ipvs: { scheduler: "lc" },
@@ -176,7 +176,7 @@ describe("the chart, rendered", () => {
     assert.deepEqual(renderChart({ ...leastValues, tests: { enabled: false } }).tests, []);
   });
 
-  it("gives each container its resources, and adds containers and pod fields", () => {
+  it("gives each container its resources, and adds extra containers and pod fields", () => {
     const [pod] = (
       renderChart({
         ...leastValues,
@@ -192,7 +192,7 @@ describe("the chart, rendered", () => {
     assert.match(text, /"runtimeClassName":"runc"/);
   });
 
-  it("uses an existing ConfigMap and account in the place of its own", () => {
+  it("uses an existing ConfigMap and account instead of its own", () => {
     const { objects = [] } = renderChart({
       ...leastWithConfigMap,
       serviceAccount: { create: false, name: "kube-proxy" },
@@ -206,7 +206,7 @@ describe("the chart, rendered", () => {
     assert.equal(podOf(objects).volumes[0]?.configMap?.name, "kube-proxy");
   });
 
-  it("leaves out the init container, and grants what is listed", () => {
+  it("omits the init container, and grants only the listed capabilities", () => {
     const { objects = [] } = renderChart({
       ...leastValues,
       prepareNode: false,
@@ -220,14 +220,14 @@ describe("the chart, rendered", () => {
     assert.equal(containers[0]?.command.at(-2), "-v=3");
   });
 
-  it("takes a seccomp profile of the node", () => {
+  it("uses a seccomp profile of the node", () => {
     const seccompProfile = { type: "Localhost", localhostProfile: "kube-ipvs.json" };
     assert.deepEqual(problems({ ...leastValues, seccompProfile }), []);
     const { objects = [] } = renderChart({ ...leastValues, seccompProfile });
     assert.deepEqual(podOf(objects).containers[0]?.securityContext?.seccompProfile, seccompProfile);
   });
 
-  it("names an image by its digest where there is one", () => {
+  it("names an image by its digest if one is given", () => {
     const digest = `sha256:${"0".repeat(64)}`;
     const { text } = renderChart({ ...leastValues, image: { repository: "r", digest } });
     assert.match(text, new RegExp(`image: r@${digest}`));
@@ -244,7 +244,7 @@ describe("the chart, rendered", () => {
     ]);
   });
 
-  it("asks where the program listens", () => {
+  it("probes the addresses where the program listens", () => {
     const config = { clusterCIDR: "10.244.0.0/16", healthzBindAddress: "127.0.0.1:10256" };
     const [container] = podOf(renderChart({ ...leastValues, config }).objects ?? []).containers;
     const httpGet = { port: "healthz", host: "127.0.0.1" };
@@ -270,7 +270,7 @@ describe("names and labels", () => {
     "app.kubernetes.io/instance": instance,
   });
 
-  it("follow the release, and what is overridden", () => {
+  it("follow the release, unless they are overridden", () => {
     assert.deepEqual(namesOf({}), ["kube-ipvs", selector("kube-ipvs", "kube-ipvs")]);
     assert.deepEqual(namesOf({}, "edge"), ["edge-kube-ipvs", selector("kube-ipvs", "edge")]);
     assert.deepEqual(namesOf({ nameOverride: "ipvs" }, "edge"), [
@@ -280,7 +280,7 @@ describe("names and labels", () => {
     assert.equal(namesOf({ fullnameOverride: "proxy" }, "edge")[0], "proxy");
   });
 
-  it("leave the selector alone when the pods get other labels", () => {
+  it("do not change the selector when the pods get other labels", () => {
     assert.deepEqual(namesOf({ appLabel: "kube-proxy", podLabels: { a: "b" } }), namesOf({}));
   });
 });
@@ -295,7 +295,7 @@ describe("monitoring from the chart", () => {
   const labelsOf = ({ metadata }: Manifest): Readonly<Record<string, string>> =>
     (metadata as unknown as { readonly labels: Readonly<Record<string, string>> }).labels;
 
-  it("carries the labels by which an operator selects it", () => {
+  it("has the labels by which an operator selects it", () => {
     const value = { enabled: true, additionalLabels: { release: "prometheus" } };
     for (const [kind, name] of [
       ["PodMonitor", "podMonitor"],
@@ -306,7 +306,7 @@ describe("monitoring from the chart", () => {
     }
   });
 
-  it("has the rules of deploy/monitoring, for its job and with links to its runbooks", () => {
+  it("has the rules of deploy/monitoring, for its own job and with links to its runbooks", () => {
     const runbookBaseUrl = "https://git.example/kube-ipvs/";
     const { spec } = of("PrometheusRule", {
       prometheusRule: { enabled: true, runbookBaseUrl },
@@ -331,8 +331,8 @@ describe("monitoring from the chart", () => {
   });
 });
 
-describe("the chart, only observing", () => {
-  it("listens on other ports than kube-proxy, whatever the configuration names", () => {
+describe("the chart with observeOnly", () => {
+  it("listens on other ports than kube-proxy, regardless of the configuration", () => {
     const config = { clusterCIDR: "10.244.0.0/16", metricsBindAddress: "0.0.0.0:10249" };
     const values = { ...leastValues, config, observeOnly: true };
     assert.deepEqual(problems(values), []);
@@ -346,7 +346,7 @@ describe("the chart, only observing", () => {
     );
   });
 
-  it("takes the ConfigMap of kubeadm's kube-proxy", () => {
+  it("uses the ConfigMap of kubeadm's kube-proxy", () => {
     const { objects = [] } = renderChart({ ...leastWithConfigMap, observeOnly: true });
     const { volumes, containers } = podOf(objects);
     assert.equal(volumes[0]?.configMap?.name, "kube-proxy");
@@ -354,8 +354,8 @@ describe("the chart, only observing", () => {
   });
 });
 
-describe("the chart, for leaving", () => {
-  it("cleans each node with the proxy's configuration in the place of running it", () => {
+describe("the chart with cleanUp", () => {
+  it("cleans each node with the proxy's configuration instead of running the proxy", () => {
     const cleanUp = podOf(renderChart({ ...leastValues, cleanUp: true }).objects ?? []);
     const proxy = podOf(renderChart(leastValues).objects ?? []);
     const [first] = cleanUp.initContainers;

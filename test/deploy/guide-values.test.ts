@@ -84,7 +84,7 @@ describe("kubectl kustomize in a guide", () => {
   const hasKubectl = spawnSync("kubectl", ["version", "--client"]).status === 0;
   const skip = hasKubectl ? false : "no kubectl here";
 
-  it("names the image that the guide loads: docs/kind.md", { skip }, () => {
+  it("uses the image name that the guide loads: docs/kind.md", { skip }, () => {
     const [rendering = ""] = command.split("| kubectl apply");
     const { stdout } = spawnSync("sh", ["-c", rendering], { cwd: project, encoding: "utf8" });
     const images = [...stdout.matchAll(/^ +image: (.*)$/gm)].map(([, image = ""]) => image);

@@ -48,17 +48,17 @@ const exec = (words: string): string =>
 const running = "status.phase=Running";
 
 describe("kubectl kube-ipvs", () => {
-  it("asks the pod of the node, and ends as the command did", () => {
+  it("runs the command in the node's pod, and returns its exit code", () => {
     const { code, out, calls } = run("--node", "worker-3", "status", "-o", "json");
     assert.deepEqual(calls, [get(`${running},spec.nodeName=worker-3`), exec("[status][-o][json]")]);
     assert.deepEqual([code, out], [2, "answer\n"]);
   });
 
-  it("asks the first running pod where no node is named", () => {
+  it("uses the first running pod if no node is named", () => {
     assert.deepEqual(run("plan").calls, [get(running), exec("[plan]")]);
   });
 
-  it("passes through what stands behind the command, whatever is in it", () => {
+  it("passes everything after the command on unchanged", () => {
     const words = ["services", "--namespace=a b", "it's", "$(reboot)", "-n", "*"];
     assert.deepEqual(
       run("--node=n", ...words).calls.at(-1),
@@ -66,19 +66,19 @@ describe("kubectl kube-ipvs", () => {
     );
   });
 
-  it("hands kubectl's own options to kubectl", () => {
+  it("passes kubectl's own options to kubectl", () => {
     const { calls } = run("--context", "it's $HOME", "--as=me", "-n", "proxies", "status");
     assert.equal(calls[0], `[--context=it's $HOME][--as=me]${get(running, "proxies")}`);
     const own = "[--context=it's $HOME][--as=me]";
     assert.equal(calls[1], own + exec("[status]").replace("[kube-system]", "[proxies]"));
   });
 
-  it("asks the container that is named", () => {
+  it("runs the command in the named container", () => {
     const { calls } = run("-c", "kube-proxy", "status");
     assert.equal(calls[1], exec("[status]").replace("[-c][kube-ipvs]", "[-c][kube-proxy]"));
   });
 
-  it("asks no other node if the node is named behind the command", () => {
+  it("rejects a node that is named after the command", () => {
     for (const words of [
       ["status", "--node", "n1"],
       ["status", "--node=n1"],
@@ -89,7 +89,7 @@ describe("kubectl kube-ipvs", () => {
     }
   });
 
-  it("says where no pod runs", () => {
+  it("reports that no pod runs", () => {
     const { code, err, calls } = run("--node", "gone", "status");
     assert.equal(calls.length, 1);
     assert.equal(code, 1);

@@ -88,7 +88,7 @@ const sets: readonly { readonly name: string; readonly objects: readonly Manifes
   },
 ];
 
-describe("what goes to an API server", () => {
+describe("objects for an API server", () => {
   for (const { name, objects } of sets) {
     it(`has the types and formats of Kubernetes: ${name}`, async () => {
       assert.notEqual(objects.length, 0);
@@ -96,11 +96,11 @@ describe("what goes to an API server", () => {
     });
   }
 
-  it("has no field that Kubernetes does not know", () => {
+  it("have only fields that Kubernetes knows", () => {
     assert.equal(typeProblems(sets.flatMap(({ objects }) => objects)), "");
   });
 
-  it("would be found out otherwise", async () => {
+  it("would fail the test with a wrong type or an unknown field", async () => {
     const object = readManifests("kubeadm").find(({ kind }) => kind === "DaemonSet");
     assert.ok(object !== undefined);
     const wrong = structuredClone(object) as unknown as {
@@ -136,7 +136,7 @@ function hasConfiguration({ objects }: { readonly objects: readonly Manifest[] }
 
 describe("the manifests", () => {
   for (const name of overlays) {
-    it(`are what kustomize makes of the overlay: ${name}`, (test) => {
+    it(`equal the rendered overlay: ${name}`, (test) => {
       const path = join(deploy, "kustomize/overlays", name);
       const { status, stdout, stderr } = spawnSync("kubectl", ["kustomize", path], {
         encoding: "utf8",
@@ -152,7 +152,7 @@ describe("the manifests", () => {
   }
 
   for (const { name, objects } of running.filter(hasConfiguration)) {
-    it(`bring a configuration that the program takes without a warning: ${name}`, () => {
+    it(`contain a configuration that the program accepts without a warning: ${name}`, () => {
       const files = configOf(objects);
       const flags = new Map([["config", ["config.conf"]]]);
       if (isObserver({ objects })) flags.set("kube-ipvs-observe-only", ["true"]);
@@ -174,7 +174,7 @@ describe("the manifests", () => {
     });
   }
 
-  it("let no privileged container read compiled code that another one wrote", () => {
+  it("let no privileged container read compiled code that another container wrote", () => {
     for (const { name, objects } of prepared) {
       const [prepare] = podOf(objects).initContainers;
       assert.equal(prepare?.securityContext?.privileged, true, name);
@@ -191,7 +191,7 @@ describe("the manifests", () => {
     }
   });
 
-  it("grant one and the same everywhere", () => {
+  it("grant the same rights everywhere", () => {
     const [first, ...others] = prepared.map(({ objects }) => {
       const { initContainers, containers } = podOf(objects);
       return [...initContainers, ...containers].map((container) => [
@@ -224,8 +224,8 @@ describe("the manifests", () => {
   }
 });
 
-describe("what observes beside kube-proxy", () => {
-  it("is an overlay for kubeadm, and a value of the chart", () => {
+describe("the manifests of the observer", () => {
+  it("exist as an overlay for kubeadm, and as a value of the chart", () => {
     assert.deepEqual(
       observers.map(({ name }) => name),
       ["manifests/observe.yaml", "the chart that only observes"],
@@ -237,13 +237,13 @@ describe("what observes beside kube-proxy", () => {
     const { initContainers, containers } = podOf(objects);
     const [observer] = containers;
 
-    it(`is the proxy with one flag more, and with no more rights: ${name}`, () => {
+    it(`are those of the proxy with one more flag, and with no more rights: ${name}`, () => {
       const command = proxy?.command.slice(0, -1) ?? [];
       assert.deepEqual(observer?.command, [...command, observeFlag]);
       assert.deepEqual(observer?.securityContext, proxy?.securityContext);
     });
 
-    it(`leaves the node as it is, and kube-proxy's ports alone: ${name}`, () => {
+    it(`leave the node and kube-proxy's ports unchanged: ${name}`, () => {
       assert.equal(initContainers, undefined);
       const ports = observer?.ports?.map(({ containerPort }) => containerPort);
       assert.deepEqual(ports, [10_349, 10_356]);
@@ -252,7 +252,7 @@ describe("what observes beside kube-proxy", () => {
     });
   }
 
-  it("shares no name, label or account with the proxy, and reads kubeadm's configuration", () => {
+  it("share no name, label or account with the proxy, and use kubeadm's configuration", () => {
     const objects = readManifests("observe");
     const names = new Set(objects.map(({ metadata }) => metadata.name));
     assert.deepEqual([...names], ["kube-ipvs-observe"]);
@@ -267,7 +267,7 @@ describe("the manifest that cleans nodes up", () => {
   const objects = readManifests("clean-up");
   const { initContainers, containers } = podOf(objects);
 
-  it("is a DaemonSet without account, on every node where the proxy was", () => {
+  it("is a DaemonSet without an account, on every node where the proxy was", () => {
     assert.deepEqual(
       objects.map(({ kind }) => kind),
       ["DaemonSet"],
@@ -281,7 +281,7 @@ describe("the manifest that cleans nodes up", () => {
     assert.deepEqual(placed(objects), placed(readManifests("replace-kube-proxy")));
   });
 
-  it("has the proxy's capabilities for the clean-up, and none for waiting", () => {
+  it("has the proxy's capabilities for the clean-up, and none while it waits", () => {
     const [proxy] = podOf(readManifests("replace-kube-proxy")).containers;
     assert.deepEqual(initContainers[0]?.securityContext, proxy?.securityContext);
     assert.deepEqual(containers[0]?.securityContext?.capabilities, { drop: ["ALL"] });
@@ -292,7 +292,7 @@ describe("the rights of the acceptance test", () => {
   const rolesOf = (wanted: string): readonly Role[] =>
     e2e.filter(({ kind }) => kind === wanted).map((object) => object as unknown as Role);
 
-  it("create and change nothing outside of its namespace but access reviews", () => {
+  it("change nothing outside of its namespace except access reviews", () => {
     const harmless = ["get", "list"];
     for (const { rules } of rolesOf("ClusterRole")) {
       for (const { resources, verbs, resourceNames } of rules) {

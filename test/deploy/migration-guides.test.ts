@@ -37,7 +37,7 @@ describe("a migration guide", () => {
   const test = /\(\.\.\/migrate\.md#roll-out\)|kube-ipvs-e2e --node NODE/;
 
   for (const { path, text } of migrations) {
-    it(`installs kube-ipvs before kube-proxy goes, tests each node, and has a way back: ${path}`, () => {
+    it(`installs kube-ipvs before kube-proxy is removed, tests each node, and describes the rollback: ${path}`, () => {
       const [forth = "", back = ""] = text.split("## Roll back");
       const [installed, taken] = [forth.search(install), forth.search(takeover)];
       assert.ok(
@@ -52,5 +52,5 @@ describe("a migration guide", () => {
     });
   }
 
-  it("is there for each cluster", () => assert.ok(migrations.length >= 7));
+  it("exists for each kind of cluster", () => assert.ok(migrations.length >= 7));
 });

@@ -56,18 +56,18 @@ function namesIn(expression: string): readonly string[] {
 }
 
 describe("the alert rules", () => {
-  it("are rules by promtool", () => {
+  it("are valid for promtool", () => {
     assert.match(
       promtool("check", "rules", "rules.yaml"),
       new RegExp(`${rules.length} rules found`),
     );
   });
 
-  it("fire where they should, and only there, by promtool", () => {
+  it("fire in the intended cases only, according to promtool", () => {
     promtool("test", "rules", "alerts.test.yaml");
   });
 
-  it("are each tried", () => {
+  it("are each tested", () => {
     for (const { alert } of rules) assert.match(tests, new RegExp(`alertname: ${alert}\\n`));
   });
 });
@@ -87,7 +87,7 @@ function anchorsOf(path: string): ReadonlySet<string> {
 }
 
 describe("the runbook of each alert", () => {
-  it("is a section of the guide to symptoms", () => {
+  it("is a section of the troubleshooting guide", () => {
     for (const { alert, annotations } of rules) {
       const [path, anchor] = (annotations["runbook_url"] ?? "").split("#");
       assert.match(path ?? "", /^docs\/troubleshooting(?:-traffic)?\.md$/, alert);
@@ -100,7 +100,7 @@ describe("the runbook of each alert", () => {
 });
 
 describe("the dashboard", () => {
-  it("asks each question for the chosen clusters", () => {
+  it("restricts each query to the selected clusters", () => {
     const variables = dashboard.templating.list.map(({ name }) => name);
     assert.deepEqual(variables, ["datasource", "cluster", "instance"]);
     for (const { title, targets } of dashboard.panels) {
@@ -108,14 +108,14 @@ describe("the dashboard", () => {
     }
   });
 
-  it("asks questions that Prometheus understands", () => {
+  it("contains only queries that Prometheus understands", () => {
     const record = panelExpressions.map((expr, index) => ({ record: `panel:${index}`, expr }));
     const groups = [{ name: "dashboard", rules: record }];
     writeFileSync(join(folder, "panels.yaml"), stringify({ groups }));
     promtool("check", "rules", "panels.yaml");
   });
 
-  it("has its panels side by side, each under a name of its own", () => {
+  it("has panels that do not overlap, each with its own name", () => {
     const places = dashboard.panels.map(({ gridPos: { x, y } }) => `${x},${y}`);
     assert.equal(new Set(places).size, places.length);
     assert.equal(new Set(dashboard.panels.map(({ title }) => title)).size, places.length);
@@ -123,7 +123,7 @@ describe("the dashboard", () => {
 });
 
 describe("alerts and dashboard", () => {
-  it("ask for metrics that the program has", () => {
+  it("use metrics that the program has", () => {
     const known = new Set<string>(
       [...Object.values(metricTable), ...trafficMetricRows].map(({ name }) => name),
     );

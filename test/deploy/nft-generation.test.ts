@@ -37,7 +37,7 @@ async function printGenerations(): Promise<void> {
 if (isInside) await printGenerations();
 else {
   describe("the generation of nft's rules, on this machine", () => {
-    it("is another one after each change, and the same after a read", (test) => {
+    it("changes after each change, and stays the same after a read", (test) => {
       const probe = spawnSync("unshare", ["--net", "iptables-nft", ...addRule], {
         encoding: "utf8",
       });

@@ -144,7 +144,7 @@ beforeEach(() => {
 const hasKubectl = spawnSync("/usr/bin/kubectl", ["version", "--client"]).status === 0;
 
 describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, () => {
-  it("takes over one node at a time: kube-ipvs waits there first, and is tested last", () => {
+  it("takes over one node at a time: checks that kube-ipvs waits there first, and tests the node last", () => {
     const { code, text } = run("start", "--all");
     assert.equal(code, 0, text);
     const expected = nodes.flatMap((node) => [
@@ -154,7 +154,7 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
     assert.deepEqual(steps(), expected);
   });
 
-  it("takes over a wave together, and skips nodes that kube-ipvs serves", () => {
+  it("takes over all nodes of a wave together, and skips nodes that kube-ipvs already serves", () => {
     writeFileSync(join(folder, "labels/node-1"), "kube-ipvs\n");
     assert.equal(run("--wave", "5", "start", "--all").code, 0);
     assert.deepEqual(
@@ -194,7 +194,7 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
     assert.deepEqual(nodes.map(labelOf), ["kube-proxy", "", ""]);
   });
 
-  it("restarts no pod of kube-proxy, and keeps its node selector terms", () => {
+  it("does not restart pods of kube-proxy, and keeps its node selector terms", () => {
     const own = { key: "compute-type", operator: "NotIn", values: ["fargate"] };
     const other = { key: "arch", operator: "In", values: ["amd64"] };
     install([{ matchExpressions: [own] }, { matchExpressions: [other] }]);
@@ -208,7 +208,7 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
     assert.deepEqual(proxy().spec.updateStrategy, { type: "OnDelete" });
   });
 
-  it("leaves a proxy on each node at each step, also on nodes that are added", () => {
+  it("leaves a proxy on each node at each step, including added nodes", () => {
     run("start", "node-1");
     assert.deepEqual([runsOn(proxy(), undefined), runsOn(kubeIpvs, undefined)], [true, true]);
     for (const finish of [false, true]) {
@@ -239,7 +239,7 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
     assert.deepEqual(nodes.map(labelOf), ["kube-proxy", "kube-proxy", "kube-proxy"]);
   });
 
-  it("rejects what it does not know", () => {
+  it("rejects unknown arguments", () => {
     assert.match(run("begin").text, /unknown command begin/);
     assert.match(run("--waves", "2", "start").text, /unknown option --waves/);
     assert.match(run("start").text, /start needs names of nodes, or --all/);

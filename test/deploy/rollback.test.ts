@@ -175,7 +175,7 @@ function rollback(): string {
 const hasKubectl = spawnSync("kubectl", ["version", "--client"]).status === 0;
 
 describe("a rollback with kubectl", { skip: hasKubectl ? false : "no kubectl here" }, () => {
-  it("puts back what was saved, although the object has changed since", async () => {
+  it("restores the saved object, although it has changed since", async () => {
     const saved = await run(
       linesOf(commandsWith("> kube-proxy.yaml"), "kubectl -n kube-system get daemonset"),
     );
@@ -187,7 +187,7 @@ describe("a rollback with kubectl", { skip: hasKubectl ? false : "no kubectl her
     assert.deepEqual(images, ['"image":"kube-proxy"']);
   });
 
-  it("would be refused with the object as it is printed", async () => {
+  it("would be rejected with the object as kubectl prints it", async () => {
     stored.set(path, daemonSet("kube-proxy"));
     const saved = await run(
       "kubectl -n kube-system get daemonset kube-proxy -o yaml > kube-proxy.yaml",

@@ -15,7 +15,7 @@ const setting = (name: string): readonly string[] =>
   new RegExp(`^${name}=(.*)$`, "m").exec(unit)?.[1]?.split(" ") ?? [];
 
 describe("the systemd unit", () => {
-  it("starts the program with flags that it knows", () => {
+  it("starts the program with valid flags", () => {
     const [program, ...flags] = setting("ExecStart");
     assert.equal(program, "/usr/local/bin/kube-ipvs");
     assert.equal(parseCommandLine(flags).kind, "flags");

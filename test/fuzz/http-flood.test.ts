@@ -58,7 +58,7 @@ async function probe(): Promise<void> {
 }
 
 describe("a listener that is open to the network", () => {
-  it(`answers probes while ${connectionCount} connections come and say nothing`, async (test) => {
+  it(`answers probes while ${connectionCount} idle connections are open`, async (test) => {
     let probes = 0;
     for (let count = 0; count < connectionCount; count += atOnce) {
       await Promise.all(Array.from({ length: atOnce }, open));
@@ -71,7 +71,7 @@ describe("a listener that is open to the network", () => {
     test.diagnostic(`${probes + 1} probes answered beside ${connectionCount} silent connections`);
   });
 
-  it("ends a connection whose headers come a byte at a time", async () => {
+  it("ends a connection whose headers arrive one byte at a time", async () => {
     const socket = await open();
     const ended = once(socket, "close");
     const beganMs = performance.now();
@@ -83,7 +83,7 @@ describe("a listener that is open to the network", () => {
     assert.ok(socket.destroyed, `still open after ${performance.now() - beganMs} ms`);
   });
 
-  it(`holds little for a client that asks ${pipelined} times and reads nothing`, async (test) => {
+  it(`buffers little for a client that sends ${pipelined} requests and reads nothing`, async (test) => {
     const before = process.memoryUsage().rss;
     const socket = await open();
     socket.pause();

@@ -81,13 +81,13 @@ const bytes = "\\000\\001\\r\\n\\t\\033[31m\\303\\251\\377";
 const expectedBytes = "\0\x01\r\n\t\x1b[31m\xc3\xa9\xff";
 
 describe("the lab", () => {
-  it("passes on both outputs byte for byte, arguments and the exit status", async () => {
+  it("passes on both outputs, the arguments and the exit status", async () => {
     const script = `printf '${bytes}'; printf "%s|" "$@" >&2; exit 7`;
     const run = await boot("--", "sh", "-c", script, "sh", "a b", "it's", "$HOME", "");
     assert.deepEqual(run, { status: 7, stdout: expectedBytes, stderr: "a b|it's|$HOME||" });
   });
 
-  it("is the lab kernel, not this machine's own, by default", { skip: onHost }, async () => {
+  it("is the lab kernel by default, not this machine's own", { skip: onHost }, async () => {
     const script = "echo $LAB_KIND; uname -r; sed -n 's/^vendor_id.*: //p' /proc/cpuinfo";
     const { stdout } = await boot("--", "sh", "-c", script);
     const [kind, version, processor] = stdout.split("\n");
@@ -103,7 +103,7 @@ describe("the lab", () => {
     assert.match(stdout, /^-A -t 10\.0\.0\.1:80 -s rr\na\niptables v\S+ \(legacy\)\n0x9\n$/);
   });
 
-  it("cannot change the whole machine with LAB=host: tried on the lab kernel", {
+  it("cannot change the whole machine with LAB=host (tested on the lab kernel)", {
     skip: onHost,
   }, async () => {
     const attempts = [
@@ -139,20 +139,20 @@ describe("the lab", () => {
     assert.equal(stdout, `${process.version} ${project}\n`);
   });
 
-  it("keeps what the command writes away from the machine", { skip: onHost }, async () => {
+  it("discards the files that the command writes", { skip: onHost }, async () => {
     const path = join(project, "build/written-in-the-lab");
     const { status } = await boot("--", "sh", "-c", `echo x > ${path} && cat ${path}`);
     assert.equal(status, 0);
     assert.throws(() => readFileSync(path), /ENOENT/);
   });
 
-  it("can be without IPVS", { skip: onHost }, async () => {
+  it("can run without IPVS", { skip: onHost }, async () => {
     const run = await boot("--without-ipvs", "--", "sh", "-c", "ipvsadm -Ln || modprobe ip_vs");
     assert.equal(run.status, 1);
     assert.match(run.stderr, /Module ip_vs not found/);
   });
 
-  it("ends a command that takes too long", async () => {
+  it("ends a command that exceeds its timeout", async () => {
     const { status, stderr } = await boot("--timeout", "3", "--", "sleep", "9931");
     assert.deepEqual({ status, stderr }, { status: 124, stderr: "lab: killed after 3 s\n" });
     assert.deepEqual(processesNaming("9931"), []);
@@ -163,7 +163,7 @@ describe("the lab", () => {
     ["SIGTERM", "99320715"],
     ["SIGKILL", "99320909"],
   ] as const) {
-    it(`ends with the one who started it: ${signal}`, async () => {
+    it(`ends with the process that started it: ${signal}`, async () => {
       const { child, folder, end } = start("--", "sh", "-c", `echo started; sleep ${seconds}`);
       await new Promise((resolve) => child.stdout?.once("data", resolve));
       child.kill(signal);
@@ -175,7 +175,7 @@ describe("the lab", () => {
     });
   }
 
-  it("gives a person a shell, with the program and an address", async () => {
+  it("gives a person a shell with the program and an address", async () => {
     const child = spawn(process.execPath, ["test/lab/shell.ts"], { cwd: project });
     const status = new Promise<number | null>((resolve) => child.once("close", resolve));
     let shown = "";
@@ -189,7 +189,7 @@ describe("the lab", () => {
     assert.match(shown, /kube-ipvs v\d+\.\d+/);
   });
 
-  it("says so when the kernel dies", { skip: onHost }, async () => {
+  it("reports that the kernel died", { skip: onHost }, async () => {
     const run = await boot("--", "sh", "-c", "echo o > /proc/sysrq-trigger; sleep 60");
     assert.equal(run.status, 125);
     assert.match(run.stderr, /^lab: the lab kernel ended before the command did\n/);

@@ -17,7 +17,7 @@ function withLibrary(...argv: readonly string[]): string {
 }
 
 describe("quick-node", { skip: process.arch === "x64" ? false : "amd64 only" }, () => {
-  it("answers the time of the kernel: files are written between the questions before and after", () => {
+  it("returns the kernel's time: files are written between two queries", () => {
     const script = `
       const { mkdtempSync, rmSync, statSync, writeFileSync } = require("node:fs");
       const folder = mkdtempSync(require("node:os").tmpdir() + "/quick-node-");
@@ -47,7 +47,7 @@ describe("quick-node", { skip: process.arch === "x64" ? false : "amd64 only" }, 
     assert.equal(withLibrary("-e", script), "");
   });
 
-  it("starts programs, and gets their environment, output and exit status right", () => {
+  it("starts programs, and returns their environment, output and exit status", () => {
     const script = `
       const { spawnSync } = require("node:child_process");
       const env = { ...process.env, WORD: "kept" };
@@ -58,7 +58,7 @@ describe("quick-node", { skip: process.arch === "x64" ? false : "amd64 only" }, 
     assert.equal(withLibrary("-e", script), "kept 7 none\nENOENT\n");
   });
 
-  it("has the environment as it was when threads have started programs at once", () => {
+  it("keeps its environment when threads start programs at the same time", () => {
     const program = join(import.meta.dirname, "start-from-threads.ts");
     assert.equal(withLibrary(program), "as it was\n");
   });

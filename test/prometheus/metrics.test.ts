@@ -56,7 +56,7 @@ async function labelNames(): Promise<ReadonlyMap<string, string>> {
 }
 
 describe("a real Prometheus reads", () => {
-  it("every metric of our table with its type and help, and no other", async () => {
+  it("every metric of the table with its type and help, and no other", async () => {
     const read = new Map(
       (await prometheus.metadata()).map(({ metric, type, help }) => [metric, `${type}: ${help}`]),
     );
@@ -64,7 +64,7 @@ describe("a real Prometheus reads", () => {
     assert.deepEqual([...read].sort(), [...wanted].sort());
   });
 
-  it("what kube-proxy has, by name, type and labels", async () => {
+  it("kube-proxy's metrics by name, type and labels", async () => {
     const types = new Map(
       (await prometheus.metadata()).map(({ metric, type }) => [metric, type] as const),
     );
@@ -92,7 +92,7 @@ describe("a real Prometheus reads", () => {
     }
   });
 
-  it("both families, and no label of ours beside them", async () => {
+  it("both families, without additional labels", async () => {
     const samples = await prometheus.query("kubeproxy_sync_proxy_rules_duration_seconds_count");
     const families = samples.map(({ metric }) => metric["ip_family"]);
     assert.deepEqual(families.sort(), ["IPv4", "IPv6"]);
@@ -119,18 +119,18 @@ describe("kubernetes-mixin's alert KubeVersionMismatch", () => {
     return `count by (cluster) (count by (git_version) (${releases})) > 1`;
   };
 
-  it("is silent about us in a cluster of any version", async () => {
+  it("does not fire for kube-ipvs in a cluster of any version", async () => {
     const [ours] = await prometheus.query("kubernetes_build_info");
     assert.equal(ours?.metric["git_version"], clusterVersion);
     assert.deepEqual(await prometheus.query(mismatch("v1.30.9")), []);
   });
 
-  it("is not silent for want of series", async () => {
+  it("does not stay silent because of missing series", async () => {
     assert.equal((await prometheus.query(mismatch("v1.36.2"))).length, 1);
   });
 });
 
-it("promtool finds fault with kube-proxy's own names only", async () => {
+it("promtool criticizes only kube-proxy's own metric names", async () => {
   const response = await fetch(`http://${daemon.metricsAddress}/metrics`);
   const complaints = lint(await response.text());
   assert.deepEqual(

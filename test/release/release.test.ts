@@ -23,16 +23,16 @@ const archiveOf = (architecture: string): string =>
   `oci-archive:kube-ipvs-${version}-${architecture}.oci.tar:${version}`;
 
 describe("the release", () => {
-  it("has the same digests when it is made again, from roots that are assembled again", () => {
+  it("has the same digests when it is rebuilt from newly assembled roots", () => {
     assert.equal(sums(`${release}-again`), sums(release));
     assert.match(sums(release), /amd64\.oci\.tar$/m);
   });
 
-  it("has files that fit their checksums", () => {
+  it("has files that match their checksums", () => {
     run("sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS");
   });
 
-  it("has one archive of all architectures with the images of the others", () => {
+  it("has one archive for all architectures, with the images of the other archives", () => {
     const index = JSON.parse(
       run("skopeo", "inspect", "--raw", `oci-archive:kube-ipvs-${version}.oci.tar:${version}`),
     ) as {
@@ -50,7 +50,7 @@ describe("the release", () => {
     assert.notEqual(index.manifests.length, 0);
   });
 
-  it("has manifests that name its image in one place", () => {
+  it("has manifests that name its image once", () => {
     run("tar", "-xzf", `kube-ipvs-${version}-manifests.tar.gz`, "-C", folder);
     const { images } = parse(
       readFileSync(join(folder, "kustomize/image/kustomization.yaml"), "utf8"),

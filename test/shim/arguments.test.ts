@@ -20,12 +20,12 @@ describe("wrong arguments", () => {
     ["a buffer above 1 GiB", { receiveBufferBytes: 2 ** 31 }],
   ];
   for (const [name, options] of wrongOptions) {
-    it(`open() refuses options: ${name}`, () => {
+    it(`open() rejects options: ${name}`, () => {
       assert.throws(() => (open as Loose)(protocols.route, options), TypeError);
     });
   }
   for (const protocol of [undefined, "0", -1, 0.5, Number.NaN, 2 ** 31]) {
-    it(`open() refuses protocol ${String(protocol)}`, () => {
+    it(`open() rejects protocol ${String(protocol)}`, () => {
       assert.throws(() => (open as Loose)(protocol, {}), TypeError);
     });
   }
@@ -47,18 +47,18 @@ describe("wrong arguments", () => {
     ["a time-out that is no number", [socket, bytes, 1, Number.NaN]],
   ];
   for (const [name, args] of wrongCalls) {
-    it(`transact() refuses ${name}`, () => {
+    it(`transact() rejects ${name}`, () => {
       assert.throws(() => (transact as Loose)(...args), TypeError);
     });
   }
 
   for (const pieceBytes of [-1, 1.5, "1", 2 ** 29]) {
-    it(`transact() refuses pieces of ${pieceBytes}`, () => {
+    it(`transact() rejects pieces of ${pieceBytes}`, () => {
       assert.throws(() => (transact as Loose)(socket, bytes, 1, 10, pieceBytes), TypeError);
     });
   }
 
-  it("watch() and close() refuse what is no socket or callback", () => {
+  it("watch() and close() reject arguments that are not a socket or a callback", () => {
     assert.throws(() => (watch as Loose)({}, () => {}), TypeError);
     assert.throws(() => (watch as Loose)(socket, {}), TypeError);
     assert.throws(() => (watch as Loose)(socket), TypeError);
@@ -73,12 +73,12 @@ describe("open()", () => {
     { protocol: 0, options: { groups: [9999] }, errno: errnos.EINVAL, operation: "join group" },
   ];
   for (const { protocol, options, errno, operation } of failures) {
-    it(`names what failed: ${operation}`, () => {
+    it(`names the failed operation: ${operation}`, () => {
       assert.throws(() => open(protocol, options), { errno, operation, name: "Error" });
     });
   }
 
-  it("takes every option", () => {
+  it("accepts every option", () => {
     const socket = open(protocols.route, {
       receiveBufferBytes: 65536,
       extendedAck: true,
@@ -91,7 +91,7 @@ describe("open()", () => {
 });
 
 describe("a closed socket", () => {
-  it("answers EBADF", async () => {
+  it("returns EBADF", async () => {
     const socket = open(protocols.route, {});
     close(socket);
     close(socket);

@@ -39,7 +39,7 @@ async function waitForOutput(child: ChildProcessByStdio<Writable, Readable, null
 const skip = process.getuid?.() === 0 ? false : "it needs root to start a process of another user";
 
 describe("forbidCoreDumps", () => {
-  it("makes the process one that is never dumped", { skip }, async (test) => {
+  it("prevents core dumps of the process", { skip }, async (test) => {
     const child = spawn(node, ["--input-type=module", "--eval", script], {
       stdio: ["pipe", "pipe", "inherit"],
       uid: nobody,

@@ -16,11 +16,11 @@ describe("readLegacyTable", () => {
     ["a limit above 256 MB", [4, "nat", 2 ** 28 + 1]],
   ];
   for (const [name, args] of wrong) {
-    it(`refuses ${name}`, () =>
+    it(`rejects ${name}`, () =>
       assert.throws(() => (readLegacyTable as Loose)(...args), TypeError));
   }
 
-  it("says which call failed, and leaves nothing open", () => {
+  it("names the failed call, and leaves nothing open", () => {
     const before = countOpenFiles();
     for (const family of [4, 6] as const) {
       const name = "a-name-that-is-longer-than-any-table-has";

@@ -33,7 +33,7 @@ function leavesNothing(): () => Promise<void> {
 }
 
 describe("close()", () => {
-  it("ends pending calls with EBADF at once, running or queued", async () => {
+  it("ends pending calls with EBADF immediately, whether running or queued", async () => {
     const settled = leavesNothing();
     const socket = open(protocols.route, {});
     const startMs = performance.now();
@@ -51,7 +51,7 @@ describe("close()", () => {
     await settled();
   });
 
-  it("gives the descriptor and the thread back", async () => {
+  it("releases the descriptor and the thread", async () => {
     const settled = leavesNothing();
     const threads = countThreads();
     const socket = open(protocols.route, {});
@@ -63,7 +63,7 @@ describe("close()", () => {
 });
 
 describe("a socket that is dropped without close()", () => {
-  it("is closed when it is collected, but not while a call is pending", async () => {
+  it("is closed when it is garbage collected, but not while a call is pending", async () => {
     assert.ok(globalThis.gc !== undefined, "run it with --expose-gc");
     const settled = leavesNothing();
     const pending: Promise<{ errno: number }>[] = [];
@@ -77,7 +77,7 @@ describe("a socket that is dropped without close()", () => {
   });
 });
 
-describe("the addon without index.ts, whose timer holds the socket too", () => {
+describe("the addon without index.ts, whose timer also keeps the socket", () => {
   it("keeps a socket while a call is pending", async () => {
     const addon = createRequire(import.meta.url)(fileURLToPath(addonFile)) as Addon;
     const collecting = setInterval(() => globalThis.gc?.(), 5);

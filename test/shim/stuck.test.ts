@@ -48,10 +48,10 @@ async function stalling(lines: string): Promise<unknown> {
   }
 }
 
-describe("a request that is stuck in the kernel", () => {
+describe("a request that hangs in the kernel", () => {
   const { EBADF, ETIMEDOUT } = errnos;
 
-  it("ends in ETIMEDOUT, and nothing else of the process waits for it", async () => {
+  it("ends with ETIMEDOUT, and does not block the rest of the process", async () => {
     const seen = await stalling(`
       const startMs = performance.now();
       const pending = call(open(0, {}), stuck, 100);
@@ -65,7 +65,7 @@ describe("a request that is stuck in the kernel", () => {
     assert.deepEqual(seen, { errno: ETIMEDOUT, operation: "send", isInTime: true, other: [0, 1] });
   });
 
-  it("poisons its socket until the kernel lets go, and no longer", async () => {
+  it("makes its socket unusable only until the kernel returns", async () => {
     const seen = await stalling(`
       const socket = open(0, {});
       const early = [call(socket, stuck, 50), call(socket, 2, 100)];
@@ -89,7 +89,7 @@ describe("a request that is stuck in the kernel", () => {
     });
   });
 
-  it("can be closed: calls end with EBADF at once, descriptor and thread afterwards", async () => {
+  it("can be closed: calls end with EBADF immediately, the descriptor and thread later", async () => {
     const seen = await stalling(`
       const files = countOpenFiles();
       const threads = countThreads();
@@ -107,14 +107,14 @@ describe("a request that is stuck in the kernel", () => {
     assert.deepEqual(seen, { results: [[EBADF], [EBADF]], isThreadLeft: true, isLeft: false });
   });
 
-  it("does not hold up the end of the process", async () => {
+  it("does not delay the exit of the process", async () => {
     const seen = await stalling(`
       call(open(0, {}), stuck, 60).then(({ errno }) => print(errno));
     `);
     assert.equal(seen, ETIMEDOUT);
   });
 
-  it("does not hold up the end of a worker, and outlives it", async () => {
+  it("does not delay the exit of a worker, and outlives the worker", async () => {
     const seen = await stalling(`
       const program = \`
         import { open, transact } from ${shim};

@@ -41,7 +41,7 @@ describe("a netlink socket", () => {
   });
   after(() => close(socket));
 
-  it("dumps the links, each time alike", async () => {
+  it("dumps the links, each time with the same result", async () => {
     const result = await call(socket, linkDump(1));
     assert.equal(result.errno, 0);
     assert.equal(result.operation, "");
@@ -55,7 +55,7 @@ describe("a netlink socket", () => {
     );
   });
 
-  it("carries out many dumps one by one, and stops behind the one that fills a piece", async () => {
+  it("executes many dumps one by one, and stops after the one that fills a piece", async () => {
     const requests = Buffer.concat([11, 12, 13].map(linkDump));
     const all = await transactEach(socket, requests, 5000, 2 ** 20);
     assert.equal(all.errno, 0);
@@ -69,14 +69,14 @@ describe("a netlink socket", () => {
     assert.ok(messagesOf(one.replies).every(({ sequence }) => sequence === 11));
   });
 
-  it("refuses many requests of which the last is cut off, after the others", async () => {
+  it("rejects many requests if the last one is truncated, after executing the others", async () => {
     const requests = Buffer.concat([14, 15].map(linkDump)).subarray(0, -4);
     const result = await transactEach(socket, requests, 5000, 2 ** 20);
     assert.deepEqual([result.errno, result.operation], [errnos.EBADMSG, "send"]);
     assert.equal(messagesOf(result.replies).at(-1)?.sequence, 14);
   });
 
-  it("returns the kernel's error with its own words", async () => {
+  it("returns the kernel's error with its message", async () => {
     const result = await call(socket, linkOfKind(3, "no-such-kind"));
     assert.equal(result.errno, 0);
     const [reply] = messagesOf(result.replies);
@@ -100,7 +100,7 @@ describe("a netlink socket", () => {
     );
   });
 
-  it("takes the part of the buffer that it is given, and a copy of it", async () => {
+  it("sends only the given part of the buffer, as a copy", async () => {
     const bytes = Buffer.concat([Buffer.alloc(7, 0xff), noop(20), Buffer.alloc(9, 0xff)]);
     const pending = transact(socket, bytes.subarray(7, 23), 20, 5000);
     bytes.fill(0xee);
@@ -109,7 +109,7 @@ describe("a netlink socket", () => {
     assert.equal(messagesOf(result.replies)[0]?.sequence, 20);
   });
 
-  it("receives replies above 64 KB whole", async () => {
+  it("receives replies above 64 KB completely", async () => {
     const echoing = open(protocols.route, {});
     const payload = Buffer.concat([
       new Uint8Array(16),
@@ -127,7 +127,7 @@ describe("a netlink socket", () => {
     assert.ok(reply.payload.subarray(4).equals(request));
   });
 
-  it("gives a long reply in pieces, of which only the last has the end", async () => {
+  it("returns a long reply in pieces, of which only the last one contains the end", async () => {
     const request = linkDump(70);
     const whole = await call(socket, linkDump(71));
     const first = await transact(socket, request, 70, 5000, 1);
@@ -144,7 +144,7 @@ describe("a netlink socket", () => {
     assert.equal((await transact(socket, nothing, 70, 40, 1)).errno, errnos.ETIMEDOUT);
   });
 
-  it("ends in ETIMEDOUT with what came, and the next call sees the stale replies first", async () => {
+  it("ends with ETIMEDOUT and the received data, and the next call sees the stale replies first", async () => {
     const silent = await transact(socket, linkDump(30), 31, 500);
     assert.equal(silent.errno, errnos.ETIMEDOUT);
     assert.equal(silent.operation, "receive");
@@ -159,7 +159,7 @@ describe("a netlink socket", () => {
     assert.equal(messagesOf(next.replies).at(-1)?.sequence, 34);
   });
 
-  it("carries out parallel calls one after the other, each with its own replies", async () => {
+  it("executes parallel calls one after the other, each with its own replies", async () => {
     const sequences = Array.from({ length: 300 }, (_, index) => 1000 + index);
     const results = await Promise.all(
       sequences.map((sequence) =>
@@ -183,7 +183,7 @@ describe("a netlink socket", () => {
 });
 
 describe("a receive buffer too small for the replies", () => {
-  it("gives ENOBUFS with the replies it held, and works again", async () => {
+  it("returns ENOBUFS with the replies that fit, and works again", async () => {
     const socket = open(protocols.route, { receiveBufferBytes: 2048 });
     const batch = Buffer.concat(Array.from({ length: 2000 }, (_, index) => noop(index)));
     for (let round = 0; round < 2; round += 1) {
@@ -201,7 +201,7 @@ describe("a receive buffer too small for the replies", () => {
     close(socket);
   });
 
-  it("takes no part in a request that is larger than the kernel's default send buffer", async () => {
+  it("does not limit a request that is larger than the kernel's default send buffer", async () => {
     const socket = open(protocols.route, { receiveBufferBytes: 32 * 1024 * 1024 });
     const batch = Buffer.concat(Array.from({ length: 20_000 }, (_, index) => noop(index)));
     const result = await call(socket, batch);
@@ -209,7 +209,7 @@ describe("a receive buffer too small for the replies", () => {
     assert.deepEqual([batch.length > 212_992, result.errno], [true, 0]);
   });
 
-  it("is avoided by asking for a larger one", async () => {
+  it("is avoided by requesting a larger one", async () => {
     const socket = open(protocols.route, { receiveBufferBytes: 4 * 1024 * 1024 });
     const batch = Buffer.concat(Array.from({ length: 2000 }, (_, index) => noop(index)));
     const result = await call(socket, batch);

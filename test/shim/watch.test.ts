@@ -64,7 +64,7 @@ describe("watch()", () => {
     assert.equal(seen.datagrams.length, count);
   });
 
-  it("may be closed by its own callback", async () => {
+  it("can be closed by its own callback", async () => {
     const socket = open(protocols.route, { groups: [linkGroup] });
     let count = 0;
     watch(socket, () => {
@@ -89,7 +89,7 @@ describe("watch()", () => {
     close(socket);
   });
 
-  it("leaves no calls to its socket", async () => {
+  it("allows no other calls on its socket", async () => {
     const socket = open(protocols.route, { groups: [linkGroup] });
     const pending = transact(socket, noop(1), 1, 5000);
     watch(socket, () => {});
@@ -99,7 +99,7 @@ describe("watch()", () => {
     close(socket);
   });
 
-  it("keeps a socket that nobody else holds", async () => {
+  it("keeps a socket that nothing else references", async () => {
     assert.ok(globalThis.gc !== undefined, "run it with --expose-gc");
     const seen = new Seen();
     const held = new WeakRef(open(protocols.route, { groups: [linkGroup] }));

@@ -61,7 +61,7 @@ const endings: readonly (readonly [string, string, boolean])[] = [
 
 describe("workers", () => {
   for (const [name, lines, isTerminated] of endings) {
-    it(`that ${name} leave nothing behind and disturb nobody`, async () => {
+    it(`that ${name} leave nothing behind and do not affect others`, async () => {
       const socket = open(protocols.route, {});
       await transact(socket, noop(1), 1, 5000);
       const files = countOpenFiles();

@@ -27,7 +27,7 @@ const rows: readonly Row[] = [
 ];
 
 describe("a table", () => {
-  it("is aligned, numbers to the right, and shows nothing as -", () => {
+  it("is aligned, with numbers on the right and - for missing values", () => {
     assert.deepEqual(linesOf([table(columns, rows)], {}), [
       "NAME    COUNT  RULE",
       "first       7  -m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT",
@@ -72,7 +72,7 @@ describe("a table", () => {
 });
 
 describe("blocks", () => {
-  it("show ten details of a fact, and no control characters", () => {
+  it("show ten details of a finding, and no control characters", () => {
     const details = Array.from({ length: 12 }, (_, index) => `detail ${index}`);
     const lines = linesOf(
       [
@@ -107,7 +107,7 @@ describe("an answer", () => {
     names: () => ["a", "b"],
   };
 
-  it("is printed in each format, without a width if it is wide", () => {
+  it("is printed in each format, with unlimited width for -o wide", () => {
     const printed = (format: string): string => rendered({ kind: "X" }, view, format, { width: 9 });
     assert.equal(printed("text"), "wide: false\nwidth: 9\n");
     assert.equal(printed("wide"), "wide: true\nwidth: undefined\n");

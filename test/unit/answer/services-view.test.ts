@@ -81,14 +81,14 @@ describe("the table of Services", () => {
     ]);
   });
 
-  it("says which Service has an address, and why", () => {
+  it("names the Service that owns an address, and the reason", () => {
     const claimedBy = { namespace: "shop", name: "web", claim: "held-before" } as const;
     const lost = { ...rejected, reason: "claimed-by-another-service", claimedBy };
     const [, line = ""] = tableOf([lost]);
     assert.match(line, / claimed-by-another-service \(shop\/web, held-before\)$/);
   });
 
-  it("has the endpoints below, with what they are used for or why they are not", () => {
+  it("lists endpoints below, with the reason if one is not used", () => {
     assert.deepEqual(tableOf([detailed], true).slice(2), [
       "  ENDPOINT          NODE    STATE                LOCAL  ZONES  WEIGHT  ACTIVE  INACTIVE  DRAIN                        REASON",
       "  10.244.1.10:8080  node-1  ready                yes    z1          1      12         3  -                            -",
@@ -118,7 +118,7 @@ describe("the table of Services", () => {
 });
 
 describe("the table of drains", () => {
-  it("says since when, and until when", () => {
+  it("shows when each drain began, and when it ends", () => {
     const drain: DrainRow = {
       namespace: "default",
       name: "web",

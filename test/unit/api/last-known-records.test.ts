@@ -21,7 +21,7 @@ it("reports each difference once, with the record reported before", () => {
   assert.deepEqual(records.names(), []);
 });
 
-it("tells records apart by the entries of their Maps", () => {
+it("distinguishes records by the entries of their Maps", () => {
   const told: unknown[] = [];
   const records = new LastKnownRecords<ReadonlyMap<string, number>>((_, record) =>
     told.push(record),

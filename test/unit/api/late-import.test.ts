@@ -33,7 +33,7 @@ describe("the client library", () => {
     assert.deepEqual(importing, ["cluster/client-config.ts"]);
   });
 
-  it("is not loaded by what everybody imports", () => {
+  it("is not loaded by modules that the whole program imports", () => {
     for (const name of [
       "cluster/open-connection.ts",
       "cluster/cluster-source.ts",

@@ -40,7 +40,7 @@ describe("the machine's clock", () => {
     );
   });
 
-  it("cancels what waits so long, also after its first part", () => {
+  it("cancels such a long wait, also after its first part", () => {
     const fail = (): void => assert.fail("it was canceled");
     const cancelFirst = systemClock.after(60 * dayMs, fail);
     const cancelLater = systemClock.after(60 * dayMs, fail);
@@ -50,7 +50,7 @@ describe("the machine's clock", () => {
     for (let day = 0; day < 90; day++) mock.timers.tick(dayMs);
   });
 
-  it("keeps short delays as they are", () => {
+  it("does not change short delays", () => {
     let calls = 0;
     systemClock.after(0, () => {
       calls += 1;

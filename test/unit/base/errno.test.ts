@@ -8,12 +8,12 @@ describe("errnoName", () => {
     it(`${number} is ${name}`, () => assert.equal(errnoName(number), name));
   }
 
-  it("our numbers are the machine's", () => {
+  it("the numbers are those of this machine", () => {
     const machine: Readonly<Record<string, number>> = constants.errno;
     for (const [name, number] of Object.entries(errno)) assert.equal(machine[name], number);
   });
 
-  it("has the kernel's own numbers above the C library's", () => {
+  it("includes the kernel's own numbers above the C library's", () => {
     assert.equal(errnoName(524), "ENOTSUPP");
   });
 

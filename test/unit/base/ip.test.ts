@@ -57,7 +57,7 @@ describe("parseIpAddress", () => {
     });
   }
 
-  it("agrees with Node on what an IPv6 address is", () => {
+  it("agrees with Node.js on what an IPv6 address is", () => {
     const piece = fc.constantFrom("", ":", "::", "0", "f", "ffff", "1.2.3.4", "10000", "g", ".");
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 16 }), (pieces) => {
@@ -71,7 +71,7 @@ describe("parseIpAddress", () => {
     );
   });
 
-  it("writes bytes so that reading gives the same bytes, and Node knows the text", () => {
+  it("writes bytes that read back as the same bytes, and Node.js accepts the text", () => {
     fc.assert(
       fc.property(fc.uint8Array({ minLength: 16, maxLength: 16 }), (bytes) => {
         const text = ipAddressFromBytes(bytes);
@@ -83,7 +83,7 @@ describe("parseIpAddress", () => {
     );
   });
 
-  it("writes bytes into a place, whatever was there before", () => {
+  it("writes bytes to a position, regardless of its former contents", () => {
     const place = new Uint8Array(16).fill(7);
     for (const text of ["10.96.0.1", "fd00:96::a", "255.0.0.255"]) {
       const address = parseIpAddress(text) as IpAddress;
@@ -144,13 +144,13 @@ describe("predicates", () => {
     );
   });
 
-  it("puts IPv6 in brackets before a port", () => {
+  it("encloses IPv6 addresses in brackets before a port", () => {
     assert.equal(hostPort(ip("fd00::1"), 80), "[fd00::1]:80");
     assert.equal(hostPort(ip("10.0.0.1"), 80), "10.0.0.1:80");
   });
 });
 
-describe("the broadcast of a network", () => {
+describe("the broadcast address of a network", () => {
   const cases: readonly [address: string, prefixLength: number, want: string | undefined][] = [
     ["192.168.10.11", 24, "192.168.10.255"],
     ["10.20.30.40", 12, "10.31.255.255"],

@@ -14,11 +14,11 @@ describe("a pace", () => {
     });
   }
 
-  it("lets a burst pass, then one in each interval", () => {
+  it("allows a burst, then one per interval", () => {
     assert.deepEqual(waits(new Pace(), 1_000, 6), [0, 0, 0, 200, 400, 600]);
   });
 
-  it("lets as many pass again as intervals went by, a burst at most", () => {
+  it("allows as many again as intervals passed, at most a burst", () => {
     const pace = new Pace();
     waits(pace, 0, 3);
     assert.deepEqual(waits(pace, 400, 3), [0, 0, 200]);

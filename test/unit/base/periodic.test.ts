@@ -36,7 +36,7 @@ describe("Periodic", () => {
     return new Periodic({ ...task, ...overrides }, { clock, log });
   }
 
-  it("runs after the interval, and again after each", async () => {
+  it("runs after the interval, and then after each interval", async () => {
     make().start();
     await clock.advance(3_500);
     assert.deepEqual(runs, [1_000, 2_000, 3_000]);
@@ -48,7 +48,7 @@ describe("Periodic", () => {
     assert.deepEqual([runs, clock.pendingTimers], [[], 0]);
   });
 
-  it("is not put off by being started again and again", async () => {
+  it("is not delayed by repeated starts", async () => {
     const periodic = make();
     for (let time = 0; time < 30; time += 1) {
       periodic.start();
@@ -57,7 +57,7 @@ describe("Periodic", () => {
     assert.deepEqual(runs, [1_000, 2_000, 3_000]);
   });
 
-  it("runs in another interval from then on, also what is waited for", async () => {
+  it("uses a new interval from then on, including the current wait", async () => {
     const periodic = make({ intervalMs: 600_000 });
     periodic.start();
     await clock.advance(500);
@@ -69,7 +69,7 @@ describe("Periodic", () => {
     assert.deepEqual(runs.slice(2), [12_500, 22_500]);
   });
 
-  it("is not put off by the same interval again and again, and does not begin by another one", async () => {
+  it("is not delayed by repeating the same interval, and is not started by another one", async () => {
     const periodic = make();
     periodic.configure({ intervalMs: 1_000 });
     await clock.advance(5_000);
@@ -82,7 +82,7 @@ describe("Periodic", () => {
     assert.equal(runs.length, 3);
   });
 
-  it("stops when a run says so, until it is started again", async () => {
+  it("stops when a run requests it, until it is started again", async () => {
     next = "stop";
     const periodic = make();
     periodic.start();
@@ -136,7 +136,7 @@ describe("Periodic", () => {
     assert.deepEqual(runs, [1_000, 5_000, 6_000]);
   });
 
-  it("runs again soon when a run says so, however expensive it was", async () => {
+  it("runs again soon when a run requests it, regardless of the cost", async () => {
     next = "soon";
     costMs = 400;
     make().start();
@@ -144,7 +144,7 @@ describe("Periodic", () => {
     assert.deepEqual(runs, [1_000, 2_400, 3_800]);
   });
 
-  it("never runs twice at once, whoever starts it meanwhile", async () => {
+  it("never runs twice at the same time, even if it is started meanwhile", async () => {
     costMs = 5_000;
     const periodic = make();
     periodic.start();
@@ -154,7 +154,7 @@ describe("Periodic", () => {
     assert.deepEqual(runs, [1_000]);
   });
 
-  it("goes on after a run that failed, and says so", async () => {
+  it("continues after a failed run, and reports it", async () => {
     make({ run: () => Promise.reject(new Error("Cannot list set headers: EPERM")) }).start();
     await clock.advance(2_000);
     const line = {

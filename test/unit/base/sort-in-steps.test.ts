@@ -15,13 +15,13 @@ function sorted(texts: readonly string[]): {
 
 describe("sorting in steps", () => {
   for (const length of [0, 1, 2, 999, 1_000, 1_001, 5_432]) {
-    it(`gives what sort() gives, of ${length} texts`, () => {
+    it(`yields the same as sort() for ${length} texts`, () => {
       const texts = Array.from({ length }, (_, index) => `svc-${(index * 7_919) % 5_003}`);
       assert.deepEqual(sorted(texts).list, texts.toSorted());
     });
   }
 
-  it("lets others work in between", () => {
+  it("lets other work run in between", () => {
     const texts = Array.from({ length: 5_000 }, (_, index) => String(index));
     assert.ok(sorted(texts).steps > 10);
   });

@@ -25,7 +25,7 @@ function* pieces(count: number, done: number[]): Generator<void, string> {
 }
 
 describe("a slice of large pieces", () => {
-  it("is looked at after the first piece, and never after more than four", () => {
+  it("is checked after the first piece, and never after more than four", () => {
     const looks: number[] = [];
     let [pieces, nowMs] = [0, 1_000_000];
     const clock: Clock = {
@@ -46,7 +46,7 @@ describe("a slice of large pieces", () => {
 });
 
 describe("inSlices", () => {
-  it("gives the generator's result after all of its pieces", async () => {
+  it("returns the generator's result after all of its pieces", async () => {
     const done: number[] = [];
     assert.equal(await inSlices(tickingClock(0), pieces(3, done)), "result");
     assert.deepEqual(done, [0, 1, 2]);
@@ -65,7 +65,7 @@ describe("inSlices", () => {
     assert.deepEqual(seen, [64, 112, 160, 208, 256, 304, 352, 400, 448]);
   });
 
-  it("keeps the turn while time is left", async () => {
+  it("does not yield while time is left", async () => {
     const done: number[] = [];
     let seen = -1;
     setImmediate(() => {
@@ -76,7 +76,7 @@ describe("inSlices", () => {
     assert.equal(done.length, 1_000);
   });
 
-  it("rejects with what the generator throws", async () => {
+  it("rejects with the generator's error", async () => {
     function* failing(): Generator<void, void> {
       yield;
       throw new Error("broken");
@@ -85,7 +85,7 @@ describe("inSlices", () => {
   });
 });
 
-it("yieldToEventLoop lets a timer that is due come first", async () => {
+it("yieldToEventLoop lets a due timer run first", async () => {
   const order: string[] = [];
   setTimeout(() => order.push("timer"), 1);
   for (const until = performance.now() + 5; performance.now() < until; );

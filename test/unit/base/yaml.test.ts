@@ -68,7 +68,7 @@ describe("parseYamlDocuments reports", () => {
     ]);
   });
 
-  it("a broken document and still reads its neighbor, with its line", () => {
+  it("a broken document with its line, and still reads its neighbor", () => {
     const documents = parseYamlDocuments("a: [\n---\nb: 2\n");
     assert.deepEqual(
       documents.map(({ line, value }) => ({ line, value })),

@@ -35,7 +35,7 @@ describe("a row of the bench", () => {
     assert.equal(verdictOf(free), "");
   });
 
-  it("takes quantiles of samples, not of what lies between them", () => {
+  it("takes quantiles from the samples, without interpolation", () => {
     const samples = [4, 1, 3, 2];
     assert.deepEqual(
       [0, 0.25, 0.5, 0.95, 1].map((q) => quantile(samples, q)),
@@ -45,7 +45,7 @@ describe("a row of the bench", () => {
     assert.equal(summarize([]), undefined);
   });
 
-  it("has the peer's figure as its target where that is wanted", () => {
+  it("can have the peer's figure as its target", () => {
     const { target: _, ...free } = row;
     const [cpu, memory] = [free, { ...free, what: "memory", value: 50 }];
     const peers = [cpu, memory].map((one) => ({ ...one, subject: "peer", value: 40 }));
@@ -55,7 +55,7 @@ describe("a row of the bench", () => {
     assert.deepEqual(notAbove([memory], [], "mem"), [memory]);
   });
 
-  it("is a line of an aligned table", () => {
+  it("is printed as a line of an aligned table", () => {
     const text = tableText(
       [resultOf([row, { ...row, value: 1_234, unit: "", what: "messages" }])],
       false,

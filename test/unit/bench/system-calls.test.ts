@@ -14,7 +14,7 @@ const newAddress =
   "828 sendto(23<NETLINK:[ROUTE:810]>, [{nlmsg_len=40, nlmsg_type=RTM_NEWADDR, nlmsg_flags";
 
 describe("system calls seen by strace", () => {
-  it("distinguishes messages that change from those that ask", () => {
+  it("distinguishes messages that change from messages that read", () => {
     const calls = readSystemCalls([newServer, listServers, lookAtSets, newAddress].join("\n"));
     assert.equal(calls.changeMessages.length, 2);
     assert.equal(calls.readMessages.length, 2);
@@ -25,7 +25,7 @@ describe("system calls seen by strace", () => {
     assert.equal(readSystemCalls(twoServers).changeMessages.length, 2);
   });
 
-  it("sees files and processes, and no message in a write to another socket", () => {
+  it("counts files and processes, and ignores writes to other sockets", () => {
     const calls = readSystemCalls(
       [
         '814 openat(AT_FDCWD</>, "/proc/self/stat", O_RDONLY) = 38',

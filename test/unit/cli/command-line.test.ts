@@ -16,9 +16,9 @@ function helpText(): string {
 }
 
 describe("arguments", () => {
-  it("may be none", () => assert.deepEqual(valuesOf(), {}));
+  it("can be empty", () => assert.deepEqual(valuesOf(), {}));
 
-  it("as kubeadm's DaemonSet gives them", () => {
+  it("are parsed as kubeadm's DaemonSet passes them", () => {
     assert.deepEqual(
       valuesOf("--config=/var/lib/kube-proxy/config.conf", "--hostname-override=n1"),
       {
@@ -28,7 +28,7 @@ describe("arguments", () => {
     );
   });
 
-  it("as k3s and others give them", () => {
+  it("are parsed as k3s and others pass them", () => {
     const given =
       "--cluster-cidr=10.42.0.0/16 --proxy-mode ipvs --masquerade_all -v=2 --cleanup=false";
     assert.deepEqual(valuesOf(...given.split(" ")), {
@@ -40,20 +40,20 @@ describe("arguments", () => {
     });
   });
 
-  it("keep each value of a flag that is repeated", () => {
+  it("keep each value of a repeated flag", () => {
     assert.deepEqual(valuesOf("--nodeport-addresses=a", "--nodeport-addresses", "b"), {
       "nodeport-addresses": ["a", "b"],
     });
   });
 
-  it("take every flag of the table", () => {
+  it("accept every flag of the table", () => {
     for (const { name } of flags) {
       assert.deepEqual(valuesOf(`--${name}=x`), { [name]: ["x"] });
     }
   });
 
   for (const args of [["--version"], ["--version=raw"], ["-v", "2", "--version"]]) {
-    it(`${args.join(" ")} asks for the version`, () => {
+    it(`${args.join(" ")} requests the version`, () => {
       assert.deepEqual(parseCommandLine(args), { kind: "version" });
     });
   }
@@ -133,13 +133,13 @@ describe("--help", () => {
     for (const line of lines) assert.ok(line.length <= 100, line);
   });
 
-  it("says defaults and needs no value for a switch", () => {
+  it("prints defaults, and no value for a switch", () => {
     assert.match(helpText(), /^ {2}--ipvs-sync-period <duration> +maximum .* \(default 30s\)$/m);
     assert.match(helpText(), /^ {2}--masquerade-all {2,}masquerade all/m);
   });
 
   for (const { name, summary, examples } of commands) {
-    it(`describes ${name}, which has examples of its own`, () => {
+    it(`describes ${name} with examples`, () => {
       assert.match(helpText(), new RegExp(`^ {2}${name} +${summary}$`, "m"));
       const own = parseCommandLine([name, "--help"]);
       const text = own.kind === "help" ? own.text : assert.fail();
@@ -147,7 +147,7 @@ describe("--help", () => {
       for (const { command } of examples) assert.ok(text.includes(`\n  ${command}\n`), command);
     });
 
-    it(`fills the lines of the help of ${name}, and breaks none early`, () => {
+    it(`fills the lines of the help of ${name}, without early line breaks`, () => {
       const own = parseCommandLine([name, "--help"]);
       const [, description = ""] = own.kind === "help" ? own.text.split("\n\n") : [];
       const lines = description.split("\n");
@@ -159,7 +159,7 @@ describe("--help", () => {
     });
   }
 
-  it("comes from -h too, whatever else is asked for", () => {
+  it("is also printed for -h, regardless of other arguments", () => {
     assert.equal(parseCommandLine(["-v=1", "-h"]).kind, "help");
   });
 });

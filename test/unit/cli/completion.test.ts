@@ -38,7 +38,7 @@ describe("completion", () => {
     it(`of ${words.join(" ")}`, () => assert.deepEqual(offered(...words), wanted));
   }
 
-  it("offers every flag that has a description, with it", () => {
+  it("offers every flag that has a description, with its description", () => {
     for (const { name, help } of flags) {
       const isOffered = completionsOf(["plan", `--${name}`]).includes(`--${name}\t${help}\n`);
       assert.equal(isOffered, help !== "", name);
@@ -46,7 +46,7 @@ describe("completion", () => {
   });
 
   for (const shell of ["bash", "zsh", "fish"]) {
-    it(`prints a script that ${shell} can read`, async () => {
+    it(`prints a script that ${shell} can parse`, async () => {
       const { code, out } = await runCommand(["completion", shell]);
       assert.equal(code, 0);
       assert.match(out, /__complete/);
@@ -60,7 +60,7 @@ describe("completion", () => {
     });
   }
 
-  it("passes bash's words on, and takes the words of the answer", async () => {
+  it("passes bash's words to the program, and offers the words of its answer", async () => {
     const { out } = await runCommand(["completion", "bash"]);
     const script = `${out}
 kube-ipvs() { printf '[%s]' "$@"; printf '\\t%s\\n' help; }
@@ -69,7 +69,7 @@ COMP_WORDS=(kube-ipvs doctor -o ''); COMP_CWORD=3; _kube_ipvs; printf '%s\\n' "\
     assert.equal(printed, "[__complete][doctor][-o][]\n");
   });
 
-  it("is there for these shells alone", async () => {
+  it("exists only for these shells", async () => {
     for (const shell of ["tcsh", "toString"]) {
       assert.equal((await runCommand(["completion", shell])).code, 1);
     }

@@ -89,7 +89,7 @@ function run(
   });
 }
 
-describe("what explain is asked", () => {
+describe("the arguments of explain", () => {
   for (const [text, destination] of [
     ["10.96.0.10:80", { protocol: "TCP", address: "10.96.0.10", port: 80 }],
     ["10.96.0.10:53/udp", { protocol: "UDP", address: "10.96.0.10", port: 53 }],
@@ -97,7 +97,7 @@ describe("what explain is asked", () => {
     ["10.96.0.10/icmp", { protocol: "ICMP", address: "10.96.0.10", port: 0 }],
     ["fd00:96::a/icmp", { protocol: "ICMP", address: "fd00:96::a", port: 0 }],
   ] as const) {
-    it(`is ${text}`, () => {
+    it(`are ${text}`, () => {
       const query = { kind: "destination", destination };
       assert.deepEqual(asked(text), { query });
       const from = "10.244.1.7";
@@ -108,7 +108,7 @@ describe("what explain is asked", () => {
     });
   }
 
-  it("is a Service", () => {
+  it("can be a Service", () => {
     const query = { kind: "service", namespace: "shop", name: "web" };
     const namespace = "shop";
     assert.deepEqual(asked("svc/web", { namespace }), { query });
@@ -126,14 +126,14 @@ describe("what explain is asked", () => {
     ["10.96.0.10:80", { from: "pod" }, /--from "pod": must be an IP address, or node/],
   ];
   for (const [subject, options, problem] of mistakes) {
-    it(`is a mistake: ${subject} ${JSON.stringify(options)}`, () => {
+    it(`are a mistake: ${subject} ${JSON.stringify(options)}`, () => {
       assert.throws(() => asked(subject, options), problem);
     });
   }
 });
 
 describe("explain", () => {
-  it("prints the verdict first, then the packet's way; without a daemon it says so", async () => {
+  it("prints the verdict first, then the packet's path, and says so if no daemon runs", async () => {
     const { code, out, err } = await run(["10.96.0.10:80"], "text");
     assert.equal(code, 2);
     assert.match(
@@ -162,7 +162,7 @@ describe("explain", () => {
     );
   });
 
-  it("prints the verdicts alone, and what differs, where that is asked for", async () => {
+  it("prints only verdicts and differences with -o short", async () => {
     const [packet] = explanation.packets;
     assert.ok(packet !== undefined);
     const planned = "Packets from this node to 10.96.0.10:80 are refused";
@@ -182,7 +182,7 @@ describe("explain", () => {
     );
   });
 
-  it("gives scripts the whole of it", async () => {
+  it("prints everything for scripts", async () => {
     const { out } = await run(["10.96.0.10:80"], "json");
     assert.deepEqual(JSON.parse(out), {
       ...{ apiVersion: "kube-ipvs/v1", kind: "ExplanationList", items: [explanation] },
@@ -190,13 +190,13 @@ describe("explain", () => {
     assert.match((await run(["10.96.0.10:80"], "yaml")).out, /^kind: ExplanationList$/m);
   });
 
-  it("says so where a Service has nothing to explain", async () => {
+  it("reports that a Service has nothing to explain", async () => {
     const { code, err } = await run(["svc/none"], "text", { ...facts, destinations: [] });
     assert.equal(code, 1);
     assert.match(err, /No address of Service .*none is served/);
   });
 
-  it("ends with 0 if the kernel is as planned", async () => {
+  it("exits with 0 if the kernel is as planned", async () => {
     const { code } = await run(["svc/web"], "short", facts, [{ ...explanation, differences: [] }]);
     assert.equal(code, 0);
   });

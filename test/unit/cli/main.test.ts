@@ -37,13 +37,13 @@ function serviceRow(index: number): ServiceRow {
 }
 
 describe("the process", () => {
-  it("ends with 0 after --version", async () => {
+  it("exits with 0 after --version", async () => {
     const { code, out, err } = await program("--version");
     assert.deepEqual([code, err], [0, ""]);
     assert.match(out, /^Kubernetes v/);
   });
 
-  it("writes all of --help into a pipe", async () => {
+  it("writes all of --help to a pipe", async () => {
     const { code, out } = await program("--help");
     assert.equal(code, 0);
     assert.match(
@@ -52,7 +52,7 @@ describe("the process", () => {
     );
   });
 
-  it("writes a long answer into a pipe whose reader is slow", async (test) => {
+  it("writes a long answer to a pipe with a slow reader", async (test) => {
     const folder = mkdtempSync(join(tmpdir(), "main-"));
     const socket = join(folder, "operator.sock");
     const items = Array.from({ length: 10_000 }, (_, index) => serviceRow(index));
@@ -80,7 +80,7 @@ describe("the process", () => {
     assert.equal(Buffer.concat(out).toString().trimEnd().split("\n").length, 1 + items.length);
   });
 
-  it("ends with 1 where its output cannot be written, and says why", () => {
+  it("exits with 1 if its output cannot be written, and gives the reason", () => {
     const command = `${process.execPath} ${main} --help > /dev/full`;
     const { status, stderr } = spawnSync("sh", ["-c", command], { encoding: "utf8" });
     assert.equal(status, 1);
@@ -90,13 +90,13 @@ describe("the process", () => {
     );
   });
 
-  it("ends with 0 where its reader has read enough", () => {
+  it("exits with 0 if its reader closes the pipe early", () => {
     const command = `${process.execPath} ${main} --help | head -1; echo`;
     const { stdout, stderr } = spawnSync("sh", ["-c", command], { encoding: "utf8" });
     assert.deepEqual([stdout, stderr], ["Usage: kube-ipvs [command] [flags]\n\n", ""]);
   });
 
-  it("ends with 1 and one line on stderr after a mistake", async () => {
+  it("exits with 1 and one line on stderr after a mistake", async () => {
     const { code, out, err } = await program("--proxy-mode", "nftables", "--v=1");
     assert.deepEqual([code, out], [1, ""]);
     assert.match(
@@ -107,7 +107,7 @@ describe("the process", () => {
 
   const skip =
     process.getuid?.() === 0 ? false : "it needs root: the program looks for NET_ADMIN first";
-  it("ends with 0 after SIGTERM while it still reads its configuration", { skip }, async (test) => {
+  it("exits with 0 after SIGTERM while it reads its configuration", { skip }, async (test) => {
     const folder = mkdtempSync(join(tmpdir(), "main-"));
     test.after(() => rmSync(folder, { recursive: true }));
     const fifo = join(folder, "config.conf");

@@ -103,7 +103,7 @@ function reportOf(verdict: DoctorReport["verdict"]): DoctorReport {
 type CleanUp = NonNullable<NonNullable<Fakes["daemon"]>["cleanUpNode"]>;
 
 describe("the program", () => {
-  it("runs the daemon and ends with 0 when that stopped", async () => {
+  it("runs the daemon and exits with 0 after the daemon stopped", async () => {
     const { code, out, err, calls } = await run(["--proxy-mode=ipvs", "--ipvs-scheduler=lc"]);
     assert.deepEqual([code, out, err], [0, "", ""]);
     assert.deepEqual(
@@ -112,7 +112,7 @@ describe("the program", () => {
     );
   });
 
-  it("logs what was noticed in the configuration, in the form asked for", async () => {
+  it("logs notices about the configuration in the configured format", async () => {
     const { err } = await run(["--config=/config", "--logging-format=json"]);
     assert.match(
       err,
@@ -120,7 +120,7 @@ describe("the program", () => {
     );
   });
 
-  it("gives the daemon what to show: the configuration in force, the flags, no password", async () => {
+  it("passes the daemon the configuration and the flags to show, without passwords", async () => {
     let parts: RunContext | undefined;
     await run(["--config=/config", "-v=4", "--master=https://me:secret@10.0.0.1:6443"], {
       daemon: {
@@ -138,7 +138,7 @@ describe("the program", () => {
     assert.doesNotMatch(JSON.stringify([object, [...flags]]), /secret/);
   });
 
-  it("cleans up instead where that is asked for", async () => {
+  it("cleans up instead with --cleanup", async () => {
     const { code, out, calls } = await run(["--cleanup"], {
       daemon: {
         async cleanUpNode(_config, { print }) {
@@ -154,7 +154,7 @@ describe("the program", () => {
     );
   });
 
-  it("cleans up beside a running daemon only where that is asked for", async () => {
+  it("cleans up while a daemon runs only if a flag allows it", async () => {
     const forced: boolean[] = [];
     const cleanUpNode: CleanUp = async (_config, { isCleanupForced }) => {
       forced.push(isCleanupForced);
@@ -165,12 +165,12 @@ describe("the program", () => {
     assert.deepEqual(forced, [false, true]);
   });
 
-  it("prepares the node instead where that is asked for", async () => {
+  it("only prepares the node with --init-only", async () => {
     const { code, calls } = await run(["--init-only"]);
     assert.deepEqual([code, calls.map(([name]) => name)], [0, ["prepare"]]);
   });
 
-  it("writes the configuration instead where that is asked for, before all else", async () => {
+  it("writes the configuration instead with --write-config-to, before anything else", async () => {
     const args = ["--config=/config", "--write-config-to=/out", "--cleanup", "--init-only"];
     const { code, out, err, calls, files } = await run(args);
     assert.deepEqual([code, out, calls], [0, "Wrote configuration to: /out\n", []]);
@@ -178,7 +178,7 @@ describe("the program", () => {
     assert.match(files.get("/out") ?? "", /^kind: KubeProxyConfiguration$/m);
   });
 
-  it("prints its version so that kube-proxy's first words are there", async () => {
+  it("prints its version after kube-proxy's first words", async () => {
     const { code, out, calls } = await run(["--version"]);
     assert.equal(code, 0);
     assert.match(out, /^Kubernetes v1\.36\.\d+ \(kube-ipvs v\d+\.\d+\.\d+\)\n$/);
@@ -256,7 +256,7 @@ describe("the last lines on stderr", () => {
     });
   }
 
-  it("are JSON where that is asked for, by flag or file, whatever is wrong", async () => {
+  it("are JSON if a flag or the file requests it, whatever the error is", async () => {
     const asJson = (text: string): unknown[] =>
       text
         .trimEnd()
@@ -281,13 +281,13 @@ describe("the last lines on stderr", () => {
     });
   });
 
-  it("name the value that is wrong, and cannot be broken by it", async () => {
+  it("name the invalid value, which cannot break the line", async () => {
     const { err } = await run(["--ipvs-sync-period=x\ny"]);
     assert.match(err, /^E.* path="--ipvs-sync-period" value="x\\ny" reason=".*"\n$/);
   });
 });
 
-describe("the log of a command that asks", () => {
+describe("the log of a command", () => {
   const commands: Fakes = {
     plan: {
       async planSync(_config, { log }) {
@@ -306,16 +306,16 @@ describe("the log of a command that asks", () => {
   const events = (text: string): readonly string[] =>
     [...text.matchAll(/\] "([^"]*)"/g)].map(([, event = ""]) => event);
 
-  it("has warnings alone: the answer is on stdout", async () => {
+  it("has only warnings, because the answer is on stdout", async () => {
     assert.deepEqual(events((await run(["plan"], commands)).err), ["Cannot list"]);
   });
 
-  it("has all of it where that is asked for", async () => {
+  it("is complete with -v", async () => {
     const { err } = await run(["plan", "-v=1"], commands);
     assert.deepEqual(events(err), ["Listed", "Cannot list", "Asked"]);
   });
 
-  it("has warnings alone for a clean-up, which prints what it removes", async () => {
+  it("has only warnings for a clean-up, which prints what it removes", async () => {
     const cleanUpNode: CleanUp = async (_config, { log }) => {
       log.info("Using iptables");
       log.warn("Two iptables backends are in use");
@@ -325,12 +325,12 @@ describe("the log of a command that asks", () => {
     assert.deepEqual(events(err), ["Two iptables backends are in use"]);
   });
 
-  it("is that of the daemon where it is one", async () => {
+  it("is the daemon's log for commands that keep running", async () => {
     assert.deepEqual(events((await run(["--proxy-mode=ipvs"], commands)).err), ["Listed"]);
   });
 });
 
-describe("the failure of a command", () => {
+describe("a failed command", () => {
   const refusing: Fakes = {
     plan: { planSync: () => Promise.reject(new Error("Cannot reach\nthe \u001b[2Jkernel")) },
   };
@@ -374,13 +374,13 @@ describe("the failure of a command", () => {
     ],
   ];
   for (const [name, args, want, commands] of cases) {
-    it(`is said in plain words ${name}`, async () => {
+    it(`reports the error as plain text ${name}`, async () => {
       const { code, err } = await run(args, commands);
       assert.deepEqual([code, err], [1, want]);
     });
   }
 
-  it("is a log line where JSON is asked for, and of what runs until it is stopped", async () => {
+  it("reports the error as a log line with JSON logging, and for commands that keep running", async () => {
     const asked = await run(["plan", "--logging-format=json"], refusing);
     assert.partialDeepStrictEqual(JSON.parse(asked.err), { msg: "Command failed" });
     const { err } = await run(["endpoint-controller", "web"]);
@@ -391,12 +391,12 @@ describe("the failure of a command", () => {
 });
 
 describe("an empty mode in a configuration file", () => {
-  it("does not keep commands that serve and plan nothing from running", async () => {
+  it("does not fail commands that neither serve nor plan", async () => {
     for (const args of [["endpoint-controller"], ["drains"], ["top", "-b"], ["plan", "--cleanup"]])
       assert.doesNotMatch((await run([...args, "--config=/no-mode"])).err, /mode/, args[0]);
   });
 
-  it("fails commands that plan or judge a node for a mode", async () => {
+  it("fails commands that plan or check a node for a mode", async () => {
     for (const args of [["plan"], ["services"], ["explain", "svc/web"], ["doctor"]]) {
       const { code, err } = await run([...args, "--config=/no-mode"]);
       assert.equal(code, 1, args[0]);
@@ -406,7 +406,7 @@ describe("an empty mode in a configuration file", () => {
 });
 
 describe("--strict", () => {
-  it("refuses unknown fields, settings without effect and ignored flags, each in its line", async () => {
+  it("rejects unknown fields, settings without effect and ignored flags, each on its own line", async () => {
     const args = ["--config=/config", "--strict", "--ipvs-scheduler=lc", "--boot-id-file=x"];
     for (const more of [[], ["--write-config-to=/out"]]) {
       const { code, err, calls, files } = await run([...args, ...more]);
@@ -419,12 +419,12 @@ describe("--strict", () => {
     }
   });
 
-  it("takes a configuration that counts as it is", async () => {
+  it("accepts a configuration in which every setting has an effect", async () => {
     const { code, calls } = await run(["--strict", "--ipvs-scheduler=lc"]);
     assert.deepEqual([code, calls.length], [0, 1]);
   });
 
-  it("plans and judges with the configuration of the daemon that runs, unless flags give another", async () => {
+  it("plans and checks with the configuration of the running daemon, unless flags give another", async () => {
     const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-"));
     const socket = join(folder, "socket");
     const configuration = loadConfig(
@@ -463,7 +463,7 @@ describe("--strict", () => {
     assert.equal(calls[0]?.[1].mode, "ipvs");
   });
 
-  it("plans with the daemon's flags: 0 without changes, 2 with some", async () => {
+  it("plans with the daemon's flags, and exits with 0 without changes and 2 with changes", async () => {
     const without = await run(["plan", "--ipvs-scheduler=lc"]);
     assert.deepEqual(
       [without.code, without.calls.map(([name, { scheduler }]) => [name, scheduler])],

@@ -86,7 +86,7 @@ describe("kube-ipvs services", () => {
     [["web", "-o", "name"], "/v1/services?namespace=default&name=web"],
   ];
   for (const [words, target] of cases) {
-    it(`${words.join(" ")} asks for ${target}`, async () => {
+    it(`${words.join(" ")} requests ${target}`, async () => {
       await listen();
       const { code } = await services(...words);
       assert.deepEqual([code, targets], [0, [target]]);
@@ -102,7 +102,7 @@ describe("kube-ipvs services", () => {
     assert.match((await services("-o", "yaml")).out, /^items:\n +- address: 10\.96/m);
   });
 
-  it("fits --width, else the terminal, and -o wide is complete", async () => {
+  it("fits --width or the terminal, and -o wide is complete", async () => {
     await listen();
     const widest = async (words: readonly string[], columns?: number): Promise<number> => {
       const { out } = await run(["services", ...words], undefined, { columns: () => columns });
@@ -117,14 +117,14 @@ describe("kube-ipvs services", () => {
     assert.deepEqual([code, /^kube-ipvs services: --width: "x": must be/.test(err)], [1, true]);
   });
 
-  it("says so if there is nothing", async () => {
+  it("reports that there are no Services", async () => {
     items = [];
     await listen();
     const nothing = "No Services in namespace default (-A: all namespaces)\n";
     assert.equal((await services()).out, nothing);
   });
 
-  it("fails if there is no Service of the name, in each form", async () => {
+  it("fails if no Service has the name, in each form", async () => {
     items = [];
     await listen();
     for (const output of ["wide", "json", "yaml", "name"]) {
@@ -133,7 +133,7 @@ describe("kube-ipvs services", () => {
     }
   });
 
-  it("works without a daemon, and says so", async () => {
+  it("works without a daemon, and reports that none runs", async () => {
     const { code, out, err, asked } = await services("web", "-n", "shop");
     assert.equal(code, 0);
     assert.match(out, /shop +web/);
@@ -142,7 +142,7 @@ describe("kube-ipvs services", () => {
     assert.deepEqual(asked, ["/v1/services?namespace=shop&name=web&connections=true"]);
   });
 
-  it("fails if the daemon's answer is of another kind", async () => {
+  it("fails if the daemon's answer has another kind", async () => {
     await listen();
     const { code, err } = await run(["drains"]);
     assert.equal(code, 1);
@@ -152,7 +152,7 @@ describe("kube-ipvs services", () => {
     );
   });
 
-  it("prints again when something changed", async () => {
+  it("prints again after a change", async () => {
     await listen();
     const clock = new FakeClock();
     const shown: string[] = [];
@@ -180,7 +180,7 @@ describe("kube-ipvs services", () => {
 });
 
 describe("kube-ipvs drains", () => {
-  it("prints what a start would find if no daemon runs, and says so", async () => {
+  it("prints what a start would find if no daemon runs, and reports that none runs", async () => {
     const { code, out, err } = await run(["drains"], () => listOf("DrainList", []));
     assert.deepEqual([code, out], [0, "Nothing drains\n"]);
     assert.match(
@@ -189,7 +189,7 @@ describe("kube-ipvs drains", () => {
     );
   });
 
-  it("prints again only when more than the times of a drain changed", async () => {
+  it("prints again only if more than the times of a drain changed", async () => {
     const drain = {
       ...{ ageSeconds: 10, deadlineInSeconds: 890, namespace: "shop", name: "web" },
       ...{ protocol: "TCP", address: "10.96.0.10", port: 80 },

@@ -23,19 +23,19 @@ async function printed(afterMs: number, columns: number | undefined, first = "")
 }
 
 describe("a command in a terminal", () => {
-  it("says that it waits where nothing stands there after two seconds", async () => {
+  it("reports after two seconds without output that it waits", async () => {
     assert.equal(
       await printed(2_500, 80),
       "kube-ipvs plan: no answer after 2 s, waiting\nNo changes.\n",
     );
   });
 
-  it("says nothing where the answer is there by then, or something was printed", async () => {
+  it("reports nothing if the answer arrived or something was printed by then", async () => {
     assert.equal(await printed(1_900, 80), "No changes.\n");
     assert.equal(await printed(2_500, 80, "Reading\n"), "Reading\nNo changes.\n");
   });
 
-  it("says nothing where nobody looks on", async () => {
+  it("reports nothing if the output is not a terminal", async () => {
     assert.equal(await printed(2_500, undefined), "No changes.\n");
   });
 });

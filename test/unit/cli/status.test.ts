@@ -98,7 +98,7 @@ function run(output = "text"): Promise<CommandRun> {
 }
 
 describe("kube-ipvs status", () => {
-  it("prints the verdict first, and ends with 0 where all is well", async () => {
+  it("prints the verdict first, and exits with 0 if everything is fine", async () => {
     await answer(200, JSON.stringify(well));
     const { code, out } = await run();
     assert.equal(code, 0);
@@ -127,7 +127,7 @@ Process              1, up 2 h 10 min
     );
   });
 
-  it("names what is wrong, without terminal escapes, and ends with 2", async () => {
+  it("names the problems without terminal escapes, and exits with 2", async () => {
     await answer(200, JSON.stringify(troubled));
     const { code, out } = await run();
     assert.equal(code, 2);
@@ -143,7 +143,7 @@ Process              1, up 2 h 10 min
     );
   });
 
-  it("waits for the verdict OK, and prints the last answer if it does not come", async () => {
+  it("waits for the verdict OK, and prints the last answer after the timeout", async () => {
     let count = 0;
     server = createServer((_request, response) => {
       count += 1;
@@ -166,13 +166,13 @@ Process              1, up 2 h 10 min
       assert.match((await waiting(wrong)).err, new RegExp(`--wait: ${wrong}: must be a number`));
   });
 
-  it("prints JSON and YAML as they came", async () => {
+  it("prints JSON and YAML unchanged", async () => {
     await answer(200, JSON.stringify(well));
     assert.deepEqual(parseJson((await run("json")).out), well);
     assert.match((await run("yaml")).out, /^verdict: OK$/m);
   });
 
-  it("ends with 2 where no daemon runs, and says where it asked", async () => {
+  it("exits with 2 if no daemon runs, and names the socket", async () => {
     const { code, out } = await run();
     assert.equal(code, 2);
     assert.equal(
@@ -183,7 +183,7 @@ Process              1, up 2 h 10 min
     assert.equal((parseJson(asJson.out) as { verdict: string }).verdict, "NotRunning");
   });
 
-  it("ends with 2 if a daemon runs that does not answer", async () => {
+  it("exits with 2 if the daemon does not answer", async () => {
     const lock = await acquireInstanceLock(`test-${process.pid}`);
     try {
       const { code, out } = await run();
@@ -194,7 +194,7 @@ Process              1, up 2 h 10 min
     }
   });
 
-  it("fails where this process may not ask, whether a daemon runs or not", async () => {
+  it("fails if this process has no permission, whether a daemon runs or not", async () => {
     await answer(200, JSON.stringify(well));
     chmodSync(folder, 0);
     const isRoot = process.geteuid?.() === 0;
@@ -207,7 +207,7 @@ Process              1, up 2 h 10 min
     assert.deepEqual([code, err], [1, `kube-ipvs status: ${message}\n`]);
   });
 
-  it("says one endpoint and several rightly, and nothing of servers in modes without", async () => {
+  it("uses singular and plural correctly, and omits servers in modes without them", async () => {
     const counts = { ...well.counts, services: 1, endpoints: 1 };
     await answer(200, JSON.stringify({ ...well, mode: "iptables", counts }));
     const { out } = await run();
@@ -223,14 +223,14 @@ Process              1, up 2 h 10 min
     assert.match((await run()).out, /\(\/v1\/x: iptables mode has none\)/);
   });
 
-  it("ends with 2 if the daemon answers with an error", async () => {
+  it("exits with 2 if the daemon answers with an error", async () => {
     await answer(500, "no memory");
     const { code, out } = await run();
     assert.equal(code, 2);
     assert.match(out, /\(HTTP 500: no memory\)/);
   });
 
-  it("fails in words if the daemon is of another version", async () => {
+  it("reports a daemon of another version", async () => {
     await answer(
       200,
       JSON.stringify({ apiVersion: "kube-ipvs/v1", kind: "Status", verdict: "OK" }),

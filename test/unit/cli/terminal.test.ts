@@ -6,12 +6,12 @@ const terminal = { isTTY: true, columns: 120 };
 const pipe = {};
 
 describe("the width of tables", () => {
-  it("is the terminal's, unless COLUMNS gives another", () => {
+  it("is that of the terminal, unless COLUMNS gives another", () => {
     assert.equal(terminalWidth(terminal, {}), 120);
     assert.equal(terminalWidth(terminal, { COLUMNS: "60" }), 60);
   });
 
-  it("is the terminal's if COLUMNS is not a positive whole number", () => {
+  it("is that of the terminal if COLUMNS is not a positive whole number", () => {
     for (const value of ["", "0", "-1", "1.5", "wide"]) {
       assert.equal(terminalWidth(terminal, { COLUMNS: value }), 120, value);
     }
@@ -24,7 +24,7 @@ describe("the width of tables", () => {
 });
 
 describe("colors", () => {
-  it("are shown in a terminal only", () => {
+  it("are shown only in a terminal", () => {
     assert.equal(hasColors(terminal, {}), true);
     assert.equal(hasColors(pipe, {}), false);
   });

@@ -13,7 +13,7 @@ function line(verb: string, objectRef: object | undefined, code: number, request
 }
 
 describe("Requests in an audit log", () => {
-  it("are counted beside what is granted", () => {
+  it("are counted, with the rights that the role grants", () => {
     const log = [
       line("list", { resource: "services" }, 200),
       line("list", { resource: "services" }, 200),

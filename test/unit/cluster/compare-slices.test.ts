@@ -22,7 +22,7 @@ describe("differencesOf", () => {
     assert.deepEqual(differencesOf(together, apart), []);
   });
 
-  it("shows endpoints that only one has, and other conditions", () => {
+  it("shows endpoints that only one side has, and different conditions", () => {
     const [first] = slice("a", "10.0.0.1").endpoints ?? [];
     const notReady = { ...slice("a"), endpoints: [{ ...first, conditions: { serving: true } }] };
     const differences = differencesOf([slice("a", "10.0.0.1")], [notReady as EndpointSlice]);
@@ -32,13 +32,13 @@ describe("differencesOf", () => {
     );
   });
 
-  it("tells a Service without endpoints from one without slices", () => {
+  it("distinguishes a Service without endpoints from one without slices", () => {
     assert.equal(differencesOf([slice("a")], []).length, 1);
   });
 });
 
 describe("randomObjects", () => {
-  it("is the same for the same seed", () => {
+  it("is equal for equal seeds", () => {
     assert.deepEqual(randomObjects(7, 20), randomObjects(7, 20));
     assert.notDeepEqual(randomObjects(7, 20), randomObjects(8, 20));
   });

@@ -50,7 +50,7 @@ describe("DNS records", () => {
 });
 
 describe("A DNS answer", () => {
-  it("has the address, whatever case the name is in", () => {
+  it("contains the address, regardless of the name's case", () => {
     const asked = query("WEB.ns.svc.cluster.local", a);
     const head = "1234858000010001 00000000".replace(" ", "");
     assert.equal(
@@ -59,7 +59,7 @@ describe("A DNS answer", () => {
     );
   });
 
-  it("has an alias for every type", () => {
+  it("contains an alias for every type", () => {
     const answer = answerTo(query("alias.ns.svc.cluster.local", aaaa), records);
     assert.ok(answer.toString("latin1").endsWith("\0\r\u0003www\u0007example\0"));
   });
@@ -69,7 +69,7 @@ describe("A DNS answer", () => {
     assert.deepEqual([answer.readUInt16BE(2), answer.readUInt16BE(6)], [0x8580, 0]);
   });
 
-  it("says that a name does not exist", () => {
+  it("reports that a name does not exist", () => {
     assert.equal(answerTo(query("www.example", a), records).readUInt16BE(2), 0x8583);
   });
 });

@@ -69,7 +69,7 @@ describe("Ginkgo's report", () => {
     ]);
   });
 
-  it("of a run that failed before its first spec has no results", () => {
+  it("has no results if the run failed before its first spec", () => {
     assert.deepEqual(specResults([{ SpecReports: null }]), []);
   });
 });

@@ -8,12 +8,12 @@ for (const stepsOf of [migrationSteps, upgradeSteps]) {
   describe(stepsOf.name, () => {
     const steps = stepsOf("node1", images);
 
-    it("takes its commands from the guide, for one node first", () => {
+    it("takes its commands from the guide, and runs them for one node first", () => {
       assert.ok(steps.some(({ command }) => command.includes("node1")));
       assert.ok(steps.every(({ command }) => !command.includes("NODE")));
     });
 
-    it("ends where it began, with both nodes taken over in between", () => {
+    it("ends in the initial state, after both nodes were taken over", () => {
       assert.deepEqual(steps[0]?.serving, ["old", "old"]);
       assert.deepEqual(steps.at(-1)?.serving, ["old", "old"]);
       assert.ok(steps.some(({ serving }) => serving?.join() === "new,new"));

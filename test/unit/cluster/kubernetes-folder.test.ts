@@ -25,7 +25,7 @@ describe("The list of images", () => {
     assert.equal(imageNames(printed)[5], "registry.example/pause:3.10.2");
   });
 
-  it("needs the newest pause, agnhost and busybox, but not the image that needs a login", () => {
+  it("contains the newest pause, agnhost and busybox, but not the image that requires a login", () => {
     assert.deepEqual(neededImages(imageNames(printed)), [
       "registry.example/pause:3.10.2",
       "registry.example/e2e-test-images/agnhost:2.63.0",
@@ -43,7 +43,7 @@ describe("The list of images", () => {
 });
 
 describe("A folder without programs", () => {
-  it("is rejected with the archive that has each of them", () => {
+  it("is rejected, and the error names the archive that contains each program", () => {
     const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-test-"));
     try {
       assert.throws(

@@ -78,7 +78,7 @@ describe("The report", () => {
     );
   });
 
-  it("lists requests, and manifests of the last run that tried them", () => {
+  it("lists requests, and the manifests of the last run that applied them", () => {
     const requests = [
       { verb: "list", resource: "services", count: 2, forbidden: 0, isGranted: true },
     ];

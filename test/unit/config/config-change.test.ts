@@ -55,7 +55,7 @@ const modeOf: Readonly<Record<string, string>> = {
 describe("a change of one setting", () => {
   for (const field of allFields.filter(({ noEffect, flag }) => noEffect === undefined && flag)) {
     const { path, flag = "", isLive, onlyInMode } = field;
-    it(`${isLive === true ? "counts at once" : "needs a restart"}: ${path}`, () => {
+    it(`${isLive === true ? "is applied immediately" : "needs a restart"}: ${path}`, () => {
       const mode = modeOf[path];
       const base = {
         ...(mode === undefined ? {} : { "detect-local-mode": mode, [flag]: "eth0" }),
@@ -74,7 +74,7 @@ describe("a change of one setting", () => {
 });
 
 describe("changes of several settings", () => {
-  it("count as far as they can, and the rest is named again with the next change", () => {
+  it("are applied if possible, and the others are reported again with the next change", () => {
     const first = load({ "ipvs-scheduler": "rr", "kube-ipvs-lock-name": "a" });
     const second = load({ "ipvs-scheduler": "lc", "kube-ipvs-lock-name": "b", v: "4" });
     const { state, applied, needRestart } = changeConfig(first, second);
@@ -86,7 +86,7 @@ describe("changes of several settings", () => {
     assert.deepEqual(changeConfig(state, first).needRestart, []);
   });
 
-  it("keep the mode that runs if an empty one is replaced together with the profile that allowed it", () => {
+  it("keep the running mode if an empty one is replaced together with the profile that allowed it", () => {
     const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
     const running = load({}, `${head}kubeIpvs: {profile: kube-proxy}\n`);
     const { state, needRestart } = changeConfig(running, load({}, `${head}mode: ipvs\n`));
@@ -95,7 +95,7 @@ describe("changes of several settings", () => {
     assert.equal(state.config.foreignVirtualServers, "keep");
   });
 
-  it("say nothing of settings without effect", () => {
+  it("are not reported if they have no effect", () => {
     const { applied, needRestart } = changeConfig(load({}), load({ "config-sync-period": "7s" }));
     assert.deepEqual([...applied, ...needRestart], []);
   });

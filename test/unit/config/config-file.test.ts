@@ -97,13 +97,13 @@ describe("a field of the file", () => {
 });
 
 describe("a file", () => {
-  it("may be JSON", () => {
+  it("can be JSON", () => {
     const json = { apiVersion: "kubeproxy.config.k8s.io/v1alpha1", kind: "KubeProxyConfiguration" };
     const text = JSON.stringify({ ...json, mode: "ipvs", ipvs: { scheduler: "lc" } });
     assert.equal(load({}, text).config.scheduler, "lc");
   });
 
-  it("is warned of fields nobody knows, by path, with the one that was meant", () => {
+  it("causes a warning for unknown fields, with their path and the likely field", () => {
     const { notices } = loadFile(
       "mode: ipvs\nfoo: 1\nipvs: {Scheduler: lc, a: {b: 1}}\nWinKernel: {}",
     );
@@ -116,13 +116,13 @@ describe("a file", () => {
     ]);
   });
 
-  it("is warned of settings without effect when it says something new", () => {
+  it("causes a warning for settings without effect if they differ from the default", () => {
     const { notices } = loadFile("mode: ipvs\niptables: {syncPeriod: 10s, minSyncPeriod: 1s}");
     const keys = { setting: "iptables.syncPeriod", reason: "applies to iptables mode only" };
     assert.deepEqual(notices, [{ level: "warn", event: "Setting has no effect", keys }]);
   });
 
-  it("is warned of settings without effect whatever their value, and keeps the value for kube-proxy", () => {
+  it("causes a warning for settings without effect of any type, and keeps the value for kube-proxy", () => {
     const logging =
       "logging:\n  format: json\n  flushFrequency: -1s\n  vmodule: [{filePattern: a, verbosity: 1}]\n  options: {json: {splitStream: true, infoBufferSize: 64Ki}}";
     const { notices, values } = loadFile(
@@ -141,14 +141,14 @@ describe("a file", () => {
     assert.deepEqual(values.get("logging.vmodule"), [{ filePattern: "a", verbosity: 1 }]);
   });
 
-  it("is not warned of settings without effect that are empty or say the default", () => {
+  it("causes no warning for settings without effect that are empty or have the default", () => {
     const lines =
       "clientConnection: {qps: 5, burst: 10}\n" +
       "logging: {vmodule: [], flushFrequency: 5000000000, options: {text: {infoBufferSize: 0}}}";
     assert.deepEqual(loadFile(`mode: ipvs\n${lines}`).notices, []);
   });
 
-  it("is warned of a field given twice; the last one counts", () => {
+  it("causes a warning for a repeated field, of which the last one applies", () => {
     const { config, notices } = loadFile("mode: ipvs\noomScoreAdj: 1\noomScoreAdj: 2");
     assert.equal(config.oomScoreAdj, 2);
     assert.match(notices[0]?.event ?? "", /Duplicate/);

@@ -5,7 +5,7 @@ import { allFields } from "../../../src/config/fields.ts";
 import { readText } from "../../../src/config/read-value.ts";
 import { load, loadFile } from "./loading.ts";
 
-describe("the configuration without any setting", () => {
+describe("the default configuration", () => {
   it("is kube-proxy's, with ipvs as the mode", () => {
     const { config, command } = load({});
     assert.equal(command, "run");
@@ -80,7 +80,7 @@ describe("the configuration without any setting", () => {
     });
   });
 
-  it("is the same with an empty file, but for the pause between syncs", () => {
+  it("is the same with an empty file, except for the pause between syncs", () => {
     const { config } = loadFile("");
     assert.deepEqual(config, { ...load({}).config, minSyncPeriodMs: 0 });
   });
@@ -93,7 +93,7 @@ describe("the configuration without any setting", () => {
 });
 
 describe("the table of fields", () => {
-  it("has a readable default in each row", () => {
+  it("has a parsable default in each row", () => {
     for (const field of allFields) {
       for (const text of [field.default, field.defaultWithoutFile ?? field.default]) {
         assert.ok("value" in readText(field, text), `${field.path}: ${text}`);

@@ -7,7 +7,7 @@ const gatesOn = (gates: Record<string, boolean>): readonly string[] =>
   [...gateValues(new Map(Object.entries(gates)))].flatMap(([name, isOn]) => (isOn ? [name] : []));
 
 describe("the table of feature gates", () => {
-  it("names each gate once, and says what it does or why it does nothing", () => {
+  it("names each gate once, with its effect or the reason why it has none", () => {
     const names = featureGates.map(({ name }) => name);
     assert.equal(new Set(names).size, names.length);
     for (const { name, effect, noEffect } of featureGates) {

@@ -76,11 +76,11 @@ describe("a flag", () => {
     });
   }
 
-  it("cleanup says nothing of the mode: what ipvs mode left is removed whatever runs by now", () => {
+  it("cleanup reports nothing about the mode: leftovers of IPVS mode are removed in every mode", () => {
     assert.deepEqual(load({ cleanup: "true" }).notices, []);
   });
 
-  it("cleanup asks for another command", () => {
+  it("cleanup selects another command", () => {
     assert.equal(load({ cleanup: "true" }).command, "clean-up");
     assert.equal(load({ cleanup: "false" }).command, "run");
   });
@@ -134,7 +134,7 @@ describe("a folder of manifests", () => {
 describe("flags beside a file", () => {
   const file = "mode: ipvs\nipvs: {scheduler: lc}\nhostnameOverride: a\nlogging: {verbosity: 1}";
 
-  it("count where upstream says so, and ours always", () => {
+  it("apply if kube-proxy applies them, and always for kube-ipvs' own flags", () => {
     const { config, notices } = loadFile(file, {
       "hostname-override": "B",
       v: "5",
@@ -147,7 +147,7 @@ describe("flags beside a file", () => {
     assert.deepEqual(notices, []);
   });
 
-  it("that are deprecated are reported, and count only without a file", () => {
+  it("that are deprecated are reported, and apply only without a file", () => {
     const flags = { "healthz-port": "0" };
     const deprecated = {
       level: "warn",
@@ -164,7 +164,7 @@ describe("flags beside a file", () => {
     ]);
   });
 
-  it("are otherwise ignored, and said to be", () => {
+  it("are otherwise ignored and reported", () => {
     const { config, notices } = loadFile(file, {
       "ipvs-scheduler": "sh",
       "masquerade-all": "true",

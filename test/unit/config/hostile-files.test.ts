@@ -17,12 +17,12 @@ function tryToLoad(text: string): void {
   }
 }
 
-describe("whatever stands in the file", () => {
-  it("as text, is a configuration or a ConfigError", () => {
+describe("any content of the file", () => {
+  it("as text, yields a configuration or a ConfigError", () => {
     fc.assert(fc.property(fc.string({ unit: "binary", maxLength: 200 }), tryToLoad));
   });
 
-  it("as the value of a field, is a configuration or a ConfigError", () => {
+  it("as the value of a field, yields a configuration or a ConfigError", () => {
     const path = fc.constantFrom(...allFields.map((field) => field.path));
     fc.assert(
       fc.property(path, fc.jsonValue(), (fieldPath, value) => {
@@ -35,7 +35,7 @@ describe("whatever stands in the file", () => {
     );
   });
 
-  it("as sections, is a configuration or a ConfigError", () => {
+  it("as sections, yields a configuration or a ConfigError", () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.jsonValue(), (ipvs, own) =>
         tryToLoad(JSON.stringify({ ...head, ipvs, kubeIpvs: own, __proto__: ipvs })),

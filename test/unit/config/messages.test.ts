@@ -4,7 +4,7 @@ import { ConfigError } from "../../../src/config/config-error.ts";
 import { configPath, type FlagInput, load, loadFile, refusal } from "./loading.ts";
 
 /** What a user reads behind "Invalid configuration: ". */
-describe("the message for a bad field", () => {
+describe("the message for an invalid field", () => {
   const cases: readonly (readonly [lines: string, message: string])[] = [
     ["ipvs: {scheduler: 1}", "ipvs.scheduler: 1: must be a string"],
     ["ipvs: {strictARP: maybe}", 'ipvs.strictARP: "maybe": must be true or false'],
@@ -107,7 +107,7 @@ describe("the message for a bad field", () => {
   }
 });
 
-describe("the message for a bad flag", () => {
+describe("the message for an invalid flag", () => {
   const cases: readonly (readonly [flags: FlagInput, message: string])[] = [
     [
       { "proxy-mode": "nftables" },
@@ -137,7 +137,7 @@ describe("the message for a bad flag", () => {
     });
   }
 
-  it("is checked though a file makes it count for nothing", () => {
+  it("is also produced if a file overrides the flag", () => {
     assert.match(
       refusal(() => loadFile("", { "ipvs-sync-period": "soon" })),
       /--ipvs-sync-period/,
@@ -145,7 +145,7 @@ describe("the message for a bad flag", () => {
   });
 });
 
-describe("the message for a bad file", () => {
+describe("the message for an invalid file", () => {
   const cases: readonly (readonly [name: string, text: string, message: string])[] = [
     ["empty", "# nothing\n", `${configPath}: the file is empty`],
     ["a list", "- 1", `${configPath}: must be a KubeProxyConfiguration`],
@@ -170,7 +170,7 @@ describe("the message for a bad file", () => {
 });
 
 describe("ConfigError", () => {
-  it("reports every problem at once, of file and flags", () => {
+  it("reports all problems together, of file and flags", () => {
     try {
       loadFile("oomScoreAdj: 5000\nipvs: {tcpTimeout: never}", { v: "-1" });
       assert.fail("accepted");
@@ -183,7 +183,7 @@ describe("ConfigError", () => {
     }
   });
 
-  it("reports wrong values and broken rules together, of each setting once", () => {
+  it("reports invalid values and violated rules together, once per setting", () => {
     const lines = "ipvs: {syncPeriod: never, minSyncPeriod: 1m}\nclusterCIDR: x";
     assert.equal(
       refusal(() => loadFile(lines, { "hostname-override": " " })),
@@ -193,7 +193,7 @@ describe("ConfigError", () => {
     );
   });
 
-  it("stays one line and short, whatever the value holds", () => {
+  it("is one short line for every value", () => {
     const message = new ConfigError([
       { path: "mode", value: `a\nb${"x".repeat(999)}`, reason: "bad" },
     ]).message;

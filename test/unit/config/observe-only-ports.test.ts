@@ -11,8 +11,8 @@ function portsOf(flags: Readonly<Record<string, string>>): readonly unknown[] {
   return [config.metricsBindAddress.port, config.healthzBindAddress?.port, said];
 }
 
-describe("the ports of a program that only observes", () => {
-  it("are not kube-proxy's, and the log says which", () => {
+describe("the ports with observeOnly", () => {
+  it("are not kube-proxy's, and the log names them", () => {
     assert.deepEqual(portsOf({ "kube-ipvs-observe-only": "true" }), [
       10_349,
       10_356,
@@ -20,11 +20,11 @@ describe("the ports of a program that only observes", () => {
     ]);
   });
 
-  it("are kube-proxy's where it changes the kernel", () => {
+  it("are kube-proxy's without observeOnly", () => {
     assert.deepEqual(portsOf({}), [10_249, 10_256, undefined]);
   });
 
-  it("are the same whatever the file and the flags name, which are kube-proxy's", () => {
+  it("do not depend on the file and flags, which are kube-proxy's", () => {
     const file = "metricsBindAddress: 0.0.0.0:20249\nhealthzBindAddress: 127.0.0.1:10256\n";
     for (const flags of [{}, { "metrics-port": "10249", "healthz-port": "20256" }]) {
       const { config } = loadFile(file, { ...flags, "kube-ipvs-observe-only": "true" });

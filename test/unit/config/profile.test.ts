@@ -31,7 +31,7 @@ describe("kubeIpvs.profile: kube-proxy", () => {
     ["", { "kube-ipvs-foreign-virtual-servers": "keep" }, [0, 0, "keep"]],
     ['foreignVirtualServers: ""', {}, [0, 0, "delete"]],
   ] as const) {
-    it(`leaves explicit settings alone: ${lines}${Object.entries(flags).join()}`, () => {
+    it(`does not override explicit settings: ${lines}${Object.entries(flags).join()}`, () => {
       const { config } = loadFile(`kubeIpvs: {profile: kube-proxy, ${lines}}`, flags);
       const { drain, foreignVirtualServers } = config;
       assert.deepEqual(
@@ -47,7 +47,7 @@ describe("kubeIpvs.profile: kube-proxy", () => {
     assert.deepEqual({ ...loadFile("").config, ...rest }, loadFile("").config);
   });
 
-  it("is written with the settings that it chose, so that the file reads the same", () => {
+  it("is written together with the settings that it changes, so that the file reads the same", () => {
     const { written, config } = loadFile(profile, { "write-config-to": "/out" });
     const text = written?.text ?? "";
     assert.match(text, /^ {2}profile: kube-proxy$/m);
@@ -56,7 +56,7 @@ describe("kubeIpvs.profile: kube-proxy", () => {
     assert.deepEqual(load({}, text).config, config);
   });
 
-  it("has readable defaults", () => {
+  it("has parsable defaults", () => {
     const rows = allFields.filter(({ kubeProxyDefault }) => kubeProxyDefault !== undefined);
     assert.equal(rows.length, 3);
     for (const row of rows) assert.ok("value" in readText(row, row.kubeProxyDefault ?? ""));

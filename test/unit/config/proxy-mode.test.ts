@@ -17,7 +17,7 @@ describe("an empty mode in a file", () => {
     ["of a configuration to write", file, { "write-config-to": "/out" }],
     ["to prepare a node for", file, { "init-only": "true" }],
   ] as const) {
-    it(`is rejected, naming both choices: ${name}`, () => {
+    it(`is rejected, and the error names both choices: ${name}`, () => {
       const path = "proxy-mode" in flags ? "--proxy-mode" : "mode";
       assert.equal(
         refusal(() => load(flags, text)),
@@ -27,18 +27,18 @@ describe("an empty mode in a file", () => {
   }
 
   for (const mode of ["ipvs", "iptables"]) {
-    it(`is filled by the flag with ${mode}`, () => {
+    it(`is replaced by ${mode} from the flag`, () => {
       const { config, notices, values } = load({ "proxy-mode": mode }, file);
       assert.deepEqual([notices, values.get("mode"), config.mode], [[], mode, mode]);
     });
   }
 
-  it("does not keep a node from being cleaned up", () => {
+  it("does not prevent a clean-up", () => {
     const { command, notices } = load({ cleanup: "true" }, file);
     assert.deepEqual([command, notices], ["clean-up", []]);
   });
 
-  it("does not keep a command that needs no mode from running", () => {
+  it("does not fail a command that needs no mode", () => {
     const world = { hostname: () => "node-1", readFile: () => file };
     const flags = new Map([["config", ["/config"]]]);
     const { command, notices } = loadConfig(flags, world, { needsMode: false });
@@ -50,7 +50,7 @@ describe("an empty mode in a file", () => {
     );
   });
 
-  it("is written as the flag's mode by --write-config-to, with that section's periods alone", () => {
+  it("is written as the flag's mode by --write-config-to, with the periods of only that section", () => {
     const flags = { "proxy-mode": "iptables", "write-config-to": "/out" };
     const text = load(flags, file).written?.text ?? "";
     assert.match(text, /^mode: iptables$/m);
@@ -69,7 +69,7 @@ describe("an empty mode with kubeIpvs.profile: kube-proxy", () => {
     },
   };
 
-  it("means iptables in a file, and the log says what to write for IPVS", () => {
+  it("means iptables in a file, and the log says what to set for IPVS", () => {
     const { config, notices } = load({}, kubeProxyProfile);
     assert.deepEqual([config.mode, notices], ["iptables", [notice]]);
   });
@@ -79,7 +79,7 @@ describe("an empty mode with kubeIpvs.profile: kube-proxy", () => {
     assert.deepEqual([config.mode, notices], ["iptables", [notice]]);
   });
 
-  it("is filled by the flag", () => {
+  it("is replaced by the flag", () => {
     const { config, notices } = load({ "proxy-mode": "ipvs" }, kubeProxyProfile);
     assert.deepEqual([config.mode, notices], ["ipvs", []]);
   });
@@ -87,7 +87,7 @@ describe("an empty mode with kubeIpvs.profile: kube-proxy", () => {
 
 describe("no mode and no file", () => {
   for (const flags of [{}, { "proxy-mode": "" }]) {
-    it(`means ipvs, and the log says so: ${JSON.stringify(flags)}`, () => {
+    it(`means ipvs, which is logged: ${JSON.stringify(flags)}`, () => {
       const { config, notices } = load(flags);
       assert.equal(config.mode, "ipvs");
       assert.deepEqual(notices, [
@@ -96,7 +96,7 @@ describe("no mode and no file", () => {
     });
   }
 
-  it("is not reported to a command that only asks", () => {
+  it("is not reported for a command that only queries", () => {
     const world = { hostname: () => "node-1", readFile: () => "" };
     assert.deepEqual(loadConfig(new Map(), world, { needsMode: true }).notices, []);
   });

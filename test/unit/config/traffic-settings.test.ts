@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { load } from "./loading.ts";
 
 describe("settings of traffic", () => {
-  it("name what is to be set, and nothing else", () => {
+  it("list only values that are to be set", () => {
     const { config } = load({
       "kube-ipvs-traffic-metrics": "endpoint",
       "kube-ipvs-traffic-metrics-limit": "50",
@@ -15,7 +15,7 @@ describe("settings of traffic", () => {
     assert.deepEqual(config.estimator, { isRunning: true, cpuList: "0-3,8", nice: -20 });
   });
 
-  it("refuse what is not a list of processors, or not a priority", () => {
+  it("reject an invalid list of processors, and an invalid priority", () => {
     for (const list of ["a", "0-", "0,,1", "0 1", "1\n2"]) {
       assert.throws(() => load({ "kube-ipvs-estimator-cpus": list }), /processors such as 0-3,8/);
     }

@@ -64,7 +64,7 @@ describe("--write-config-to", () => {
     assert.doesNotMatch(text, /featureGates|vmodule|splitStream|windowsRunAsService/);
   });
 
-  it("writes what can be read again and means the same", () => {
+  it("writes a file that reads back as the same configuration", () => {
     const flags: FlagInput = {
       "bind-address": "fd00::1",
       "cluster-cidr": "10.0.0.0/8,fd00::/8",
@@ -88,13 +88,13 @@ describe("--write-config-to", () => {
     assert.equal(written({}, text), text);
   });
 
-  it("leaves out the deprecated port flags", () => {
+  it("omits the deprecated port flags", () => {
     const text = written({ "healthz-port": "0", "metrics-port": "7" });
     assert.match(text, /^healthzBindAddress: 0\.0\.0\.0:10256$/m);
     assert.match(text, /^metricsBindAddress: 127\.0\.0\.1:10249$/m);
   });
 
-  it("writes nothing where the configuration is wrong", () => {
+  it("writes nothing if the configuration is invalid", () => {
     refusal(() => written({ "oom-score-adj": "5000" }));
   });
 

@@ -77,7 +77,7 @@ describe("a change of mode", () => {
       .filter((event) => event.includes("leftovers of IPVS mode"));
   }
 
-  it("to ipvs removes the rules of iptables mode again if that failed, and forgets that mode only then", async () => {
+  it("to ipvs retries a failed removal of iptables rules, and forgets the old mode only then", async () => {
     await start("iptables");
     await daemon.stop();
     const leftovers = new Map([["IPv4", ["nat KUBE-SVC-A"]] as const]);
@@ -99,7 +99,7 @@ describe("a change of mode", () => {
     assert.deepEqual(tidied, ["ipvs"]);
   });
 
-  it("to iptables removes at once what no connection needs", async () => {
+  it("to iptables immediately removes objects that no connection needs", async () => {
     await start("iptables");
     assert.deepEqual([kernel.ipvs.peek(), kernel.ipSets.peek()], [[], []]);
     assert.equal(await kernel.link.find(), undefined);
@@ -114,7 +114,7 @@ describe("a change of mode", () => {
     return kernel.operations.failWhere(isRemoval, new Error("rejected"), times);
   }
 
-  it("to iptables is not recorded as done, and repeated, if iptables-restore rejects the removal", async () => {
+  it("to iptables is not recorded as done, and is retried, if iptables-restore rejects the removal", async () => {
     for (const earlier of [new Set(["ipvs"]), new Set<string>()]) {
       const tidied: string[] = [];
       const modeRecord = {
@@ -135,7 +135,7 @@ describe("a change of mode", () => {
     }
   });
 
-  it("to iptables is repeated by the next start if iptables-restore rejected the removal", async () => {
+  it("to iptables is retried by the next start if iptables-restore rejected the removal", async () => {
     const mend = rejectRemoval();
     await start("iptables");
     await daemon.stop();
@@ -159,7 +159,7 @@ describe("a change of mode", () => {
     assert.equal(await kernel.link.find(), undefined);
   });
 
-  it("sends no new connection through a virtual server that is kept, and does so again after a change back", async () => {
+  it("sends no new connection through a kept virtual server, also after another change", async () => {
     const weights = (): readonly number[] =>
       kernel.ipvs.peek().flatMap(({ realServers }) => realServers.map(({ weight }) => weight));
     const before = weights();
@@ -183,7 +183,7 @@ describe("a change of mode", () => {
     assert.equal(kernel.ipvs.peek().length, 0);
   });
 
-  it("ends connections that outlive the deadline of a drain", async () => {
+  it("ends connections at the drain deadline", async () => {
     kernel.ipvs.setConnections(tcp, pod, { active: 1 });
     await start("iptables", { "kube-ipvs-tcp-drain-deadline": "10m" });
     await clock.advance(590_000);
@@ -192,7 +192,7 @@ describe("a change of mode", () => {
     assert.equal(kernel.ipvs.peek().length, 0);
   });
 
-  it("sends UDP clients that go on the new way when their time is over", async () => {
+  it("redirects active UDP clients when their time is over", async () => {
     const flow: Flow = {
       protocol: "UDP",
       source: podAddress,
@@ -211,7 +211,7 @@ describe("a change of mode", () => {
     assert.deepEqual(kernel.conntrack.flows, [{ ...flow, destinationPort: 81 }]);
   });
 
-  it("that a stop cuts short is finished by the next start", async () => {
+  it("is finished by the next start if a stop interrupts it", async () => {
     kernel.ipvs.setConnections(tcp, pod, { active: 1 });
     await start("iptables");
     await daemon.stop();
@@ -222,7 +222,7 @@ describe("a change of mode", () => {
     assert.equal(kernel.ipvs.peek().length, 0);
   });
 
-  it("removes nothing where another proxy may be running, and nothing in observe-only mode", async () => {
+  it("removes nothing if another proxy may be running, or in observe-only mode", async () => {
     for (const flag of ["kube-ipvs-ignore-running-kube-proxy", "kube-ipvs-observe-only"]) {
       await start("iptables", { [flag]: "true" });
       assert.equal(kernel.ipvs.peek().length, 2);
@@ -237,7 +237,7 @@ describe("the record of modes", () => {
   const bootClock = { bootId: "boot-1", uptimeMs: () => 1_000 };
   const open = () => openState(path, { log: new RecordingLogger(), bootClock });
 
-  it("says which modes ran until one of them put the node in order, killed or not", async () => {
+  it("names the modes that ran until one of them cleaned the node, even after kills", async () => {
     assert.deepEqual([...modeRecordIn(open()).earlier], []);
     for (const mode of ["iptables", "ipvs"] as const) {
       const state = open();

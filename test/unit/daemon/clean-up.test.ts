@@ -104,7 +104,7 @@ async function programmed(): Promise<FakeKernel> {
 }
 
 describe("cleanUp", () => {
-  it("removes everything of both families and says so", async () => {
+  it("removes everything of both families and prints it", async () => {
     const kernel = await programmed();
     const { worked, lines } = await clean(kernel);
     assert.equal(worked, true);
@@ -124,7 +124,7 @@ describe("cleanUp", () => {
     );
   });
 
-  it("counts one thing as one", async () => {
+  it("uses the singular for one object", async () => {
     const kernel = await programmed();
     const address = ip("fd00:96::10");
     const virtualServer = { protocol: "TCP", address, port: 80 } as const;
@@ -133,7 +133,7 @@ describe("cleanUp", () => {
     assert.equal(lines[0], "Removed     1 virtual server");
   });
 
-  it("succeeds and says so when there is nothing", async () => {
+  it("succeeds and says so if there is nothing to remove", async () => {
     const kernel = new FakeKernel();
     assert.deepEqual(await clean(kernel), {
       worked: true,
@@ -142,7 +142,7 @@ describe("cleanUp", () => {
     assert.deepEqual(kernel.operations.texts(), []);
   });
 
-  it("removes the rules of userspace mode, and counts them", async () => {
+  it("removes and counts the rules of userspace mode", async () => {
     const kernel = new FakeKernel();
     const { chains, jumps } = portalRules("IPv4", []);
     await kernel.iptables.apply("IPv4", [
@@ -156,7 +156,7 @@ describe("cleanUp", () => {
     assert.doesNotMatch(iptablesText(kernel, "IPv4"), /KUBE/);
   });
 
-  it("names what it could not remove, and fails", async () => {
+  it("names objects that it could not remove, and fails", async () => {
     const kernel = await programmed();
     kernel.operations.failWhere(({ action }) => action === "virtual-server-remove", errno.EPERM);
     const { worked, lines } = await clean(kernel);
@@ -168,7 +168,7 @@ describe("cleanUp", () => {
     assert.match(ipSetText(kernel), /KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80/);
   });
 
-  it("removes everything else where a link of that name is not ours, and fails", async () => {
+  it("removes everything except a link of another kind, and fails", async () => {
     const kernel = await programmed();
     kernel.link.kind = "bridge";
     const { worked, lines } = await clean(kernel);
@@ -181,7 +181,7 @@ describe("cleanUp", () => {
     );
   });
 
-  it("keeps the sets while one virtual server of ours is left: they say whose it is", async () => {
+  it("keeps the sets while a virtual server of kube-ipvs exists, because they identify it", async () => {
     const kernel = await programmed();
     const isOne = ({ action, subject }: Operation): boolean =>
       action === "virtual-server-remove" && subject.includes("10.96.0.10");
@@ -193,7 +193,7 @@ describe("cleanUp", () => {
     assert.equal(ipvsText(kernel).trim() + ipSetText(kernel).trim(), "");
   });
 
-  it("keeps a virtual server of a third party, and names it", async () => {
+  it("keeps and names a third-party virtual server", async () => {
     const kernel = await programmed();
     await kernel.ipvs.apply([
       {
@@ -268,13 +268,13 @@ describe("the plan of a clean-up", () => {
   const planOf = (kernel: Kernel, claimsPath = ""): Promise<Plan> =>
     planCleanUp(kernel, { ...config, claimsPath } as Config, { clock: new FakeClock() });
 
-  it("says so if there is nothing to remove", async () => {
+  it("says that there is nothing to remove", async () => {
     const plan = await planOf(new FakeKernel());
     assert.deepEqual([...planView.blocks(plan, false)], ["No changes."]);
     assert.equal(hasChanges(plan), false);
   });
 
-  it("names what is removed in both backends, of every mode, and writes nothing", async () => {
+  it("lists removals in both backends and of every mode, and writes nothing", async () => {
     const unusedBackend = new FakeIptables(new Operations());
     putRules(unusedBackend, iptablesModeRules);
     const kernel = Object.assign(await programmed(), { unusedBackend });
@@ -302,7 +302,7 @@ describe("cleanUp and the state file", () => {
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
-  it("removes it, with what a killed writer left, and says so", async () => {
+  it("removes it and temporary files of killed writers, and prints this", async () => {
     const path = join(folder, "state.json");
     writeFileSync(path, "{}");
     writeFileSync(`${path}.new`, "{");
@@ -317,7 +317,7 @@ describe("cleanUp and the state file", () => {
     });
   });
 
-  it("removes the ages of claims, which outlive a boot", async () => {
+  it("removes the ages of claims, which are kept across boots", async () => {
     const path = join(folder, "claims.json");
     writeFileSync(path, "{}");
     const { lines } = await clean(new FakeKernel(), "", path);
@@ -325,7 +325,7 @@ describe("cleanUp and the state file", () => {
     assert.deepEqual(readdirSync(folder), []);
   });
 
-  it("leaves it and the files of 0.2 while something of ours is left in the kernel", async () => {
+  it("keeps it and the files of 0.2 while an object of kube-ipvs is left in the kernel", async () => {
     const path = join(folder, "state.json");
     const names = ["drains-modes.json", "drains-ownership.json", "drains.json", "state.json"];
     for (const name of names) writeFileSync(join(folder, name), "{}");
@@ -339,7 +339,7 @@ describe("cleanUp and the state file", () => {
     assert.deepEqual(readdirSync(folder), []);
   });
 
-  it("names it with the reason where it cannot be removed, and fails", async () => {
+  it("fails and names the reason if it cannot be removed", async () => {
     const path = join(folder, "state.json");
     mkdirSync(path);
     const { worked, lines } = await clean(new FakeKernel(), path);

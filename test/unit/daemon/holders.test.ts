@@ -68,8 +68,8 @@ async function readsOf(node: FakeNode): Promise<number> {
   return count;
 }
 
-describe("an address that a younger Service holds", () => {
-  it("stays with it when an older one claims it, which is reported", async () => {
+describe("an address that a younger Service owns", () => {
+  it("stays with its owner when an older Service claims it, which is reported", async () => {
     const node = await contested();
     assert.deepEqual(served(node), ["young"]);
     assert.deepEqual(
@@ -83,7 +83,7 @@ describe("an address that a younger Service holds", () => {
     await node.stop();
   });
 
-  it("stays with it after a restart", async () => {
+  it("stays with its owner after a restart", async () => {
     const node = await contested();
     await node.restart();
     await node.comeToRest();
@@ -91,7 +91,7 @@ describe("an address that a younger Service holds", () => {
     await node.stop();
   });
 
-  it("stays with it where the program is killed at any change of what makes the conflict", async () => {
+  it("stays with its owner if the program is killed at any change that causes the conflict", async () => {
     for (let nth = 1; nth <= 6; nth += 1) {
       const node = new FakeNode({});
       node.source.apply(claiming("young"), sliceOf("young"));
@@ -105,7 +105,7 @@ describe("an address that a younger Service holds", () => {
     }
   });
 
-  it("stays with it when the conflict comes while the program is stopped", async () => {
+  it("stays with its owner if the conflict arises while the program is stopped", async () => {
     const node = new FakeNode({});
     node.source.apply(claiming("young"), sliceOf("young"));
     await node.start();
@@ -122,7 +122,7 @@ describe("an address that a younger Service holds", () => {
     await node.stop();
   });
 
-  it("stays with it without a record while its pods are behind the address", async () => {
+  it("stays with its owner without a record while its pods are the real servers of the address", async () => {
     const node = await contested();
     node.loseHolders();
     await node.restart();
@@ -131,7 +131,7 @@ describe("an address that a younger Service holds", () => {
     await node.stop();
   });
 
-  it("goes to the older one without a record where nobody's pods are there any more", async () => {
+  it("moves to the older Service without a record if no endpoint identifies the owner", async () => {
     const node = await contested();
     await node.stop();
     node.loseHolders();
@@ -142,7 +142,7 @@ describe("an address that a younger Service holds", () => {
     await node.stop();
   });
 
-  it("stays with it by the record where its pods changed meanwhile", async () => {
+  it("stays with its owner in the record even if its pods changed", async () => {
     const node = await contested();
     await node.stop();
     // A pod of the other one has the address of a pod that it had.
@@ -153,7 +153,7 @@ describe("an address that a younger Service holds", () => {
     await node.stop();
   });
 
-  it("goes to the next when it gives it up, and stays there", async () => {
+  it("moves to the next Service when its owner stops claiming it, and stays there", async () => {
     const node = await contested();
     node.source.apply(claiming("young", false));
     await node.comeToRest();
@@ -165,7 +165,7 @@ describe("an address that a younger Service holds", () => {
     await node.stop();
   });
 
-  it("is decided again by age on a node that starts with an empty kernel", async () => {
+  it("is decided by age on a node that starts with an empty kernel", async () => {
     const node = new FakeNode({});
     node.source.apply(claiming("young"), sliceOf("young"), claiming("old"), sliceOf("old"));
     await node.start();
@@ -175,7 +175,7 @@ describe("an address that a younger Service holds", () => {
   });
 });
 
-describe("a health-check node port that a younger Service holds", () => {
+describe("a health-check node port that a younger Service owns", () => {
   const healthCheckNodePort = 32_000;
   const balanced = (name: string): NamedObject =>
     named(
@@ -189,7 +189,7 @@ describe("a health-check node port that a younger Service holds", () => {
     );
   const answering = async (node: FakeNode): Promise<string> => (await node.state()).health ?? "";
 
-  it("stays with it when an older one claims it, which is reported, and over a restart", async () => {
+  it("stays with its owner when an older Service claims it, which is reported, and after a restart", async () => {
     const node = new FakeNode({});
     node.source.apply(balanced("young"));
     await node.start();
@@ -212,7 +212,7 @@ describe("a health-check node port that a younger Service holds", () => {
 });
 
 describe("a start", () => {
-  it("reads nothing more where no address is contested, nor where the record says who holds it", async () => {
+  it("reads nothing more if no address is contested, or if the record names the owner", async () => {
     const calm = new FakeNode({});
     calm.source.apply(claiming("young"), sliceOf("young"));
     await calm.start();

@@ -80,7 +80,7 @@ describe("a Service", () => {
   }
 });
 
-describe("what is not quite an address, a port, a protocol", () => {
+describe("an almost valid address, port or protocol", () => {
   const odd: readonly (readonly [string, ServiceOptions, readonly string[]])[] = [
     ["full-width digits", { clusterIps: ["１０.９６.０.１０"] }, []],
     ["an Arabic digit", { clusterIps: ["10.96.0.١"] }, []],
@@ -112,24 +112,24 @@ describe("what is not quite an address, a port, a protocol", () => {
     ],
   ];
   for (const [name, options, want] of odd) {
-    it(`${name}: ${want.length === 0 ? "nothing of it" : "the rest is served"}`, async () => {
+    it(`${name}: ${want.length === 0 ? "nothing is served" : "the rest is served"}`, async () => {
       assert.deepEqual(await added(service(options), endpointSlice()), want);
     });
   }
 
-  it("a name with a letter that looks like another is another Service", async () => {
+  it("a name with a similar-looking letter is another Service", async () => {
     const cyrillic = endpointSlice({ service: "w\u0435b", endpoints: ["10.244.6.6"] });
     assert.deepEqual(await added(service(), cyrillic), withoutEndpoints);
   });
 });
 
 describe("an EndpointSlice", () => {
-  it("of 5,000 addresses: all of them", async () => {
+  it("with 5,000 addresses is used completely", async () => {
     const lines = await added(service(), largeSlices[0]);
     assert.equal(lines.length, 1 + 5_000);
   });
 
-  it("with 5,000 addresses in one endpoint: the first, as kube-proxy takes it", async () => {
+  it("with 5,000 addresses in one endpoint uses the first, as kube-proxy does", async () => {
     const lines = await added(service(), largeSlices[3]);
     assert.deepEqual(lines, [
       "-A -t 10.96.0.10:80 -s rr",
@@ -151,7 +151,7 @@ describe("an EndpointSlice", () => {
     ],
   ];
   for (const [name, slice] of empty) {
-    it(`${name}: none`, async () =>
+    it(`${name}: no endpoint`, async () =>
       assert.deepEqual(await added(service(), slice), withoutEndpoints));
   }
 });

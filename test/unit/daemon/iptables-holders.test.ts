@@ -37,7 +37,7 @@ function named(object: ApiObject): NamedObject {
   return object as unknown as NamedObject;
 }
 
-describe("iptables mode: an address that a younger Service holds", () => {
+describe("iptables mode: an address that a younger Service owns", () => {
   let kernel: FakeKernel;
   let source: MemorySource;
   let clock: FakeClock;
@@ -116,7 +116,7 @@ describe("iptables mode: an address that a younger Service holds", () => {
 
   afterEach(() => daemon.stop());
 
-  it("stays with it when an older one claims it, which log, Event, status and services say", async () => {
+  it("stays with its owner when an older Service claims it, and log, Event, status and services report this", async () => {
     assert.equal(served(), "young");
     const note = `${key} is served for Service default/young, which held it before`;
     const remedy = "give Service default/old another address or port";
@@ -161,7 +161,7 @@ describe("iptables mode: an address that a younger Service holds", () => {
     ]);
   });
 
-  it("stays with it after restarts, by the record or by the rules that are there", async () => {
+  it("stays with its owner after restarts, because of the record or the existing rules", async () => {
     assert.equal(held.get(key)?.service, "default/young");
     await restart();
     assert.equal(served(), "young");
@@ -173,7 +173,7 @@ describe("iptables mode: an address that a younger Service holds", () => {
     assert.equal(held.get(key)?.service, "default/young");
   });
 
-  it("goes to the older one where neither is there any more", async () => {
+  it("moves to the older Service if neither the record nor the rules exist", async () => {
     await daemon.stop();
     held = new Map();
     kernel.iptables.table("IPv4", "nat").flush();
@@ -181,7 +181,7 @@ describe("iptables mode: an address that a younger Service holds", () => {
     assert.equal(served(), "old");
   });
 
-  it("goes to the next when it gives it up, and stays there", async () => {
+  it("moves to the next Service when its owner stops claiming it, and stays there", async () => {
     source.apply(claiming("young", 2026, false));
     await settle();
     assert.equal(served(), "old");

@@ -39,7 +39,7 @@ function iptablesComment(rules: Chain["rules"]): string {
     .join(" ");
 }
 
-describe("mode iptables", () => {
+describe("iptables mode", () => {
   let kernel: FakeKernel;
   let source: MemorySource;
   let clock: FakeClock;
@@ -97,7 +97,7 @@ describe("mode iptables", () => {
 
   afterEach(() => daemon.stop());
 
-  it("has no virtual server, no set and no link, and says its name", () => {
+  it("has no virtual server, set or link, and reports its mode", () => {
     assert.deepEqual(kernel.ipvs.peek(), []);
     assert.deepEqual(kernel.ipSets.peek(), []);
     assert.equal(daemon.view.mode, "iptables");
@@ -107,7 +107,7 @@ describe("mode iptables", () => {
     );
   });
 
-  it("lists Services with the endpoints that it uses, and says that it drains nothing", async () => {
+  it("lists Services with their endpoints, and reports that it drains nothing", async () => {
     const notReady = { addresses: ["10.244.2.11"], conditions: { ready: false } };
     const ready = { addresses: ["10.244.1.10"] };
     source.apply({ ...slice("a", []), endpoints: [ready, notReady] } as NamedObject);
@@ -143,7 +143,7 @@ describe("mode iptables", () => {
     assert.match(JSON.stringify(refusal.object), /iptables mode drains nothing/);
   });
 
-  it("writes two chains when one endpoint comes, and none when nothing changed", async () => {
+  it("writes two chains for one new endpoint, and nothing without a change", async () => {
     source.apply(slice("a", ["10.244.1.10", "10.244.2.11", "10.244.2.12"]));
     await settle();
     assert.deepEqual(
@@ -155,7 +155,7 @@ describe("mode iptables", () => {
     assert.deepEqual(lastChanges(), []);
   });
 
-  it("writes nothing when it starts on rules that are right", async () => {
+  it("writes nothing if it starts on correct rules", async () => {
     const before = iptablesText(kernel, "IPv4");
     await daemon.stop();
     await start();
@@ -163,7 +163,7 @@ describe("mode iptables", () => {
     assert.equal(iptablesText(kernel, "IPv4"), before);
   });
 
-  it("removes chains of Services that went while it was down", async () => {
+  it("removes chains of Services that were deleted while it was stopped", async () => {
     await daemon.stop();
     source.delete(service("b", "10.96.0.11"), slice("b", []));
     await start();
@@ -173,7 +173,7 @@ describe("mode iptables", () => {
     );
   });
 
-  it("makes flushed tables whole again, the canary too", async () => {
+  it("restores flushed tables, including the canary", async () => {
     const before = iptablesText(kernel, "IPv4");
     kernel.iptables.table("IPv4", "nat").flush();
     kernel.iptables.table("IPv4", "mangle").flush();
@@ -184,7 +184,7 @@ describe("mode iptables", () => {
     assert.ok(mangle.some(({ name }) => name === "KUBE-PROXY-CANARY"));
   });
 
-  it("leaves rules of others alone", async () => {
+  it("keeps third-party rules", async () => {
     kernel.iptables.table("IPv4", "nat").append("CNI-HOSTPORT", "-p tcp -j ACCEPT");
     kernel.iptables
       .table("IPv4", "filter")
@@ -197,7 +197,7 @@ describe("mode iptables", () => {
     assert.match(text, /block incoming localnet connections/);
   });
 
-  it("serves the other Services while the kernel rejects a chain, and that one once it is accepted", async () => {
+  it("serves other Services while the kernel rejects a chain, and retries the chain", async () => {
     kernel.iptables.rejects = (_family, change) =>
       change.kind === "chain-write" && iptablesComment(change.chain.rules).includes("default/c");
     source.apply(service("c", "10.96.0.12"), slice("c", ["10.244.1.13"]));
@@ -215,7 +215,7 @@ describe("mode iptables", () => {
     assert.match(text(), /DNAT --to-destination 10\.244\.1\.13:8080/);
   });
 
-  it("compares everything after a restore that failed, and gets there", async () => {
+  it("compares everything after a failed restore, and reaches the desired state", async () => {
     kernel.operations.failWhere(({ facility }) => facility === "iptables", new Error("no"), 1);
     source.apply(slice("a", ["10.244.1.10"]));
     await clock.advance(1_500);
@@ -226,11 +226,11 @@ describe("mode iptables", () => {
     assert.doesNotMatch(iptablesText(kernel, "IPv4"), /10\.244\.2\.11/);
   });
 
-  it("routes packets to loopback once they are blocked from outside", async () => {
+  it("routes packets to loopback after they are blocked from outside", async () => {
     assert.equal(kernel.sysctl.read("net/ipv4/conf/all/route_localnet"), "1");
   });
 
-  it("leaves the setting alone where loopback serves no node ports", async () => {
+  it("does not change the setting if loopback serves no node ports", async () => {
     await daemon.stop();
     kernel = new FakeKernel();
     await start({ iptables: { localhostNodePorts: false } });

@@ -110,7 +110,7 @@ describe("iptables mode: UDP flows", () => {
     ],
   ];
   for (const [name, shape, lost] of losses) {
-    it(`end where a Service loses ${name}, and the others go on`, async () => {
+    it(`end if a Service loses ${name}, and other flows continue`, async () => {
       node.source.apply(dns(), slice());
       await node.start();
       await node.settle();
@@ -124,7 +124,7 @@ describe("iptables mode: UDP flows", () => {
     });
   }
 
-  it("end when their Service is deleted, and when its last endpoint is gone", async () => {
+  it("end if their Service is deleted, or its last endpoint is removed", async () => {
     node.source.apply(dns(), slice());
     await node.start();
     await node.settle();
@@ -140,7 +140,7 @@ describe("iptables mode: UDP flows", () => {
     assert.deepEqual(left(), []);
   });
 
-  it("stay at an endpoint that terminates while it serves, and end when it does no more", async () => {
+  it("stay at a terminating endpoint while it serves, and end afterwards", async () => {
     const leaving = (serving: boolean): NamedObject => {
       const conditions = { ready: false, serving, terminating: true };
       return sliceOf("dns", [endpoint(pod, { conditions }), "10.244.1.6"]);
@@ -157,7 +157,7 @@ describe("iptables mode: UDP flows", () => {
     assert.deepEqual(left(), []);
   });
 
-  it("to a loopback address are left alone where no node port is served there", async () => {
+  it("to a loopback address stay if it serves no node port", async () => {
     await node.stop();
     node = new FakeNode({
       "proxy-mode": "iptables",
@@ -176,7 +176,7 @@ describe("iptables mode: UDP flows", () => {
     );
   });
 
-  it("go to the Service that has an address now, where two claim it", async () => {
+  it("go to the current owner of a contested address", async () => {
     const young = { name: "young", clusterIp: "10.96.0.11", nodePort: 0, loadBalancerIps: [] };
     node.source.apply(dns(young), slice("young", "10.244.1.6"));
     await node.start();
@@ -192,7 +192,7 @@ describe("iptables mode: UDP flows", () => {
     assert.deepEqual(left(), []);
   });
 
-  it("that began while rules were missing are ended with the repair", async () => {
+  it("that began while rules were missing end with the repair", async () => {
     node.source.apply(dns(), slice());
     await node.start();
     await node.settle();

@@ -24,7 +24,7 @@ async function messageFor(
   return error.message;
 }
 
-describe("what an operator reads when the API server refuses", () => {
+describe("messages for errors of the API server", () => {
   const cases: readonly {
     readonly name: string;
     readonly resource?: WatchedResource;
@@ -69,7 +69,7 @@ describe("what an operator reads when the API server refuses", () => {
   }
 });
 
-describe("an answer that makes no sense", () => {
+describe("an invalid response", () => {
   const malformed = { name: "ApiError", reason: "malformed-answer" };
   for (const line of [
     '{"type":"RENAMED","object":{"metadata":{"name":"a"}}}',
@@ -77,7 +77,7 @@ describe("an answer that makes no sense", () => {
     "[]",
     '{"type":"ADDED"',
   ]) {
-    it(`is the line of a watch ${line}`, () => {
+    it(`can be the watch line ${line}`, () => {
       assert.throws(() => readWatchEvent(services, line), malformed);
     });
   }
@@ -89,12 +89,12 @@ describe("an answer that makes no sense", () => {
     { kind: "ServiceList", metadata: {} },
     { metadata: { resourceVersion: "1" } },
   ]) {
-    it(`is the list ${JSON.stringify(list)}`, () => {
+    it(`can be the list ${JSON.stringify(list)}`, () => {
       assert.throws(() => readListHead(services, list), malformed);
     });
   }
 
-  it("is not the ERROR event of a watch, which says why it ends", () => {
+  it("is not the ERROR event of a watch, which gives its reason", () => {
     const object = { code: 410, reason: "Expired", message: "too old resource version" };
     assert.throws(() => readWatchEvent(services, JSON.stringify({ type: "ERROR", object })), {
       ...{ name: "ApiError", status: 410, reason: "Expired" },

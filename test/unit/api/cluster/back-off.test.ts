@@ -7,17 +7,17 @@ const delays = (backOff: BackOff, count: number): readonly number[] =>
   Array.from({ length: count }, () => backOff.nextDelayMs());
 
 describe("delays after failures", () => {
-  it("double from 0.8 s to 20 s without chance", () => {
+  it("double from 0.8 s to 20 s without jitter", () => {
     const backOff = new BackOff(new FakeClock(), () => 0);
     assert.deepEqual(delays(backOff, 7), [800, 1600, 3200, 6400, 12_800, 20_000, 20_000]);
   });
 
-  it("stay under 30 s whatever chance says", () => {
+  it("stay below 30 s regardless of jitter", () => {
     const backOff = new BackOff(new FakeClock(), () => 0.999);
     for (const delay of delays(backOff, 20)) assert.ok(delay > 1199 && delay < 30_000);
   });
 
-  it("begin again after two minutes without failure", async () => {
+  it("start again at the shortest after two minutes without failure", async () => {
     const clock = new FakeClock();
     const backOff = new BackOff(clock, () => 0);
     delays(backOff, 5);
@@ -28,7 +28,7 @@ describe("delays after failures", () => {
     assert.equal(backOff.failures, 1);
   });
 
-  it("respect what the server asks for, within reason", () => {
+  it("are as long as the server requests, up to a limit", () => {
     const backOff = new BackOff(new FakeClock(), () => 0.5);
     assert.equal(backOff.nextDelayMs(10_000), 10_200);
     assert.equal(backOff.nextDelayMs(1_000), 2000);

@@ -68,7 +68,7 @@ const servedBefore: ServedAddresses = {
 };
 
 describe("a list after a gap in the history", () => {
-  it("takes nothing away until a second one, of the newest state, confirms it", async (test) => {
+  it("removes nothing until a second list, of the latest state, confirms it", async (test) => {
     const stage = new Stage(test);
     await stage.list("10", sliceOf("a", 10), sliceOf("b", 10, 10));
     stage.told.take();
@@ -86,7 +86,7 @@ describe("a list after a gap in the history", () => {
     assert.equal(stage.connection.latest.query["resourceVersion"], "12");
   });
 
-  it("without any object takes nothing away either, however little there was", async (test) => {
+  it("without any object removes nothing either, however few objects existed", async (test) => {
     const stage = new Stage(test);
     await stage.list("10", sliceOf("a", 1));
     stage.told.take();
@@ -101,7 +101,7 @@ describe("a list after a gap in the history", () => {
     assert.deepEqual(stage.told.take(), ["~endpointslices default/a"]);
   });
 
-  it("is forgotten when the second one has everything", async (test) => {
+  it("is discarded if the second list contains everything", async (test) => {
     const stage = new Stage(test);
     await stage.list("10", sliceOf("a", 20));
     stage.told.take();
@@ -115,7 +115,7 @@ describe("a list after a gap in the history", () => {
     ]);
   });
 
-  it("counts after a minute in which no second one came, and is watched from", async (test) => {
+  it("is applied after a minute without a second list, and the watch starts from it", async (test) => {
     const stage = new Stage(test);
     await stage.list("10", sliceOf("a", 20));
     stage.told.take();
@@ -132,7 +132,7 @@ describe("a list after a gap in the history", () => {
     ]);
   });
 
-  it("reports at once what is new, and endpoints that moved to another slice are not missing", async (test) => {
+  it("reports new objects immediately, and moved endpoints do not count as missing", async (test) => {
     const stage = new Stage(test);
     await stage.list("10", sliceOf("a", 20));
     stage.told.take();
@@ -141,7 +141,7 @@ describe("a list after a gap in the history", () => {
     assert.deepEqual(stage.told.take(), ["+endpointslices default/b", "-endpointslices default/a"]);
   });
 
-  it("is not held where the guard is off", async (test) => {
+  it("is applied immediately if the guard is disabled", async (test) => {
     const stage = new Stage(test, undefined, 0);
     await stage.list("10", sliceOf("a", 20));
     stage.told.take();
@@ -152,7 +152,7 @@ describe("a list after a gap in the history", () => {
 });
 
 describe("the first list", () => {
-  it("is compared with what the node served before the start", async (test) => {
+  it("is compared with the addresses that the node served before startup", async (test) => {
     const stage = new Stage(test, servedBefore);
     await stage.list("10", sliceOf("a", 9));
     assert.deepEqual(stage.told.take(), ["+endpointslices default/a", "held endpointslices 11/20"]);
@@ -165,13 +165,13 @@ describe("the first list", () => {
     ]);
   });
 
-  it("counts at once where it has what was served", async (test) => {
+  it("is applied immediately if it contains all served addresses", async (test) => {
     const stage = new Stage(test, servedBefore);
     await stage.list("10", sliceOf("a", 10));
     assert.deepEqual(stage.told.take(), ["+endpointslices default/a", "synced endpointslices"]);
   });
 
-  it("waits for what was served, and is asked for again where that cannot be read", async (test) => {
+  it("waits until the served addresses are read, and is requested again if they cannot be read", async (test) => {
     const reading = Promise.withResolvers<typeof twenty>();
     let asked = 0;
     const endpointslices = async (): Promise<typeof twenty> => {
@@ -189,7 +189,7 @@ describe("the first list", () => {
     assert.deepEqual(stage.told.take(), ["held endpointslices 19/20"]);
   });
 
-  it("counts after a minute at the latest", async (test) => {
+  it("is applied after a minute at the latest", async (test) => {
     const stage = new Stage(test, servedBefore);
     await stage.list("10");
     await stage.clock.advance(60_000);
@@ -202,7 +202,7 @@ describe("the first list", () => {
 });
 
 describe("a watch event", () => {
-  it("is never held, whatever it takes away", async (test) => {
+  it("is never quarantined, regardless of what it removes", async (test) => {
     const stage = new Stage(test);
     await stage.list("10", sliceOf("a", 20));
     stage.told.take();

@@ -32,7 +32,7 @@ function nestedLists(depth: number): unknown {
   return depth === 0 ? secret : [nestedLists(depth - 1)];
 }
 
-describe("the message for a kubeconfig that cannot be used", () => {
+describe("the message for an invalid kubeconfig", () => {
   const cases: readonly {
     readonly name: string;
     readonly content: string | undefined;
@@ -226,7 +226,7 @@ describe("inside a pod", () => {
     assert.equal(pathOf(user, "user", "tokenFile"), join(folder, "token"));
   });
 
-  it("a certificate authority may be missing, a token not", async (test) => {
+  it("a certificate authority is optional, but a token is required", async (test) => {
     const folder = await folderWith(test, {});
     await assert.rejects(kubeconfigOfPod(environment, folder), {
       message:

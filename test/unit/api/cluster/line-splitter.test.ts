@@ -3,8 +3,8 @@ import { describe, it } from "node:test";
 import { LineSplitter } from "../../../../src/api/cluster/line-splitter.ts";
 import fc from "../../../support/fast-check.ts";
 
-describe("cutting a stream into lines", () => {
-  it("gives the same lines however the bytes arrive", () => {
+describe("splitting a stream into lines", () => {
+  it("yields the same lines regardless of how the bytes arrive", () => {
     const lines = fc.array(
       fc.string({ unit: "grapheme" }).map((text) => text.replaceAll("\n", "")),
     );
@@ -28,13 +28,13 @@ describe("cutting a stream into lines", () => {
     );
   });
 
-  it("knows that a line is unfinished", () => {
+  it("knows whether the last line is complete", () => {
     const splitter = new LineSplitter(100);
     assert.deepEqual([...splitter.push(Buffer.from("a\n\r\nb"))], ["a"]);
     assert.equal(splitter.isEmpty, false);
   });
 
-  it("refuses a line beyond the limit", () => {
+  it("rejects a line beyond the limit", () => {
     const splitter = new LineSplitter(100);
     assert.throws(() => [...splitter.push(Buffer.alloc(101, "x"))], RangeError);
   });

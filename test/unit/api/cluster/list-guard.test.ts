@@ -23,30 +23,30 @@ describe("a list is quarantined", () => {
   const isHeld = (known: number, missing: number, percent: number, objectCount = 1): boolean =>
     isImplausible({ known, missing, objectCount }, percent);
 
-  it("when more than the share is missing", () => {
+  it("if more than the allowed share is missing", () => {
     assert.equal(isHeld(100, 51, 50), true);
     assert.equal(isHeld(100, 50, 50), false);
     assert.equal(isHeld(100, 21, 20), true);
   });
 
-  it("not at 100 percent, not at 0, which turns the guard off", () => {
+  it("but not at 100 percent, nor at 0, which disables the guard", () => {
     for (const objectCount of [0, 1]) {
       assert.equal(isHeld(100, 100, 100, objectCount), false);
       assert.equal(isHeld(100, 100, 0, objectCount), false);
     }
   });
 
-  it("not where fewer than ten addresses are known", () => {
+  it("but not if fewer than ten addresses are known", () => {
     assert.equal(isHeld(9, 9, 50), false);
     assert.equal(isHeld(10, 10, 50), true);
   });
 
-  it("when it has no object at all, however few addresses are known", () => {
+  it("if it has no objects, however few addresses are known", () => {
     assert.equal(isHeld(1, 1, 50, 0), true);
     assert.equal(isHeld(0, 0, 50, 0), false);
   });
 
-  it("by what it lacks, whatever it has besides", () => {
+  it("because of the missing addresses, regardless of additional ones", () => {
     assert.equal(countMissing(addresses(20), addresses(20, 5)), 5);
     assert.equal(countMissing(addresses(20), addresses(0)), 20);
   });
@@ -73,7 +73,7 @@ function guardAt(percent: number): {
 }
 
 describe("a list guard", () => {
-  it("lets an everyday list count at once", () => {
+  it("applies a normal list immediately", () => {
     const { guard, said } = guardAt(50);
     assert.equal(
       guard.judge(addresses(20), list(19), () => said.push("taken")),
@@ -82,7 +82,7 @@ describe("a list guard", () => {
     assert.deepEqual(said, ["taken"]);
   });
 
-  it("quarantines the first such list, and lets the second count", () => {
+  it("quarantines the first implausible list, and applies the second one", () => {
     const { guard, said } = guardAt(50);
     assert.equal(
       guard.judge(addresses(20), list(0), () => said.push("first")),
@@ -95,7 +95,7 @@ describe("a list guard", () => {
     assert.deepEqual(said, ["held 20/20", "confirmed 19/20", "second"]);
   });
 
-  it("forgets the first one when the second has what it lacked", async () => {
+  it("discards the first list if the second one contains what was missing", async () => {
     const { clock, guard, said } = guardAt(50);
     guard.judge(addresses(20), list(0), () => said.push("first"));
     guard.judge(addresses(20), list(20), () => said.push("second"));
@@ -103,7 +103,7 @@ describe("a list guard", () => {
     assert.deepEqual(said, ["held 20/20", "refuted 0/20", "second"]);
   });
 
-  it("lets the first one count after a minute without a second", async () => {
+  it("applies the first list after a minute without a second one", async () => {
     const { clock, guard, said } = guardAt(50);
     guard.judge(addresses(20), list(0), () => said.push("first"));
     await clock.advance(59_999);
@@ -112,7 +112,7 @@ describe("a list guard", () => {
     assert.deepEqual(said, ["held 20/20", "expired 20/20", "first"]);
   });
 
-  it("lets nothing count after the stop", async () => {
+  it("applies no list after the stop", async () => {
     const { clock, guard, said } = guardAt(50);
     guard.judge(addresses(20), list(0), () => said.push("first"));
     guard.stop();

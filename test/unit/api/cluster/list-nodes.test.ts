@@ -39,7 +39,7 @@ async function listed(...pages: readonly (readonly [text: string, status?: numbe
 }
 
 describe("a list of Nodes", () => {
-  it("has InternalIP and ExternalIP of each, canonical", async () => {
+  it("has the canonical InternalIP and ExternalIP addresses of each", async () => {
     const { nodes, queries } = await listed([
       list([
         node("a", ["ExternalIP", "203.0.113.1"], ["InternalIP", "10.0.0.1"], ["Hostname", "a"]),
@@ -59,7 +59,7 @@ describe("a list of Nodes", () => {
     assert.deepEqual(queries, [{ limit: "500", resourceVersion: "0" }]);
   });
 
-  it("comes in pages where the API server makes some", async () => {
+  it("is read in pages if the API server supports them", async () => {
     const { nodes, queries } = await listed(
       [list([node("a", ["InternalIP", "10.0.0.1"])], "next")],
       [list([node("b", ["InternalIP", "10.0.0.2"])])],

@@ -26,11 +26,11 @@ describe("the pages of a list", () => {
     assert.deepEqual(await askedTokens((page) => ["a", "b"][page - 1] ?? ""), ["", "a", "b"]);
   });
 
-  it("end with an error when a page returns the token that it was asked for", async () => {
+  it("end with an error if a page returns the token that requested it", async () => {
     assert.deepEqual(await askedTokens(() => "same"), ["", "same", "error"]);
   });
 
-  it("end with an error after 2,000 pages with ever new tokens", async () => {
+  it("end with an error after 2,000 pages with different tokens", async () => {
     const asked = await askedTokens(String);
     assert.deepEqual([asked.length, asked.at(-1)], [2_001, "error"]);
   });

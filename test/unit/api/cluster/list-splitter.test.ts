@@ -21,7 +21,7 @@ function split(
   return { items, envelope: splitter.end() };
 }
 
-describe("taking a list apart while it arrives", () => {
+describe("splitting a list while it arrives", () => {
   const cases: readonly {
     readonly name: string;
     readonly text: string;
@@ -77,7 +77,7 @@ describe("taking a list apart while it arrives", () => {
     });
   }
 
-  it("gives what JSON.parse gives, however the text is cut", () => {
+  it("yields the same as JSON.parse, regardless of how the text is split", () => {
     const lists = fc.record({
       before: fc.dictionary(fc.string({ minLength: 1 }), fc.jsonValue()),
       items: fc.array(fc.jsonValue()),
@@ -99,14 +99,14 @@ describe("taking a list apart while it arrives", () => {
     );
   });
 
-  it("throws for every text that ends too early, and never otherwise than as a syntax error", () => {
+  it("throws a syntax error for every truncated text", () => {
     const text = '{"kind":"L","items":[{"a":"\\u00e9ж"},{"b":[1]}],"metadata":{"x":"]"}}';
     for (let length = 0; length < text.length; length += 1) {
       assert.throws(() => split(text.slice(0, length)), SyntaxError);
     }
   });
 
-  it("throws nothing but syntax and range errors for nonsense", () => {
+  it("throws only syntax and range errors for random text", () => {
     const nonsense = fc.string({ unit: fc.constantFrom(...'{}[],:"\\ items1') });
     fc.assert(
       fc.property(nonsense, (text) => {
@@ -120,7 +120,7 @@ describe("taking a list apart while it arrives", () => {
     );
   });
 
-  it("refuses an item beyond the limit, without keeping it", () => {
+  it("rejects an item beyond the limit, without buffering it", () => {
     const splitter = new ListSplitter(1000);
     const push = (text: string): readonly unknown[] => [...splitter.push(Buffer.from(text))];
     assert.deepEqual(push('{"items":[{"a":1},'), [{ a: 1 }]);

@@ -95,7 +95,7 @@ function eventText(type: string, object: ApiObject, resourceVersion: string): st
 }
 
 describe("a reflector's requests", () => {
-  it("list any state first, then watch from there", async (test) => {
+  it("list any state first, then watch from that state", async (test) => {
     const stage = new Stage(test);
     await stage.settle();
     assert.deepEqual(stage.query, {
@@ -115,7 +115,7 @@ describe("a reflector's requests", () => {
     });
   });
 
-  it("go on behind an object that cannot be named, in a list and in a watch", async (test) => {
+  it("continue after an object without a valid name, in a list and in a watch", async (test) => {
     const stage = new Stage(test);
     await stage.settle();
     const nameless = { ...service(), metadata: {} };
@@ -133,7 +133,7 @@ describe("a reflector's requests", () => {
     assert.equal(stage.query["resourceVersion"], "12");
   });
 
-  it("resume a watch that ends after its last event, at once", async (test) => {
+  it("resume immediately a watch that ends after its last event", async (test) => {
     const stage = new Stage(test);
     const body = await stage.toWatch();
     body.send(eventText("ADDED", service(), "11") + eventText("BOOKMARK", service(), "15"));
@@ -143,7 +143,7 @@ describe("a reflector's requests", () => {
     assert.deepEqual(stage.told.take(), ["+services default/web"]);
   });
 
-  it("wait between watches that end at once", async (test) => {
+  it("wait between watches that end immediately", async (test) => {
     const stage = new Stage(test);
     (await stage.toWatch()).end();
     assert.equal(await stage.untilNextRequest(), 800);
@@ -151,7 +151,7 @@ describe("a reflector's requests", () => {
     assert.equal(stage.failures("short-watch"), 1);
   });
 
-  it("are repeated with growing delays, for ever", async (test) => {
+  it("are repeated indefinitely with growing delays", async (test) => {
     const stage = new Stage(test);
     const delays: number[] = [];
     for (let failure = 0; failure < 8; failure += 1) {
@@ -161,14 +161,14 @@ describe("a reflector's requests", () => {
     assert.deepEqual(delays, [800, 1600, 3200, 6400, 12_800, 20_000, 20_000, 20_000]);
   });
 
-  it("wait as long as the server asks", async (test) => {
+  it("wait as long as the server requests", async (test) => {
     const stage = new Stage(test);
     await stage.fail(429, { "retry-after": "7" });
     assert.equal(await stage.untilNextRequest(), 7000);
     assert.equal(stage.failures("HTTP429"), 1);
   });
 
-  it("watch on from the same place while the server cannot be reached", async (test) => {
+  it("resume the watch from the same version while the server cannot be reached", async (test) => {
     const stage = new Stage(test);
     (await stage.toWatch()).send(eventText("ADDED", service(), "11"));
     await stage.clock.advance(150_000);
@@ -179,7 +179,7 @@ describe("a reflector's requests", () => {
     }
   });
 
-  it("list again when the server fails a watch three times", async (test) => {
+  it("list again after the server failed a watch three times", async (test) => {
     const stage = new Stage(test);
     (await stage.toWatch()).send("{nonsense\n");
     for (const _ of [1, 2]) {
@@ -192,7 +192,7 @@ describe("a reflector's requests", () => {
     assert.equal(stage.failures("malformed-answer"), 1);
   });
 
-  it("go on watching when failures are apart", async (test) => {
+  it("continue to watch if failures are rare", async (test) => {
     const stage = new Stage(test);
     (await stage.toWatch()).end();
     for (const version of ["11", "12", "13"]) {
@@ -213,7 +213,7 @@ describe("a reflector's requests", () => {
     );
   });
 
-  it("list in one piece after pages that never end", async (test) => {
+  it("list without pages after pages that never ended", async (test) => {
     const stage = new Stage(test);
     for (const _ of [1, 2]) {
       await stage.settle();
@@ -231,7 +231,7 @@ describe("a reflector's requests", () => {
     assert.equal(stage.query["watch"], "true");
   });
 
-  it("ask for the newest state after 410", async (test) => {
+  it("request the latest state after 410", async (test) => {
     const stage = new Stage(test);
     const body = await stage.toWatch();
     body.send('{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}\n');
@@ -241,7 +241,7 @@ describe("a reflector's requests", () => {
     assert.equal(stage.query["limit"], "500");
   });
 
-  it("list again when the server goes back in its history", async (test) => {
+  it("list again if the server returns to an older history", async (test) => {
     const stage = new Stage(test);
     const body = await stage.toWatch();
     body.send(eventText("ADDED", service({ name: "late" }), "11"));
@@ -255,7 +255,7 @@ describe("a reflector's requests", () => {
     assert.equal(stage.failures("older-history"), 1);
   });
 
-  it("list again when three watches in a row stay silent", async (test) => {
+  it("list again after three silent watches in a row", async (test) => {
     const stage = new Stage(test);
     await stage.toWatch();
     for (const _ of [1, 2]) {
@@ -271,7 +271,7 @@ describe("a reflector's requests", () => {
     assert.equal(stage.query["resourceVersionMatch"], "NotOlderThan");
   });
 
-  it("ask for the newest state when the server does not have what was given", async (test) => {
+  it("request the latest state if the server does not have the requested version", async (test) => {
     const stage = new Stage(test);
     (await stage.toWatch()).send("{nonsense\n");
     for (const _ of [1, 2]) {
@@ -291,7 +291,7 @@ describe("a reflector's requests", () => {
     assert.equal(stage.query["resourceVersionMatch"], undefined);
   });
 
-  it("name no version beside a page token", async (test) => {
+  it("contain no version together with a page token", async (test) => {
     const stage = new Stage(test);
     await stage.settle();
     const page = stage.connection.latest.answer();
@@ -305,7 +305,7 @@ describe("a reflector's requests", () => {
 });
 
 describe("a silent connection", () => {
-  it("is given up after 150 s in a watch", async (test) => {
+  it("is canceled after 150 s in a watch", async (test) => {
     const stage = new Stage(test);
     const body = await stage.toWatch();
     const watch = stage.connection.latest;
@@ -320,7 +320,7 @@ describe("a silent connection", () => {
     assert.equal(stage.query["resourceVersion"], "12");
   });
 
-  it("is given up after 60 s before and in a list", async (test) => {
+  it("is canceled after 60 s before and in a list", async (test) => {
     const stage = new Stage(test);
     await stage.clock.advance(60_000);
     assert.equal(stage.connection.latest.isAborted(), true);
@@ -346,7 +346,7 @@ describe("a silent connection", () => {
 describe("what a reflector reports", () => {
   const two = [service({ name: "a" }), service({ name: "b" })];
 
-  it("is each item as soon as it has arrived, and synced at the end", async (test) => {
+  it("is each item as soon as it arrives, and the end of the list", async (test) => {
     const stage = new Stage(test);
     await stage.settle();
     const text = listText("10", two);
@@ -360,7 +360,7 @@ describe("what a reflector reports", () => {
     assert.deepEqual(stage.told.take(), ["+services default/b", "synced services"]);
   });
 
-  it("is no removal until a list is complete", async (test) => {
+  it("is no removal before a list is complete", async (test) => {
     const stage = new Stage(test);
     const body = await stage.toWatch(...two);
     body.send('{"type":"ERROR","object":{"code":410}}\n');
@@ -387,7 +387,7 @@ describe("what a reflector reports", () => {
     "OK",
   ];
   for (const text of strange) {
-    it(`is nothing when a list is answered with ${text}`, async (test) => {
+    it(`is nothing if the response to a list is ${text}`, async (test) => {
       const stage = new Stage(test);
       const body = await stage.toWatch(...two);
       body.send('{"type":"ERROR","object":{"code":410}}\n');
@@ -401,7 +401,7 @@ describe("what a reflector reports", () => {
     });
   }
 
-  it("is a removal when a Service turns headless", async (test) => {
+  it("is a removal if a Service becomes headless", async (test) => {
     const stage = new Stage(test);
     const body = await stage.toWatch(...two);
     body.send(eventText("MODIFIED", service({ name: "a", clusterIps: ["None"] }), "11"));
@@ -409,7 +409,7 @@ describe("what a reflector reports", () => {
     assert.deepEqual(stage.told.take(), ["-services default/a"]);
   });
 
-  it("is nothing for an update that changes nothing we use", async (test) => {
+  it("is nothing for an update that changes no used field", async (test) => {
     const stage = new Stage(test);
     const body = await stage.toWatch(...two);
     const annotated = service({ name: "a", metadata: { annotations: { x: "y" } } });
@@ -418,7 +418,7 @@ describe("what a reflector reports", () => {
     assert.deepEqual(stage.told.take(), []);
   });
 
-  it("is a removal even when the deleted object is invalid by now", async (test) => {
+  it("is a removal even if the deleted object is invalid", async (test) => {
     const stage = new Stage(test);
     const body = await stage.toWatch(...two);
     body.send(eventText("DELETED", service({ name: "a", ports: [] }), "11"));
@@ -427,7 +427,7 @@ describe("what a reflector reports", () => {
     assert.deepEqual(stage.told.takeRefusals(), []);
   });
 
-  it("is nothing after the stop, not even what had arrived", async (test) => {
+  it("is nothing after the stop, not even objects that had arrived", async (test) => {
     const stage = new Stage(test);
     const body = await stage.toWatch();
     stage.told.onService = () => stage.abort.abort();
@@ -485,7 +485,7 @@ describe("what a reflector logs", () => {
     assert.deepEqual(stage.lines.slice(printed), ["info API server is reachable again"]);
   });
 
-  it("is nothing for a forgotten position or silence, which are ordinary", async (test) => {
+  it("is nothing for an expired version or silence, which are normal", async (test) => {
     const stage = new Stage(test);
     const body = await stage.toWatch();
     body.send('{"type":"ERROR","object":{"code":410}}\n');
@@ -515,7 +515,7 @@ describe("an API server that does not know the field selector", () => {
   const ours = { labelSelector: "!service.kubernetes.io/service-proxy-name" };
 
   for (const message of unknownSelectors) {
-    it(`is asked without it at once, for good: ${message}`, async (test) => {
+    it(`is permanently queried without it, starting immediately: ${message}`, async (test) => {
       const stage = new Stage(test);
       await refuse(stage, message);
       assert.equal(stage.requestCount, 2);
@@ -536,7 +536,7 @@ describe("an API server that does not know the field selector", () => {
     });
   }
 
-  it("is watched without it where only the watch is refused, from the same version", async (test) => {
+  it("is watched without it if only the watch is rejected, from the same version", async (test) => {
     const stage = new Stage(test);
     const body = await stage.toWatch();
     body.end();
@@ -546,7 +546,7 @@ describe("an API server that does not know the field selector", () => {
     assert.equal(stage.query["fieldSelector"], undefined);
   });
 
-  it("is asked the same again after a pause where a 400 is about something else", async (test) => {
+  it("gets the same request after a pause if a 400 has another reason", async (test) => {
     const stage = new Stage(test);
     await refuse(stage, "limit must be positive");
     assert.equal(stage.requestCount, 1);
@@ -555,7 +555,7 @@ describe("an API server that does not know the field selector", () => {
     assert.deepEqual(stage.lines, ["warn Cannot read from the API server, retrying"]);
   });
 
-  it("is asked after a pause where it refuses that message again", async (test) => {
+  it("gets the request after a pause if it rejects that message again", async (test) => {
     const stage = new Stage(test);
     await refuse(stage, unknownSelectors[0] as string);
     await refuse(stage, unknownSelectors[0] as string);
@@ -563,7 +563,7 @@ describe("an API server that does not know the field selector", () => {
     assert.ok((await stage.untilNextRequest()) >= 800);
   });
 
-  it("never hears a headless Service from one that knows it, either", async (test) => {
+  it("yields no headless Services, like one that knows the selector", async (test) => {
     const stage = new Stage(test);
     await stage.toWatch(service({ name: "headless", clusterIps: ["None"] }));
     assert.deepEqual([...stage.told.services.keys()], []);

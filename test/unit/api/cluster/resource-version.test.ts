@@ -29,7 +29,7 @@ describe("a resourceVersion in a watch", () => {
     ["0", "1"],
     ["9007199254740992", "9007199254740993"],
   ] as const) {
-    it(`of ${version} after ${position} is of an older history`, () => {
+    it(`of ${version} after ${position} indicates an older history`, () => {
       assert.throws(
         () => expectNewer(services, version, position),
         (error) =>

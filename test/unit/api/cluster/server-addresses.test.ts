@@ -25,12 +25,12 @@ describe("the API server's addresses", () => {
     ["https://10.0.0.1", 443],
     ["http://10.0.0.1", 80],
   ] as const) {
-    it(`have the scheme's port where the URL has none: ${url}`, () => {
+    it(`use the scheme's port if the URL has none: ${url}`, () => {
       assert.deepEqual(new ServerAddresses(url, refuse).current(), [{ address: "10.0.0.1", port }]);
     });
   }
 
-  it("are looked up behind a name, and again each time they are asked for", async () => {
+  it("are looked up for a host name, and again at each query", async () => {
     const answers = [["10.0.0.2", "10.0.0.1"], ["fd00::1"]];
     const names: string[] = [];
     const addresses = new ServerAddresses("https://api.example:6443", async (name) => {
@@ -45,7 +45,7 @@ describe("the API server's addresses", () => {
     assert.deepEqual(names, ["api.example", "api.example", "api.example"]);
   });
 
-  it("stay as they were while the name cannot be looked up", async () => {
+  it("stay the same while the name cannot be resolved", async () => {
     let lookUp: LookUp = async () => [{ address: "10.0.0.1" }];
     const addresses = new ServerAddresses("https://api.example:6443", (name) => lookUp(name));
     addresses.current();

@@ -59,7 +59,7 @@ describe("the API server's version", () => {
     ["is endless", " ".repeat(70_000)],
   ];
   for (const [name, text, status] of answers) {
-    it(`is asked for again after a minute where the answer ${name}`, async (test) => {
+    it(`is requested again after a minute if the response ${name}`, async (test) => {
       const stage = new Stage(test);
       await stage.answer(text, status);
       assert.deepEqual(stage.versions, []);
@@ -70,7 +70,7 @@ describe("the API server's version", () => {
     });
   }
 
-  it("is asked for no more after the end", async (test) => {
+  it("is not requested after the end", async (test) => {
     const stage = new Stage(test);
     await stage.answer(versionText("v1.30.4"));
     stage.abort.abort();

@@ -103,7 +103,7 @@ describe("an EndpointSlice", () => {
     });
   }
 
-  it("of a headless Service is no record and no refusal", () => {
+  it("of a headless Service is skipped without a refusal", () => {
     const given = endpointSlice({ labels: { "service.kubernetes.io/headless": "" } });
     assert.deepEqual(decode("endpointslices", given), {
       record: undefined,
@@ -113,7 +113,7 @@ describe("an EndpointSlice", () => {
   });
 });
 
-describe("an invalid part of an EndpointSlice is left out and the rest is used", () => {
+describe("an invalid field of an EndpointSlice is ignored, and the rest is used", () => {
   const good = slicePort();
   const cases: readonly {
     readonly name: string;
@@ -206,7 +206,7 @@ describe("an invalid part of an EndpointSlice is left out and the rest is used",
   }
 });
 
-describe("an EndpointSlice that cannot be used is refused", () => {
+describe("an unusable EndpointSlice is ignored completely", () => {
   const cases: readonly {
     readonly name: string;
     readonly given: ApiObject;

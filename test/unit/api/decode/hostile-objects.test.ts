@@ -109,7 +109,7 @@ describe("decoding", () => {
     );
   });
 
-  it("survives any replacement of any part of a valid object", () => {
+  it("survives any replacement of any field of a valid object", () => {
     for (const kind of kinds) {
       const valid = validObjects[kind];
       const paths = pathsOf(valid);
@@ -128,7 +128,7 @@ describe("decoding", () => {
     }
   });
 
-  it("takes the valid objects of this file without refusals", () => {
+  it("accepts the valid objects of this file without refusals", () => {
     for (const kind of kinds) {
       const { record, reasons } = decode(kind, validObjects[kind]);
       assert.notEqual(record, undefined);
@@ -154,7 +154,7 @@ describe("decoding", () => {
     );
   });
 
-  it("takes huge annotations and thousands of parts", () => {
+  it("accepts huge annotations and thousands of fields", () => {
     const annotations = { note: "x".repeat(10_000_000) };
     const ports = Array.from({ length: 5000 }, (_, index) =>
       servicePort({ name: `p${index}`, port: index + 1 }),
@@ -164,7 +164,7 @@ describe("decoding", () => {
     assert.deepEqual(reasons, []);
   });
 
-  it("takes the holes of a list for absent values", () => {
+  it("treats holes of a list as absent values", () => {
     const ports = [servicePort()];
     ports.length = 3;
     const { record, reasons } = decode("services", service({ ports }));
@@ -172,7 +172,7 @@ describe("decoding", () => {
     assert.deepEqual(reasons, ["spec.ports[1] not-an-object", "spec.ports[2] not-an-object"]);
   });
 
-  it("has a sentence for every reason", () => {
+  it("has a message for every reason", () => {
     for (const reason of Object.keys(refusalReasons) as RefusalReason[]) {
       assert.match(refusalReasons[reason], /^(is|cannot|it has|has|does not|duplicates) .*[^.]$/);
     }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { decode } from "./decoding.ts";
 
-describe("an object without a safe name is refused as a whole", () => {
+describe("an object without a safe name is ignored completely", () => {
   const named = (name: unknown, namespace: unknown = "default") => ({
     metadata: { name, namespace },
   });
@@ -46,7 +46,7 @@ describe("an object without a safe name is refused as a whole", () => {
     });
   }
 
-  it("takes 253 characters, upper case and underscores", () => {
+  it("accepts 253 characters, upper case and underscores", () => {
     const name = `A_${"a".repeat(251)}`;
     assert.equal(decode("nodes", { metadata: { name } }).record?.name, name);
   });

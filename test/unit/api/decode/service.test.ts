@@ -29,7 +29,7 @@ function cidr(address: string, prefixLength: number): Cidr {
   return { address: address as IpAddress, prefixLength };
 }
 
-describe("a Service that wants a proxy", () => {
+describe("a Service for this proxy", () => {
   const cases: readonly {
     readonly name: string;
     readonly given: ApiObject;
@@ -147,7 +147,7 @@ describe("a Service that wants a proxy", () => {
   }
 });
 
-describe("a Service that wants no proxy is no record and no refusal", () => {
+describe("a Service for no proxy is skipped without a refusal", () => {
   const cases: readonly { readonly name: string; readonly given: ApiObject }[] = [
     { name: "headless", given: service({ clusterIps: ["None"] }) },
     { name: "without a cluster IP yet", given: service({ clusterIps: [] }) },
@@ -168,7 +168,7 @@ describe("a Service that wants no proxy is no record and no refusal", () => {
   }
 });
 
-describe("an invalid part of a Service is left out and the rest is used", () => {
+describe("an invalid field of a Service is ignored, and the rest is used", () => {
   const cases: readonly {
     readonly name: string;
     readonly given: ApiObject;
@@ -328,7 +328,7 @@ describe("an invalid part of a Service is left out and the rest is used", () => 
   }
 });
 
-describe("a Service of which nothing remains is refused", () => {
+describe("a Service without any usable field is ignored completely", () => {
   const cases: readonly {
     readonly name: string;
     readonly given: ApiObject;
@@ -365,7 +365,7 @@ describe("a Service of which nothing remains is refused", () => {
   }
 });
 
-it("says what was refused in one printable line", () => {
+it("reports an ignored field in one printable line", () => {
   const hostile = `10.0.0.1\n\u001b[31m${"\u202e"}${"x".repeat(10_000)}`;
   const { refusals } = decode("services", service({ clusterIps: [hostile] }));
   assert.equal(

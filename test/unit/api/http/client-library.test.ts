@@ -103,7 +103,7 @@ describe("the informer of the client library", { timeout: 60_000 }, () => {
     ["one reset", (response) => response.socket?.resetAndDestroy()],
   ];
   for (const [name, answer] of failures) {
-    it(`ends for good after ${name}, though it goes on listing what it has`, async (test) => {
+    it(`ends permanently after ${name}, but continues to list its objects`, async (test) => {
       const scene = await Scene.start(test, { lists: [list], watches: [answer, quietWatch] });
       await until(() => scene.errors.length > 0);
       await pause(reconnectMs);
@@ -127,7 +127,7 @@ describe("the informer of the client library", { timeout: 60_000 }, () => {
     assert.deepEqual([scene.lists.length, scene.watches.length], [1, 1]);
   });
 
-  it("deletes every object when a proxy answers {} to the list after a 410", async (test) => {
+  it("deletes every object if a proxy answers {} to the list after a 410", async (test) => {
     const deleted: unknown[] = [];
     let expire = (): void => {};
     const scene = await Scene.start(test, {
@@ -150,7 +150,7 @@ describe("the informer of the client library", { timeout: 60_000 }, () => {
     assert.deepEqual(scene.errors, []);
   });
 
-  it("reconnects a quiet watch every 30 s and asks for no bookmarks that would keep it open", async (test) => {
+  it("reconnects a quiet watch every 30 s and requests no bookmarks, which would keep it open", async (test) => {
     assert.equal(Reflect.get(new Watch(new KubeConfig()), quietLimit), 30_000);
     const answers = { lists: [list], watches: [quietWatch] };
     const scene = await Scene.start(test, answers, { quietLimitMs: 20 });

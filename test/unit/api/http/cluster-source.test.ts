@@ -41,7 +41,7 @@ describe("objects from an API server", () => {
     assert.deepEqual([...told.take()].sort(), changes);
   });
 
-  it("are asked for with the selectors of the program", async (test) => {
+  it("are requested with the program's selectors", async (test) => {
     const labels = { "service.kubernetes.io/service-proxy-name": "other" };
     const { server, told } = await startCluster(test, {
       objects: [service({ name: "a", labels }), service({ name: "b", clusterIps: ["None"] })],
@@ -65,7 +65,7 @@ describe("objects from an API server", () => {
     }
   });
 
-  it("are those of the proxy whose name we have", async (test) => {
+  it("are those of the proxy with our name", async (test) => {
     const label = "service.kubernetes.io/service-proxy-name";
     const { server, told } = await startCluster(test, {
       serviceProxyName: "trial",
@@ -80,7 +80,7 @@ describe("objects from an API server", () => {
     assert.equal(list?.query["labelSelector"], `${label}=trial`);
   });
 
-  it("are removed when they turn into another proxy's, and come back", async (test) => {
+  it("are removed when another proxy's name is set, and return with our name", async (test) => {
     const { server, told } = await startCluster(test, { objects: [service()] });
     const labels = { "service.kubernetes.io/service-proxy-name": "" };
     server.apply(service({ labels }));
@@ -105,7 +105,7 @@ describe("objects from an API server", () => {
     ]);
   });
 
-  it("come from servers that ignore the limit", async (test) => {
+  it("are also read from servers that ignore the limit", async (test) => {
     const { server, told } = await startCluster(test, {
       objects: many(1100),
       // Nothing fails here, so no timeout has to pass; a busy machine must not run into one.
@@ -118,7 +118,7 @@ describe("objects from an API server", () => {
     assert.equal(requestsFor(server, "/services", "list").length, 1);
   });
 
-  it("come in one piece after a page token expired", async (test) => {
+  it("are read without pages after a page token expired", async (test) => {
     const { server, told } = await startCluster(test, {
       objects: many(1100),
       // The one fault must hit the second page: no list before it may run into a timeout.
@@ -137,7 +137,7 @@ describe("objects from an API server", () => {
   });
 });
 
-describe("a fault of the API server changes nothing in the end", () => {
+describe("a fault of the API server changes nothing in the result", () => {
   const faults: readonly (Fault & { readonly name: string })[] = [
     { name: "a list is reset", on: "list", effect: "reset" },
     { name: "a list is cut", on: "list", effect: "cut", afterBytes: 300 },
@@ -191,7 +191,7 @@ describe("a fault of the API server changes nothing in the end", () => {
 });
 
 describe("a watch", () => {
-  it("is resumed where it was, without a new list", async (test) => {
+  it("resumes at its last version, without a new list", async (test) => {
     const cluster = await startCluster(test, { objects: [service()] });
     const { server, told } = cluster;
     await watched(cluster);
@@ -207,7 +207,7 @@ describe("a watch", () => {
     assert.equal(requestsFor(server, "/services", "list").length, 1);
   });
 
-  it("is resumed after silence", async (test) => {
+  it("resumes after silence", async (test) => {
     const cluster = await startCluster(test, { objects: [service()] });
     await watched(cluster);
     cluster.server.stallWatches();
@@ -216,7 +216,7 @@ describe("a watch", () => {
     assert.equal(requestsFor(cluster.server, "/services", "list").length, 1);
   });
 
-  it("moves on with bookmarks", async (test) => {
+  it("advances with bookmarks", async (test) => {
     const cluster = await startCluster(test, { objects: [service()] });
     const { server } = cluster;
     await watched(cluster);
@@ -231,7 +231,7 @@ describe("a watch", () => {
     while (!isResumed()) await new Promise((resolve) => setTimeout(resolve, 5));
   });
 
-  it("after a gap is replaced by a list that reports only the differences", async (test) => {
+  it("is replaced after a gap by a list that reports only the differences", async (test) => {
     const objects = [service({ name: "a" }), service({ name: "b" }), service({ name: "c" })];
     const cluster = await startCluster(test, { objects });
     const { server, told } = cluster;
@@ -250,8 +250,8 @@ describe("a watch", () => {
   });
 });
 
-describe("an API server that goes away", () => {
-  it("and comes back is found again; equal objects are not reported again", async (test) => {
+describe("an API server that is unreachable", () => {
+  it("is used again when it returns, and equal objects are not reported again", async (test) => {
     const first = await startCluster(test, { objects: [service(), service({ name: "b" })] });
     const { port } = new URL(first.server.url);
     first.told.take();
@@ -265,7 +265,7 @@ describe("an API server that goes away", () => {
     assert.deepEqual([...first.told.take()].sort(), ["+services default/c", "-services default/b"]);
   });
 
-  it("and was never there is waited for", async (test) => {
+  it("is awaited if it was never reachable", async (test) => {
     const placeholder = await ApiServer.start();
     const { port } = new URL(placeholder.url);
     await placeholder.stop();
@@ -276,7 +276,7 @@ describe("an API server that goes away", () => {
     assert.deepEqual(serviceNames(told), [webName]);
   });
 
-  it("does not keep stop() from returning at once", async (test) => {
+  it("does not delay stop()", async (test) => {
     const cluster = await startCluster(test, { objects: [service()] });
     await watched(cluster);
     cluster.told.take();

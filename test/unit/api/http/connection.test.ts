@@ -61,7 +61,7 @@ describe("a connection over TLS", () => {
     assert.equal(server.requests[0]?.headers["user-agent"], "kube-ipvs/test");
   });
 
-  it("trusts nobody else", async (test) => {
+  it("trusts no other authority", async (test) => {
     const server = await startTlsServer(test);
     const way = await Way.make(test);
     await assert.rejects(listNodes(await way.open({ server: server.url })), (error: ApiError) => {
@@ -73,7 +73,7 @@ describe("a connection over TLS", () => {
     });
   });
 
-  it("insists on the right name", async (test) => {
+  it("requires the right name in the certificate", async (test) => {
     const server = await startTlsServer(test);
     const way = await Way.make(test);
     const cluster = {
@@ -88,14 +88,14 @@ describe("a connection over TLS", () => {
     assert.equal((await listNodes(await way.open(named))).status, 200);
   });
 
-  it("verifies nothing where the kubeconfig says so", async (test) => {
+  it("skips verification if the kubeconfig says so", async (test) => {
     const server = await startTlsServer(test);
     const way = await Way.make(test);
     const cluster = { server: server.url, "insecure-skip-tls-verify": true };
     assert.equal((await listNodes(await way.open(cluster))).status, 200);
   });
 
-  it("shows the client's certificate, and the new one when the files are replaced", async (test) => {
+  it("sends the client's certificate, and the new one when the files are replaced", async (test) => {
     const server = await startTlsServer(test);
     const way = await Way.make(test);
     const show = async (name: string): Promise<void> => {
@@ -116,7 +116,7 @@ describe("a connection over TLS", () => {
     assert.deepEqual(names, ["client-1", "client-1", "client-2", "client-2"]);
   });
 
-  it("says so where certificate and key are of two pairs", async (test) => {
+  it("reports that certificate and key do not match", async (test) => {
     const server = await startTlsServer(test);
     const way = await Way.make(test);
     await way.write("client.crt", await certificate("client-1.crt"));
@@ -130,7 +130,7 @@ describe("a connection over TLS", () => {
     });
   });
 
-  it("says so where the server does not speak TLS", async (test) => {
+  it("reports that the server does not support TLS", async (test) => {
     const server = await startServer(test);
     const way = await Way.make(test);
     const url = server.url.replace("http:", "https:");
@@ -139,7 +139,7 @@ describe("a connection over TLS", () => {
     });
   });
 
-  it("keeps the last certificate while its file is away", async (test) => {
+  it("keeps the last certificate while its file is missing", async (test) => {
     const server = await startTlsServer(test);
     const way = await Way.make(test);
     const connection = await way.open({ server: server.url, "certificate-authority": "ca.crt" });
@@ -153,14 +153,14 @@ describe("credentials", () => {
   const authorizations = (server: ApiServer): readonly unknown[] =>
     server.requests.map(({ headers }) => headers["authorization"]);
 
-  it("may be a token", async (test) => {
+  it("can be a token", async (test) => {
     const server = await startServer(test, { token: "t-1" });
     const way = await Way.make(test);
     const connection = await way.open({ server: server.url }, { token: "t-1" });
     assert.equal((await listNodes(connection)).status, 200);
   });
 
-  it("may be a password", async (test) => {
+  it("can be a password", async (test) => {
     const server = await startServer(test);
     const way = await Way.make(test);
     await listNodes(await way.open({ server: server.url }, { username: "me", password: "pw" }));
@@ -207,7 +207,7 @@ describe("credentials", () => {
     const token = info.kind + "-" + fs.readFileSync(file).length;
     console.log(JSON.stringify({ kind: "ExecCredential", status: { token } }));`;
 
-  it("from a plugin are kept until the server refuses them", async (test) => {
+  it("from a plugin are kept until the server rejects them", async (test) => {
     const server = await startServer(test);
     const way = await Way.make(test);
     const connection = await way.open({ server: server.url }, plugin(way, counting));
@@ -221,7 +221,7 @@ describe("credentials", () => {
     assert.deepEqual(authorizations(server), [first, first, first, second]);
   });
 
-  it("from a plugin that fails: its words are shown", async (test) => {
+  it("from a failing plugin: the error contains the plugin's message", async (test) => {
     const way = await Way.make(test);
     const user = plugin(way, 'console.error("no login\\nhere"); process.exit(1);');
     await assert.rejects(way.open({ server: "http://127.0.0.1:1" }, user), {
@@ -230,7 +230,7 @@ describe("credentials", () => {
     });
   });
 
-  it("may be a token of digits", async (test) => {
+  it("can be a token of digits", async (test) => {
     const server = await startServer(test);
     const way = await Way.make(test);
     await listNodes(await way.open({ server: server.url }, { token: 12_345 }));
@@ -271,7 +271,7 @@ describe("credentials", () => {
     assert.equal(await calls(), "xxx");
   });
 
-  it("from a plugin that hangs at the start are missed after a minute", async (test) => {
+  it("from a plugin that hangs at startup cause an error after a minute", async (test) => {
     const way = await Way.make(test);
     await way.write("calls-hang", "");
     const opening = way.open({ server: "https://127.0.0.1:1" }, plugin(way, moody));
@@ -286,7 +286,7 @@ describe("credentials", () => {
     await untilGone(child);
   });
 
-  it("from a plugin that reads its standard input: there is none", async (test) => {
+  it("from a plugin that reads its standard input: it is empty", async (test) => {
     const server = await startServer(test);
     const way = await Way.make(test);
     const asking = `process.stdin.on("end", () => { ${counting} }).resume();`;
@@ -296,7 +296,7 @@ describe("credentials", () => {
     );
   });
 
-  it("from a plugin that talks nonsense: it might be a secret and is not shown", async (test) => {
+  it("from a plugin with invalid output, which may be a secret and is not shown", async (test) => {
     const way = await Way.make(test);
     await assert.rejects(
       way.open({ server: "http://127.0.0.1:1" }, plugin(way, 'console.log("s3cret")')),
@@ -312,7 +312,7 @@ describe("credentials", () => {
 describe("requests with clientConnection.qps 5 and burst 2", () => {
   const nodes = "/api/v1/nodes";
 
-  it("wait, writes and watches too, and later pages of a list do not", async (test) => {
+  it("wait, including writes and watches, but not later pages of a list", async (test) => {
     const server = await startServer(test);
     const way = await Way.make(test);
     way.rate = { qps: 5, burst: 2 };
@@ -337,7 +337,7 @@ describe("requests with clientConnection.qps 5 and burst 2", () => {
     assert.equal((await fourth).status, 200);
   });
 
-  it("that are given up while they wait are not sent", async (test) => {
+  it("are not sent if they are canceled while they wait", async (test) => {
     const server = await startServer(test);
     const way = await Way.make(test);
     way.rate = { qps: 1, burst: 1 };
@@ -361,7 +361,7 @@ describe("requests with clientConnection.qps 5 and burst 2", () => {
 });
 
 describe("an API server that cannot be reached", () => {
-  it("is named, with the reason and what to check", async (test) => {
+  it("is named in the error, with the reason and what to check", async (test) => {
     const way = await Way.make(test);
     const unused = createTcpServer();
     const port = await portOf(unused, test);
@@ -376,7 +376,7 @@ describe("an API server that cannot be reached", () => {
     });
   });
 
-  it("is named when a body breaks off", async (test) => {
+  it("is named if the connection ends within a body", async (test) => {
     const server = await startServer(test);
     server.faults.add({ on: "list", effect: "cut", afterBytes: 10 });
     const connection = await (await Way.make(test)).open({ server: server.url });
@@ -386,8 +386,10 @@ describe("an API server that cannot be reached", () => {
   });
 });
 
-describe("a packed body", () => {
-  it("that breaks off is named, too", { timeout: 60_000 }, async (test) => {
+describe("a compressed body", () => {
+  it("that is truncated is also an error with the server's name", {
+    timeout: 60_000,
+  }, async (test) => {
     const packed = gzipSync(`{"items":[${"1,".repeat(10_000)}2]}`);
     const server = createServer((_request, response) => {
       const headers = { "content-encoding": "gzip", "content-length": packed.length };
@@ -414,7 +416,7 @@ describe("on the way to an API server", () => {
     assert.deepEqual(paths, ["/k8s/clusters/c-1/api/v1/nodes"]);
   });
 
-  it("the address of the command line counts", async (test) => {
+  it("the address of the command line has precedence", async (test) => {
     const server = await startServer(test);
     const way = await Way.make(test);
     const cluster = { server: "https://127.0.0.1:1" };
@@ -445,7 +447,7 @@ describe("on the way to an API server", () => {
     }
   });
 
-  it("a body may be packed", async (test) => {
+  it("a body may be compressed", async (test) => {
     const text = `{"items":[${"1,".repeat(10_000)}2]}`;
     const server = createServer((request: IncomingMessage, response) => {
       assert.equal(request.headers["accept-encoding"], "gzip");
@@ -457,7 +459,7 @@ describe("on the way to an API server", () => {
     assert.equal(answer.text, text);
   });
 
-  it("there may be a proxy", async (test) => {
+  it("a proxy can be used", async (test) => {
     const server = await startTlsServer(test);
     const { port, targets } = await startProxy(test);
     const way = await Way.make(test);
@@ -475,7 +477,7 @@ describe("on the way to an API server", () => {
     assert.equal(server.requests[0]?.clientName, "client-1");
   });
 
-  it("the environment may name the proxy", async (test) => {
+  it("the environment can name the proxy", async (test) => {
     const server = await startTlsServer(test);
     const { port, targets } = await startProxy(test);
     const way = await Way.make(test);
@@ -493,7 +495,7 @@ describe("on the way to an API server", () => {
     assert.deepEqual(targets, [target]);
   });
 
-  it("the user may impersonate another", async (test) => {
+  it("the user can impersonate another one", async (test) => {
     const heads: IncomingMessage["headersDistinct"][] = [];
     const server = createServer((request: IncomingMessage, response) => {
       heads.push(request.headersDistinct);
@@ -511,7 +513,7 @@ describe("on the way to an API server", () => {
     assert.deepEqual(head["authorization"], ["Bearer t"]);
   });
 
-  it("the proxy may speak SOCKS", async (test) => {
+  it("the proxy can use SOCKS", async (test) => {
     const server = await startTlsServer(test);
     let connections = 0;
     const proxy = createTcpServer((socket) => {

@@ -78,7 +78,7 @@ describe("events over HTTP", () => {
     ]);
   });
 
-  it("arrive although the first try fails", async (test) => {
+  it("arrive even if the first attempt fails", async (test) => {
     const { server, connection } = await open(test);
     server.faults.add({ on: "write", effect: "status", code: 500 });
     server.faults.add({ on: "write", effect: "reset" });
@@ -92,7 +92,7 @@ describe("events over HTTP", () => {
 });
 
 describe("requests are counted", () => {
-  it("with method, host and status, how long they took and how much came", async (test) => {
+  it("with method, host, status, duration and size", async (test) => {
     const { connection, counting, host } = await open(test);
     const { text } = await listNodes(connection);
     assert.deepEqual(counting.answers, [`GET ${host} 200`]);
@@ -101,7 +101,7 @@ describe("requests are counted", () => {
     assert.deepEqual([end?.method, end?.sentBytes, end?.receivedBytes], ["GET", 0, text.length]);
   });
 
-  it("where the API server refuses or breaks them too", async (test) => {
+  it("including those that the API server rejects or breaks", async (test) => {
     const { server, connection, counting, host } = await open(test);
     server.faults.add({ on: "list", effect: "status", code: 503 });
     server.faults.add({ on: "list", effect: "reset" });
@@ -111,7 +111,7 @@ describe("requests are counted", () => {
     assert.equal("receivedBytes" in (counting.ends[1] ?? {}), false);
   });
 
-  it("a watch has an answer and no end", async (test) => {
+  it("a watch has a response, but no end", async (test) => {
     const { connection, counting, host } = await open(test);
     const abort = new AbortController();
     const query = { watch: "true" };
@@ -122,7 +122,7 @@ describe("requests are counted", () => {
     assert.deepEqual(counting.ends, []);
   });
 
-  it("the size of what is sent is counted in bytes", async (test) => {
+  it("the size of a request is counted in bytes", async (test) => {
     const { connection, counting } = await open(test);
     const path = "/apis/events.k8s.io/v1/namespaces/default/events";
     const write = {

@@ -37,9 +37,9 @@ const users: readonly (readonly [name: string, user: object])[] = [
   ["a plugin whose answer is no JSON", talkative("console.log('token: ' + process.env.TOKEN)")],
 ];
 
-describe("nothing secret is logged", () => {
+describe("secrets are not logged", () => {
   for (const [name, user] of users) {
-    it(`of ${name}`, async (test) => {
+    it(`for ${name}`, async (test) => {
       const server = await ApiServer.start({ token: "another" });
       test.after(() => server.stop());
       for (const effect of [{ effect: "reset" }, { effect: "status", code: 500 }] as const) {

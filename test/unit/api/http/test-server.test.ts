@@ -95,7 +95,7 @@ describe("the test API server", () => {
     }
   });
 
-  it("sends changes to a watch, and into and out of its selection", async (test) => {
+  it("sends changes to a watch, including objects that enter and leave its selection", async (test) => {
     const server = await started(test, { objects: [service({ name: "a" })] });
     const { revision } = server.store;
     const query = `resourceVersion=${revision}&labelSelector=!k`;
@@ -110,7 +110,7 @@ describe("the test API server", () => {
     assert.deepEqual(lines, ["MODIFIED a", "DELETED a", "ADDED a", "DELETED a", "ADDED c"]);
   });
 
-  it("sends what a watch missed, bookmarks, and 410 for forgotten revisions", async (test) => {
+  it("sends a watch the events that it missed, bookmarks, and 410 for forgotten revisions", async (test) => {
     const server = await started(test);
     const { revision } = server.store;
     server.apply(service({ name: "a" }));
@@ -127,7 +127,7 @@ describe("the test API server", () => {
     assert.deepEqual(await watchLines(server, since, 1, () => {}), ["ERROR 410"]);
   });
 
-  it("does to answers what a fault says", async (test) => {
+  it("changes responses as a fault requests", async (test) => {
     const server = await started(test, { objects: three });
     const ask = async (): Promise<string> => {
       try {
@@ -152,7 +152,7 @@ describe("the test API server", () => {
     assert.match(await ask(), /^200 \{"kind… \d+ null$/);
   });
 
-  it("serves EndpointSlices to older clients, too, with node and zone as topology", async (test) => {
+  it("serves EndpointSlices to older clients as well, with node and zone as topology", async (test) => {
     const older = "/apis/discovery.k8s.io/v1beta1/endpointslices";
     const endpoints = [endpoint("10.244.1.5", { nodeName: "node-1", zone: "z1" }), "10.244.2.5"];
     const server = await started(test, { objects: [endpointSlice({ endpoints })] });
@@ -170,21 +170,21 @@ describe("the test API server", () => {
     assert.deepEqual(object.endpoints, [...wanted, ...plain]);
   });
 
-  it("gives a Node by its name", async (test) => {
+  it("returns a Node by its name", async (test) => {
     const server = await started(test, { objects: [node()] });
     const answer = await fetch(`${server.url}/api/v1/nodes/node-1`);
     assert.deepEqual(((await answer.json()) as { spec: unknown }).spec, node()["spec"]);
     assert.equal((await fetch(`${server.url}/api/v1/nodes/node-9`)).status, 404);
   });
 
-  it("refuses a list by watch as a server without it does, so that clients list", async (test) => {
+  it("rejects a list by watch like a server without it, so that clients list", async (test) => {
     const server = await started(test);
     const query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
     const answer = await fetch(`${server.url}/api/v1/services?${query}`);
     assert.equal(((await answer.json()) as { reason: string }).reason, "Invalid");
   });
 
-  it("wants a token if it has one", async (test) => {
+  it("requires a token if one is set", async (test) => {
     const server = await started(test, { token: "secret" });
     const url = `${server.url}/api/v1/nodes`;
     assert.equal((await fetch(url)).status, 401);

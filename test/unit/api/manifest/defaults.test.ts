@@ -65,7 +65,7 @@ const cases: readonly {
   { name: "an object without metadata stays", given: { spec: 1 }, want: { spec: 1 } },
 ];
 
-describe("what an API server would have filled in", () => {
+describe("default values that an API server would set", () => {
   for (const { name, kind = "services", given, want } of cases) {
     it(name, () => assert.deepEqual(withDefaults(kind, given), want));
   }

@@ -62,7 +62,7 @@ describe("reading the documents of a manifest file", () => {
     it(name, () => assert.deepEqual(summary(readDocuments(file, text)), want));
   }
 
-  it("refuses documents that grow by aliases", () => {
+  it("rejects documents that grow by aliases", () => {
     const levels = Array.from({ length: 12 }, (_, level) => {
       const before = level === 0 ? "x" : `*a${level - 1}`;
       return `a${level}: &a${level} [${Array(10).fill(before).join(", ")}]`;
@@ -70,11 +70,11 @@ describe("reading the documents of a manifest file", () => {
     assert.equal(readDocuments("a.yaml", levels.join("\n")).kind, "problem");
   });
 
-  it("refuses nesting beyond the stack", () => {
+  it("rejects nesting beyond the stack", () => {
     assert.equal(readDocuments("a.yaml", "[".repeat(100_000)).kind, "problem");
   });
 
-  it("does not touch prototypes", () => {
+  it("does not modify prototypes", () => {
     const content = readDocuments("a.yaml", "__proto__:\n  polluted: true\nconstructor: 1\n");
     assert.equal(content.kind, "values");
     assert.equal("polluted" in {}, false);

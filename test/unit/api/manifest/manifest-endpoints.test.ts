@@ -50,7 +50,7 @@ describe("a folder with Pods", () => {
     assert.deepEqual(endpoints(told), []);
   });
 
-  it("may be a few lines by hand, or what kubectl prints of a Deployment's Pods", async (test) => {
+  it("can contain a few handwritten lines, or Pods that kubectl printed", async (test) => {
     const byHand = {
       kind: "Pod",
       metadata: { name: "a", labels: { app: "web" } },
@@ -72,7 +72,7 @@ describe("a folder with Pods", () => {
     ]);
   });
 
-  it("gives both families and named target ports, and nothing for a headless Service", async (test) => {
+  it("yields both families and named target ports, and nothing for a headless Service", async (test) => {
     const ports = [{ name: "http", port: 80, targetPort: "web" }];
     const both = selecting({ clusterIps: ["10.96.0.1", "fd00:96::1"], ports });
     const headless = selecting({ name: "headless", clusterIps: ["None"] });
@@ -87,7 +87,7 @@ describe("a folder with Pods", () => {
     ]);
   });
 
-  it("keeps the slices of a Service that has some in the folder, and says so once", async (test) => {
+  it("keeps the slices of a Service that has some in the folder, and logs this once", async (test) => {
     const log = new RecordingLogger();
     const folder = await ManifestFolder.make(test, { "all.yaml": yaml(selecting(), pod()) });
     const { source, told } = await startedSource(test, folder, log);
@@ -106,7 +106,7 @@ describe("a folder with Pods", () => {
     assert.equal(endpoints(told).length, 2);
   });
 
-  it("leaves its name to a slice that comes into the folder later", async (test) => {
+  it("gives up the name of a generated slice if the folder gets a slice with this name", async (test) => {
     const folder = await ManifestFolder.make(test, { "all.yaml": yaml(selecting(), pod()) });
     const { source, told } = await startedSource(test, folder);
     const [made] = [...told.slices.keys()];
@@ -125,7 +125,7 @@ describe("a folder with Pods", () => {
     assert.deepEqual(endpoints(told), ["default/web 10.244.1.10:8080 true"]);
   });
 
-  it("names what is invalid in a Pod and uses the rest", async (test) => {
+  it("reports invalid fields of a Pod and uses the rest", async (test) => {
     const odd = pod({
       name: "odd",
       status: { podIPs: [{ ip: "10.0.0.300" }, { ip: "10.0.0.3" }] },

@@ -16,7 +16,7 @@ const yaml = (...objects: readonly unknown[]): string =>
 const synced = ["synced nodes", "synced services", "synced endpointslices"];
 
 describe("a folder of manifests", () => {
-  it("reports what is there and that it is complete", async (test) => {
+  it("reports all objects, and that they are complete", async (test) => {
     const folder = await ManifestFolder.make(test, {
       "web.yaml": yaml(service(), endpointSlice()),
       "node.json": JSON.stringify(node()),
@@ -30,7 +30,7 @@ describe("a folder of manifests", () => {
     assert.deepEqual(told.refusals, []);
   });
 
-  it("gives Services the order of files, and theirs in a file, instead of an age", async (test) => {
+  it("orders Services by file and by position in a file, instead of by age", async (test) => {
     const old = service({ name: "a", metadata: { creationTimestamp: "2020-01-01T00:00:00Z" } });
     const folder = await ManifestFolder.make(test, {
       "20.yaml": yaml(old),
@@ -52,7 +52,7 @@ describe("a folder of manifests", () => {
     );
   });
 
-  it("says once which subfolders and kinds are not read", async (test) => {
+  it("logs once which subfolders and kinds are not read", async (test) => {
     const folder = await ManifestFolder.make(test, {
       "a.yaml": yaml({ kind: "Deployment", metadata: { name: "x" } }, service()),
       "b.yaml": "kind: Deployment\n---\nkind: Service\napiVersion: serving.knative.dev/v1\n",
@@ -107,7 +107,7 @@ describe("a folder of manifests", () => {
     assert.deepEqual(told.take(), ["-services default/web", "+services default/b"]);
   });
 
-  it("reports a Service that turns headless as a removal", async (test) => {
+  it("reports a Service that becomes headless as a removal", async (test) => {
     const folder = await ManifestFolder.make(test, { "a.yaml": yaml(service()) });
     const { source, told } = await startedSource(test, folder);
     told.take();
@@ -126,7 +126,7 @@ describe("a folder of manifests", () => {
     assert.deepEqual(told.take(), ["-services default/web"]);
   });
 
-  it("keeps its objects when it disappears, and goes on when it is back", async (test) => {
+  it("keeps its objects when it disappears, and continues when it is back", async (test) => {
     const folder = await ManifestFolder.make(test, { "a.yaml": yaml(service()) });
     const { source, told } = await startedSource(test, folder);
     told.take();
@@ -139,7 +139,7 @@ describe("a folder of manifests", () => {
     assert.deepEqual(told.take(), ["-services default/web", "+services default/b"]);
   });
 
-  it("takes the first of two objects with one name, and reports the other once", async (test) => {
+  it("uses the first of two objects with the same name, and reports the other once", async (test) => {
     const folder = await ManifestFolder.make(test, {
       "b.yaml": yaml(service({ clusterIps: ["10.96.0.2"] })),
       "a.yaml": yaml(service({ clusterIps: ["10.96.0.1"] })),
@@ -156,7 +156,7 @@ describe("a folder of manifests", () => {
     assert.deepEqual(told.services.get("default/web")?.clusterIps, ["10.96.0.2"]);
   });
 
-  it("keeps the objects of a file that breaks, and says where it is broken", async (test) => {
+  it("keeps the objects of a file that becomes invalid, and reports the position of the error", async (test) => {
     const folder = await ManifestFolder.make(test, { "a.yaml": yaml(service()) });
     const { source, told } = await startedSource(test, folder);
     told.take();
@@ -173,7 +173,7 @@ describe("a folder of manifests", () => {
     assert.deepEqual(told.take(), ["~services default/web"]);
   });
 
-  it("says in which file and line an invalid part is", async (test) => {
+  it("reports the file and line of an invalid field", async (test) => {
     const ports = [
       { name: "a", port: 0 },
       { name: "b", port: 80 },
@@ -189,7 +189,7 @@ describe("a folder of manifests", () => {
     assert.equal(told.services.get("default/web")?.ports.length, 1);
   });
 
-  it("follows links, as a mounted ConfigMap has them", async (test) => {
+  it("follows links, as in a mounted ConfigMap", async (test) => {
     const folder = await ManifestFolder.make(test);
     await mkdir(join(folder.path, "..1"));
     await mkdir(join(folder.path, "..2"));
@@ -205,7 +205,7 @@ describe("a folder of manifests", () => {
     assert.deepEqual(told.take(), ["-services default/web", "+services default/b"]);
   });
 
-  it("ignores folders and dangling links that are called like manifests", async (test) => {
+  it("ignores folders and dangling links with names of manifests", async (test) => {
     const folder = await ManifestFolder.make(test);
     await mkdir(join(folder.path, "a.yaml"));
     await symlink("nowhere", join(folder.path, "b.yaml"));
@@ -214,7 +214,7 @@ describe("a folder of manifests", () => {
     assert.deepEqual(told.refusals, []);
   });
 
-  it("sees a second change within one time stamp", async (test) => {
+  it("detects a second change within one time stamp", async (test) => {
     const folder = await ManifestFolder.make(test, { "a.yaml": yaml(service({ name: "aaa" })) });
     const path = join(folder.path, "a.yaml");
     const soon = new Date(Date.now() + 3_600_000);
@@ -226,7 +226,7 @@ describe("a folder of manifests", () => {
     assert.deepEqual([...told.services.keys()], ["default/bbb"]);
   });
 
-  it("says nothing after it was stopped", async (test) => {
+  it("reports nothing after it was stopped", async (test) => {
     const folder = await ManifestFolder.make(test, { "a.yaml": yaml(service()) });
     const { source, told } = await startedSource(test, folder);
     told.take();
@@ -237,7 +237,7 @@ describe("a folder of manifests", () => {
     assert.deepEqual(told.take(), []);
   });
 
-  it("refuses to start without a folder, and says what to do", async () => {
+  it("does not start without a folder, and says what to do", async () => {
     const dependencies = { clock: systemClock, log: silentLogger };
     const source = new ManifestSource(dependencies, { folder: "/no/such", nodeName: "node-1" });
     await assert.rejects(source.start(new RecordingListener()), {
@@ -247,7 +247,7 @@ describe("a folder of manifests", () => {
     });
   });
 
-  it("notices a change by itself", async (test) => {
+  it("detects a change by itself", async (test) => {
     const folder = await ManifestFolder.make(test, { "a.yaml": yaml(service()) });
     const dependencies = { clock: systemClock, log: silentLogger };
     const source = new ManifestSource(dependencies, {
@@ -263,7 +263,7 @@ describe("a folder of manifests", () => {
     assert.deepEqual([...told.services.keys()], ["default/b"]);
   });
 
-  it("notices by reading again what the watch cannot see", async (test) => {
+  it("detects by reading again what the watch cannot see", async (test) => {
     const outside = await ManifestFolder.make(test, { "a.yaml": yaml(service()) });
     const folder = await ManifestFolder.make(test);
     await symlink(join(outside.path, "a.yaml"), join(folder.path, "a.yaml"));

@@ -135,7 +135,7 @@ describe("a file that was read before", () => {
   const into = { refuse: (): void => {}, texts: new TextPool() };
   const serviceText = (name: string): string => JSON.stringify(service({ name }));
 
-  it("is read again despite its time stamps when it was young", async (test) => {
+  it("is read again despite its time stamps if it was recently modified", async (test) => {
     const folder = await ManifestFolder.make(test, { "a.yaml": serviceText("old") });
     const read = (last?: ManifestFile): Promise<ManifestFile | undefined> =>
       readManifestFile({ folder: folder.path, name: "a.yaml", nowMs: Date.now() }, last, into);
@@ -151,7 +151,7 @@ describe("a file that was read before", () => {
     assert.deepEqual(await namesAfter(false), ["default/old"]);
   });
 
-  it("is not reported again when it was only touched", async (test) => {
+  it("is not reported again if only its time changed", async (test) => {
     const folder = await ManifestFolder.make(test, { "a.yaml": "no: object\n" });
     const { source, told } = await startedSource(test, folder);
     assert.equal(told.takeRefusals().length, 1);

@@ -29,7 +29,7 @@ function opener(most: number): (address: string) => FakeSocket {
 }
 
 describe("connections of a server", () => {
-  it("answers a probe while one source opens connections without end", () => {
+  it("leave room for a probe while one source opens connections endlessly", () => {
     const open = opener(200);
     const probe = open("192.168.10.11");
     const flood = Array.from({ length: 10_000 }, () => open("203.0.113.7"));
@@ -38,14 +38,14 @@ describe("connections of a server", () => {
     assert.equal(flood.at(-1)?.isOpen, true, "its newest stays");
   });
 
-  it("takes an IPv6 network for one source", () => {
+  it("count an IPv6 network as one source", () => {
     const open = opener(10);
     const probe = open("::ffff:192.168.10.11");
     for (let index = 1; index < 1_000; index += 1) open(`2001:db8:0:1::${index.toString(16)}`);
     assert.equal(probe.isOpen, true);
   });
 
-  it("counts no connection that has ended", () => {
+  it("are not counted after they ended", () => {
     const open = opener(2);
     const first = open("192.168.10.1");
     open("192.168.10.2").destroy();
@@ -53,7 +53,7 @@ describe("connections of a server", () => {
     assert.equal(first.isOpen, true);
   });
 
-  it("knows a source in each form of its address", () => {
+  it("recognize a source in each form of its address", () => {
     for (const [address, source] of [
       ["10.0.0.1", "10.0.0.1"],
       ["::ffff:10.0.0.1", "10.0.0.1"],

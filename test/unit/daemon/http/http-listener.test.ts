@@ -95,7 +95,7 @@ describe("HttpListener answers", () => {
     assert.ok(text.endsWith("\r\n\r\n"));
   });
 
-  it("with path and query apart", async () => {
+  it("with path and query separately", async () => {
     const { listener } = listenerWith({
       respond: ({ path, query, acceptsGzip }) => ({
         ...ok,
@@ -107,7 +107,7 @@ describe("HttpListener answers", () => {
     assert.match(await talk(listener.port, request), /\/\/p\/%41 1 false$/);
   });
 
-  it("500 and a log line when the answer cannot be made", async () => {
+  it("500 and a log line if creating the answer fails", async () => {
     const { listener, log } = listenerWith({ respond: () => Promise.reject(new Error("oops")) });
     await listener.start();
     const response = await fetch(`http://127.0.0.1:${listener.port}/`);
@@ -118,7 +118,7 @@ describe("HttpListener answers", () => {
     );
   });
 
-  it("on both families where it listens on the unspecified IPv4 address", {
+  it("on both families if it listens on the unspecified IPv4 address", {
     skip: skippedWithoutIpv6,
   }, async () => {
     const { listener } = listenerWith({ address: { address: "0.0.0.0" as IpAddress, port: 0 } });
@@ -128,7 +128,7 @@ describe("HttpListener answers", () => {
     assert.match(await talk(listener.port, request, "::1"), /fine$/);
   });
 
-  it("400 to what is no HTTP, and to headers without end", async () => {
+  it("400 to invalid HTTP, and to endless headers", async () => {
     const { listener } = listenerWith();
     await listener.start();
     assert.match(await talk(listener.port, "\u0016\u0003\u0001 hello\r\n\r\n"), /^HTTP\/1\.1 400 /);
@@ -137,8 +137,8 @@ describe("HttpListener answers", () => {
   });
 });
 
-describe("HttpListener with strangers", () => {
-  it("keeps 200 of them, and lets the oldest go for the next", async () => {
+describe("HttpListener with many clients", () => {
+  it("keeps 200 connections, and closes the oldest for a new one", async () => {
     const { listener } = listenerWith();
     await listener.start();
     const held: Socket[] = [];
@@ -152,7 +152,7 @@ describe("HttpListener with strangers", () => {
     for (const socket of held) socket.destroy();
   });
 
-  it("cuts one that never ends its request", async () => {
+  it("closes a connection whose request never ends", async () => {
     const { listener } = listenerWith();
     await listener.start();
     assert.match(
@@ -162,8 +162,8 @@ describe("HttpListener with strangers", () => {
   });
 });
 
-describe("HttpListener with a busy port", () => {
-  it("reports it, tries every 5 s, reports it once a minute, and says when it listens", async () => {
+describe("HttpListener with a port in use", () => {
+  it("retries every 5 s, reports it once a minute, and logs when it listens", async () => {
     const { port, free } = await busyPort();
     const { listener, clock, log } = listenerWith({ address: { address: loopback, port } });
     await listener.start();
@@ -188,7 +188,7 @@ describe("HttpListener with a busy port", () => {
     assert.equal((await fetch(`http://127.0.0.1:${port}/`)).status, 200);
   });
 
-  it("rejects the start where that is asked for", async () => {
+  it("rejects the start if requested", async () => {
     const { port } = await busyPort();
     const address = { address: loopback, port };
     const { listener, clock } = listenerWith({ address, isFailureFatal: true });
@@ -201,7 +201,7 @@ describe("HttpListener with a busy port", () => {
     assert.equal(clock.pendingTimers, 0);
   });
 
-  it("gives up when it is stopped", async () => {
+  it("stops retrying when it is stopped", async () => {
     const { port } = await busyPort();
     const { listener, clock } = listenerWith({ address: { address: loopback, port } });
     await listener.start();
@@ -217,8 +217,8 @@ describe("HttpListener with a busy port", () => {
   });
 });
 
-describe("HttpListener stops", () => {
-  it("idle connections at once", async () => {
+describe("HttpListener closes on a stop", () => {
+  it("idle connections immediately", async () => {
     const { listener, clock } = listenerWith();
     await listener.start();
     const socket = await open(listener.port);
@@ -231,7 +231,7 @@ describe("HttpListener stops", () => {
     await assert.rejects(fetch(`http://127.0.0.1:${socket.remotePort}/`));
   });
 
-  it("busy ones after a moment", async () => {
+  it("busy connections after a moment", async () => {
     const asked = Promise.withResolvers<void>();
     const { listener, clock } = listenerWith({
       respond: () => {
@@ -257,8 +257,8 @@ async function retryTimes(clock: FakeClock, times: number): Promise<void> {
   }
 }
 
-describe("a request as the server sees it", () => {
-  it("has its method, what it accepts, where it comes from, and the beginning of its body", async () => {
+describe("a request to the server", () => {
+  it("contains its method, accepted types, source, and the beginning of its body", async () => {
     const seen: unknown[] = [];
     const { listener } = listenerWith({
       respond: async ({ method, accept, isFromThisNode, readBody }) => {

@@ -74,13 +74,13 @@ describe("the metrics server answers", () => {
     });
   }
 
-  it("a scraper that takes gzip", async () => {
+  it("a scraper that accepts gzip", async () => {
     const answer = await server().ask("/metrics", { acceptsGzip: true });
     assert.equal(answer.headers["Content-Encoding"], "gzip");
     assert.equal(gunzipSync(answer.body).toString(), "up 1\n");
   });
 
-  it("how often /healthz was asked, until it is reset", async () => {
+  it("the number of /healthz requests, until it is reset", async () => {
     const { ask } = server();
     await ask("/healthz");
     await ask("/healthz");
@@ -161,7 +161,7 @@ describe("/flagz and /statusz", () => {
     });
   }
 
-  it("are gone with their feature gates", async () => {
+  it("are disabled by their feature gates", async () => {
     const { ask } = server({
       gates: [
         ["ComponentFlagz", false],
@@ -199,7 +199,7 @@ describe("the debug pages", () => {
     assert.ok(process.rss > 0 && spaces.length > 0);
   });
 
-  it("take a profile, one at a time, of at most 25 s", async () => {
+  it("record a profile of at most 25 s, one at a time", async () => {
     const { ask, clock } = server(profiling);
     assert.equal((await ask("/debug/pprof/profile?seconds=26")).status, 400);
     assert.equal((await ask("/debug/pprof/profile?seconds=x")).status, 400);
@@ -219,7 +219,7 @@ describe("the debug pages", () => {
       ["POST", "4", 406, "unrecognized http method\n"],
     ];
   for (const [method, body, status, words] of puts) {
-    it(`change the verbosity: ${method} ${JSON.stringify(body)} is ${status}`, async () => {
+    it(`change the verbosity: ${method} ${JSON.stringify(body)} returns ${status}`, async () => {
       const { ask, levels } = server(profiling);
       const answer = await ask("/debug/flags/v", { method, readBody: () => Promise.resolve(body) });
       assert.deepEqual([answer.status, answer.body], [status, words]);

@@ -76,7 +76,7 @@ describe("ServiceHealthServers", () => {
     return fetch(`http://127.0.0.1:${port}${path}`, { headers: { connection: "close" } });
   }
 
-  it("answers 200 with the count and kube-proxy's body and headers, whatever the path", async () => {
+  it("return 200 with the count and kube-proxy's body and headers, for every path", async () => {
     await serve(2);
     const response = await ask("/any/path");
     assert.equal(response.status, 200);
@@ -89,14 +89,14 @@ describe("ServiceHealthServers", () => {
     );
   });
 
-  it("answers 503 without a local endpoint, and follows changes", async () => {
+  it("return 503 without a local endpoint, and follow changes", async () => {
     await serve(0);
     assert.equal((await ask()).status, 503);
     await serve(1);
     assert.equal((await ask()).status, 200);
   });
 
-  it("answers 503 while the proxy is unhealthy", async () => {
+  it("return 503 while the proxy is unhealthy", async () => {
     await serve(1);
     health.updated("IPv4");
     health.queued("IPv4");
@@ -106,7 +106,7 @@ describe("ServiceHealthServers", () => {
     assert.match(await response.text(), /"serviceProxyHealthy": false/);
   });
 
-  it("answers a thousand that ask at once", async () => {
+  it("answer a thousand simultaneous requests", async () => {
     await serve(1);
     const sockets = Array.from({ length: 1_000 }, () => connect(port, "127.0.0.1"));
     const answers = sockets.map(async (socket) => {
@@ -123,7 +123,7 @@ describe("ServiceHealthServers", () => {
     assert.equal(statuses.filter((status) => status === "200").length, 1_000);
   });
 
-  it("closes the port of a Service that needs it no more", async () => {
+  it("close the port of a Service that no longer needs it", async () => {
     await serve(1);
     await serve(1, { healthCheckNodePort: 0 });
     await assert.rejects(ask());
@@ -133,7 +133,7 @@ describe("ServiceHealthServers", () => {
   const old = { name: "default/b", createdAtSeconds: 1 };
   const given = { healthCheckNodePort: 0 };
 
-  it("gives a port that two Services ask for at once to the older one, whatever the order", async () => {
+  it("give a port that two Services request at the same time to the older one, in any order", async () => {
     for (const order of [
       [young, old],
       [old, young],
@@ -146,7 +146,7 @@ describe("ServiceHealthServers", () => {
     }
   });
 
-  it("leaves a port to the Service that has it when an older one asks for it, until it gives it up", async () => {
+  it("leave a port to the Service that has it when an older one requests it, until it gives the port up", async () => {
     await serve(1, young);
     await serve(1, old);
     assert.match(await (await ask()).text(), /"name": "a"/);
@@ -163,7 +163,7 @@ describe("ServiceHealthServers", () => {
     await assert.rejects(ask());
   });
 
-  it("leaves a port to the Service that had it before a restart", async () => {
+  it("leave a port to the Service that had it before a restart", async () => {
     await serve(1, young);
     await serve(1, old);
     const held = servers.claims.contestedHolders();
@@ -174,7 +174,7 @@ describe("ServiceHealthServers", () => {
     assert.match(await (await ask()).text(), /"name": "a"/);
   });
 
-  it("moves to another port", async () => {
+  it("move to another port", async () => {
     await serve(1);
     const before = port;
     port = await freePort();
@@ -183,7 +183,7 @@ describe("ServiceHealthServers", () => {
     await assert.rejects(fetch(`http://127.0.0.1:${before}/`));
   });
 
-  it("reports a port that is taken, and tries it again until it is free", async () => {
+  it("report a port in use, and retry until it is free", async () => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(port, "127.0.0.1", resolve));
     await serve(1);

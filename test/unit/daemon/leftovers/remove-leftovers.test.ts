@@ -85,7 +85,7 @@ describe("rules of iptables mode", () => {
     await write(kernel.iptables, { chains: planEmptyRules("IPv4", ipvs).chains, jumps: [] });
   });
 
-  it("are named in one line when IPVS mode starts, with what removes them", () => {
+  it("are reported in one line when IPVS mode starts, with what removes them", () => {
     leaveIptablesMode(unusedBackend);
     const node = { iptables: kernel.iptables, unusedBackend };
     reportLeftoverChains(node, ipvs, { log, ran: new Set() });
@@ -104,7 +104,7 @@ describe("rules of iptables mode", () => {
     ["with removeLeftovers", { "kube-ipvs-remove-leftovers": "true" }, []],
     ["of an earlier run of ours", {}, ["iptables"]],
   ] as const) {
-    it(`are removed in IPVS mode ${title}; those of both modes and kubelet's stay`, async () => {
+    it(`are removed in IPVS mode ${title}, except rules of both modes and kubelet's`, async () => {
       assert.equal(await removal(configOf("ipvs", flags), ran)(), true);
       assert.deepEqual(chainsIn(kernel.iptables, ofIptablesMode), []);
       assert.equal(jumpsIn(kernel.iptables, /KUBE-PROXY-FIREWALL|KUBE-EXTERNAL|KUBE-NODEPORTS/), 0);
@@ -129,7 +129,7 @@ describe("rules of iptables mode", () => {
     );
   });
 
-  it("are removed in userspace mode, with all other rules of ours", async () => {
+  it("are removed in userspace mode, with all other rules of kube-ipvs", async () => {
     kernel = new FakeKernel();
     leaveIptablesMode(kernel.iptables);
     await write(kernel.iptables, portalRules("IPv4", []));
@@ -141,7 +141,7 @@ describe("rules of iptables mode", () => {
     assert.equal(jumpsIn(kernel.iptables, /-j KUBE-(?!FIREWALL|PORTALS|NODEPORT-)/), 0);
   });
 
-  it("stay if a rule of a third party leads to them", async () => {
+  it("stay if a third-party rule refers to them", async () => {
     kernel.iptables.table("IPv4", "nat").append("OTHERS", "-j KUBE-SVL-ZNLZPHNJPSNFOWJC");
     const comment = '-m comment --comment "or -j KUBE-SVC-ZNLZPHNJPSNFOWJC" -j RETURN';
     kernel.iptables.table("IPv4", "nat").append("OTHERS", comment);
@@ -164,7 +164,7 @@ describe("rules of iptables mode", () => {
   }
 });
 
-describe("rules of ours in the backend that is not in use", () => {
+describe("rules of kube-ipvs in the unused backend", () => {
   for (const mode of ["ipvs", "iptables", "userspace"] as const) {
     it(`are removed in ${mode} mode, and again after a failure`, async () => {
       const config = configOf(mode);
@@ -199,7 +199,7 @@ describe("rules of userspace mode", () => {
     assert.deepEqual([chainsIn(kernel.iptables), jumpsIn(kernel.iptables, /KUBE-/)], [[], 0]);
   });
 
-  it("are removed after it if that failed, which is logged with what removes them", async () => {
+  it("are removed after the first sync if that failed, which is logged with what removes them", async () => {
     kernel.iptables.choice = { ...kernel.iptables.choice, hasPortals: true };
     kernel.iptables.rejects = () => true;
     await removePortals(kernel, configOf("iptables"), { clock: new FakeClock(), log });
@@ -232,7 +232,7 @@ it("tables of kube-proxy's nftables mode are removed in every mode, and again af
   }
 });
 
-it("userspace mode tries again if sets of IPVS mode could not be read", async () => {
+it("userspace mode retries if sets of IPVS mode could not be read", async () => {
   const isSetList = ({ action }: { readonly action: string }): boolean => action === "list-sets";
   const mend = kernel.operations.failWhere(isSetList, new Error("EBUSY"));
   const remove = removal(configOf("userspace"), ["ipvs"]);

@@ -10,7 +10,7 @@ import { ip } from "../../../support/records.ts";
 const web: VirtualServerId = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 };
 const dns: VirtualServerId = { protocol: "UDP", address: ip("10.96.0.53"), port: 53 };
 
-describe("waiting for the connections of an earlier mode", () => {
+describe("the wait for connections of an earlier mode", () => {
   let clock: FakeClock;
   let counts: Map<VirtualServerId, ConnectionCounts>;
   /** Those whose active connections the kernel only waits for: SYN_SENT. */
@@ -59,13 +59,13 @@ describe("waiting for the connections of an earlier mode", () => {
     await clock.advance(0);
   }
 
-  it("is over at once where none stands", async () => {
+  it("ends immediately if there are none", async () => {
     set(web, 0, 7);
     await begin();
     assert.deepEqual([result, announced], [[], []]);
   });
 
-  it("ends with the last established one, and does not ask again for what ended", async () => {
+  it("ends with the last established one, and does not check ended ones again", async () => {
     set(web, 1, 0);
     await begin();
     await clock.advance(600_000);
@@ -77,7 +77,7 @@ describe("waiting for the connections of an earlier mode", () => {
     assert.deepEqual(result, []);
   });
 
-  it("ends when its time as a drain is over, which each protocol has its own of", async () => {
+  it("ends at the drain deadline of each protocol", async () => {
     set(web, 1, 0);
     set(dns, 0, 4);
     await begin(10, 5);
@@ -88,13 +88,13 @@ describe("waiting for the connections of an earlier mode", () => {
     assert.deepEqual(result, ["UDP 10.96.0.53:53"], "its flows still stand");
   });
 
-  it("goes on at once where only UDP flows stand that may not", async () => {
+  it("ends immediately if only UDP flows exist, which may end", async () => {
     set(dns, 0, 4);
     await begin(10, 0);
     assert.deepEqual([result, announced], [["UDP 10.96.0.53:53"], []]);
   });
 
-  it("does not wait for active connections of which none is established", async () => {
+  it("ignores active connections that are not established", async () => {
     set(web, 1, 0);
     set(dns, 0, 4);
     synSent.add(web);
@@ -104,7 +104,7 @@ describe("waiting for the connections of an earlier mode", () => {
     assert.deepEqual(result, ["UDP 10.96.0.53:53"]);
   });
 
-  it("pauses for 30 seconds at most, however long a reading takes", async () => {
+  it("pauses for at most 30 seconds, however long a reading takes", async () => {
     set(web, 1, 0);
     readingMs = 10_000;
     await begin();

@@ -38,7 +38,7 @@ function plans(...nodePorts: readonly number[]): readonly ServicePlan[] {
 }
 
 describe("LocalhostNodePorts", () => {
-  it("forwards TCP and UDP, to the same port of the node, and keeps what stays", async () => {
+  it("forwards TCP and UDP to the same port of the node, and keeps unchanged listeners", async () => {
     const events: string[] = [];
     const nodePorts = new LocalhostNodePorts({
       ...parts,
@@ -97,7 +97,7 @@ describe("Forwarder of TCP", () => {
     target.close();
   });
 
-  it("passes bytes in both directions, and the end of one of them", async () => {
+  it("passes bytes in both directions, and the end of one direction", async () => {
     const client = connect({ port, host: loopback, allowHalfOpen: true });
     client.end("hello");
     const received: Buffer[] = [];
@@ -114,7 +114,7 @@ describe("Forwarder of TCP", () => {
     assert.equal((error as NodeJS.ErrnoException).code, "ECONNRESET");
   });
 
-  it("says once that a port is taken", async () => {
+  it("reports once that a port is in use", async () => {
     const log = new RecordingLogger();
     const second = new Forwarder(
       { ...parts, log },
@@ -134,7 +134,7 @@ describe("Forwarder of TCP", () => {
 });
 
 describe("Forwarder of UDP", () => {
-  it("gives each client a socket of its own, and its answers back", async (test) => {
+  it("gives each client its own socket, and passes the answers back", async (test) => {
     const seen: string[] = [];
     const target = createSocket("udp4");
     target.on("message", (data, { port, address }) => {

@@ -57,7 +57,7 @@ describe("a text line", () => {
     it(name, () => assert.deepEqual(writing(use), [want]));
   }
 
-  it("comes about whatever its values are", () => {
+  it("is written for every value", () => {
     const cycle: { self?: unknown } = {};
     cycle.self = cycle;
     const [line = ""] = writing((log) => log.info("x", { cycle, f: () => 1, s: Symbol("a") }));
@@ -67,7 +67,7 @@ describe("a text line", () => {
     );
   });
 
-  it("is never longer than a hostile value deserves", () => {
+  it("has a limited length for hostile values", () => {
     const [line = ""] = writing((log) => log.warn("Refused", { subject: "x".repeat(1e6) }));
     assert.ok(line.length < 2_200);
     assert.match(line, /… \(1000000 characters\)"\n$/);
@@ -81,7 +81,7 @@ describe("a text line", () => {
     assert.deepEqual(writing(use, { verbosity: 2 }), [`I${head} "two"\n`]);
   });
 
-  it("carries the keys of its logger", () => {
+  it("contains the keys of its logger", () => {
     const use = (log: Logger): void => log.with({ a: 1 }).with({ b: 2 }).info("x", { c: 3 });
     assert.deepEqual(writing(use), [`I${head} "x" a=1 b=2 c=3\n`]);
   });
@@ -106,19 +106,19 @@ describe("a JSON line", () => {
     });
   });
 
-  it("knows its verbosity", () => {
+  it("contains its verbosity", () => {
     assert.deepEqual(
       one((log) => log.verbose(4, "Deep")),
       { ts: moment, level: "info", v: 4, msg: "Deep" },
     );
   });
 
-  it("keeps its fixed keys whatever the others are called", () => {
+  it("keeps its fixed keys regardless of the names of the others", () => {
     const found = one((log) => log.info("Real", { msg: "forged", ts: 0 }));
     assert.deepEqual(found, { ts: moment, level: "info", v: 0, msg: "Real" });
   });
 
-  it("escapes what JSON would let through", () => {
+  it("escapes characters that JSON would allow", () => {
     const [line = ""] = writing((log) => log.info("x", { a: "\u202e\u2028\n" }), {
       format: "json",
     });
@@ -127,7 +127,7 @@ describe("a JSON line", () => {
 });
 
 describe("a flood", () => {
-  it("of one problem is ten lines a minute and a number, whatever the subjects", async () => {
+  it("of one problem is limited to ten lines and a count per minute, for all subjects together", async () => {
     const clock = new FakeClock(moment);
     const lines = writing(
       (log) => {
@@ -150,7 +150,7 @@ describe("a flood", () => {
     );
   });
 
-  it("that continues is reported each minute; after silence the next line is written at once", async () => {
+  it("that continues is reported each minute, and the next line after silence is written immediately", async () => {
     const clock = new FakeClock(moment);
     const lines: string[] = [];
     const outlet = { clock, pid: 1, write: (line: string) => lines.push(line) };
@@ -189,7 +189,7 @@ describe("any value", () => {
   const anyValue = fc.oneof(anyText, fc.anything({ withBigInt: true, withDate: true }));
 
   for (const format of ["text", "json"] as const) {
-    it(`stays inside its ${format} line and harmless on a terminal`, () => {
+    it(`stays within its ${format} line and cannot affect a terminal`, () => {
       fc.assert(
         fc.property(anyText, anyValue, (event, value) => {
           const lines = writing((log) => log.warn(event, { subject: value }), { format });
@@ -204,7 +204,7 @@ describe("any value", () => {
   }
 });
 
-it("the verbosity may change while the program runs, for loggers made before too", () => {
+it("the verbosity can change while the program runs, also for existing loggers", () => {
   const lines: string[] = [];
   const outlet = {
     clock: new FakeClock(moment),

@@ -28,7 +28,7 @@ function openSchedulers(present: readonly string[], extra: readonly string[] = [
 }
 
 describe("schedulers that Services name", () => {
-  it("never reach the kernel unless Linux or the administrator names them: no Service loads a module", async () => {
+  it("never reach the kernel unless Linux or the administrator names them, so no Service loads a module", async () => {
     const { schedulers, asked } = openSchedulers(["ftp"]);
     for (let number = 0; number < 1_240; number++) {
       schedulers.noteService(undefined, asking(`none${number}`));
@@ -46,7 +46,7 @@ describe("schedulers that Services name", () => {
     assert.deepEqual(asked, ["ours"]);
   });
 
-  it("are asked for once in five minutes if the kernel lacks them, however often a Service is edited", async () => {
+  it("are looked up once in five minutes if the kernel lacks them, however often a Service is edited", async () => {
     const { schedulers, asked, clock } = openSchedulers([]);
     for (let edit = 0; edit < 100; edit++) {
       for (const name of knownSchedulers) {

@@ -61,7 +61,7 @@ describe("BackendWatch", () => {
     });
   }
 
-  it("ends the program once when the node uses the other backend, whose rules a start writes", async () => {
+  it("ends the program once if the node uses the other backend, so that the next start uses it", async () => {
     assert.deepEqual(await told(both, { ...other, warning: "both" }, other), [
       `warn: ${bothEvent}`,
       restart,
@@ -69,13 +69,13 @@ describe("BackendWatch", () => {
     assert.equal(clock.pendingTimers, 0);
   });
 
-  it("does not repeat what was given at start", async () => {
+  it("does not repeat the warning of the start", async () => {
     kernel.iptables.choice = both;
     watch = new BackendWatch(kernel.iptables, { clock, log, fail }, 30_000);
     assert.deepEqual(await told(both), []);
   });
 
-  it("looks every ten minutes, or less often where verifications are rarer", async () => {
+  it("checks every ten minutes, or less often if verifications are less frequent", async () => {
     const looks = async (verificationPeriodMs: number): Promise<number> => {
       let count = 0;
       const iptables = {
@@ -97,7 +97,7 @@ describe("BackendWatch", () => {
     assert.equal(clock.pendingTimers, 0);
   });
 
-  it("reports a check that failed, and checks again", async () => {
+  it("reports a failed check, and checks again", async () => {
     const isLook = ({ action }: { readonly action: string }): boolean => action === "check-backend";
     kernel.operations.failWhere(isLook, errno.ENOBUFS, 1);
     assert.deepEqual(await told(other, other), [

@@ -20,14 +20,14 @@ function kernelWith(values: Readonly<Record<string, string>>): FakeKernel {
 const options = { isRunning: false, cpuList: "0-3", nice: 5 };
 
 describe("the estimator's settings", () => {
-  it("are set where the kernel has them", () => {
+  it("are set if the kernel has them", () => {
     const kernel = kernelWith({ [run]: "1", [cpus]: "", [nice]: "0" });
     setEstimator(kernel, options, new RecordingLogger());
     const { values } = kernel.sysctl;
     assert.deepEqual([values.get(run), values.get(cpus), values.get(nice)], ["0", "0-3", "5"]);
   });
 
-  it("are skipped and named where it has not, or refuses them", () => {
+  it("are skipped and reported if the kernel lacks or rejects them", () => {
     const kernel = kernelWith({ [run]: "1", [nice]: "0" });
     const log = new RecordingLogger();
     kernel.operations.failWhere(({ subject }) => subject.startsWith(nice), 22);
@@ -43,7 +43,7 @@ describe("the estimator's settings", () => {
     );
   });
 
-  it("are left alone where nobody asks", () => {
+  it("are not changed unless they are configured", () => {
     const kernel = kernelWith({ [run]: "1", [cpus]: "7", [nice]: "-1" });
     setEstimator(kernel, {}, new RecordingLogger());
     assert.deepEqual(kernel.operations.texts(), []);
@@ -77,7 +77,7 @@ function viewOf(servers: number): DaemonView {
   } as unknown as DaemonView;
 }
 
-describe("an estimator with very much to do", () => {
+describe("an estimator with a lot of work", () => {
   async function warnings(servers: number, values: Record<string, string>): Promise<string[]> {
     const clock = new FakeClock();
     const log = new RecordingLogger();
@@ -89,7 +89,7 @@ describe("an estimator with very much to do", () => {
     return log.lines.map(({ keys }) => `${keys["servers"]} ${keys["advice"]}`);
   }
 
-  it("is named once, with what the kernel can do about it", async () => {
+  it("is reported once, with settings that reduce the work", async () => {
     const [newest, ...more] = await warnings(10_000, { [run]: "1", [cpus]: "" });
     assert.match(newest ?? "", /^10000 .*kubeIpvs\.estimatorCpus/);
     assert.equal(more.length, 0);
@@ -97,7 +97,7 @@ describe("an estimator with very much to do", () => {
     assert.match((await warnings(10_000, {}))[0] ?? "", /Linux 5\.16/);
   });
 
-  it("is not where it is off, or has less to do", async () => {
+  it("is not reported if it is off, or has less work", async () => {
     assert.deepEqual(await warnings(10_000, { [run]: "0" }), []);
     assert.deepEqual(await warnings(9_999, { [run]: "1" }), []);
   });

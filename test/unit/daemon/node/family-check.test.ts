@@ -106,7 +106,7 @@ describe("checkFamilies", () => {
     });
   }
 
-  it("takes the node's first address for its primary family, and IPv4 where there is none", () => {
+  it("uses the family of the node's first address as primary family, and IPv4 without an address", () => {
     const { config } = load({});
     assert.equal(primaryFamily({ config, node: node(["fd00::1", "10.0.0.1"]) }), "IPv6");
     assert.equal(primaryFamily({ config, node: undefined }), "IPv4");

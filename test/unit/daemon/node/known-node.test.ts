@@ -8,7 +8,7 @@ import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { ip } from "../../../support/records.ts";
 import { load } from "../../config/loading.ts";
 
-it("API servers that we are connected to stay reserved once they were known", () => {
+it("connected API servers stay reserved after they were known", () => {
   const [first, second] = [
     { address: ip("10.0.0.9"), port: 6443 },
     { address: ip("10.0.0.8"), port: 443 },
@@ -22,7 +22,7 @@ it("API servers that we are connected to stay reserved once they were known", ()
   assert.deepEqual(known(), [first, second]);
 });
 
-it("a gateway stays reserved while its routes are away", async () => {
+it("a gateway stays reserved while its routes are missing", async () => {
   const kernel = new FakeKernel();
   const live = { current: load({}).config };
   const node = new KnownNode({ kernel, live, families: ["IPv4"], apiServers: () => [] });
@@ -33,7 +33,7 @@ it("a gateway stays reserved while its routes are away", async () => {
   assert.equal(await node.refresh(), before);
 });
 
-it("another Node's address that a Service names while the node is read is reserved at once", async () => {
+it("another Node's address that a Service claims while the node is read is reserved immediately", async () => {
   const [families, live] = [["IPv4"] as const, { current: load({}).config }];
   const kernel = new FakeKernel();
   // Another object for each change, as OtherNodes has it.

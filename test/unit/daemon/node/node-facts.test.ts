@@ -86,7 +86,7 @@ describe("node ports are served", () => {
     });
   }
 
-  it("everywhere with the word primary while the Node object is not known, as upstream", () => {
+  it("everywhere with the word primary while the Node object is unknown, as in kube-proxy", () => {
     const facts = factsOf("nodePortAddresses: [primary]", { node: undefined });
     assert.deepEqual(nodePortAddresses(facts), {
       IPv4: ["172.16.5.11", "192.168.10.11"],
@@ -94,7 +94,7 @@ describe("node ports are served", () => {
     });
   });
 
-  it("never on kube-ipvs0, though a network names its addresses", async () => {
+  it("never on kube-ipvs0, even if a network contains its addresses", async () => {
     const kernel = new FakeKernel();
     await kernel.link.ensure();
     await kernel.link.apply([{ kind: "address-add", address: ip("10.96.0.10") }]);
@@ -105,7 +105,7 @@ describe("node ports are served", () => {
     assert.deepEqual(nodePortAddresses(facts).IPv4, ["192.168.10.11"]);
   });
 
-  it("never on kube-ipvs0 that comes or goes while addresses are read", async () => {
+  it("never on kube-ipvs0 if it is created or removed while addresses are read", async () => {
     const kernel = new FakeKernel();
     const address = ip("10.96.0.10");
     const list = kernel.link.listAddresses.bind(kernel.link);
@@ -142,7 +142,7 @@ describe("health-check node ports listen", () => {
   });
 });
 
-describe("traffic of the node's pods is recognized", () => {
+describe("traffic of the node's pods is detected", () => {
   const source = (text: string): unknown => ({ kind: "source", cidr: text });
   const from = (name: string): unknown => ({ kind: "in-interface", name });
   const cases: readonly {

@@ -12,7 +12,7 @@ import { nodeAddress } from "../../../support/fake-kernel/fake-link.ts";
 import { endpointRecord, ip, sliceRecord } from "../../../support/records.ts";
 
 describe("the node's network", () => {
-  it("is its addresses, and what it must not take for itself", async () => {
+  it("contains its addresses, and the addresses that must not be bound", async () => {
     const { bound, ofNode, reserved } = await readNodeNetwork(new FakeKernel(), () => ({
       apiServers: [{ address: ip("10.0.0.9"), port: 6443 }],
       nodeAddresses: [ip("192.168.10.12"), ip("192.168.10.1")],
@@ -29,7 +29,7 @@ describe("the node's network", () => {
     });
   });
 
-  it("has no broadcast of single hosts and links between two", async () => {
+  it("has no broadcast address for single hosts and point-to-point links", async () => {
     const kernel = new FakeKernel();
     kernel.link.gateways = [];
     kernel.link.setNodeAddresses([
@@ -41,7 +41,7 @@ describe("the node's network", () => {
     assert.deepEqual([...reserved.keys()], ["10.0.0.7"]);
   });
 
-  it("is another one when a gateway changes, in whatever order it is read", async () => {
+  it("differs if a gateway changes, in whatever order gateways are read", async () => {
     const kernel = new FakeKernel();
     const before = await readNodeNetwork(kernel, () => ({ apiServers: [] }));
     kernel.link.gateways = kernel.link.gateways.toReversed();
@@ -51,7 +51,7 @@ describe("the node's network", () => {
     assert.ok(!sameNetwork(before, emptyNetwork));
   });
 
-  it("knows the API servers by the endpoints of their Service", () => {
+  it("contains the API servers from the endpoints of their Service", () => {
     const slices = [
       sliceRecord([endpointRecord("10.0.0.1")]),
       sliceRecord([endpointRecord("10.0.0.2")]),
@@ -62,14 +62,14 @@ describe("the node's network", () => {
     ]);
   });
 
-  it("is another one when an API server moves to another port", async () => {
+  it("differs if an API server moves to another port", async () => {
     const kernel = new FakeKernel();
     const at = (port: number) =>
       readNodeNetwork(kernel, () => ({ apiServers: [{ address: ip("10.0.0.9"), port }] }));
     assert.ok(!sameNetwork(await at(6443), await at(443)));
   });
 
-  it("keeps a gateway that vanished until another one of its family is there", () => {
+  it("keeps a removed gateway until another one of its family exists", () => {
     const [a, b, c, six] = [ip("10.0.0.1"), ip("10.1.0.1"), ip("10.0.0.2"), ip("fd00::1")];
     const after = (...reads: readonly (readonly ReturnType<typeof ip>[])[]): readonly string[] =>
       [
@@ -85,7 +85,7 @@ describe("the node's network", () => {
     assert.deepEqual(after([a, six], [], [c]), [c, six]);
   });
 
-  it("has no room for IPv6 addresses while the link's own setting, or that of links to come, says so", async () => {
+  it("has no IPv6 if the link's own setting, or that of new links, disables it", async () => {
     const kernel = new FakeKernel();
     const isDisabled = async () =>
       (await readNodeNetwork(kernel, () => ({ apiServers: [] }))).isIpv6Disabled;

@@ -41,7 +41,7 @@ const nodeCidr: FlagInput = { "detect-local-mode": "NodeCIDR" };
 const primary: FlagInput = { "nodeport-addresses": "primary" };
 
 describe("waiting for the node", () => {
-  it("is over with the list of nodes, where nothing hangs on the object", () => {
+  it("ends with the list of nodes if no setting depends on the object", () => {
     const waiting = new Waiting({});
     assert.equal(waiting.wait.isReady, false);
     waiting.wait.noteListed();
@@ -57,7 +57,7 @@ describe("waiting for the node", () => {
       record: nodeRecord({ podCidrs: [cidr("10.244.1.0/24")] }),
     },
   ]) {
-    it(`goes on until the object has ${name}`, async () => {
+    it(`continues until the object has ${name}`, async () => {
       const waiting = new Waiting(flags);
       waiting.wait.noteListed();
       waiting.wait.noteRecord(nodeRecord({ addresses: [] }));
@@ -68,7 +68,7 @@ describe("waiting for the node", () => {
     });
   }
 
-  it("needs no address where bindAddress gives one", () => {
+  it("needs no address if bindAddress is set", () => {
     const waiting = new Waiting({ ...primary, "bind-address": "192.168.10.11" });
     waiting.wait.noteListed();
     assert.equal(waiting.wait.isReady, true);
@@ -86,7 +86,7 @@ describe("waiting for the node", () => {
       event: "Node object has no addresses, continuing without them",
     },
   ]) {
-    it(`continues without an ${name} after 30 s, and says so`, async () => {
+    it(`ends without an ${name} after 30 s, and logs this`, async () => {
       const waiting = new Waiting(primary);
       if (record !== undefined) waiting.wait.noteRecord(record);
       await waiting.clock.advance(30_000);
@@ -111,7 +111,7 @@ describe("waiting for the node", () => {
     assert.equal(waiting.wait.isReady, false);
   });
 
-  it("is not done where there is no cluster", () => {
+  it("is skipped without a cluster", () => {
     const waiting = new Waiting({ ...nodeCidr, manifests: "/m" });
     waiting.wait.noteListed();
     assert.equal(waiting.wait.isReady, true);
@@ -119,7 +119,7 @@ describe("waiting for the node", () => {
 });
 
 describe("a change of the node", () => {
-  it("is reported: other addresses, a deletion; nothing else", () => {
+  it("is reported for other addresses and for a deletion only", () => {
     const waiting = new Waiting({});
     waiting.wait.noteRecord(nodeRecord());
     waiting.wait.noteListed();
@@ -157,7 +157,7 @@ describe("a change of pod CIDRs", () => {
     ]);
   });
 
-  it("is nothing in other modes, and a deleted node changes none", () => {
+  it("does nothing in other modes, nor when a Node is deleted", () => {
     const other = started({});
     other.wait.noteRecord(nodeRecord({ podCidrs: [] }));
     const deleted = started(nodeCidr);

@@ -80,7 +80,7 @@ class Stage {
 }
 
 describe("other Nodes", () => {
-  it("are waited for only where they can be listed", () => {
+  it("are awaited only if they can be listed", () => {
     assert.equal(new Stage().others.isReady, false);
     assert.equal(new Stage({ source: {} }).others.isReady, true);
     assert.equal(new Stage({ periodMs: 0 }).others.isReady, true);
@@ -116,7 +116,7 @@ describe("a daemon whose Services name another Node's address", () => {
 });
 
 for (const mode of ["ipvs", "iptables"]) {
-  it(`a daemon in ${mode} mode never serves addresses of pods, and stops to serve those of a Node that joins later`, async () => {
+  it(`a daemon in ${mode} mode never serves addresses of pods, and stops serving those of a Node that joins later`, async () => {
     const node = new FakeNode({ "proxy-mode": mode, "iptables-min-sync-period": "0s" });
     const pods = ["10.244.1.7", "10.244.2.7", "fd00:244:2::7"];
     const nodeWith = (...networks: readonly string[]) => ({
@@ -213,7 +213,7 @@ for (const mode of ["ipvs", "iptables"]) {
 }
 
 describe("addresses of other Nodes", () => {
-  it("are reserved before the first sync where a Service names one, and this node's own are not", async () => {
+  it("are reserved before the first sync if a Service names one, except this node's own", async () => {
     const stage = new Stage();
     assert.equal(stage.others.isReady, false);
     await stage.listed(claiming(own, other, ip("203.0.113.5")));
@@ -228,7 +228,7 @@ describe("addresses of other Nodes", () => {
     assert.equal(stage.readings, 0);
   });
 
-  it("are read within a second of the first Service that has one, by chance", async () => {
+  it("are read within a second of the first Service that has one, after a random delay", async () => {
     const stage = new Stage();
     await stage.listed(serviceRecord());
     stage.others.noteService(undefined, serviceRecord({ loadBalancerIps: [second] }));
@@ -238,7 +238,7 @@ describe("addresses of other Nodes", () => {
     assert.deepEqual([stage.readings, stage.reserved], [1, [second]]);
   });
 
-  it("are reserved at once for a later Service, and free when none names them", async () => {
+  it("are reserved immediately for a later Service, and released when no Service names them", async () => {
     const stage = new Stage();
     await stage.listed();
     const later = claiming(second);
@@ -271,7 +271,7 @@ describe("addresses of other Nodes", () => {
     assert.deepEqual([stage.readings, stage.unchecked], [3, []]);
   });
 
-  it("are not waited for by a load-balancer IP, by a known Node's address, nor by a claim that is gone", async () => {
+  it("are not awaited for a load-balancer IP, a known Node's address, or a removed claim", async () => {
     const stage = new Stage();
     await stage.listed();
     stage.others.noteService(undefined, serviceRecord({ loadBalancerIps: [ip("203.0.113.5")] }));
@@ -294,7 +294,7 @@ describe("addresses of other Nodes", () => {
     assert.equal(stage.readings, 1 + 3);
   });
 
-  it("are asked for again within a second after a failure, then less and less often", async () => {
+  it("are requested again within a second after a failure, then less and less often", async () => {
     const stage = new Stage();
     stage.nodes = new Error("503");
     await stage.listed(claiming(ip("203.0.113.5")));
@@ -310,7 +310,7 @@ describe("addresses of other Nodes", () => {
     assert.deepEqual(stage.unchecked, []);
   });
 
-  it("are read again after the period, in a large cluster after a second for each Node", async () => {
+  it("are read again after the period, or in a large cluster after a second per Node", async () => {
     const stage = new Stage();
     await stage.listed();
     await stage.clock.advance(629_000);
@@ -325,7 +325,7 @@ describe("addresses of other Nodes", () => {
     assert.equal(stage.readings, 4);
   });
 
-  it("stay reserved while their Node exists, whatever becomes of its status", async () => {
+  it("stay reserved while their Node exists, regardless of its status", async () => {
     const stage = new Stage();
     await stage.listed(claiming(other, second));
     const names = (nodes: Readonly<Record<string, readonly IpAddress[]>>): readonly string[] => {
@@ -339,7 +339,7 @@ describe("addresses of other Nodes", () => {
     assert.deepEqual(names({ "node-1": [] }), []);
   });
 
-  it("stay reserved when they cannot be read; that is reported once, with what to do", async () => {
+  it("stay reserved if they cannot be read, which is reported once with what to do", async () => {
     const stage = new Stage();
     await stage.listed();
     stage.nodes = new Error("nodes is forbidden");
@@ -352,7 +352,7 @@ describe("addresses of other Nodes", () => {
     );
   });
 
-  it("are read once at a time, however long that takes", async () => {
+  it("are not read twice at the same time, however long a list takes", async () => {
     let readings = 0;
     const listNodes = (): Promise<Nodes> => {
       readings += 1;
@@ -368,7 +368,7 @@ describe("addresses of other Nodes", () => {
     stage.others.stop();
   });
 
-  it("hold the first sync up for five seconds at most", async () => {
+  it("delay the first sync for at most five seconds", async () => {
     const never = { listNodes: () => new Promise<Nodes>(() => {}) };
     const stage = new Stage({ source: never });
     await stage.listed();
@@ -378,28 +378,28 @@ describe("addresses of other Nodes", () => {
     assert.deepEqual([stage.others.isReady, stage.changes], [true, 1]);
   });
 
-  it("are never read, and nothing is reserved, where the setting says so", async () => {
+  it("are neither read nor reserved if the setting disables this", async () => {
     const stage = new Stage({ periodMs: 0 });
     await stage.listed();
     stage.others.noteNodes(nodeRecords(cluster));
     assert.deepEqual([stage.others.isReady, stage.readings, stage.reserved], [true, 0, []]);
   });
 
-  it("are reported unasked by a folder of manifests", async () => {
+  it("are reported by a folder of manifests without a request", async () => {
     const stage = new Stage({ source: {} });
     await stage.listed();
     stage.others.noteNodes(nodeRecords(cluster));
     assert.deepEqual([stage.others.isReady, stage.reserved], [true, [other]]);
   });
 
-  it("are no reason to go on after the end", async () => {
+  it("are not awaited after the end", async () => {
     const stage = new Stage();
     await stage.listed();
     stage.others.stop();
     assert.equal(stage.clock.pendingTimers, 0);
   });
 
-  it("come with the weights of Nodes, and are read for them while a Service asks", async () => {
+  it("come with the weights of Nodes, and are read for them while a Service needs weights", async () => {
     let weights: Readonly<Record<string, number>> = { "node-2": 4 };
     let readings = 0;
     const stage = new Stage({
@@ -441,7 +441,7 @@ describe("this node's own object", () => {
     ["node-2", { ...own(3), name: "node-2" }],
   ]);
 
-  it("has the weight that applies, also if it has none anymore", () => {
+  it("supplies the current weight, also if it no longer has one", () => {
     const stage = new Stage();
     stage.others.noteNodes(listed);
     const before = stage.others.weights;
@@ -458,7 +458,7 @@ describe("this node's own object", () => {
     assert.deepEqual(Object.fromEntries(stage.others.weights), { "node-2": 3 });
   });
 
-  it("reserves the addresses of its pods without a list, unless nothing is to be reserved", () => {
+  it("reserves the addresses of its pods without a list, unless the setting disables this", () => {
     for (const [periodMs, isReserved] of [
       [600_000, true],
       [0, false],

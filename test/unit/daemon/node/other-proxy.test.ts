@@ -109,7 +109,7 @@ describe("a process list", () => {
     });
   }
 
-  it("that is not there", async () => {
+  it("that is missing", async () => {
     assert.equal(await search(join(folder, "missing")), undefined);
   });
 });
@@ -152,13 +152,13 @@ describe("the mode port, by who listens", () => {
     return found !== undefined;
   }
 
-  it("is not asked if a user who is not root listens there", async () => {
+  it("is not queried if a user who is not root listens there", async () => {
     assert.equal(await counts(["127.0.0.1", 1_000]), false);
     assert.equal(await counts(["0.0.0.0", 0], ["127.0.0.1", 1_000]), false);
     assert.equal(await counts(["::", 1_000], ["192.168.1.1", 0]), false);
   });
 
-  it("is asked if root listens there", async () => {
+  it("is queried if root listens there", async () => {
     assert.equal(await counts(["0.0.0.0", 0]), true);
   });
 });
@@ -172,7 +172,7 @@ describe("the message", () => {
     ],
   ];
   for (const [proxy, want] of cases) {
-    it(`names a proxy known by its ${proxy.kind}, and what to do`, () => {
+    it(`names a proxy that was detected by its ${proxy.kind}, and what to do`, () => {
       assert.equal(
         new OtherProxyError(proxy).message,
         `Cannot start while kube-proxy is running: ${want}; remove it from this node first, or set --kube-ipvs-wait-for-kube-proxy`,
@@ -211,11 +211,11 @@ describe("waiting for kube-proxy", () => {
     return { result: () => result, clock, abort };
   }
 
-  it("ends at once if none runs", async () => {
+  it("ends immediately if none runs", async () => {
     assert.equal((await waitWith([undefined], 0)).result(), "gone");
   });
 
-  it("ends 5 s after it stopped, and a restart in between begins anew", async () => {
+  it("ends 5 s after it stopped, and a restart in between resets this", async () => {
     const answers = [running, running, undefined, undefined, running];
     assert.equal((await waitWith(answers, 8)).result(), "waiting");
     assert.equal((await waitWith(answers, 9)).result(), "gone");

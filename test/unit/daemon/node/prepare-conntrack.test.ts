@@ -35,7 +35,7 @@ describe("prepareConntrack", () => {
     assert.deepEqual([event, keys], ["Set sysctl", value]);
   });
 
-  it("writes nothing a second time, and never shrinks the hash table", async () => {
+  it("writes nothing when it runs again, and never shrinks the hash table", async () => {
     const kernel = nodeKernel();
     await prepareConntrack(kernel, defaults, new RecordingLogger(), 2);
     kernel.modules.parameters.set("nf_conntrack/hashsize", "262144");
@@ -44,7 +44,7 @@ describe("prepareConntrack", () => {
     assert.equal(kernel.operations.texts().length, before);
   });
 
-  it("touches nothing where all is zero", async () => {
+  it("changes nothing if all settings are zero", async () => {
     const kernel = nodeKernel();
     kernel.modules.available.clear();
     const { config } = load({
@@ -56,7 +56,7 @@ describe("prepareConntrack", () => {
     assert.deepEqual(kernel.operations.texts(), []);
   });
 
-  it("sets timeouts where the limit is left as it is", async () => {
+  it("sets timeouts even if the limit is not changed", async () => {
     const kernel = nodeKernel();
     const { config } = load({
       "conntrack-max-per-core": "0",
@@ -68,7 +68,7 @@ describe("prepareConntrack", () => {
     assert.deepEqual(kernel.operations.texts(), [written]);
   });
 
-  it("loads the module first, and fails where a value cannot be set", async () => {
+  it("loads the module first, and fails if a value cannot be set", async () => {
     const kernel = new FakeKernel();
     kernel.modules.available.delete("nf_conntrack");
     const log = new RecordingLogger();

@@ -19,7 +19,7 @@ describe("preparing the kernel", () => {
     log = new RecordingLogger();
   });
 
-  it("has ip_vs loaded before anything is asked of the kernel", async () => {
+  it("loads ip_vs before any other request to the kernel", async () => {
     const { available } = kernel.modules;
     available.delete("ip_vs");
     const load = async (name: string): Promise<void> => {
@@ -38,7 +38,7 @@ describe("preparing the kernel", () => {
     assert.equal(wasLoaded[0], true);
   });
 
-  it("asks nothing of iptables and writes nothing if the kernel has no IPVS", async () => {
+  it("does not use iptables and writes nothing if the kernel has no IPVS", async () => {
     const probes: unknown[] = [];
     Object.assign(kernel.iptables, { probe: (family: unknown) => probes.push(family) });
     kernel.operations.failWhere(({ facility }) => facility === "ipvs", errno.ENOENT);
@@ -47,7 +47,7 @@ describe("preparing the kernel", () => {
     assert.deepEqual([probes, kernel.operations.texts()], [[], []]);
   });
 
-  it("goes on with IPv4 where IPv6 is turned off, and says so", async () => {
+  it("continues with IPv4 if IPv6 is disabled, and logs this", async () => {
     kernel.sysctl.values.set("net/ipv6/conf/all/disable_ipv6", "1");
     assert.deepEqual(await supportedFamilies(kernel, log), ["IPv4"]);
     assert.deepEqual(
@@ -56,7 +56,7 @@ describe("preparing the kernel", () => {
     );
   });
 
-  it("is refused where the programs of neither family work", async () => {
+  it("fails if the programs of neither family work", async () => {
     for (const family of ["IPv4", "IPv6"] as const) kernel.iptables.unsupported.set(family, "no");
     await assert.rejects(supportedFamilies(kernel, log), StartError);
   });

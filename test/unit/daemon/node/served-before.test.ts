@@ -57,14 +57,14 @@ async function servingKernel(): Promise<FakeKernel> {
   return kernel;
 }
 
-describe("what a node serves at a start", () => {
-  it("is what is on kube-ipvs0, with the real servers that get connections; others' do not count", async () => {
+describe("the addresses that a node serves at startup", () => {
+  it("are those on kube-ipvs0, with the real servers that get connections, without foreign ones", async () => {
     const before = served(await servingKernel(), guarded);
     assert.deepEqual(await before?.services(), new Set(["10.96.0.1"]));
     assert.deepEqual(await before?.endpointslices(), new Set(["10.244.0.1"]));
   });
 
-  it("ends the program where it cannot be read: no list could be judged", async () => {
+  it("end the program if they cannot be read, because lists could not be judged", async () => {
     const kernel = await servingKernel();
     kernel.operations.failWhere(({ facility }) => facility === "ipvs", new Error("EPERM"), 1);
     const failures: Error[] = [];
@@ -73,7 +73,7 @@ describe("what a node serves at a start", () => {
     assert.deepEqual(failures, [new Error("EPERM")]);
   });
 
-  it("is nothing without the link, and is not asked for where no list is guarded", async () => {
+  it("are none without the link, and are not read if the relist guard is disabled", async () => {
     const kernel = await servingKernel();
     await kernel.link.remove();
     kernel.operations.failWhere(({ facility }) => facility === "ipvs", new Error("no IPVS"));
@@ -85,7 +85,7 @@ describe("what a node serves at a start", () => {
 });
 
 describe("a quarantined list", () => {
-  it("is counted and reported with its figures", async () => {
+  it("is counted and reported with its numbers", async () => {
     const log = new RecordingLogger();
     const metrics = prometheusMetrics({ version: "0.0.0" });
     for (const outcome of ["held", "refuted"] as const) {

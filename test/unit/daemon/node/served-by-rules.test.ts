@@ -6,7 +6,7 @@ import { parseRule } from "../../../../src/kernel/iptables/parse-rule.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { iptablesModeRules } from "../../../support/iptables-mode.ts";
 
-it("reads the addresses of Services and of endpoints from the rules that kube-proxy left", async () => {
+it("reads the addresses of Services and endpoints from kube-proxy's rules", async () => {
   const nat = iptablesModeRules.slice(
     iptablesModeRules.indexOf("*nat"),
     iptablesModeRules.indexOf("*filter"),
@@ -29,7 +29,7 @@ it("finds nothing on a node without rules", async () => {
   assert.deepEqual([services.size, endpoints.size], [0, 0]);
 });
 
-it("rejects if rules cannot be read: no list can be judged", async () => {
+it("rejects if rules cannot be read, because lists could not be judged", async () => {
   const { iptables, operations } = new FakeKernel();
   operations.failWhere(({ action }) => action === "observe", new Error("cannot read"));
   await assert.rejects(readServedByRules(iptables, ["IPv4"]), /cannot read/);

@@ -7,7 +7,7 @@ const [known, fresh] = [ip("203.0.113.5"), ip("203.0.113.6")];
 const none = new Set<never>();
 
 describe("a Service with an unchecked external IP", () => {
-  it("is admitted without it, and whole when it was checked", () => {
+  it("is passed on without it, and completely after the check", () => {
     const claims = new UncheckedClaims();
     const service = serviceRecord({ externalIps: [known, fresh] });
     const [, admitted] = claims.admit([undefined, service], new Set([fresh]));
@@ -17,7 +17,7 @@ describe("a Service with an unchecked external IP", () => {
     assert.deepEqual(claims.recheck(none), []);
   });
 
-  it("is changed and removed as it was admitted", () => {
+  it("is changed and removed as it was passed on", () => {
     const claims = new UncheckedClaims();
     const before = serviceRecord({ externalIps: [fresh] });
     const after = serviceRecord({ externalIps: [fresh], type: "NodePort" });
@@ -30,7 +30,7 @@ describe("a Service with an unchecked external IP", () => {
     assert.deepEqual(claims.recheck(none), []);
   });
 
-  it("is the same object where nothing is unchecked", () => {
+  it("is the same object if every external IP is checked", () => {
     const service = serviceRecord({ externalIps: [known] });
     const change = new UncheckedClaims().admit([service, service], new Set([fresh]));
     assert.deepEqual([change[0] === service, change[1] === service], [true, true]);

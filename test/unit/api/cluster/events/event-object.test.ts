@@ -44,14 +44,14 @@ describe("the object of an event", () => {
     assert.equal(eventsPath(listen.subject), "/apis/events.k8s.io/v1/namespaces/shop/events");
   });
 
-  it("is about the Node, which is in no namespace: then it lives in default", () => {
+  it("is about the Node, which has no namespace, so the Event is in default", () => {
     const object = eventObject(starting, stamp);
     assert.deepEqual(object["metadata"], { name: "node-1.18a1", namespace: "default" });
     assert.deepEqual(object["regarding"], { apiVersion: "v1", kind: "Node", name: "node-1" });
     assert.equal(eventsPath(starting.subject), "/apis/events.k8s.io/v1/namespaces/default/events");
   });
 
-  it("has a note of at most 1024 bytes, without half characters", () => {
+  it("has a note of at most 1024 bytes, without split characters", () => {
     const { note } = eventObject({ ...listen, note: "ü".repeat(600) }, stamp);
     assert.equal(note, `${"ü".repeat(510)}…`);
     assert.equal(
@@ -60,19 +60,19 @@ describe("the object of an event", () => {
     );
   });
 
-  it("has a name that is short enough", () => {
+  it("has a name that is not too long", () => {
     const subject = { ...starting.subject, name: "n".repeat(250) };
     assert.equal(eventName(subject, stamp), "18a1");
   });
 });
 
-it("a series has its count and its last time", () => {
+it("a series has a count and its last time", () => {
   assert.deepEqual(seriesPatch({ count: 3, lastObservedMs: timeMs }), {
     series: { count: 3, lastObservedTime: "2026-11-21T15:04:05.067000Z" },
   });
 });
 
-it("events are the same whatever their notes, and differ by object, reason and action", () => {
+it("Events are equal regardless of their notes, and differ by object, reason and action", () => {
   const key = seriesKey(listen);
   assert.equal(seriesKey({ ...listen, note: "other" }), key);
   for (const other of [

@@ -51,7 +51,7 @@ function writers(shares: readonly EventShare[], events: readonly ClusterEvent[])
 const sum = (counts: readonly number[]): number => counts.reduce((one, other) => one + other, 0);
 
 describe("the share of Events that a node writes", () => {
-  it("is all of them in a small cluster", () => {
+  it("is every Event in a small cluster", () => {
     const { shares } = cluster(5);
     const events = names(10, "svc").map((name) => about(name, true));
     assert.deepEqual(
@@ -60,7 +60,7 @@ describe("the share of Events that a node writes", () => {
     );
   });
 
-  it("leaves an Event that all of 600 nodes could write to a few of them, other ones for each", () => {
+  it("leaves an Event that all of 600 nodes could write to a few of them, which differ by Event", () => {
     const { shares } = cluster(600);
     const counts = names(20, "svc").map((name) => sum(writers(shares, [about(name, true)])));
     assert.ok(Math.min(...counts) >= 1 && Math.max(...counts) <= 20, String(counts));
@@ -68,7 +68,7 @@ describe("the share of Events that a node writes", () => {
     assert.ok(writing.length > 10, "different nodes wrote");
   });
 
-  it("bounds what 600 nodes write about 200 faulty Services, at once and later", async () => {
+  it("limits what 600 nodes write about 200 faulty Services, immediately and later", async () => {
     const { clock, shares } = cluster(600);
     for (const isSeenByAllNodes of [true, false]) {
       const events = names(200, "svc").map((name) => about(name, isSeenByAllNodes));
@@ -85,7 +85,7 @@ describe("the share of Events that a node writes", () => {
     assert.equal(written, 600 + 10 * 600);
   });
 
-  it("is every Event about a Node", () => {
+  it("includes every Event about a Node", () => {
     const [share = new EventShare(new FakeClock(), "")] = cluster(20).shares;
     const starting = {
       ...about("node-1", true),
@@ -96,7 +96,7 @@ describe("the share of Events that a node writes", () => {
     }
   });
 
-  it("grows again when nodes have gone", async () => {
+  it("grows again when nodes are removed", async () => {
     const clock = new FakeClock();
     const share = new EventShare(clock, "node-0");
     const many = sliceOn(names(1_000, "node"));

@@ -53,7 +53,7 @@ function sent(): readonly string[] {
 }
 
 describe("an event", () => {
-  it("is created, under a name of its own each", async () => {
+  it("is created, each with its own name", async () => {
     writer.record(event());
     writer.record(event({ reason: "Other" }));
     await clock.advance(0);
@@ -70,7 +70,7 @@ describe("an event", () => {
     await writer.stop();
   });
 
-  it("that happens again is reported the second time, then when it is over", async () => {
+  it("that repeats is reported the second time, and again when the series ends", async () => {
     for (let times = 0; times < 5; times += 1) writer.record(event());
     await clock.advance(0);
     await answer(201);
@@ -87,7 +87,7 @@ describe("an event", () => {
     assert.equal(clock.pendingTimers, 0);
   });
 
-  it("that goes on is refreshed each half hour", async () => {
+  it("that continues is refreshed every half hour", async () => {
     for (let minute = 0; minute < 45; minute += 1) {
       writer.record(event({ note: `minute ${minute}` }));
       await answerAll();
@@ -101,7 +101,7 @@ describe("an event", () => {
     assert.deepEqual(more, []);
     await writer.stop();
   });
-  it("is dropped when its object had 25 of them, and another object's is not", async () => {
+  it("is dropped after 25 Events about its object, but not if it is about another object", async () => {
     for (let index = 0; index < 30; index += 1) writer.record(event({ reason: `Reason${index}` }));
     writer.record(event({ subject: { kind: "Node", namespace: "", name: "node-1" } }));
     await clock.advance(0);
@@ -111,8 +111,8 @@ describe("an event", () => {
   });
 });
 
-describe("an API server in trouble", () => {
-  it("is asked again every ten seconds, twelve times", async () => {
+describe("an API server with problems", () => {
+  it("is retried every ten seconds, twelve times", async () => {
     writer.record(event());
     await clock.advance(0);
     for (let attempt = 1; attempt <= 12; attempt += 1) {
@@ -129,7 +129,7 @@ describe("an API server in trouble", () => {
     await writer.stop();
   });
 
-  it("that does not answer is given up after ten seconds and asked again", async () => {
+  it("that does not answer is canceled after ten seconds and retried", async () => {
     writer.record(event());
     await clock.advance(10_000);
     assert.equal(connection.latest.isAborted(), true);
@@ -139,7 +139,7 @@ describe("an API server in trouble", () => {
     await writer.stop();
   });
 
-  it("that forbids events is reported once, with what to do; the next event is tried too", async () => {
+  it("that forbids Events is reported once, with what to do, and the next Event is tried", async () => {
     for (const reason of ["One", "Two"]) {
       writer.record(event({ reason }));
       await clock.advance(0);
@@ -155,7 +155,7 @@ describe("an API server in trouble", () => {
     await writer.stop();
   });
 
-  it("has the event already when an answer was lost", async () => {
+  it("already has the Event if only the response was lost", async () => {
     writer.record(event());
     await clock.advance(0);
     connection.latest.refuse();
@@ -168,7 +168,7 @@ describe("an API server in trouble", () => {
     await writer.stop();
   });
 
-  it("keeps a thousand events waiting and no more", async () => {
+  it("causes at most a thousand Events to wait", async () => {
     for (let index = 0; index < 1_200; index += 1) {
       writer.record(event({ subject: { kind: "Node", namespace: "", name: `n${index}` } }));
     }
@@ -179,7 +179,7 @@ describe("an API server in trouble", () => {
   });
 });
 
-it("a stop gives the queue 300 ms, and nothing is recorded after it", async () => {
+it("gets 300 ms for the queue when the program stops, and no Event is recorded afterwards", async () => {
   writer.record(event());
   writer.record(event({ reason: "Other" }));
   await clock.advance(0);

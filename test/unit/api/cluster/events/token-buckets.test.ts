@@ -4,7 +4,7 @@ import { TokenBuckets } from "../../../../../src/api/cluster/events/token-bucket
 import { FakeClock } from "../../../../support/fake-clock.ts";
 
 describe("a token bucket", () => {
-  it("gives its burst at once, then one each refill time, for each key alone", async () => {
+  it("allows its burst immediately, then one per refill time, separately for each key", async () => {
     const clock = new FakeClock();
     const buckets = new TokenBuckets(clock, { burst: 3, intervalMs: 1_000 });
     const takes = (key: string, times: number): boolean[] =>
@@ -19,7 +19,7 @@ describe("a token bucket", () => {
     assert.deepEqual(takes("a", 4), [true, true, true, false]);
   });
 
-  it("is shared by the keys above 4096, until others are full again", async () => {
+  it("is shared by all keys above 4096, until others are full again", async () => {
     const clock = new FakeClock();
     const buckets = new TokenBuckets(clock, { burst: 1, intervalMs: 1_000 });
     for (let index = 0; index < 4_096; index += 1) assert.equal(buckets.take(`key ${index}`), true);
