@@ -1,7 +1,8 @@
 #!/bin/sh
-# build-lab-kernel.sh [--folder]: builds the lab kernel with nf_tables, user-mode Linux from Debian's kernel source,
-# and prints the folder that it lies in: LAB_KERNEL, else one per version in the cache of the user. Twenty minutes of
-# one processor, once. --folder: prints the folder and builds nothing.
+# build-lab-kernel.sh [--without-xtables] [--folder]: builds the lab kernel with nf_tables, user-mode Linux from Debian's
+# kernel source, and prints its folder: LAB_KERNEL, or one per version in the user's cache. It takes about ten minutes of
+# processor time. --without-xtables: a kernel without iptables and ipset, as in the Enterprise Linux 10 family. --folder:
+# prints the folder and builds nothing.
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 config=$here/../test/lab/kernel/config
 steps=$here/step.sh
@@ -11,10 +12,17 @@ PATH=$PATH:/usr/sbin:/sbin
 version=6.1
 apt-cache show linux-source-6.12 > /dev/null 2>&1 && version=6.12
 target=${LAB_KERNEL:-${XDG_CACHE_HOME:-$HOME/.cache}/kube-ipvs/lab-kernel-$version}
+left_out_options='^-'
+if [ "$1" = --without-xtables ]; then
+  shift
+  target=$target-without-xtables
+  left_out_options='^CONFIG_(NETFILTER_XT|NFT_COMPAT|IP_SET|IP6?_NF_)'
+fi
 [ "$1" = --folder ] && echo "$target" && exit
 
 # Built already, with this configuration.
-cmp -s "$config" "$target/config" && exit
+wanted=$(grep -vE "$left_out_options" "$config")
+[ "$wanted" = "$(cat "$target/config" 2> /dev/null)" ] && exit
 
 if [ "$(uname -m)" != x86_64 ]; then
   echo "lab-kernel: user-mode Linux exists for amd64 only, this is $(uname -m)" >&2
@@ -27,15 +35,15 @@ if [ ! -e "$archive" ]; then
     env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "linux-source-$version" || exit
 fi
 
-mkdir -p "$target" && build=$(mktemp -d "$target/build.XXXXXX") || exit
+mkdir -p "$target" && echo "$wanted" > "$target/wanted" && build=$(mktemp -d "$target/build.XXXXXX") || exit
 trap 'rm -rf "$build"' EXIT
 trap 'exit 130' INT TERM HUP
 "$steps" "Unpacking $archive" tar -C "$build" --strip-components=1 -xf "$archive" || exit
 cd "$build" || exit
 "$steps" "Configuring the lab kernel" \
-  env KCONFIG_ALLCONFIG="$config" make -s ARCH=um alldefconfig || exit
+  env KCONFIG_ALLCONFIG="$target/wanted" make -s ARCH=um alldefconfig || exit
 # What a version does not know, or what something else is needed for, is left out in silence.
-left_out=$(grep -E '^CONFIG_[A-Z0-9_]+=[^n]' "$config" | grep -vxFf .config)
+left_out=$(grep -E '^CONFIG_[A-Z0-9_]+=[^n]' "$target/wanted" | grep -vxFf .config)
 [ -z "$left_out" ] || echo "lab-kernel: not in Linux $version:" $left_out
 "$steps" "Compiling the lab kernel, $(nproc) at a time" make -s ARCH=um -j"$(nproc)" linux || exit
 
@@ -47,5 +55,5 @@ cp modules.builtin modules.builtin.modinfo "$target/modules/$release/"
 ln -s "$target/modules" "$build/root/lib/modules"
 depmod -b "$build/root" "$release" &&
   strip -o "$target/linux" linux &&
-  cp "$config" "$target/config" &&
+  mv "$target/wanted" "$target/config" &&
   echo "Lab kernel $release: $target"

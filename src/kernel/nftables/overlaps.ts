@@ -28,30 +28,34 @@ export function placeChanges(
   before: Places,
   changes: readonly IndexedChange[],
 ): readonly PlacedChange[] {
-  const changesByServer = Map.groupBy(changes, ({ entry }) => serverOf(entry));
   const entriesByServer = Map.groupBy(before.keys(), serverOf);
-  return [...changesByServer].flatMap(([server, ofServer]) => {
-    const wanted = new Set(entriesByServer.get(server));
-    for (const { kind, entry } of ofServer) {
-      if (kind === "entry-add") wanted.add(entry);
-      else wanted.delete(entry);
-    }
-    const after = placesOf(wanted);
+  const removed: PlacedChange[] = [];
+  const added: PlacedChange[] = [];
+  for (const [server, ofServer] of Map.groupBy(changes, ({ entry }) => serverOf(entry))) {
+    const entries = entriesByServer.get(server) ?? [];
     const indices = ofServer.map(({ index }) => index);
-    const removed = (entriesByServer.get(server) ?? []).filter(
-      (entry) => after.get(entry) !== before.get(entry),
-    );
-    const added = [...after].filter(([entry, place]) => before.get(entry) !== place);
-    return [
-      ...removed.map((entry) => ({
-        kind: "entry-remove" as const,
-        entry,
-        place: before.get(entry) ?? "matched",
-        indices,
-      })),
-      ...added.map(([entry, place]) => ({ kind: "entry-add" as const, entry, place, indices })),
-    ];
-  });
+    const after = placesOf(withChanges(entries, ofServer));
+    for (const entry of entries) {
+      const place = before.get(entry) ?? "matched";
+      if (after.get(entry) !== place) removed.push({ kind: "entry-remove", entry, place, indices });
+    }
+    for (const [entry, place] of after) {
+      if (before.get(entry) !== place) added.push({ kind: "entry-add", entry, place, indices });
+    }
+  }
+  return [...removed, ...added];
+}
+
+function withChanges(
+  entries: Iterable<SetEntry>,
+  changes: readonly IndexedChange[],
+): ReadonlySet<SetEntry> {
+  const wanted = new Set(entries);
+  for (const { kind, entry } of changes) {
+    if (kind === "entry-add") wanted.add(entry);
+    else wanted.delete(entry);
+  }
+  return wanted;
 }
 
 /** The virtual server of an entry: its text without the network. */
