@@ -33,7 +33,7 @@ const taken = {
   flags: 0,
 };
 
-describe("observing only", () => {
+describe("observeOnly", () => {
   let kernel: FakeKernel;
   let clock: FakeClock;
   let log: RecordingLogger;
@@ -92,12 +92,12 @@ describe("observing only", () => {
     return text.split("\n").filter((line) => line.startsWith(`${name}{`));
   }
 
-  it("is ready after its first plan, which its rollout waits for", async () => {
+  it("is ready after its first plan, for which its rollout waits", async () => {
     await start(observing);
     assert.equal(health.notReadyReason, undefined);
   });
 
-  it("says by kind what would be changed on an empty node, and changes nothing", async () => {
+  it("reports by kind what would be changed on an empty node, and changes nothing", async () => {
     await start(observing);
     assert.deepEqual(kernel.operations.texts(), []);
     const pending = await figures("kube_ipvs_pending_changes");
@@ -129,7 +129,7 @@ describe("observing only", () => {
     );
   });
 
-  it("says that nothing would be changed where everything is right", async () => {
+  it("reports no changes if the kernel state is correct", async () => {
     await start();
     await running?.stop();
     kernel.operations.clear();
@@ -138,7 +138,7 @@ describe("observing only", () => {
     assert.deepEqual(await figures("kube_ipvs_pending_changes"), []);
   });
 
-  it("plans as a start would where a Service asks for a scheduler that the kernel does not have", async () => {
+  it("plans like a start if a Service requests a scheduler that the kernel does not have", async () => {
     const annotations = { "kube-ipvs.io/scheduler": "twos" };
     source.apply(service({ metadata: { annotations } }) as unknown as NamedObject);
     await start();
@@ -152,7 +152,7 @@ describe("observing only", () => {
     await assert.rejects(start(observing, ["ipvs-scheduler", "twos"]), /no module ip_vs_twos/);
   });
 
-  it("reports what a third party changes, each time once, and what would repair it", async () => {
+  it("reports each third-party change once, with the change that would repair it", async () => {
     await start();
     await running?.stop();
     await start(observing);
@@ -182,7 +182,7 @@ describe("observing only", () => {
     ]);
   });
 
-  it("records nothing for a program that runs after it", async () => {
+  it("records nothing for later programs", async () => {
     const slow = service({ metadata: { annotations: { "kube-ipvs.io/slow-start": "1h" } } });
     const [few, more] = [["10.244.2.11"], ["10.244.2.11", "10.244.2.12"]].map((endpoints) =>
       endpointSlice({ endpoints }),

@@ -17,7 +17,7 @@ describe("checkCapabilities", () => {
     ["none", "0000000000000000", false],
   ];
   for (const [name, capEff, isEnough] of cases) {
-    it(`${isEnough ? "accepts" : "refuses"} ${name}`, () => {
+    it(`${isEnough ? "accepts" : "rejects"} ${name}`, () => {
       const check = (): void =>
         checkCapabilities(() => `Name:\tnode\nCapPrm:\t000001ffffffffff\nCapEff:\t${capEff}\n`);
       if (isEnough) check();
@@ -25,7 +25,7 @@ describe("checkCapabilities", () => {
     });
   }
 
-  it("says what is missing and what to do", () => {
+  it("names the missing capability and what to do", () => {
     assert.throws(() => checkCapabilities(() => "CapEff:\t0\n"), new MissingCapabilityError());
     assert.equal(
       new MissingCapabilityError().message,
@@ -33,7 +33,7 @@ describe("checkCapabilities", () => {
     );
   });
 
-  it("leaves it to the kernel where /proc does not say it", () => {
+  it("accepts the process if /proc does not show capabilities", () => {
     checkCapabilities(() => "Name:\tnode\n");
   });
 });
@@ -63,7 +63,7 @@ describe("writeOomScore", () => {
     assert.deepEqual(log.lines, []);
   });
 
-  it("continues without it, saying so only at a higher verbosity", async () => {
+  it("continues after a failure, which is logged only at a higher verbosity", async () => {
     const { texts, log } = await attempt(2);
     assert.deepEqual(texts, [line, line]);
     assert.deepEqual(

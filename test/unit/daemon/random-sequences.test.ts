@@ -120,7 +120,7 @@ async function run(seed: number, flags: Sequence["flags"]): Promise<void> {
 }
 
 for (const { mode, flags, counts } of modes) {
-  describe(`${changeCount} random changes come to the state of a fresh start in ${mode} mode`, () => {
+  describe(`${changeCount} random changes end in the state of a fresh start in ${mode} mode`, () => {
     for (const some of groupsOf(seedsPerTest, seeds(counts))) {
       it(`with seeds ${some[0]} to ${some.at(-1)}`, async () => {
         for (const seed of some) await run(seed, flags);

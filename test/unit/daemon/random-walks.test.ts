@@ -35,7 +35,7 @@ async function takeWalk(seed: number): Promise<void> {
   }
 }
 
-describe(`random walks of ${walkLength} steps come to the state of a fresh start`, () => {
+describe(`random walks of ${walkLength} steps end in the state of a fresh start`, () => {
   for (const some of groupsOf(walksPerTest, seeds(counts))) {
     it(`with seeds ${some[0]} to ${some.at(-1)}`, async () => {
       for (const seed of some) await takeWalk(seed);
@@ -43,7 +43,7 @@ describe(`random walks of ${walkLength} steps come to the state of a fresh start
   }
 });
 
-describe("walks that once went wrong", () => {
+describe("walks that failed in the past", () => {
   for (const { name, walk: found } of foundWalks()) {
     it(name, () => runWalk(found, new FakeWalkNode()));
   }

@@ -65,7 +65,7 @@ describe("a daemon that starts", () => {
 
   const firstSyncLines = () => log.lines.filter(({ event }) => event === "First sync completed");
 
-  it("is alive and never ready where nothing is listed", async () => {
+  it("is alive but never ready if nothing is listed", async () => {
     await start(new SilentSource());
     assert.equal(health.report().isHealthy, true);
     assert.match(health.notReadyReason ?? "", /^The first sync waits for the Node object, Serv/);
@@ -73,7 +73,7 @@ describe("a daemon that starts", () => {
     assert.deepEqual(firstSyncLines(), []);
   });
 
-  it("is ready after its first sync, and says so once", async () => {
+  it("is ready after its first sync, and logs this once", async () => {
     await start(sourceOf(node(), service(), endpointSlice()));
     assert.equal(health.notReadyReason, undefined);
     assert.equal(await firstSyncCompleted(), "1");
@@ -85,7 +85,7 @@ describe("a daemon that starts", () => {
     assert.match(String(line?.keys["elapsed"]), /ms$/);
   });
 
-  it("says when it has listed everything, and what", async () => {
+  it("logs that it has listed everything, with the numbers", async () => {
     await start(sourceOf(node(), service(), endpointSlice()));
     const lines = log.lines.filter(({ event }) => event === "Initial lists completed");
     assert.deepEqual(
@@ -94,7 +94,7 @@ describe("a daemon that starts", () => {
     );
   });
 
-  it("says every 5 s how far a slow first sync is, and no later one", async () => {
+  it("logs every 5 s how far a slow first sync is, but not for later syncs", async () => {
     const source = sourceOf(node(), service(), endpointSlice());
     await startDaemon({ config, kernel, source, metrics, health, clock, log });
     delayCalls("listVirtualServers", 6_000);

@@ -48,9 +48,9 @@ const changes: readonly (readonly [name: string, flags: Flags])[] = [
   ],
 ];
 
-describe("another configuration, applied alive", () => {
+describe("a configuration that is applied without a restart", () => {
   for (const [name, flags] of changes) {
-    it(`leads to the same kernel as a start with it: ${name}`, async () => {
+    it(`leads to the same kernel state as a start with it: ${name}`, async () => {
       const changed = await nodeWith({});
       const before = await changed.state();
       await changed.reconfigure(flags);
@@ -65,7 +65,7 @@ describe("another configuration, applied alive", () => {
   }
 
   for (const name of ["kube-ipvs-verification-period", "ipvs-sync-period"]) {
-    it(`has the kernel verified as often as it says: ${name}`, async () => {
+    it(`changes the verification period: ${name}`, async () => {
       const long = { "kube-ipvs-verification-period": "1h", "ipvs-sync-period": "1h" };
       const fake = await nodeWith(long);
       const before = await fake.state();
@@ -82,7 +82,7 @@ describe("another configuration, applied alive", () => {
     });
   }
 
-  it("gives a Service the virtual server of a third party once it says `delete`, and leaves the next one again", async () => {
+  it("gives a third-party virtual server to a Service with `delete`, and keeps later ones after a change back", async () => {
     const fake = new FakeNode({});
     assert.ok(runCommand(fake.kernel, "ipvsadm -A -t 10.96.0.10:80 -s wlc"));
     fake.source.apply(...named([node(), service(), endpointSlice({ endpoints: ["10.244.2.11"] })]));
@@ -104,7 +104,7 @@ describe("another configuration, applied alive", () => {
     await fake.stop();
   });
 
-  it("counts where it comes while the kernel is read for the one before", async () => {
+  it("is applied even if it arrives while the kernel is read for the previous one", async () => {
     const periods = { "ipvs-sync-period": "1h", "kube-ipvs-verification-period": "1h" };
     const excluding = { ...periods, "ipvs-exclude-cidrs": "10.96.0.0/16" };
     const fake = await nodeWith(excluding);
@@ -129,7 +129,7 @@ describe("another configuration, applied alive", () => {
     await fake.stop();
   });
 
-  it("has the weights of Nodes read where it asks for them", async () => {
+  it("starts to read the weights of Nodes if it needs them", async () => {
     const fake = new FakeNode({ "ipvs-scheduler": "wrr" });
     const listNodes = async (): Promise<Nodes> =>
       new Map([["node-2", { addresses: [], podCidrs: [], weight: 5 }]]);
@@ -145,7 +145,7 @@ describe("another configuration, applied alive", () => {
     await fake.stop();
   });
 
-  it("changes nothing where the kernel has no such scheduler", async () => {
+  it("changes nothing if the kernel does not have the scheduler", async () => {
     const fake = await nodeWith({});
     const before = await fake.state();
     const flags = { "ipvs-scheduler": "nonsense", "masquerade-all": "true" };

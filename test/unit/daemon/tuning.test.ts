@@ -38,7 +38,7 @@ const plain = [
 ];
 
 describe("the annotation for the scheduler", () => {
-  it("is an edit of this Service's virtual server, and removing it restores the default", async () => {
+  it("edits this Service's virtual server, and removing it restores the default", async () => {
     await node.start([...other, web(), endpoints]);
     assert.deepEqual(node.servers, plain);
     const annotations = {
@@ -53,7 +53,7 @@ describe("the annotation for the scheduler", () => {
     assert.deepEqual(node.warnings, []);
   });
 
-  it("falls back where the kernel lacks it, is named, and counts once the module is there", async () => {
+  it("is replaced by the default and reported if the kernel lacks the scheduler, and applies once the module is loaded", async () => {
     node.kernel.ipvs.schedulers.delete("mh");
     await node.start([...other, web({ "kube-ipvs.io/scheduler": "mh" }), endpoints]);
     assert.deepEqual(node.servers, plain);
@@ -86,8 +86,8 @@ describe("the annotation for the scheduler", () => {
   });
 });
 
-describe("an annotation that does not count", () => {
-  it("is named once: in the log, as an Event and in a metric, and the default counts", async () => {
+describe("an ignored annotation", () => {
+  it("is reported once in the log, as an Event and in a metric, and the default applies", async () => {
     const bad = web({ "kube-ipvs.io/scheduler": "round\nrobin", "kube-ipvs.io/schedular": "wrr" });
     await node.start([...other, bad, endpoints]);
     assert.deepEqual(node.servers, plain);
@@ -114,7 +114,7 @@ describe("an annotation that does not count", () => {
     assert.equal(node.warnings.length, 4, "what comes back is named again");
   });
 
-  it("is one that is no string", async () => {
+  it("can be one that is not a string", async () => {
     await node.start([...other, web({ "kube-ipvs.io/scheduler": { a: 1 } }), endpoints]);
     assert.deepEqual(node.servers, plain);
   });
@@ -166,7 +166,7 @@ describe("one packet", () => {
 });
 
 describe("a Service's drain deadline", () => {
-  it("ends its drains, and those of no other Service", async () => {
+  it("ends its drains, but not those of other Services", async () => {
     const ip = (text: string): IpAddress => parseIpAddress(text) as IpAddress;
     const connected = (virtual: string, real: string): void =>
       node.kernel.ipvs.setConnections(
@@ -199,7 +199,7 @@ describe("weights", () => {
     });
   const weighted = { "kube-ipvs.io/scheduler": "wrr", "kube-ipvs.io/weights": "slice" };
 
-  it("are those of the EndpointSlices, and a change of one is a change of its real servers", async () => {
+  it("are those of the EndpointSlices, and a change updates the real servers", async () => {
     await node.start([...other, web(weighted), endpoints, canary("3")]);
     assert.deepEqual(weights(), ["10.244.1.10 1", "10.244.1.20 1", "10.244.1.40 3"]);
     const update = ["ipvs real-server-update TCP 10.96.0.10:80 -> 10.244.1.40:8080"];
@@ -211,7 +211,7 @@ describe("weights", () => {
     assert.deepEqual(weights(), ["10.244.1.10 1", "10.244.1.20 1", "10.244.1.40 1"]);
   });
 
-  it("are those of the endpoints' Nodes, and a change of a label changes their real servers", async () => {
+  it("are those of the endpoints' Nodes, and a changed label updates the real servers", async () => {
     const onNodes = endpointSlice({
       endpoints: [
         endpoint("10.244.1.10", { nodeName: "node-2" }),
@@ -231,7 +231,7 @@ describe("weights", () => {
     assert.deepEqual(weights(), ["10.244.1.10 1", "10.244.1.20 1", "10.244.1.40 1"]);
   });
 
-  it("that are none are named on the Service, and count as 1", async () => {
+  it("that are invalid are reported on the Service, and count as 1", async () => {
     await node.start([...other, web(weighted), endpoints, canary("many")]);
     assert.deepEqual(weights(), ["10.244.1.10 1", "10.244.1.20 1", "10.244.1.40 1"]);
     assert.deepEqual(
@@ -240,7 +240,7 @@ describe("weights", () => {
     );
   });
 
-  it("give a canary its share, however many endpoints it has", async () => {
+  it("give a canary its share, regardless of its number of endpoints", async () => {
     const share = (percent: number): ApiObject =>
       web({
         "kube-ipvs.io/scheduler": "wrr",
@@ -279,7 +279,7 @@ describe("a slow start", () => {
   const three = endpointSlice({ endpoints: ["10.244.1.10", "10.244.1.20", "10.244.1.40"] });
   const update = ["ipvs real-server-update TCP 10.96.0.10:80 -> 10.244.1.40:8080"];
 
-  it("lets the weight of a new endpoint grow in steps, and touches nothing else", async () => {
+  it("lets the weight of a new endpoint grow in steps, without other changes", async () => {
     await node.start([...other, slow, endpoints]);
     assert.deepEqual(weights(), ["10.244.1.10 10", "10.244.1.20 10"]);
     assert.deepEqual(await node.apply(three), [
@@ -301,7 +301,7 @@ describe("a slow start", () => {
     assert.deepEqual(await node.pass(60_000), []);
   });
 
-  it("goes on where it was after a restart", async () => {
+  it("continues after a restart", async () => {
     let recorded: ReadonlyMap<string, number> = new Map();
     const times = {
       recall: (key: string) => recorded.get(key),
@@ -322,7 +322,7 @@ describe("a slow start", () => {
     assert.equal(recorded.size, 0);
   });
 
-  it("does not slow the first endpoints of a Service, nor those that come with the program", async () => {
+  it("does not slow down the first endpoints of a Service, nor those that exist at startup", async () => {
     await node.start([...other, slow]);
     await node.apply(endpoints);
     assert.deepEqual(weights(), ["10.244.1.10 10", "10.244.1.20 10"]);
@@ -330,7 +330,7 @@ describe("a slow start", () => {
 });
 
 describe("a default for all Services", () => {
-  it("of one packet, and a Service that says otherwise", async () => {
+  it("of one packet can be overridden by a Service", async () => {
     const ports = [servicePort({ name: "dns", protocol: "UDP", port: 53 })];
     const named = (name: string, clusterIp: string, annotations: object): ApiObject =>
       service({ name, clusterIps: [clusterIp], ports, metadata: { annotations } });
@@ -339,7 +339,7 @@ describe("a default for all Services", () => {
     assert.deepEqual(node.servers, ["-A -u 10.96.0.10:53 -s rr -o", "-A -u 10.96.0.20:53 -s rr"]);
   });
 
-  it("of weights, and a Service that says otherwise", async () => {
+  it("of weights can be overridden by a Service", async () => {
     const heavy = (name: string, address: string): ApiObject => {
       const metadata = { annotations: { "kube-ipvs.io/weight": "3" } };
       return endpointSlice({ service: name, endpoints: [address], metadata });
@@ -357,7 +357,7 @@ describe("a default for all Services", () => {
     ]);
   });
 
-  it("of a slow start, and a Service that says otherwise", async () => {
+  it("of a slow start can be overridden by a Service", async () => {
     const own = web({ "kube-ipvs.io/slow-start": "0s" });
     const flags = { "ipvs-scheduler": "wrr", "kube-ipvs-slow-start": "90s" };
     await node.start([...other, own, endpoints], flags);
@@ -368,7 +368,7 @@ describe("a default for all Services", () => {
     ]);
   });
 
-  it("of drain deadlines, and a Service that says otherwise", async () => {
+  it("of drain deadlines can be overridden by a Service", async () => {
     const ip = (text: string): IpAddress => parseIpAddress(text) as IpAddress;
     const own = web({ "kube-ipvs.io/drain-deadline": "1h" });
     await node.start([...other, own, endpoints], { "kube-ipvs-tcp-drain-deadline": "10s" });

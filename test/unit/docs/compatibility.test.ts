@@ -88,20 +88,20 @@ describe("the table of compatibility", () => {
   const fields = compatibility("Fields of KubeProxyConfiguration v1alpha1");
   const gates = compatibility("Feature gates");
 
-  it("has every flag of kube-proxy, and one that 1.31 removed", () => {
+  it("contains every flag of kube-proxy, and one that 1.31 removed", () => {
     const known = [...words(upstreamFlags), "proxy-port-range"].map((flag) => `--${flag}`);
     assert.deepEqual([...flags.keys()], known.toSorted());
   });
 
-  it("has every field of the configuration file", () => {
+  it("contains every field of the configuration file", () => {
     assert.deepEqual([...fields.keys()], words(upstreamFields).toSorted());
   });
 
-  it("has every feature gate that kube-ipvs knows", () => {
+  it("contains every feature gate that kube-ipvs knows", () => {
     assert.deepEqual([...gates.keys()], featureGates.map(({ name }) => name).toSorted());
   });
 
-  it("says which of them have no effect, and why", () => {
+  it("names settings without effect, and the reason", () => {
     const ofFlags = [...flagOnlyFields, ...allFields].map(
       ({ flag, noEffect }) => [`--${flag}`, flag === undefined ? undefined : noEffect] as const,
     );
@@ -112,7 +112,7 @@ describe("the table of compatibility", () => {
     assert.deepEqual(documentedWithoutEffect(gates), withoutEffect(ofGates));
   });
 
-  it("says which metrics of kube-proxy are absent", () => {
+  it("names kube-proxy's metrics that are absent", () => {
     const absent = [...compatibility("Metrics")].map(([name, status]) => [
       name,
       status.startsWith("differs: absent"),
@@ -123,7 +123,7 @@ describe("the table of compatibility", () => {
     );
   });
 
-  it("has every set and chain", () => {
+  it("contains every set and chain", () => {
     const sets = ipFamilies.flatMap((family) => setsFor(family).map(({ name }) => name));
     assert.deepEqual([...compatibility("Sets").keys()], sets.toSorted());
     const { chains } = planRules({
@@ -140,7 +140,7 @@ describe("the table of compatibility", () => {
 });
 
 describe("the table of kernel settings", () => {
-  it("has every sysctl that is written", () => {
+  it("contains every sysctl that is written", () => {
     const limits = {
       maxPerCore: 0,
       min: 0,

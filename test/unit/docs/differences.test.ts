@@ -11,7 +11,7 @@ const lines = readFileSync(path, "utf8").split("\n");
 const rows = rowsOf(lines);
 
 describe("the table of differences", () => {
-  it("has rows, each with all its cells", () => {
+  it("has rows with all cells", () => {
     assert.ok(rows.length > 40, `${rows.length} rows`);
     for (const cells of rows) {
       assert.ok([5, 4, 2].includes(cells.length), cells[0]);
@@ -22,7 +22,7 @@ describe("the table of differences", () => {
     }
   });
 
-  it("says of each how to get the old behavior: by a setting, or why there is none", () => {
+  it("names in each row a setting that restores the old behavior, or why there is none", () => {
     for (const cells of rows.filter(({ length }) => length === 5)) {
       assert.match(
         cells[3] ?? "",
@@ -32,7 +32,7 @@ describe("the table of differences", () => {
     }
   });
 
-  it("has all 21 complaints, each solved", () => {
+  it("contains all 21 complaints, each solved", () => {
     const complaints = rows.filter(({ length }) => length === 4);
     for (const [index, cells] of complaints.entries()) {
       assert.ok(cells[0]?.trim().startsWith(`${index + 1}. `), cells[0]);
@@ -48,7 +48,7 @@ describe("the table of differences", () => {
     }
   });
 
-  it("names a test for each row that exists under this title", () => {
+  it("names an existing test title in each row", () => {
     for (const cells of rows) {
       const tests = testsOf(cells.at(-1) ?? "");
       assert.ok(tests.length > 0, `no test: ${cells[0]}`);

@@ -43,18 +43,18 @@ function hasDarkForm({ document, path }: Picture): boolean {
 
 describe("a picture", () => {
   for (const picture of pictures) {
-    it(`says what it shows, and can be read on light and dark: ${picture.document}, ${picture.path}`, () => {
+    it(`has a description, and variants for light and dark: ${picture.document}, ${picture.path}`, () => {
       assert.ok(picture.alt.length > 20, "no alternative text");
       assert.ok(hasDarkForm(picture), "light only");
     });
   }
 
-  it("is found", () => assert.ok(pictures.length >= 6, `${pictures.length} pictures`));
+  it("exists", () => assert.ok(pictures.length >= 6, `${pictures.length} pictures`));
 });
 
 describe("a heading", () => {
   for (const document of documents) {
-    it(`can be linked to, since no other of its document has the same words: ${document}`, () => {
+    it(`can be linked, because its text is unique in its document: ${document}`, () => {
       const text = read(document).replaceAll(/^```.*?^```$/gms, "");
       const headings = [...text.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading);
       assert.deepEqual(headings, [...new Set(headings)]);
@@ -72,20 +72,20 @@ describe("the index of documents", () => {
     "decisions/",
   ]) {
     if (!/\.md$|\/$/.test(path) || path === "README.md") continue;
-    it(`leads to ${path}`, () => assert.ok(index.includes(`](${path}`)));
+    it(`links ${path}`, () => assert.ok(index.includes(`](${path}`)));
   }
 });
 
 describe("a release", () => {
   const minor = version.split(".").slice(0, 2).join(".");
 
-  it("has notes, a section of the changelog, and fixes of security", () => {
+  it("has notes, a section of the changelog, and security fixes", () => {
     assert.match(read(`docs/releases/${version}.md`), new RegExp(`^# kube-ipvs ${version}`));
     assert.match(read("CHANGELOG.md"), new RegExp(`^## ${version} - \\d{4}-\\d\\d-\\d\\d$`, "m"));
     assert.ok(read("SECURITY.md").includes(`| ${minor} | yes |`));
   });
 
-  it("has a changelog of entries alone, with each heading once per version", () => {
+  it("has a changelog with entries only, and each heading once per version", () => {
     const allowed = ["Breaking", "Added", "Changed", "Fixed", "Security"];
     const [, ...versions] = read("CHANGELOG.md").split(/^## /m);
     for (const text of versions) {
@@ -102,7 +102,7 @@ describe("a release", () => {
     }
   });
 
-  it("asks who reports a fault for what the commands print", () => {
+  it("asks reporters of a bug for the output of the commands", () => {
     const template = read(".github/ISSUE_TEMPLATE/bug.md");
     for (const command of ["kube-ipvs status -o json", "kube-ipvs doctor", "kube-ipvs explain"])
       assert.ok(template.includes(command), command);
@@ -114,7 +114,7 @@ describe("ARCHITECTURE.md", () => {
 
   for (const room of readdirSync(join(project, "src"), { withFileTypes: true })) {
     if (!room.isDirectory()) continue;
-    it(`has the room src/${room.name}/, which has a README`, () => {
+    it(`has a section for src/${room.name}/, which has a README`, () => {
       assert.ok(text.includes(`\`src/${room.name}/\``));
       assert.ok(existsSync(join(project, "src", room.name, "README.md")));
     });

@@ -34,7 +34,7 @@ describe("commands in a guide", () => {
   for (const { path, text } of pages) {
     const commands = commandsOf(text);
 
-    it(`are taken by the program: docs/${path}`, () => {
+    it(`have valid flags: docs/${path}`, () => {
       const calls = commands.flatMap((command) => argumentsOf("kube-ipvs", command));
       assert.deepEqual(
         calls.map(mistakeIn).filter((mistake) => mistake !== undefined),
@@ -52,14 +52,14 @@ describe("commands in a guide", () => {
       );
     });
 
-    it(`are read by a shell: docs/${path}`, () => {
+    it(`are valid shell: docs/${path}`, () => {
       const script = shellBlocksOf(text).join("\n");
       const { status, stderr } = spawnSync("sh", ["-n"], { input: script, encoding: "utf8" });
       assert.equal(status, 0, stderr);
     });
   }
 
-  it("would be noticed with a flag or a target that is gone", () => {
+  it("would fail the test with an unknown flag or target", () => {
     const [call = []] = argumentsOf(
       "kube-ipvs",
       "kubectl exec POD -- kube-ipvs status --no-such | cat",

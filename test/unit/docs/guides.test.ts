@@ -35,7 +35,7 @@ describe("a guide", () => {
 });
 
 describe("the guides", () => {
-  it("are those that the index of documents links, and their pages", () => {
+  it("are the pages that the index of documents links", () => {
     const paths = readGuides().map(({ path }) => path);
     for (const path of ["quick-start.md", "kind.md", "migrate/kubeadm.md", "tuning/weights.md"])
       assert.ok(paths.includes(path), path);
@@ -48,7 +48,7 @@ describe("the guides", () => {
 });
 
 describe("the reports", () => {
-  it(`have fewer than ${mostReportWords} words together, since tables of results are data files`, () => {
+  it(`have fewer than ${mostReportWords} words together, because tables of results are data files`, () => {
     const reports = join(import.meta.dirname, "../../../docs/reports");
     const texts = globSync("*.md", { cwd: reports }).map((path) =>
       readFileSync(join(reports, path), "utf8"),

@@ -66,7 +66,7 @@ describe("the figures of the README", () => {
     assertRange(readmeNumbers("First sync of 5,000 Services"), [benchmark / 1_000, ...days]);
   });
 
-  it("have the connections that kills broke", () => {
+  it("have the number of connections that kills broke", () => {
     const rows = read("docs/reports/data/faults.tsv").trim().split("\n");
     const cells = rows.map((row) => row.split("\t"));
     const kills = cells.filter(([name = ""]) => name.startsWith("SIGKILL"));
@@ -76,7 +76,7 @@ describe("the figures of the README", () => {
     assert.deepEqual(readmeNumbers("SIGKILLs"), [sum(3), sum(2), sum(5), sum(4)]);
   });
 
-  it("have what was measured beside kube-proxy 1.36.2", () => {
+  it("have the measurements with kube-proxy 1.36.2", () => {
     const rows = rowsOf(read("docs/reports/scale.md").split("\n"));
     const both = (begin: string): readonly string[] => {
       const [, ...cells] = rows.find(([name = ""]) => name.startsWith(begin)) ?? [];

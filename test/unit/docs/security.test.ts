@@ -16,7 +16,7 @@ const claims = [threats, limits].flatMap((part) => rowsOf(part.split("\n")));
 describe("the security model", () => {
   it("has claims", () => assert.ok(claims.length > 25, `${claims.length} rows`));
 
-  it("has a table for each attacker, of four columns", () => {
+  it("has a table with four columns for each attacker", () => {
     const titles = [...threats.matchAll(/^### (.*)$/gm)].map(([, title = ""]) => title);
     const attackers = [/tenant/, /neighbor pod/, /user of the node/, /network between/];
     assert.equal(titles.length, attackers.length);
@@ -36,7 +36,7 @@ describe("the security model", () => {
     });
   }
 
-  it("would notice a test that is gone", () => {
+  it("would fail the test with a removed test", () => {
     assert.ok(!isThere(path, { file: "../test/lab/image.test.ts", title: "no such title" }));
   });
 });

@@ -24,7 +24,7 @@ describe("the README of a source folder", () => {
       );
     });
 
-    it(`names no file or folder that is gone: ${dirname(readme)}`, () => {
+    it(`names only existing files and folders: ${dirname(readme)}`, () => {
       const rows = text.split("\n").filter((line) => line.startsWith("| `"));
       const listed = rows.flatMap(
         (row) => row.split(" | ")[0]?.match(/(?<=`)[\w./-]+(?=`)/g) ?? [],

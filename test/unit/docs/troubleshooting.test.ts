@@ -95,8 +95,8 @@ const problems: readonly string[] = [
   }),
 ];
 
-describe("troubleshooting by what status says", () => {
-  it("is tried with each of them", () => assert.equal(problems.length, 11));
+describe("the troubleshooting table of status messages", () => {
+  it("is compared with every message", () => assert.equal(problems.length, 11));
 
   for (const message of problems) {
     it(`has a row for: ${message}`, () => {
@@ -104,7 +104,7 @@ describe("troubleshooting by what status says", () => {
     });
   }
 
-  it("would notice a message without a row", () => {
+  it("would fail the test with a message that has no row", () => {
     assert.ok(!shown.some((pattern) => pattern.test("The moon is full")));
   });
 });

@@ -70,7 +70,7 @@ describe("docs/tuning.md", () => {
   it("has examples", () => assert.equal(examples.length, 8));
 
   for (const { title, objects, servers } of examples) {
-    it(`shows what becomes of its example: ${title}`, async () => {
+    it(`shows the result of its example: ${title}`, async () => {
       const node = new TunedNode();
       await node.start(objects);
       assert.deepEqual(node.servers, servers ?? untuned);
@@ -79,7 +79,7 @@ describe("docs/tuning.md", () => {
     });
   }
 
-  it("has an example for each annotation that it lists, and lists each that an example has", () => {
+  it("has an example for each listed annotation, and lists each annotation of an example", () => {
     const listed = [...page.matchAll(/^\| \[`(kube-ipvs\.io\/[\w-]+)`\]/gm)].map(
       ([, name]) => name,
     );
@@ -87,7 +87,7 @@ describe("docs/tuning.md", () => {
     assert.deepEqual([...new Set(used)].toSorted(), listed.toSorted());
   });
 
-  it("explains each reason for which an annotation is ignored", () => {
+  it("explains each reason for an ignored annotation", () => {
     for (const reason of annotationReasons)
       assert.match(page, new RegExp(`^\\| \`${reason}\` \\|`, "m"));
   });

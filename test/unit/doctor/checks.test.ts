@@ -627,7 +627,7 @@ describe("a check", () => {
     );
   });
 
-  it("says what to do about each warning and each failure", async () => {
+  it("names a remedy for each warning and failure", async () => {
     for (const { check: name, verdict, node } of cases) {
       if (verdict !== "warn" && verdict !== "fail") continue;
       const { remedy } = await judged(name, node);

@@ -10,7 +10,7 @@ import { known, nodeWith, sysctlsWith, unreadable } from "./node.ts";
 const skipped = { skipped: "no API server is configured" };
 
 describe("an examination", () => {
-  it("of a node that is right is all ok", async () => {
+  it("of a correct node is all ok", async () => {
     const { findings, skipped } = await examine(nodeWith());
     assert.deepEqual(
       findings.filter(({ verdict }) => verdict !== "ok"),
@@ -19,7 +19,7 @@ describe("an examination", () => {
     assert.deepEqual(skipped, []);
   });
 
-  it("skips what needs a cluster or a running proxy, and says why", async () => {
+  it("skips checks that need a cluster or a running proxy, with the reason", async () => {
     const examination = await examine(nodeWith({ isBeforeInstall: true, cluster: skipped }));
     assert.deepEqual(examination.skipped, [
       { name: "estimator", reason: "--before-install is given" },
@@ -38,7 +38,7 @@ describe("an examination", () => {
     );
   });
 
-  it("skips what only a running kube-ipvs knows where none answers", async () => {
+  it("skips checks that need a running kube-ipvs if none answers", async () => {
     const daemon = { skipped: "no kube-ipvs answers on /run/x.sock (ENOENT)" };
     assert.deepEqual((await examine(nodeWith({ daemon: known(daemon) }))).skipped, [
       { name: "packets", reason: daemon.skipped },
@@ -46,7 +46,7 @@ describe("an examination", () => {
     ]);
   });
 
-  it("has unknown for a check that cannot read the node, and runs the others", async () => {
+  it("has the verdict unknown for a check that cannot read the node, and runs the others", async () => {
     const { findings } = await examine(nodeWith({ files: unreadable }));
     const unsure = findings.filter(({ verdict }) => verdict !== "ok");
     assert.deepEqual(
@@ -56,7 +56,7 @@ describe("an examination", () => {
     assert.equal(findings.at(-1)?.name, "iptables-lock");
   });
 
-  it("judges nothing of IPVS in other modes", async () => {
+  it("skips the IPVS checks in other modes", async () => {
     const namesIn = async (mode: "iptables" | "userspace"): Promise<readonly string[]> =>
       (await examine(nodeWith({ mode }))).findings.map(({ name }) => name);
     const everywhere = [
@@ -79,7 +79,7 @@ describe("an examination", () => {
     ]);
   });
 
-  it("says first that IPVS is not available, and skips what follows from it", async () => {
+  it("reports first that IPVS is not available, and skips checks that need it", async () => {
     const withoutIpvs = sysctlsWith({
       ...{ "net/ipv4/vs/conntrack": undefined, "net/ipv4/vs/expire_nodest_conn": undefined },
       ...{ "net/ipv4/vs/expire_quiescent_template": undefined },
@@ -106,7 +106,7 @@ describe("an examination", () => {
     );
   });
 
-  it("is as bad as its worst verdict", () => {
+  it("has the worst verdict of its checks", () => {
     assert.equal(worstVerdict([]), "ok");
     const verdicts = ["ok", "fail", "warn", "unknown"] as const;
     assert.equal(worstVerdict(verdicts.map((verdict) => ({ verdict }))), "fail");
@@ -130,7 +130,7 @@ function printed(report: DoctorReport, format = "text", hasColor = false): strin
 describe("a printed examination", async () => {
   const report = reportOf(await examine(nodeWith({ missingCapabilities: known(["NET_RAW"]) })));
 
-  it("is aligned, and says why and what to do where something is wrong", () => {
+  it("is aligned, with reason and remedy for each problem", () => {
     const [head, ipvs, first, why, remedy, next] = printed(report).split("\n");
     assert.equal(ipvs, "ok       ipvs                IPVS available: yes");
     assert.equal(head, "VERDICT  CHECK               EVIDENCE");
@@ -141,12 +141,12 @@ describe("a printed examination", async () => {
     assert.ok(next?.startsWith("ok       kernel  "), next);
   });
 
-  it("has colors on a terminal alone", () => {
+  it("has colors only on a terminal", () => {
     assert.equal(printed(report).includes("\u001b"), false);
     assert.ok(printed(report, "text", true).includes("\u001b[31mfail   \u001b[0m"));
   });
 
-  it("is the same in JSON and YAML", () => {
+  it("has the same content in JSON and YAML", () => {
     const json = JSON.parse(printed(report, "json", true)) as {
       readonly verdict: string;
       readonly checks: readonly { readonly name: string; readonly why: string }[];

@@ -18,7 +18,7 @@ import {
 } from "../../../src/doctor/read/processes.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 
-describe("what the daemon says", () => {
+describe("data from the daemon", () => {
   const folder = mkdtempSync(join(tmpdir(), "daemon-"));
   const path = join(folder, "socket");
   const status = {
@@ -40,29 +40,29 @@ describe("what the daemon says", () => {
     rmSync(folder, { recursive: true });
   });
 
-  it("of its status", async () => {
+  it("contains its status", async () => {
     assert.deepEqual(await readDaemon(path), status);
   });
 
-  it("where it cannot", async () => {
+  it("contains the error if it cannot be read", async () => {
     code = 500;
     await assert.rejects(readDaemon(path), /Cannot ask kube-ipvs on .*500/);
   });
 
-  it("where there is none: nothing", async () => {
+  it("is absent without a daemon", async () => {
     const skipped = `no kube-ipvs answers on ${path}-other (ENOENT)`;
     assert.deepEqual(await readDaemon(`${path}-other`), { skipped });
   });
 });
 
-describe("what /proc says", () => {
-  it("of capabilities", () => {
+describe("data from /proc", () => {
+  it("contains capabilities", () => {
     assert.deepEqual(readMissingCapabilities("CapEff:\t0000000000003000\n"), []);
     assert.deepEqual(readMissingCapabilities("CapEff:\t0000000000001000\n"), ["NET_RAW"]);
     assert.throws(() => readMissingCapabilities("Name:\tx\n"), /no capabilities/);
   });
 
-  it("of the instance lock", () => {
+  it("contains the instance lock", () => {
     const sockets =
       "Num RefCount Protocol Flags Type St Inode Path\n" +
       "0: 00000002 00000000 00010000 0001 01 123 @kube-ipvs-other\n" +
@@ -71,7 +71,7 @@ describe("what /proc says", () => {
     assert.equal(isLockHeld(sockets, "kube"), false);
   });
 
-  it("of packets that rp_filter dropped, and where it is strict", () => {
+  it("contains packets that rp_filter dropped, and the strict interfaces", () => {
     const values = new Map([
       ["net/ipv4/conf/eth0/rp_filter", "1"],
       ["net/ipv4/conf/eth1/rp_filter", "2"],
@@ -89,7 +89,7 @@ describe("what /proc says", () => {
     assert.throws(() => readReversePath(readers, "TcpExt: A\nTcpExt: 1\n", links), /has no IPRev/);
   });
 
-  it("of mounts, in a pod and on a node", () => {
+  it("contains mounts, in a pod and on a node", () => {
     const root = "1 0 0:1 / / rw - overlay overlay rw\n";
     const lock = "2 1 8:1 /run/xtables.lock /run/xtables.lock rw - ext4 /dev/sda1 rw\n";
     const pod = { KUBERNETES_SERVICE_HOST: "10.96.0.1" };
@@ -99,7 +99,7 @@ describe("what /proc says", () => {
     assert.deepEqual([isContainer, modulesFolder], [true, "/lib/modules/6.1.0"]);
   });
 
-  it("of virtual servers in other namespaces, each once", () => {
+  it("contains virtual servers in other namespaces, each once", () => {
     const proc = mkdtempSync(join(tmpdir(), "proc-"));
     after(() => rmSync(proc, { recursive: true }));
     const add = (name: string, namespace: string, servers: string): void => {
@@ -165,11 +165,11 @@ const node = (name: string, address: string): object => ({
   },
 });
 
-describe("what an API server says", () => {
+describe("data from an API server", () => {
   const clusterOf = (connection: ApiConnection): Cluster =>
     readCluster({ connect: async () => connection, clock: new FakeClock(), nodeName: "node-1" });
 
-  it("of its version and clock, our rights and the other nodes", async () => {
+  it("contains its version and clock, the account's rights and the other nodes", async () => {
     const server = serverWith(
       {
         "/version": version,
@@ -218,13 +218,13 @@ describe("what an API server says", () => {
     ],
   ];
   for (const [path, body, says] of seenBy) {
-    it(`of MetalLB: ${path}`, async () => {
+    it(`shows MetalLB: ${path}`, async () => {
       const cluster = clusterOf(serverWith({ "/version": version, [path]: body }));
       assert.match((await cluster.metalLb()) ?? "", says);
     });
   }
 
-  it("where it refuses, with its words", async () => {
+  it("contains the error message if it rejects a request", async () => {
     const cluster = clusterOf(serverWith({}));
     const error = { message: /^Cannot read version: 403 HTTP403 \(forbidden\)/ };
     await assert.rejects(cluster.version(), error);

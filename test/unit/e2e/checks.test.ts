@@ -14,7 +14,7 @@ const backend = { name: "backend-0", addresses: [] };
 const from = "10.244.1.5";
 
 describe("answers", () => {
-  it("have no problems if each comes from a wanted backend", () => {
+  it("are correct if each comes from an expected backend", () => {
     const answers = { answers: [{ name: "backend-0", from }], errors: [] };
     assert.deepEqual(reachProblems("a pod on node-1", question, answers, [backend]), []);
   });
@@ -29,7 +29,7 @@ describe("answers", () => {
     ]);
   });
 
-  it("are a fault if nobody may answer", async () => {
+  it("are a failure if no backend may answer", async () => {
     const answers = { answers: [{ name: "backend-0", from }], errors: [] };
     assert.deepEqual((await silence(vantageWith([answers]).vantage, question)).problems, [
       "from node node-1 to [fd00:96::7]:80/TCP: answered by backend-0",
@@ -38,7 +38,7 @@ describe("answers", () => {
     assert.deepEqual((await silence(vantageWith([nobody]).vantage, question)).problems, []);
   });
 
-  it("to questions of one turn of the event loop come from one command", async () => {
+  it("to requests of one event loop turn come from one command", async () => {
     const [first, second] = ["backend-0", "backend-1"].map((name) => {
       return { answers: [{ name, from }], errors: [] };
     });
@@ -85,7 +85,7 @@ describe("a check of daemons", () => {
   });
 });
 
-describe("requests that were forbidden", () => {
+describe("forbidden requests", () => {
   it("are read from the daemon's metrics", () => {
     const metrics = [
       'rest_client_requests_total{code="200",method="GET",host="10.0.0.1:6443"} 12',

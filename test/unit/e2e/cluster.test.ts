@@ -53,7 +53,7 @@ describe("the typed clients", () => {
     assert.deepEqual(await listed(""), []);
   });
 
-  it("report missing objects, and why a request was rejected", async (test) => {
+  it("report missing objects, and the reason of a rejected request", async (test) => {
     const server = await startServer(test);
     const { core } = await open(test, server);
     assert.equal(await unlessMissing(core.readNamespace({ name: "none" })), undefined);
@@ -98,7 +98,7 @@ describe("a command in a pod", () => {
     assert.deepEqual(await shell.run(place, command), { exitCode: 3, out: "é\n", err: "e\n" });
   });
 
-  it("prints its first line while it runs, and ends on request", async (test) => {
+  it("passes on its first line while it runs, and ends on request", async (test) => {
     const script =
       'console.log("first"); process.stdin.once("data", () => { console.log("last"); process.exit(0); });';
     const running = (await shellAt(test, script)).start(place, command);
@@ -106,7 +106,7 @@ describe("a command in a pod", () => {
     assert.deepEqual(await running.stop(), { exitCode: 0, out: "first\nlast\n", err: "" });
   });
 
-  it("rejects if it prints no line, if there is no pod, and if the connection ends", async (test) => {
+  it("rejects if it prints no line, if the pod does not exist, and if the connection ends", async (test) => {
     const silent = await shellAt(test, 'console.error("why")');
     await assert.rejects(silent.start(place, command).firstLine(), { message: "why" });
     await assert.rejects(silent.run({ namespace, pod: "none" }, command), {

@@ -31,7 +31,7 @@ const pod = {
 };
 
 describe("the pod of a daemon", () => {
-  it("gives its place, arguments and account", () => {
+  it("has the node, arguments and account", () => {
     assert.deepEqual(daemonOf(pod), {
       nodeName: "node-1",
       place: { namespace: "kube-system", pod: "kube-proxy-x7", container: "kube-proxy" },

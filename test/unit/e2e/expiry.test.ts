@@ -44,7 +44,7 @@ describe("the rights of kube-ipvs-e2e", () => {
     ]);
   });
 
-  it("are not required of a user with other rights", async () => {
+  it("are not required for a user with other rights", async () => {
     const missing = new ApiError("Not found", { status: 404, reason: "NotFound" });
     const rbac = { ...bindings().rbac, readClusterRoleBinding: () => Promise.reject(missing) };
     await requireFreshRights(rbac, clockAt(1_000));

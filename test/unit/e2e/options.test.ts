@@ -4,7 +4,7 @@ import { allChecks } from "../../../src/e2e/checks/all-checks.ts";
 import { helpText, readOptions } from "../../../src/e2e/options.ts";
 
 describe("the command line of kube-ipvs-e2e", () => {
-  it("takes the kubeconfig of the environment, and defaults for the rest", () => {
+  it("uses the kubeconfig of the environment, and defaults otherwise", () => {
     assert.deepEqual(readOptions([], { KUBECONFIG: "/root/.kube/config" }), {
       kubeconfig: "/root/.kube/config",
       namespace: "kube-ipvs-e2e",
@@ -18,7 +18,7 @@ describe("the command line of kube-ipvs-e2e", () => {
     });
   });
 
-  it("takes a list of nodes", () => {
+  it("accepts a list of nodes", () => {
     assert.deepEqual(readOptions(["--node", "node-1,node-2"], {})?.nodes, ["node-1", "node-2"]);
   });
 

@@ -10,7 +10,7 @@ const outcomes: readonly NamedOutcome[] = [
 ];
 
 describe("the report", () => {
-  it("is a table with a row for each check, and a sum", () => {
+  it("is a table with a row for each check, and a summary", () => {
     assert.equal(
       reportText(outcomes, "table"),
       [

@@ -84,7 +84,7 @@ function labeled(slice: ApiObject): ApiObject {
 }
 
 describe("the endpoint controller", () => {
-  it("names zones and hints as nodes and Services say, and writes nothing at a second start", async (test) => {
+  it("takes zones and hints from Nodes and Services, and writes nothing at a second start", async (test) => {
     const near = selecting({ spec: { trafficDistribution: "PreferSameNode" } });
     const inZone = (zone: string): ApiObject =>
       node({ labels: { "topology.kubernetes.io/zone": zone } });
@@ -108,7 +108,7 @@ describe("the endpoint controller", () => {
     assert.deepEqual(seen(), ["z2", { forZones: [{ name: "z2" }] }]);
   });
 
-  it("makes a Service's slice, follows its Pods, and writes nothing when nothing changed", async (test) => {
+  it("creates a Service's slice, follows its Pods, and writes nothing without changes", async (test) => {
     const stage = await (await Stage.make(test, selecting(), pod())).start();
     await stage.until(["web-ipv4-0: 10.244.1.10"]);
     assert.deepEqual(stage.writes, ["POST endpointslices"]);
@@ -146,7 +146,7 @@ describe("the endpoint controller", () => {
     await stage.until([]);
   });
 
-  it("starts again on right slices without a write, and removes what a Service left behind", async (test) => {
+  it("restarts on correct slices without a write, and removes slices of deleted Services", async (test) => {
     const stage = await (await Stage.make(test, selecting(), pod())).start();
     stage.server.apply(selecting({ name: "gone" }));
     await stage.until(["gone-ipv4-0: 10.244.1.10", "web-ipv4-0: 10.244.1.10"]);
@@ -158,7 +158,7 @@ describe("the endpoint controller", () => {
     assert.deepEqual(stage.writes, ["DELETE gone-ipv4-0"]);
   });
 
-  it("leaves a Service alone that another controller manages, and names it once", async (test) => {
+  it("skips a Service that another controller manages, and logs it once", async (test) => {
     const labels = { "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io" };
     const theirs = endpointSlice({ labels });
     const stage = await (await Stage.make(test, selecting(), pod(), theirs)).start();
@@ -177,7 +177,7 @@ describe("the endpoint controller", () => {
     await stage.until(["web-a: 10.244.1.10"]);
   });
 
-  it("writes over what a third party changed in a slice of its own", async (test) => {
+  it("overwrites third-party changes of its slices", async (test) => {
     const stage = await (await Stage.make(test, selecting(), pod())).start();
     await stage.until(["web-ipv4-0: 10.244.1.10"]);
     const [slice] = stage.slices;
@@ -188,7 +188,7 @@ describe("the endpoint controller", () => {
     await stage.until(["web-ipv4-0: 10.244.1.10"]);
   });
 
-  it("writes less and less often against a third party that changes its slices back", async (test) => {
+  it("writes with growing delays if a third party keeps reverting its slices", async (test) => {
     const stage = await (await Stage.make(test, selecting(), pod())).start();
     await stage.until(["web-ipv4-0: 10.244.1.10"]);
     const reverted = (): readonly unknown[] =>
@@ -205,7 +205,7 @@ describe("the endpoint controller", () => {
     await stage.until(["web-ipv4-0: 10.244.1.11"]);
   });
 
-  it("keeps annotations that others put on its slices", async (test) => {
+  it("keeps third-party annotations of its slices", async (test) => {
     const stage = await (await Stage.make(test, selecting(), pod())).start();
     await stage.until(["web-ipv4-0: 10.244.1.10"]);
     const [slice] = stage.slices;
@@ -217,9 +217,9 @@ describe("the endpoint controller", () => {
   });
 });
 
-describe("the endpoint controller in trouble", () => {
+describe("the endpoint controller after errors", () => {
   for (const code of [409, 429, 500, 503]) {
-    it(`tries again after status ${code}`, async (test) => {
+    it(`retries after status ${code}`, async (test) => {
       const stage = await Stage.make(test, selecting(), pod());
       stage.server.faults.add({ on: "write", effect: "status", code, times: 2 });
       await stage.start();
@@ -230,7 +230,7 @@ describe("the endpoint controller in trouble", () => {
     });
   }
 
-  it("makes no slice twice when an answer is lost", async (test) => {
+  it("does not create a slice twice if a response is lost", async (test) => {
     const stage = await Stage.make(test, selecting(), pod());
     stage.server.faults.add({ on: "watch", effect: "hang", path: "endpointslices", times: 1 });
     stage.server.faults.add({ on: "write", effect: "reset", times: 1 });
@@ -239,7 +239,7 @@ describe("the endpoint controller in trouble", () => {
     await stage.until(["web-ipv4-0: 10.244.1.10 10.244.1.11"]);
   });
 
-  it("says what a role lacks where writing is forbidden", async (test) => {
+  it("names the missing right if writing is forbidden", async (test) => {
     const stage = await Stage.make(test, selecting(), pod());
     stage.server.faults.add({ on: "write", effect: "status", code: 403 });
     await stage.start();
@@ -251,7 +251,7 @@ describe("the endpoint controller in trouble", () => {
     );
   });
 
-  it("is right again after broken watches, lost history and lists that fail", async (test) => {
+  it("reaches the correct state after broken watches, lost history and failed lists", async (test) => {
     const stage = await (await Stage.make(test, selecting(), pod())).start();
     await stage.until(["web-ipv4-0: 10.244.1.10"]);
     for (const [round, effect] of (["reset", "hang", "status"] as const).entries()) {

@@ -39,7 +39,7 @@ class Stage {
 }
 
 describe("a work queue", () => {
-  it("works once on a key that is added many times in a burst", async () => {
+  it("processes a key once that is added many times in a burst", async () => {
     const { clock, queue, begun } = new Stage();
     for (let count = 0; count < 5; count += 1) queue.add("a");
     await clock.advance(99);
@@ -48,7 +48,7 @@ describe("a work queue", () => {
     assert.deepEqual(begun, ["a"]);
   });
 
-  it("never works on a key twice at once, and again on what was added meanwhile", async () => {
+  it("never processes a key twice at the same time, but again if it was added meanwhile", async () => {
     const stage = new Stage();
     stage.queue.add("a");
     await stage.clock.advance(100);
@@ -64,7 +64,7 @@ describe("a work queue", () => {
     assert.ok(stage.queue.isIdle);
   });
 
-  it("works on four keys at once", async () => {
+  it("processes four keys at the same time", async () => {
     const stage = new Stage();
     for (const key of ["a", "b", "c", "d", "e"]) stage.queue.add(key);
     await stage.clock.advance(100);
@@ -73,7 +73,7 @@ describe("a work queue", () => {
     assert.deepEqual(stage.begun, ["a", "b", "c", "d", "e"]);
   });
 
-  it("tries again after 0.5 s, 1 s and so on up to 60 s, until it succeeds", async () => {
+  it("retries after 0.5 s, 1 s and so on up to 60 s, until it succeeds", async () => {
     const stage = new Stage();
     stage.queue.add("a");
     await stage.clock.advance(100);
@@ -90,7 +90,7 @@ describe("a work queue", () => {
     assert.deepEqual(stage.retries.at(-1), { failures: 1, delayMs: 500 });
   });
 
-  it("waits as long as the server asks for, and no longer where the key is added", async () => {
+  it("waits as long as the server requests, but no longer if the key is added", async () => {
     const stage = new Stage(7_000);
     stage.queue.add("a");
     await stage.clock.advance(100);
@@ -102,7 +102,7 @@ describe("a work queue", () => {
     assert.equal(stage.begun.length, 2);
   });
 
-  it("waits for what runs when it is stopped, and begins nothing more", async () => {
+  it("waits for running work when it is stopped, and starts nothing more", async () => {
     const stage = new Stage();
     stage.queue.add("a");
     await stage.clock.advance(100);

@@ -37,7 +37,7 @@ describe("endpoints of a Service", () => {
     ]);
   });
 
-  it("have the zone of their node, and hints where the Service wants traffic near", () => {
+  it("have the zone of their node, and hints if the Service requests nearby endpoints", () => {
     const endpointsOf = (fields: Partial<SelectingService>): readonly unknown[] => {
       const situation = { name: "default/web", stored: [], isNameTaken: () => false };
       const notReady = pod(2, { isReady: false });
@@ -69,7 +69,7 @@ describe("endpoints of a Service", () => {
     ]);
   });
 
-  it("are none of another namespace, nor those that lack a label of the selector", () => {
+  it("do not include Pods of another namespace or without a label of the selector", () => {
     const service = selecting({ selector: { app: "web", tier: "front" } });
     const labels = { app: "web", tier: "front", more: "x" };
     const found = made(service, pod(1), pod(2, { labels, name: "other/p2" }), pod(3, { labels }));
@@ -94,7 +94,7 @@ describe("endpoints of a Service", () => {
     assert.deepEqual(flags(true), ["110", "100", "111", "101"]);
   });
 
-  it("have a port of each Pod's own where the target is a name; a port without it is left out", () => {
+  it("have each Pod's own port for a named target, and omit Pods without that port", () => {
     const http = { name: "http", protocol: "TCP", target: "web", appProtocol: "h2c" } as const;
     const fixed = { name: "metrics", protocol: "TCP", target: 9100, appProtocol: "" } as const;
     const at = (port: number, protocol: "TCP" | "UDP" = "TCP"): Partial<PodRecord> => ({
@@ -117,7 +117,7 @@ describe("endpoints of a Service", () => {
     assert.equal(stored[0]?.ports[0]?.appProtocol, "h2c");
   });
 
-  it("have a slice set for each family, with the Pods that have such an address", () => {
+  it("have slices for each family, with the Pods that have such an address", () => {
     const both = [ip("10.0.0.9"), ip("fd00::9")];
     const stored = made(
       selecting({ families: ["IPv4", "IPv6"] }),
@@ -133,7 +133,7 @@ describe("endpoints of a Service", () => {
     );
   });
 
-  it("are in the families of the Pods where the Service names none", () => {
+  it("use the families of the Pods if the Service names none", () => {
     const stored = made(selecting({ families: [] }), pod(1, { addresses: [ip("fd00::1")] }));
     assert.deepEqual(
       stored.map(({ family }) => family),
@@ -141,7 +141,7 @@ describe("endpoints of a Service", () => {
     );
   });
 
-  it("of a headless Service carry the hostname of Pods in its subdomain, and may have no ports", () => {
+  it("of a headless Service have the hostname of Pods in its subdomain, and may have no ports", () => {
     const headless = selecting({ isHeadless: true, ports: [], labels: { tier: "db" } });
     const [slice] = made(
       headless,
@@ -157,7 +157,7 @@ describe("endpoints of a Service", () => {
     assert.equal(slice.labels["tier"], "db");
   });
 
-  it("are in the same slices in whatever order their Pods are listed", () => {
+  it("are in the same slices regardless of the order of their Pods", () => {
     const all = pods(250);
     assert.deepEqual(made(selecting(), ...all.toReversed()), made(selecting(), ...all));
   });
@@ -169,7 +169,7 @@ describe("endpoints of a Service", () => {
 });
 
 describe("a Service without Pods", () => {
-  it("has one empty slice, which its first Pod goes into", () => {
+  it("has one empty slice, to which its first Pod is added", () => {
     const shelf = new SliceShelf();
     assert.equal(shelf.sync(selecting(), []), 1);
     assert.equal(shelf.stored[0]?.hasEndpoints, false);
@@ -182,7 +182,7 @@ describe("a Service without Pods", () => {
     assert.equal(shelf.stored.length, 1);
   });
 
-  it("has it in IPv4 where it names no family", () => {
+  it("has an empty IPv4 slice if it names no family", () => {
     const [slice, ...more] = made(selecting({ families: [] }));
     assert.deepEqual([slice?.family, slice?.hasEndpoints, more], ["IPv4", false, []]);
   });
@@ -203,7 +203,7 @@ describe("a change", () => {
     assert.equal(shelf.sync(selecting(), all), 1, "a new slice: all are full");
   });
 
-  it("of a Pod lets a new one into the slice that is written anyway, not into a fuller one", () => {
+  it("of a Pod adds a new one to the slice that is written anyway, not to a fuller one", () => {
     const shelf = new SliceShelf();
     const all = pods(150);
     shelf.sync(selecting(), all);
@@ -213,7 +213,7 @@ describe("a change", () => {
     assert.equal(shelf.sync(selecting(), [...all, pod(2_000)]), 1);
   });
 
-  it("that empties a slice fills up the other one, and the empty one goes", () => {
+  it("that empties a slice fills the other one, and the empty one is deleted", () => {
     const shelf = new SliceShelf();
     const all = pods(150);
     shelf.sync(selecting(), all);
@@ -236,7 +236,7 @@ describe("a change", () => {
     ]);
   });
 
-  it("that replaces every Pod of a slice writes that slice alone", () => {
+  it("that replaces every Pod of a slice writes only that slice", () => {
     const shelf = new SliceShelf();
     shelf.sync(selecting(), pods(100));
     assert.equal(shelf.sync(selecting(), pods(100, 100)), 1);
@@ -253,7 +253,7 @@ describe("a change", () => {
     );
   });
 
-  it("of a Pod that takes another address under its name rewrites its endpoint in place", () => {
+  it("of a Pod that gets another address under its name rewrites its endpoint in place", () => {
     const shelf = new SliceShelf();
     shelf.sync(selecting(), pods(150));
     const all = pods(150);
@@ -261,7 +261,7 @@ describe("a change", () => {
     assert.equal(shelf.sync(selecting(), all), 1);
   });
 
-  it("by a third party in a slice of ours is written over", () => {
+  it("by a third party in a slice of the controller is overwritten", () => {
     const shelf = new SliceShelf();
     shelf.sync(selecting(), pods(2));
     const [slice] = shelf.stored;
@@ -273,7 +273,7 @@ describe("a change", () => {
 });
 
 describe("slices of a Service", () => {
-  it("go with it, and those of a family that it no longer has", () => {
+  it("are deleted with the Service, or with a family that it no longer has", () => {
     const shelf = new SliceShelf();
     const both = [pod(1, { addresses: [ip("10.0.0.1"), ip("fd00::1")] })];
     shelf.sync(selecting({ families: ["IPv4", "IPv6"] }), both);
@@ -286,7 +286,7 @@ describe("slices of a Service", () => {
     assert.deepEqual(shelf.stored, []);
   });
 
-  it("of another manager are left alone, and so is the Service", () => {
+  it("of another manager are kept, and the Service is skipped", () => {
     const shelf = new SliceShelf();
     shelf.sync(selecting(), pods(2));
     const [ours] = shelf.stored;

@@ -66,8 +66,8 @@ const written = {
   ],
 };
 
-describe("an EndpointSlice as the API server gets it", () => {
-  it("is an object with its owner, and without the fields that are unknown", () => {
+describe("an EndpointSlice for the API server", () => {
+  it("has its owner, and no unknown fields", () => {
     const slice = { ...content, name: "default/web-ipv4-0", service: "default/web" };
     assert.deepEqual(sliceObject({ ...slice, family: "IPv4" }), {
       apiVersion: "discovery.k8s.io/v1",
@@ -82,7 +82,7 @@ describe("an EndpointSlice as the API server gets it", () => {
     });
   });
 
-  it("is patched in the version that was read, and loses labels that the Service no longer has", () => {
+  it("is patched at the version that was read, and loses labels that the Service no longer has", () => {
     const stored: StoredSlice = {
       ...content,
       labels: { ...content.labels, old: "x" },

@@ -79,7 +79,7 @@ const perPod = 4;
 
 describe("slices after a random history", () => {
   for (let seed = 1; seed <= 12; seed += 1) {
-    it(`hold what a plan from scratch holds, and few were written (seed ${seed})`, () => {
+    it(`equal a plan from scratch, with few writes (seed ${seed})`, () => {
       const walk = new Walk(seed);
       walk.shelf.sync(walk.service, walk.pods.values());
       for (let step = 0; step < 150; step += 1) {

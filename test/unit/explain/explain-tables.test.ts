@@ -60,7 +60,7 @@ function differencesOf({ differences }: Explanation): readonly string[] {
 }
 
 describe("explain in iptables mode", () => {
-  it("says the verdict in one sentence", async () => {
+  it("prints the verdict in one sentence", async () => {
     await inTables(objects, async (onNode) => {
       assert.equal(
         await summaryOf(onNode, pod),
@@ -77,7 +77,7 @@ describe("explain in iptables mode", () => {
     });
   });
 
-  it("shows chains in the packet's order, those of the first endpoint as an example", async () => {
+  it("shows chains in the packet's order, with those of the first endpoint as an example", async () => {
     await inTables(objects, async (onNode) => {
       const { mode, virtualServer, packets, endpoints, differences } = await explained(
         onNode,
@@ -126,7 +126,7 @@ describe("explain in iptables mode", () => {
     });
   });
 
-  it("says what a pod that reaches itself needs", async () => {
+  it("shows the masquerading that a pod needs to reach itself", async () => {
     await inTables([service(), endpointSlice({ endpoints: [here] })], async (onNode) => {
       const { summary, packets } = await explained(onNode, ip("10.244.1.5"));
       assert.match(summary, /over 1 of 1 endpoint and masqueraded$/);
@@ -134,7 +134,7 @@ describe("explain in iptables mode", () => {
     });
   });
 
-  it("distinguishes no endpoints from none on this node", async () => {
+  it("distinguishes Services without endpoints from those without local endpoints", async () => {
     const spec = { externalTrafficPolicy: "Local", internalTrafficPolicy: "Local" };
     const policies = service({ type: "NodePort", ports, spec });
     const onNodePort = { ...web, address: ip("192.168.10.11"), port: nodePort };
@@ -158,7 +158,7 @@ describe("explain in iptables mode", () => {
     });
   });
 
-  it("falls back to endpoints that terminate", async () => {
+  it("falls back to terminating endpoints", async () => {
     const terminating = endpoint("10.244.1.5", {
       nodeName: "node-1",
       conditions: { ready: false, serving: true, terminating: true },
@@ -171,7 +171,7 @@ describe("explain in iptables mode", () => {
     );
   });
 
-  it("judges source ranges, and names the range", async () => {
+  it("evaluates source ranges, and names the range", async () => {
     const spec = { loadBalancerSourceRanges: ["192.168.10.0/24"] };
     const status = { loadBalancer: { ingress: [{ ip: "203.0.113.10" }] } };
     const destination = { ...web, address: ip("203.0.113.10") };
@@ -188,7 +188,7 @@ describe("explain in iptables mode", () => {
     });
   });
 
-  it("says what other ports and virtual IPs without rules get", async () => {
+  it("shows the outcome for other ports and for virtual IPs without rules", async () => {
     await inTables(objects, async (onNode) => {
       const port = { ...web, port: 81 };
       assert.match(await summaryOf(onNode, client, port), /are routed on through eth0: 10\.96/);
@@ -215,7 +215,7 @@ describe("explain in iptables mode", () => {
     });
   });
 
-  it("says that a node which forwards nothing loses what comes from outside", async () => {
+  it("reports that external packets are lost if ip_forward is off", async () => {
     await inTables(objects, async (onNode) => {
       onNode.kernel.sysctl.values.set("net/ipv4/ip_forward", "0");
       assert.match(
@@ -226,7 +226,7 @@ describe("explain in iptables mode", () => {
     });
   });
 
-  it("says where session affinity leads a client that was there before", async () => {
+  it("shows the endpoint that session affinity selects for a known client", async () => {
     const spec = { sessionAffinity: "ClientIP" };
     await inTables(
       [service({ spec }), endpointSlice({ endpoints: [here, there] })],
@@ -245,7 +245,7 @@ describe("explain in iptables mode", () => {
     );
   });
 
-  it("names the Service that has an address, and the one that has not", async () => {
+  it("names the owner of an address, and the losing Service", async () => {
     const spec = { externalIPs: ["198.18.0.10"] };
     const slice = endpointSlice({ endpoints: [here] });
     const given = [
@@ -273,7 +273,7 @@ describe("explain in iptables mode", () => {
     });
   });
 
-  it("finds what is missing and what nobody planned, and says what the plan would do", async () => {
+  it("finds missing and unplanned rules, and prints the planned verdict", async () => {
     await inTables(objects, async (onNode) => {
       const { iptables } = onNode.kernel;
       const chainOf = (name: string): Parameters<typeof iptables.apply>[1][number] => {
@@ -294,7 +294,7 @@ describe("explain in iptables mode", () => {
     });
   });
 
-  it("says what rules give to no endpoint", async () => {
+  it("reports packets that no rule directs to an endpoint", async () => {
     await inTables(objects, async (onNode) => {
       const { iptables } = onNode.kernel;
       const { rules: planned } = await tablesRules(onNode);

@@ -21,7 +21,7 @@ const [pod, client] = [ip("10.244.1.7"), ip("192.168.10.1")];
 const objects = [service(), endpointSlice({ endpoints: [here, there, notReady] })];
 
 describe("explain", () => {
-  it("says the verdict in one sentence", async () => {
+  it("prints the verdict in one sentence", async () => {
     await withNode(objects, async (onNode) => {
       const summary = async (from: From): Promise<string> =>
         (await explained(onNode, from)).summary;
@@ -82,7 +82,7 @@ describe("explain", () => {
     });
   });
 
-  it("says what a pod that reaches itself needs", async () => {
+  it("shows the masquerading that a pod needs to reach itself", async () => {
     await withNode(objects, async (onNode) => {
       const { summary, packets } = await explained(onNode, ip("10.244.1.5"));
       assert.match(summary, /masqueraded to 1 of them$/);
@@ -93,7 +93,7 @@ describe("explain", () => {
     });
   });
 
-  it("says what other ports and pings get", async () => {
+  it("shows the outcome for other ports and pings", async () => {
     await withNode(objects, async (onNode) => {
       const port = await explained(onNode, client, { ...web, port: 81 });
       assert.match(
@@ -109,7 +109,7 @@ describe("explain", () => {
     });
   });
 
-  it("judges source ranges, and names the range", async () => {
+  it("evaluates source ranges, and names the range", async () => {
     const spec = { loadBalancerSourceRanges: ["192.168.10.0/30"] };
     const status = { loadBalancer: { ingress: [{ ip: "203.0.113.10" }] } };
     const destination = { ...web, address: ip("203.0.113.10") };
@@ -131,7 +131,7 @@ describe("explain", () => {
     );
   });
 
-  it("says whose answers get lost", async () => {
+  it("names clients whose answers get lost", async () => {
     const spec = { externalTrafficPolicy: "Local", externalIPs: ["198.18.0.10"] };
     const destination = { ...web, address: ip("198.18.0.10") };
     await withNode(
@@ -192,7 +192,7 @@ describe("explain", () => {
     await withNode([service({ type: "NodePort", ports }), slice], body, flags);
   });
 
-  it("finds what is missing, and says what the plan would do", async () => {
+  it("finds missing objects, and prints the planned verdict", async () => {
     await withNode(objects, async (onNode) => {
       const { ipvs, ipSets, link } = onNode.kernel;
       const realServer = { address: ip("10.244.2.5"), port: 8080 };
@@ -226,7 +226,7 @@ describe("explain", () => {
     });
   });
 
-  it("does not take an entry for planned that the plan has in another set", async () => {
+  it("does not treat an entry as planned if the plan has it in another set", async () => {
     const [, ...others] = objects;
     const both = service({ spec: { externalIPs: ["203.0.113.7"] } });
     await withNode([both, ...others], async (onNode) => {
@@ -247,7 +247,7 @@ describe("explain", () => {
     });
   });
 
-  it("leaves out what another address of the Service lacks", async () => {
+  it("does not report what another address of the Service lacks", async () => {
     const [, ...others] = objects;
     const external = { ...web, address: ip("203.0.113.7") };
     const both = service({ spec: { externalIPs: [external.address] } });

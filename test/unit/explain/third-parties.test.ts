@@ -53,7 +53,7 @@ async function summaryThrough(
 
 for (const mode of ["ipvs", "iptables"]) {
   const flags = { "proxy-mode": mode };
-  describe(`explain of what other software drops in mode ${mode}`, () => {
+  describe(`explain with packets that other software drops in ${mode} mode`, () => {
     it("names a rule of raw", async () => {
       const found = await verdictAfter(
         (onNode) => table(onNode, "raw").append("PREROUTING", "-d 10.96.0.10/32 -j DROP"),
@@ -68,7 +68,7 @@ for (const mode of ["ipvs", "iptables"]) {
       ]);
     });
 
-    it("follows its chains", async () => {
+    it("follows third-party chains", async () => {
       const found = await verdictAfter(
         (onNode) => {
           table(onNode, "mangle").append("other-rules", "-s 192.168.10.0/24 -j DROP");
@@ -90,7 +90,7 @@ for (const mode of ["ipvs", "iptables"]) {
       assert.match(found.summary, /its answers are dropped by raw PREROUTING: -s 10\.244\.1\.5/);
     });
 
-    it("leaves a policy alone that rules of ours come before", async () => {
+    it("ignores a policy if rules of kube-ipvs accept the packets before it", async () => {
       const found = await verdictAfter(
         (onNode) => table(onNode, "filter").drop("FORWARD"),
         client,
@@ -99,7 +99,7 @@ for (const mode of ["ipvs", "iptables"]) {
       assert.equal(found.verdict, "balanced");
     });
 
-    it("says what it cannot evaluate before a policy", async () => {
+    it("names rules that it cannot evaluate before a policy", async () => {
       const [chain, from] = mode === "ipvs" ? ["INPUT", client] : ["FORWARD", client];
       const found = await verdictAfter(
         (onNode) => {
@@ -124,7 +124,7 @@ for (const mode of ["ipvs", "iptables"]) {
   });
 }
 
-describe("explain in mode ipvs", () => {
+describe("explain in IPVS mode", () => {
   it("follows answers to a masqueraded client by the address that the endpoint saw", async () => {
     const found = await verdictAfter(
       (onNode) => table(onNode, "raw").append("PREROUTING", "-d 10.96.0.10/32 -j DROP"),
@@ -134,7 +134,7 @@ describe("explain in mode ipvs", () => {
     assert.match(found.summary, /are balanced over 1 of 1 endpoint and masqueraded$/);
   });
 
-  it("drops packets of a link that does not lead back to the client, if rp_filter is strict there", async () => {
+  it("drops packets of a link that does not lead back to the client if rp_filter is strict there", async () => {
     const strict = async (link: string): Promise<string> =>
       await summaryThrough(link, {
         "net/ipv4/conf/all/rp_filter": "1",
@@ -150,7 +150,7 @@ describe("explain in mode ipvs", () => {
     await assert.rejects(summaryThrough("eth7", {}), /--in: there is no interface eth7/);
   });
 
-  it("names the policy of INPUT, which clients outside meet before IPVS", async () => {
+  it("names the policy of INPUT, which packets of external clients pass before IPVS", async () => {
     const { verdict, summary, packets } = await verdictAfter(
       (onNode) => table(onNode, "filter").drop("INPUT"),
       pod,
@@ -160,7 +160,7 @@ describe("explain in mode ipvs", () => {
     assert.match(packets[0]?.planned ?? "", /are balanced/);
   });
 
-  it("says that answers are forwarded, and by which rule they are dropped", async () => {
+  it("reports that answers are forwarded, and which rule drops them", async () => {
     const { verdict, summary } = await verdictAfter((onNode) => {
       table(onNode, "filter").remove("FORWARD", /KUBE-FORWARD/);
       table(onNode, "filter").append("FORWARD", "-j DROP");
@@ -172,7 +172,7 @@ describe("explain in mode ipvs", () => {
     );
   });
 
-  it("says that there is no route to an endpoint", async () => {
+  it("reports a missing route to an endpoint", async () => {
     await withNode(objects, async (onNode) => {
       const find = async () => undefined;
       const { verdict, summary } = await explained(onNode, client, web, [], undefined, find);

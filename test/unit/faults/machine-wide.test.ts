@@ -22,7 +22,7 @@ describe("a change to the whole machine", () => {
     }
   });
 
-  it("is refused outside the lab kernel", () => {
+  it("is rejected outside the lab kernel", () => {
     requireLabKernel("sets the clock", inLabKernel);
     for (const environment of elsewhere) {
       assert.throws(

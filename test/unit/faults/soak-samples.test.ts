@@ -27,7 +27,7 @@ describe("growth in a soak", () => {
     ["in two samples", [base, { ...base, memoryMiB: 500 }]],
   ];
   for (const [name, samples] of quiet) {
-    it(`is not seen ${name}`, () => assert.deepEqual(findGrowth(samples), []));
+    it(`is not found ${name}`, () => assert.deepEqual(findGrowth(samples), []));
   }
 
   const growing: readonly (readonly [string, (index: number) => Partial<Sample>, string])[] = [
@@ -36,7 +36,7 @@ describe("growth in a soak", () => {
     ["files", (index) => ({ files: 30 + index }), "files grew from 45.0 to 65.0"],
   ];
   for (const [name, change, want] of growing) {
-    it(`is seen in ${name}`, () => assert.deepEqual(findGrowth(run(change)), [want]));
+    it(`is found in ${name}`, () => assert.deepEqual(findGrowth(run(change)), [want]));
   }
 
   it("is reported with the figures of every kind", () => {

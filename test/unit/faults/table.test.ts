@@ -15,7 +15,7 @@ const row: RowResult = {
 };
 
 describe("the table of faults", () => {
-  it("shows median and worst repair, and the reason of failures below", () => {
+  it("shows the median and worst repair, and the reasons of failures below", () => {
     const full = { ...row, name: "Conntrack table full", failed: 4, mayFail: "dropped" };
     assert.deepEqual(resultTable([row, full]), [
       "| Fault                | Tried | Open connections | Broken | New connections | Failed | Repair, median | Repair, worst |",
@@ -35,7 +35,7 @@ describe("the table of faults", () => {
     );
   });
 
-  it("reports a turn that did not come to its end", () => {
+  it("reports an incomplete turn", () => {
     const lines = resultTable([{ ...row, failure: "Error: not repaired" }]);
     assert.equal(lines.at(-1), "Disk full: Error: not repaired");
   });

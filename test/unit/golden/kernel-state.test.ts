@@ -40,7 +40,7 @@ describe("states", () => {
 
   for (const file of stateFiles) {
     for (const [what, mutate] of Object.entries(mutations)) {
-      it(`differ when in ${file} ${what}`, () => {
+      it(`differ if in ${file} ${what}`, () => {
         const holders = recorded.filter(({ state }) => (state[file] ?? "") !== "");
         assert.ok(holders.length > 0);
         for (const { name, state } of holders) {
@@ -57,7 +57,7 @@ describe("states", () => {
     }
   }
 
-  it("differ when two rules of a chain change places", () => {
+  it("differ if two rules of a chain are swapped", () => {
     const recordedRules = ":A -\n-A A -j B\n-A A -j C\n";
     const actual = { iptables: ":A -\n-A A -j C\n-A A -j B\n" };
     assert.deepEqual(compareStates({ iptables: recordedRules }, actual), [

@@ -18,8 +18,8 @@ const state: fc.Arbitrary<KernelState> = fc.record(
   { requiredKeys: [], noNullPrototype: true },
 );
 
-describe("states kept as differences", () => {
-  it("are the states that were written, of whatever lines", () => {
+describe("states that are stored as differences", () => {
+  it("equal the states that were written, for all lines", () => {
     fc.assert(
       fc.property(state, fc.array(state, { maxLength: 4 }), (base, states) => {
         assert.deepEqual(parseStates(formatStates(states, base), base), states);
@@ -32,7 +32,7 @@ describe("states kept as differences", () => {
     ["golden", { listScenarios, readScenario }],
     ["golden-iptables", iptablesMode],
   ] as const) {
-    it(`give the recorded text again when they are written: ${folder}`, () => {
+    it(`yield the recorded text when they are written again: ${folder}`, () => {
       const states = join(import.meta.dirname, "../..", folder, "states");
       const [base = {}] = parseStates(readFileSync(join(states, baseFile), "utf8"), {});
       for (const name of list()) {
@@ -49,13 +49,13 @@ describe("states kept as differences", () => {
     ["goes beyond the end", "3+ c", /Not in place: "3\+ c"/],
     ["has no line number", "c", /Not in place: "c"/],
   ] as const) {
-    it(`fail when a difference ${damage}`, () => {
+    it(`fail if a difference ${damage}`, () => {
       const text = `== step0\n-- ipvs\n${edits}\n`;
       assert.throws(() => parseStates(text, { ipvs: "a\nb\n" }), error);
     });
   }
 
-  it("fail when a line is outside of a step or of a file", () => {
+  it("fail if a line is outside of a step or a file", () => {
     assert.throws(() => parseStates("1- a\n", {}), /Not the head of a step/);
     assert.throws(() => parseStates("== step0\n1- a\n", {}), /Not the head of a recorded file/);
     assert.throws(() => parseStates("== step0\n-- other\n", {}), /Not the head of a recorded file/);

@@ -8,7 +8,7 @@ import { service } from "../../../support/objects.ts";
 import { ip } from "../../../support/records.ts";
 
 describe("conflicts in the facts for an explanation", () => {
-  it("are those of the Service beyond its limit, and those of the address that the node needs", async () => {
+  it("include those of a Service beyond its limit, and those of an address that the node needs", async () => {
     const node = new FakeNode({ "kube-ipvs-service-frontend-limit": "2" });
     const spec = { externalIPs: ["192.168.10.1", "203.0.113.5"] };
     node.source.apply(service({ spec }) as unknown as NamedObject);

@@ -19,7 +19,7 @@ async function ipvsFacts(...asked: Parameters<typeof planFacts>): Promise<PlanFa
 }
 
 describe("plan facts", () => {
-  it("are what is planned about one address and port", async () => {
+  it("contain the plan for one address and port", async () => {
     const onNode = new FakeNode({});
     const objects = [node(), service(), endpointSlice()] as readonly unknown[];
     onNode.source.apply(...(objects as readonly NamedObject[]));
@@ -59,7 +59,7 @@ describe("plan facts", () => {
     { kind: "destination", destination: web, from: ip("10.244.1.7") },
     { kind: "destination", destination: { protocol: "ICMP", address: ip("fd00::a"), port: 0 } },
   ] as const satisfies readonly PlanQuery[]) {
-    it(`are asked for by ${planTarget(query)}`, () => {
+    it(`can be requested by ${planTarget(query)}`, () => {
       assert.deepEqual(read(planTarget(query)), query);
     });
   }
@@ -71,7 +71,7 @@ describe("plan facts", () => {
     ["?address=10.0.0.1&protocol=TCP&port=0x50", /^port: /],
     ["?name=web&from=everywhere", /^from: /],
   ] as const) {
-    it(`are refused to ${target}`, () => {
+    it(`cannot be requested by ${target}`, () => {
       const query = read(target);
       assert.match(typeof query === "string" ? query : "", problem);
     });

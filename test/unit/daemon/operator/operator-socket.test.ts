@@ -76,13 +76,13 @@ function ask(
   });
 }
 
-describe("the operator's socket", () => {
-  it("is for root alone: the socket 0600, its folder 0700", () => {
+describe("the operator socket", () => {
+  it("is accessible only to root: the socket is 0600, its folder 0700", () => {
     assert.equal(statSync(path).mode & 0o777, 0o600);
     assert.equal(statSync(join(folder, "room")).mode & 0o777, 0o700);
   });
 
-  it("answers a list, one line for each row", async () => {
+  it("returns a list with one line for each row", async () => {
     const { status, text } = await ask("/v1/services?endpoints=true");
     assert.equal(status, 200);
     assert.equal(text.split("\n").length, 4);
@@ -91,14 +91,14 @@ describe("the operator's socket", () => {
     assert.equal((items as readonly { name: string }[])[0]?.name, "web");
   });
 
-  it("answers a list that cannot be made with 500, and why", async () => {
+  it("returns 500 and the reason if creating a list fails", async () => {
     onNode.kernel.operations.failWhere(({ facility }) => facility === "ipvs", errno.EPERM);
     const { status, text } = await ask("/v1/services?connections=true");
     assert.equal(status, 500);
     assert.match((parseJson(text) as { message: string }).message, /EPERM/);
   });
 
-  it("answers the configuration in force", async () => {
+  it("returns the current configuration", async () => {
     const { status, text } = await ask("/v1/config");
     assert.equal(status, 200);
     const configuration = { mode: "ipvs" };
@@ -106,7 +106,7 @@ describe("the operator's socket", () => {
     assert.deepEqual(parseJson(text), wanted);
   });
 
-  it("answers an empty list", async () => {
+  it("returns an empty list", async () => {
     const { text } = await ask("/v1/drains");
     assert.deepEqual(parseJson(text), { apiVersion: "kube-ipvs/v1", kind: "DrainList", items: [] });
   });
@@ -130,7 +130,7 @@ describe("the operator's socket", () => {
     assert.equal(status, 431);
   });
 
-  it("cuts off whoever does not read, or does not ask", async () => {
+  it("closes connections of clients that do not read, or send no request", async () => {
     await stop();
     stop = await open(300);
     const socket = connect(path);
@@ -139,7 +139,7 @@ describe("the operator's socket", () => {
     assert.equal((await ask("/v1/drains")).status, 200);
   });
 
-  it("takes the place of a socket that was left behind", async () => {
+  it("replaces a socket of an ended process", async () => {
     await stop();
     const leftover = createServer();
     await new Promise<void>((resolve) => leftover.listen(path, resolve));
@@ -154,7 +154,7 @@ describe("the operator's socket", () => {
     assert.deepEqual(log.lines, []);
   });
 
-  it("leaves a socket that answers, and a file that is none, and says so", async () => {
+  it("keeps a socket in use, and a file that is not a socket, and reports it", async () => {
     const second = await open();
     assert.equal(log.lines.length, 1);
     await second();
@@ -166,7 +166,7 @@ describe("the operator's socket", () => {
     assert.match(String(log.lines[1]?.keys["err"]), /not a socket/);
   });
 
-  it("is removed with its stop", async () => {
+  it("is removed when it stops", async () => {
     await stop();
     assert.equal(statSync(path, { throwIfNoEntry: false }), undefined);
     stop = async () => {};

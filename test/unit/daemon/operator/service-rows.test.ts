@@ -68,7 +68,7 @@ function endpointOf(row: ServiceRow | undefined, address: string): EndpointRow |
 }
 
 describe("rows of Services", () => {
-  it("are one for each address, port and protocol, by namespace and name", async () => {
+  it("exist for each address, port and protocol, sorted by namespace and name", async () => {
     const ports = [
       servicePort({ nodePort: 30_080 }),
       servicePort({ name: "dns", protocol: "UDP" }),
@@ -96,7 +96,7 @@ describe("rows of Services", () => {
     );
   });
 
-  it("are of one namespace, or of one Service, where that is asked for", async () => {
+  it("can be restricted to one namespace or one Service", async () => {
     const objects = [service(), service({ namespace: "shop", clusterIps: ["10.96.0.11"] })];
     await withNode(objects, async (onNode) => {
       const names = async (query: Partial<ServicesQuery>): Promise<readonly string[]> =>
@@ -108,7 +108,7 @@ describe("rows of Services", () => {
     });
   });
 
-  it("have each endpoint with its node, its conditions, and the connections the kernel counts", async () => {
+  it("contain each endpoint with its node, its conditions, and the kernel's connection counts", async () => {
     const endpoints = [endpoint("10.244.1.10", { nodeName: "node-1", zone: "z1" })];
     await withNode([service(), endpointSlice({ endpoints })], async (onNode) => {
       onNode.connect(7);
@@ -131,7 +131,7 @@ describe("rows of Services", () => {
     });
   });
 
-  it("say why planning did not choose an endpoint", async () => {
+  it("give the reason why planning did not choose an endpoint", async () => {
     const conditions = { ready: false, serving: true, terminating: true };
     const endpoints = [
       endpoint("10.244.1.10", { nodeName: "node-1" }),
@@ -152,7 +152,7 @@ describe("rows of Services", () => {
     });
   });
 
-  it("say that topology hints choose others", async () => {
+  it("report that topology hints choose other endpoints", async () => {
     const endpoints = ["z1", "z2"].map((zone, index) =>
       endpoint(`10.244.1.1${index}`, { hints: { forZones: [{ name: zone }] } }),
     );
@@ -163,7 +163,7 @@ describe("rows of Services", () => {
     });
   });
 
-  it("name what the kernel refuses by its errno", async () => {
+  it("name rejected real servers by their errno", async () => {
     const onNode = new FakeNode({});
     const isRefused = ({ action, subject }: Operation): boolean =>
       action === "real-server-create" && subject.includes("10.244.1.11");
@@ -177,7 +177,7 @@ describe("rows of Services", () => {
     await onNode.stop();
   });
 
-  it("say that a third party has the virtual server", async () => {
+  it("report that a third party has the virtual server", async () => {
     const onNode = new FakeNode({});
     const server = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
     onNode.kernel.ipvs.interfere({
@@ -204,7 +204,7 @@ describe("rows of Services", () => {
     await onNode.stop();
   });
 
-  it("say which Service has the address instead, and why", async () => {
+  it("name the Service that owns the address, and the reason", async () => {
     const spec = { externalIPs: ["203.0.113.7"] };
     const objects = [
       service({ spec }),
@@ -228,7 +228,7 @@ describe("rows of Services", () => {
     });
   });
 
-  it("find out at once that a real server is gone that the cache still has", async () => {
+  it("detect immediately that a real server in the cache was removed from the kernel", async () => {
     await withNode([service(), endpointSlice()], async (onNode) => {
       const virtualServer = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
       const realServer = { address: ip("10.244.1.10"), port: 8080 };
@@ -282,7 +282,7 @@ describe("rows of Services", () => {
 });
 
 describe("rows of drains", () => {
-  it("are the oldest first, with deadline and connections", async () => {
+  it("are sorted by age, with deadline and connections", async () => {
     const endpoints = ["10.244.1.10", "10.244.1.11", "10.244.1.12"];
     await withNode([service(), endpointSlice({ endpoints })], async (onNode) => {
       onNode.connect(3);

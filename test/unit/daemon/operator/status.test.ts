@@ -38,8 +38,8 @@ function statusOn(onNode: FakeNode, apiContact?: ApiContact): Status {
   return run(statusOf({ clock, config, health, apiContact: contact, startedAtMs, view }));
 }
 
-describe("a question before the first sync", () => {
-  it("is answered with what the sync waits for, and what the kernel has", async () => {
+describe("a query before the first sync", () => {
+  it("is answered with what the sync waits for, and with the kernel state", async () => {
     const onNode = new FakeNode({});
     apply(onNode, node(), service(), endpointSlice({ endpoints: ["10.244.1.10"] }));
     await onNode.start();
@@ -69,7 +69,7 @@ describe("a question before the first sync", () => {
 });
 
 describe("the status", () => {
-  it("says OK, how much there is, and when it was synced last", async () => {
+  it("is OK, with numbers of objects and the time of the last sync", async () => {
     const onNode = new FakeNode({});
     apply(onNode, node(), service(), endpointSlice({ endpoints: ["10.244.1.10", "10.244.1.11"] }));
     await onNode.start();
@@ -101,7 +101,7 @@ describe("the status", () => {
     await onNode.stop();
   });
 
-  it("shows the scheduler that counts, also where it was reloaded", async () => {
+  it("shows the current scheduler, also after a reload", async () => {
     const onNode = new FakeNode({});
     await onNode.start();
     await onNode.settle();
@@ -112,7 +112,7 @@ describe("the status", () => {
     await onNode.stop();
   });
 
-  it("is degraded while the kernel refuses an object, and says since when", async () => {
+  it("is degraded while the kernel rejects an object, and says since when", async () => {
     const onNode = new FakeNode({});
     const isRefused = ({ action }: Operation): boolean => action === "real-server-create";
     onNode.kernel.operations.failWhere(isRefused, errno.EINVAL, 100);
@@ -130,7 +130,7 @@ describe("the status", () => {
     await onNode.stop();
   });
 
-  it("is degraded while two Services claim one address", async () => {
+  it("is degraded while two Services claim the same address", async () => {
     const onNode = new FakeNode({});
     const spec = { externalIPs: ["203.0.113.7"] };
     const younger = service({ name: "other", clusterIps: ["10.96.0.11"], spec });
@@ -163,7 +163,7 @@ describe("the status", () => {
     await onNode.stop();
   });
 
-  it("says what a start waits for, before there is anything else", () => {
+  it("says what a start waits for, before anything else is known", () => {
     const clock = new FakeClock();
     const onNode = new FakeNode({});
     const health = new ProxyHealth(clock, 60_000);
@@ -178,7 +178,7 @@ describe("the status", () => {
     assert.equal(status.iptables, undefined);
   });
 
-  it("is degraded where the first sync has not ended a minute after the start", () => {
+  it("is degraded if the first sync has not ended a minute after the start", () => {
     const clock = new FakeClock();
     const parts = {
       clock,

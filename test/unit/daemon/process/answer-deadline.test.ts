@@ -36,13 +36,13 @@ const answered =
     if (code !== undefined) observer.apiRequestAnswered("GET", host, code);
   };
 
-describe("a command that asks an API server once gives up", () => {
-  it("where no request is answered", async () => {
+describe("a command that queries an API server once gives up", () => {
+  it("if no request is answered", async () => {
     const message = await said(cluster, () => {});
     assert.match(message ?? "", /^The API server gave no answer for 20 s; check --config/);
   });
 
-  it("where none can be reached", async () => {
+  it("if none can be reached", async () => {
     const message = await said(cluster, answered("<error>"));
     assert.match(
       message ?? "",
@@ -50,7 +50,7 @@ describe("a command that asks an API server once gives up", () => {
     );
   });
 
-  it("where the account may not read", async () => {
+  it("if the account has no permission", async () => {
     const message = await said(cluster, answered("403"));
     assert.match(message ?? "", /answered 403 for 20 s; check the rights of the account/);
     assert.match(
@@ -59,7 +59,7 @@ describe("a command that asks an API server once gives up", () => {
     );
   });
 
-  it("not where it answers in the end, however long the lists take", async () => {
+  it("not if the API server answers in the end, however long the lists take", async () => {
     assert.equal(await said(cluster, answered("<error>", "503", "200")), undefined);
     const once = ({ observer }: AnswerDeadline, second: number): void => {
       if (second === 0) observer.apiRequestAnswered("GET", host, "200");
@@ -67,7 +67,7 @@ describe("a command that asks an API server once gives up", () => {
     assert.equal(await said(cluster, once), undefined);
   });
 
-  it("not where there is none to ask", async () => {
+  it("not if there is no API server to query", async () => {
     const manifests = { objectsFrom: { kind: "manifests", folder: "/services" } } as const;
     assert.equal(await said(manifests, () => {}), undefined);
   });

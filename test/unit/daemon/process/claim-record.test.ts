@@ -22,7 +22,7 @@ const seen = new Map([["TCP 203.0.113.9:80 default/web 5", 1_700_000_000]]);
 const refused = new Set(["TCP 192.168.10.11:22 default/web 5"]);
 
 describe("the record of claims", () => {
-  it("is read by the next process, after a boot too", async (test) => {
+  it("is read by the next process, also after a boot", async (test) => {
     const path = pathFor(test);
     const file = openClaimFile(path, silentLogger);
     keepClaims(file, { seen, refused });
@@ -30,7 +30,7 @@ describe("the record of claims", () => {
     assert.deepEqual(claimsIn(openClaimFile(path, silentLogger)), { seen, refused });
   });
 
-  it("is empty without a file, and named in the log if it cannot be read", (test) => {
+  it("is empty without a file, and an unreadable file is logged", (test) => {
     const log = new RecordingLogger();
     const path = join(pathFor(test), "..", "..", "claims.json");
     assert.equal(claimsIn(openClaimFile(path, log)).seen.size, 0);
@@ -40,7 +40,7 @@ describe("the record of claims", () => {
     assert.match(log.lines[0]?.event ?? "", /^Cannot read .* earlier run/);
   });
 
-  it("never becomes longer than a file that is read", async (test) => {
+  it("never becomes longer than the largest file that is read", async (test) => {
     const path = pathFor(test);
     const file = openClaimFile(path, silentLogger);
     const many = new Map(

@@ -37,7 +37,7 @@ function reloadOf(
 }
 
 describe("a configuration file that is read again", () => {
-  it("counts as far as it can, and names what needs a restart", async () => {
+  it("is applied as far as possible, and settings that need a restart are logged", async () => {
     const changed = "ipvs: {scheduler: lc}\nkubeIpvs: {lockName: x}\nfoo: 1";
     const { reload, log, applied } = reloadOf(["", changed]);
     await reload.run();
@@ -54,7 +54,7 @@ describe("a configuration file that is read again", () => {
     );
   });
 
-  it("is handed over with the settings that it is made of: those that need a restart are as before", async () => {
+  it("is passed on with its settings, of which those that need a restart are unchanged", async () => {
     const texts: string[] = [];
     const changed = "ipvs: {scheduler: lc}\nhealthzBindAddress: 127.0.0.1";
     const { reload } = reloadOf(["", changed], async (config, values) => {
@@ -65,7 +65,7 @@ describe("a configuration file that is read again", () => {
     assert.match(texts[0] ?? "", /^healthzBindAddress: 0\.0\.0\.0:10256$/m);
   });
 
-  it("is not applied where it is wrong, and the one after it is", async () => {
+  it("is not applied if it is invalid, but a later valid one is", async () => {
     const lines = ["", "ipvs: {scheduler: 1}", "ipvs: {scheduler: lc}"];
     const { reload, log, applied } = reloadOf(lines);
     await reload.run();
@@ -76,14 +76,14 @@ describe("a configuration file that is read again", () => {
     assert.equal(applied[0]?.scheduler, "lc");
   });
 
-  it("keeps the previous configuration if its mode is empty", async () => {
+  it("is ignored if its mode is empty", async () => {
     const { reload, log, applied } = reloadOf(["", 'mode: ""\nipvs: {scheduler: lc}']);
     await reload.run();
     assert.deepEqual(applied, []);
     assert.match(String(log.lines[0]?.keys["err"]), /mode: must be set: choose ipvs/);
   });
 
-  it("is retried with the next change where the kernel refused it", async () => {
+  it("is retried with the next change if the kernel rejected it", async () => {
     let isRefused = true;
     const tried: string[] = [];
     const lines = ["", "ipvs: {scheduler: mh}", "ipvs: {scheduler: mh}\noomScoreAdj: 5"];
@@ -100,10 +100,10 @@ describe("a configuration file that is read again", () => {
   });
 });
 
-describe("a configuration file that ends the program when its text changes", () => {
+describe("a configuration file whose change ends the program", () => {
   const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 
-  it("does so only when it is valid: an empty mode is logged, and the program keeps running", async (test) => {
+  it("ends it only if it is valid: an empty mode is logged, and the program keeps running", async (test) => {
     const folder = mkdtempSync(join(tmpdir(), "config-reload-"));
     const path = join(folder, "config.conf");
     test.after(() => rmSync(folder, { recursive: true }));
@@ -137,7 +137,7 @@ describe("a configuration file that ends the program when its text changes", () 
     );
   });
 
-  it("ignores a file that replaces it, as in a ConfigMap volume", async (test) => {
+  it("does not end it if it is replaced without a change, as in a ConfigMap volume", async (test) => {
     const folder = mkdtempSync(join(tmpdir(), "config-reload-"));
     const path = join(folder, "config.conf");
     test.after(() => rmSync(folder, { recursive: true }));

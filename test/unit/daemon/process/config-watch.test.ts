@@ -55,7 +55,7 @@ afterEach(() => {
 });
 
 describe("the watch of the configuration file", () => {
-  it("is refused where there is no file", () => {
+  it("fails without a file", () => {
     const options = { clock: systemClock, log: silentLogger, onText: () => {} };
     assert.throws(
       () => watchText(join(folder, "missing", "file"), options),
@@ -83,7 +83,7 @@ describe("the watch of the configuration file", () => {
       },
     },
   ]) {
-    it(`sees ${name}`, async () => {
+    it(`detects ${name}`, async () => {
       const [watched, change] = make();
       const { promise, resolve } = Promise.withResolvers<void>();
       stop = watchText(watched, { clock: systemClock, log: silentLogger, onText: resolve });
@@ -92,7 +92,7 @@ describe("the watch of the configuration file", () => {
     });
   }
 
-  it("says nothing while the text is the same", async () => {
+  it("reports nothing while the text is the same", async () => {
     let count = 0;
     const { promise, resolve } = Promise.withResolvers<void>();
     stop = watchText(path, {

@@ -78,7 +78,7 @@ describe("start times of drains in the state file", () => {
     writeFileSync(path, content);
   }
 
-  it("gives the next program the start of a drain, in that program's time", async () => {
+  it("give the next program the start of a drain, converted to that program's clock", async () => {
     await kept([first]);
     // It began 600 ms before; the next program has run for a second too, a minute later.
     const next = open(110_000);
@@ -91,14 +91,14 @@ describe("start times of drains in the state file", () => {
     ["back by a year", Date.UTC(2025, 0, 1)],
     ["ahead by a year", Date.UTC(2027, 0, 1)],
   ] as const) {
-    it(`does not care whether the wall clock jumped ${name}`, async () => {
+    it(`do not depend on the wall clock, even if it jumped ${name}`, async () => {
       await kept([first]);
       const next = open(110_000, { clock: runningClock(nowMs) });
       assert.equal(next.recall(drainKey(first)), -59_600);
     });
   }
 
-  it("goes away when nothing drains any more, and is not made for nothing", async () => {
+  it("are removed when nothing drains, and no file is created without drains", async () => {
     await kept([]);
     assert.deepEqual(readdirSync(folder), []);
     await kept([first]);
@@ -106,7 +106,7 @@ describe("start times of drains in the state file", () => {
     assert.equal(existsSync(path), false);
   });
 
-  it("is replaced as a whole, with the newest state, and leaves nothing beside it", async () => {
+  it("are replaced as a whole with the newest state, without temporary files", async () => {
     const ages = open(50_000);
     for (let turn = 0; turn < 20; turn++) ages.keep([drain(turn, 0)]);
     await ages.idle();
@@ -115,7 +115,7 @@ describe("start times of drains in the state file", () => {
     assert.equal(open(50_000).recall(drainKey(drain(18, 0))), undefined);
   });
 
-  it("keeps the oldest ten thousand", async () => {
+  it("are kept for the oldest ten thousand drains", async () => {
     const many = Array.from({ length: 12_000 }, (_, index) => drain(index, -index));
     await kept(many);
     assert.ok(readFileSync(path).length < 2 ** 21);
@@ -124,11 +124,11 @@ describe("start times of drains in the state file", () => {
     assert.notEqual(next.recall(drainKey(many[2_000] as Drain)), undefined);
   });
 
-  it("says that there was none", () => {
+  it("are known to be missing if there is no file", () => {
     assert.equal(open(50_000).whyUnknown, `${path} does not exist`);
   });
 
-  it("is not needed", async () => {
+  it("are optional", async () => {
     const ages = open(50_000, { at: "" });
     ages.keep([first]);
     await ages.idle();
@@ -143,7 +143,7 @@ describe("start times of drains in the state file", () => {
     { name: "of another version", content: { ...good, version: 2 }, reason: /version/ },
     { name: "that is null", content: null, reason: /version/ },
   ]) {
-    it(`leaves a file ${name} alone`, () => {
+    it(`leave a file ${name} unchanged`, () => {
       write(JSON.stringify(content));
       const ages = open(50_000);
       assert.match(ages.whyUnknown ?? "", reason);
@@ -151,12 +151,12 @@ describe("start times of drains in the state file", () => {
     });
   }
 
-  it("leaves a file alone where the boot is unknown", () => {
+  it("leave a file unchanged if the boot is unknown", () => {
     write(JSON.stringify({ ...good, bootId: "" }));
     assert.match(open(50_000, { bootId: "" }).whyUnknown ?? "", /another boot/);
   });
 
-  it("leaves out single times that cannot be", () => {
+  it("are ignored individually if they are invalid", () => {
     const beganMs = { a: -1, b: 50_001, c: "1", d: null, e: 50_000, f: 0 };
     write(JSON.stringify({ ...good, beganMs }));
     const ages = open(50_000);
@@ -164,7 +164,7 @@ describe("start times of drains in the state file", () => {
     assert.deepEqual(known, ["e", "f"]);
   });
 
-  it("bears a file cut off at any byte", async () => {
+  it("can be cut off at any byte", async () => {
     await kept([first]);
     const whole = readFileSync(path);
     for (let length = 0; length < whole.length; length++) {
@@ -173,7 +173,7 @@ describe("start times of drains in the state file", () => {
     }
   });
 
-  it("bears a file that is too large, a folder, a pipe and a link in its place", () => {
+  it("tolerate a file that is too large, a folder, a pipe and a link in its place", () => {
     write("x".repeat(2 ** 23 + 1));
     assert.match(open(50_000).whyUnknown ?? "", /larger than 8388608 bytes/);
     rmSync(path);
@@ -187,7 +187,7 @@ describe("start times of drains in the state file", () => {
     assert.match(open(50_000).whyUnknown ?? "", /ELOOP/);
   });
 
-  it("says once that it cannot be written, and again when that had worked in between", async () => {
+  it("report a failed write once, and again after a successful one", async () => {
     const ages = open(50_000);
     const told = (): number => log.lines.length;
     writeFileSync(join(folder, "run"), "a file where the folder belongs");
@@ -209,7 +209,7 @@ describe("start times of drains in the state file", () => {
     assert.equal(told(), 2);
   });
 
-  it("leaves no old record if the new one cannot be written", async () => {
+  it("do not keep an old record if the new one cannot be written", async () => {
     const ages = open(50_000);
     ages.keep([first]);
     await ages.idle();
@@ -240,7 +240,7 @@ describe("start times of drains in the state file", () => {
     const openFile = () =>
       openState(path, { log, bootClock: { bootId: "boot-1", uptimeMs: () => 50_000 } });
 
-    it("reads them once, and replaces them with one file", async () => {
+    it("reads the files once, and replaces them with one file", async () => {
       assert.equal(open(50_000).recall(drainKey(first)), 0);
       const state = openFile();
       assert.deepEqual([...ownershipRecordIn(state).recorded.owned], ["TCP 192.168.10.11:30080"]);
@@ -253,7 +253,7 @@ describe("start times of drains in the state file", () => {
       assert.equal(open(50_000).recall(drainKey(first)), 0);
     });
 
-    it("leaves none of them if the new file cannot be written", async () => {
+    it("leaves none of the files if the new file cannot be written", async () => {
       mkdirSync(`${path}.new`);
       const state = openFile();
       modeRecordIn(state).begin("ipvs");
@@ -270,7 +270,7 @@ describe("start times of drains in the state file", () => {
     });
   });
 
-  it("writes every section again after a write that failed", async () => {
+  it("writes every section again after a failed write", async () => {
     const ages = open(50_000);
     ages.ramps.keep(new Map([["default/web 10.244.1.40", 500]]));
     await ages.idle();
@@ -285,7 +285,7 @@ describe("start times of drains in the state file", () => {
     assert.equal(next.ramps.recall("default/web 10.244.1.40"), 500);
   });
 
-  it("keeps when weights began to grow beside the drains, each by itself", async () => {
+  it("keeps start times of growing weights and of drains separately", async () => {
     const file = open(100_000);
     file.keep([first]);
     file.ramps.keep(new Map([["default/web 10.244.1.40", 500]]));
@@ -301,7 +301,7 @@ describe("start times of drains in the state file", () => {
     assert.equal(existsSync(path), false);
   });
 
-  it("stays readable however many weights grow", async () => {
+  it("stays readable regardless of the number of growing weights", async () => {
     const service = `${"n".repeat(63)}/${"s".repeat(63)}`;
     const names = Array.from({ length: 20_000 }, (_, index) => `${service} ${index}`);
     const file = open(100_000);

@@ -59,7 +59,7 @@ async function stranger(name: string, answer: (socket: Socket) => void): Promise
 }
 
 describe("the instance lock", () => {
-  it("is refused while it is held, and names the holder", async () => {
+  it("is refused while it is held, and the error names the holder", async () => {
     const name = freshName();
     const lock = await acquireInstanceLock(name);
     const error = await refusalOf(name);
@@ -78,12 +78,12 @@ describe("the instance lock", () => {
     await (await acquireInstanceLock(name)).release();
   });
 
-  it("is another one under another name", async () => {
+  it("is separate for each name", async () => {
     const locks = [await acquireInstanceLock(freshName()), await acquireInstanceLock(freshName())];
     for (const lock of locks) await lock.release();
   });
 
-  it("is free as soon as its holder was killed", async () => {
+  it("is free as soon as its holder is killed", async () => {
     const name = freshName();
     const child = await holderProcess(name);
     assert.equal((await refusalOf(name)).holder?.pid, child.pid);
@@ -100,7 +100,7 @@ describe("the instance lock", () => {
     ["talks without end", (socket) => void socket.write("x".repeat(100_000))],
   ];
   for (const [what, answer] of behaviors) {
-    it(`is refused at once, with the process, if the holder ${what}`, async () => {
+    it(`is refused immediately, with the process, if the holder ${what}`, async () => {
       const name = freshName();
       const close = await stranger(name, answer);
       const { holder } = await refusalOf(name);
@@ -131,7 +131,7 @@ describe("the instance lock", () => {
 
   const pretended = (socket: Socket): void => void socket.end(`{"pid":1,"command":"kube-ipvs"}\n`);
 
-  it("is taken although a user who is not root has its name, and then keeps a second instance out", async () => {
+  it("is acquired even if a user who is not root has its name, and then prevents a second instance", async () => {
     const [name, folder] = [freshName(), mkdtempSync(join(tmpdir(), "instance-lock-"))];
     const close = await userWith(name, pretended);
     const log = new RecordingLogger();
@@ -146,7 +146,7 @@ describe("the instance lock", () => {
     rmSync(folder, { recursive: true });
   });
 
-  it("is not said to be held by a user who is not root", async () => {
+  it("is not reported as held by a user who is not root", async () => {
     const name = freshName();
     const close = await userWith(name, pretended);
     assert.equal(await findLockHolder(name), undefined);
@@ -163,7 +163,7 @@ describe("the instance lock", () => {
     await lock.release();
   });
 
-  it("keeps a clean-up from what a daemon would undo, and says how to force it", async () => {
+  it("prevents a clean-up that a daemon would undo, and the error says how to force it", async () => {
     const name = freshName();
     const lock = await acquireInstanceLock(name);
     await assert.rejects(lockForCleanup(name), {
@@ -175,7 +175,7 @@ describe("the instance lock", () => {
     await (await lockForCleanup(name)).release();
   });
 
-  it("does not print what a command line does to a terminal", async () => {
+  it("is reported without terminal escapes of a command line", async () => {
     const name = freshName();
     const child = await holderProcess(name, "\u001b[2J\nb");
     const { message } = await refusalOf(name);

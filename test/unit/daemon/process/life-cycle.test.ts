@@ -61,7 +61,7 @@ describe("runUntilSignal", () => {
     });
   }
 
-  it("stops and rejects when what was started fails", async () => {
+  it("stops and rejects if the started program fails", async () => {
     let stops = 0;
     let fail = (_error: Error): void => {};
     const { target, clock, done } = await run(async (_signal, onFailure) => {
@@ -75,7 +75,7 @@ describe("runUntilSignal", () => {
     assert.deepEqual([stops, target.codes, clock.pendingTimers], [1, [], 0]);
   });
 
-  it("ends the process with 1 when what failed cannot be stopped", async () => {
+  it("exits with 1 if a failed program cannot be stopped", async () => {
     const { stop, release } = hanging();
     const { target, clock, done } = await run(async (_signal, onFailure) => {
       onFailure(new Error("x"));
@@ -87,7 +87,7 @@ describe("runUntilSignal", () => {
     await assert.rejects(done);
   });
 
-  it("ends the process when the stop hangs, within a second", async () => {
+  it("exits within a second if the stop hangs", async () => {
     const { stop, release } = hanging();
     const { target, clock, log, done } = await run(async () => stop);
     target.emit("SIGTERM");
@@ -105,7 +105,7 @@ describe("runUntilSignal", () => {
     ["SIGTERM", 143],
   ];
   for (const [name, code] of second) {
-    it(`ends the process at once on ${name} while it stops`, async () => {
+    it(`exits immediately on ${name} during the stop`, async () => {
       const { stop, release } = hanging();
       const { target, done } = await run(async () => stop);
       target.emit("SIGTERM");
@@ -116,7 +116,7 @@ describe("runUntilSignal", () => {
     });
   }
 
-  it("aborts a start that is under way, and what it throws then is no error", async () => {
+  it("aborts a running start, whose error is then ignored", async () => {
     const { target, done } = await run(async (signal) => {
       await new Promise((_, reject) =>
         signal.addEventListener("abort", () => reject(signal.reason)),
@@ -128,7 +128,7 @@ describe("runUntilSignal", () => {
     assert.deepEqual(target.codes, []);
   });
 
-  it("stops what a start that ignored the signal made after all", async () => {
+  it("stops the result of a start that ignored the signal", async () => {
     let stops = 0;
     const started = Promise.withResolvers<Stop>();
     const { target, done } = await run(() => started.promise);
@@ -140,7 +140,7 @@ describe("runUntilSignal", () => {
     assert.equal(stops, 1);
   });
 
-  it("passes on why a start failed", async () => {
+  it("passes on the reason of a failed start", async () => {
     const error = new Error("no kernel");
     const target = new FakeProcess();
     const parts = { clock: new FakeClock(), log: new RecordingLogger() };
@@ -154,7 +154,7 @@ describe("runUntilSignal", () => {
 
 describe("exitOnUncaught", () => {
   for (const event of ["uncaughtException", "unhandledRejection"]) {
-    it(`reports and ends with 1 on ${event}`, () => {
+    it(`reports the error and exits with 1 on ${event}`, () => {
       const target = new FakeProcess();
       const errors: unknown[] = [];
       exitOnUncaught((error) => errors.push(error), target);
@@ -164,7 +164,7 @@ describe("exitOnUncaught", () => {
     });
   }
 
-  it("ends even where stderr is gone", () => {
+  it("exits even if stderr is closed", () => {
     const target = new FakeProcess();
     exitOnUncaught(() => {
       throw new Error("EPIPE");
@@ -174,7 +174,7 @@ describe("exitOnUncaught", () => {
   });
 });
 
-describe("a signal before anything was begun", () => {
+describe("a signal before the start", () => {
   for (const { isDaemon, codes } of [
     { isDaemon: true, codes: [0] },
     { isDaemon: false, codes: [143] },
@@ -187,7 +187,7 @@ describe("a signal before anything was begun", () => {
     });
   }
 
-  it("is left to whoever listens by then", () => {
+  it("is ignored once another listener exists", () => {
     const target = new FakeProcess();
     endEarlyOnSignals(() => true, target);
     target.on("SIGTERM", () => {});

@@ -30,12 +30,12 @@ async function recorded(
   return server.events.events.map(({ reason }) => reason);
 }
 
-describe("events of a cluster's proxy", () => {
-  it("go to the API server", async (test) => {
+describe("Events of a daemon in a cluster", () => {
+  it("are written to the API server", async (test) => {
     assert.deepEqual(await recorded(test), ["Starting"]);
   });
 
-  it("are not written by one that only observes", async (test) => {
+  it("are not written with observeOnly", async (test) => {
     assert.deepEqual(await recorded(test, ["kube-ipvs-observe-only"]), []);
   });
 });

@@ -45,7 +45,7 @@ describe("the ownership record", () => {
     writeFileSync(path, typeof content === "string" ? content : JSON.stringify(content));
   }
 
-  it("keeps ownership whatever the names of holders take", async () => {
+  it("stays within its limit regardless of the length of names", async () => {
     const holders = new Map(
       Array.from({ length: 20_000 }, (_, index) => [
         `TCP 203.0.113.1:${index}`,
@@ -63,7 +63,7 @@ describe("the ownership record", () => {
     assert.deepEqual(log.lines, []);
   });
 
-  it("stays readable however many virtual servers there are", async () => {
+  it("stays readable regardless of the number of virtual servers", async () => {
     const many = Array.from(
       { length: 100_000 },
       (_, index) => `TCP [2001:db8:0:1:2:3:4:5]:${index}`,
@@ -73,14 +73,14 @@ describe("the ownership record", () => {
     assert.deepEqual(log.lines, []);
   });
 
-  it("gives the next program of this boot what the one before kept", async () => {
+  it("is passed on to the next program of the same boot", async () => {
     await keep([nodePort], [foreign]);
     const want = { owned: new Set([nodePort]), foreign: new Set([foreign]) };
     assert.deepEqual(open().recorded, want);
     assert.deepEqual(log.lines, []);
   });
 
-  it("holds the newest, in place of everything kept before", async () => {
+  it("contains only the newest state", async () => {
     const file = open();
     for (let port = 0; port < 20; port += 1) {
       file.keep({ owned: new Set([`TCP 192.168.10.11:${port}`]), foreign: new Set() });
@@ -90,7 +90,7 @@ describe("the ownership record", () => {
     assert.deepEqual([...file.recorded.owned], [], "what was found at the start stays as it is");
   });
 
-  it("does not change with the sets that were given to it", async () => {
+  it("does not change when the sets passed to it change", async () => {
     const owned = new Set([nodePort]);
     const file = open();
     file.keep({ owned, foreign: new Set() });
@@ -99,7 +99,7 @@ describe("the ownership record", () => {
     assert.deepEqual([...open().recorded.owned], [nodePort]);
   });
 
-  it("is no file while there is nothing to record", async () => {
+  it("has no file while it is empty", async () => {
     await keep([]);
     assert.equal(existsSync(path), false);
     await keep([nodePort]);
@@ -108,7 +108,7 @@ describe("the ownership record", () => {
     assert.deepEqual(open().recorded, nothingRecorded);
   });
 
-  it("gives nothing of another boot", async () => {
+  it("is ignored after a boot", async () => {
     await keep([nodePort], [foreign]);
     assert.deepEqual(open("boot-2").recorded, nothingRecorded);
     assert.deepEqual(open("").recorded, nothingRecorded);
@@ -121,7 +121,7 @@ describe("the ownership record", () => {
     ["without lists", { version: 1, bootId: "boot-1", owned: { [nodePort]: 1 }, foreign: 7 }],
   ];
   for (const [name, content] of broken) {
-    it(`gives nothing where the file is ${name}`, () => {
+    it(`is empty if the file is ${name}`, () => {
       write(content);
       assert.deepEqual(open().recorded, nothingRecorded);
       const isUnreadable = typeof content === "string";
@@ -133,23 +133,23 @@ describe("the ownership record", () => {
     });
   }
 
-  it("leaves out what is no text", () => {
+  it("omits values that are not texts", () => {
     write({ version: 1, bootId: "boot-1", owned: [nodePort, 7, null, {}], foreign: [[foreign]] });
     assert.deepEqual(open().recorded, { owned: new Set([nodePort]), foreign: new Set() });
   });
 
-  it("has a bound, written and read", async () => {
+  it("has a size limit for writing and reading", async () => {
     const many = Array.from({ length: 20_001 }, (_, index) => `TCP 192.168.10.11:${index}`);
     await keep(many);
     assert.equal(open().recorded.owned.size, 20_000);
     assert.ok(readFileSync(path).length < 2 ** 21);
   });
 
-  describe("of who holds what several Services claim", () => {
+  describe("the record of owners of contested addresses", () => {
     const young = { service: "default/young", createdAtSeconds: 1_770_000_000 };
     const held = new Map([["TCP 203.0.113.1:80", young]]);
 
-    it("stands beside whose virtual servers are, and neither takes away the other", async () => {
+    it("is separate from the ownership of virtual servers, and neither replaces the other", async () => {
       await keep([nodePort], [foreign]);
       const file = open();
       file.keepHolders(held);
@@ -177,14 +177,14 @@ describe("the ownership record", () => {
       assert.equal(open().held.size, 2);
     });
 
-    it("gives nothing of another boot", async () => {
+    it("is ignored after a boot", async () => {
       const file = open();
       file.keepHolders(held);
       await file.idle();
       assert.equal(open("boot-2").held.size, 0);
     });
 
-    it("leaves out what is no holder", () => {
+    it("omits invalid owners", () => {
       const holders = { a: [7, 7], b: ["default/b"], c: "default/c", d: ["default/d", 1], e: null };
       write({ version: 1, bootId: "boot-1", owned: [], foreign: [], holders });
       assert.deepEqual(
@@ -205,7 +205,7 @@ describe("the ownership record", () => {
     assert.deepEqual([file.recorded, log.lines], [nothingRecorded, []]);
   });
 
-  it("says once that it cannot be written, with path and reason, and goes on", async () => {
+  it("reports once that it cannot be written, with path and reason, and the program continues", async () => {
     writeFileSync(join(folder, "run"), "");
     const file = open();
     for (let time = 0; time < 2; time += 1) {

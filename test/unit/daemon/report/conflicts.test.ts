@@ -76,7 +76,7 @@ function report(conflicts: readonly string[] = []): readonly [readonly object[],
 }
 
 describe("a Service above a limit", () => {
-  it("is named with what is served, what it asks for and the setting", () => {
+  it("is reported with its served part, its request and the setting", () => {
     const demand = { frontends: 250_500, endpoints: 8 };
     const share = { frontends: 4_096, endpoints: 50_000 };
     const service = serviceRecord({ name: "default/a" });
@@ -89,8 +89,8 @@ describe("a Service above a limit", () => {
   });
 });
 
-describe("events of conflicts", () => {
-  it("are about the Service that does not get the address, once", () => {
+describe("Events about conflicts", () => {
+  it("are written once, about the Service that does not get the address", () => {
     put(a);
     put(b);
     report([]);
@@ -107,7 +107,7 @@ describe("events of conflicts", () => {
     ]);
   });
 
-  it("say why the other Service has it", () => {
+  it("give the reason why the other Service owns it", () => {
     const noteOf = (): string => {
       events.length = 0;
       report([]);
@@ -125,7 +125,7 @@ describe("events of conflicts", () => {
     assert.equal(noteOf(), "whose kind of address takes precedence");
   });
 
-  it("report other software's virtual servers and of addresses that the node needs", () => {
+  it("report foreign virtual servers and addresses that the node needs", () => {
     put(a, { reserved: new Map([[ip("203.0.113.5"), "node-address"]]) });
     report(["TCP 10.96.0.10:80"]);
     const told = events.map(({ reason, subject, note }) => `${reason} ${subject.name}: ${note}`);
@@ -141,7 +141,7 @@ describe("events of conflicts", () => {
 });
 
 describe("conflicts", () => {
-  it("of two Services are reported when they appear, and counted as long as they last", () => {
+  it("between two Services are reported when they appear, and counted while they last", () => {
     put(a);
     put(b);
     const lost = {
@@ -159,7 +159,7 @@ describe("conflicts", () => {
     assert.equal(report()[0].length, 1);
   });
 
-  it("of two Services about a health-check node port are reported as those about an address", () => {
+  it("about a health-check node port are reported like those about an address", () => {
     const [virtualServer, winner, loser] = [
       "health-check node port 30000 (IPv4)",
       "default/a:http",
@@ -177,7 +177,7 @@ describe("conflicts", () => {
     assert.deepEqual(report(), [[], {}]);
   });
 
-  it("with virtual servers of a third party last as long as each sync finds them", () => {
+  it("with foreign virtual servers last as long as each sync finds them", () => {
     put(a);
     const told = {
       virtualServer: "TCP 203.0.113.5:80",
@@ -191,7 +191,7 @@ describe("conflicts", () => {
     assert.deepEqual(report(["TCP 203.0.113.5:80"]), [[told], counted]);
   });
 
-  it("with addresses that the node needs are reported once for each address", () => {
+  it("about addresses that the node needs are reported once for each address", () => {
     const reserved = new Map([[ip("203.0.113.5"), "gateway-address"]] as const);
     put(a, { reserved });
     put({ ...b, ports: [{ name: "http", protocol: "TCP", port: 81, nodePort: 0 }] }, { reserved });

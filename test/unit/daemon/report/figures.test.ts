@@ -210,7 +210,7 @@ describe("a figure", () => {
 });
 
 describe("the log of a failed sync", () => {
-  it("tells reads from changes", () => {
+  it("distinguishes reads from changes", () => {
     const reporters = new Reporters();
     const change = { ...failure, kind: "set-create", subject: "set ONE" } as const;
     reporters.synced({ failures: [failure, change, ...Array(10).fill(failure)] });
@@ -224,7 +224,7 @@ describe("the log of a failed sync", () => {
 });
 
 describe("an EndpointSlice of no Service", () => {
-  it("is legal: one line at verbosity 4, and no invalid field", async () => {
+  it("is valid: it causes one line at verbosity 4, and no invalid field", async () => {
     const reporters = new Reporters();
     const subject = "default/example-abc";
     const field = "metadata.labels";

@@ -12,21 +12,21 @@ function setUp(): { clock: FakeClock; health: ProxyHealth; counted: string[] } {
 }
 
 describe("ProxyHealth", () => {
-  it("is well before any loop began, even with requests", async () => {
+  it("is healthy before any loop began, even with requests", async () => {
     const { clock, health } = setUp();
     health.queued("IPv4");
     await clock.advance(1_000_000);
     assert.equal(health.report().isHealthy, true);
   });
 
-  it("is well without requests, however old the last sync is", async () => {
+  it("is healthy without requests, however old the last sync is", async () => {
     const { clock, health } = setUp();
     health.updated("IPv4");
     await clock.advance(1_000_000);
     assert.equal(health.report().isHealthy, true);
   });
 
-  it("is judged by a new timeout at once", async () => {
+  it("applies a new timeout immediately", async () => {
     const { clock, health } = setUp();
     health.updated("IPv4");
     health.queued("IPv4");
@@ -37,7 +37,7 @@ describe("ProxyHealth", () => {
     assert.equal(health.report().isHealthy, false);
   });
 
-  it("is ill from the timeout of the oldest request on, and well after a sync", async () => {
+  it("is unhealthy after the timeout of the oldest request, and healthy after a sync", async () => {
     const { clock, health } = setUp();
     health.updated("IPv4");
     health.queued("IPv4");
@@ -51,7 +51,7 @@ describe("ProxyHealth", () => {
     assert.equal(health.report().isHealthy, true);
   });
 
-  it("is ill when one family is", async () => {
+  it("is unhealthy if one family is", async () => {
     const { clock, health } = setUp();
     for (const family of ["IPv4", "IPv6"] as const) {
       health.updated(family);
@@ -70,7 +70,7 @@ describe("ProxyHealth", () => {
   });
 });
 
-describe("the health server answers", () => {
+describe("the health server returns", () => {
   const start = "2026-01-01T00:00:00.000Z";
   const late = "2026-01-01T00:01:00.000Z";
 
@@ -205,7 +205,7 @@ describe("the health server answers", () => {
     ],
   ];
   for (const [name, prepare, reason] of readiness) {
-    it(`/readyz ${name}, uncounted`, async () => {
+    it(`/readyz ${name}, without counting it`, async () => {
       const { answer, counted } = await ask("/readyz", prepare);
       assert.equal(answer.status, reason === undefined ? 200 : 503);
       const body = reason === undefined ? { ready: true } : { ready: false, reason };
@@ -214,7 +214,7 @@ describe("the health server answers", () => {
     });
   }
 
-  it("404 to anything else, uncounted", async () => {
+  it("404 to anything else, without counting it", async () => {
     const { answer, counted } = await ask("/metrics", idle);
     assert.equal(answer.status, 404);
     assert.deepEqual(counted, []);

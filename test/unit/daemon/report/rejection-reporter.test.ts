@@ -46,7 +46,7 @@ function rejection(chainName: string, overrides: Partial<Rejection> = {}): Rejec
 }
 
 describe("a rejected change", () => {
-  it("is reported when it begins, once, with an Event for each Service", () => {
+  it("is reported once when it begins, with an Event for each Service", () => {
     reporter.report([rejection("A")]);
     reporter.report([rejection("A", { attempts: 2 })]);
     assert.deepEqual(log.lines, [
@@ -63,7 +63,7 @@ describe("a rejected change", () => {
     assert.deepEqual([...counts], [["chain exit-2", 1]]);
   });
 
-  it("is reported when it ends, with its attempts and how long it lasted", async () => {
+  it("is reported when it ends, with its attempts and duration", async () => {
     reporter.report([rejection("A")]);
     reporter.report([rejection("A", { attempts: 3 })]);
     await clock.advance(7_040);
@@ -75,7 +75,7 @@ describe("a rejected change", () => {
     assert.equal(log.lines.length, 2);
   });
 
-  it("is one of 20 lines at most, and the others are logged at -v=2", () => {
+  it("is among at most 20 log lines, and the others are logged at -v=2", () => {
     reporter.report(Array.from({ length: 25 }, (_, index) => rejection(`${index}`)));
     const levels = Map.groupBy(log.lines, ({ level }) => level);
     const sizes = [...levels].map(([level, lines]) => [level, lines.length]);

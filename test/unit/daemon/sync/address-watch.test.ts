@@ -40,7 +40,7 @@ class Stage {
 }
 
 describe("the watch of links and addresses", () => {
-  it("checks once for all changes that are reported while a check waits, and once more after it", async () => {
+  it("checks once for all changes that arrive while a check waits, and once more after it", async () => {
     const stage = new Stage();
     await stage.changes(20);
     assert.equal(stage.looks.length, 1);
@@ -52,7 +52,7 @@ describe("the watch of links and addresses", () => {
     assert.equal(stage.looks.length, 2);
   });
 
-  it("checks at each change when there is time for it", async () => {
+  it("checks at each change if there is enough time", async () => {
     const stage = new Stage();
     for (const count of [1, 2, 3]) {
       await stage.changes(1);
@@ -61,7 +61,7 @@ describe("the watch of links and addresses", () => {
     }
   });
 
-  it("repeats a check that fails, less and less often, until it works", async () => {
+  it("retries a failed check with growing delays until it succeeds", async () => {
     const stage = new Stage();
     stage.isAnswering = false;
     await stage.changes(1);
@@ -80,7 +80,7 @@ describe("the watch of links and addresses", () => {
     assert.equal(stage.failedAtMs.length, pauses.length + 1);
   });
 
-  it("checks no more after its stop, also where a change was reported meanwhile", async () => {
+  it("does not check after its stop, even if a change was reported", async () => {
     const stage = new Stage();
     await stage.changes(2);
     stage.watch.stop();

@@ -29,14 +29,14 @@ describe("Runner", () => {
     runner = make();
   });
 
-  it("serves at once a request that was made before the start", async () => {
+  it("immediately serves a request that was made before the start", async () => {
     runner.request();
     runner.start();
     await clock.advance(0);
     assert.deepEqual(runs, [0]);
   });
 
-  it("makes one run of a burst, and one more of what came after it began", async () => {
+  it("runs once for a burst, and once more for requests after that run began", async () => {
     runner.start();
     for (let count = 0; count < 10; count++) runner.request();
     await clock.advance(0);
@@ -45,7 +45,7 @@ describe("Runner", () => {
     assert.deepEqual(runs, [0, 100]);
   });
 
-  it("does not run without a request, and keeps no timer", async () => {
+  it("does not run without a request, and has no timer", async () => {
     runner.start();
     await clock.advance(25_000);
     assert.deepEqual([runs, clock.pendingTimers], [[], 0]);
@@ -54,7 +54,7 @@ describe("Runner", () => {
     assert.deepEqual([runs, clock.pendingTimers], [[25_000], 0]);
   });
 
-  it("tries again after a failure, later each time, and not later than the longest retry pause", async () => {
+  it("retries after a failure with growing delays, up to the longest retry delay", async () => {
     answers = [false, false, false, false, false, true];
     runner.start();
     runner.request();
@@ -62,7 +62,7 @@ describe("Runner", () => {
     assert.deepEqual(runs, [0, 1_000, 3_000, 7_000, 15_000, 25_000]);
   });
 
-  it("tries again within a minute where every period is an hour, also while changes come", async () => {
+  it("retries within a minute if every period is an hour, also while changes arrive", async () => {
     const hourMs = 3_600_000;
     const current = { minSyncPeriodMs: hourMs, syncPeriodMs: hourMs, verificationPeriodMs: hourMs };
     answers = Array.from({ length: 4 }, () => false);
@@ -99,7 +99,7 @@ describe("Runner", () => {
     assert.deepEqual(runs, [0, 100]);
   });
 
-  it("is settled only when the last run worked and nothing waits", async () => {
+  it("is settled only if the last run succeeded and nothing is pending", async () => {
     answers = [false];
     runner.start();
     runner.request();
@@ -128,7 +128,7 @@ describe("Runner", () => {
     assert.equal(calls, 2);
   });
 
-  it("stops after the run that is going on, and begins no other", async () => {
+  it("stops after the current run, and starts no other", async () => {
     let finish: (worked: boolean) => void = () => {};
     let calls = 0;
     const slow = (): Promise<boolean> => {

@@ -102,7 +102,7 @@ describe("SyncLoop", () => {
     assert.match(ipvsText(kernel), /-a -t 10\.96\.0\.10:80 -r 10\.244\.2\.11:8080/);
   });
 
-  it("plans ahead, too, where the list of Services is complete before slices come", async () => {
+  it("also plans ahead if the list of Services is complete before slices arrive", async () => {
     loop.input.noteSynced("nodes");
     const names = Array.from({ length: 1_000 }, (_, index) => `default/${index}`);
     for (const [index, name] of names.entries()) {
@@ -131,7 +131,7 @@ describe("SyncLoop", () => {
     assert.match(ipvsText(kernel), /-A -t 10\.96\.0\.10:80/);
   });
 
-  it("gathers a burst into one sync a second later", async () => {
+  it("combines a burst into one sync a second later", async () => {
     await synced();
     kernel.operations.clear();
     loop.input.noteSlice(sliceRecord([first]), sliceRecord([first, second]));
@@ -145,7 +145,7 @@ describe("SyncLoop", () => {
     ]);
   });
 
-  it("serves node ports on an address as soon as it appears, and no more when it is gone", async () => {
+  it("serves node ports on a new address immediately, and stops when it is removed", async () => {
     await synced();
     kernel.operations.clear();
     const appeared = nodeAddress("172.16.6.11", 24, 3);
@@ -159,7 +159,7 @@ describe("SyncLoop", () => {
     assert.deepEqual(await writes(), ["ipvs virtual-server-remove TCP 172.16.6.11:30080"]);
   });
 
-  it("frees an API server's address when its slice moves to another Service", async () => {
+  it("releases an API server's address when its slice moves to another Service", async () => {
     const external = serviceRecord({ externalIps: [ip("203.0.113.5")] });
     const apiServers = sliceRecord([endpointRecord("203.0.113.5")], {
       service: "default/kubernetes",
@@ -175,7 +175,7 @@ describe("SyncLoop", () => {
     assert.match(addressesText(kernel), /203\.0\.113\.5/);
   });
 
-  it("repairs with the next period what a third party took away", async () => {
+  it("repairs with the next period what a third party removed", async () => {
     await synced();
     const server = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
     await kernel.ipvs.apply([{ kind: "virtual-server-remove", before: server }]);
@@ -187,14 +187,14 @@ describe("SyncLoop", () => {
     ]);
   });
 
-  it("binds an address again at once when someone takes it away", async () => {
+  it("binds an address again immediately if a third party removes it", async () => {
     await synced();
     await kernel.link.apply([{ kind: "address-remove", address: ip("10.96.0.10") }]);
     kernel.operations.clear();
     assert.deepEqual(await writes(), ["link address-add 10.96.0.10"]);
   });
 
-  it("fills one set again within seconds when someone empties it", async () => {
+  it("fills one set again within seconds if a third party empties it", async () => {
     await synced();
     kernel.ipSets.put(setFor("clusterIp", "IPv4"));
     kernel.operations.clear();
@@ -204,7 +204,7 @@ describe("SyncLoop", () => {
     ]);
   });
 
-  it("observes again within seconds where the outcome of a drain's end is unknown", async () => {
+  it("observes again within seconds if the result of a drain's end is unknown", async () => {
     await synced();
     const server = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
     kernel.ipvs.setConnections(server, { address: first.address, port: 8080 }, { active: 3 });
@@ -219,7 +219,7 @@ describe("SyncLoop", () => {
     assert.equal(reconciler.cachedServers.get("TCP 10.96.0.10:80")?.realServers.length, 1);
   });
 
-  it("checks draining real servers each second until they are gone", async () => {
+  it("checks draining real servers every second until they are deleted", async () => {
     await synced();
     const server = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
     kernel.ipvs.setConnections(server, { address: first.address, port: 8080 }, { active: 3 });
@@ -231,7 +231,7 @@ describe("SyncLoop", () => {
     assert.doesNotMatch(ipvsText(kernel), /10\.244\.2\.11/);
   });
 
-  it("checks rules for a fiftieth of the time where programs are slow and rules change all the time", async () => {
+  it("checks rules for at most a fiftieth of the time if programs are slow and rules change constantly", async () => {
     await synced();
     const { iptables } = kernel;
     iptables.hasGenerations = false;
@@ -247,7 +247,7 @@ describe("SyncLoop", () => {
     assert.ok(looks > 30 && looks <= 42, `${looks}`);
   });
 
-  it("tries again soon after a failure, and is unhealthy while a change waits too long", async () => {
+  it("retries soon after a failure, and is unhealthy if a change waits too long", async () => {
     await synced();
     const heal = kernel.operations.failWhere(({ facility }) => facility === "ipvs", errno.EPERM);
     loop.input.noteSlice(sliceRecord([first]), sliceRecord([first, second]));
@@ -261,7 +261,7 @@ describe("SyncLoop", () => {
     assert.match(ipvsText(kernel), /10\.244\.2\.12:8080 -m -w 1/);
   });
 
-  it("leaves the kernel as it is when it stops, and starts nothing more", async () => {
+  it("leaves the kernel state unchanged when it stops, and starts nothing more", async () => {
     await synced();
     const before = ipvsText(kernel);
     await loop.stop();

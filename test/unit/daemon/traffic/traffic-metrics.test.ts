@@ -36,14 +36,14 @@ function shown(totals: TrafficTotals): readonly string[] {
 }
 
 describe("traffic counters", () => {
-  it("go on where the kernel is, and add what is new", () => {
+  it("continue from the kernel's values, and add new traffic", () => {
     const totals = new TrafficTotals(10, ["other"]);
     totals.take([server("a", 100)], all);
     totals.take([server("a", 130)], all);
     assert.deepEqual(shown(totals), ["a 130 1"]);
   });
 
-  it("outlive a virtual server that is made again, or is away for a while", () => {
+  it("survive a virtual server that is recreated, or missing for some time", () => {
     const totals = new TrafficTotals(10, ["other"]);
     totals.take([server("a", 100)], all);
     totals.take([server("a", 5)], all);
@@ -60,7 +60,7 @@ describe("traffic counters", () => {
     assert.deepEqual(shown(totals), ["x 3 2"]);
   });
 
-  it("of more Services than the limit are one series, that never goes back", () => {
+  it("of Services above the limit are combined into one series that never decreases", () => {
     const totals = new TrafficTotals(2, ["other"]);
     totals.take([server("a", 1), server("b", 2), server("c", 3), server("d", 4)], all);
     assert.deepEqual(shown(totals), ["a 1 1", "b 2 1", "other 7 2"]);
@@ -101,7 +101,7 @@ function samples(text: string): readonly string[] {
 const labels = 'namespace="default",service="web",port="http",protocol="TCP"';
 
 describe("traffic on /metrics", () => {
-  it("has the names of Services, and is read every 5 s at most", async () => {
+  it("has the names of Services, and is read at most every 5 s", async () => {
     const { metrics, onNode, clock } = await scraped(false);
     onNode.kernel.ipvs.setTraffic(web, { connections: 3, bytesIn: 30, bytesOut: 70 });
     const first = samples(await metrics.exposition());
@@ -123,7 +123,7 @@ describe("traffic on /metrics", () => {
     await onNode.stop();
   });
 
-  it("leaves out what other software has, and names endpoints where that is asked for", async () => {
+  it("omits foreign virtual servers, and names endpoints if configured", async () => {
     const { metrics, onNode } = await scraped(true);
     const foreign = virtual({ address: ip("10.99.0.1") });
     onNode.kernel.ipvs.interfere({ kind: "virtual-server-create", after: foreign });
@@ -135,7 +135,7 @@ describe("traffic on /metrics", () => {
     await onNode.stop();
   });
 
-  it("has no counters while the kernel counts nothing, and says so once", async () => {
+  it("has no counters while the kernel counts nothing, and logs this once", async () => {
     const { metrics, onNode, log, clock } = await scraped(false);
     onNode.kernel.sysctl.values.set("net/ipv4/vs/run_estimation", "0");
     for (let count = 0; count < 2; count += 1) {
@@ -153,7 +153,7 @@ describe("traffic on /metrics", () => {
     await onNode.stop();
   });
 
-  it("is left out of a scrape where the kernel cannot be read", async () => {
+  it("is omitted from a scrape if the kernel cannot be read", async () => {
     const { metrics, onNode, log } = await scraped(false);
     onNode.kernel.operations.failWhere(({ action }) => action === "list-traffic", 105);
     assert.equal(await metrics.exposition(), "");

@@ -123,7 +123,7 @@ const skippedWithoutAddress =
   "this machine has no IPv4 address but that of its loopback interface";
 
 describe("userspace mode", () => {
-  it("listens at node ports where there is no iptables, and says so", async (test) => {
+  it("listens at node ports without iptables, and logs this", async (test) => {
     const { port: nodePort } = await closedPort();
     const stage = new Stage();
     const ports = [{ name: "http", protocol: "TCP", port: 80, nodePort }];
@@ -150,7 +150,7 @@ describe("userspace mode", () => {
     assert.fail("still listening");
   });
 
-  it("writes rules where there is iptables, and removes those of a Service that goes", async (test) => {
+  it("writes rules with iptables, and removes those of a deleted Service", async (test) => {
     const kernel = new FakeKernel();
     const { iptables } = kernel;
     const stage = new Stage();
@@ -195,7 +195,7 @@ describe("userspace mode", () => {
     assert.deepEqual(rules(), []);
   });
 
-  it("frees UDP clients from sockets of an earlier process, and of endpoints that are gone", {
+  it("deletes UDP flows to sockets of an earlier process, and to removed endpoints", {
     skip: skippedWithoutAddress,
   }, async (test) => {
     const kernel = new FakeKernel();
@@ -231,7 +231,7 @@ describe("userspace mode", () => {
     assert.deepEqual(answers(), []);
   });
 
-  it("opens and writes nothing while it only observes, and says what it would", async (test) => {
+  it("opens and writes nothing with observeOnly, and logs what it would do", async (test) => {
     const { port: nodePort } = await closedPort();
     const ports = [{ name: "http", protocol: "TCP", port: 80, nodePort }];
     const kernel = new FakeKernel();
@@ -266,7 +266,7 @@ describe("userspace mode", () => {
     assert.deepEqual(kept, []);
   });
 
-  it("leaves an address to the Service to which the rules of an earlier process lead", async (test) => {
+  it("leaves an address to the Service that the rules of an earlier process lead to", async (test) => {
     const kernel = new FakeKernel();
     const spec = { externalIPs: ["203.0.113.7"] };
     const metadata = { creationTimestamp: "2026-02-02T00:00:00Z" };
@@ -288,7 +288,7 @@ describe("userspace mode", () => {
     }
   });
 
-  it("leaves an address to the Service that the record names, and reports the other one", async (test) => {
+  it("leaves an address to the Service in the record, and reports the other one", async (test) => {
     const spec = { externalIPs: ["203.0.113.7"] };
     const key = "TCP 203.0.113.7:80";
     const young = { creationTimestamp: "2026-02-02T00:00:00Z" };

@@ -142,7 +142,7 @@ class Stage {
 
 describe("random histories in userspace mode", { skip: skippedWithoutIpv6 }, () => {
   for (const seed of seeds(counts)) {
-    it(`seed ${seed} ends where a start would do nothing`, async (test) => {
+    it(`seed ${seed} ends in a state where a start writes nothing`, async (test) => {
       const [history = []] = fc.sample(histories, { seed, numRuns: 1 });
       const stage = new Stage();
       test.after(() => stage.stop());

@@ -103,7 +103,7 @@ async function served(addresses?: readonly IpAddress[]): Promise<FakeKernel> {
 }
 
 describe("the plan of a start in userspace mode", () => {
-  it("names listeners to open, what leads to them, and the chains to write", async () => {
+  it("contains listeners to open, the addresses that lead to them, and the chains to write", async () => {
     const plan = await planOf({ kernel: new FakeKernel() });
     const lines = textOf(plan).split("\n");
     assert.deepEqual(lines.slice(0, 4), [
@@ -132,7 +132,7 @@ describe("the plan of a start in userspace mode", () => {
     ]);
   });
 
-  it("leads an address to the first claim, as the record says", async () => {
+  it("leads an address to the first claim in the record", async () => {
     const spec = { externalIPs: ["203.0.113.7"] };
     const metadata = { creationTimestamp: "2026-02-02T00:00:00Z" };
     const young = service({ name: "young", clusterIps: ["10.96.0.11"], spec, metadata });
@@ -150,7 +150,7 @@ describe("the plan of a start in userspace mode", () => {
     assert.match(line ?? "", /default\/young:http/);
   });
 
-  it("leads an address to the Service that holds it, as the record says", async () => {
+  it("leads an address to its owner in the record", async () => {
     const spec = { externalIPs: ["203.0.113.7"] };
     const metadata = { creationTimestamp: "2026-02-02T00:00:00Z" };
     const young = service({ name: "young", clusterIps: ["10.96.0.11"], spec, metadata });
@@ -167,13 +167,13 @@ describe("the plan of a start in userspace mode", () => {
     assert.deepEqual(await linesOf(held), ["missing, service default/young:http"]);
   });
 
-  it("says that nothing changes where a daemon has all of it", async () => {
+  it("is empty if a daemon already has all listeners and rules", async () => {
     const plan = await planOf({ kernel: await served(), sockets: [listening(40_000)] });
     assert.equal(textOf(plan), "No changes.");
     assert.deepEqual([plan.listeners, plan.rules.changes], [[], []]);
   });
 
-  it("finds a listener by its node port, and wants none where another Service has all", async () => {
+  it("contains a listener with its node port, and none if another Service owns all its addresses", async () => {
     const other = service({ name: "other" });
     const holder = { service: "default/other", createdAtSeconds: 1_767_225_600 };
     const held = new Map([["TCP 10.96.0.10:80", holder]]);
@@ -188,7 +188,7 @@ describe("the plan of a start in userspace mode", () => {
     assert.deepEqual(await missing(service()), ["default/other:http"]);
   });
 
-  it("opens listeners again, and writes the rules, where the rules lead to nobody", async () => {
+  it("contains listeners and rules if the existing rules lead to no socket", async () => {
     const plan = await planOf({ kernel: await served() });
     assert.equal(plan.listeners.length, 1);
     assert.deepEqual(
@@ -203,7 +203,7 @@ describe("the plan of a start in userspace mode", () => {
     );
   });
 
-  it("without iptables has listeners at node ports alone", async () => {
+  it("contains only listeners at node ports without iptables", async () => {
     const bindAddress = "127.0.0.1";
     const plan = await planOf({ bindAddress });
     assert.equal(
@@ -214,7 +214,7 @@ describe("the plan of a start in userspace mode", () => {
     assert.equal(textOf(await planOf({ bindAddress, sockets: [there] })), "No changes.");
   });
 
-  it("names what is not served", async () => {
+  it("names addresses that are not served", async () => {
     const ports = [servicePort({ name: "sctp", protocol: "SCTP" })];
     const plan = await planOf({ given: [service({ ports })] });
     assert.equal(

@@ -102,7 +102,7 @@ describe("userspace mode", () => {
 
   for (const way of ways) {
     for (const createdAtSeconds of [1, 10]) {
-      it(`leaves the ${way} to its holder against a Service created at ${createdAtSeconds}, over restarts too`, () => {
+      it(`leaves the ${way} to its owner against a Service created at ${createdAtSeconds}, also after restarts`, () => {
         const held = claimant(b, way, 5);
         const node = new Node().put(held).sync();
         node.put(claimant(a, way, createdAtSeconds)).sync();

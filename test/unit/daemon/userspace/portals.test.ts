@@ -53,7 +53,7 @@ async function change(...changes: readonly RuleChange[]): Promise<void> {
 }
 
 describe("the rules of userspace mode", () => {
-  it("were missing also where the kernel refused those of the other family meanwhile", async () => {
+  it("are known to have been missing, even if the kernel rejected those of the other family meanwhile", async () => {
     const both = new Portals(kernel.iptables, ["IPv4", "IPv6"]);
     await both.sync([web]);
     assert.equal(await both.sync([web]), false);
@@ -73,7 +73,7 @@ describe("the rules of userspace mode", () => {
     assert.equal(await both.sync([web]), false);
   });
 
-  it("are written once, and then only the chains that changed", async () => {
+  it("are written once, and later only the changed chains", async () => {
     assert.deepEqual(standingJumps(), inOrder);
     const { iptables } = kernel;
     const applied: number[] = [];
@@ -93,7 +93,7 @@ describe("the rules of userspace mode", () => {
     assert.deepEqual(applied, [2], "the two chains of node ports");
   });
 
-  it("come back where they are read again, jumps in their order", async () => {
+  it("are restored when they are read again, with jumps in their order", async () => {
     const [, , jump] = jumps;
     assert.ok(jump !== undefined);
     await change(

@@ -58,7 +58,7 @@ function loopOn(
 }
 
 describe("the loop of userspace mode", () => {
-  it("goes on with the last state of a Node object that was deleted, and says so", async () => {
+  it("continues with the last state of a deleted Node object, and logs this", async () => {
     const clock = new FakeClock();
     const log = new RecordingLogger();
     const health = new ProxyHealth(clock, 60_000);
@@ -115,7 +115,7 @@ describe("the loop of userspace mode", () => {
     await loop.stop();
   });
 
-  it("tries less and less often to write rules that the kernel refuses, at least each sync period", async () => {
+  it("retries rejected rules less and less often, at least once per sync period", async () => {
     const clock = new FakeClock();
     const log = new RecordingLogger();
     let isRefused = true;

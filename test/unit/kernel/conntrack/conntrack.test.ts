@@ -66,7 +66,7 @@ function textOf(datagram: Uint8Array | undefined): string {
 }
 
 describe("listUdpFlows", () => {
-  it("reads the UDP flow that the kernel listed, and leaves the TCP flow out", async () => {
+  it("returns the UDP flow that the kernel listed, without the TCP flow", async () => {
     const { conntrack } = open(captured("conntrack", "list-udp"));
     assert.deepEqual((await conntrack.listUdpFlows("IPv4")).map(withoutId), [dnsFlow]);
   });
@@ -76,14 +76,14 @@ describe("listUdpFlows", () => {
     assert.deepEqual((await conntrack.listUdpFlows("IPv6")).map(withoutId), [dnsFlow6]);
   });
 
-  it("reads the zone of a flow that has one", async () => {
+  it("returns the zone of a flow that has one", async () => {
     const { conntrack } = open(captured("conntrack-zones", "list-udp-with-zone"));
     const flows = (await conntrack.listUdpFlows("IPv4")).map(withoutId);
     const byZone = flows.sort((a, b) => (a.zone ?? 0) - (b.zone ?? 0));
     assert.deepEqual(byZone, [dnsFlow, { ...dnsFlow, zone: 7 }]);
   });
 
-  it("asks the kernel to leave other protocols out", async () => {
+  it("asks the kernel to omit other protocols", async () => {
     const { conntrack, sent } = open(([request]) => messages(done(request?.sequence ?? 0)));
     await conntrack.listUdpFlows("IPv4");
     assert.equal(
@@ -92,7 +92,7 @@ describe("listUdpFlows", () => {
     );
   });
 
-  it("asks the kernel for the flows to a virtual server, and for those that a real server answers", async () => {
+  it("requests only flows to a virtual server, and those that a real server answers", async () => {
     const { conntrack, sent } = open(([request]) => messages(done(request?.sequence ?? 0)));
     const selection = { destination: ip("10.96.0.10"), destinationPort: 53 };
     await conntrack.listUdpFlows("IPv4", selection);
@@ -108,7 +108,7 @@ describe("listUdpFlows", () => {
     ]);
   });
 
-  it("selects IPv6 flows by their ports, since kernels compare IPv6 addresses wrongly", async () => {
+  it("selects IPv6 flows by their ports, because kernels compare IPv6 addresses wrongly", async () => {
     const { conntrack, sent } = open(captured("conntrack", "list-udp-ipv6"));
     const selection = { destination: ip("fd00:96::a"), destinationPort: 53 };
     const answeredBy = { address: ip("fd00:244::5"), port: 5353 };
@@ -121,7 +121,7 @@ describe("listUdpFlows", () => {
     assert.equal((await conntrack.listUdpFlows("IPv6", elsewhere)).length, 0);
   });
 
-  it("selects flows to all of 127.0.0.0/8 by their port, since one address stands for all", async () => {
+  it("selects flows to all of 127.0.0.0/8 by their port, because one address stands for all", async () => {
     const onLoopback = (address: string): Flow => ({ ...dnsFlow, destination: ip(address) });
     const selection = { destination: ip("127.0.0.1"), destinationPort: 53 };
     assert.ok(isSelected(onLoopback("127.0.0.1"), selection));
@@ -135,7 +135,7 @@ describe("listUdpFlows", () => {
     );
   });
 
-  it("leaves out what was not selected where the kernel lists everything", async () => {
+  it("omits unselected flows if the kernel lists everything", async () => {
     const { conntrack } = open(captured("conntrack", "list-udp"));
     const selection = { destination: ip("10.96.0.10"), destinationPort: 53 };
     assert.equal((await conntrack.listUdpFlows("IPv4", selection)).length, 1);
@@ -145,7 +145,7 @@ describe("listUdpFlows", () => {
     assert.equal((await conntrack.listUdpFlows("IPv4", { ...selection, answeredBy })).length, 0);
   });
 
-  it("asks for everything where the kernel knows no filter, and remembers that", async () => {
+  it("requests everything if the kernel does not support the filter, and remembers this", async () => {
     const { conntrack, sent } = open(([request], count) => {
       const sequence = request?.sequence ?? 0;
       return messages(count === 0 ? acknowledgement(sequence, EINVAL) : done(sequence));
@@ -158,7 +158,7 @@ describe("listUdpFlows", () => {
     );
   });
 
-  it("throws other errors at once", async () => {
+  it("throws other errors immediately", async () => {
     const { conntrack, sent } = open(([request]) =>
       messages(acknowledgement(request?.sequence ?? 0, EPERM)),
     );
@@ -168,7 +168,7 @@ describe("listUdpFlows", () => {
     assert.equal(sent.length, 1);
   });
 
-  it("refuses a list that is cut off anywhere", async () => {
+  it("rejects a list that is truncated anywhere", async () => {
     for (const name of ["list-udp", "list-udp-ipv6"]) {
       const whole = captured("conntrack", name);
       const { length } = bytesOf(readCapture("conntrack", name), "received");
@@ -179,7 +179,7 @@ describe("listUdpFlows", () => {
     }
   });
 
-  it("gives a flow or DecodeError wherever a message is cut off inside", () => {
+  it("returns a flow or throws DecodeError for every truncated message", () => {
     const bytes = bytesOf(readCapture("conntrack", "list-udp"), "received");
     const [message] = [...messagesOf(bytes)].filter(({ type }) => type === NEW_FLOW);
     const body = message?.body.bytes(message.body.remaining, "body").slice() ?? new Uint8Array();
@@ -219,7 +219,7 @@ describe("remove", () => {
     assert.match(textOf(sent[0]), / zone=7$/);
   });
 
-  it("sends many in one datagram and counts those that were still there", async () => {
+  it("sends many in one datagram and counts those that still existed", async () => {
     const { conntrack, sent } = open((requests) =>
       messages(
         acknowledgement(requests[1]?.sequence ?? 0, ENOENT),
@@ -241,7 +241,7 @@ describe("remove", () => {
     });
   });
 
-  it("sends nothing for no flows: an empty deletion would empty the table", async () => {
+  it("sends nothing for no flows, because an empty deletion would empty the table", async () => {
     const { conntrack, sent } = open(() => assert.fail("nothing to answer"));
     assert.equal(await conntrack.remove([]), 0);
     assert.equal(sent.length, 0);

@@ -67,13 +67,13 @@ function preambleBytes(name: string): number {
 }
 
 describe("the client of ipset", () => {
-  it("creates with one request", async () => {
+  it("creates a set with one request", async () => {
     const { client, sent } = clientOf((received) => answerAll(received, 0));
     await client.create(clusterIps);
     assert.deepEqual(sent, [["create"]]);
   });
 
-  it("compares a set that exists with the wanted one", async () => {
+  it("compares an existing set with the desired one", async () => {
     const { client, sent } = clientOf((received, count) => {
       if (count === 0) return answerAll(received, 17);
       return count === 1
@@ -84,7 +84,7 @@ describe("the client of ipset", () => {
     assert.deepEqual(sent, [["create"], ["create"], ["list"]]);
   });
 
-  it("refuses a set that exists with the other family, which the kernel does not", async () => {
+  it("rejects an existing set of the other family, which the kernel accepts", async () => {
     const { client } = clientOf((received, count) => {
       if (count % 3 === 0) return answerAll(received, 17);
       return count % 3 === 1
@@ -94,7 +94,7 @@ describe("the client of ipset", () => {
     await assert.rejects(client.create({ ...clusterIps, family: "IPv6" }), /EEXIST/);
   });
 
-  it("destroys a set, and takes one that is absent for destroyed", async () => {
+  it("destroys a set, and succeeds if the set does not exist", async () => {
     const [ENOENT, EBUSY] = [2, 16];
     for (const errno of [0, ENOENT]) {
       const { client, sent } = clientOf((received) => answerAll(received, errno));
@@ -105,7 +105,7 @@ describe("the client of ipset", () => {
     await assert.rejects(client.destroy("KUBE-CLUSTER-IP"), { code: "EBUSY" });
   });
 
-  it("exchanges two sets, or says which it could not", async () => {
+  it("swaps two sets, or names the one that failed", async () => {
     const { client, sent } = clientOf((received, count) =>
       answerAll(received, count === 0 ? 0 : 2),
     );
@@ -120,7 +120,7 @@ describe("the client of ipset", () => {
     assert.deepEqual(await client.listEntries(clusterIps), []);
   });
 
-  it("puts thousands of entries into few messages", async () => {
+  it("combines thousands of entries into few messages", async () => {
     const { client, sent } = clientOf((received) => answerAll(received, 0));
     const texts = Array.from({ length: 2_000 }, (_, port) => `10.96.0.1,tcp:${port + 1}`);
     assert.deepEqual(await client.apply(add(...texts)), []);
@@ -133,7 +133,7 @@ describe("the client of ipset", () => {
     assert.deepEqual(sent, []);
   });
 
-  it("goes on behind the refused entry and names each refused one", async () => {
+  it("continues after a rejected entry and names each rejected one", async () => {
     const { client, sent } = clientOf((received, count) =>
       count === 0
         ? recorded("add-to-a-full-set", received, errorStart("add-to-a-full-set"))
@@ -158,7 +158,7 @@ describe("the client of ipset", () => {
     );
   });
 
-  it("takes removal from an absent set for done, and adding to one for a failure", async () => {
+  it("treats removal from a missing set as done, and adding to it as a failure", async () => {
     const { client } = clientOf((received) => answerAll(received, 2));
     const [addition] = add("10.96.0.1,tcp:1");
     assert.ok(addition);
@@ -169,13 +169,13 @@ describe("the client of ipset", () => {
     );
   });
 
-  it("rejects when replies were lost: the kernel may have done everything", async () => {
+  it("rejects if replies were lost, because the kernel may have executed everything", async () => {
     const lost = { errno: 105, operation: "receive", replies: new Uint8Array() } as const;
     const { client } = clientOf(() => lost);
     await assert.rejects(client.apply(add("10.96.0.1,tcp:1")), { code: "ENOBUFS" });
   });
 
-  it("reads a listing that comes in pieces", async () => {
+  it("reads a list that arrives in pieces", async () => {
     const { client } = clientOf((received) => {
       const name = "list-ports-of-addresses";
       const whole = recorded(name, received, preambleBytes(name)) as Uint8Array;

@@ -135,18 +135,18 @@ const requests: readonly {
 
 describe("requests about sets", () => {
   for (const { name, request, bytes } of requests) {
-    it(`are these bytes: ${name}`, () => {
+    it(`equal these bytes: ${name}`, () => {
       assert.equal(Buffer.from(encoded(request)).toString("hex"), bytes.replaceAll(" ", ""));
     });
 
-    it(`say what the ipset tool says: ${name}`, () => {
+    it(`equal those of the ipset tool: ${name}`, () => {
       const ours = decodeListing(only(encoded(request)));
       const tools = decodeListing(sentByTool(name, request.command));
       assert.deepEqual(comparable(ours), comparable(tools));
     });
   }
 
-  it("remove with the same entry as they add", () => {
+  it("remove an entry with the same values that added it", () => {
     const ours = decodeListing(only(encoded(change("remove", clusterIps, "10.96.0.1,tcp:443"))));
     assert.equal(ours.entries?.length, 1);
     assert.deepEqual(ours.entries[0], {
@@ -155,7 +155,7 @@ describe("requests about sets", () => {
     });
   });
 
-  it("have room for the largest entries, and refuse more", () => {
+  it("fit the largest entries, and reject more", () => {
     const sources = set("KUBE-6-SOURCES", "hash:ip,port,net", { family: "IPv6" });
     const texts = (count: number): readonly string[] =>
       Array.from({ length: count }, () => "2001:db8::5,tcp:443,2001:db8:1::/64");
@@ -187,7 +187,7 @@ describe("entries", () => {
     ],
     ["bitmap:port", port.map(String)],
   ];
-  it("of another type than the set's are refused", () => {
+  it("of another type than the set's are rejected", () => {
     const samples: readonly (readonly [string, readonly IpSetType[]])[] = [
       ["10.0.0.1", ["hash:ip"]],
       ["10.0.0.1,tcp:80", ["hash:ip,port"]],
@@ -203,7 +203,7 @@ describe("entries", () => {
   });
 
   for (const [type, texts] of kinds) {
-    it(`of ${type} come back as they were sent`, () => {
+    it(`of ${type} are read back as they were sent`, () => {
       const target = set("KUBE-TEST", type);
       fc.assert(
         fc.property(fc.uniqueArray(texts, { minLength: 1, maxLength: 20 }), (list) => {
@@ -225,21 +225,21 @@ describe("entries", () => {
 
 describe("replies about sets", () => {
   for (const { name, type, entries } of entrySamples) {
-    it(`give the text that ipset prints: ${name}`, () => {
+    it(`yield the text that ipset prints: ${name}`, () => {
       const values = readListing(`list-${name}`).flatMap((listing) => listing.entries ?? []);
       const texts = values.map((value) => entryText(type, value)).toSorted();
       const wanted = entries.map((entry) => entry.replace("udplite", "136")).toSorted();
       assert.deepEqual(texts, wanted);
     });
 
-    it(`are sent back as they were read: ${name}`, () => {
+    it(`are encoded as they were read: ${name}`, () => {
       for (const value of readListing(`list-${name}`).flatMap((one) => one.entries ?? [])) {
         assert.deepEqual(entryValues(type, entryText(type, value)), withoutExtras(type, value));
       }
     });
   }
 
-  it("give parameters and counts", () => {
+  it("contain parameters and counts", () => {
     const [hash, bitmap] = readListing("list-headers");
     assert.equal(hash?.typeName, "hash:ip,port");
     assert.equal(hash.family, 2);
@@ -277,7 +277,7 @@ describe("replies about sets", () => {
     ],
   ];
   for (const [name, command, request, errno, message] of refusals) {
-    it(`are refusals with words: ${name}`, () => {
+    it(`can be errors with a meaning: ${name}`, () => {
       const { outcome } = replyTo(name, command);
       assert.equal(outcome.errno, errno);
       const { operation, subject, code, meaning } = setRequestKind.describe(request, errno);
@@ -286,7 +286,7 @@ describe("replies about sets", () => {
     });
   }
 
-  it("name the entry that was refused", () => {
+  it("name the rejected entry", () => {
     const { outcome } = replyTo("add-to-a-full-set", "add");
     assert.equal(outcome.errno, 4352);
     // The tool counts the lines of its input, as we count entries.
@@ -295,13 +295,13 @@ describe("replies about sets", () => {
     assert.equal(setRequestKind.describe(request, 4352).code, "IPSET_ERR_HASH_FULL");
   });
 
-  it("name no entry when the message was refused as a whole", () => {
+  it("name no entry if the message was rejected as a whole", () => {
     assert.equal(refusedPosition(undefined), undefined);
     const whole = encoded(change("add", small, "10.96.0.1,tcp:99")).subarray(16);
     assert.equal(refusedPosition(whole), undefined);
   });
 
-  it("are DecodeErrors wherever they are cut", () => {
+  it("throw DecodeError for every truncated message", () => {
     for (const { name } of readCaptures("ipset")) {
       for (const { bytes, sequence } of repliesOf(readCapture("ipset", name))) {
         for (let length = 0; length < bytes.length; length += 1) {
@@ -317,7 +317,7 @@ describe("replies about sets", () => {
     }
   });
 
-  it("are read or DecodeErrors, whatever their bytes", () => {
+  it("are decoded or throw DecodeError for all bytes", () => {
     const listing = replyTo("list-networks", "list");
     assert.equal(listing.values.length, 1);
     const [whole] = repliesOf(readCapture("ipset", "list-networks"));
@@ -338,7 +338,7 @@ describe("replies about sets", () => {
     );
   });
 
-  it("name a network without its host bits, and none of an impossible length", () => {
+  it("contain a network without its host bits, and none of an invalid length", () => {
     const address = ip("198.51.100.7");
     const values = { address, port: 443, protocolNumber: 6, secondAddress: address };
     const textOf = (secondPrefixLength: number): string =>
