@@ -12,7 +12,7 @@ function line(local: string, remote: string, state: string): string {
 }
 
 describe("listening sockets", () => {
-  it("are those that listen, or are connected to nobody", () => {
+  it("are those in state LISTEN, or datagram sockets without a peer", () => {
     const nobody = "00000000:0000";
     const table = [
       line("0100007F:7580", nobody, "0A"),

@@ -17,7 +17,7 @@ const sh = (
   runProgram({ program: "sh", arguments: ["-c", script], timeoutMs: 60_000, ...options });
 
 describe("running a program", () => {
-  it("gives its output, also with an exit code", async () => {
+  it("returns its output, also with a non-zero exit code", async () => {
     assert.deepEqual(await sh("echo out; echo err >&2; exit 4"), {
       exitCode: 4,
       output: "out\n",
@@ -25,12 +25,12 @@ describe("running a program", () => {
     });
   });
 
-  it("hands over the input, and none as an empty one", async () => {
+  it("passes the input, and an empty one if there is none", async () => {
     assert.equal((await sh("cat", { input: "*nat\nCOMMIT\n" })).output, "*nat\nCOMMIT\n");
     assert.equal((await sh("cat")).output, "");
   });
 
-  it("takes text for UTF-8, both ways", async () => {
+  it("uses UTF-8 for input and output", async () => {
     const input = "«Dienst» 服务\n".repeat(50_000);
     assert.equal((await sh("cat", { input })).output, input);
   });
@@ -44,16 +44,16 @@ describe("running a program", () => {
     assert.equal(result.output, "$(id); `id` ; *");
   });
 
-  it("asks for English, and finds programs of the system folders", async () => {
+  it("requests English messages, and finds programs in the system folders", async () => {
     const { output } = await sh('echo "$LC_ALL $PATH"');
     assert.match(output, /^C .*\/usr\/sbin/);
   });
 
-  it("survives a program that does not read its input", async () => {
+  it("tolerates a program that does not read its input", async () => {
     assert.equal((await sh("exit 3", { input: "x".repeat(1_000_000) })).exitCode, 3);
   });
 
-  it("says what to check where no more files may be opened", () => {
+  it("says what to check if no more files can be opened", () => {
     const call = { program: "iptables-save", arguments: [], timeoutMs: 60_000 };
     assert.equal(
       notStarted("EMFILE", call).message,
@@ -101,7 +101,7 @@ describe("running a program", () => {
     ["is killed", () => sh("kill -9 $$"), "killed", /killed by SIGKILL/],
   ];
   for (const [name, fail, failure, message] of failures) {
-    it(`says that it ${name}`, async () => {
+    it(`reports that it ${name}`, async () => {
       await assert.rejects(fail(), (error: unknown) => {
         assert.ok(error instanceof ProgramError);
         assert.equal(error.failure, failure);
@@ -115,7 +115,7 @@ describe("running a program", () => {
 describe("a program that prints endlessly", () => {
   /** Building an error text of 64 MB took 45 s of processor time, during which the event loop stood still. */
   for (const stream of ["1", "2"]) {
-    it(`costs little processor time when it writes to file descriptor ${stream}`, async () => {
+    it(`uses little CPU time if it writes to file descriptor ${stream}`, async () => {
       const before = process.cpuUsage();
       await assert.rejects(sh(`cat /dev/zero >&${stream}`), { failure: "output-too-long" });
       const { user, system } = process.cpuUsage(before);
@@ -124,8 +124,8 @@ describe("a program that prints endlessly", () => {
   }
 });
 
-describe("where programs are looked for", () => {
-  it("our PATH, then the system's folders, each once", () => {
+describe("the folders of programs", () => {
+  it("are those of PATH, then the system's, each once", () => {
     assert.deepEqual(programFolders("/opt/bin:/usr/bin"), [
       "/opt/bin",
       "/usr/bin",
@@ -137,11 +137,11 @@ describe("where programs are looked for", () => {
     ]);
   });
 
-  it("never where we happen to work", () => {
+  it("never include the working directory", () => {
     assert.equal(programFolders(":.:bin:/usr/bin")[0], "/usr/bin");
   });
 
-  it("is given to the program, too", () => {
+  it("are also the program's PATH", () => {
     assert.equal(programEnvironment()["PATH"], programFolders().join(":"));
   });
 });
@@ -157,7 +157,7 @@ describe("output that is read by lines", () => {
     return read;
   };
 
-  it("may be longer than any text that is kept", async () => {
+  it("can be longer than the buffer limit", async () => {
     const script = "line=$(head -c 100000 /dev/zero | tr '\\0' x); yes $line | head -n 700";
     let [count, length] = [0, 0];
     await lines(script, (line) => {
@@ -167,12 +167,12 @@ describe("output that is read by lines", () => {
     assert.deepEqual([count, length], [700, 70_000_000]);
   });
 
-  it("is handed over whole, also without an end of its last line and across characters of several bytes", async () => {
+  it("is passed on completely, including a last line without an end and multi-byte characters", async () => {
     assert.deepEqual(await lines("printf 'a\\n\\nb'"), ["a", "", "b"]);
     assert.deepEqual(await lines("printf '\\303'; sleep 0.1; printf '\\244\\n'"), ["ä"]);
   });
 
-  it("ends a program that writes a line without end, before it costs time or memory", async () => {
+  it("ends a program that writes an endless line, before it uses much time or memory", async () => {
     const before = process.cpuUsage();
     await assert.rejects(lines("cat /dev/zero"), {
       failure: "output-too-long",
@@ -182,7 +182,7 @@ describe("output that is read by lines", () => {
     assert.ok(user + system < 5_000_000, `${(user + system) / 1_000_000} s`);
   });
 
-  it("rejects with what a line throws, and the program ends", async () => {
+  it("rejects with the error of a line's callback, and ends the program", async () => {
     const fail = (): never => {
       throw new Error("not a rule");
     };

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { listRecentClients, parseRecentClients } from "../../../src/kernel/recent-lists.ts";
 
 describe("clients that the match `recent` keeps", () => {
-  it("are the sources of the list, of either family", () => {
+  it("are the sources in the list, of either family", () => {
     const text =
       "src=192.168.10.1 ttl: 64 last_seen: 4294915327 oldest_pkt: 1 4294915327\n" +
       "src=fd00:0010:0000:0000:0000:0000:0000:0001 ttl: 63 last_seen: 4294915400 oldest_pkt: 2 1, 2\n";
@@ -11,7 +11,7 @@ describe("clients that the match `recent` keeps", () => {
     assert.deepEqual(parseRecentClients(""), []);
   });
 
-  it("are none where there is no such list", () => {
+  it("are empty if the list does not exist", () => {
     assert.deepEqual(listRecentClients("KUBE-SEP-NONE"), []);
   });
 });

@@ -11,7 +11,7 @@ const filesWith = (pattern: RegExp): readonly string[] =>
   sources.filter((path) => pattern.test(textOf(path))).sort();
 
 describe("programs are started", () => {
-  it("by one file, which takes arguments as a list", () => {
+  it("by only one file, with arguments as a list", () => {
     assert.ok(sources.length > 100);
     const file = "src/kernel/run-program.ts";
     assert.deepEqual(filesWith(/["'](?:(?:node:)?child_process|node:cluster|execa)["']/), [file]);
@@ -28,7 +28,7 @@ describe("programs are started", () => {
     assert.doesNotMatch(textOf("src/kernel/run-program.ts"), /\bshell\b *[:,}]/);
   });
 
-  it("whose names are the code's, of iptables and modprobe alone", () => {
+  it("with constant names: only iptables programs and modprobe", () => {
     assert.deepEqual(filesWith(/^ +program: ["'`]/m), [
       "src/kernel/iptables/backend.ts",
       "src/kernel/modules/client.ts",
@@ -39,12 +39,12 @@ describe("programs are started", () => {
 describe("the launcher", () => {
   const launcher = textOf("toolchain/launcher.sh");
 
-  it("is replaced by the program: no shell goes on", () => {
+  it("is replaced by the program, so no shell keeps running", () => {
     assert.match(launcher.trimEnd().split("\n").at(-1) ?? "", /^exec "\$lib\/node" .* "\$@"$/);
     assert.doesNotMatch(launcher, /\beval\b|`/);
   });
 
-  it("allows no core dump, and no debugger on a signal", () => {
+  it("disables core dumps, and a debugger on a signal", () => {
     assert.match(launcher, /^ulimit -c 0$/m);
     assert.match(launcher, / --disable-sigusr1 /);
   });

@@ -30,7 +30,7 @@ describe("the summary of a test run", () => {
     assert.deepEqual(parseTestSummary(output), { passed: 4, failed: 1, skipped: 2 });
   });
 
-  it("has notes: what a suite says of itself, without the closing lines", () => {
+  it("contains notes of a suite, without the closing lines", () => {
     const output = [
       "golden: 98 scenarios",
       "✔ a test (3ms)",
@@ -41,7 +41,7 @@ describe("the summary of a test run", () => {
     assert.deepEqual(readNotes(output), ["golden: 98 scenarios", "20 kills"]);
   });
 
-  it("ends with what failed", () => {
+  it("ends with the failed tests", () => {
     const output = ["✖ a test (3ms)", ...closing, "", "✖ failing tests:", "", "why", ""].join("\n");
     assert.equal(readFailingTests(output), "✖ failing tests:\n\nwhy");
     assert.equal(readFailingTests(["✔ a test (3ms)", ...closing].join("\n")), "");
@@ -54,7 +54,7 @@ describe("the summary of a test run", () => {
     assert.deepEqual(readSkippedTests(output), ["clock jumps: no (now): it sets the clock"]);
   });
 
-  it("is absent when the run broke off", () => {
+  it("is absent if the run was interrupted", () => {
     assert.equal(parseTestSummary("✔ one\n✔ two\n"), undefined);
     assert.equal(parseTestSummary(""), undefined);
   });
@@ -75,14 +75,14 @@ describe("the lab", () => {
     hostHasIpvs: () => assert.fail("The machine's own kernel was asked"),
   };
 
-  it("is the lab kernel, and leaves alone the machine's own kernel", () => {
+  it("is the lab kernel, and does not affect the machine's own kernel", () => {
     assert.deepEqual(findLab({}, askingFails), labKernel);
     assert.deepEqual(findLab({ LAB: "uml" }, askingFails), labKernel);
     const built = findLab({ LAB_KERNEL: "/built" }, askingFails);
     assert.deepEqual(built, { ...labKernel, kernel: { ...kernel, binary: "/built" } });
   });
 
-  it("is the machine's own kernel with LAB=host only, also if no lab kernel is installed", () => {
+  it("is the machine's own kernel only with LAB=host, even if no lab kernel is installed", () => {
     assert.deepEqual(findLab({ LAB: "host" }, withIpvs), { kind: "host" });
     const withoutKernel: LabSources = { ...askingFails, findKernel: () => undefined };
     assert.deepEqual(findLab({}, withoutKernel), {
@@ -91,7 +91,7 @@ describe("the lab", () => {
     });
   });
 
-  it("is neither if LAB=host finds no IPVS, or LAB is another word", () => {
+  it("is neither if LAB=host finds no IPVS, or LAB has another value", () => {
     const withoutIpvs: LabSources = { ...withIpvs, hostHasIpvs: () => false };
     assert.deepEqual(findLab({ LAB: "host" }, withoutIpvs), {
       kind: "none",
@@ -104,7 +104,7 @@ describe("the lab", () => {
     });
   });
 
-  it("is not started if the machine lacks what it needs, and says so in one line", () => {
+  it("does not start if the machine lacks a requirement, and says so in one line", () => {
     const short: LabSources = { ...withIpvs, findShortage: () => "no memory" };
     assert.deepEqual(findLab({}, short), { kind: "none", missing: "no memory" });
     const enough = 700 * 2 ** 20;
@@ -134,7 +134,7 @@ describe("the lab", () => {
     );
   });
 
-  it("says what is missing and what to do, in one line", () => {
+  it("says in one line what is missing and what to do", () => {
     for (const architecture of ["x64", "arm64"]) {
       const text = explainMissing(architecture);
       assert.match(text, /^the lab kernel .*LAB=host uses this machine's own kernel/);
@@ -144,13 +144,13 @@ describe("the lab", () => {
     assert.match(explainMissing("arm64"), /amd64 only/);
   });
 
-  it("reads processor time of what the shell started from what the shell prints", () => {
+  it("adds CPU time of programs in the shell from the shell's output", () => {
     const times = "1m0.000000s 0m0.500000s\n2m4.250000s 0m10.500000s\n";
     assert.equal(childrenSeconds(times), 134.75);
     assert.equal(childrenSeconds(""), undefined);
   });
 
-  it("passes arguments on as they are", () => {
+  it("passes arguments on unchanged", () => {
     assert.equal(shellQuote("it's $HOME"), `'it'\\''s $HOME'`);
   });
 });

@@ -25,7 +25,7 @@ function lateClock(): { fire: (lateMs: number) => void; isArmed: () => boolean; 
   return { fire, isArmed: () => timer !== undefined, clock: clock as never };
 }
 
-it("measureEventLoopDelay reports how late each timer came, until it is stopped", () => {
+it("measureEventLoopDelay reports the delay of each timer, until it is stopped", () => {
   const delays: number[] = [];
   const { clock, fire, isArmed } = lateClock();
   const stop = measureEventLoopDelay(clock, {

@@ -17,8 +17,8 @@ async function samples(use: (metrics: PrometheusMetrics) => void): Promise<reado
   return text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
 }
 
-describe("before anything happened", () => {
-  it("metrics without labels are there, at zero, and those with labels are not", async () => {
+describe("before the first event", () => {
+  it("metrics without labels exist with the value zero, and those with labels do not", async () => {
     const lines = await samples(() => {});
     const ours = lines.filter((line) => /^kube/.test(line) && !/build_info|_bucket/.test(line));
     assert.deepEqual(ours, [
@@ -37,14 +37,14 @@ describe("before anything happened", () => {
     ]);
   });
 
-  it("the versions are shown", async () => {
+  it("the versions are exported", async () => {
     const lines = await samples(() => {});
     const found = lines.filter((line) => line.includes("build_info"));
     assert.equal(found.length, 1);
     assert.match(found[0] ?? "", /^kube_ipvs_build_info\{version="9.9.9",node_version="v\d+\./);
   });
 
-  it("the API server's version is shown once it is known, and only the last one", async () => {
+  it("only the last known version of the API server is exported", async () => {
     const lines = await samples((metrics) => {
       showServerVersion({ major: "1", minor: "29", gitVersion: "v1.29.8" }, metrics);
       showServerVersion({ major: "1", minor: "30+", gitVersion: "v1.30.4+k3s1" }, metrics);
@@ -56,7 +56,7 @@ describe("before anything happened", () => {
     assert.match(found[0] ?? "", labels);
   });
 
-  it("the process is measured as Go programs are", async () => {
+  it("the process metrics are those of Go programs", async () => {
     const lines = await samples(() => {});
     const values = new Map(lines.map((line) => line.split(" ") as [string, string]));
     for (const name of [
@@ -73,7 +73,7 @@ describe("before anything happened", () => {
 });
 
 describe("a recorded figure", () => {
-  it("has the labels that were given, and counts once where no number is", async () => {
+  it("has the given labels, and adds one without a number", async () => {
     const lines = await samples((metrics) => {
       metrics.syncRuns.inc({ kind: "full", result: "failure" });
       metrics.kernelChanges.inc({ kind: "real-server-create", result: "success" }, 5);
@@ -124,7 +124,7 @@ describe("the exposition", () => {
     assert.equal(latency.length, 82);
   });
 
-  it("says in its content type which version it is", () => {
+  it("names its format version in the content type", () => {
     const { contentType } = prometheusMetrics(build);
     assert.equal(contentType, "text/plain; version=0.0.4; charset=utf-8");
   });

@@ -168,11 +168,11 @@ describe("annotations of a Service", () => {
     });
   }
 
-  it("cost nothing where there are none", () => {
+  it("are undefined if there are none", () => {
     assert.equal(readTuning(serviceRecord(), defaults, noChoice).tuning, defaults);
   });
 
-  it("give the scheduler that the kernel is asked for", () => {
+  it("yield the scheduler for the kernel", () => {
     const asked = (annotations?: Readonly<Record<string, string>>): string | undefined =>
       requestedScheduler(serviceRecord(annotations === undefined ? {} : { annotations }));
     assert.equal(asked(), undefined);

@@ -12,8 +12,8 @@ function slice(
   return { ...sliceRecord([endpointRecord("10.244.2.9")]), ...triggered, ...overrides };
 }
 
-describe("the beginnings of changes", () => {
-  it("are handed over once, by family, a Service's changes of both families apart", () => {
+describe("the start times of changes", () => {
+  it("are returned once, by family, and separately for both families of a Service", () => {
     const tracker = new ChangeTracker(1_000);
     tracker.noteSlice(undefined, slice(2_000));
     tracker.noteSlice(slice(2_000), slice(3_000));
@@ -26,14 +26,14 @@ describe("the beginnings of changes", () => {
     assert.deepEqual(tracker.take().triggers, []);
   });
 
-  it("before the start, and unknown ones, say nothing", () => {
+  it("before startup, and unknown ones, are ignored", () => {
     const tracker = new ChangeTracker(1_000);
     tracker.noteSlice(undefined, slice(999));
     tracker.noteSlice(undefined, slice(undefined, { name: "default/other" }));
     assert.deepEqual(tracker.take().triggers, []);
   });
 
-  it("are dropped for the Service and family of a slice that goes", () => {
+  it("are dropped for the Service and family of a removed slice", () => {
     const tracker = new ChangeTracker(1_000);
     const six = slice(4_000, { name: "default/a-6", family: "IPv6" });
     tracker.noteSlice(undefined, slice(2_000));

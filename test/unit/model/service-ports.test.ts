@@ -20,7 +20,7 @@ function first(overrides: Partial<ServiceRecord>): ServicePort {
 }
 
 describe("the service ports of a Service", () => {
-  it("have the addresses and source ranges of their family alone", () => {
+  it("have only addresses and source ranges of their own family", () => {
     const shown = (["IPv4", "IPv6"] as const).map((family) =>
       servicePortsOf(dualStack, family).map((port) => [
         port.clusterIp,
@@ -34,11 +34,11 @@ describe("the service ports of a Service", () => {
     ]);
   });
 
-  it("are none in a family without a cluster IP", () => {
+  it("are empty in a family without a cluster IP", () => {
     assert.deepEqual(servicePortsOf(serviceRecord(), "IPv6"), []);
   });
 
-  it("have no source ranges where one of their family is the whole of it", () => {
+  it("have no source ranges if one of their family contains all addresses", () => {
     const open = { ...dualStack, sourceRanges: [cidr("0.0.0.0/0"), ...dualStack.sourceRanges] };
     const counts = (["IPv4", "IPv6"] as const).map(
       (family) => servicePortsOf(open, family)[0]?.sourceRanges.length,
@@ -71,7 +71,7 @@ describe("the service ports of a Service", () => {
     );
   });
 
-  it("are reached from outside by a node port, a load-balancer IP or an external IP", () => {
+  it("are external with a node port, a load-balancer IP or an external IP", () => {
     assert.deepEqual(
       [
         {},

@@ -69,7 +69,7 @@ class Cluster {
   }
 }
 
-describe("a Service above the limit of a Service", () => {
+describe("a Service above its limit", () => {
   it("keeps its ports and as many addresses as fit, in the order of the Service", () => {
     const cluster = new Cluster();
     cluster.put(sized("a/big", 3, 500));
@@ -81,13 +81,13 @@ describe("a Service above the limit of a Service", () => {
     assert.deepEqual(cluster.limited, []);
   });
 
-  it("keeps its first ports if they alone are too many, and no other address", () => {
+  it("keeps its first ports if these alone exceed the limit, and no other address", () => {
     const cluster = new Cluster();
     cluster.put(sized("a/big", 500, 500));
     assert.deepEqual(cluster.served("a/big"), [10, 0]);
   });
 
-  it("has load-balancer IPs before external IPs, and node ports with its ports", () => {
+  it("keeps load-balancer IPs before external IPs, and node ports with its ports", () => {
     const cluster = new Cluster();
     const loadBalancerIps = [ip("198.51.100.1"), ip("198.51.100.2")];
     const ports = [80, 81].map((port) =>
@@ -121,7 +121,7 @@ describe("a Service above the limit of a Service", () => {
     assert.deepEqual(cluster.limited, ["a/big service-limit"]);
   });
 
-  it("has the endpoints of its first slices by name, whatever the order of events", () => {
+  it("uses the endpoints of its first slices by name, regardless of the order of events", () => {
     const slices = ["a/big-1", "a/big-2", "a/big-3"].map((name, slice) =>
       sliceRecord(
         Array.from({ length: 8 }, (_, index) => endpointRecord(`10.244.${slice}.${index + 1}`)),
@@ -163,7 +163,7 @@ describe("a Service above the limit of a Service", () => {
 });
 
 describe("Services of a namespace above its limit", () => {
-  it("get what is left in the order of their age, and those of other namespaces all they ask for", () => {
+  it("share it in the order of their age, and other namespaces are not affected", () => {
     const cluster = new Cluster();
     const victim = sized("victim/web", 2, 2, 99);
     cluster.put(
@@ -179,7 +179,7 @@ describe("Services of a namespace above its limit", () => {
     assert.deepEqual(cluster.limited, ["a/young namespace-limit"]);
   });
 
-  it("are planned again when their share changes, and no others", () => {
+  it("are planned again if their share changes, and no others", () => {
     const cluster = new Cluster();
     const old = sized("a/old", 1, 9, 1);
     cluster.put(old, sized("a/young", 2, 4, 3), sized("b/web", 1, 0));
@@ -208,7 +208,7 @@ describe("Services of a namespace above its limit", () => {
 });
 
 describe("without limits", () => {
-  it("every Service has all that it asks for", () => {
+  it("every Service gets everything that it requests", () => {
     const cluster = new Cluster(noLimits);
     cluster.put(sized("a/big", 500, 200));
     assert.deepEqual(cluster.served("a/big"), [500, 200]);

@@ -192,7 +192,7 @@ describe("mergeSlices", () => {
     );
   });
 
-  it("keeps a ready endpoint when a terminating one of the same address comes later", () => {
+  it("keeps a ready endpoint if a terminating one with the same address follows", () => {
     const slices = [
       sliceRecord([endpointRecord(a)], { name: "default/a-1" }),
       sliceRecord([endpointRecord(a, terminating)], { name: "default/a-2" }),
@@ -203,7 +203,7 @@ describe("mergeSlices", () => {
     }
   });
 
-  it("replaces a terminating endpoint by a later one that is not", () => {
+  it("replaces a terminating endpoint with a later one that is not terminating", () => {
     const slices = [
       sliceRecord([endpointRecord(a, terminating)], { name: "default/a-1" }),
       sliceRecord([endpointRecord(a)], { name: "default/a-2" }),
@@ -212,7 +212,7 @@ describe("mergeSlices", () => {
     assert.equal(endpoint?.isReady, true);
   });
 
-  it("gives each port of each slice its own number and leaves out the other family", () => {
+  it("gives each port of each slice its own number and omits the other family", () => {
     const slices = [
       sliceRecord([endpointRecord(a)], { name: "default/a-1" }),
       sliceRecord([endpointRecord(b)], {

@@ -34,7 +34,7 @@ describe("loading the addon", () => {
     assert.equal(await outputOf(`console.log(typeof open);`), "function");
   });
 
-  it("says in one line which files it looked for and what makes them", async () => {
+  it("fails with one line that names the files and what builds them", async () => {
     const text = await outputOf(`
       try { open(0, {}); } catch (error) { console.log(error.message); }`);
     const beside = join(folder, "native-shim", "netlink_socket.node");
@@ -45,7 +45,7 @@ describe("loading the addon", () => {
     );
   });
 
-  it("takes the one that lies beside it first", async () => {
+  it("prefers the file next to it", async () => {
     await writeFile(join(folder, "native-shim", "netlink_socket.node"), "not an addon");
     const text = await outputOf(`
       try { open(0, {}); } catch (error) { console.log(error.code, error.message); }`);

@@ -69,7 +69,7 @@ const anyValues = fc.record(
 );
 
 describe("attributeSet", () => {
-  it("gives back what it was given", () => {
+  it("decodes what it encoded", () => {
     fc.assert(
       fc.property(anyValues, (values) => {
         assert.deepEqual(decode(encode(values)), values);
@@ -96,7 +96,7 @@ describe("attributeSet", () => {
     assert.deepEqual(decode(plain), { place: { port: 53 } });
   });
 
-  it("skips attributes that it does not know, and lets the last of repeated ones count", () => {
+  it("skips unknown attributes, and uses the last of repeated ones", () => {
     const attributes = Uint8Array.of(
       5,
       0,
@@ -126,7 +126,7 @@ describe("attributeSet", () => {
     assert.deepEqual(decode(attributes), { small: 4 });
   });
 
-  it("leaves out what is undefined", () => {
+  it("omits undefined values", () => {
     assert.equal(encode({}).length, 0);
   });
 
@@ -140,7 +140,7 @@ describe("attributeSet", () => {
   });
 });
 
-describe("attributeSet refuses to write", () => {
+describe("attributeSet rejects while writing", () => {
   const cases: readonly { name: string; values: Values; says: RegExp }[] = [
     { name: "a number that is too large", values: { word: 0x10000 }, says: /65536 does not fit/ },
     { name: "a port that is too large", values: { port: 0x10000 }, says: /65536 does not fit/ },
@@ -158,12 +158,12 @@ describe("attributeSet refuses to write", () => {
     it(name, () => assert.throws(() => encode(values), { name: "RangeError", message: says }));
   }
 
-  it("but takes the longest that fits", () => {
+  it("but accepts the longest value that fits", () => {
     assert.equal(decode(encode({ raw: new Uint8Array(65_531) })).raw?.length, 65_531);
   });
 });
 
-describe("attributeSet refuses to read", () => {
+describe("attributeSet rejects while reading", () => {
   const cases: readonly { name: string; attributes: readonly number[]; says: RegExp }[] = [
     { name: "a length of 0, which would never end", attributes: [0, 0, 1, 0], says: /length 0/ },
     { name: "a length below the header", attributes: [3, 0, 1, 0], says: /length 3/ },
@@ -194,7 +194,7 @@ describe("attributeSet refuses to read", () => {
     });
   }
 
-  it("anything but DecodeError, whatever the bytes", () => {
+  it("with DecodeError only, for all bytes", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 64 }), (attributes) => {
         try {
@@ -207,7 +207,7 @@ describe("attributeSet refuses to read", () => {
     );
   });
 
-  it("a missing attribute that is required", () => {
+  it("a missing required attribute", () => {
     const reader = new ByteReader(new Uint8Array());
     assert.throws(() => required(undefined, "port", reader), /port: attribute missing/);
     assert.equal(required(0, "port", reader), 0);
@@ -215,7 +215,7 @@ describe("attributeSet refuses to read", () => {
 });
 
 describe("attributes that are written one by one", () => {
-  it("are those that a table writes", () => {
+  it("equal those that a table writes", () => {
     const address = Uint8Array.of(10, 96, 0, 1);
     const writer = new MessageWriter(16);
     writeAttribute(writer, u16be(3), 443);

@@ -31,13 +31,13 @@ describe("printDatagram", () => {
     ]);
   });
 
-  it("prints the body in the words of its codec", () => {
+  it("prints the body with its codec", () => {
     const bytes = messages({ type: 0x1c, sequence: 1, body: (writer) => writer.u32(7) });
     const printed = lines(bytes, (type, body) => `number ${body.u32("number")} of type ${type}`);
     assert.match(printed[0] ?? "", /bytes=4 number 7 of type 28$/);
   });
 
-  it("prints what it cannot read as bytes", () => {
+  it("prints unreadable parts as bytes", () => {
     assert.match(
       lines(Uint8Array.of(1, 2, 3))[0] ?? "",
       /^netlink sent unreadable \(.*\): 01 02 03$/,
@@ -49,7 +49,7 @@ describe("a transport", () => {
   const shim = (): ConstructorParameters<typeof NetlinkTransport>[0]["shim"] =>
     answeringSocket(([request]) => messages(acknowledgement(request?.sequence ?? 0))).shim;
 
-  it("prints what it sends and receives when it is asked to", async () => {
+  it("prints sent and received messages if requested", async () => {
     const printed: string[] = [];
     const parts = {
       shim: shim(),
@@ -63,7 +63,7 @@ describe("a transport", () => {
     );
   });
 
-  it("prepares nothing when it is not", async () => {
+  it("formats nothing otherwise", async () => {
     const printBody = (): string => assert.fail("printed");
     const transport = new NetlinkTransport(
       { shim: shim(), clock: new FakeClock() },

@@ -87,7 +87,7 @@ describe("predicates", () => {
     });
   }
 
-  it("no other error fits any", () => {
+  it("other errors match none", () => {
     assert.deepEqual(
       all.filter((predicate) => predicate(new Error("EEXIST"))),
       [],

@@ -28,7 +28,7 @@ function captured(requests: readonly Message[]): Uint8Array {
 }
 
 describe("resolveFamily", () => {
-  it("asks as ipvsadm does", async () => {
+  it("sends the same request as ipvsadm", async () => {
     const { transport, sent } = transportAnswering(captured);
     await resolveFamily(transport, "IPVS", "");
     const wanted = withSequence(bytesOf(capture, "sent"), 1);
@@ -37,12 +37,12 @@ describe("resolveFamily", () => {
     assert.deepEqual(sent, [wanted]);
   });
 
-  it("returns the number in the captured answer", async () => {
+  it("returns the number in the recorded answer", async () => {
     const { transport } = transportAnswering(captured);
     assert.equal(await resolveFamily(transport, "IPVS", ""), IPVS_IN_CAPTURE);
   });
 
-  it("says what to do when the kernel has no such family", async () => {
+  it("says what to do if the kernel has no such family", async () => {
     const { transport } = transportAnswering(([request]) =>
       messages(acknowledgement(request?.sequence ?? 0, 2)),
     );
@@ -51,7 +51,7 @@ describe("resolveFamily", () => {
     });
   });
 
-  it("refuses an answer without an id", async () => {
+  it("rejects an answer without an id", async () => {
     const { transport } = transportAnswering(([request]) => {
       const sequence = request?.sequence ?? 0;
       const empty = {
@@ -64,7 +64,7 @@ describe("resolveFamily", () => {
     await assert.rejects(resolveFamily(transport, "IPVS", ""), DecodeError);
   });
 
-  it("refuses an answer that is cut off anywhere", async () => {
+  it("rejects a truncated answer", async () => {
     const { length } = bytesOf(capture, "received");
     for (let cut = 0; cut < length; cut += 1) {
       const { transport } = transportAnswering((requests) => captured(requests).subarray(0, cut));
@@ -72,7 +72,7 @@ describe("resolveFamily", () => {
     }
   });
 
-  it("refuses an answer whose attributes are cut off anywhere", async () => {
+  it("rejects an answer with truncated attributes", async () => {
     for (let cut = 16; cut < 36; cut += 1) {
       const { transport } = transportAnswering(([request]) => {
         const sequence = request?.sequence ?? 0;

@@ -36,7 +36,7 @@ function assertOurs(error: unknown): void {
 const captures: readonly Capture[] = ["ipvs", "conntrack", "conntrack-zones"].flatMap(readCaptures);
 
 describe("a call ends with a value, NetlinkError or DecodeError", () => {
-  it("for any bytes", async () => {
+  it("for all bytes", async () => {
     await fc.assert(fc.asyncProperty(fc.uint8Array({ maxLength: 200 }), callsWith));
   });
 
@@ -54,7 +54,7 @@ describe("a call ends with a value, NetlinkError or DecodeError", () => {
     await fc.assert(fc.asyncProperty(changed, callsWith), { numRuns: 2000 });
   });
 
-  it("for every recorded reply cut off at any place", async () => {
+  it("for every recorded reply that is truncated anywhere", async () => {
     for (const capture of captures) {
       const whole = withSequence(bytesOf(capture, "received"), 1);
       for (let length = 0; length < whole.length; length += 1) {

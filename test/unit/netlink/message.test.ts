@@ -28,7 +28,7 @@ describe("MessageWriter", () => {
     assert.deepEqual([...bytes], [20, 0, 0, 0, 0x1c, 0, 5, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0]);
   });
 
-  it("keeps what was written when the buffer grows", () => {
+  it("keeps its contents when the buffer grows", () => {
     const writer = new MessageWriter(8);
     for (let index = 0; index < 1000; index += 1) writer.u32(index);
     const view = new DataView(writer.written.buffer);
@@ -36,7 +36,7 @@ describe("MessageWriter", () => {
     assert.equal(view.getUint32(0, true), 0);
   });
 
-  it("leaves nothing of earlier messages in padding, zeros and ends of texts", () => {
+  it("leaves no bytes of earlier messages in padding, zeros and ends of texts", () => {
     const writer = new MessageWriter();
     writer.bytes(new Uint8Array(64).fill(0xff));
     writer.clear();
@@ -48,7 +48,7 @@ describe("MessageWriter", () => {
     assert.deepEqual([...writer.written], [5, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0x72, 0x72, 0]);
   });
 
-  it("writes addresses of both families behind what is there, and zeros", () => {
+  it("writes addresses of both families after existing contents, and zeros", () => {
     const writer = new MessageWriter(8);
     writer.u8(1);
     writer.ipAddress("10.96.0.1" as IpAddress);
@@ -59,7 +59,7 @@ describe("MessageWriter", () => {
     assert.throws(() => writer.ipAddress("10.96.0" as IpAddress), /Not a canonical address/);
   });
 
-  it("writes text of several bytes per character", () => {
+  it("writes multi-byte characters", () => {
     const writer = new MessageWriter(4);
     writer.text("é€😀");
     assert.deepEqual(Buffer.from(writer.written).toString(), "é€😀\0");
@@ -67,7 +67,7 @@ describe("MessageWriter", () => {
 });
 
 describe("messagesOf", () => {
-  it("reads what was written", () => {
+  it("reads the messages that were written", () => {
     const anyMessage = fc.record({
       type: fc.integer({ min: 0, max: 0xffff }),
       flags: fc.integer({ min: 0, max: 0xffff }),
@@ -92,7 +92,7 @@ describe("messagesOf", () => {
     );
   });
 
-  it("needs no padding behind the last message", () => {
+  it("needs no padding after the last message", () => {
     const bytes = messages({ type: 1, sequence: 1, body: (writer) => writer.u8(9) });
     new DataView(bytes.buffer).setUint32(0, 17, true);
     assert.deepEqual(plainMessages(bytes.subarray(0, 17))[0]?.payload, [9]);
@@ -105,14 +105,14 @@ describe("messagesOf", () => {
     { name: "a length of 4 GB", length: 0xffffffff },
   ];
   for (const { name, length } of broken) {
-    it(`refuses ${name}`, () => {
+    it(`rejects ${name}`, () => {
       const bytes = messages({ type: 1, sequence: 1, body: (writer) => writer.u32(0) });
       new DataView(bytes.buffer).setUint32(0, length, true);
       assert.throws(() => plainMessages(bytes), DecodeError);
     });
   }
 
-  it("refuses a header that is cut off", () => {
+  it("rejects a truncated header", () => {
     const bytes = messages({ type: 1, sequence: 1 });
     for (let length = 1; length < bytes.length; length += 1) {
       assert.throws(() => plainMessages(bytes.subarray(0, length)), DecodeError);

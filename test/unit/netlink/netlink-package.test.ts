@@ -32,7 +32,7 @@ describe("the npm package netlink", () => {
     }
   });
 
-  it("does not load its socket addon through what we import", () => {
+  it("does not load its socket addon through the imported modules", () => {
     const script = `
       const { createRequire } = await import("node:module");
       await import(${JSON.stringify(join(root, "src/kernel/ipvs/client.ts"))});
@@ -50,7 +50,7 @@ describe("the npm package netlink", () => {
     assert.equal(addons, "[]");
   });
 
-  it("would be caught: the check sees every way of importing", () => {
+  it("would be detected in every form of import", () => {
     const ways = [
       'import { x } from "netlink";',
       'import "netlink";',

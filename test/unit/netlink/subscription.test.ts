@@ -28,13 +28,13 @@ function listen(): Heard {
 }
 
 describe("subscribe", () => {
-  it("hands over each message of a datagram", () => {
+  it("passes on each message of a datagram", () => {
     const { socket, types } = listen();
     socket.deliver(0, messages({ type: 20, sequence: 0 }, { type: 21, sequence: 0 }));
     assert.deepEqual(types, [20, 21]);
   });
 
-  it("reports lost messages and goes on", () => {
+  it("reports lost messages and continues", () => {
     const { socket, types, errors } = listen();
     socket.deliver(105, new Uint8Array());
     socket.deliver(0, messages({ type: 20, sequence: 0 }));

@@ -79,13 +79,13 @@ function failure(errno: number): Answer {
 }
 
 describe("request", () => {
-  it("asks for an acknowledgement and is content with it", async () => {
+  it("requests an acknowledgement and accepts a reply without data", async () => {
     const { transport, sent } = open((requests) => messages(acknowledgement(sequenceOf(requests))));
     assert.deepEqual(await transport.request(kind, 5), []);
     assert.equal(new DataView((sent[0] as Uint8Array).buffer).getUint16(6, true), 0x1 | ACK);
   });
 
-  it("returns what came before the acknowledgement", async () => {
+  it("returns the messages before the acknowledgement", async () => {
     const { transport } = open((requests) => {
       const sequence = sequenceOf(requests);
       return messages(item(sequence, 42, 0), acknowledgement(sequence));
@@ -93,7 +93,7 @@ describe("request", () => {
     assert.deepEqual(await transport.request(kind, 5, readNumber), [42]);
   });
 
-  it("throws what the kernel said, with its own words", async () => {
+  it("throws the kernel's error with its message", async () => {
     const { transport } = open((requests) =>
       messages(acknowledgement(sequenceOf(requests), EEXIST, "thing exists")),
     );
@@ -131,7 +131,7 @@ describe("request", () => {
     });
   });
 
-  it("finds the kernel's words behind an echoed request, and returns the echo", async () => {
+  it("finds the kernel's message after an echoed request, and returns the echo", async () => {
     const { transport } = open((requests) =>
       messages({
         type: 2,
@@ -152,7 +152,7 @@ describe("request", () => {
     });
   });
 
-  it("takes an acknowledgement of success for one where the request is not given back", async () => {
+  it("accepts a successful acknowledgement without the request", async () => {
     const { transport } = open((requests) =>
       messages({
         type: 2,
@@ -166,7 +166,7 @@ describe("request", () => {
     assert.deepEqual(await transport.request(kind, 1), []);
   });
 
-  it("takes no notice of late replies to requests that were given up", async () => {
+  it("ignores late replies to canceled requests", async () => {
     const { transport } = open((requests, count) => {
       const sequence = sequenceOf(requests);
       if (count === 0) return failure(ETIMEDOUT);
@@ -176,14 +176,14 @@ describe("request", () => {
     assert.deepEqual(await transport.request(kind, 6), []);
   });
 
-  it("carries out one request after the other", async () => {
+  it("executes one request after the other", async () => {
     const socket = open((requests) => messages(acknowledgement(sequenceOf(requests))));
     await Promise.all([1, 2, 3].map((number) => socket.transport.request(kind, number)));
     assert.equal(socket.mostAtOnce(), 1);
     assert.equal(socket.sent.length, 3);
   });
 
-  it("goes on after a request that failed", async () => {
+  it("continues after a failed request", async () => {
     const { transport } = open((requests, count) =>
       messages(acknowledgement(sequenceOf(requests), count === 0 ? ENOENT : 0)),
     );
@@ -191,7 +191,7 @@ describe("request", () => {
     assert.deepEqual(await transport.request(kind, 2), []);
   });
 
-  it("refuses a reply without an end, and one that is cut off anywhere", async () => {
+  it("rejects a reply without an end, and one that is truncated anywhere", async () => {
     const whole = (sequence: number): Uint8Array =>
       messages(item(sequence, 42, 0), acknowledgement(sequence, EEXIST, "words"));
     for (let length = 0; length < whole(1).length; length += 1) {
@@ -200,7 +200,7 @@ describe("request", () => {
     }
   });
 
-  it("says what a failed socket means", async () => {
+  it("explains a failed socket", async () => {
     const { transport } = open(() => failure(ENOBUFS));
     await assert.rejects(transport.request(kind, 5), {
       message:
@@ -210,7 +210,7 @@ describe("request", () => {
 });
 
 describe("batch", () => {
-  it("puts many messages into one datagram and asks for one acknowledgement", async () => {
+  it("sends many messages in one datagram and requests one acknowledgement", async () => {
     const { transport, sent } = open((requests) => {
       assert.deepEqual(
         requests.map(({ flags }) => flags & ACK),
@@ -228,7 +228,7 @@ describe("batch", () => {
     assert.equal(sent.length, 0);
   });
 
-  it("finds the refused ones by their sequence numbers", async () => {
+  it("identifies rejected messages by their sequence numbers", async () => {
     const { transport } = open((requests) => {
       const first = requests[0]?.sequence ?? 0;
       return messages(
@@ -247,7 +247,7 @@ describe("batch", () => {
     );
   });
 
-  it("sees a refusal of the last one, which is its acknowledgement", async () => {
+  it("detects a rejection of the last message, which is its acknowledgement", async () => {
     const { transport } = open((requests) =>
       messages(acknowledgement(sequenceOf(requests), EEXIST)),
     );
@@ -258,7 +258,7 @@ describe("batch", () => {
     );
   });
 
-  it("fills datagrams up to 64 KB, in order, and counts on over all of them", async () => {
+  it("fills datagrams up to 64 KB, in order, with continuous sequence numbers", async () => {
     const numbers: number[] = [];
     const { transport, sent } = open((requests) => {
       numbers.push(...requests.map(({ body }) => body.u32("number")));
@@ -276,7 +276,7 @@ describe("batch", () => {
     );
   });
 
-  it("sends a message that is larger than a datagram on its own", async () => {
+  it("sends a message that is larger than a datagram separately", async () => {
     const large: RequestKind<number> = {
       ...kind,
       encode: (writer: MessageWriter, size) => writer.zeros(size),
@@ -289,7 +289,7 @@ describe("batch", () => {
     );
   });
 
-  it("reports a value that no message can carry and sends the others", async () => {
+  it("reports a value that fits no message and sends the others", async () => {
     const { transport, sent } = open((requests) => messages(acknowledgement(sequenceOf(requests))));
     const failed = await transport.batch(kind, [1, -1, 2, 2 ** 40]);
     assert.equal(sent[0]?.length, 40);
@@ -302,7 +302,7 @@ describe("batch", () => {
     );
   });
 
-  it("rejects when replies were lost, because the kernel carried everything out", async () => {
+  it("rejects if replies were lost, because the kernel executed everything", async () => {
     const { transport } = open(() => failure(ENOBUFS));
     await assert.rejects(transport.batch(kind, [1, 2, 3]), {
       name: "NetlinkError",
@@ -310,14 +310,14 @@ describe("batch", () => {
     });
   });
 
-  it("rejects at NLMSG_OVERRUN as well", async () => {
+  it("rejects also at NLMSG_OVERRUN", async () => {
     const { transport } = open((requests) =>
       messages({ type: 4, sequence: sequenceOf(requests), body: (writer) => writer.u32(0) }),
     );
     await assert.rejects(transport.batch(kind, [1]), { code: "ENOBUFS" });
   });
 
-  it("takes no notice of replies to an earlier batch, nor to what it did not ask for", async () => {
+  it("ignores replies to an earlier batch and to unknown requests", async () => {
     const { transport } = open((requests, count) => {
       if (count === 0) return failure(ETIMEDOUT);
       const first = requests[0]?.sequence ?? 0;
@@ -332,7 +332,7 @@ describe("batch", () => {
     assert.deepEqual(await transport.batch(kind, [3, 4]), []);
   });
 
-  it("refuses replies that are cut off anywhere", async () => {
+  it("rejects replies that are truncated anywhere", async () => {
     const replies = (requests: readonly Message[]): Uint8Array => {
       const first = requests[0]?.sequence ?? 0;
       return messages(acknowledgement(first, EEXIST), acknowledgement(sequenceOf(requests)));
@@ -347,7 +347,7 @@ describe("batch", () => {
 describe("transaction", () => {
   const nftKind: RequestKind<number> = { ...kind, type: () => 0xa0c };
 
-  it("surrounds all messages, however many bytes they have, and acknowledges the last one", async () => {
+  it("encloses all messages, regardless of their size, and acknowledges the last one", async () => {
     const { transport, sent } = open((requests) => {
       assert.deepEqual(
         [requests[0], requests[1], requests.at(-2), requests.at(-1)].map((one) => [
@@ -369,7 +369,7 @@ describe("transaction", () => {
     assert.equal(sent.length, 1);
   });
 
-  it("sends nothing for an empty list, nor if one value fits no message", async () => {
+  it("sends nothing for an empty list, nor if a value fits no message", async () => {
     const { transport, sent } = open(() => assert.fail("nothing to answer"));
     assert.deepEqual(await transport.transaction(nftKind, []), []);
     const failed = await transport.transaction(nftKind, [1, -1, 2]);
@@ -421,7 +421,7 @@ describe("dump", () => {
     assert.equal(new DataView((sent[0] as Uint8Array).buffer).getUint16(6, true), 0x1 | DUMP);
   });
 
-  it("leaves out what decode leaves out, and messages that mean nothing", async () => {
+  it("omits messages for which decode returns undefined, and empty messages", async () => {
     const { transport } = open((requests) => {
       const sequence = sequenceOf(requests);
       return messages({ type: 1, sequence }, item(sequence, 1), item(sequence, 2), done(sequence));
@@ -433,7 +433,7 @@ describe("dump", () => {
     assert.deepEqual(await transport.dump(kind, 0, odd), [1]);
   });
 
-  it("throws the error code that the end carries", async () => {
+  it("throws the error code in the end message", async () => {
     const { transport } = open((requests) => {
       const sequence = sequenceOf(requests);
       return messages(item(sequence, 1), done(sequence, ENOENT));
@@ -441,7 +441,7 @@ describe("dump", () => {
     await assert.rejects(transport.dump(kind, 0, readNumber), { code: "ENOENT" });
   });
 
-  it("reads again when the listing changed meanwhile", async () => {
+  it("reads again if the list changed meanwhile", async () => {
     const { transport, sent } = open((requests, count) => {
       const sequence = sequenceOf(requests);
       const flags = count === 0 ? 2 | DUMP_INTERRUPTED : 2;
@@ -451,7 +451,7 @@ describe("dump", () => {
     assert.equal(sent.length, 2);
   });
 
-  it("gives up when it never stands still", async () => {
+  it("gives up if the list keeps changing", async () => {
     const { transport, sent, waitsMs } = open((requests) => {
       const sequence = sequenceOf(requests);
       return messages(item(sequence, 1, DUMP_INTERRUPTED), done(sequence));
@@ -463,7 +463,7 @@ describe("dump", () => {
     assert.deepEqual(waitsMs, [5, 10, 20, 40, 80]);
   });
 
-  it("waits longer each time while another dump is under way", async () => {
+  it("waits with growing delays while another dump is running", async () => {
     const { transport, waitsMs } = open((requests, count) => {
       const sequence = sequenceOf(requests);
       if (count < 3) return messages(acknowledgement(sequence, EBUSY));
@@ -473,14 +473,14 @@ describe("dump", () => {
     assert.deepEqual(waitsMs, [5, 10, 20]);
   });
 
-  it("gives up when that never ends", async () => {
+  it("gives up if the other dump never ends", async () => {
     const { transport } = open((requests) =>
       messages(acknowledgement(sequenceOf(requests), EBUSY)),
     );
     await assert.rejects(transport.dump(kind, 0, readNumber), { code: "EBUSY" });
   });
 
-  it("reads a long listing piece by piece, for one request", async () => {
+  it("reads a long list in pieces, with one request", async () => {
     let sequence = 0;
     const long = Array.from({ length: 3_000 }, (_, number) => number);
     const { transport, sent } = open((requests, count) => {
@@ -496,7 +496,7 @@ describe("dump", () => {
     );
   });
 
-  it("takes a long listing to its end although it cannot be decoded, or the next one would find it open", async () => {
+  it("reads a long list to its end even if it cannot be decoded, so that the next dump can start", async () => {
     let sequence = 0;
     const { transport, sent } = open((requests, count) => {
       if (count === 0) sequence = sequenceOf(requests);
@@ -522,7 +522,7 @@ describe("dump", () => {
     await assert.rejects(transport.dump(kind, 0, readNumber), { code: "ENOBUFS" });
   });
 
-  it("refuses a listing that is cut off anywhere", async () => {
+  it("rejects a list that is truncated anywhere", async () => {
     const whole = (sequence: number): Uint8Array =>
       messages(item(sequence, 1), item(sequence, 2), done(sequence));
     for (let length = 0; length < whole(1).length; length += 1) {
@@ -536,7 +536,7 @@ describe("dumpMany", () => {
   const readNumbers = (messages: readonly ByteReader[]): readonly number[] =>
     messages.map((body) => body.u32("number"));
 
-  it("answers each request with its own list, in order", async () => {
+  it("returns each request's own list, in order", async () => {
     const { transport } = open((requests) => {
       const sequence = sequenceOf(requests);
       const number = requests[0]?.body.u32("number") ?? 0;
@@ -552,7 +552,7 @@ describe("dumpMany", () => {
     ]);
   });
 
-  it("asks for the rest where the replies are long, and where the requests are many", async () => {
+  it("requests the rest if the replies are long, or the requests are many", async () => {
     for (const [count, width] of [
       [700, 1],
       [300, 500],
@@ -573,7 +573,7 @@ describe("dumpMany", () => {
     }
   });
 
-  it("passes over late replies to a request that was given up", async () => {
+  it("skips late replies to a canceled request", async () => {
     const { transport } = open((requests) => {
       const sequence = sequenceOf(requests);
       const late = sequence + 1000;
@@ -598,7 +598,7 @@ describe("dumpMany", () => {
     }
   });
 
-  it("rejects with the refusal of any of them, and when the socket fails", async () => {
+  it("rejects with the error of any request, and if the socket fails", async () => {
     const refused = open((requests, count) =>
       messages(count === 1 ? acknowledgement(sequenceOf(requests), 1) : done(sequenceOf(requests))),
     );
@@ -611,7 +611,7 @@ describe("dumpMany", () => {
 });
 
 describe("NetlinkTransport", () => {
-  it("names the protocol when the socket cannot be opened", () => {
+  it("names the protocol if the socket cannot be opened", () => {
     const { shim } = answeringSocket(() => new Uint8Array());
     const failing = {
       ...shim,

@@ -44,7 +44,7 @@ describe("dataText", () => {
 });
 
 describe("documentText", () => {
-  it("breaks long lines, and indents those of a list item", () => {
+  it("wraps long lines, and indents those of a list item", () => {
     const text = `- ${"word ".repeat(60).trim()}`;
     const document = documentText([resultWith([], text)]);
     const lines = document.split("\n").filter((line) => line.includes("word word"));

@@ -58,7 +58,7 @@ describe("planConntrackLimits", () => {
     });
   }
 
-  it("sets what is asked for, and nothing else", () => {
+  it("sets only configured values", () => {
     assert.deepEqual(planConntrackLimits(off, 4).sysctls, []);
     const all = {
       ...off,

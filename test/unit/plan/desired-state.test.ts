@@ -48,7 +48,7 @@ describe("DesiredState", () => {
     assert.equal(dirty.rules.size, 0);
   });
 
-  it("reports what is denied to the node in one order, whatever came first", () => {
+  it("reports addresses that the node does not serve in one order, regardless of the order of events", () => {
     const closed = (name: string, clusterIp: string, loadBalancerIp: string): ServiceRecord =>
       serviceRecord({
         name,
@@ -72,7 +72,7 @@ describe("DesiredState", () => {
     }
   });
 
-  it("counts the service ports whose endpoints are all elsewhere, by policy and family", () => {
+  it("counts the service ports with endpoints only on other nodes, by policy and family", () => {
     const desired = new DesiredState();
     const elsewhere = [sliceRecord([endpointRecord("10.244.2.2")])];
     const local = { type: "NodePort", isExternalPolicyLocal: true } as const;
@@ -90,7 +90,7 @@ describe("DesiredState", () => {
     assert.deepEqual(counts(), [0, 0, 0]);
   });
 
-  it("says of UDP which endpoints serve though they are not chosen", () => {
+  it("reports UDP endpoints that serve although they are not chosen", () => {
     const terminating = { isReady: false, isServing: true, isTerminating: true };
     const leaving = endpointRecord("10.244.2.3", terminating);
     const stillServing = (
@@ -109,7 +109,7 @@ describe("DesiredState", () => {
     assert.equal(stillServing("TCP", leaving), undefined);
   });
 
-  it("marks nothing when a change was taken back", () => {
+  it("marks nothing if a change was reverted", () => {
     const desired = new DesiredState();
     put(desired, serviceRecord(), [sliceRecord([endpointRecord("10.244.2.2")])]);
     desired.takeDirty();
@@ -118,7 +118,7 @@ describe("DesiredState", () => {
     assert.equal(dirty.virtualServers.size + dirty.setEntries.size + dirty.rules.size, 0);
   });
 
-  it("keeps an address that another service port still wants", () => {
+  it("keeps an address that another service port still needs", () => {
     const desired = new DesiredState();
     const two = [portRecord(), portRecord({ name: "alt", port: 81 })];
     put(desired, serviceRecord({ ports: two }));
@@ -130,7 +130,7 @@ describe("DesiredState", () => {
     assert.equal(desired.hasAddress(ip("10.96.0.10")), true);
   });
 
-  it("marks the rules when the first entry comes and when the last one goes", () => {
+  it("marks the rules when the first entry is added and when the last one is removed", () => {
     const desired = new DesiredState();
     put(desired, serviceRecord());
     assert.deepEqual([...desired.takeDirty().rules], ["IPv4"]);
@@ -142,7 +142,7 @@ describe("DesiredState", () => {
     assert.deepEqual([...desired.takeDirty().rules], ["IPv4"]);
   });
 
-  it("says which Service stopped wanting a virtual server, an address and set entries", () => {
+  it("names the Service that stopped needing a virtual server, an address and set entries", () => {
     const desired = new DesiredState();
     put(desired, serviceRecord());
     desired.takeDirty();
@@ -158,7 +158,7 @@ describe("DesiredState", () => {
     );
   });
 
-  it("gives a contested virtual server to the older Service, whatever comes first", () => {
+  it("gives a contested virtual server to the older Service, in any order", () => {
     const shared = { externalIps: [ip("198.18.0.7")] };
     const older = serviceRecord({
       ...shared,
@@ -197,7 +197,7 @@ describe("DesiredState", () => {
     }
   });
 
-  it("lets neither policy nor source ranges of who lost touch the winner's virtual server", () => {
+  it("lets neither policy nor source ranges of the losing Service affect the owner's virtual server", () => {
     const shared = { type: "LoadBalancer", loadBalancerIps: [ip("203.0.113.1")] } as const;
     const older = serviceRecord({ name: "default/older", createdAtSeconds: 1, ...shared });
     const newer = serviceRecord({
@@ -363,8 +363,8 @@ function reported(desired: DesiredState): readonly unknown[] {
   ];
 }
 
-describe("planning what changed", () => {
-  it("ends in the state that planning everything again gives, after any order of events, and marks what differs", () => {
+describe("an incremental plan", () => {
+  it("equals a complete plan after any order of events, and marks the differences", () => {
     fc.assert(
       fc.property(fc.array(eventArbitrary, { maxLength: 60 }), fc.nat(4), (events, every) => {
         const tracker = new ChangeTracker(0);

@@ -53,7 +53,7 @@ function added(edges: Partial<EdgeOptions>): readonly string[] {
 }
 
 describe("rules", () => {
-  it("let echo requests through, ahead of what refuses them", () => {
+  it("accept echo requests, before the rules that reject them", () => {
     assert.deepEqual(added({ isPingAnswered: true }), [
       "KUBE-IPVS-FILTER -p icmp -m icmp --icmp-type 8 -m set --match-set KUBE-IPVS-IPS dst -j RETURN",
     ]);
@@ -66,7 +66,7 @@ describe("rules", () => {
     );
   });
 
-  it("masquerade the node's own connections where the policy is Local", () => {
+  it("masquerade the node's own connections if the policy is Local", () => {
     const sets = ["KUBE-EXTERNAL-IP-LOCAL", "KUBE-LOAD-BALANCER-LOCAL"];
     assert.deepEqual(
       added({ isNodeMasqueraded: true }),
@@ -77,7 +77,7 @@ describe("rules", () => {
     );
   });
 
-  it("shut out the node whatever address of its own it connects from", () => {
+  it("exclude the node, whichever of its own addresses it connects from", () => {
     assert.deepEqual(added({ areSourceRangesStrict: true }), [
       "KUBE-IPVS-OUT-FILTER -m addrtype --src-type LOCAL -m ipvs --vproto 6 --vaddr 203.0.113.10 --vport 80 -j DROP",
     ]);
@@ -122,7 +122,7 @@ describe("strict source ranges", () => {
     "KUBE-LOAD-BALANCER-SOURCE-CIDR 203.0.113.10,tcp:80,198.51.100.0/24",
   ];
 
-  it("hold for node ports too", () => {
+  it("also apply to node ports", () => {
     assert.deepEqual(firewall(noEdges), [...ofVirtualIp, "denied 203.0.113.10:80"]);
     assert.deepEqual(firewall({ ...noEdges, areSourceRangesStrict: true }), [
       ...ofVirtualIp,

@@ -29,11 +29,11 @@ function planned(address: string, options: FamilyOptions, ips: "externalIps" | "
 }
 
 for (const ips of ["externalIps", "loadBalancerIps"] as const) {
-  describe(`a frontend of ${ips}`, () => {
+  describe(`an address in ${ips}`, () => {
     for (const { address, reason } of cases) {
       const notices = reason === undefined ? [] : [{ address, reason, isServed: true }];
 
-      it(`${address} is ${reason === undefined ? "bound" : `served, not bound, and told: ${reason}`}`, () => {
+      it(`${address} is ${reason === undefined ? "bound" : `served, not bound, and reported as ${reason}`}`, () => {
         const { frontend, reserved: told } = planned(
           address,
           familyOptions("IPv4", { reserved }),
@@ -44,7 +44,7 @@ for (const ips of ["externalIps", "loadBalancerIps"] as const) {
         assert.deepEqual(told, notices);
       });
 
-      it(`${address} is ${reason === undefined ? "bound" : "not there"} where reserved ones are refused`, () => {
+      it(`${address} is ${reason === undefined ? "bound" : "not there"} with reservedAddresses: refuse`, () => {
         const options = familyOptions("IPv4", { reserved, isReservedRefused: true });
         const { frontend, reserved: told } = planned(address, options, ips);
         assert.equal(frontend?.isBound, reason === undefined ? true : undefined);
@@ -123,13 +123,13 @@ describe("an address that is never served", () => {
     });
   });
 
-  it("is no cluster IP: the API server's own Service has one, by which pods reach it", () => {
+  it("is not a cluster IP, through which pods reach the API server's own Service", () => {
     const asConfigured = familyOptions("IPv4", { apiServers: [`${server} 80`] });
     assert.deepEqual(kinds({ clusterIps: [server] }, asConfigured).kinds, ["cluster-ip"]);
   });
 });
 
-describe("a family whose addresses the kernel takes nowhere", () => {
+describe("a family whose addresses the kernel does not accept", () => {
   it("is served without a bound address", () => {
     const [port] = servicePortsOf(serviceRecord({ externalIps: [ip("203.0.113.5")] }), "IPv4");
     assert.ok(port);
@@ -145,7 +145,7 @@ describe("a family whose addresses the kernel takes nowhere", () => {
 });
 
 describe("a cluster IP", () => {
-  it("is bound whatever it equals: the cluster gives it out", () => {
+  it("is always bound, because the cluster assigned it", () => {
     const [port] = servicePortsOf(serviceRecord({ clusterIps: [ip("192.168.10.5")] }), "IPv4");
     assert.ok(port);
     const options = familyOptions("IPv4", { reserved, isReservedRefused: true });

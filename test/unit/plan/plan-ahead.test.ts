@@ -25,8 +25,8 @@ function last<T>(steps: Iterator<unknown, T>): T {
   }
 }
 
-describe("planning while lists arrive", () => {
-  it("takes a Service once one of its slices is here, and again when another one comes", () => {
+describe("a plan while lists arrive", () => {
+  it("contains a Service once one of its slices has arrived, and again when another one arrives", () => {
     const plan = newPlan();
     plan.tracker.noteService(undefined, serviceRecord());
     last(plan.updateAhead(options));
@@ -40,7 +40,7 @@ describe("planning while lists arrive", () => {
     assert.deepEqual([...serversOf(plan)].sort(), ["10.244.2.11", "10.244.2.12"]);
   });
 
-  it("is part of the next update, and keeps what began the changes for it", () => {
+  it("is part of the next update, and keeps the start time of its changes", () => {
     const plan = newPlan();
     plan.tracker.noteService(undefined, serviceRecord());
     plan.tracker.noteSlice(undefined, { ...first, triggeredAtMs: 5 });
@@ -51,7 +51,7 @@ describe("planning while lists arrive", () => {
     assert.deepEqual(last(plan.update(options)).services, []);
   });
 
-  it("is not done again by the next update where nothing changed", () => {
+  it("is not repeated by the next update if nothing changed", () => {
     let planned = 0;
     const onPlan = (): void => {
       planned += 1;
@@ -65,7 +65,7 @@ describe("planning while lists arrive", () => {
     assert.equal(planned, options.families.size);
   });
 
-  it("is done again under other options", () => {
+  it("is repeated with other options", () => {
     const plan = newPlan();
     plan.tracker.noteService(undefined, serviceRecord());
     plan.tracker.noteSlice(undefined, first);
@@ -75,7 +75,7 @@ describe("planning while lists arrive", () => {
     assert.equal(plan.desired.virtualServer(planned)?.virtualServer.scheduler, "wrr");
   });
 
-  it("leaves a Service with a slow start: what is listed last is not new", () => {
+  it("omits a Service with a slow start, because its last endpoints are not new", () => {
     const annotations = { "kube-ipvs.io/scheduler": "wrr", "kube-ipvs.io/slow-start": "90s" };
     const plan = newPlan();
     plan.tracker.noteService(undefined, serviceRecord({ annotations }));
@@ -87,7 +87,7 @@ describe("planning while lists arrive", () => {
     assert.equal(plan.nextRampMs, undefined);
   });
 
-  it("wants nothing of a Service that goes before the lists are complete", () => {
+  it("contains nothing of a Service that is removed before the lists are complete", () => {
     const plan = newPlan();
     plan.tracker.noteService(undefined, serviceRecord());
     plan.tracker.noteSlice(undefined, first);

@@ -30,7 +30,7 @@ function stepsOf(plan: ClusterPlan | TablesPlan, steps: () => Iterable<void>): n
 }
 
 describe("planning one large Service", () => {
-  it("yields after each slice and port in IPVS mode, planned and taken over", () => {
+  it("yields after each slice and port in IPVS mode, while planning and applying the plan", () => {
     const plan = new ClusterPlan({ startedAtMs: 0, onPlan() {} });
     const count = stepsOf(plan, () => plan.update(planOptions()));
     assert.ok(count >= slices.length + 2 * ports.length, String(count));

@@ -15,7 +15,7 @@ const input: RulesInput = {
 };
 
 describe("planned rules", () => {
-  it("stay the same object as long as nothing differs that they depend on, each family its own", () => {
+  it("stay the same object as long as none of their inputs differs, separately for each family", () => {
     const memory = new RulesMemory();
     const first = memory.plan(input);
     const other = memory.plan({ ...input, family: "IPv6", deniedToNode: [] });

@@ -6,7 +6,7 @@ import { capacityFor, setsFor, temporaryNameOf } from "../../../src/plan/sets.ts
 const names = ipFamilies.flatMap(setsFor).map(({ name }) => name);
 
 describe("the names of sets", () => {
-  it("and of those that stand in for them are all different, and short enough for the kernel", () => {
+  it("and of temporary sets are all different, and short enough for the kernel", () => {
     const all = [...names, ...names.map(temporaryNameOf)];
     assert.equal(new Set(all).size, 2 * 34);
     for (const name of all) assert.ok(name.length <= 31, name);

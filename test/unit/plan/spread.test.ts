@@ -46,7 +46,7 @@ describe("bursts of 50 nodes", () => {
     { count: 100, burst: 5, even: 3, most: 9 },
   ];
   for (const { count, burst, even, most } of bursts) {
-    it(`of ${burst} connections to ${count} endpoints: ${even} would be even, in one order it is 50`, (test) => {
+    it(`of ${burst} connections to ${count} endpoints: ${even} would be even, and 50 without spreading`, (test) => {
       assert.equal(
         busiest(count, burst, (all) => all),
         50,
@@ -59,14 +59,14 @@ describe("bursts of 50 nodes", () => {
 });
 
 describe("the order of a node", () => {
-  it("is a permutation, and the same each time", () => {
+  it("is a permutation, and always the same", () => {
     const [all, node = ""] = [endpoints(300), nodes[0]];
     const spread = keys(spreadByNode(all, node));
     assert.deepEqual(spread.toSorted(), keys(all).toSorted());
     assert.deepEqual(keys(spreadByNode(all.toReversed(), node)), spread);
   });
 
-  it("does not change when an endpoint comes or goes", () => {
+  it("does not change if an endpoint is added or removed", () => {
     const [all, node = ""] = [endpoints(30), nodes[1]];
     const gone = all[7]?.key ?? "";
     assert.deepEqual(
@@ -80,7 +80,7 @@ describe("the order of a node", () => {
     );
   });
 
-  it("is one of its own for nodes and endpoints whose names differ in the last digit", () => {
+  it("differs between nodes and endpoints whose names differ in the last digit", () => {
     const orders = nodes.map((node) => keys(spreadByNode(endpoints(5), node)).join(" "));
     assert.ok(new Set(orders).size > 35, String(new Set(orders).size));
   });

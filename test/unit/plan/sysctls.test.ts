@@ -24,7 +24,7 @@ describe("planSysctls", () => {
     });
   }
 
-  it("has connection tracking and forwarding on, and lets removed real servers go", () => {
+  it("enables connection tracking and forwarding, and expires connections to removed real servers", () => {
     assert.deepEqual(
       planSysctls({ isStrictArp: false, kernelRelease: "6.1.0" }).map(
         ({ path, value }) => `${path}=${value}`,

@@ -36,20 +36,20 @@ function weights(
 describe("weights of real servers", () => {
   const three = endpointsOf(slice("a", 1, 1, "5"), slice("b", 2, 1, "0"), slice("c", 3, 1));
 
-  it("are 1 where nothing else is asked for, or the scheduler takes no notice of them", () => {
+  it("are 1 by default, or if the scheduler ignores them", () => {
     assert.deepEqual(weights(three, {}), [1, 1, 1]);
     assert.deepEqual(weights(three, { weights: "equal" }), [1, 1, 1]);
     assert.deepEqual(weights(three, { weights: "slice", scheduler: "rr" }), [1, 1, 1]);
   });
 
-  it("are those of slices or Nodes, 1 where one has none", () => {
+  it("are those of slices or Nodes, and 1 if one has none", () => {
     assert.deepEqual(weights(three, { weights: "slice" }), [5, 0, 1]);
     const nodeWeights = new Map([["node-2", 7]]);
     assert.deepEqual(weights(three, { weights: "node" }, { nodeWeights }), [7, 7, 7]);
     assert.deepEqual(weights(three, { weights: "node" }), [1, 1, 1]);
   });
 
-  it("grow in steps for new endpoints, beside the full weight of the others", () => {
+  it("grow in steps for new endpoints, with the full weight of the others", () => {
     const rampStep = (address: string): number | undefined =>
       address === "10.1.0.1" ? 3 : undefined;
     const slowStart = { slowStartMs: 1_000, weights: "slice" } as const;
@@ -58,7 +58,7 @@ describe("weights of real servers", () => {
     assert.deepEqual(weights(heavy, slowStart), [largestWeight], "the most that the kernel takes");
   });
 
-  it("give a canary its share of the whole, in small numbers, whatever the sizes", () => {
+  it("give a canary its share of the total, in small numbers, for all sizes", () => {
     const size = fc.integer({ min: 1, max: 300 });
     const percents = fc.integer({ min: 1, max: 99 });
     fc.assert(
@@ -76,7 +76,7 @@ describe("weights of real servers", () => {
     );
   });
 
-  it("leave who has a weight one, however large the others are", () => {
+  it("give every endpoint with a weight at least one, however large the others are", () => {
     const endpoints = endpointsOf(
       slice("a", 1, 1, "65535"),
       slice("b", 2, 1, "1"),
@@ -88,7 +88,7 @@ describe("weights of real servers", () => {
     assert.ok(large > 6_000 && ofCanary > 6_000);
   });
 
-  it("give a canary all or nothing, and leave out who has no weight", () => {
+  it("give a canary all or nothing, and zero to endpoints without weight", () => {
     const canary = { by: "slice", name: "a", percent: 100 } as const;
     assert.deepEqual(weights(three, { canary }), [1, 0, 0]);
     assert.deepEqual(weights(three, { canary: { ...canary, percent: 0 } }), [0, 1, 1]);
@@ -96,7 +96,7 @@ describe("weights of real servers", () => {
     assert.deepEqual(weights(three, half), [1, 0, 1]);
   });
 
-  it("are as without a canary where one of the two groups is empty, or has no weight", () => {
+  it("ignore a canary if one of the two groups is empty, or has no weight", () => {
     const tuning = { weights: "slice" } as const;
     for (const name of ["b", "other"]) {
       const canary = { by: "slice", name, percent: 10 } as const;

@@ -223,7 +223,7 @@ function desiredFor(service: ServiceRecord, slices: readonly EndpointSliceRecord
   return desired;
 }
 
-describe("planning gives", () => {
+describe("a plan contains", () => {
   for (const { name, service, slices, servers, entries, addresses, denied } of examples) {
     it(name, () => {
       const desired = desiredFor(serviceRecord(service), slices);
@@ -254,7 +254,7 @@ describe("planning gives", () => {
     assert.ok(entries?.includes("KUBE-HEALTH-CHECK-NODE-PORT 32100"));
   });
 
-  it("the health-check port its entry without a node-port address", () => {
+  it("an entry for the health-check port without a node-port address", () => {
     const service = serviceRecord({
       type: "LoadBalancer",
       isExternalPolicyLocal: true,

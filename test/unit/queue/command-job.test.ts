@@ -10,7 +10,7 @@ const script = (text: string, signal = never) =>
   commandJob({ name: "script", argv: ["sh", "-c", text], hasNoSummary: true }).run(0, signal);
 
 describe("a command in the queue", () => {
-  it("passes with exit status 0, and its processor time is counted", async () => {
+  it("passes with exit status 0, and its CPU time is counted", async () => {
     const burn = "i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done; echo out; echo err >&2";
     const { failure, output, cpuSeconds = 0 } = await script(burn);
     assert.equal(failure, undefined);
@@ -30,7 +30,7 @@ describe("a command in the queue", () => {
     assert.equal((await one.run(0, never)).failure, undefined);
   });
 
-  it("ends with all that it started when the run is stopped", async () => {
+  it("ends with all its child processes when the run is stopped", async () => {
     const abort = new AbortController();
     const running = script("sleep 1000 & echo $!; wait", abort.signal);
     setTimeout(() => abort.abort(), 200);
@@ -39,7 +39,7 @@ describe("a command in the queue", () => {
     assert.ok(!existsSync(join("/proc", output.trim(), "exe")), output);
   });
 
-  it("has a name of its own", () => {
+  it("has a unique name", () => {
     const names = commands().map(({ name }) => name);
     assert.equal(new Set(names).size, names.length);
   });

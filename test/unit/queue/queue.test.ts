@@ -26,7 +26,7 @@ class Starts {
 }
 
 describe("the queue", () => {
-  it("starts the longest jobs first, and before them those that were never measured", async () => {
+  it("starts jobs without a measured duration first, then the longest ones", async () => {
     const starts = new Starts();
     const names = Array.from({ length: 12 }, (_, index) => `job-${index}`);
     const durations = Object.fromEntries(names.map((name, index) => [name, index]));
@@ -37,7 +37,7 @@ describe("the queue", () => {
     assert.equal(starts.cpus.size, processors);
   });
 
-  it("starts jobs that wait beside jobs that work", async () => {
+  it("starts waiting jobs together with jobs that use CPU time", async () => {
     const starts = new Starts();
     const jobs = ["a", "b", "c", "d", "e", "f"].map((name) =>
       starts.job(name, { waits: name > "c" }),
@@ -46,7 +46,7 @@ describe("the queue", () => {
     assert.deepEqual(starts.names.slice(0, 3), ["a", "d", "e"]);
   });
 
-  it("runs the others after a job that fails", async () => {
+  it("runs the other jobs after a failed one", async () => {
     const starts = new Starts();
     const jobs = [starts.job("a", { failure: "FAILED" }), starts.job("b")];
     const { outcomes } = await runJobs(jobs, {}, never);

@@ -257,7 +257,7 @@ const cases: readonly Case[] = [
   },
 ];
 
-describe("what waits: ", () => {
+describe("pending changes:", () => {
   for (const { name, refused, blocked, made, cached = cachedSets() } of cases) {
     it(name, () => {
       const planned = [...refused, ...blocked, ...made];

@@ -11,7 +11,7 @@ const cases: readonly [errno: number, type: string, code: string | undefined, me
   [2, "hash:ip", undefined, /does not exist/],
 ];
 
-describe("error numbers of ipset", () => {
+describe("ipset error numbers", () => {
   for (const [errno, type, code, meaning] of cases) {
     it(`explain ${errno} of ${type === "" ? "any set" : type}`, () => {
       const words = ipSetErrorWords(errno, type);
@@ -20,5 +20,5 @@ describe("error numbers of ipset", () => {
     });
   }
 
-  it("leave the others to errno(3)", () => assert.deepEqual(ipSetErrorWords(1, "hash:ip"), {}));
+  it("leave other numbers to errno(3)", () => assert.deepEqual(ipSetErrorWords(1, "hash:ip"), {}));
 });

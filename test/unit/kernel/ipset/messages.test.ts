@@ -23,8 +23,8 @@ function summary({ messages }: ReturnType<typeof groupChanges>): readonly string
 
 const refusal = new NetlinkError({ operation: "add to set", subject: "ONE", errno: 4097 });
 
-describe("changes of entries in messages", () => {
-  it("share one as long as kind and set stay the same", () => {
+describe("changes of entries", () => {
+  it("share a message as long as kind and set stay the same", () => {
     const grouped = groupChanges([
       ...change("add", one, "10.0.0.1", "10.0.0.2"),
       ...change("add", other, "10.0.0.1"),
@@ -39,7 +39,7 @@ describe("changes of entries in messages", () => {
     ]);
   });
 
-  it("start a new one when it is full", () => {
+  it("start a new message when one is full", () => {
     const texts = Array.from(
       { length: maxEntriesPerMessage * 2 + 1 },
       (_, index) => `10.0.0.${index % 256}`,
@@ -50,7 +50,7 @@ describe("changes of entries in messages", () => {
     assert.deepEqual(sizes, [maxEntriesPerMessage, maxEntriesPerMessage, 1]);
   });
 
-  it("leave out what is no entry of the set's type, and say why", () => {
+  it("omit entries that do not fit the set's type, with a reason", () => {
     const grouped = groupChanges(
       change("add", one, "10.0.0.1", "10.0.0.2,tcp:80", "nonsense", "10.0.0.3"),
     );
@@ -67,7 +67,7 @@ describe("changes of entries in messages", () => {
     );
   });
 
-  it("are sent again one by one from the refused message on, for its set only", () => {
+  it("are sent again one by one from the rejected message on, for its set only", () => {
     const { messages } = groupChanges([
       ...change("add", one, "10.0.0.1"),
       ...change("add", other, "10.0.0.1"),

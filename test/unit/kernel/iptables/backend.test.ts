@@ -67,7 +67,7 @@ describe("the iptables backend", () => {
     });
   }
 
-  it("warns when both hold rules, and only then", () => {
+  it("causes a warning if both have rules, and only then", () => {
     const one = { ...none, ruleCount: 1 };
     const both = pickBackend({ nft: one, legacy: { ...none, ruleCount: 7 }, standard: "nft" });
     assert.match(both.warning ?? "", /legacy 7, nft 1/);
@@ -75,7 +75,7 @@ describe("the iptables backend", () => {
     assert.equal(single.warning, undefined);
   });
 
-  it("names the other one as unused where that holds anything", () => {
+  it("names the other one as unused if that contains anything", () => {
     const one = { ...none, ruleCount: 2 };
     const surveys = { nft: one, standard: "nft" } as const;
     assert.equal(pickBackend({ ...surveys, legacy: none }).unused, undefined);
@@ -90,17 +90,17 @@ describe("the iptables backend", () => {
     }
   });
 
-  it("uses programs without a backend in their name where there are no others", () => {
+  it("uses programs without a backend in their name if there are no others", () => {
     const choice = pickBackend({ nft: absent, legacy: absent, standard: "legacy" });
     assert.deepEqual(choice.programs, { IPv4: "iptables", IPv6: "ip6tables" });
   });
 
-  it("is an error that says what to install where there is none", () => {
+  it("is an error that says what to install if iptables is missing", () => {
     const surveys = { nft: absent, legacy: absent, standard: undefined };
     assert.throws(() => pickBackend(surveys), /install the iptables package/);
   });
 
-  it("counts the rules of both families and looks for kubelet's chains in all tables", async () => {
+  it("is chosen by the rules of both families and by kubelet's chains in all tables", async () => {
     const { run, calls } = programs({
       "iptables-nft-save": { output: "*mangle\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n" },
       "ip6tables-nft-save": { output: "" },
@@ -125,7 +125,7 @@ describe("the iptables backend", () => {
   });
 
   for (const { table, name } of portalRules("IPv4", []).chains) {
-    it(`sees that userspace mode left ${name} in ${table}`, async () => {
+    it(`reports that userspace mode left ${name} in ${table}`, async () => {
       const { run } = programs({
         "iptables-legacy-save": { output: `*${table}\n:${name} - [0:0]\nCOMMIT\n` },
       });
@@ -133,7 +133,7 @@ describe("the iptables backend", () => {
     });
   }
 
-  it("asks the version where nothing else decides", async () => {
+  it("is that of iptables --version if nothing else decides", async () => {
     for (const [output, backend] of [
       ["iptables v1.8.9 (nf_tables)", "nft"],
       ["iptables v1.8.9 (legacy)", "legacy"],
@@ -144,7 +144,7 @@ describe("the iptables backend", () => {
     }
   });
 
-  it("takes a backend that cannot print its rules for empty", async () => {
+  it("counts as empty if its rules cannot be printed", async () => {
     const { run } = programs({
       "iptables-nft-save": { exitCode: 1, errorOutput: "no kernel support" },
       "iptables-legacy-save": { output: "*nat\n:A - [0:0]\n-A A -j DROP\nCOMMIT\n" },
@@ -153,7 +153,7 @@ describe("the iptables backend", () => {
     assert.equal((await chooseBackend(run)).backend, "legacy");
   });
 
-  it("passes on that a program hangs", async () => {
+  it("is an error if a program hangs", async () => {
     const { run } = programs({
       "iptables-nft-save": new ProgramError("iptables-nft-save", "timed-out", "too slow"),
     });

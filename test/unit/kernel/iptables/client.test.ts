@@ -38,7 +38,7 @@ const saved = "*filter\n:INPUT ACCEPT [0:0]\n:KUBE-A - [0:0]\n-A INPUT -j KUBE-A
 const savedWithout = saved.replace("-A INPUT -j KUBE-A\n", "");
 
 describe("the client of iptables", () => {
-  it("observes with one process of the family, without a table name", async () => {
+  it("observes with one process per family, without a table name", async () => {
     const { client, calls } = clientOf({ "ip6tables-legacy-save": { output: saved } });
     const chains = await client.observe("IPv6");
     assert.equal(chains.length, 2);
@@ -48,7 +48,7 @@ describe("the client of iptables", () => {
     );
   });
 
-  it("gives a restore more time, the more there is to write", async () => {
+  it("gives a larger restore more time", async () => {
     const { client, calls } = clientOf({ "iptables-legacy-restore": {} });
     const returns = { matches: [], target: { kind: "return" } } as const;
     for (const count of [1, 100_000]) {
@@ -66,7 +66,7 @@ describe("the client of iptables", () => {
     ["not, where a rule changed meanwhile", [7, 8], 3],
     ["not, where nobody knows whether a rule changed", [undefined, undefined], 2],
   ] as const) {
-    it(`takes rules that were read ahead ${name}`, async () => {
+    it(`uses rules that were read ahead ${name}`, async () => {
       const { run, calls } = programsOf({ "iptables-legacy-save": { output: saved } });
       const reads = [...generations];
       const client = new IptablesClient(
@@ -81,7 +81,7 @@ describe("the client of iptables", () => {
     });
   }
 
-  it("reads rules when they are asked for, where reading ahead failed", async () => {
+  it("reads rules on request if reading ahead failed", async () => {
     const { client, calls } = clientOf({
       "iptables-legacy-save": [{ exitCode: 1 }, { output: saved }],
     });
@@ -112,7 +112,7 @@ describe("the client of iptables", () => {
     assert.equal(calls.length, 0);
   });
 
-  it("does without a jump that is gone, and does not do filter twice", async () => {
+  it("omits a missing jump, and does not write filter twice", async () => {
     const failure = { exitCode: 1, errorOutput: "iptables-restore: line 6 failed\n" };
     const { client, calls } = clientOf({
       "iptables-legacy-restore": [failure, {}],
@@ -127,7 +127,7 @@ describe("the client of iptables", () => {
     assert.equal(calls.at(-1)?.input, "*nat\n-I PREROUTING -j KUBE-A\nCOMMIT\n");
   });
 
-  it("is done when gone jumps were all there was to do", async () => {
+  it("succeeds if all changes were removals of missing jumps", async () => {
     const failure = { exitCode: 1, errorOutput: "iptables-restore: line 2 failed\n" };
     const { client, calls } = clientOf({
       "iptables-legacy-restore": failure,
@@ -137,7 +137,7 @@ describe("the client of iptables", () => {
     assert.equal(calls.length, 2);
   });
 
-  it("reports a failure that gone jumps do not explain", async () => {
+  it("reports a failure that missing jumps do not explain", async () => {
     const failure = { exitCode: 1, errorOutput: "iptables-restore: line 2 failed\n" };
     const { client } = clientOf({
       "iptables-legacy-restore": failure,
@@ -146,7 +146,7 @@ describe("the client of iptables", () => {
     await assert.rejects(client.apply("IPv4", [removeFromInput]), IptablesError);
   });
 
-  it("says whether a family works, and why not", async () => {
+  it("reports whether a family works, and why not", async () => {
     const refusal = { exitCode: 3, errorOutput: "can't initialize ip6tables table `nat'" };
     const { client } = clientOf({
       "iptables-legacy-restore": {},
@@ -158,20 +158,20 @@ describe("the client of iptables", () => {
     assert.match(reason ?? "", /can't initialize ip6tables table/);
   });
 
-  it("takes a family for supported whose lock someone holds", async () => {
+  it("treats a family as supported while another program holds the lock", async () => {
     const errorOutput =
       "Another app is currently holding the xtables lock. Stopped waiting after 5s.\n";
     const { client } = clientOf({ "iptables-legacy-restore": { exitCode: 4, errorOutput } });
     assert.deepEqual(await client.probe("IPv4"), { isSupported: true });
   });
 
-  it("says that a program is missing", async () => {
+  it("reports a missing program", async () => {
     const { client } = clientOf({});
     assert.equal((await client.probe("IPv4")).isSupported, false);
     await assert.rejects(client.observe("IPv4"), ProgramError);
   });
 
-  it("reports a change of backend without following it", async () => {
+  it("reports a change of backend, but keeps its own", async () => {
     const { client } = clientOf({
       "iptables-nft-save": { output: "*nat\n:A - [0:0]\n-A A -j DROP\nCOMMIT\n" },
       iptables: { output: "iptables v1.8.9 (legacy)" },

@@ -39,7 +39,7 @@ function open(answer: (message: Message) => Answer): {
 }
 
 describe("the generation of nft's rules", () => {
-  it("is the number of the last commit, of both families", async () => {
+  it("is the number of the last commit, for both families", async () => {
     const { generations, socket } = open((message) => {
       assert.equal(message.type, 0xa10);
       return generation(70_000, message);
@@ -57,7 +57,7 @@ describe("the generation of nft's rules", () => {
     ["fails", () => ({ errno: 105, operation: "receive", replies: new Uint8Array(0) })],
   ];
   for (const [what, answer] of unreadable) {
-    it(`is unknown when the kernel ${what}`, async () => {
+    it(`is unknown if the kernel ${what}`, async () => {
       const { generations, log } = open(answer);
       for (const family of ["IPv4", "IPv6", "IPv4"] as const) {
         assert.equal(await generations.read(family), undefined);

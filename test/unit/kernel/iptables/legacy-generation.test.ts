@@ -37,13 +37,13 @@ for (const family of ["IPv4", "IPv6"] as const) {
     );
 
   describe(`the number of the legacy tables of ${family}`, () => {
-    it("stays while packets are counted", () => {
+    it("stays the same while packets are counted", () => {
       const counted = { packets: 12n, bytes: 3_400n };
       assert.equal(hash([counted, { packets: 7n }]), hash([{}, {}]));
       assert.equal(hash([{}, { bytes: 1n }]), hash([{}, {}]));
     });
 
-    it("is another one when an entry changes, comes, goes or moves to the other table", () => {
+    it("changes if an entry changes, is added, is removed or moves to the other table", () => {
       const numbers = [
         hash([{}, {}], []),
         hash([{}, { target: 2 }], []),
@@ -55,7 +55,7 @@ for (const family of ["IPv4", "IPv6"] as const) {
       assert.equal(new Set(numbers).size, numbers.length);
     });
 
-    it("is refused where the entries are cut off or have no length", () => {
+    it("is rejected if the entries are truncated or have no length", () => {
       const whole = table(family, [{}]);
       assert.throws(() => hashTables(family, [whole.subarray(0, 100)]), RangeError);
       assert.throws(() => hashTables(family, [new Uint8Array(400)]), RangeError);

@@ -14,7 +14,7 @@ const savedFiles = [
   ["IPv6", "ip6tables"],
 ] as const;
 
-describe("a saved rule, read back", () => {
+describe("a parsed rule", () => {
   for (const family of ipFamilies) {
     const cidr = family === "IPv4" ? "10.244.0.0/16" : "fd00:244::/32";
     const detectors: readonly (LocalDetector | undefined)[] = [
@@ -22,7 +22,7 @@ describe("a saved rule, read back", () => {
       { kind: "source", cidr },
       { kind: "in-interface", name: "cni+" },
     ];
-    it(`is the rule that was written: every one that is planned, ${family}`, () => {
+    it(`equals the rule that was written, for every planned rule, ${family}`, () => {
       const address = ip(family === "IPv4" ? "203.0.113.10" : "2001:db8::10");
       for (const [index, localDetector] of detectors.entries()) {
         const areSourceRangesStrict = index > 0;
@@ -40,7 +40,7 @@ describe("a saved rule, read back", () => {
     });
   }
 
-  it("is the rule that kube-proxy's iptables mode wrote: every one that was recorded", () => {
+  it("equals the rule that kube-proxy's iptables mode wrote, for every recorded rule", () => {
     const texts = listScenarios().flatMap((name) =>
       readScenario(name).steps.flatMap(({ recorded }) =>
         savedFiles.flatMap(([family, file]) =>
@@ -59,7 +59,7 @@ describe("a saved rule, read back", () => {
     }
   });
 
-  it("may be a third party's that says no more than ours do", () => {
+  it("can be a third party's with the same matches", () => {
     assert.deepEqual(parseRule("-d 192.168.10.11/32 ! -i eth0 -p tcp -m tcp --dport 22 -j DROP"), {
       matches: [
         { kind: "destination", cidr: "192.168.10.11/32", isNegated: false },
@@ -91,7 +91,7 @@ describe("a saved rule, read back", () => {
     '-m comment --comment "open',
     "",
   ]) {
-    it(`is nobody's but a third party's: ${JSON.stringify(text)}`, () => {
+    it(`is a third party's: ${JSON.stringify(text)}`, () => {
       assert.equal(parseRule(text), undefined);
     });
   }

@@ -42,7 +42,7 @@ describe("saved rules", () => {
     );
   });
 
-  it("have the text behind the name of their chain", () => {
+  it("contain the text after the chain's name", () => {
     const rules = parseSaved(saved).flatMap((chain) => chain.rules);
     assert.deepEqual(rules[2], {
       text: `-m comment --comment "of type \\'hash ip:port\\'" -j RETURN`,
@@ -53,7 +53,7 @@ describe("saved rules", () => {
     assert.deepEqual(rules[4], { text: "-i lo" });
   });
 
-  it("are none where no table is in use", () => assert.deepEqual(parseSaved(""), []));
+  it("are empty if no table is in use", () => assert.deepEqual(parseSaved(""), []));
 
   const malformed: readonly [string, string, RegExp][] = [
     ["ends before COMMIT", "*nat\n:A - [0:0]\n", /ends before COMMIT/],
@@ -66,7 +66,7 @@ describe("saved rules", () => {
     ["has no table name", "*\nCOMMIT\n", /line 1: no table name/],
     ["leaves a quote open", '*nat\n:A - [0:0]\n-A A -j "B\nCOMMIT\n', /line 3: a quote/],
   ];
-  it("are refused with the table's name when they leave out one that only nft can print", () => {
+  it("are rejected with the table's name if they omit one that only nft can print", () => {
     const text =
       "*filter\n:INPUT ACCEPT [0:0]\nCOMMIT\n# Table `nat' is incompatible, use 'nft' tool.\n";
     assert.throws(() => parseSaved(text), {
@@ -76,7 +76,7 @@ describe("saved rules", () => {
   });
 
   for (const [what, text, message] of malformed) {
-    it(`are refused when the text ${what}`, () => {
+    it(`are rejected if the text ${what}`, () => {
       assert.throws(
         () => parseSaved(text),
         (error: unknown) => error instanceof SavedTextError && message.test(error.message),
@@ -84,7 +84,7 @@ describe("saved rules", () => {
     });
   }
 
-  it("end with a COMMIT, or are refused: a cut table is never taken for a whole one", () => {
+  it("are rejected without a COMMIT at the end, so a truncated table is never used", () => {
     const complete = parseSaved(saved);
     for (let length = 0; length < saved.length; length += 1) {
       const text = saved.slice(0, length);
@@ -99,7 +99,7 @@ describe("saved rules", () => {
     }
   });
 
-  it("never crash the reader, whatever the text", () => {
+  it("never crash the reader, for any text", () => {
     const line = fc.oneof(
       fc.constantFrom("*nat", "*filter", "COMMIT", ":A - [0:0]", "-A A -j B", '-A A "', "# x"),
       fc.string({ maxLength: 30 }),
@@ -117,7 +117,7 @@ describe("saved rules", () => {
   });
 
   // Reading that grows with the square of the rules would meet the runner's limit.
-  it("are read beside 50,000 rules of others", () => {
+  it("are read among 50,000 third-party rules", () => {
     const rules = Array.from(
       { length: 50_000 },
       (_, index) =>

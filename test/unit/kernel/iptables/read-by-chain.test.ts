@@ -52,7 +52,7 @@ function shown(chains: readonly ObservedChain[]): readonly string[] {
 }
 
 describe("rules in nft", () => {
-  it("are saved at first, and read chain by chain from then on", async () => {
+  it("are saved at first, and then read chain by chain", async () => {
     const output = "-N KUBE-A\n-P OUTPUT ACCEPT\n-A OUTPUT -j KUBE-A\n-P POSTROUTING ACCEPT\n";
     const { client, inputs } = clientOf({
       "iptables-nft-save": { output: saved },
@@ -65,7 +65,7 @@ describe("rules in nft", () => {
     assert.deepEqual(inputs(), [undefined, listing]);
   });
 
-  it("are saved again where the program answers otherwise", async () => {
+  it("are saved again if the program's answer is unknown", async () => {
     const answers: readonly ProgramAnswer[] = [
       { exitCode: 2, errorOutput: "unknown option -S" },
       { output: "-N KUBE-OTHER\n" },
@@ -81,7 +81,7 @@ describe("rules in nft", () => {
     }
   });
 
-  it("are asked for one by one in a chain that cannot be printed, which is named once", async () => {
+  it("are checked one by one in a chain that cannot be printed, which is logged once", async () => {
     const { client, log, inputs } = clientOf({
       "iptables-nft-save": incompatible,
       "iptables-nft-restore": [stopsAtPostrouting, {}, stopsAtPostrouting, {}],
@@ -98,7 +98,7 @@ describe("rules in nft", () => {
     );
   });
 
-  it("stand in their own chain alone where two chains cannot be printed", async () => {
+  it("stay in their own chain if two chains cannot be printed", async () => {
     const stopped = "chain is incompatible, use 'nft' tool.\n";
     const { client } = clientOf({
       "iptables-nft-save": incompatible,
@@ -112,7 +112,7 @@ describe("rules in nft", () => {
     assert.deepEqual(shown(chains), ["KUBE-A", "OUTPUT -j KUBE-A", "POSTROUTING -j KUBE-A"]);
   });
 
-  it("are absent where the program finds none above a rule that it cannot read", async () => {
+  it("count as missing if the program finds none above a rule that it cannot read", async () => {
     const { client } = clientOf({
       "iptables-nft-save": incompatible,
       "iptables-nft-restore": [stopsAtPostrouting, unreadableRule],
@@ -121,7 +121,7 @@ describe("rules in nft", () => {
     assert.deepEqual(shown(chains), ["KUBE-A", "OUTPUT -j KUBE-A", "POSTROUTING"]);
   });
 
-  it("cannot be read without a plan, nor where no answer is understood", async () => {
+  it("cannot be read without a plan, nor if no answer is understood", async () => {
     const { client } = clientOf({
       "iptables-nft-save": incompatible,
       "iptables-nft-restore": { exitCode: 2, errorOutput: "unknown option -S" },

@@ -4,7 +4,7 @@ import { parseSaved } from "../../../../src/kernel/iptables/parse.ts";
 import { listScenarios, readScenario } from "../../../golden/scenario.ts";
 
 describe("the rules of the recorded states", () => {
-  it("are all read, line by line", () => {
+  it("are all read line by line", () => {
     let count = 0;
     const states = listScenarios().flatMap((name) => readScenario(name).steps);
     for (const text of states.flatMap(({ recorded }) => [

@@ -218,19 +218,19 @@ describe("rules as text", () => {
   }
 
   for (const [name, rule] of refused) {
-    it(`refuses ${name}`, () => {
+    it(`rejects ${name}`, () => {
       assert.throws(() => renderRule("IPv4", rule), RuleValueError);
     });
   }
 
-  it("takes names and comments of the greatest length", () => {
+  it("accepts names and comments of the maximum length", () => {
     renderRule("IPv4", targeting({ kind: "jump", chain: "X".repeat(28) }));
     renderRule("IPv4", matching({ kind: "set", name: "X".repeat(31), directions: ["dst"] }));
     renderRule("IPv4", matching(inInterface(`${"x".repeat(14)}+`)));
     renderRule("IPv4", matching({ kind: "comment", text: "x".repeat(255) }));
   });
 
-  it("gives one line with the same comment for any printable comment, or refuses it", () => {
+  it("yields one line with the same comment for any printable comment, or rejects it", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary", maxLength: 60 }), (text) => {
         const rule = matching({ kind: "comment", text });

@@ -20,7 +20,7 @@ function lines(changes: readonly RuleChange[]): readonly string[] {
 }
 
 describe("the input of iptables-restore", () => {
-  it("has its tables in one order, filter first, each with its COMMIT", () => {
+  it("contains its tables in one order, filter first, each with its COMMIT", () => {
     assert.deepEqual(lines([write("mangle", "C"), write("filter", "B", drop), write("nat", "A")]), [
       "*filter",
       ":B - [0:0]",
@@ -36,12 +36,12 @@ describe("the input of iptables-restore", () => {
     ]);
   });
 
-  it("leaves out a table that does not change", () => {
+  it("omits a table that does not change", () => {
     assert.doesNotMatch(renderRestoreInput("IPv4", [write("filter", "B")]), /nat/);
     assert.equal(renderRestoreInput("IPv4", []), "");
   });
 
-  it("declares every chain before the first rule, so that rules may refer to any, and the last name first", () => {
+  it("declares every chain before the first rule, in descending order of names", () => {
     const toB: Rule = { matches: [], target: { kind: "jump", chain: "B" } };
     assert.deepEqual(lines([write("nat", "A", toB), write("nat", "B", drop)]), [
       "*nat",
@@ -54,7 +54,7 @@ describe("the input of iptables-restore", () => {
     ]);
   });
 
-  it("moves jumps in the order given", () => {
+  it("changes jumps in the given order", () => {
     assert.deepEqual(
       lines([
         { kind: "jump-remove", jump: jump("filter", "INPUT", "A") },
@@ -65,7 +65,7 @@ describe("the input of iptables-restore", () => {
     );
   });
 
-  it("empties a chain before removing it, and after the jump to it is gone", () => {
+  it("empties a chain before it removes it, and after the jump to it is removed", () => {
     assert.deepEqual(
       lines([
         { kind: "chain-remove", table: "filter", chainName: "A" },
@@ -75,7 +75,7 @@ describe("the input of iptables-restore", () => {
     );
   });
 
-  it("lets the last word on a chain count", () => {
+  it("applies the last change of a chain", () => {
     const removal: RuleChange = { kind: "chain-remove", table: "nat", chainName: "A" };
     assert.deepEqual(lines([removal, write("nat", "A", drop)]).slice(1, 4), [
       ":A - [0:0]",
@@ -84,7 +84,7 @@ describe("the input of iptables-restore", () => {
     ]);
   });
 
-  it("refuses names that would be commands", () => {
+  it("rejects names that would be commands", () => {
     const names = ["A\nCOMMIT", "A B", "-F", "", "X".repeat(29)];
     for (const name of names) {
       assert.throws(() => lines([write("nat", name)]), RuleValueError);

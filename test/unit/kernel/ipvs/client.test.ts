@@ -82,7 +82,7 @@ function commandsIn(datagram: Uint8Array | undefined): string[] {
 }
 
 describe("apply", () => {
-  it("adds one real server by exactly one message", async () => {
+  it("adds one real server with exactly one message", async () => {
     const { ipvs, sent } = await open(refusing());
     assert.deepEqual(await ipvs.apply([createTarget]), []);
     assert.equal(sent().length, 1);
@@ -96,7 +96,7 @@ describe("apply", () => {
     assert.equal(commandsIn(sent()[0]).length, 2);
   });
 
-  it("updates what it should create and what exists", async () => {
+  it("updates an existing server instead of creating it", async () => {
     const { ipvs, sent } = await open((requests, count) =>
       (count === 0 ? refusing(EEXIST, EEXIST) : refusing())(requests),
     );
@@ -120,7 +120,7 @@ describe("apply", () => {
     assert.equal(sent().length, 1);
   });
 
-  it("does not revive what was removed with its virtual server", async () => {
+  it("does not recreate a real server that was removed with its virtual server", async () => {
     const { ipvs, sent } = await open((requests, count) =>
       (count === 0 ? refusing(EEXIST, 0) : refusing())(requests),
     );
@@ -129,7 +129,7 @@ describe("apply", () => {
     assert.equal(sent().length, 1);
   });
 
-  it("updates what was removed and created again by then", async () => {
+  it("updates a server that was removed and created again meanwhile", async () => {
     const { ipvs, sent } = await open((requests, count) =>
       (count === 0 ? refusing(0, EEXIST) : refusing())(requests),
     );
@@ -142,7 +142,7 @@ describe("apply", () => {
     assert.equal(sent().length, 2);
   });
 
-  it("is content when what it should remove is gone", async () => {
+  it("succeeds if the object to remove does not exist", async () => {
     const { ipvs } = await open(refusing(ENOENT, ESRCH, ESRCH));
     const failed = await ipvs.apply([
       { kind: "real-server-remove", virtualServer: web, before: target },
@@ -152,7 +152,7 @@ describe("apply", () => {
     assert.deepEqual(failed, []);
   });
 
-  it("names every refused change by its index, also those refused as updates", async () => {
+  it("names every rejected change by its index, including rejected updates", async () => {
     const { ipvs } = await open((requests, count) =>
       (count === 0 ? refusing(ENOENT, 0, EEXIST, EINVAL) : refusing(ENOENT))(requests),
     );
@@ -182,7 +182,7 @@ describe("apply", () => {
     );
   });
 
-  it("fails an update of what is gone", async () => {
+  it("fails to update a missing server", async () => {
     const { ipvs } = await open(refusing(ESRCH));
     const failed = await ipvs.apply([{ kind: "virtual-server-update", after: web }]);
     assert.equal(
@@ -200,7 +200,7 @@ describe("apply", () => {
     await assert.rejects(ipvs.apply([createWeb]), { code: "ENOBUFS" });
   });
 
-  it("reads the refusals that the kernel really sent", async () => {
+  it("reads recorded rejections of the kernel", async () => {
     const cases = [
       { name: "create-virtual-server-of-unknown-scheduler", code: "ENOENT" },
       { name: "update-virtual-server-that-is-absent", code: "ESRCH" },
@@ -217,7 +217,7 @@ describe("apply", () => {
 describe("finding single virtual servers", () => {
   const asked = [web, { ...web, port: 80 }, { ...web, port: 81 }];
 
-  it("asks for each by one message of one datagram, and takes what is not there for absent", async () => {
+  it("requests each with one message of one datagram, and omits missing ones", async () => {
     for (const absent of [ESRCH, EAFNOSUPPORT]) {
       const { ipvs, sent } = await open(refusing(absent, absent, absent));
       assert.deepEqual(await ipvs.findVirtualServers(asked), []);
@@ -227,7 +227,7 @@ describe("finding single virtual servers", () => {
     }
   });
 
-  it("rejects with what the kernel says otherwise", async () => {
+  it("rejects with the kernel's error otherwise", async () => {
     const { ipvs } = await open(refusing(ESRCH, EINVAL, ESRCH));
     await assert.rejects(
       ipvs.findVirtualServers(asked),
@@ -272,7 +272,7 @@ describe("reading", () => {
     assert.equal(sent().length, 1 + 3);
   });
 
-  it("gives the cached list of real servers where nothing differs", async () => {
+  it("returns the cached list of real servers if nothing differs", async () => {
     const { ipvs } = await open(recorded);
     const ids = (await observeIpvs(ipvs)).map(({ virtualServer }) => virtualServer);
     const lists = await ipvs.readRealServers(ids);
@@ -282,7 +282,7 @@ describe("reading", () => {
     assert.deepEqual(await ipvs.readRealServers(ids, () => [target]), lists);
   });
 
-  it("refuses a list that is cut off anywhere", async () => {
+  it("rejects a list that is truncated anywhere", async () => {
     for (let length = 0; length < serviceReply.length; length += 7) {
       const { ipvs } = await open((requests) =>
         withSequence(serviceReply, requests[0]?.sequence ?? 0).subarray(0, length),
@@ -310,7 +310,7 @@ describe("timeouts", () => {
     });
   });
 
-  it("are an error if the reply has none", async () => {
+  it("cause an error if the reply has none", async () => {
     const { ipvs } = await open(refusing());
     await assert.rejects(ipvs.readTimeouts(), {
       name: "DecodeError",
@@ -318,7 +318,7 @@ describe("timeouts", () => {
     });
   });
 
-  it("are written, 0 for what stays", async () => {
+  it("are written, with 0 for unchanged values", async () => {
     const { ipvs, sent } = await open(refusing());
     await ipvs.writeTimeouts({ tcpSeconds: 900, tcpFinSeconds: 0, udpSeconds: 300 });
     assert.deepEqual(commandsIn(sent()[0]), [
@@ -328,7 +328,7 @@ describe("timeouts", () => {
 });
 
 describe("checkScheduler", () => {
-  it("takes a refused netmask for a yes: nothing comes into being", async () => {
+  it("takes a rejected netmask as proof that the scheduler exists, and creates nothing", async () => {
     const { ipvs, sent } = await open(refusing(EINVAL));
     await ipvs.checkScheduler("rr", "IPv4");
     await ipvs.checkScheduler("rr", "IPv6");
@@ -363,19 +363,19 @@ describe("checkScheduler", () => {
     },
   ];
   for (const { name, scheduler, errno, says } of refused) {
-    it(`says so of ${name}`, async () => {
+    it(`reports ${name}`, async () => {
       const { ipvs } = await open(refusing(errno));
       await assert.rejects(ipvs.checkScheduler(scheduler, "IPv6"), { message: says });
     });
   }
 
-  it("does not ask for a name that is too long: the kernel's answer would look like a yes", async () => {
+  it("does not send a name that is too long, because the kernel's answer would look like success", async () => {
     const { ipvs, sent } = await open(refusing(EINVAL));
     await assert.rejects(ipvs.checkScheduler("a-name-of-16-byte", "IPv4"), { code: "ENOENT" });
     assert.equal(sent().length, 0);
   });
 
-  it("creates and removes a service for IPv4 where IPVS has no IPv6", async () => {
+  it("creates and removes a service for IPv4 if IPVS has no IPv6", async () => {
     const { ipvs, sent } = await open((requests, count) =>
       (count === 0 ? refusing(EAFNOSUPPORT) : refusing())(requests),
     );
@@ -391,7 +391,7 @@ describe("checkScheduler", () => {
     );
   });
 
-  it("tries another mark when one is in use", async () => {
+  it("uses another mark if one is in use", async () => {
     const { ipvs, sent } = await open((requests, count) =>
       (count === 0 ? refusing(EEXIST) : refusing(EINVAL))(requests),
     );
@@ -403,7 +403,7 @@ describe("checkScheduler", () => {
   });
 });
 
-describe("IPVS that is looked for when needed", () => {
+describe("IPVS that is looked up on demand", () => {
   const family = bytesOf(readCapture("ipvs", "resolve-family"), "received");
 
   /** The first `failures` look-ups find no IPVS. */
@@ -418,7 +418,7 @@ describe("IPVS that is looked for when needed", () => {
     return { ipvs: new IpvsClient({ shim: socket.shim, clock: new FakeClock() }), socket };
   }
 
-  it("is not looked for before, and once for all requests", async () => {
+  it("is not looked up before the first request, and only once for all requests", async () => {
     const { ipvs, socket } = lookedFor(0);
     assert.equal(socket.sent.length, 0);
     await Promise.all([ipvs.apply([createWeb]), ipvs.apply([createWeb])]);
@@ -428,7 +428,7 @@ describe("IPVS that is looked for when needed", () => {
     assert.equal(socket.isClosed(), true);
   });
 
-  it("says what to do where the kernel has none, closes its socket, and looks again", async () => {
+  it("says what to do if the kernel has no IPVS, closes its socket, and tries again later", async () => {
     const { ipvs, socket } = lookedFor(1);
     await assert.rejects(ipvs.apply([createWeb]), {
       message:
@@ -438,7 +438,7 @@ describe("IPVS that is looked for when needed", () => {
     assert.deepEqual(await ipvs.apply([createWeb]), []);
   });
 
-  it("is closed at once where it is asked for afterwards", async () => {
+  it("is closed immediately if it is requested after close", async () => {
     const { ipvs, socket } = lookedFor(0);
     ipvs.close();
     await ipvs.apply([createWeb]);
@@ -451,7 +451,7 @@ describe("IPVS that is looked for when needed", () => {
     assert.deepEqual([socket.sent.length, socket.isClosed()], [0, false]);
   });
 
-  it("is closed once it is open", async () => {
+  it("is closed as soon as it is open", async () => {
     const { ipvs, socket } = lookedFor(0);
     const applied = ipvs.apply([createWeb]);
     ipvs.close();

@@ -68,7 +68,7 @@ function attributesOf(body: Uint8Array): Record<string, unknown> {
   return Object.fromEntries([...entries].map((entry) => [entry[1], JSON.parse(entry[2] ?? "")]));
 }
 
-describe("requests that are byte for byte those of ipvsadm", () => {
+describe("requests that equal ipvsadm's byte for byte", () => {
   const cases: readonly { name: string; write: (writer: MessageWriter) => void }[] = [
     {
       name: "create-virtual-server",
@@ -101,7 +101,7 @@ describe("requests that are byte for byte those of ipvsadm", () => {
   }
 });
 
-describe("requests that say the same as those of ipvsadm, which adds tunnel attributes", () => {
+describe("requests with the same meaning as ipvsadm's, which adds tunnel attributes", () => {
   const cases: readonly { name: string; change: IpvsChange }[] = [
     {
       name: "create-real-server",
@@ -164,7 +164,7 @@ function keyOf(attributes: Record<string, unknown>): readonly unknown[] {
   return ["addressFamily", "protocol", "address", "port"].map((name) => service[name]);
 }
 
-describe("replies that the kernel sent", () => {
+describe("recorded replies", () => {
   const list = readCapture("ipvs", "list").datagrams;
   const services = list
     .filter(({ direction }) => direction === "received")
@@ -173,7 +173,7 @@ describe("replies that the kernel sent", () => {
   const bodies = services.map(({ body }) => body.bytes(body.remaining, "body").slice());
   const ofCommand = (command: number): Uint8Array[] => bodies.filter((body) => body[0] === command);
 
-  it("give the virtual servers that ipvsadm had made", () => {
+  it("contain the virtual servers that ipvsadm created", () => {
     const decoded = ofCommand(1).map((body) => decodeService(new ByteReader(body)));
     const virtualServers = decoded.flatMap((service) =>
       service.kind === "virtual-server" ? [service.virtualServer] : [],
@@ -188,7 +188,7 @@ describe("replies that the kernel sent", () => {
     );
   });
 
-  it("give the real servers, with counts", () => {
+  it("contain the real servers, with counts", () => {
     const counts = { activeConnections: 0, inactiveConnections: 0, persistentConnections: 0 };
     const decoded = ofCommand(5).map((body) => decodeRealServer(new ByteReader(body), "IPv6"));
     assert.deepEqual(
@@ -200,7 +200,7 @@ describe("replies that the kernel sent", () => {
     );
   });
 
-  it("give the timeouts", () => {
+  it("contain the timeouts", () => {
     const reply = bytesOf(readCapture("ipvs", "read-timeouts"), "received");
     const [message] = [...messagesOf(reply)];
     assert.ok(message);
@@ -211,7 +211,7 @@ describe("replies that the kernel sent", () => {
     });
   });
 
-  it("give a value or DecodeError wherever they are cut off, never anything else", () => {
+  it("yield a value or DecodeError when they are truncated anywhere", () => {
     for (const body of bodies) {
       for (let length = 0; length < body.length; length += 1) {
         const cut = (): ByteReader => new ByteReader(body.slice(0, length));
@@ -221,7 +221,7 @@ describe("replies that the kernel sent", () => {
     }
   });
 
-  it("give a value or DecodeError whichever byte is wrong", () => {
+  it("yield a value or DecodeError when any byte changes", () => {
     for (const body of bodies.slice(0, 3)) {
       for (const [index, value] of body.entries()) {
         for (const wrong of [0, 255, value ^ 1, value ^ 0x80]) {
@@ -264,7 +264,7 @@ const anyServer: fc.Arbitrary<VirtualServer> = fc
   }));
 
 /** The kernel answers with what it was given: NEW_SERVICE and its reply have one command and one form. */
-describe("what is encoded is decoded", () => {
+describe("encoding and decoding are inverse", () => {
   it("for every virtual server", () => {
     fc.assert(
       fc.property(anyServer, (virtualServer) => {
@@ -302,7 +302,7 @@ describe("what is encoded is decoded", () => {
 });
 
 describe("decodeService", () => {
-  it("shows the flag of persistence without a timeout, which is nothing we make", () => {
+  it("returns the persistence flag without a timeout, which kube-ipvs never sets", () => {
     const virtualServer = { ...web, flags: 0x1 };
     const change = { kind: "virtual-server-create", after: virtualServer } as const;
     const body = encoded((writer) => encodeChange(writer, change));
@@ -312,7 +312,7 @@ describe("decodeService", () => {
     });
   });
 
-  it("leaves an IPv4-mapped address out: its text would be the IPv4 server's", () => {
+  it("omits an IPv4-mapped address, whose text would equal that of an IPv4 server", () => {
     const change = { kind: "virtual-server-create", after: dns6 } as const;
     const whole = encoded((writer) => encodeChange(writer, change));
     const at = Buffer.from(whole).indexOf(Buffer.from("fd000096", "hex"));
@@ -320,14 +320,14 @@ describe("decodeService", () => {
     assert.deepEqual(decodeService(new ByteReader(whole)), { kind: "foreign" });
   });
 
-  it("refuses an address family that is none", () => {
+  it("rejects an invalid address family", () => {
     const change = { kind: "virtual-server-create", after: web } as const;
     const body = encoded((writer) => encodeChange(writer, change));
     body[12] = 3;
     assert.throws(() => decodeService(new ByteReader(body)), /address family 3/);
   });
 
-  it("refuses the reply to another question", () => {
+  it("rejects the reply to another request", () => {
     const body = encoded((writer) => encodeListRealServers(writer, web));
     assert.throws(() => decodeService(new ByteReader(body)), /IPVS command 8 instead of 1/);
   });

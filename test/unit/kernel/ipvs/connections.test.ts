@@ -13,7 +13,7 @@ const title = "Pro FromIP   FPrt ToIP     TPrt DestIP   DPrt State       Expires
 const line = "TCP C0A80A01 C350 0A60000A 0050 0AF4010A 1F90 ESTABLISHED     899";
 
 describe("the table of IPVS connections", () => {
-  it("is read line by line, as the kernel prints it", () => {
+  it("is parsed line by line, as the kernel prints it", () => {
     assert.deepEqual(parseConnection(line), {
       client: "192.168.10.1",
       clientPort: 50_000,
@@ -24,7 +24,7 @@ describe("the table of IPVS connections", () => {
     });
   });
 
-  it("writes IPv6 addresses in full", () => {
+  it("has full IPv6 addresses", () => {
     const full = (start: string, end: string): string =>
       `${start}:0000:0000:0000:0000:0000:0000:${end}`;
     const text = `UDP ${full("fd00", "0001")} 0000 ${full("fd96", "000a")} 0035 ${full("fd24", "0005")} 14E9 UDP 30`;
@@ -34,13 +34,13 @@ describe("the table of IPVS connections", () => {
     assert.deepEqual(realServer, { address: "fd24::5", port: 5353 });
   });
 
-  it("has lines that are nothing of ours", () => {
+  it("contains lines that are not connections of kube-ipvs", () => {
     for (const text of [title, "", "IP C0A80A01", "TCP x y z", "TCP C0A80A01 C350 0A60000A"]) {
       assert.equal(parseConnection(text), undefined);
     }
   });
 
-  it("names established connections; SYN_SENT, an end and another virtual server are none", () => {
+  it("contains established connections; SYN_SENT, closed ones and other virtual servers do not count", () => {
     const folder = mkdtempSync(join(tmpdir(), "connections-"));
     const path = join(folder, "table");
     const isEstablished = (text: string, key = "TCP 10.96.0.10:80"): boolean => {
@@ -65,7 +65,7 @@ describe("the table of IPVS connections", () => {
     rmSync(folder, { recursive: true });
   });
 
-  it("is read in pieces, whatever their borders; without IPVS there is none", () => {
+  it("is read in pieces of any size, and is empty without IPVS", () => {
     const folder = mkdtempSync(join(tmpdir(), "connections-"));
     const path = join(folder, "table");
     writeFileSync(path, `${title}\n${`${line}\n`.repeat(3_000)}`);

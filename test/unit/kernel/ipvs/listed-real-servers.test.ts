@@ -66,7 +66,7 @@ function listOf(servers: readonly RealServer[]): ListedRealServers {
 }
 
 describe("real servers as listed", () => {
-  it("are those that the kernel sent, as the other decoder reads them", () => {
+  it("equal those of the other decoder", () => {
     let count = 0;
     for (const message of messagesOf(bytesOf(readCapture("ipvs", "list"), "received"))) {
       const bytes = message.body.bytes(message.body.remaining, "body").slice();
@@ -83,7 +83,7 @@ describe("real servers as listed", () => {
     assert.equal(count, 2);
   });
 
-  it("have the virtual server's family where an older kernel says none", () => {
+  it("have the virtual server's family if an older kernel sends none", () => {
     const want = { address: "10.244.1.5", port: 8080, weight: 7, forwardingMethod: 0 };
     assert.deepEqual(read([bodyOf(required)]).toList(), [want]);
     const zero: Attribute = [11, (writer) => writer.u16(0)];
@@ -95,7 +95,7 @@ describe("real servers as listed", () => {
   const three = [real("10.244.1.5"), real("10.244.1.6", { weight: 0 }), real("10.244.1.7")];
   const [first, second, third] = three as [RealServer, RealServer, RealServer];
 
-  it("are the same in any order", () => {
+  it("are equal in any order", () => {
     const listed = listOf(three);
     for (const order of [three, three.toReversed(), [second, third, first]]) {
       assert.ok(listed.areSame(order));
@@ -113,17 +113,17 @@ describe("real servers as listed", () => {
     ["another family", [first, second, real("fd00::7")]],
   ];
   for (const [what, servers] of others) {
-    it(`are not the same with ${what}`, () => assert.equal(listOf(three).areSame(servers), false));
+    it(`are not equal with ${what}`, () => assert.equal(listOf(three).areSame(servers), false));
   }
 
-  it("leave nothing of a longer list behind", () => {
+  it("contain nothing of an earlier, longer list", () => {
     const listed = listOf(Array.from({ length: 200 }, (_, index) => real(`10.244.2.${index}`)));
     assert.equal(listed.toList().length, 200);
     listed.read([], "IPv4");
     assert.deepEqual(listed.toList(), []);
   });
 
-  it("are refused where something is missing, unknown or cut off", () => {
+  it("are rejected if an attribute is missing, unknown or truncated", () => {
     const whole = bodyOf([...required, ofIpv4]);
     for (let length = 0; length < whole.length - 8; length += 1) {
       assert.throws(() => read([whole.subarray(0, length)]), DecodeError, `${length} bytes`);

@@ -75,7 +75,7 @@ const service: readonly Attribute[] = [
 ];
 
 describe("counters of IPVS", () => {
-  it("of an IPv6 virtual server at an IPv4 address are left out: it would pass for that of IPv4", () => {
+  it("of an IPv6 virtual server at an IPv4-mapped address are omitted, because it would look like an IPv4 one", () => {
     const mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 96, 0, 1];
     const [, protocol, , port] = service as readonly [Attribute, Attribute, Attribute, Attribute];
     const body = bodyOf(1, [
@@ -109,19 +109,19 @@ describe("counters of IPVS", () => {
     }
   });
 
-  it("are read from 32 bits where the kernel has no others", () => {
+  it("have 32 bits if the kernel has no others", () => {
     const read = readVirtualServerTraffic(bodyOf(1, [...service, stats]));
     const expected = { connections: 1, packetsIn: 2, packetsOut: 3, bytesIn: 4, bytesOut: 5 };
     assert.deepEqual(read?.traffic, expected);
   });
 
-  it("of a firewall mark are nobody's", () => {
+  it("of a firewall mark belong to no Service", () => {
     const mark: Attribute = [5, (writer) => writer.u32(7)];
     const family: Attribute = [1, (writer) => writer.u16(2)];
     assert.equal(readVirtualServerTraffic(bodyOf(1, [family, mark, stats])), undefined);
   });
 
-  it("of real servers come with their connections, which can be summed", () => {
+  it("of real servers include their connections, which can be summed", () => {
     const body = (active: number): ByteReader =>
       bodyOf(5, [
         address(1),
@@ -145,7 +145,7 @@ describe("counters of IPVS", () => {
     });
   });
 
-  it("are read of whatever the kernel was recorded to send", () => {
+  it("are read from every recorded reply", () => {
     let count = 0;
     for (const { body } of messagesOf(bytesOf(readCapture("ipvs", "list"), "received"))) {
       const bytes = body.bytes(body.remaining, "body").slice();
@@ -157,7 +157,7 @@ describe("counters of IPVS", () => {
     assert.ok(count > 2, `${count}`);
   });
 
-  it("are refused where a message is cut off", () => {
+  it("are rejected if a message is truncated", () => {
     const writer = new MessageWriter();
     writer.u8(1);
     writer.zeros(7);
@@ -176,7 +176,7 @@ describe("traffic between two readings", () => {
     assert.deepEqual(trafficSince(before, now), { ...noTraffic, connections: 5, bytesIn: 50 });
   });
 
-  it("is everything where the server was made again, or is new", () => {
+  it("is the whole count if the server is new or was recreated", () => {
     const now = { ...noTraffic, connections: 3, bytesIn: 500 };
     assert.deepEqual(trafficSince(before, now), now);
     assert.deepEqual(trafficSince(undefined, now), now);

@@ -74,14 +74,14 @@ function change(kind: "add" | "remove", ...texts: readonly string[]): AddressCha
 }
 
 describe("the client of the dummy link", () => {
-  it("counts an address as removed when the link goes while it is removed", async () => {
+  it("counts an address as removed if the link disappears during the removal", async () => {
     const { link } = setUp((received, count) =>
       count === 0 ? found("find", received) : answerAll(received, errno.ENODEV),
     );
     assert.deepEqual(await link.apply(change("remove", "10.96.0.1", "fd00:96::1")), []);
   });
 
-  it("refuses to bind an address when the link goes meanwhile", async () => {
+  it("fails to bind an address if the link disappears meanwhile", async () => {
     const { link } = setUp((received, count) =>
       count === 0 ? found("find", received) : answerAll(received, errno.ENODEV),
     );
@@ -89,12 +89,12 @@ describe("the client of the dummy link", () => {
     assert.match(failed[0]?.error.message ?? "", /10\.96\.0\.1.*: ENODEV/);
   });
 
-  it("finds none where the kernel has none", async () => {
+  it("finds no link if the kernel has none", async () => {
     const { link } = setUp((received) => recorded("find-absent", received));
     assert.equal(await link.find(), undefined);
   });
 
-  it("uses and removes no link of another kind", async () => {
+  it("neither uses nor removes a link of another kind", async () => {
     for (const name of ["find-of-another-kind", "find-loopback"]) {
       const { link, sentTypes } = setUp((received) => found(name, received));
       await assert.rejects(link.find(), LinkKindError);
@@ -105,7 +105,7 @@ describe("the client of the dummy link", () => {
     }
   });
 
-  it("loads the driver when the kernel does not know the kind", async () => {
+  it("loads the driver if the kernel does not know the kind", async () => {
     const loaded: string[] = [];
     const modules = {
       async load(name: string): Promise<void> {
@@ -121,12 +121,12 @@ describe("the client of the dummy link", () => {
     assert.deepEqual(loaded, ["dummy"]);
   });
 
-  it("passes on that the driver cannot be loaded", async () => {
+  it("reports that the driver cannot be loaded", async () => {
     const { link } = setUp((received, count) => answerAll(received, count === 0 ? 19 : 95));
     await assert.rejects(link.ensure(), /no module dummy/);
   });
 
-  it("takes a link that someone else made meanwhile", async () => {
+  it("uses a link that another program created meanwhile", async () => {
     const { link } = setUp((received, count) => {
       if (count === 0) return answerAll(received, 19);
       return count === 1 ? answerAll(received, 17) : found("find", received);
@@ -134,7 +134,7 @@ describe("the client of the dummy link", () => {
     assert.equal((await link.ensure()).wasCreated, false);
   });
 
-  it("names refused addresses; what is there or gone already is done", async () => {
+  it("names rejected addresses, and succeeds for existing or removed ones", async () => {
     const errnos = [17, 99, 13, 0];
     const { link } = setUp((received, count) =>
       count === 0
@@ -180,7 +180,7 @@ describe("watching links and addresses", () => {
     return { ...setup, notices: () => count, errors, stop };
   }
 
-  it("reports once for all changes that come together", async () => {
+  it("reports changes that arrive together once", async () => {
     const { deliver, clock, notices } = watching();
     for (let time = 0; time < 50; time += 1) deliver(0, linkMessage("find"));
     assert.equal(notices(), 0);
@@ -191,7 +191,7 @@ describe("watching links and addresses", () => {
     assert.equal(notices(), 2);
   });
 
-  it("takes lost messages for a change, not for an error", async () => {
+  it("treats lost messages as a change, not as an error", async () => {
     const { deliver, clock, notices, errors } = watching();
     deliver(105, new Uint8Array());
     await clock.advance(1_000);
@@ -215,7 +215,7 @@ describe("watching links and addresses", () => {
     assert.equal(notices(), 0);
   });
 
-  it("does not hear what many addresses of our own cause, and reports once after them", async () => {
+  it("ignores its own writes of many addresses, and reports once after them", async () => {
     const addresses = Array.from({ length: 200 }, (_, index) => `10.96.1.${index + 1}`);
     const changes = addresses.map(
       (text): AddressChange => ({ kind: "address-add", address: ip(text) }),
@@ -242,7 +242,7 @@ describe("watching links and addresses", () => {
     stop();
   });
 
-  it("stays stopped when it is stopped while many addresses are written", async () => {
+  it("stays stopped if it is stopped while many addresses are written", async () => {
     const changes = Array.from(
       { length: 200 },
       (_, index): AddressChange => ({ kind: "address-add", address: ip(`10.96.1.${index + 1}`) }),

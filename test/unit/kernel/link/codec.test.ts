@@ -137,15 +137,15 @@ function only(bytes: Uint8Array): Message {
 
 describe("requests about the link", () => {
   for (const [name, bytes, expected] of requests) {
-    it(`are these bytes: ${name}`, () => assert.equal(hex(bytes), expected.replaceAll(" ", "")));
+    it(`equal these bytes: ${name}`, () => assert.equal(hex(bytes), expected.replaceAll(" ", "")));
   }
 
-  it("create what 'ip link add kube-ipvs0 txqueuelen 0 type dummy' creates", () => {
+  it("create the link of 'ip link add kube-ipvs0 txqueuelen 0 type dummy'", () => {
     const ours = linkValues(only(encoded(linkRequestKind, link("create"))));
     assert.deepEqual(ours, linkValues(captured("create", "sent", messageTypes.newLink)));
   });
 
-  it("bind what 'ip address add' binds", () => {
+  it("bind addresses like 'ip address add'", () => {
     for (const [name, address] of [
       ["add-address", "10.96.0.1"],
       ["add-address-ipv6", "fd00:96::1"],
@@ -181,7 +181,7 @@ describe("replies about links and addresses", () => {
     ["find-loopback", "lo", undefined],
   ];
   for (const [name, linkName, kind] of kinds) {
-    it(`give a link's kind: ${name}`, () => {
+    it(`contain a link's kind: ${name}`, () => {
       const found = decodeLink(captured(name, "received", messageTypes.newLink));
       assert.equal(found?.name, linkName);
       assert.equal(found.kind, kind);
@@ -189,7 +189,7 @@ describe("replies about links and addresses", () => {
     });
   }
 
-  it("give addresses: this end of point-to-point links, both families", () => {
+  it("contain addresses: the local end of point-to-point links, both families", () => {
     const bytes = bytesOf(readCapture("link", "list-addresses"), "received");
     const addresses = [...messagesOf(bytes)].flatMap((message) => decodeAddress(message) ?? []);
     assert.deepEqual(
@@ -198,7 +198,7 @@ describe("replies about links and addresses", () => {
     );
   });
 
-  it("give the gateways of routes: of several hops too, and of the other family", () => {
+  it("contain the gateways of routes, also of multiple hops and of the other family", () => {
     const gateways = ["list-routes", "list-routes-ipv6"].flatMap((name) => {
       const datagrams = readCapture("link", name).datagrams.filter(
         ({ direction }) => direction === "received",
@@ -209,7 +209,7 @@ describe("replies about links and addresses", () => {
     assert.deepEqual(gateways, ["192.0.2.1", "192.0.2.2", "fd00:10::2", "fd00:10::1"]);
   });
 
-  it("give no gateways of another table", () => {
+  it("contain no gateways of other tables", () => {
     const changed = firstRoutes().slice();
     const tableInHeader = 20;
     const tableAttribute = 32;
@@ -228,7 +228,7 @@ describe("replies about links and addresses", () => {
     ["remove-address-that-is-absent", 99],
   ];
   for (const [name, errno] of refusals) {
-    it(`are refusals: ${name}`, () => {
+    it(`can be errors: ${name}`, () => {
       const numbers = repliesOf(readCapture("link", name)).map(
         ({ bytes, sequence }) => readReply(bytes, sequence).outcome.errno,
       );
@@ -236,7 +236,7 @@ describe("replies about links and addresses", () => {
     });
   }
 
-  it("are DecodeErrors wherever they are cut", () => {
+  it("throw DecodeError for every truncated message", () => {
     for (const { name } of readCaptures("link")) {
       for (const { bytes, sequence } of repliesOf(readCapture("link", name))) {
         for (let length = 0; length < bytes.length; length += 1) {
@@ -252,7 +252,7 @@ describe("replies about links and addresses", () => {
     }
   });
 
-  it("are read or DecodeErrors, whatever their bytes", () => {
+  it("are decoded or throw DecodeError for all bytes", () => {
     const whole = repliesOf(readCapture("link", "list-addresses")).at(-1);
     assert.ok(whole);
     fc.assert(

@@ -5,7 +5,7 @@ import { FakeClock } from "../../../support/fake-clock.ts";
 import { answeringSocket, messages } from "../../netlink/answering-socket.ts";
 
 describe("LinkWatch", () => {
-  it("listens again after a pause, later where it cannot at once, and once only", async () => {
+  it("listens again after a pause, retries if it cannot, and only listens once", async () => {
     const clock = new FakeClock();
     const { shim, listeners } = answeringSocket(() => new Uint8Array());
     let isRefused = false;
@@ -37,7 +37,7 @@ describe("LinkWatch", () => {
     assert.equal(listeners(), 0);
   });
 
-  it("gathers changes of addresses for a tenth of a second, of routes for one, and hurries for an address", async () => {
+  it("combines address changes for a tenth of a second and route changes for a second, unless an address changes", async () => {
     const clock = new FakeClock();
     const { shim, deliver } = answeringSocket(() => new Uint8Array());
     let notices = 0;
@@ -71,7 +71,7 @@ describe("LinkWatch", () => {
     assert.equal(await after(5_000), 1, "nothing comes after the end");
   });
 
-  it("takes lost messages for changes, which are no error", async () => {
+  it("treats lost messages as changes, not as errors", async () => {
     const clock = new FakeClock();
     const { shim, deliver } = answeringSocket(() => new Uint8Array());
     const [errors, notices]: [Error[], number[]] = [[], []];

@@ -58,13 +58,13 @@ describe("kernel modules", () => {
     });
   }
 
-  it("may be built in where the list of the running kernel is missing", () => {
+  it("may be built in if the list of the running kernel is missing", () => {
     const { client } = clientOf(undefined, "5.15.0");
     assert.equal(client.isAvailable("nf_conntrack"), undefined);
     assert.equal(client.isAvailable("ip_vs"), true);
   });
 
-  it("are loadable where modprobe has a file of them, however it is packed", () => {
+  it("are loadable if modprobe has a file for them, in any compression", () => {
     const files = ["ip_vs_mh.ko.xz", "ip-vs-sh.ko", "ip_vs_wrr.ko.zst: kernel/lib/ip_vs_lc.ko"];
     const lines = files.map((file) => `kernel/net/${file}${file.includes(":") ? "" : ":"}\n`);
     writeFileSync(join(folder, "modules/6.1.0/modules.dep"), lines.join(""));
@@ -77,7 +77,7 @@ describe("kernel modules", () => {
     assert.equal(clientOf(undefined, "5.15.0").client.isLoadable("ip_vs_mh"), undefined);
   });
 
-  it("have parameters that are read and written by their names", () => {
+  it("have parameters that are read and written by name", () => {
     const parameters = join(folder, "sys/module/ip_vs/parameters");
     mkdirSync(parameters, { recursive: true });
     writeFileSync(join(parameters, "conn_tab_bits"), "12\n");
@@ -93,13 +93,13 @@ describe("kernel modules", () => {
     );
   });
 
-  it("are not loaded again", async () => {
+  it("are not loaded twice", async () => {
     const { client, calls } = clientOf();
     await client.load("ip_vs");
     assert.equal(calls.length, 0);
   });
 
-  it("are loaded by modprobe, the name never being an option", async () => {
+  it("are loaded by modprobe, and their name is never an option", async () => {
     const { client, calls } = clientOf({});
     await client.load("ip_vs_mh");
     assert.deepEqual(
@@ -111,14 +111,14 @@ describe("kernel modules", () => {
     }
   });
 
-  it("are looked for where modprobe of any distribution does", async () => {
+  it("are searched in modprobe's folders of all distributions", async () => {
     mkdirSync(join(folder, "other-modules/6.2.0"), { recursive: true });
     const { client, calls } = clientOf({}, "6.2.0");
     await client.load("ip_vs_mh");
     assert.equal(calls.length, 1);
   });
 
-  it("of the running kernel that are not here are not asked for: the error says what to do", async () => {
+  it("that are not in this container are not loaded, and the error says what to do", async () => {
     const { client, calls } = clientOf({}, "6.8.0");
     await assert.rejects(
       client.load("ip_vs_mh"),
@@ -158,7 +158,7 @@ describe("kernel modules", () => {
     ["modprobe says nothing", { exitCode: 1 }, "6.1.0", /ip_vs_mh: modprobe failed; /],
   ];
   for (const [name, answer, release, message] of failures) {
-    it(`say what to do when ${name}`, async () => {
+    it(`cause an error with what to do if ${name}`, async () => {
       const { client } = clientOf(answer, release);
       await assert.rejects(
         client.load("ip_vs_mh"),

@@ -30,7 +30,7 @@ function bodyOf({ body }: Message): string {
 }
 
 describe("a table of nftables", () => {
-  it("is removed within a transaction, as `nft delete table ip6 kube-proxy` does it", async () => {
+  it("is removed in a transaction, like `nft delete table ip6 kube-proxy`", async () => {
     const { tables, sent } = open(0);
     await tables.remove("IPv6", "kube-proxy");
     const [[begin, remove, end] = []] = sent;
@@ -45,11 +45,11 @@ describe("a table of nftables", () => {
     assert.deepEqual([begin, remove, end].map(bodyOf), [boundary, `0a 00 00 00 ${name}`, boundary]);
   });
 
-  it("that is gone by now is success", async () => {
+  it("that does not exist counts as removed", async () => {
     await open(errno.ENOENT).tables.remove("IPv4", "kube-proxy");
   });
 
-  it("that cannot be removed is named as nft names it", async () => {
+  it("that cannot be removed is named in the error like in nft", async () => {
     await assert.rejects(
       open(errno.EPERM).tables.remove("IPv4", "kube-proxy"),
       /remove nft table ip kube-proxy.*EPERM/,
@@ -57,12 +57,12 @@ describe("a table of nftables", () => {
   });
 
   for (const code of ["ENOENT", "EINVAL", "EOPNOTSUPP", "EAFNOSUPPORT"] as const) {
-    it(`is not there where the kernel says ${code}`, async () => {
+    it(`does not exist if the kernel returns ${code}`, async () => {
       assert.equal(await open(errno[code]).tables.has("IPv4", "kube-proxy"), false);
     });
   }
 
-  it("is there when the kernel shows it", async () => {
+  it("exists if the kernel returns it", async () => {
     const { shim } = answeringSocket(([message]) => {
       const sequence = message?.sequence ?? 0;
       const body = (writer: Parameters<typeof writeRequestHeader>[0]): void => writer.u32(2);

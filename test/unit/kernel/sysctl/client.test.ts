@@ -28,13 +28,13 @@ describe("sysctls", () => {
     assert.equal(sysctl.read("net/ipv4/absent"), undefined);
   });
 
-  it("are written when they differ, and say so", () => {
+  it("are written if they differ, and the result says so", () => {
     writeFileSync(file, "0\n");
     assert.equal(sysctl.ensure("net/ipv4/ip_forward", "1"), true);
     assert.equal(readFileSync(file, "utf8").trimEnd(), "1");
   });
 
-  it("are not touched when they hold already, whatever the blanks", () => {
+  it("are not written if they are equal except for white space", () => {
     for (const [text, value] of [
       ["1\n", "1"],
       ["32768\t60999\n", "32768 60999"],
@@ -46,7 +46,7 @@ describe("sysctls", () => {
     }
   });
 
-  it("name the value that is needed when the kernel has no such setting", () => {
+  it("are named in the error with the needed value if the kernel lacks them", () => {
     assert.throws(
       () => sysctl.ensure("net/ipv4/vs/conntrack", "1"),
       (error: unknown) =>
@@ -57,7 +57,7 @@ describe("sysctls", () => {
     );
   });
 
-  it("say what the operator can do where /proc/sys cannot be written", () => {
+  it("cause an error with what to do if /proc/sys is read-only", () => {
     // Read-only in the kernel itself: even root gets EACCES.
     assert.throws(
       () => new SysctlClient().ensure("kernel/ostype", "Minix"),
@@ -69,7 +69,7 @@ describe("sysctls", () => {
     );
   });
 
-  it("refuse paths that leave the folder", () => {
+  it("reject paths outside the folder", () => {
     for (const path of ["../etc/passwd", "/etc/passwd", "net/../../x", "", "net//x", "a b"]) {
       assert.throws(() => sysctl.read(path), /Not a sysctl path/);
     }

@@ -117,7 +117,7 @@ for (const [mode, open] of [
     const victim = service("victim/web", 500);
     const attacker = service("a/old", 100);
 
-    it("belong to the first claim after a restart and a boot, though the other Service is older", () => {
+    it("belong to the first claim after a restart and a boot, even if the other Service is older", () => {
       const node = open().start();
       node.put(victim);
       node.put(service("a/old", 100, []));
@@ -130,7 +130,7 @@ for (const [mode, open] of [
       assert.equal(node.sync().owner(key), "victim/web");
     });
 
-    it("belong to the first claim if the other one came while the program was stopped", () => {
+    it("belong to the first claim if the other one arrived while the program was stopped", () => {
       const node = open().start();
       node.put(victim);
       node.sync();
@@ -140,7 +140,7 @@ for (const [mode, open] of [
       assert.equal(node.sync().owner(key), "victim/web");
     });
 
-    it("go to the oldest of the remaining claims, not to the oldest Service", () => {
+    it("belong to the oldest remaining claim, not to the oldest Service", () => {
       const node = open().start();
       node.put(victim);
       node.sync();
@@ -156,7 +156,7 @@ for (const [mode, open] of [
       ["within one second", 0.005],
       ["after the clock was set back", -3_600],
     ] as const) {
-      it(`go to the first of two claims that come ${name}`, () => {
+      it(`belong to the first of two claims that arrive ${name}`, () => {
         const node = open().start();
         node.put(victim);
         node.sync();
@@ -197,7 +197,7 @@ for (const [mode, open] of [
       [10_250, listening(10_250, "::")],
       [2_379, listening(2_379, nodeAddress)],
     ] as const) {
-      it(`are refused at port ${port}, where a process listens at ${socket.address}`, () => {
+      it(`are not served at port ${port} if a process listens at ${socket.address}`, () => {
         const node = open().start();
         node.sockets = [socket];
         node.put(claim(port));
@@ -219,7 +219,7 @@ for (const [mode, open] of [
       });
     }
 
-    it("stay with an admitted claim when a process listens later, over a restart too", () => {
+    it("stay with an admitted claim if a process listens later, also after a restart", () => {
       const node = open().start();
       node.put(claim(8_443));
       node.sync();
@@ -231,7 +231,7 @@ for (const [mode, open] of [
       assert.equal(node.sync().owner(at(8_443)), "a/web");
     });
 
-    it("stay refused over a restart before which the process ended, until the Service changes", () => {
+    it("stay unserved after a restart even if the process ended, until the Service changes", () => {
       const node = open().start();
       node.sockets = [listening(8_443)];
       node.put(claim(8_443));

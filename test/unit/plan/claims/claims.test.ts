@@ -35,13 +35,13 @@ function comesTo(expected: string, one: ServiceRecord, other: ServiceRecord): vo
   assert.equal(outcome(other, one), expected);
 }
 
-describe("of two Services that claim one address and port", () => {
+describe("if two Services claim the same address and port,", () => {
   for (const [winner, loser] of unequalWays) {
     for (const [age, createdAtSeconds] of [
       ["an older", 1],
       ["a younger", 10],
     ] as const) {
-      it(`a ${winner} has it before ${age} Service's ${loser}`, () =>
+      it(`a ${winner} owns it against ${age} Service's ${loser}`, () =>
         comesTo(
           "default/b before default/a, kind-of-address",
           claimant("default/b", winner, 5),
@@ -51,7 +51,7 @@ describe("of two Services that claim one address and port", () => {
   }
 
   for (const way of ways) {
-    it(`the older has it before the younger, both with the ${way}`, () =>
+    it(`the older owns it against the younger, both with the ${way}`, () =>
       comesTo(
         "default/b before default/a, older",
         claimant("default/b", way, 1),
@@ -59,14 +59,14 @@ describe("of two Services that claim one address and port", () => {
       ));
   }
 
-  it("the first by name has it, where both are as old", () =>
+  it("the first by name owns it if both have the same age", () =>
     comesTo(
       "default/a before default/b, earlier-name",
       claimant("default/a", "external IP", 1),
       claimant("default/b", "external IP", 1),
     ));
 
-  it("a cluster IP that its own Service names as external IP too has it before others", () => {
+  it("a Service that repeats its cluster IP as an external IP owns it against others", () => {
     const both = { externalIps: [ip(claimedAddress)] };
     comesTo(
       "default/b before default/a, kind-of-address",
@@ -75,7 +75,7 @@ describe("of two Services that claim one address and port", () => {
     );
   });
 
-  it("the first in the order of manifests has it before the second, whatever their names", () =>
+  it("the first in the order of manifests owns it, regardless of the names", () =>
     comesTo(
       "default/b before default/a, earlier-manifest",
       { ...claimant("default/b", "external IP", 0), manifestOrder: "1.yaml\u00000" },

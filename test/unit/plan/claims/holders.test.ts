@@ -87,7 +87,7 @@ function servedBefore(held: ServiceRecord): Node {
     .sync();
 }
 
-describe("while the program runs", () => {
+describe("an address, while the program runs:", () => {
   for (const [winner, loser] of unequalWays) {
     for (const [age, createdAtSeconds] of ages) {
       const better = claimant(b, winner, 5);
@@ -100,7 +100,7 @@ describe("while the program runs", () => {
         assert.equal(node.restart().holder, b);
       });
 
-      it(`a ${winner} takes an address from ${age} Service that holds it as ${loser}, and leaves it to that one`, () => {
+      it(`a ${winner} takes an address from ${age} Service that owns it as ${loser}, and later returns it`, () => {
         const node = new Node().put(worse).sync().put(better).sync();
         assert.deepEqual([node.holder, node.losers], [b, [`${a}: kind-of-address`]]);
         assert.equal(node.restart([b, a]).holder, b);
@@ -115,7 +115,7 @@ describe("while the program runs", () => {
       const late = claimant(a, way, createdAtSeconds);
       const reason = age === "an older" ? "held-before" : "older";
 
-      it(`${age} Service that is edited to claim what another one holds does not get it, both with the ${way}`, () => {
+      it(`${age} Service that is edited to claim another one's address does not get it, both with the ${way}`, () => {
         const node = new Node().put(held, claimant(a, undefined, createdAtSeconds)).sync();
         node.put(late).sync();
         assert.deepEqual([node.holder, node.losers], [b, [`${a}: ${reason}`]]);
@@ -123,7 +123,7 @@ describe("while the program runs", () => {
         assert.equal(node.holder, b);
       });
 
-      it(`nor after restarts, whoever is listed first: ${way}, ${age} one`, () => {
+      it(`nor after restarts, in any order of lists: ${way}, ${age} one`, () => {
         const node = new Node().put(held).sync().put(late).sync();
         for (const order of [
           [a, b],
@@ -135,7 +135,7 @@ describe("while the program runs", () => {
         }
       });
 
-      it(`gets it when the holder gives it up, and keeps it when that one comes back: ${way}, ${age} one`, () => {
+      it(`gets it when the owner stops claiming it, and keeps it when that one claims it again: ${way}, ${age} one`, () => {
         const node = new Node().put(held).sync().put(late).sync();
         node.put(claimant(b, undefined, 5)).sync();
         assert.deepEqual([node.holder, node.losers], [a, []]);
@@ -144,7 +144,7 @@ describe("while the program runs", () => {
         assert.equal(node.restart([b, a]).holder, a);
       });
 
-      it(`gets it when the holder is deleted, and keeps it when that one is made again: ${way}, ${age} one`, () => {
+      it(`gets it when the owner is deleted, and keeps it when that one is recreated: ${way}, ${age} one`, () => {
         const node = new Node().put(held).sync().put(late).sync();
         assert.equal(node.remove(b).sync().holder, a);
         assert.equal(node.put(claimant(b, way, 20)).sync().holder, a);
@@ -153,7 +153,7 @@ describe("while the program runs", () => {
     }
   }
 
-  it("a holder that is deleted and made again between two syncs has given it up", () => {
+  it("an owner that is deleted and recreated between two syncs loses it", () => {
     const held = claimant(b, "external IP", 5);
     const node = servedBefore(held);
     node
@@ -163,7 +163,7 @@ describe("while the program runs", () => {
     assert.equal(node.holder, a);
   });
 
-  it("a holder keeps it when its ports get other names, its policies other values", () => {
+  it("an owner keeps it when its port names or policies change", () => {
     const held = claimant(b, "external IP", 5);
     const node = servedBefore(held);
     const [port] = held.ports;
@@ -172,7 +172,7 @@ describe("while the program runs", () => {
     assert.equal(node.holder, b);
   });
 
-  it("of two that come between two syncs the older gets it, whichever came first", () => {
+  it("of two claims between two syncs, the older Service gets it, in any order", () => {
     const [old, young] = [claimant(a, "external IP", 1), claimant(b, "external IP", 5)];
     for (const services of [
       [old, young],
@@ -182,7 +182,7 @@ describe("while the program runs", () => {
     }
   });
 
-  it("of those that wait the older gets it, not who waits longest", () => {
+  it("of several waiting Services, the older one gets it, not the one that waits longest", () => {
     const held = claimant(a, "external IP", 5);
     const node = new Node()
       .put(held)
@@ -194,7 +194,7 @@ describe("while the program runs", () => {
     assert.equal(node.remove(a).sync().holder, c);
   });
 
-  it("a holder keeps it that gives it up and takes it again before a sync", () => {
+  it("an owner that stops claiming it and claims it again before a sync keeps it", () => {
     const held = claimant(b, "external IP", 5);
     const node = servedBefore(held);
     node
@@ -204,7 +204,7 @@ describe("while the program runs", () => {
     assert.equal(node.holder, b);
   });
 
-  it("in manifests the holder keeps it before the order of files counts", () => {
+  it("in manifests, the owner has precedence over the order of files", () => {
     const second = { ...claimant(b, "external IP", 0), manifestOrder: "2.yaml\u00000" };
     const first = { ...claimant(a, "external IP", 0), manifestOrder: "1.yaml\u00000" };
     const node = new Node().put(second).sync().put(first).sync();
@@ -231,7 +231,7 @@ describe("after a start without a record", () => {
     );
   });
 
-  it("who turns out to be served there gets it, with all that depends on it", () => {
+  it("the Service that is found to be served there gets it, with everything that depends on it", () => {
     const node = new Node().put(young, old);
     node.desired.takeDirty();
     node.desired.holdClaims(holder);
@@ -245,7 +245,7 @@ describe("after a start without a record", () => {
     assert.ok(node.desired.takeDirty().setEntries.size > 0);
   });
 
-  it("an address with a better claim is decided, and one that a record names", () => {
+  it("an address with a better claim, or with an owner in the record, is decided", () => {
     const better = new Node().put(old, claimant(c, "cluster IP", 9));
     assert.deepEqual(better.desired.claims.undecided(), []);
     const worse = claimant(c, "external IP", 1);
@@ -261,7 +261,7 @@ describe("after a start without a record", () => {
     assert.equal(recorded.holder, b);
   });
 
-  it("a record of who claims it no more leaves it to age", () => {
+  it("a record of a Service that no longer claims it is ignored, and age decides", () => {
     const gone = new Map([[claimedKey, { service: c, createdAtSeconds: 3 }]]);
     const node = new Node().restart([], gone).put(young, old);
     assert.equal(node.holder, a);
@@ -328,7 +328,7 @@ function winnerOf(claims: readonly Claimed[], had: Claimed | undefined): Claimed
 }
 
 describe("after any events", () => {
-  it("who had the address at the last sync has it, unless it left or a better one came", () => {
+  it("the owner at the last sync keeps it, unless it stopped claiming it or a better claim arrived", () => {
     fc.assert(
       fc.property(fc.array(events, { maxLength: 50 }), (steps) => {
         const node = new Node().sync();

@@ -5,7 +5,7 @@ import { endpointChain, servicePortChains } from "../../../../src/plan/iptables/
 describe("chain names", () => {
   const owner = { service: "default/a", portName: "http", protocol: "TCP" } as const;
 
-  it("are those by which kube-proxy names a service port's chains", () => {
+  it("equal those of kube-proxy for a service port", () => {
     assert.deepEqual(servicePortChains(owner), {
       cluster: "KUBE-SVC-LJLTKEPFIKH4UD4I",
       local: "KUBE-SVL-LJLTKEPFIKH4UD4I",

@@ -110,7 +110,7 @@ function ownerOf({ matches }: Rule): string {
 describe("iptables mode", () => {
   for (const [winner, loser] of unequalWays) {
     for (const createdAtSeconds of [1, 10]) {
-      it(`has rules of the ${winner} alone, before the ${loser} of a Service created at ${createdAtSeconds}`, () => {
+      it(`contains only rules of the ${winner}, not of the ${loser} of a Service created at ${createdAtSeconds}`, () => {
         const better = claimant(b, winner, 5);
         const worse = claimant(a, loser, createdAtSeconds);
         for (const order of [
@@ -130,7 +130,7 @@ describe("iptables mode", () => {
 
   for (const way of ways) {
     for (const createdAtSeconds of [1, 10]) {
-      it(`leaves the ${way} to its holder against a Service created at ${createdAtSeconds}, over restarts too`, () => {
+      it(`leaves the ${way} to its owner against a Service created at ${createdAtSeconds}, also after restarts`, () => {
         const held = claimant(b, way, 5);
         const late = claimant(a, way, createdAtSeconds);
         const reason = createdAtSeconds === 1 ? "held-before" : "older";
@@ -144,7 +144,7 @@ describe("iptables mode", () => {
     }
   }
 
-  it("has no rule that closes the address for who lost, and refuses none for it", () => {
+  it("has no rule that restricts or rejects the address for the losing Service", () => {
     const ranges = [cidr("198.51.100.0/24")];
     const held = claimant(b, "load-balancer IP", 5);
     const closed = { ...claimant(a, "load-balancer IP", 1), sourceRanges: ranges };
@@ -155,7 +155,7 @@ describe("iptables mode", () => {
     assert.deepEqual(node.served, [b]);
   });
 
-  it("writes the chains of both when who is served there turns out to be another one", () => {
+  it("writes the chains of both Services when another one is found to be served", () => {
     const node = new Node().put(claimant(a, "external IP", 1), claimant(b, "external IP", 5));
     node.plan.takeTouched("IPv4");
     node.plan.desired.holdClaims(new Map([[claimedKey, { service: b, createdAtSeconds: 5 }]]));

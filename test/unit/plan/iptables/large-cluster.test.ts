@@ -26,7 +26,7 @@ function endpointRules(plan: TablesPlan): readonly Rule[] {
 }
 
 describe("rules of endpoints", () => {
-  it("carry comments up to 1,000 endpoints, none above, and again below", () => {
+  it("have comments up to 1,000 endpoints, none above, and comments again below", () => {
     const options = iptablesOptions();
     const plan = new TablesPlan({ startedAtMs: 0, onPlan: () => {} });
     plan.tracker.noteService(undefined, serviceRecord());
@@ -44,7 +44,7 @@ describe("rules of endpoints", () => {
     assert.ok(endpointRules(plan).every(hasComment));
   });
 
-  it("are planned again from where the cluster turns out to be large, and what is gone by then goes", () => {
+  it("are planned again once the cluster is found to be large, without removed endpoints", () => {
     let planned = 0;
     const plan = new TablesPlan({ startedAtMs: 0, onPlan: () => (planned += 1) });
     const gone = serviceRecord({ name: "default/0" });

@@ -33,14 +33,14 @@ function planned(): { readonly plan: TablesPlan; readonly service: ServiceRules 
 }
 
 describe("the plan of iptables mode", () => {
-  it("replaces one service port in a step", () => {
+  it("replaces one service port per step", () => {
     const { plan, service } = planned();
     assert.equal([...plan.desired.replace(service)].length, portCount);
     assert.equal([...plan.desired.replace({ ...service, servicePorts: [] })].length, portCount);
     assert.equal(plan.desired.endpointCount("IPv4"), 0);
   });
 
-  it("makes one shared chain in a step, and none before it is taken", () => {
+  it("creates one shared chain per step, and only on request", () => {
     const { plan } = planned();
     assert.equal([...plan.ruleSetInSteps("IPv4")].length, sharedChains.length);
     const touched = plan.takeTouched("IPv4");

@@ -39,9 +39,9 @@ function settled(): TablesPlan {
 }
 
 describe("chains touched by", () => {
-  it("nothing: none", () => assert.deepEqual(touched(settled()), []));
+  it("nothing are none", () => assert.deepEqual(touched(settled()), []));
 
-  it("one endpoint more: the chain that chooses, and the endpoint's own", () => {
+  it("one new endpoint are the chain that chooses, and the endpoint's own", () => {
     const plan = settled();
     const addresses = ["10.244.1.10", "10.244.2.11", "10.244.2.12"];
     plan.tracker.noteSlice(
@@ -54,7 +54,7 @@ describe("chains touched by", () => {
     );
   });
 
-  it("the last endpoint's end: all of the service port, and the chains that refuse and lead to it", () => {
+  it("the removal of the last endpoint are those of the service port, and those that reject and lead to it", () => {
     const plan = settled();
     plan.tracker.noteSlice(undefined, sliceRecord([]));
     assert.deepEqual(
@@ -69,7 +69,7 @@ describe("chains touched by", () => {
     );
   });
 
-  it("a Service's end: its chains go, and the chain that led to it is written without it", () => {
+  it("the removal of a Service are its own, and the one that leads to it", () => {
     const plan = settled();
     plan.tracker.noteService(serviceRecord(), undefined);
     assert.deepEqual(
@@ -84,7 +84,7 @@ describe("chains touched by", () => {
   });
 });
 
-it("a Service that is made again touches the chains in which its rules stand elsewhere now", () => {
+it("a recreated Service include the chains in which its rules have a new position", () => {
   const plan = settled();
   const again = serviceRecord({ createdAtSeconds: 1_000 });
   plan.tracker.noteService(serviceRecord(), again);
@@ -92,7 +92,7 @@ it("a Service that is made again touches the chains in which its rules stand els
 });
 
 describe("an external IP that is another Service's cluster IP", () => {
-  it("stands below it in KUBE-SERVICES, whichever Service is older", () => {
+  it("is below it in KUBE-SERVICES, whichever Service is older", () => {
     const plan = settled();
     const thief: ServiceRecord = serviceRecord({
       name: "default/0",
