@@ -46,7 +46,7 @@ describe("ConntrackCleaner", () => {
     return [...asked];
   }
 
-  it("looks through the flows of every virtual server at first, and then only where it must", async () => {
+  it("checks the flows of every virtual server at first, and later only the affected ones", async () => {
     put(first);
     bench.put({ ...dns, name: "default/b", clusterIps: [ip("10.96.0.11")] }, [first], { ports });
     assert.deepEqual(await sync(), ["IPv4 10.96.0.10:53", "IPv4 10.96.0.11:53"]);
@@ -58,7 +58,7 @@ describe("ConntrackCleaner", () => {
     assert.deepEqual(await sync(), ["IPv4 10.96.0.10:53"]);
   });
 
-  it("looks again at everything when the first look failed", async () => {
+  it("checks everything again if the first check failed", async () => {
     put(first);
     bench.kernel.operations.failWhere(({ action }) => action === "list-udp-flows", errno.EPERM, 1);
     assert.deepEqual(await sync(), ["IPv4 10.96.0.10:53"]);
@@ -68,7 +68,7 @@ describe("ConntrackCleaner", () => {
     assert.equal(bench.reconciler.needsDrainCheck, false);
   });
 
-  it("deletes flows at the start that an earlier program left", async () => {
+  it("deletes flows at startup that an earlier program left", async () => {
     const stale = flow({ replySource: second.address });
     bench.kernel.conntrack.flows = [flow(), { ...stale, sourcePort: 4001 }];
     put(first);
@@ -97,7 +97,7 @@ describe("ConntrackCleaner", () => {
     assert.deepEqual(bench.kernel.conntrack.flows, []);
   });
 
-  it("has no business with other protocols", async () => {
+  it("ignores other protocols", async () => {
     put(first);
     bench.put(web, [first]);
     await sync();
@@ -107,7 +107,7 @@ describe("ConntrackCleaner", () => {
     assert.deepEqual(await sync(), []);
   });
 
-  it("asks once for everything instead of asking many times", async () => {
+  it("requests all flows once instead of sending many requests", async () => {
     const many = Array.from({ length: 65 }, (_, index) => endpointRecord(`10.244.3.${index + 1}`));
     put(first, ...many);
     await sync();

@@ -110,7 +110,7 @@ const cases: readonly {
   },
 ];
 
-describe("diffRules changes", () => {
+describe("diffRules writes", () => {
   for (const { name, chains, want } of cases) {
     it(name, () => {
       const cached = cachedRulesOf(observed(chains), planned, render);
@@ -118,18 +118,18 @@ describe("diffRules changes", () => {
     });
   }
 
-  it("nothing after what was planned is written", () => {
+  it("nothing after the plan was written", () => {
     const { plan: _, ...cached } = cachedRulesAfter(planned, render);
     assert.deepEqual(diffRules({ ...input, cached }), []);
   });
 
-  it("nothing, without a comparison, while the plan is the one that was written", () => {
+  it("nothing, without a comparison, while the plan is the written one", () => {
     const cached = { chains: new Map(), jumps: new Map(), plan: planned };
     assert.deepEqual(diffRules({ ...input, cached }), []);
     assert.equal(diffRules({ ...input, cached, planned: { ...planned } }).length, 4);
   });
 
-  it("with their reasons and what stood there before", () => {
+  it("changes with their reasons and the previous state", () => {
     const chains = { ...inPlace, "KUBE-IPVS-FILTER": ["-j DROP"] };
     const { "KUBE-NODE-PORT": _, ...lost } = chains;
     const cached = cachedRulesOf(observed(lost), planned, render);

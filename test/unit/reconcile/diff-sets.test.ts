@@ -47,7 +47,7 @@ const misfits: readonly {
   { name: "the other family", set: { family: "IPv6" }, entries: ["fd00::1,tcp:80"] },
 ];
 
-describe("a set that is there with", () => {
+describe("an existing set with", () => {
   for (const { name, set, entries, hasOptions } of misfits) {
     const options = hasOptions === undefined ? {} : { hasOptions };
 
@@ -113,7 +113,7 @@ describe("the entries of a set that is replaced", () => {
     return gaps;
   }
 
-  it("are in it at every moment, by a swap", async () => {
+  it("are always complete, because the set is swapped", async () => {
     assert.deepEqual(await watched({ maxElements: 1000 }, [entry]), []);
   });
 });
@@ -129,7 +129,7 @@ describe("a set that cannot be replaced", () => {
     bench.put(a, [there]);
   });
 
-  it("since rules refer to it stays, is reported, and stops nothing else", async () => {
+  it("since rules refer to it stays, is reported, and does not stop other changes", async () => {
     bench.put(serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] }), [there]);
     kernel.operations.clear();
     const report = await bench.sync();
@@ -153,7 +153,7 @@ describe("a set that cannot be replaced", () => {
     );
   });
 
-  it("is reported once, and replaced after its pause when the rules have gone", async () => {
+  it("is reported once, and replaced after its delay when the rules are gone", async () => {
     await bench.sync();
     await bench.clock.advance(1_000);
     assert.equal((await bench.sync(true)).rejections.length, 1);
@@ -173,7 +173,7 @@ describe("a set that cannot be replaced", () => {
   });
 });
 
-it("the replacement of a set at any of its writes is completed by the next start, and nothing is left over", async () => {
+it("the next start completes a replacement that was interrupted at any write, and leaves no temporary set", async () => {
   const want = await fresh();
   for (let write = 1; write <= 12; write++) {
     const { kernel } = await fresh();
@@ -221,7 +221,7 @@ describe("the capacity of a set", () => {
     assert.ok(!setNames(bench.kernel).some((name) => name.startsWith("KTMP-")));
   });
 
-  it("never differs from kube-proxy's below the limit, whatever comes and goes", async () => {
+  it("always equals kube-proxy's below the limit", async () => {
     const bench = new Bench();
     for (const count of [1, 100, 5_000, 100]) {
       bench.put(a, endpoints(count));

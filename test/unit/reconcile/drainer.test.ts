@@ -74,7 +74,7 @@ describe("a drain", () => {
     bench.kernel.operations.clear();
   });
 
-  it("keeps the real server at weight 0 until its connections are gone", async () => {
+  it("keeps the real server at weight 0 until its connections end", async () => {
     await bench.checkDrains();
     assert.deepEqual(bench.kernel.operations.texts(), []);
     assert.match(ipvsText(bench.kernel), /10\.244\.2\.11:8080 -m -w 0/);
@@ -85,7 +85,7 @@ describe("a drain", () => {
     assert.equal(bench.reconciler.needsDrainCheck, false);
   });
 
-  it("goes on while its connections cannot be counted: that is a failure, and nothing is removed", async () => {
+  it("continues while its connections cannot be counted, which is a failure, and removes nothing", async () => {
     bench.kernel.ipvs.setConnections(server, leaving, {});
     const isCount = ({ action }: Operation): boolean => action === "list-real-servers";
     const heal = bench.kernel.operations.failWhere(isCount, errno.EBUSY);
@@ -123,7 +123,7 @@ describe("a drain", () => {
     assert.match(bench.lines().join(), /reason=deadline elapsedSeconds=900$/);
   });
 
-  describe("whose removal is refused", () => {
+  describe("a drain whose removal is rejected", () => {
     const noSuch = (): void => {};
     let allow = noSuch;
 
@@ -147,7 +147,7 @@ describe("a drain", () => {
       return attempts;
     }
 
-    it("goes on with its age, and is no failure", async () => {
+    it("continues with its age, and is not a failure", async () => {
       const report = await bench.checkDrains();
       assert.deepEqual(report.failures, []);
       assert.deepEqual(
@@ -158,7 +158,7 @@ describe("a drain", () => {
       assert.equal(bench.reconciler.drainer.oldestAgeSeconds, 900);
     });
 
-    it("is retried after 1, 2, 4 … seconds, and every five minutes in the end", async () => {
+    it("is retried after 1, 2, 4 … seconds, and finally every five minutes", async () => {
       await bench.checkDrains();
       const attempts = await attemptsIn(1_200);
       assert.deepEqual(attempts, [1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111]);
@@ -185,7 +185,7 @@ describe("a drain", () => {
       assert.doesNotMatch(ipvsText(bench.kernel), /10\.244\.2\.11/);
     });
 
-    it("holds up no other drain of its virtual server", async () => {
+    it("does not delay other drains of its virtual server", async () => {
       await bench.checkDrains();
       allow();
       bench.put(a, [endpointRecord("10.244.3.12")]);
@@ -194,7 +194,7 @@ describe("a drain", () => {
       assert.doesNotMatch(ipvsText(bench.kernel), /10\.244\.1\.10/);
     });
 
-    it("is tried at once when its Service changes", async () => {
+    it("is retried immediately when its Service changes", async () => {
       await bench.checkDrains();
       await attemptsIn(20);
       allow();
@@ -204,14 +204,14 @@ describe("a drain", () => {
       assert.equal(bench.reconciler.drainer.count, 0);
     });
 
-    it("is refused no more when the endpoint is wanted again", async () => {
+    it("is no longer reported as rejected if the endpoint returns", async () => {
       await bench.checkDrains();
       bench.put(a, [here, there]);
       assert.deepEqual((await bench.sync()).rejections, []);
     });
   });
 
-  it("goes on with its age when the reply to the removal is lost, and is observed", async () => {
+  it("continues with its age if the reply to the removal is lost, and is observed", async () => {
     await bench.clock.advance(900_000);
     bench.kernel.operations.loseReplyWhere(({ action }) => action === "real-server-remove");
     assert.equal((await bench.checkDrains()).failures.length, 1);
@@ -223,7 +223,7 @@ describe("a drain", () => {
     assert.doesNotMatch(ipvsText(bench.kernel), /10\.244\.2\.11/);
   });
 
-  it("ends where a third party removed the real server", async () => {
+  it("ends if a third party removed the real server", async () => {
     const realServer = { ...leaving, weight: 0, forwardingMethod: 0 };
     await bench.kernel.ipvs.apply([
       { kind: "real-server-remove", virtualServer: server, before: realServer },
@@ -234,7 +234,7 @@ describe("a drain", () => {
     assert.match(bench.lines().join(), /reason=removed-by-third-party/);
   });
 
-  it("gives the weight back when the real server is wanted again", async () => {
+  it("restores the weight if the endpoint returns", async () => {
     bench.lines();
     bench.put(a, [there, here]);
     assert.deepEqual(await bench.writes(), [`ipvs real-server-update ${leavingKey}`]);
@@ -245,7 +245,7 @@ describe("a drain", () => {
     assert.match(ipvsText(bench.kernel), /10\.244\.2\.11:8080 -m -w 1/);
   });
 
-  it("ends when someone gave the weight back and the real server is wanted again", async () => {
+  it("ends if a third party restored the weight and the endpoint returns", async () => {
     const realServer = { ...leaving, weight: 1, forwardingMethod: 0 };
     await bench.kernel.ipvs.apply([
       { kind: "real-server-update", virtualServer: server, after: realServer },
@@ -255,7 +255,7 @@ describe("a drain", () => {
     assert.equal(bench.reconciler.drainer.count, 0);
   });
 
-  it("ends with its virtual server, and does not harm the next one of that address", async () => {
+  it("ends with its virtual server, and does not affect a new one at the same address", async () => {
     bench.drop(a.name);
     await bench.sync();
     assert.equal(bench.reconciler.drainer.count, 0);
@@ -270,7 +270,7 @@ describe("a drain", () => {
     assert.match(ipvsText(bench.kernel), /10\.244\.2\.11:8080 -m -w 1/);
   });
 
-  it("is the same drain when its virtual server changes otherwise", async () => {
+  it("continues if its virtual server changes otherwise", async () => {
     await bench.clock.advance(10_000);
     bench.put(a, [here, endpointRecord("10.244.2.12")]);
     await bench.sync();
@@ -293,7 +293,7 @@ describe("a drain", () => {
     assert.deepEqual(asked, [1]);
   });
 
-  it("is noted when it begins, and no more when it ended", async () => {
+  it("is recorded when it begins, and removed from the record when it ends", async () => {
     assert.deepEqual(ages.kept, [`${leavingKey} since 0`]);
     ages.kept = undefined;
     await bench.checkDrains();
@@ -304,7 +304,7 @@ describe("a drain", () => {
   });
 
   describe("after a restart", () => {
-    it("continues without a write, with the age that was noted", async () => {
+    it("continues without a write, with the recorded age", async () => {
       const noted = new RecordedTimes(new Map([[leavingKey, -600_000]]));
       const restarted = benchOn(bench.kernel, noted);
       restarted.put(a, [here]);
@@ -319,7 +319,7 @@ describe("a drain", () => {
       assert.equal(restarted.reconciler.drainer.count, 0);
     });
 
-    it("counts from now where no age was noted, and says so once", async () => {
+    it("starts now if no age was recorded, and logs this once", async () => {
       const restarted = benchOn(bench.kernel, new RecordedTimes(new Map(), "there is no file"));
       restarted.put(a, [here]);
       await restarted.sync();
@@ -331,7 +331,7 @@ describe("a drain", () => {
       assert.deepEqual(restarted.lines(), []);
     });
 
-    it("ends where the real server is wanted by now", async () => {
+    it("ends if the endpoint has returned", async () => {
       const restarted = benchOn(bench.kernel);
       restarted.put(a, [here, there]);
       await restarted.sync();
@@ -349,7 +349,7 @@ describe("a drain", () => {
       assert.equal(restarted.reconciler.drainer.count, 1);
     });
 
-    it("begins now where the real server was wanted without weight, whatever was noted before", async () => {
+    it("starts now if the real server was planned with weight 0, regardless of the record", async () => {
       const restarted = benchOn(bench.kernel, new RecordedTimes(new Map([[leavingKey, -900_000]])));
       restarted.put(a, [here, there]);
       await restarted.sync();
@@ -375,7 +375,7 @@ describe("a drain", () => {
 });
 
 describe("a real server without connections", () => {
-  it("goes in the same sync, and is no news", async () => {
+  it("is deleted in the same sync, without a log line", async () => {
     const bench = benchOn(new FakeKernel());
     bench.put(a, [there, here]);
     await bench.sync();
@@ -388,7 +388,7 @@ describe("a real server without connections", () => {
   });
 });
 
-it("checks very many in turns", async () => {
+it("is checked in groups if there are very many", async () => {
   const bench = benchOn(new FakeKernel());
   const addressOf = (index: number) => ip(`10.96.${1 + Math.floor(index / 250)}.${index % 250}`);
   const indices = Array.from({ length: 2_100 }, (_, index) => index);
@@ -411,7 +411,7 @@ it("checks very many in turns", async () => {
   assert.deepEqual(counts, [1_100, 100, 0]);
 });
 
-it("reports the first twenty drains at every verbosity, the others as a number", async () => {
+it("is among the first twenty drains that are logged at every verbosity, and the others are counted", async () => {
   const bench = benchOn(new FakeKernel());
   const many = Array.from({ length: 30 }, (_, index) => endpointRecord(`10.244.2.${index + 1}`));
   bench.put(a, many);
@@ -428,7 +428,7 @@ it("reports the first twenty drains at every verbosity, the others as a number",
   assert.match(lines.at(-1) ?? "", /of=Real server draining count=10$/);
 });
 
-describe("UDP", () => {
+describe("a drain of UDP", () => {
   const dns = serviceRecord({
     ports: [portRecord({ name: "dns", protocol: "UDP", port: 53 })],
   });
@@ -468,7 +468,7 @@ describe("UDP", () => {
     isTerminating: true,
   });
 
-  it("keeps flows to an endpoint that terminates and still serves, up to its deadline", async () => {
+  it("keeps flows to a terminating endpoint that still serves, up to its deadline", async () => {
     const bench = await draining([here, terminating]);
     await bench.clock.advance(299_000);
     await bench.checkDrains();
@@ -478,7 +478,7 @@ describe("UDP", () => {
     assert.deepEqual(bench.kernel.operations.texts(), [removal, flowRemoval]);
   });
 
-  it("moves them on as soon as it serves no more", async () => {
+  it("ends as soon as the endpoint no longer serves", async () => {
     const bench = await draining([here, terminating]);
     await bench.clock.advance(10_000);
     bench.put(dns, [here], { ports });
@@ -506,7 +506,7 @@ describe("UDP", () => {
     });
   }
 
-  it("tries again to delete flows that could not be listed", async () => {
+  it("retries the deletion of flows that could not be listed", async () => {
     const bench = await draining([here]);
     await bench.clock.advance(2_000);
     bench.kernel.operations.failWhere(({ action }) => action === "list-udp-flows", errno.EPERM, 1);
@@ -520,7 +520,7 @@ describe("UDP", () => {
     assert.equal(bench.reconciler.needsDrainCheck, false);
   });
 
-  it("ends at its deadline where its Service sets that to 0 as other endpoints change", async () => {
+  it("ends at its deadline if its Service sets that to 0 while other endpoints change", async () => {
     const log = new RecordingLogger();
     const bench = new Bench(new FakeKernel(), { drain }, { log });
     bench.put(dns, [there, here], { ports });
@@ -539,7 +539,7 @@ describe("UDP", () => {
     assert.equal(log.lines.at(-1)?.keys["reason"], "deadline");
   });
 
-  it("is cut at once where no deadline is set", async () => {
+  it("ends immediately without a deadline", async () => {
     const bench = new Bench(new FakeKernel(), {
       drain: { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 0 },
     });

@@ -174,7 +174,7 @@ describe("drainEnd", () => {
 });
 
 describe("Drains", () => {
-  it("finds, counts and groups what drains", () => {
+  it("finds, counts and groups draining real servers", () => {
     const drains = new Drains();
     const [first, second, other] = [
       drain("TCP", 50),

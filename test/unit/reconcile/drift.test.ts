@@ -240,7 +240,7 @@ describe("drift", () => {
   const ofRules: readonly (Drift["kind"] | "nothing")[] = ["jump", "rule"];
   for (const { kind, name, lose, drift, writes } of cases) {
     if (unseen.includes(kind)) continue;
-    it(`is found by verification, and repaired by the partial sync after it: ${kind}, ${name}`, async () => {
+    it(`is found by verification, and repaired by the next partial sync: ${kind}, ${name}`, async () => {
       const check = ofRules.includes(kind)
         ? (): Promise<boolean> => bench.checkRules()
         : (): Promise<boolean> => bench.verify();
@@ -258,7 +258,7 @@ describe("drift", () => {
     });
   }
 
-  it("of addresses and the link is found when those of the node are read", async () => {
+  it("of addresses and the link is found when the node's addresses are read", async () => {
     const read = async (): Promise<boolean> => {
       bench.reconciler.noteBound((await readAddresses(kernel)).bound);
       return bench.reconciler.needsSync;
@@ -279,7 +279,7 @@ describe("drift", () => {
     assert.equal(await read(), false);
   });
 
-  it("of the link is one thing, when it goes while addresses are read, too", async () => {
+  it("of the link is reported once, also if it disappears while addresses are read", async () => {
     const list = kernel.link.listAddresses.bind(kernel.link);
     kernel.link.listAddresses = () => {
       kernel.link.lose();
@@ -289,7 +289,7 @@ describe("drift", () => {
     assert.deepEqual(told(await bench.sync()), ["repair link kube-ipvs0: 1 addresses => absent"]);
   });
 
-  it("of a virtual server that a third party made is none", async () => {
+  it("does not include a foreign virtual server", async () => {
     const foreign = { ...virtualServer, address: ip("10.50.0.1") };
     await kernel.ipvs.apply([{ kind: "virtual-server-create", after: foreign }]);
     assert.equal(await bench.verify(), true);
@@ -299,7 +299,7 @@ describe("drift", () => {
     assert.equal(await bench.verify(), false);
   });
 
-  it("is none where a third party leaves everything as it is, also after changes of ours", async () => {
+  it("does not exist if a third party changes nothing, also after changes of kube-ipvs", async () => {
     bench.put(serviceRecord({ name: "default/other", clusterIps: [ip("10.96.0.11")] }), [
       endpointRecord("10.244.2.12"),
     ]);
@@ -310,7 +310,7 @@ describe("drift", () => {
     assert.deepEqual(kernel.operations.texts(), []);
   });
 
-  it("is repaired and reported while changes go on, whatever else the partial sync has to do", async () => {
+  it("is repaired and reported while changes continue, together with other work of the partial sync", async () => {
     await kernel.ipvs.apply([{ kind: "real-server-remove", virtualServer, before: realServer }]);
     assert.equal(await bench.verify(), true);
     bench.put(serviceRecord({ name: "default/other", clusterIps: [ip("10.96.0.11")] }), [
@@ -322,7 +322,7 @@ describe("drift", () => {
     assert.equal(await bench.verify(), false);
   });
 
-  it("is not known where something cannot be read; the check says why, and later finds it", async () => {
+  it("is unknown if something cannot be read; the check gives the reason, and finds it later", async () => {
     await kernel.ipvs.apply([{ kind: "real-server-remove", virtualServer, before: realServer }]);
     const restore = kernel.operations.failWhere(({ facility }) => facility === "ipvs", 12);
     await assert.rejects(bench.verify(), /ENOMEM/);
@@ -334,7 +334,7 @@ describe("drift", () => {
     ]);
   });
 
-  it("of rules reads them only after someone changed a rule", async () => {
+  it("of rules causes reads only after a third party changed a rule", async () => {
     const filter = kernel.iptables.table("IPv4", "filter");
     const read: string[] = [];
     kernel.operations.failWhere(({ facility, action, subject }) => {
@@ -358,7 +358,7 @@ describe("drift", () => {
     assert.equal(await bench.checkRules(), true);
   });
 
-  it("is none where a third party gives way: its Service is served by the sync after it", async () => {
+  it("does not exist if a third party removes its own object, whose Service is served by the next sync", async () => {
     const late = { ...virtualServer, address: ip("10.96.0.77") };
     await kernel.ipvs.apply([{ kind: "virtual-server-create", after: late }]);
     bench.put(serviceRecord({ name: "default/late", clusterIps: [ip("10.96.0.77")] }));
@@ -372,7 +372,7 @@ describe("drift", () => {
     assert.ok(kernel.operations.texts().includes("ipvs virtual-server-create TCP 10.96.0.77:80"));
   });
 
-  it("of whole tables: each chain and each jump, repaired in one restore", async () => {
+  it("of whole tables is each chain and each jump, repaired with one restore", async () => {
     const before = iptablesText(kernel, "IPv4");
     for (const table of ["nat", "filter"] as const) kernel.iptables.table("IPv4", table).flush();
     kernel.operations.clear();
@@ -383,7 +383,7 @@ describe("drift", () => {
     assert.equal(iptablesText(kernel, "IPv4"), before);
   });
 
-  it("found by the check of the rules is reported with the sync that repairs it, once", async () => {
+  it("found by the check of the rules is reported once, with the sync that repairs it", async () => {
     kernel.iptables.table("IPv4", "filter").remove("INPUT", /KUBE-IPVS-FILTER/);
     await bench.checkRules();
     assert.deepEqual(told(await bench.sync()), [
@@ -392,7 +392,7 @@ describe("drift", () => {
     assert.deepEqual(told(await bench.sync(true)), []);
   });
 
-  it("is not what is found at the start", async () => {
+  it("does not include differences found at startup", async () => {
     await kernel.link.apply([{ kind: "address-add", address: ip("10.9.9.9") }]);
     await kernel.ipvs.apply([
       { kind: "virtual-server-update", after: { ...virtualServer, scheduler: "wlc" } },
@@ -402,7 +402,7 @@ describe("drift", () => {
     assert.deepEqual(told(await restarted.sync()), []);
   });
 
-  it("is not a write of ours whose answer was lost", async () => {
+  it("does not include a write of kube-ipvs whose reply was lost", async () => {
     kernel.operations.loseReplyWhere(({ facility, isRead }) => facility === "ipvs" && !isRead);
     bench.put(serviceRecord(), [endpointRecord("10.244.2.11"), endpointRecord("10.244.2.12")]);
     const report = await bench.sync();
@@ -411,7 +411,7 @@ describe("drift", () => {
     assert.deepEqual(told(await bench.sync()), []);
   });
 
-  it("is not a drain, nor its end; weight given back to one that drains is", async () => {
+  it("does not include a drain or its end, but includes weight restored to a draining real server", async () => {
     const drained = { ...realServer, address: ip("10.244.2.12") };
     const both = [endpointRecord("10.244.2.11"), endpointRecord("10.244.2.12")];
     bench.put(serviceRecord(), both);

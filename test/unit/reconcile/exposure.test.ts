@@ -22,9 +22,9 @@ const restricted = serviceRecord({
 const isWhole = process.env["TEST_EXPOSURE"] === "whole";
 const share = isWhole ? 1 : 5;
 
-describe("clients that source ranges shut out stay out, whatever request fails", () => {
+describe("clients outside the source ranges stay excluded, whichever request fails", () => {
   for (const mode of [ipvsMode, iptablesMode]) {
-    it(`${mode.name}: the judge tells who is let in from who is shut out`, async () => {
+    it(`${mode.name}: the judge distinguishes admitted from excluded clients`, async () => {
       const kernel = new FakeKernel();
       const program = mode.start(kernel, new FakeClock());
       program.put(restricted);
@@ -47,7 +47,7 @@ describe("clients that source ranges shut out stay out, whatever request fails",
     for (const mode of [ipvsMode, iptablesMode]) {
       for (const scenario of scenariosOf(mode)) {
         if (scenario.before === undefined || scenario.isCleanUp) continue;
-        it(`${mode.name}: ${scenario.name}: two changes rejected for good`, async () => {
+        it(`${mode.name}: ${scenario.name}: two permanently rejected changes`, async () => {
           for await (const { name, run } of playWithPairs(scenario, mode)) {
             assert.deepEqual(run.exposures, [], name);
           }

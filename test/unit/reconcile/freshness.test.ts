@@ -58,7 +58,7 @@ async function refuse(action: string, failure: Failure): Promise<void> {
   assert.notEqual(rejected.length, 0);
 }
 
-it("a start lists everything, and asks for no virtual server on its own", async () => {
+it("a start lists everything, and requests no virtual server individually", async () => {
   const started = new Bench();
   started.put(a, [there]);
   watchReads(started.kernel);
@@ -76,8 +76,8 @@ it("a start lists everything, and asks for no virtual server on its own", async 
   );
 });
 
-describe("a sync of a kernel that is known", () => {
-  it("reads nothing, and goes through nothing but what planning touched", async () => {
+describe("a sync with a complete cache", () => {
+  it("reads nothing, and visits only objects that planning touched", async () => {
     const { desired } = bench;
     for (const list of ["virtualServerKeys", "entries", "addresses"] as const) {
       desired[list] = () => assert.fail(`everything is compared: ${list}`);
@@ -87,14 +87,14 @@ describe("a sync of a kernel that is known", () => {
     assert.match(bench.state(), /10\.96\.0\.10:80 -r 10\.244\.2\.12/);
   });
 
-  it("asks for a virtual server that it is to make, once", async () => {
+  it("requests a virtual server once before it creates it", async () => {
     bench.put(c, [there]);
     assert.deepEqual(await readsOfSync(), ["ipvs find-virtual-servers"]);
     bench.put(c, [there, more]);
     assert.deepEqual(await readsOfSync(), []);
   });
 
-  it("asks for none with `delete`, since all are ours", async () => {
+  it("requests none with `delete`, since all belong to kube-ipvs", async () => {
     const ownership = { foreignVirtualServers: "delete", excludeCidrs: [] } as const;
     bench = new Bench(new FakeKernel(), { ownership });
     await bench.sync();
@@ -103,7 +103,7 @@ describe("a sync of a kernel that is known", () => {
     assert.deepEqual(await readsOfSync(), []);
   });
 
-  it("reads nothing after a refusal that says nothing about what is there", async () => {
+  it("reads nothing after a rejection that does not contradict the cache", async () => {
     bench.put(a, [there, more]);
     await refuse("real-server-create", errno.EINVAL);
     await bench.clock.advance(1_000);
@@ -111,8 +111,8 @@ describe("a sync of a kernel that is known", () => {
   });
 });
 
-describe("after a refusal that contradicts the cache, a sync reads", () => {
-  it("the headers of virtual servers, and the real servers of the one in question", async () => {
+describe("after a rejection that contradicts the cache, a sync reads", () => {
+  it("the headers of virtual servers, and the real servers of the affected one", async () => {
     bench.put(a, [there, more]);
     await refuse("real-server-create", errno.EEXIST);
     bench.put(c, [there]);
@@ -126,7 +126,7 @@ describe("after a refusal that contradicts the cache, a sync reads", () => {
     assert.deepEqual(await readsOfSync(), []);
   });
 
-  it("the headers of sets, and the entries of none where these are right", async () => {
+  it("the headers of sets, and no entries if the headers are correct", async () => {
     bench.put(c, [there]);
     await refuse("entry-add", errno.ENOENT);
     assert.deepEqual(await readsOfSync(), ["ipset list-sets", "ipvs find-virtual-servers"]);
@@ -139,7 +139,7 @@ describe("after a refusal that contradicts the cache, a sync reads", () => {
     assert.deepEqual(await readsOfSync(), ["link find", "link list-addresses", "link find"]);
   });
 
-  it("rules, and the headers of the sets that they name", async () => {
+  it("rules, and the headers of the sets in them", async () => {
     bench.put(nodePort, [there]);
     const failed = Object.assign(new Error("iptables-restore failed"), { exitCode: 2 });
     await refuse("apply", failed);
@@ -153,7 +153,7 @@ describe("after a refusal that contradicts the cache, a sync reads", () => {
     ["address-add", errno.ENODEV, "list-addresses"],
   ];
   for (const [action, failure, read] of parts) {
-    it(`the same again where it could not, and writes nothing before: ${read}`, async () => {
+    it(`the same again after a failed read, and writes nothing before: ${read}`, async () => {
       bench.put(a, [there, more]);
       bench.put(c, [there]);
       await refuse(action, failure);
@@ -188,7 +188,7 @@ async function wantedState(): Promise<string> {
 }
 
 for (const read of ["find", "list-sets", "list-virtual-servers", "read-real-servers", "observe"]) {
-  it(`a start that cannot read reads it again, and writes nothing before: ${read}`, async () => {
+  it(`a start that fails to read reads again, and writes nothing before: ${read}`, async () => {
     bench = new Bench();
     bench.put(a, [there, more]);
     bench.put(b, [there]);
@@ -201,7 +201,7 @@ for (const read of ["find", "list-sets", "list-virtual-servers", "read-real-serv
 }
 
 for (const action of ["entry-add", "address-add", "virtual-server-create", "real-server-create"]) {
-  it(`what a request of unknown outcome left undone is done by the next sync: ${action}`, async () => {
+  it(`the next sync completes what a request with unknown result left undone: ${action}`, async () => {
     const isOne = (operation: Operation): boolean => operation.action === action;
     const heal = bench.kernel.operations.failWhere(isOne, errno.EPERM);
     bench.put(a, [there, more]);

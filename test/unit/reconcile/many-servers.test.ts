@@ -27,8 +27,8 @@ const desired: DesiredView = {
   servicesOfAddress: () => [],
 };
 
-describe("more virtual servers than a call takes arguments", () => {
-  it("have their UDP flows looked for at a start", () => {
+describe("more virtual servers than a call accepts arguments", () => {
+  it("are checked for UDP flows at startup", () => {
     const plan = planChanges({
       desired,
       cached: new CachedState(),
@@ -52,7 +52,7 @@ describe("more virtual servers than a call takes arguments", () => {
     assert.equal(flows.length, keys.length);
   });
 
-  it("are each named where a third party removed them all", () => {
+  it("are each reported if a third party removed them all", () => {
     const differences = new Differences();
     for (const key of keys) differences.noteServer(key, server, undefined);
     const changes = keys.map(

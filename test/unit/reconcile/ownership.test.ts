@@ -78,7 +78,7 @@ function flush({ ipSets }: FakeKernel): void {
   for (const { set } of ipSets.peek()) ipSets.put(set);
 }
 
-describe("a Service that claims a virtual server of a third party", () => {
+describe("a Service that claims a foreign virtual server", () => {
   let kernel: FakeKernel;
   let bench: Bench;
   let report: SyncReport;
@@ -91,14 +91,14 @@ describe("a Service that claims a virtual server of a third party", () => {
     report = await bench.sync();
   });
 
-  it("is not served there, and everywhere else", () => {
+  it("is served at all other addresses", () => {
     assert.deepEqual(report.failures, []);
     assert.match(bench.state(), new RegExp(foreignText));
     assert.doesNotMatch(bench.state(), /203\.0\.113\.5:80 -r/);
     assert.match(bench.state(), /10\.96\.0\.10:80 -r 10\.244\.2\.11:8080/);
   });
 
-  it("leaves neither address nor entries that would make it ours", () => {
+  it("has neither address nor entries that would mark the virtual server as ours", () => {
     assert.doesNotMatch(bench.state(), /kube-ipvs0 .*203\.0\.113\.5|add KUBE-.* 203\.0\.113\.5/);
   });
 
@@ -107,14 +107,14 @@ describe("a Service that claims a virtual server of a third party", () => {
     assert.equal(bench.desired.claimantOf("TCP 203.0.113.5:80"), "default/a:http");
   });
 
-  it("is in the same place after a restart, and when it looks again", async () => {
+  it("keeps its conflict after a restart and after verification", async () => {
     assert.deepEqual(await bench.writes(true), []);
     const restarted = new Bench(kernel);
     restarted.put(claiming, [there]);
     assert.deepEqual(await restarted.writes(), []);
   });
 
-  it("leaves it alone when it goes", async () => {
+  it("does not affect the virtual server when it is deleted", async () => {
     bench.drop(claiming.name);
     await bench.sync();
     assert.match(bench.state(), new RegExp(foreignText));
@@ -123,7 +123,7 @@ describe("a Service that claims a virtual server of a third party", () => {
 
   for (const isFull of [true, false]) {
     const how = isFull ? "everything is read" : "verification finds it";
-    it(`is served when the third party has gone: ${how}`, async () => {
+    it(`is served when the foreign virtual server is removed: ${how}`, async () => {
       await kernel.ipvs.apply([{ kind: "virtual-server-remove", before: foreign }]);
       if (!isFull) await bench.verify();
       assert.deepEqual((await bench.sync(isFull)).conflicts, []);
@@ -134,7 +134,7 @@ describe("a Service that claims a virtual server of a third party", () => {
     });
   }
 
-  it("holds up no other Service: its addresses and entries come and go", async () => {
+  it("does not delay addresses and entries of other Services", async () => {
     const before = bench.state();
     const other = serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] });
     for (const isFull of [true, false]) {
@@ -149,7 +149,7 @@ describe("a Service that claims a virtual server of a third party", () => {
     }
   });
 
-  it("keeps the address where another port of it is served", async () => {
+  it("keeps the address if another port of it is served", async () => {
     const other = serviceRecord({
       name: "default/b",
       clusterIps: [ip("10.96.0.11")],
@@ -165,7 +165,7 @@ describe("a Service that claims a virtual server of a third party", () => {
   });
 });
 
-describe("a virtual server that a third party made since the last observation", () => {
+describe("a foreign virtual server that was created since the last observation", () => {
   let bench: Bench;
 
   beforeEach(async () => {
@@ -203,7 +203,7 @@ describe("a virtual server that a third party made since the last observation", 
     assert.equal(asked.length, 1);
   });
 
-  it("is a conflict in the next sync where it could not be asked for: this one writes nothing", async () => {
+  it("is a conflict in the next sync if its request failed, and this one writes nothing", async () => {
     const heal = bench.kernel.operations.failWhere(isFind, errno.EPERM);
     bench.put(claiming, [endpointRecord("10.244.2.12")]);
     bench.kernel.operations.clear();
@@ -219,7 +219,7 @@ describe("a virtual server that a third party made since the last observation", 
     assertUntouched();
   });
 
-  it("is not overwritten where it is made after it was asked for, and then a conflict at once", async () => {
+  it("is not overwritten if it is created after the request, and immediately becomes a conflict", async () => {
     const { ipvs } = bench.kernel;
     ipvs.findVirtualServers = async () => [];
     bench.put(claiming, [there]);
@@ -236,7 +236,7 @@ describe("a virtual server that a third party made since the last observation", 
     assert.equal(bench.reconciler.nextRetryMs, undefined);
   });
 
-  it("is a conflict in the first partial sync where it was observed", async () => {
+  it("is a conflict in the first partial sync if it was observed", async () => {
     await bench.verify();
     await bench.sync();
     bench.put(claiming, [there]);
@@ -260,7 +260,7 @@ describe("a virtual server that a third party made since the last observation", 
   });
 });
 
-it("with `delete`, a Service gets the virtual server that a third party has", async () => {
+it("with `delete`, a Service gets a foreign virtual server", async () => {
   const kernel = new FakeKernel();
   await make(kernel, foreign);
   const ownership = { foreignVirtualServers: "delete", excludeCidrs: [] } as const;
@@ -293,7 +293,7 @@ for (const [how, ownership] of [
   });
 }
 
-it("entries of a Service whose virtual server a third party made in between go from all sets", async () => {
+it("all set entries of a Service are removed if a third party created its virtual server in between", async () => {
   const bench = new Bench();
   await bench.sync();
   await make(bench.kernel, foreign);
@@ -311,7 +311,7 @@ it("entries of a Service whose virtual server a third party made in between go f
   assert.doesNotMatch(bench.state(), /add KUBE-\S+ 203\.0\.113\.5,tcp:80$/m);
 });
 
-it("a third party's virtual server on an address of ours outlives a restart after a flush of the sets", async () => {
+it("a foreign virtual server on a virtual IP survives a restart after a flush of the sets", async () => {
   const kernel = new FakeKernel();
   const record = keptRecord();
   const bench = new Bench(kernel, {}, { ownershipRecord: record.forStart() });
@@ -330,7 +330,7 @@ it("a third party's virtual server on an address of ours outlives a restart afte
   assert.deepEqual([...record.kept().foreign], [], "the address is not ours any more");
 });
 
-it("a third party's virtual server on a node port's port and another node address outlives a restart", async () => {
+it("a foreign virtual server at the same port on another node address survives a restart", async () => {
   const kernel = new FakeKernel();
   const nodeAddresses = new Set([ip("192.168.10.11"), ip("172.16.5.11"), ip("192.168.10.12")]);
   const record = keptRecord();
@@ -353,7 +353,7 @@ describe("the record of a running daemon", () => {
   const { kept, keptAhead, writeCount } = record;
   const onNode = { ...nodePort, externalIps: [ip("192.168.10.11"), ip("203.0.113.6")] };
 
-  it("names what is ours on addresses of the node, and nothing on those of kube-ipvs0", async () => {
+  it("names our virtual servers on node addresses, but not those on kube-ipvs0", async () => {
     bench.put(onNode, [there]);
     await bench.sync();
     assert.deepEqual([...kept().owned].toSorted(), [
@@ -370,7 +370,7 @@ describe("the record of a running daemon", () => {
     assert.deepEqual([...kept().foreign], [virtualServerKey(foreign)]);
   });
 
-  it("is not written again while nothing of it changes", async () => {
+  it("is not written again while it does not change", async () => {
     const before = writeCount();
     bench.put(onNode, [endpointRecord("10.244.2.12")]);
     bench.put(serviceRecord({ name: "default/c", clusterIps: [ip("10.96.0.12")] }), [there]);
@@ -381,13 +381,13 @@ describe("the record of a running daemon", () => {
     assert.equal(writeCount(), before);
   });
 
-  it("names a conflict no more once no Service claims it", async () => {
+  it("omits a conflict once no Service claims the address", async () => {
     bench.drop("default/b");
     await bench.sync();
     assert.deepEqual([...kept().foreign], []);
   });
 
-  it("names what a third party has on an address of ours, for as long as it is ours", async () => {
+  it("names a foreign virtual server on a virtual IP, as long as the IP is bound", async () => {
     const [first, second] = [ip("10.96.0.12"), ip("10.96.0.13")];
     for (const address of [first, second]) await make(kernel, foreignAt(address, { port: 443 }));
     await bench.sync(true);
@@ -402,7 +402,7 @@ describe("the record of a running daemon", () => {
     assert.deepEqual([...kept().foreign], []);
   });
 
-  it("forgets what is gone, once", async () => {
+  it("is updated once for removed virtual servers", async () => {
     bench.drop(nodePort.name);
     await bench.sync();
     assert.deepEqual([...kept().owned], []);
@@ -412,7 +412,7 @@ describe("the record of a running daemon", () => {
   });
 });
 
-it("what may be ours on an address of ours is kept as such over restarts, not as a third party's", async () => {
+it("possibly owned virtual servers on a virtual IP are kept across restarts, and not recorded as foreign", async () => {
   const kernel = new FakeKernel();
   const record = keptRecord();
   const former = foreignAt("10.96.0.10", { port: 443 });
@@ -435,7 +435,7 @@ it("what may be ours on an address of ours is kept as such over restarts, not as
   }
 });
 
-describe("a node port that a third party has on one of the node's addresses", () => {
+describe("a foreign virtual server at a node port on one node address", () => {
   const taken = foreignAt("192.168.10.11", { port: 30_080 });
   let recordedBeforeEntry: readonly string[];
   let bench: Bench;
@@ -458,7 +458,7 @@ describe("a node port that a third party has on one of the node's addresses", ()
     bench = new Bench(new FakeKernel(), {}, { ownershipRecord });
   });
 
-  it("is recorded before the entry that names its port, at a start", async () => {
+  it("is recorded before the entry for its port, at startup", async () => {
     await make(bench.kernel, taken);
     bench.put(nodePort, [there]);
     await bench.sync();
@@ -466,14 +466,14 @@ describe("a node port that a third party has on one of the node's addresses", ()
     assert.match(bench.state(), /add KUBE-NODE-PORT-TCP 30080/);
   });
 
-  it("is recorded before the entry that names its port, on an address that does not serve it", async () => {
+  it("is recorded before the entry for its port, on an address that does not serve node ports", async () => {
     await make(bench.kernel, foreignAt("192.168.10.12", { port: 30_080 }));
     bench.put(nodePort, [there]);
     await bench.sync();
     assert.deepEqual(recordedBeforeEntry, ["TCP 192.168.10.12:30080"]);
   });
 
-  it("is recorded before the entry that names its port, where it was made meanwhile", async () => {
+  it("is recorded before the entry for its port, if it was created meanwhile", async () => {
     await bench.sync();
     await make(bench.kernel, taken);
     bench.put(nodePort, [there]);
@@ -482,7 +482,7 @@ describe("a node port that a third party has on one of the node's addresses", ()
   });
 });
 
-describe("after someone flushed the sets", () => {
+describe("after a third party flushed the sets", () => {
   let bench: Bench;
 
   beforeEach(async () => {
@@ -493,7 +493,7 @@ describe("after someone flushed the sets", () => {
     flush(bench.kernel);
   });
 
-  it("our virtual servers are still ours for a running daemon", async () => {
+  it("a running daemon still owns its virtual servers", async () => {
     bench.put(nodePort, [endpointRecord("10.244.2.12")]);
     bench.drop("default/b");
     const report = await bench.sync(true);
@@ -504,7 +504,7 @@ describe("after someone flushed the sets", () => {
     assert.equal(bench.state(), want.state());
   });
 
-  it("a restarted daemon serves its Services all the same, known by the addresses", async () => {
+  it("a restarted daemon recognizes and serves its virtual servers by their addresses", async () => {
     const restarted = new Bench(bench.kernel);
     restarted.put(nodePort, [endpointRecord("10.244.2.12")]);
     restarted.put(serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] }), [there]);
@@ -513,7 +513,7 @@ describe("after someone flushed the sets", () => {
     assert.match(restarted.state(), /add KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80/);
   });
 
-  it("a restarted daemon removes what stands on kube-ipvs0 for nobody, and nothing of a third party", async () => {
+  it("a restarted daemon removes unclaimed virtual servers on kube-ipvs0, but no foreign ones", async () => {
     await make(bench.kernel, foreign);
     const restarted = new Bench(bench.kernel);
     restarted.put(nodePort, [there]);
@@ -525,7 +525,7 @@ describe("after someone flushed the sets", () => {
 
 for (const isWhole of [true, false]) {
   const how = isWhole ? "when everything is observed" : "when a Service claims it";
-  it(`what was ours and went is a third party's where that makes it again: it stays ${how}`, async () => {
+  it(`a removed virtual server that a third party recreates is foreign and stays ${how}`, async () => {
     const bench = new Bench();
     const service = serviceRecord({ externalIps: [foreign.address] });
     bench.put(service, [there]);
@@ -541,7 +541,7 @@ for (const isWhole of [true, false]) {
   });
 }
 
-describe("a virtual server that a third party removed, which the record names", () => {
+describe("a recorded foreign virtual server that the third party removed", () => {
   const key = virtualServerKey(foreign);
 
   /** Gives what the record named as a third party's when the first write began, and the state then. */
@@ -565,7 +565,7 @@ describe("a virtual server that a third party removed, which the record names", 
     return { bench, atFirstWrite };
   }
 
-  it("is named no more before ours is made in its place: a start would leave that to others", async () => {
+  it("is deleted from the record before ours is created, so that a start does not treat ours as foreign", async () => {
     const { bench, atFirstWrite } = recordFrom(nothingRecorded);
     await make(bench.kernel, foreign);
     bench.put(claiming, [there]);
@@ -579,7 +579,7 @@ describe("a virtual server that a third party removed, which the record names", 
     assert.match(bench.state(), /203\.0\.113\.5:80 -r 10\.244\.2\.11:8080/);
   });
 
-  it("is named no more before ours is made in its place where it went while the program was away", async () => {
+  it("is deleted from the record before ours is created, if it was removed while the program was stopped", async () => {
     const { bench, atFirstWrite } = recordFrom({ ...nothingRecorded, foreign: new Set([key]) });
     bench.put(claiming, [there]);
     await bench.sync();
@@ -588,7 +588,7 @@ describe("a virtual server that a third party removed, which the record names", 
   });
 });
 
-describe("a virtual server that could not be made", () => {
+describe("a virtual server that could not be created", () => {
   const key = "TCP 203.0.113.5:80";
   let bench: Bench;
 
@@ -616,7 +616,7 @@ describe("a virtual server that could not be made", () => {
     ["waited for its entry, which was refused", "entry-add", errno.EBUSY],
   ];
   for (const [why, action, number] of reasons) {
-    it(`is a third party's once that makes it: it ${why}`, async () => {
+    it(`is foreign once a third party creates it: it ${why}`, async () => {
       const isRefused = (operation: Operation): boolean => operation.action === action;
       const heal = bench.kernel.operations.failWhere(isRefused, number);
       bench.put(claiming, [there]);
@@ -626,7 +626,7 @@ describe("a virtual server that could not be made", () => {
     });
   }
 
-  it("is a third party's once that makes it: its repair was suppressed, being reverted again and again", async () => {
+  it("is foreign once a third party creates it: its repair was backing off", async () => {
     bench.put(claiming, [there]);
     await bench.sync();
     for (let time = 0; time < 5; time += 1) {
@@ -639,7 +639,7 @@ describe("a virtual server that could not be made", () => {
   });
 });
 
-it("after someone flushed one set, a restarted daemon removes what that named, and no other's port", async () => {
+it("after a third party flushed one set, a restarted daemon removes the ports in it, but no foreign ones", async () => {
   const kernel = new FakeKernel();
   const bench = new Bench(kernel);
   bench.put(serviceRecord(), [there]);
@@ -655,7 +655,7 @@ it("after someone flushed one set, a restarted daemon removes what that named, a
 });
 
 for (const policy of ["keep", "delete"] as const) {
-  it(`what the kernel refuses to remove is not called a third party's with \`${policy}\``, async () => {
+  it(`a virtual server that the kernel refuses to remove does not become foreign with \`${policy}\``, async () => {
     const ownership = { foreignVirtualServers: policy, excludeCidrs: [] };
     const bench = new Bench(new FakeKernel(), { ownership });
     bench.put(serviceRecord(), [there]);
@@ -676,7 +676,7 @@ for (const policy of ["keep", "delete"] as const) {
   });
 }
 
-describe("what nobody wants and is not ours", () => {
+describe("unclaimed virtual servers", () => {
   const key = "TCP 203.0.113.5:80";
   const cases: readonly {
     readonly name: string;
@@ -713,7 +713,7 @@ describe("what nobody wants and is not ours", () => {
   }
 });
 
-it("what was ours in an excluded network is served again when it is wanted again", async () => {
+it("of kube-ipvs in an excluded network are served again when a Service claims them again", async () => {
   const ownership = {
     foreignVirtualServers: "keep",
     excludeCidrs: [cidr("10.96.0.0/24")],
@@ -730,7 +730,7 @@ it("what was ours in an excluded network is served again when it is wanted again
   assert.match(bench.state(), /10\.96\.0\.10:80 -r 10\.244\.2\.12:8080/);
 });
 
-it("what is ours in an excluded network is recorded before its entry goes, and stays", async () => {
+it("of kube-ipvs in an excluded network are recorded before their entries are removed, and stay", async () => {
   const record = keptRecord();
   const ownership = {
     foreignVirtualServers: "keep",
@@ -758,7 +758,7 @@ it("what is ours in an excluded network is recorded before its entry goes, and s
   assert.deepEqual([...others], [], "its address is still ours");
 });
 
-it("a dry run says each time whose everything is, by the record as well", async () => {
+it("are classified by a dry run each time, also by the record", async () => {
   const kernel = new FakeKernel();
   const running = new Bench(kernel);
   running.put(claiming, [there]);
@@ -781,10 +781,10 @@ it("a dry run says each time whose everything is, by the record as well", async 
   assert.deepEqual(second.conflicts, [virtualServerKey(foreign)]);
 });
 
-describe("a virtual server whose set entry is refused", () => {
+describe("a virtual server whose set entry is rejected", () => {
   const isEntry = ({ action }: { readonly action: string }): boolean => action === "entry-add";
 
-  it("is not made, nor bound, before there is one, so that a restart knows it for ours", async () => {
+  it("is neither created nor bound before the entry exists, so that a restart recognizes it", async () => {
     const kernel = new FakeKernel();
     const bench = new Bench(kernel);
     bench.put(serviceRecord(), [there]);
@@ -798,7 +798,7 @@ describe("a virtual server whose set entry is refused", () => {
     assert.match(restarted.state(), /10\.96\.0\.10:80 -r 10\.244\.2\.11:8080/);
   });
 
-  it("is not made while the one that restricts it to source ranges is refused", async () => {
+  it("is not created while the entry for its source ranges is rejected", async () => {
     const bench = new Bench();
     const isFirewall = ({ action, subject }: Operation): boolean =>
       action === "entry-add" && subject.includes("KUBE-LOAD-BALANCER-FW");
@@ -822,7 +822,7 @@ describe("a virtual server whose set entry is refused", () => {
     ["KUBE-IPVS-IPS 203", /inet 203\.0\.113\.5/],
   ];
   for (const [part, served] of parts) {
-    it(`is neither made nor bound by a change of its endpoints while that waits: ${part}`, async () => {
+    it(`is neither created nor bound by a change of its endpoints meanwhile: ${part}`, async () => {
       const bench = new Bench();
       const service = serviceRecord({
         type: "LoadBalancer",
@@ -847,7 +847,7 @@ describe("a virtual server whose set entry is refused", () => {
     });
   }
 
-  it("is changed all the same where it exists", async () => {
+  it("is changed nevertheless if it exists", async () => {
     const bench = new Bench();
     bench.put(serviceRecord(), [there]);
     await bench.sync();

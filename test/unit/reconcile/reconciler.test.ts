@@ -41,7 +41,7 @@ describe("Reconciler", () => {
     bench = new Bench();
   });
 
-  it("makes link, sets, entries and rules before the first virtual server, its address after it", async () => {
+  it("creates link, sets, entries and rules before the first virtual server, and its address after it", async () => {
     bench.put(a, [here, there]);
     const writes = await bench.writes();
     const at = (part: string): number => writes.findIndex((text) => text.includes(part));
@@ -65,13 +65,13 @@ describe("Reconciler", () => {
     );
   });
 
-  it("writes nothing when it reads everything again", async () => {
+  it("writes nothing after it reads everything again", async () => {
     bench.put(a, [here]);
     await bench.sync();
     assert.deepEqual(await bench.writes(true), []);
   });
 
-  it("writes nothing when it starts on a kernel that is right", async () => {
+  it("writes nothing when it starts on a correct kernel", async () => {
     bench.put(a, [here]);
     await bench.sync();
     const restarted = new Bench(bench.kernel);
@@ -79,7 +79,7 @@ describe("Reconciler", () => {
     assert.deepEqual(await restarted.writes(), []);
   });
 
-  it("answers one more endpoint with one change", async () => {
+  it("writes one change for one new endpoint", async () => {
     bench.put(a, [there]);
     await bench.sync();
     bench.put(a, [there, endpointRecord("10.244.2.12")]);
@@ -88,7 +88,7 @@ describe("Reconciler", () => {
     ]);
   });
 
-  it("knows what it has done: verification finds no difference, nor does reading everything", async () => {
+  it("knows its own writes: neither verification nor reading everything finds a difference", async () => {
     const many = serviceRecord({
       name: "default/b",
       clusterIps: [ip("10.96.0.11"), ip("fd00:96::11")],
@@ -115,7 +115,7 @@ describe("Reconciler", () => {
     }
   });
 
-  it("writes the sysctls that differ, and no others", async () => {
+  it("writes only sysctls that differ", async () => {
     bench.sysctls = [
       { path: "net/ipv4/ip_forward", value: "1" },
       { path: "net/ipv4/vs/conn_reuse_mode", value: "1" },
@@ -125,7 +125,7 @@ describe("Reconciler", () => {
     assert.deepEqual(await bench.writes(true), []);
   });
 
-  it("takes weight, then the idle real server away", async () => {
+  it("sets the weight to 0, then deletes the idle real server", async () => {
     bench.put(a, [there, endpointRecord("10.244.2.12")]);
     await bench.sync();
     bench.put(a, [there]);
@@ -136,7 +136,7 @@ describe("Reconciler", () => {
     assert.equal(bench.reconciler.drainer.count, 0);
   });
 
-  it("brings new real servers before it lets old ones go", async () => {
+  it("adds new real servers before it removes old ones", async () => {
     bench.put(a, [there]);
     await bench.sync();
     bench.put(a, [endpointRecord("10.244.2.12")]);
@@ -160,7 +160,7 @@ describe("Reconciler", () => {
     ]);
   });
 
-  it("goes on after a refused change, names it once, and repairs it alone when it is due", async () => {
+  it("continues after a rejected change, reports it once, and retries only that change when it is due", async () => {
     bench.put(a, [there]);
     await bench.sync();
     bench.kernel.operations.failWhere(
@@ -211,7 +211,7 @@ describe("Reconciler", () => {
     assert.equal(bench.reconciler.nextRetryMs, undefined);
   });
 
-  it("tries a refused change again at once when its object changes", async () => {
+  it("retries a rejected change immediately if its object changes", async () => {
     bench.kernel.operations.failWhere(
       ({ subject }) => subject.includes("10.244.2.255:8080"),
       errno.EINVAL,
@@ -225,7 +225,7 @@ describe("Reconciler", () => {
     assert.equal(bench.reconciler.nextRetryMs, undefined);
   });
 
-  it("tries a refused entry again at once when another Service takes it, not when any changes", async () => {
+  it("retries a rejected entry immediately if another Service needs it, but not for other changes", async () => {
     const writesEntry = ({ subject }: Operation): boolean =>
       subject === "KUBE-CLUSTER-IP 10.96.0.10,tcp:80";
     bench.kernel.operations.failWhere(writesEntry, errno.EINVAL, 1);
@@ -259,7 +259,7 @@ describe("Reconciler", () => {
         })),
       );
 
-    it("is not bound while its only virtual server is refused, and is with it", async () => {
+    it("is not bound while its only virtual server is rejected, and is bound with it", async () => {
       const heal = refuse("10.96.0.10:80");
       bench.put(a, [there]);
       assert.ok(!(await bench.writes()).includes(bind));
@@ -272,7 +272,7 @@ describe("Reconciler", () => {
       assert.deepEqual(await bench.writes(true), []);
     });
 
-    it("is bound when an endpoint's change has its refused virtual server made", async () => {
+    it("is bound if a change of an endpoint creates its rejected virtual server", async () => {
       const heal = refuse("10.96.0.10:80");
       bench.put(a, [there]);
       await bench.sync();
@@ -284,14 +284,14 @@ describe("Reconciler", () => {
       assert.equal((await bench.writes()).at(-1), bind);
     });
 
-    it("is bound where one of two virtual servers is refused", async () => {
+    it("is bound if one of two virtual servers is rejected", async () => {
       refuse("10.96.0.10:8080");
       bench.put(twoPorts, [there]);
       assert.ok((await bench.writes()).includes(bind));
       assert.deepEqual(await bench.writes(true), []);
     });
 
-    it("is not bound where the entry that marks its virtual server is refused", async () => {
+    it("is not bound if the entry that marks its virtual server is rejected", async () => {
       bench.kernel.operations.failWhere(
         ({ subject }) => subject === "KUBE-CLUSTER-IP 10.96.0.10,tcp:80",
         errno.EINVAL,
@@ -300,7 +300,7 @@ describe("Reconciler", () => {
       assert.ok(!(await bench.writes()).includes(bind));
     });
 
-    it("is not bound where its guard in KUBE-IPVS-IPS is refused", async () => {
+    it("is not bound if its guard in KUBE-IPVS-IPS is rejected", async () => {
       const isGuard = ({ subject }: Operation): boolean => subject === "KUBE-IPVS-IPS 10.96.0.10";
       const heal = bench.kernel.operations.failWhere(isGuard, errno.EINVAL);
       bench.put(a, [there]);
@@ -311,7 +311,7 @@ describe("Reconciler", () => {
       assert.deepEqual(await bench.writes(), ["ipset entry-add KUBE-IPVS-IPS 10.96.0.10", bind]);
     });
 
-    it("is not bound by a link that is made again while its virtual server waits", async () => {
+    it("is not bound by a recreated link while its virtual server is pending", async () => {
       refuse("10.96.0.10:80");
       bench.put(a, [there]);
       bench.put(serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] }), [there]);
@@ -323,7 +323,7 @@ describe("Reconciler", () => {
       assert.ok(!writes.includes(bind), writes.join("\n"));
     });
 
-    it("goes with the last virtual server that cannot be made again, and not before", async () => {
+    it("is removed with the last virtual server that cannot be recreated, and not before", async () => {
       bench.put(twoPorts, [there]);
       await bench.sync();
       const heal = refuse("10.96.0.10:");
@@ -343,7 +343,7 @@ describe("Reconciler", () => {
       assert.match(addressesText(bench.kernel), /10\.96\.0\.10/);
     });
 
-    it("is not refused itself where the link is: it waits for it", async () => {
+    it("is pending, not rejected, while the link is rejected", async () => {
       bench.kernel.operations.failWhere(({ action }) => action === "create-link", errno.EINVAL, 1);
       bench.put(a, [there]);
       const { rejections } = await bench.sync();
@@ -355,7 +355,7 @@ describe("Reconciler", () => {
       assert.deepEqual(await bench.writes(), ["link create-link kube-ipvs0", bind]);
     });
 
-    it("that a start finds without a virtual server goes", async () => {
+    it("that a start finds without a virtual server is removed", async () => {
       bench.put(a, [there]);
       await bench.sync();
       await takeServers(80);
@@ -366,7 +366,7 @@ describe("Reconciler", () => {
     });
   });
 
-  it("forgets a refused change when nobody wants it any more", async () => {
+  it("forgets a rejected change when no Service needs it", async () => {
     bench.kernel.operations.failWhere(
       ({ subject }) => subject.includes("10.244.2.255:8080"),
       errno.EINVAL,
@@ -378,7 +378,7 @@ describe("Reconciler", () => {
     assert.equal(bench.reconciler.nextRetryMs, undefined);
   });
 
-  it("takes it for a failure when every change is refused for want of permission", async () => {
+  it("fails if every change is rejected because of missing permission", async () => {
     bench.put(a, [there]);
     await bench.sync();
     const isIpvsChange = ({ facility, isRead }: Operation): boolean =>
@@ -398,7 +398,7 @@ describe("Reconciler", () => {
   });
 
   for (const code of ["ENOBUFS", "ETIMEDOUT", "EBADF"]) {
-    it(`takes it for a failure when nothing is known of a request, and observes again: ${code}`, async () => {
+    it(`fails and observes again if the result of a request is unknown: ${code}`, async () => {
       const error = Object.assign(new Error("No reply"), { code, errno: errno[code as "EBADF"] });
       const isLink = ({ action }: Operation): boolean => action === "create-link";
       bench.kernel.operations.failWhere(isLink, error, 1);
@@ -411,7 +411,7 @@ describe("Reconciler", () => {
     });
   }
 
-  it("takes no later sync for its first one, whatever became of a request", async () => {
+  it("treats only the first sync as the first one, regardless of failed requests", async () => {
     const udp = serviceRecord({ ports: [portRecord({ protocol: "UDP" })] });
     bench.put(udp, [there]);
     const isDeletion = ({ kind }: Change): boolean => kind === "conntrack-delete";
@@ -430,7 +430,7 @@ describe("Reconciler", () => {
     ["ENODEV", errno.ENODEV],
   ];
   for (const [name, code] of contradictions) {
-    it(`observes the object and tries again at once, silently, after ${name}`, async () => {
+    it(`observes the object and retries immediately, without a log line, after ${name}`, async () => {
       bench.put(a, [there]);
       await bench.sync();
       bench.kernel.operations.failWhere(({ action }) => action === "real-server-create", code, 1);
@@ -445,7 +445,7 @@ describe("Reconciler", () => {
       assert.equal(bench.reconciler.nextRetryMs, undefined);
     });
 
-    it(`names the object when ${name} persists`, async () => {
+    it(`reports the object if ${name} persists`, async () => {
       bench.kernel.operations.failWhere(({ action }) => action === "real-server-create", code);
       bench.put(a, [there]);
       assert.deepEqual((await bench.sync()).rejections, []);
@@ -458,7 +458,7 @@ describe("Reconciler", () => {
     });
   }
 
-  it("finds by a contradiction what a third party removed, and puts it back", async () => {
+  it("finds by a contradiction what a third party removed, and restores it", async () => {
     bench.put(a, [there]);
     bench.put(serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] }), [there]);
     await bench.sync();
@@ -495,7 +495,7 @@ describe("Reconciler", () => {
     assert.doesNotMatch(ipSetText(bench.kernel), /add KUBE-CLUSTER-IP/);
   });
 
-  it("looks again when a reply is lost, and ends where it should", async () => {
+  it("checks again after a lost reply, and reaches the desired state", async () => {
     bench.put(a, [there]);
     bench.kernel.operations.loseReplyWhere(({ action }) => action === "virtual-server-create");
     const report = await bench.sync();
@@ -525,7 +525,7 @@ describe("Reconciler", () => {
     assert.deepEqual(bench.kernel.operations.texts(), []);
   });
 
-  it("applies nothing in a dry run, and reports the same plan each time", async () => {
+  it("applies nothing in a dry run, and returns the same plan each time", async () => {
     const dry = new Bench(bench.kernel, { isDryRun: true });
     dry.put(a, [there]);
     for (let time = 0; time < 2; time += 1) {
@@ -545,7 +545,7 @@ describe("Reconciler", () => {
     }
   });
 
-  it("has nothing to do in a dry run where everything is right", async () => {
+  it("plans nothing in a dry run if everything is correct", async () => {
     bench.put(a, [there]);
     await bench.sync();
     const dry = new Bench(bench.kernel, { isDryRun: true });
@@ -553,7 +553,7 @@ describe("Reconciler", () => {
     assert.deepEqual((await dry.sync()).plan.changes, []);
   });
 
-  it("has nothing to do in a dry run after another program did what it would do", async () => {
+  it("plans nothing in a dry run after another program made the changes", async () => {
     const dry = new Bench(bench.kernel, { isDryRun: true });
     for (const each of [dry, bench]) each.put(a, [there]);
     await dry.sync();
@@ -562,14 +562,14 @@ describe("Reconciler", () => {
     assert.deepEqual([plan.changes, plan.conflicts], [[], []]);
   });
 
-  it("leaves virtual servers of a third party alone", async () => {
+  it("keeps foreign virtual servers", async () => {
     await bench.kernel.ipvs.apply([{ kind: "virtual-server-create", after: foreign }]);
     bench.put(a);
     await bench.sync();
     assert.match(ipvsText(bench.kernel), /10\.50\.0\.1:80 -s wlc/);
   });
 
-  it("removes them where it is set to, except in excluded networks", async () => {
+  it("removes foreign virtual servers if configured, except in excluded networks", async () => {
     for (const excludeCidrs of [[], [cidr("10.50.0.0/16")]]) {
       const strict = new Bench(new FakeKernel(), {
         ownership: { foreignVirtualServers: "delete", excludeCidrs },
@@ -580,7 +580,7 @@ describe("Reconciler", () => {
     }
   });
 
-  it("does not take an empty desired state for a clean-up: link, sets and rules stay", async () => {
+  it("does not treat an empty desired state as a clean-up: link, sets and rules stay", async () => {
     bench.put(a, [here]);
     await bench.sync();
     bench.drop(a.name);
@@ -596,7 +596,7 @@ describe("Reconciler", () => {
     assert.match(ipSetText(bench.kernel), /create KUBE-CLUSTER-IP/);
   });
 
-  it("removes what an earlier run left behind, known by the sets", async () => {
+  it("removes objects of an earlier run, which it recognizes by the sets", async () => {
     bench.put(a, [there]);
     bench.put(
       serviceRecord({
@@ -614,7 +614,7 @@ describe("Reconciler", () => {
     assert.equal(addressesText(bench.kernel).trim(), "");
   });
 
-  it("ends in the same state when it is killed at any write and started again", async () => {
+  it("reaches the same state after it was killed at any write and started again", async () => {
     const fresh = new Bench();
     fresh.put(a, [there, here]);
     await fresh.sync();

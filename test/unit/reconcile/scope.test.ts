@@ -33,9 +33,9 @@ const rows: readonly (readonly [subject: Subject, expected: boolean])[] = [
   [{ type: "sysctl", path: "net/ipv4/ip_forward" }, false],
 ];
 
-describe("what planning touched", () => {
+describe("the scope of planning", () => {
   for (const [subject, expected] of rows) {
-    it(`${expected ? "holds" : "does not hold"} ${JSON.stringify(subject)}`, () => {
+    it(`${expected ? "contains" : "does not contain"} ${JSON.stringify(subject)}`, () => {
       assert.equal(isTouched(subject, touched), expected);
     });
   }
@@ -50,7 +50,7 @@ describe("a scope", () => {
     formerServices: new Map([["TCP 10.96.0.11:80", "default/newer"]]),
   };
 
-  it("keeps nothing of what was included for each sync that fails", () => {
+  it("does not accumulate for each sync that fails", () => {
     const scope = new Scope();
     let reads = 0;
     const counted = {
@@ -66,7 +66,7 @@ describe("a scope", () => {
     assert.equal(reads, before + 1);
   });
 
-  it("holds what was included, each time, and leaves it to its owner", () => {
+  it("contains everything that was included, and does not change the included lists", () => {
     const scope = new Scope();
     scope.include(touched);
     assert.deepEqual(scope.virtualServers, touched.virtualServers);
@@ -83,7 +83,7 @@ describe("a scope", () => {
     assert.equal(touched.setEntries.get("KUBE-IPVS-IPS")?.size, 1);
   });
 
-  it("is everything once everything is to be compared", () => {
+  it("is everything once a full comparison is requested", () => {
     const scope = new Scope();
     scope.include(touched);
     scope.areAllServers = true;
@@ -94,7 +94,7 @@ describe("a scope", () => {
     );
   });
 
-  it("names the Service that stopped wanting a key last, before and after keys are asked for", () => {
+  it("names the last Service that stopped needing a key, before and after keys are read", () => {
     const formerServices = new Map([["TCP 10.96.0.11:80", "default/older"]]);
     const scope = new Scope();
     scope.include({ ...more, formerServices });

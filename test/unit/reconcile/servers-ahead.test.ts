@@ -45,7 +45,7 @@ describe("servers that are read before the first sync", () => {
     read = noteReads(kernel);
   });
 
-  it("are read once, whoever asks, and a kernel that is right is written nothing", async () => {
+  it("are read once, regardless of the number of readers, and a correct kernel is not written", async () => {
     const [one, other] = await Promise.all([
       restarted.reconciler.serversAhead.read(),
       restarted.reconciler.serversAhead.read(),
@@ -55,7 +55,7 @@ describe("servers that are read before the first sync", () => {
     assert.deepEqual(read, names.map(keyOf));
   });
 
-  it("share the lists that are planned", async () => {
+  it("share the planned lists", async () => {
     await restarted.reconciler.serversAhead.read();
     await restarted.sync();
     const key = keyOf("a");
@@ -63,7 +63,7 @@ describe("servers that are read before the first sync", () => {
     assert.equal(cached, restarted.desired.virtualServer(key)?.realServers);
   });
 
-  it("are made what they should be where they differ", async () => {
+  it("are updated if they differ", async () => {
     const realServer = real("10.244.9.9", { port: 80 });
     kernel.ipvs.interfere({
       kind: "real-server-create",
@@ -74,7 +74,7 @@ describe("servers that are read before the first sync", () => {
     assert.match((await restarted.writes()).join("\n"), /10\.244\.9\.9/);
   });
 
-  it("are known as far as they are there: one that went is made again, one that came is a third party's", async () => {
+  it("are recreated if they were removed, and foreign if they were added", async () => {
     await restarted.reconciler.serversAhead.read();
     kernel.ipvs.interfere({ kind: "virtual-server-remove", before: idOf("a") });
     const virtualServer = { ...virtual({ address: ip("10.50.0.1") }), scheduler: "wlc" };
@@ -88,14 +88,14 @@ describe("servers that are read before the first sync", () => {
     assert.deepEqual(read, [...names.map(keyOf), virtualServerKey(virtualServer)]);
   });
 
-  it("are read again where that is too long ago", async () => {
+  it("are read again if the reading is too old", async () => {
     await restarted.reconciler.serversAhead.read();
     await restarted.clock.advance(60_001);
     assert.deepEqual(await restarted.writes(), []);
     assert.deepEqual(read, [...names, ...names].map(keyOf));
   });
 
-  it("are read again for who asks when that is too long ago", async () => {
+  it("are read again for one reader if the reading is too old", async () => {
     const { serversAhead } = restarted.reconciler;
     const early = await serversAhead.read();
     kernel.ipvs.interfere({ kind: "virtual-server-remove", before: idOf("a") });
@@ -112,7 +112,7 @@ describe("servers that are read before the first sync", () => {
     assert.deepEqual(read, names.map(keyOf));
   });
 
-  it("are read by the first sync where that failed before", async () => {
+  it("are read by the first sync if reading ahead failed", async () => {
     kernel.operations.failWhere(({ action }) => action === "read-real-servers", errno.ENOBUFS, 1);
     await assert.rejects(restarted.reconciler.serversAhead.read());
     const report = await restarted.sync();

@@ -51,7 +51,7 @@ describe("a sync of many Services", () => {
     assert.deepEqual(await bench.writes(true), []);
   });
 
-  it("sends what many have to change in batches, and changes the same as one by one", async () => {
+  it("sends changes in batches, with the same result as one by one", async () => {
     const bench = benchOfMany();
     const sizes: number[] = [];
     const { ipvs } = bench.kernel;

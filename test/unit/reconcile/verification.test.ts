@@ -57,7 +57,7 @@ describe("the check of the sets", () => {
     ],
   ];
   for (const [name, lose, writes] of losses) {
-    it(`finds one that was ${name}; the next sync repairs it`, async () => {
+    it(`finds one that was ${name}, and the next sync repairs it`, async () => {
       lose();
       assert.deepEqual(await bench.reconciler.verification.checkSets(), ["KUBE-CLUSTER-IP"]);
       assert.deepEqual(await bench.writes(), writes);
@@ -65,7 +65,7 @@ describe("the check of the sets", () => {
     });
   }
 
-  it("asks for the headers alone", async () => {
+  it("requests only the headers", async () => {
     const asked: string[] = [];
     kernel.operations.failWhere(({ action, isRead }) => {
       if (isRead === true) asked.push(action);
@@ -77,7 +77,7 @@ describe("the check of the sets", () => {
 });
 
 describe("the check of the rules", () => {
-  it("finds nothing after a sync, also beside third-party rules", async () => {
+  it("finds nothing after a sync, also with third-party rules", async () => {
     kernel.iptables.table("IPv4", "filter").append("INPUT", "-s 192.0.2.1/32 -j DROP");
     assert.equal(await bench.checkRules(), false);
     assert.deepEqual(await bench.writes(), []);
@@ -101,7 +101,7 @@ describe("the check of the rules", () => {
     ],
   ];
   for (const [name, lose, write] of losses) {
-    it(`finds ${name}; the next sync repairs it with one write`, async () => {
+    it(`finds ${name}, and the next sync repairs it with one write`, async () => {
       lose();
       assert.equal(await bench.checkRules(), true);
       assert.deepEqual(await bench.writes(), [`iptables apply ${write}`]);
@@ -109,7 +109,7 @@ describe("the check of the rules", () => {
     });
   }
 
-  it("finds a flushed table; the next sync writes it again, and no other", async () => {
+  it("finds a flushed table, and the next sync writes only that table", async () => {
     const before = iptablesText(kernel, "IPv4");
     kernel.iptables.table("IPv4", "nat").flush();
     assert.equal(await bench.checkRules(), true);
@@ -120,7 +120,7 @@ describe("the check of the rules", () => {
     assert.equal(iptablesText(kernel, "IPv4"), before);
   });
 
-  it("finds the sets that went with them, so that the next sync makes those first", async () => {
+  it("finds sets that were removed with the rules, so that the next sync creates them first", async () => {
     kernel.iptables.table("IPv4", "filter").flush();
     kernel.ipSets.lose(setFor("externalIpLocal", "IPv4").name);
     assert.equal(await bench.checkRules(), true);
@@ -134,7 +134,7 @@ describe("the check of the rules", () => {
     assert.equal(report.changes.get("set-create"), 1);
   });
 
-  it("leaves the place of third-party rules above our jumps to them", async () => {
+  it("lets third-party rules stay above our jumps", async () => {
     const jumps = kernel.iptables.peek("IPv4").find(({ name }) => name === "INPUT")?.rules ?? [];
     const input = kernel.iptables.table("IPv4", "filter");
     input.remove("INPUT", /KUBE/);
@@ -169,7 +169,7 @@ describe("a restore that fails on flushed chains", () => {
     assert.equal(bench.state(), want.state());
   }
 
-  it("is sent again change by change, and neither a failure nor a refusal", async () => {
+  it("is repeated change by change, and is neither a failure nor a rejection", async () => {
     kernel.operations.failWhere(isRestore, error, 1);
     const report = await bench.sync();
     assert.deepEqual([report.failures, report.rejections], [[], []]);
@@ -178,7 +178,7 @@ describe("a restore that fails on flushed chains", () => {
     await assertRight();
   });
 
-  it("has the rules observed at once; the next sync writes all that is missing", async () => {
+  it("causes the rules to be observed immediately, and the next sync writes all missing ones", async () => {
     const heal = kernel.operations.failWhere(isRestore, error);
     const report = await bench.sync();
     assert.deepEqual([report.failures, report.rejections], [[], []]);
@@ -191,7 +191,7 @@ describe("a restore that fails on flushed chains", () => {
     assert.equal(bench.reconciler.nextRetryMs, undefined);
   });
 
-  it("is reported when it fails again", async () => {
+  it("is reported if it fails again", async () => {
     kernel.operations.failWhere(isRestore, error);
     await bench.sync();
     const { failures, rejections } = await bench.sync();
@@ -200,7 +200,7 @@ describe("a restore that fails on flushed chains", () => {
     assert.deepEqual([...new Set(rejections.map(({ reason }) => reason))], ["exit-2"]);
   });
 
-  it("is a failure where the program did not run, and the rules are observed", async () => {
+  it("is a failure if the program did not run, and the rules are observed", async () => {
     kernel.operations.failWhere(isRestore, new Error("spawn iptables-restore ENOENT"), 1);
     const report = await bench.sync();
     assert.equal(report.failures.length, 1);
@@ -248,7 +248,7 @@ describe("a round of the verification", () => {
     assert.equal(many.reconciler.needsSync, false);
   });
 
-  it("leaves out what went between two steps", async () => {
+  it("omits objects that were removed between two steps", async () => {
     const many = await benchOfMany();
     const steps = await many.reconciler.verification.beginPeriod([], 1);
     many.drop("default/svc-1199");

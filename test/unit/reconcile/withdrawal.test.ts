@@ -67,7 +67,7 @@ describe("a Service whose source ranges the kernel rejects", () => {
     assert.deepEqual(await bench.writes(true), []);
   });
 
-  it("is not withdrawn after an unknown outcome", async () => {
+  it("is not withdrawn after an unknown result", async () => {
     bench.kernel.operations.loseRequestWhere(isAddOf("KUBE-LOAD-BALANCER-FW"));
     const { failures } = await bench.sync();
     assert.equal(failures.length, 1);
@@ -156,7 +156,7 @@ it("the removal of a jump that is not cached removes no other", () => {
   assert.deepEqual(cached.rules.get("IPv4")?.jumps.get("filter INPUT"), ["-j KUBE-A"]);
 });
 
-it("jumps that are sent one by one end in their order", async () => {
+it("jumps that are sent one by one end up in their order", async () => {
   const { iptables, operations } = bench.kernel;
   const jumpsFrom = (): readonly string[] =>
     iptables

@@ -16,7 +16,7 @@ const change: Change = {
   reason: "unwanted",
 } as Change;
 
-it("a kernel that is right has no change, whatever UDP Services there are", () => {
+it("a correct kernel needs no change, whatever UDP Services exist", () => {
   assert.deepEqual(withoutFlowChecks({ ...emptyPlan, changes: [check] }).changes, []);
 });
 

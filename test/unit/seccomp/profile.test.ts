@@ -15,12 +15,12 @@ const allowed = profile.syscalls.filter(({ action }) => action === "SCMP_ACT_ALL
 const namesAllowed = new Set(allowed.flatMap(({ names }) => names));
 
 describe("the seccomp profile", () => {
-  it("is what the recorded calls give (make seccomp writes it)", () => {
+  it("equals that of the recorded calls (make seccomp writes it)", () => {
     assert.ok(readRecordedCalls().length > 50);
     assert.equal(text, profileText(readRecordedCalls()));
   });
 
-  it("refuses what is not named, on both architectures", () => {
+  it("rejects calls that are not named, on both architectures", () => {
     assert.equal(profile.defaultAction, "SCMP_ACT_ERRNO");
     assert.deepEqual(
       profile.archMap.map(({ architecture }) => architecture),
@@ -54,7 +54,7 @@ describe("the seccomp profile", () => {
   });
 });
 
-describe("what strace saw", () => {
+describe("system calls in strace's output", () => {
   const seen = [
     '12 execve("/usr/sbin/iptables", 0x7f /* 8 vars */) = 0',
     '12 execve("/usr/local/sbin/iptables", 0x7f /* 8 vars */) = -1 ENOENT (No such file or directory)',
@@ -65,11 +65,11 @@ describe("what strace saw", () => {
     "12 +++ exited with 0 +++",
   ].join("\n");
 
-  it("gives the names of calls, each once", () => {
+  it("are each returned once, by name", () => {
     assert.deepEqual(namesOfCalls(seen), ["execve", "futex", "openat"]);
   });
 
-  it("gives the programs that were there", () => {
+  it("are grouped with the names of the programs", () => {
     assert.deepEqual(startedPrograms(seen), ["/usr/sbin/iptables"]);
   });
 });

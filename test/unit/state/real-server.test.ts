@@ -39,7 +39,7 @@ const cases: readonly {
 
 describe("two lists of real servers", () => {
   for (const { name, left, right, isSame } of cases) {
-    it(`${name}: ${isSame ? "the same" : "not the same"}`, () => {
+    it(`${name}: ${isSame ? "are equal" : "are not equal"}`, () => {
       assert.equal(sameRealServers(left, right), isSame);
       assert.equal(sameRealServers(right, left), isSame);
     });

@@ -19,12 +19,12 @@ describe("rules about a destination", () => {
     ["-s 10.244.0.0/16 -j ACCEPT", true],
     ["-p tcp -m tcp -j DNAT --to-destination 10.244.1.5:8080", true],
   ] as const) {
-    it(`${isSo ? "keep" : "leave out"} ${text}`, () => {
+    it(`${isSo ? "keep" : "omit"} ${text}`, () => {
       assert.equal(isAbout(ruleOf(text), [web]), isSo);
     });
   }
 
-  it("stand in chains that packets reach, and in built-in chains all of them", () => {
+  it("are in chains that packets reach, and include all rules of built-in chains", () => {
     const chains: Readonly<Record<string, readonly string[]>> = {
       "nat PREROUTING": ["-d 10.96.0.99/32 -j ACCEPT", "-j KUBE-SERVICES"],
       "nat KUBE-SERVICES": [
@@ -48,7 +48,7 @@ describe("rules about a destination", () => {
     );
   });
 
-  it("stay where they cannot be read", () => {
+  it("stay if they cannot be read", () => {
     const about = chainsAbout([web], (key) => (key === "nat OUTPUT" ? [{}] : undefined));
     assert.deepEqual([...about.values()], [[{}]]);
   });

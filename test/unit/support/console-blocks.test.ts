@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { isAsShown, readCommands } from "../../support/documents/console-blocks.ts";
 
 describe("commands in a document", () => {
-  it("are those of blocks for the lab, with the lines behind them", () => {
+  it("are those of lab blocks, with the lines after them", () => {
     const document = [
       "text",
       "```sh",
@@ -23,12 +23,12 @@ describe("commands in a document", () => {
     ]);
   });
 
-  it("must stand before their output", () => {
+  it("must be before their output", () => {
     assert.throws(() => readCommands("```console lab\nx\n```"), /Line 2/);
   });
 });
 
-describe("what a command printed", () => {
+describe("the output of a command", () => {
   const cases: readonly {
     readonly name: string;
     readonly shown: readonly string[];
@@ -52,7 +52,7 @@ describe("what a command printed", () => {
     { name: "a dot is a dot", shown: ["10.96"], printed: "10x96\n", want: false },
   ];
   for (const { name, shown, printed, want } of cases) {
-    it(`${want ? "is" : "is not"} as shown: ${name}`, () => {
+    it(`${want ? "matches" : "does not match"}: ${name}`, () => {
       assert.equal(isAsShown(shown, printed), want);
     });
   }

@@ -29,7 +29,7 @@ function create(...ports: readonly number[]): IpvsChange[] {
 const target = { address: ip("10.244.1.5"), port: 8080, weight: 1, forwardingMethod: 0 };
 
 describe("the fake kernel", () => {
-  it("logs every change in order, and no reading", async () => {
+  it("logs every change in order, but no reads", async () => {
     const kernel = new FakeKernel();
     await kernel.link.ensure();
     await kernel.ipvs.apply(create(80));
@@ -49,7 +49,7 @@ describe("the fake kernel", () => {
     assert.deepEqual(kernel.operations.texts(), []);
   });
 
-  it("fails the n-th change and carries out the others", async () => {
+  it("fails the n-th change and executes the others", async () => {
     const { ipvs, operations } = new FakeKernel();
     operations.failNth(2, 1);
     const failed = await ipvs.apply(create(80, 81, 82));
@@ -60,7 +60,7 @@ describe("the fake kernel", () => {
     assert.equal(ipvs.peek().length, 2);
   });
 
-  it("fails what a test picks, also reading, until the test ends it", async () => {
+  it("fails requests that a test selects, including reads, until the test stops this", async () => {
     const { ipvs, ipSets, operations } = new FakeKernel();
     const end = operations.failWhere(({ facility }) => facility === "ipvs", 12);
     await assert.rejects(observeIpvs(ipvs), /ENOMEM/);
@@ -77,7 +77,7 @@ describe("the fake kernel", () => {
     await ipvs.apply(create(82));
   });
 
-  it("stops in the middle of a request as though the process was killed", async () => {
+  it("stops in the middle of a request as if the process was killed", async () => {
     const { ipvs, link, operations } = new FakeKernel();
     operations.crashAt(2);
     await assert.rejects(ipvs.apply(create(80, 81, 82)), FakeCrash);
@@ -87,7 +87,7 @@ describe("the fake kernel", () => {
     assert.equal((await observeIpvs(ipvs)).length, 1);
   });
 
-  it("counts connections as given, and keeps them through an update", async () => {
+  it("returns the given connection counts, and keeps them after an update", async () => {
     const { ipvs } = new FakeKernel();
     const real = { virtualServer: server(80), after: target };
     await ipvs.apply([...create(80), { kind: "real-server-create", ...real }]);
@@ -99,7 +99,7 @@ describe("the fake kernel", () => {
     assert.equal(observed.weight, 0);
   });
 
-  it("prints its state as the tools do", async () => {
+  it("prints its state like the tools", async () => {
     const { ipvs, ipSets, link } = new FakeKernel();
     const kernel = { ipvs, ipSets, link } as FakeKernel;
     const flags = { scheduler: "mh", flags: 0x10, persistenceTimeoutSeconds: 300 };

@@ -18,7 +18,7 @@ function program(name: string, script: string): string {
 
 describe("another proxy", () => {
   for (const mode of ["ipvs", "iptables"] as const) {
-    it(`gets a configuration for ${mode} mode that a kube-proxy understands`, () => {
+    it(`gets a configuration for ${mode} mode that kube-proxy accepts`, () => {
       const template = " other-proxy  --config={config} -v=1 ";
       const argv = peerArguments(template, { server: "http://10.200.0.1:6443", mode, folder });
       const path = join(folder, "config.yaml");
@@ -40,7 +40,7 @@ describe("another proxy", () => {
     assert.equal(peerTitle(`${path} --config={config}`), "kube-proxy (Kubernetes v1.36.2)");
   });
 
-  it("is named alone where it knows no version", () => {
+  it("is named without a version if it prints none", () => {
     assert.equal(peerTitle(program("other-proxy", "echo usage; exit 2")), "other-proxy");
     assert.equal(peerTitle("/nowhere/third-proxy"), "third-proxy");
   });

@@ -42,7 +42,7 @@ describe("package.json", () => {
       assert.ok(targets.has(script.slice("make ".length)));
   });
 
-  it("names the programs that make build writes", () => {
+  it("lists the programs that make build writes", () => {
     const bundle = read("toolchain/bundle.ts");
     for (const [name, path] of Object.entries(bin)) {
       assert.equal(path, `dist/${name}`);

@@ -8,7 +8,7 @@ const project = join(import.meta.dirname, "../../..");
 
 describe("a generated document", () => {
   for (const [path, text] of Object.entries(documents)) {
-    it(`is as its table says: ${path} (make docs writes it)`, () => {
+    it(`equals its table: ${path} (make docs writes it)`, () => {
       assert.equal(readFileSync(join(project, path), "utf8"), text());
     });
   }

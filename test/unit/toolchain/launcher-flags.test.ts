@@ -49,7 +49,7 @@ function evaluate(source: string, argv: readonly string[], environment = {}): st
 
 describe("the launcher's flags", () => {
   /** Flags that change what the engine compiles make it refuse what was compiled with others: 30 ms at each start. */
-  it("let the engine take the compiled code that Node.js brings", () => {
+  it("allow the engine to use the compiled code of Node.js", () => {
     const tagWith = (...argv: string[]): string => evaluate("v8.cachedDataVersionTag()", argv);
     assert.ok(flags.length > 0);
     assert.equal(tagWith(...flags), tagWith());
@@ -57,14 +57,14 @@ describe("the launcher's flags", () => {
   });
 
   /** From 2 GB on the heap grows to four times what is in use before the next collection; below, to less than twice. */
-  it("fix the maximum of the heap, below 2 GB and with room for 100,000 Services", () => {
+  it("limit the heap to less than 2 GB, with room for 100,000 Services", () => {
     const limitMb = Number(evaluate("v8.getHeapStatistics().heap_size_limit", flags)) / 2 ** 20;
     assert.ok(limitMb < 2_048, `${limitMb} MB`);
     assert.ok(limitMb >= 1_024, `${limitMb} MB`);
   });
 });
 
-describe("the maximum of the heap", () => {
+describe("the maximum heap size", () => {
   const heapOn = (files: NodeFiles, environment: NodeJS.ProcessEnv = {}): string | undefined =>
     flagsOn(files, environment).find((flag) => flag.startsWith("--max-old-space-size="));
   const mb = (count: number): string => `${count * 2 ** 20}\n`;
@@ -99,7 +99,7 @@ describe("the maximum of the heap", () => {
     }
   });
 
-  it("follows the smallest limit of the cgroups above", () => {
+  it("follows the smallest limit of the parent cgroups", () => {
     const files = {
       "/proc/self/cgroup": "0::/system.slice/kube-ipvs.service/\n",
       "/sys/fs/cgroup/system.slice/memory.max": mb(512),
@@ -126,7 +126,7 @@ describe("the maximum of the heap", () => {
     assert.equal(heapOn(limited(mb(256)), environment), "--max-old-space-size=4000");
   });
 
-  it("is left to NODE_OPTIONS, as are the other flags that it gives", () => {
+  it("is left to NODE_OPTIONS, like its other flags", () => {
     for (const flag of ["--max-old-space-size=300", "--max_old_space_size=300"]) {
       assert.equal(heapOn(limited(mb(256)), { NODE_OPTIONS: flag }), undefined, flag);
     }
@@ -157,7 +157,7 @@ describe("the launcher's allocator settings", () => {
   })()`;
 
   /** Those that were mapped: a third to a half of them, as there happened to be room elsewhere. */
-  it("give blocks of 32 KB back that are freed while small ones between them stay", () => {
+  it("release blocks of 32 KB that are freed while small blocks between them stay", () => {
     const argv = [...flags, "--expose-gc"];
     const totalMb = (2_000 * 32_768) / 2 ** 20;
     const withSettings = Number(evaluate(freedMb, argv, allocator));

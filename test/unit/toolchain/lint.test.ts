@@ -166,7 +166,7 @@ describe("the linter", () => {
 
   for (const [index, { folder, code, rule }] of cases.entries()) {
     const what = code.split("\n")[0];
-    it(`${rule === undefined ? "allows" : "refuses"} in ${folder}/: ${what}`, () => {
+    it(`${rule === undefined ? "allows" : "rejects"} in ${folder}/: ${what}`, () => {
       assert.deepEqual(found.get(paths[index] ?? "") ?? [], rule === undefined ? [] : [rule]);
     });
   }

@@ -64,7 +64,7 @@ describe("the client library in the bundle", async () => {
     return JSON.parse(stdout) as Outcome;
   }
 
-  it("asks an exec plugin", () => {
+  it("runs an exec plugin", () => {
     const status = { token: "from-the-plugin" };
     const answer = {
       apiVersion: "client.authentication.k8s.io/v1",
@@ -87,7 +87,7 @@ describe("the client library in the bundle", async () => {
     });
   }
 
-  it("goes directly where no proxy is named", () => {
+  it("connects directly without a proxy", () => {
     assert.equal(outcomeOf({}, { token: "t" }).agent, "Agent");
   });
 });

@@ -75,7 +75,7 @@ function contentOf({ blobs }: Image): readonly (readonly string[])[] {
 }
 
 describe("an image", () => {
-  it("has the same digest from files that were made in another order, at another time", (test) => {
+  it("has the same digest if its files were created in another order and at another time", (test) => {
     const first = imageFrom(test);
     const second = imageFrom(test, Object.keys(files).toReversed(), 2);
     assert.deepEqual(second.manifest.descriptor, first.manifest.descriptor);
@@ -89,13 +89,13 @@ describe("an image", () => {
     assert.deepEqual(...(archives.map(digestOf) as [string, string]));
   });
 
-  it("has another digest when a file differs", (test) => {
+  it("has another digest if a file differs", (test) => {
     const names = Object.keys(files);
     const { digest } = imageFrom(test).manifest.descriptor;
     assert.notEqual(imageFrom(test, names.slice(1)).manifest.descriptor.digest, digest);
   });
 
-  it("has what changes least in its first layers, and each file once", (test) => {
+  it("has rarely changing files in its first layers, and each file once", (test) => {
     assert.deepEqual(contentOf(imageFrom(test)), [
       ["./usr/bin/dash", "./var/lib/dpkg/status.d/dash"],
       ["./usr/local/lib/kube-ipvs/node"],
@@ -103,7 +103,7 @@ describe("an image", () => {
     ]);
   });
 
-  it("names its layers by their digests, packed and unpacked, and has labels", (test) => {
+  it("names its layers by their digests, compressed and uncompressed, and has labels", (test) => {
     const { blobs } = imageFrom(test);
     const [config, ...layers] = blobs;
     const { rootfs, config: started } = JSON.parse(config?.bytes.toString() ?? "") as {
@@ -120,7 +120,7 @@ describe("an image", () => {
     }
   });
 
-  it("is started as the Containerfile says", () => {
+  it("is started like that of the Containerfile", () => {
     const containerfile = read("deploy/image/Containerfile");
     assert.ok(containerfile.includes(`ENV ${execution.Env.join(" ")}\n`));
     assert.ok(containerfile.includes(`ENTRYPOINT ${JSON.stringify(execution.Entrypoint)}\n`));
@@ -167,8 +167,8 @@ describe("the workflows of a forge", () => {
   });
 });
 
-describe("what is released with it", () => {
-  it("is a bill of materials with Debian's packages, as CycloneDX has it", (test) => {
+describe("an artifact of the release", () => {
+  it("is a bill of materials with Debian's packages, in CycloneDX format", (test) => {
     const component = { "bom-ref": "own", type: "application", name: "kube-ipvs", version };
     const program = {
       bomFormat: "CycloneDX",
@@ -207,7 +207,7 @@ describe("what is released with it", () => {
     ]);
   });
 
-  it("refuses a chart of another version", (test) => {
+  it("cannot be a chart of another version", (test) => {
     const chart = join(project, "deploy/helm/kube-ipvs");
     assert.throws(
       () =>
@@ -220,7 +220,7 @@ describe("what is released with it", () => {
     );
   });
 
-  it("are manifests with the image's name in each container", () => {
+  it("is a set of manifests with the image's name in each container", () => {
     const text = read("deploy/manifests/replace-kube-proxy.yaml");
     const named = withImage(text, "example/kube-ipvs:1");
     assert.deepEqual(named.match(/image: \S+/g), [
@@ -234,7 +234,7 @@ describe("what is released with it", () => {
     );
   });
 
-  it("are notes with digests and versions", (test) => {
+  it("is a set of notes with digests and versions", (test) => {
     const { descriptor } = imageFrom(test).manifest;
     const packages = [{ name: "dash", version: "0.5.12-2", architecture: "arm64" }];
     const notes = releaseNotes(read(`docs/releases/${version}.md`), {

@@ -160,9 +160,9 @@ const cases: readonly Case[] = [
   },
 ];
 
-describe("set-up", () => {
+describe("setup", () => {
   for (const { name, machine, environment = {}, command, says } of cases) {
-    it(`says what is missing: ${name}`, () => {
+    it(`reports what is missing: ${name}`, () => {
       const [script, ...groups] = command;
       const { status, lines } = runWith(environment, machine, script, ...groups);
       assert.deepEqual({ status, lines }, { status: 1, lines: [says] });
@@ -178,12 +178,12 @@ describe("set-up", () => {
     assert.deepEqual(onRequest, { ...done, hasLoadedIpvs: true });
   });
 
-  it("does nothing where everything is there", () => {
+  it("does nothing if everything is installed", () => {
     const machine = { ...amd64, ...asUser, gcc: "exit 0" };
     assert.deepEqual(run(machine, "install-packages.sh", "build"), { status: 0, lines: [] });
   });
 
-  it("installs all that is missing at once, and says that apt failed", () => {
+  it("installs all missing packages together, and reports that apt failed", () => {
     const failing = { "apt-get": 'echo "E: $*"; exit 100' };
     const machine = { ...amd64, ...asRoot, ...failing };
     const { status, lines } = run(machine, "install-packages.sh", "build", "lab-kernel");
@@ -193,7 +193,7 @@ describe("set-up", () => {
     assert.match(lines[2] ?? "", /^setup: apt-get could not install: gcc user-mode-linux; /);
   });
 
-  it("goes on with the installed lab kernel if apt cannot fetch 6.12", () => {
+  it("continues with the installed lab kernel if apt cannot fetch 6.12", () => {
     const debian12 = { sed: "echo 12", head: "cat" };
     const failing = { "apt-get": 'echo "E: failed"; exit 100' };
     const machine = { ...amd64, ...asRoot, ...debian12, ...failing };
@@ -203,7 +203,7 @@ describe("set-up", () => {
     assert.match(lines.at(-1) ?? "", /^setup: the lab runs on the installed user-mode Linux, /);
   });
 
-  it("lets npm trust whom the machine trusts, and not run install scripts", () => {
+  it("lets npm use the machine's certificate authorities, and disables install scripts", () => {
     const machine = { npm: 'echo "$*, $NODE_EXTRA_CA_CERTS"' };
     const authorities = "/etc/ssl/certs/ca-certificates.crt";
     const trusted = existsSync(authorities) ? authorities : "";
@@ -211,7 +211,7 @@ describe("set-up", () => {
     assert.deepEqual(run(machine, "npm-ci.sh", root, "--omit=dev"), { status: 0, lines });
   });
 
-  it("takes the machine's own Node.js where it is new enough", () => {
+  it("uses the machine's own Node.js if it is new enough", () => {
     const own = process.execPath;
     const machine = { ...amd64, node: `exec ${own} "$@"` };
     assert.deepEqual(run(machine, "install-node.sh"), { status: 0, lines: [] });

@@ -25,8 +25,8 @@ const lock = JSON.parse(read("package-lock.json")) as {
 };
 const packages = Object.entries(lock.packages).filter(([path]) => path !== "");
 
-describe("what is installed", () => {
-  it("runs no install script: off in .npmrc, and in the call of npm", () => {
+describe("the installation of dependencies", () => {
+  it("runs no install script, which .npmrc and npm's arguments disable", () => {
     assert.match(read(".npmrc"), /^ignore-scripts=true$/m);
     assert.match(read("toolchain/npm-ci.sh"), /^exec npm ci --ignore-scripts "\$@"$/m);
     const scripts = ["install-dependencies.sh", "install-node.sh", "release/program.sh"];
@@ -43,7 +43,7 @@ describe("what is installed", () => {
     );
   });
 
-  it("has one exact version and a checksum each, and no address of a registry", () => {
+  it("uses exact versions with checksums, and no registry address", () => {
     const { dependencies, devDependencies } = JSON.parse(read("package.json")) as Readonly<
       Record<"dependencies" | "devDependencies", Readonly<Record<string, string>>>
     >;
@@ -76,7 +76,7 @@ const bundle = await bundleProgram(project);
 const parties = bundle.packageFolders.map((folder) => readThirdParty(join(project, folder)));
 
 describe("the licenses of the bundle", () => {
-  it("are listed, each package with its version, license and words", () => {
+  it("are listed, each package with its version, license and license text", () => {
     const text = thirdPartyText(parties);
     assert.ok(parties.length > 20, `${parties.length} packages`);
     for (const { name, version, license, text: words } of parties) {
@@ -89,11 +89,11 @@ describe("the licenses of the bundle", () => {
     assert.ok(text.includes("commander") && text.includes("@kubernetes/client-node"));
   });
 
-  it("allow to ship it", () => {
+  it("allow distribution", () => {
     for (const { name, license } of parties) assert.ok(acceptedLicenses.has(license), name);
   });
 
-  it("stop the build where a package states none", (test) => {
+  it("stop the build if a package has none", (test) => {
     const folder = copyOf(test);
     cpSync(join(project, "package.json"), join(folder, "package.json"));
     assert.equal(readThirdParty(folder).license, "Apache-2.0");
@@ -129,13 +129,13 @@ const fromNpm: Bom = {
 const shipped = { bundled: new Set(["execa@1.0.0"]), nodeVersion: "24.0.0" };
 
 describe("the bill of materials", () => {
-  it("is CycloneDX 1.5, as its schema says", () => {
+  it("conforms to the CycloneDX 1.5 schema", () => {
     assert.deepEqual(schemaProblems(completeBom(fromNpm, shipped)), []);
     const wrong = { ...fromNpm, components: [{ name: "execa" }] };
     assert.deepEqual(schemaProblems(wrong), ["/components/0 must have required property 'type'"]);
   });
 
-  it("says what is in the program, and what of the dependencies is not", () => {
+  it("lists the contents of the program, and dependencies that are not part of it", () => {
     const { components, metadata, dependencies } = completeBom(fromNpm, shipped);
     assert.equal(metadata.component.name, "kube-ipvs");
     assert.deepEqual(
@@ -175,7 +175,7 @@ describe("the bundle", () => {
     });
   }
 
-  it("is the same from another folder", (test) => {
+  it("is identical in another folder", (test) => {
     const sources = ["src", "native-shim", "toolchain", "package.json", "tsconfig.json"];
     const folder = copyOf(test, ...sources);
     // Hard links: a symbolic one would be followed back to here.
@@ -186,7 +186,7 @@ describe("the bundle", () => {
     assert.notEqual(bundleIn(folder), bundleIn(project));
   });
 
-  it("has the same native-shim from another folder", (test) => {
+  it("has an identical native-shim in another folder", (test) => {
     const folder = copyOf(test, "native-shim");
     const headers = join(project, "node_modules/node-api-headers/include");
     execFileSync("make", ["-C", join(folder, "native-shim"), `NODE_API_INCLUDE=${headers}`]);

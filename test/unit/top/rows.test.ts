@@ -54,7 +54,7 @@ function figures(connections: number, activeConnections = 0): TrafficFigures {
 }
 
 describe("rates", () => {
-  it("are of the last six seconds, or of fewer in the beginning", () => {
+  it("cover the last six seconds, or less in the beginning", () => {
     const history = new SampleHistory();
     const rate = (atMs: number, connections: number): number | undefined => {
       history.add(sample(atMs, { a: { connections } }));
@@ -69,7 +69,7 @@ describe("rates", () => {
     assert.equal(rate(30_000, 310), 10);
   });
 
-  it("of a server that is new, or was made again, count from zero", () => {
+  it("of a new or recreated server start from zero", () => {
     const history = new SampleHistory();
     history.add(sample(0, { a: { connections: 1_000 } }));
     history.add(sample(2_000, { a: { connections: 4 }, b: { connections: 6 } }));
@@ -81,7 +81,7 @@ describe("rates", () => {
 describe("rows", () => {
   const [cluster, node, foreign] = [id("10.96.0.1"), id("192.168.1.1", 30_080), id("10.0.0.9")];
 
-  it("sum the virtual servers of a Service port, and leave apart what nobody named", () => {
+  it("sum the virtual servers of a Service port, and keep unnamed ones separate", () => {
     const owners = ownersOf([
       service({ portName: "http" }),
       service({ portName: "http", address: "192.168.1.1", port: 30_080 }),
@@ -104,7 +104,7 @@ describe("rows", () => {
     assert.equal(totalOf([]), undefined);
   });
 
-  it("are found by name and by address, whatever the case", () => {
+  it("are found by name and address, regardless of case", () => {
     const owners = ownersOf([service({})]);
     const rows = rowsOf([cluster, foreign], owners, () => figures(1));
     assert.equal(filtered(rows, "SHOP/w").length, 1);
@@ -113,7 +113,7 @@ describe("rows", () => {
     assert.equal(filtered(rows, "nothing").length, 0);
   });
 
-  it("come in the order asked for, by name where figures are equal", () => {
+  it("are in the requested order, and sorted by name if values are equal", () => {
     const rows = [
       { label: "b", weight: 1, ...figures(1, 9) },
       { label: "a", weight: 1, ...figures(1, 2) },
@@ -130,7 +130,7 @@ describe("rows", () => {
     assert.equal(order("name", true), "cba");
   });
 
-  it("of endpoints sum what came through all virtual servers", () => {
+  it("of endpoints sum the traffic through all virtual servers", () => {
     const address = id("10.244.1.5").address;
     const listed = { address, port: 8080, weight: 1 };
     const rows = endpointRowsOf([listed, { ...listed, weight: 0 }], () => figures(2, 1));

@@ -63,7 +63,7 @@ async function batch(
 }
 
 describe("kube-ipvs top -b", () => {
-  it("prints one table of two readings", async () => {
+  it("prints one table from two readings", async () => {
     const { out, traffic } = await batch(await kernelOf());
     assert.deepEqual(traffic.notes, []);
     assert.deepEqual(out.split("\n"), [
@@ -74,7 +74,7 @@ describe("kube-ipvs top -b", () => {
     ]);
   });
 
-  it("says so where there is nothing to show", async () => {
+  it("reports that there is nothing to show", async () => {
     const filtered = await batch(await kernelOf(), named, "nope");
     assert.match(filtered.out, /^CONNS\/S [^\n]*\n$/);
     assert.deepEqual(filtered.traffic.notes, ['No row contains "nope"']);
@@ -101,7 +101,7 @@ describe("kube-ipvs top -b", () => {
     });
   });
 
-  it("says that the estimator is off, and that nobody knows names", async () => {
+  it("reports that the estimator is off, and that no Service names are known", async () => {
     const kernel = await kernelOf({ "net/ipv4/vs/run_estimation": "0" });
     const { out, traffic } = await batch(kernel, { kind: "unnamed", reason: "ENOENT" });
     assert.match(traffic.notes[0] ?? "", /^The IPVS estimator is off /);
@@ -143,7 +143,7 @@ async function settle(): Promise<void> {
 }
 
 describe("kube-ipvs top", () => {
-  it("shows rates, endpoints and what failed, and ends when it is asked to", async () => {
+  it("shows rates, endpoints and errors, and exits on request", async () => {
     const kernel = await kernelOf();
     const terminal = new FakeTerminal();
     const clock = new FakeClock();
@@ -174,7 +174,7 @@ describe("kube-ipvs top", () => {
     assert.equal(await running, 0);
   });
 
-  it("ends with 128 + n on a signal", async () => {
+  it("exits with 128 + n on a signal", async () => {
     const terminal = new FakeTerminal();
     const running = runLiveOn(
       { clock: new FakeClock(), kernel: await kernelOf(), terminal, readNames: async () => named },
@@ -229,7 +229,7 @@ describe("the terminal", () => {
     return { target, terminal, keys };
   }
 
-  it("is left as it was, however the process ends", () => {
+  it("is restored, however the process ends", () => {
     for (const end of ["close", "exit"] as const) {
       const { target, terminal } = open();
       assert.equal(target.stdin.isRaw, true);
@@ -245,7 +245,7 @@ describe("the terminal", () => {
     }
   });
 
-  it("gives keys, one by one or in pieces, sizes and signals", () => {
+  it("passes on keys, one by one or in pieces, sizes and signals", () => {
     const { target, keys } = open();
     const read = (...texts: readonly string[]): readonly string[] => {
       for (const text of texts) target.stdin.emit("data", text);
@@ -268,7 +268,7 @@ describe("the terminal", () => {
     assert.deepEqual(keys, ["resize", "exit 129", "interrupt"]);
   });
 
-  it("gives an escape once nothing follows it", async () => {
+  it("passes on an escape once nothing follows it", async () => {
     const { target, keys } = open();
     target.stdin.emit("data", "\u001b");
     assert.deepEqual(keys, []);
@@ -276,7 +276,7 @@ describe("the terminal", () => {
     assert.deepEqual(keys, ["escape"]);
   });
 
-  it("never fails on bytes that nobody sends", () => {
+  it("never fails on unexpected bytes", () => {
     const { target } = open();
     fc.assert(
       fc.property(fc.string({ unit: "binary" }), (text) => {
@@ -312,7 +312,7 @@ describe("the options of top", () => {
     return { ...given, err };
   }
 
-  it("are read, and an invalid interval is an error", async () => {
+  it("are parsed, and an invalid interval is an error", async () => {
     const { options } = await topWith(["x", "--interval=5s", "--sort=out"]);
     assert.deepEqual(options, {
       ...{ intervalMs: 5_000, intervalText: "5s", sort: "out", filter: "x", hasColor: false },
@@ -321,7 +321,7 @@ describe("the options of top", () => {
     assert.match((await topWith(["--interval=1s"])).err, /must be between 2s/);
   });
 
-  it("say where names are missing, and ask the objects where it is known where they are", async () => {
+  it("report missing names, and query the objects if the daemon does not know them", async () => {
     const { names } = await topWith([]);
     assert.match(
       names?.kind === "unnamed" ? names.reason : "",

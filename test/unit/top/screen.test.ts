@@ -45,7 +45,7 @@ const shownTexts = (given: ScreenContent, columns: number, rows: number): readon
   layOut(given, { columns, rows }).lines.map(({ text }) => text);
 
 describe("the screen", () => {
-  it("shows figures, names and totals, and which keys there are", () => {
+  it("shows figures, names, totals and available keys", () => {
     assert.deepEqual(shownTexts(content(2), 120, 6), [
       "kube-ipvs top - 2 Service ports, by conns/s, every 2s",
       "All: 200k conns/s, in 2.5MB/s 0 packets/s, out 24B/s 0 packets/s, 1 active and 0 inactive connections",
@@ -56,7 +56,7 @@ describe("the screen", () => {
     ]);
   });
 
-  it("has as many lines as the terminal, none wider, whatever its size", () => {
+  it("has as many lines as the terminal, none wider, for all sizes", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 60 }),
@@ -76,7 +76,7 @@ describe("the screen", () => {
     );
   });
 
-  it("pages to the row that is chosen, and keeps it when the order changes", () => {
+  it("pages to the selected row, and keeps it when the order changes", () => {
     const last = shownTexts(content(100, { chosen: "shop/web-00099:http TCP" }), 80, 10);
     assert.match(last.find((line) => line.startsWith(">")) ?? "", /web-00099/);
     const other = shownTexts(
@@ -88,14 +88,14 @@ describe("the screen", () => {
     assert.equal(firstShown(25, 10), 20);
   });
 
-  it("shows nothing that could move the cursor", () => {
+  it("shows no characters that could move the cursor", () => {
     const [one] = content(1).rows;
     assert.ok(one !== undefined);
     const given = { ...content(0), rows: [{ ...one, name: "a\u001b[2Jb" }] };
     assert.ok(shownTexts(given, 120, 6).every((line) => !line.includes("\u001b")));
   });
 
-  it("says what is missing, and shows no rates that the kernel does not count", () => {
+  it("reports what is missing, and shows no rates that the kernel does not count", () => {
     const notes = estimatorNotes({ isCounting: false });
     assert.match(notes[0] ?? "", /net\.ipv4\.vs\.run_estimation=0/);
     const [{ perSecond: _, ...one } = row(0)] = content(1).rows;
@@ -111,7 +111,7 @@ describe("the screen", () => {
 });
 
 describe("figures", () => {
-  it("take three digits and a unit", () => {
+  it("have three digits and a unit", () => {
     const texts = [
       0, 0.04, 0.5, 7, 7.46, 9.96, 99.4, 999.4, 999.5, 1_234, 34_000, 5.6e6, 9e15, 1e19,
     ];
@@ -129,7 +129,7 @@ describe("keys", () => {
   const after = (...keys: readonly string[]): ViewState =>
     keys.reduce((state, key) => press(state, key, shown).state, initial);
 
-  it("move, and stay on the list", () => {
+  it("move within the list", () => {
     assert.equal(after("down").chosen, "b");
     assert.equal(after("down", "k", "up").chosen, "a");
     assert.equal(after("end").chosen, "e");
@@ -138,14 +138,14 @@ describe("keys", () => {
     assert.deepEqual(press(initial, "down", { keys: [], pageSize: 1 }).state, initial);
   });
 
-  it("sort, and again the other way round", () => {
+  it("sort, and reverse the order", () => {
     assert.deepEqual([after("a").sort, after("a").isReversed], ["active", false]);
     assert.equal(after("a", "a").isReversed, true);
     assert.equal(after("a", "a", "s").isReversed, false);
     assert.equal(after("r").isReversed, true);
   });
 
-  it("type a filter, keep it or drop it", () => {
+  it("enter, keep or remove a filter", () => {
     assert.equal(after("/", "q", "x", "backspace", "enter").filter, "q");
     assert.equal(after("/", "q", "escape").filter, "");
     assert.equal(after("/", "q").typed, "q");
@@ -153,7 +153,7 @@ describe("keys", () => {
     assert.equal(after("/", "page-up").typed, "");
   });
 
-  it("open the endpoints of a row, and come back to it", () => {
+  it("open the endpoints of a row, and go back", () => {
     const opened = press(after("down"), "enter", shown);
     assert.deepEqual([opened.state.opened, opened.effect], ["b", "read"]);
     assert.equal(press(opened.state, "enter", shown).effect, undefined);
@@ -161,7 +161,7 @@ describe("keys", () => {
     assert.deepEqual([back.opened, back.chosen], [undefined, "b"]);
   });
 
-  it("pause, and end", () => {
+  it("pause, and quit", () => {
     assert.equal(after(" ").isPaused, true);
     assert.equal(after(" ", " ").isPaused, false);
     assert.equal(press(initial, "q", shown).effect, "quit");

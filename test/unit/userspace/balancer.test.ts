@@ -18,12 +18,12 @@ const chosen = (of: Balancer, count: number, client = "c", nowMs = 0): readonly 
   Array.from({ length: count }, () => of.next(client, nowMs)?.key ?? "none");
 
 describe("the balancer", () => {
-  it("takes backends in turn", () => {
+  it("uses backends in turn", () => {
     assert.deepEqual(chosen(balancer(["a", "b", "c"]), 5), ["a", "b", "c", "a", "b"]);
     assert.deepEqual(chosen(balancer([]), 2), ["none", "none"]);
   });
 
-  it("goes on with its turn when backends come and go", () => {
+  it("keeps its turn when backends are added or removed", () => {
     const made = balancer(["a", "b", "c"]);
     chosen(made, 2);
     made.update(backends("a", "aa", "b", "c"), 0);
@@ -36,7 +36,7 @@ describe("the balancer", () => {
     assert.deepEqual(chosen(made, 3).toSorted(), ["x", "x", "y"].toSorted());
   });
 
-  it("spreads evenly over any number of changes", () => {
+  it("distributes evenly over any number of changes", () => {
     const made = balancer(["a", "b"]);
     const counts = new Map<string, number>();
     for (let round = 0; round < 600; round += 1) {
@@ -52,7 +52,7 @@ describe("the balancer", () => {
 });
 
 describe("session affinity", () => {
-  it("keeps a client at its backend until it was quiet for the timeout", () => {
+  it("keeps a client at its backend until it was idle for the timeout", () => {
     const made = balancer(["a", "b", "c"], 10);
     assert.deepEqual(chosen(made, 2, "one", 0), ["a", "a"]);
     assert.deepEqual(chosen(made, 1, "two", 0), ["b"]);
@@ -61,7 +61,7 @@ describe("session affinity", () => {
     assert.deepEqual(chosen(made, 1, "one", 29_998), ["c"]);
   });
 
-  it("gives a client another backend when its own is gone or cannot be reached", () => {
+  it("gives a client another backend if its own is gone or unreachable", () => {
     const made = balancer(["a", "b", "c"], 10);
     chosen(made, 1, "one");
     made.update(backends("b", "c"), 10);
@@ -70,7 +70,7 @@ describe("session affinity", () => {
     assert.deepEqual(chosen(made, 1, "one"), ["b"]);
   });
 
-  it("ends when the Service has none any more, and forgets clients whose time is over", () => {
+  it("ends when the Service has none anymore, and forgets clients after the timeout", () => {
     const made = balancer(["a", "b"], 10);
     for (const client of ["1", "2", "3"]) made.next(client, Number(client) * 1_000);
     made.forgetExpired(12_000);
@@ -79,15 +79,15 @@ describe("session affinity", () => {
     assert.equal(made.tieCount, 0);
   });
 
-  it("remembers no more clients than memory is meant for", () => {
+  it("remembers a limited number of clients", () => {
     const made = balancer(["a"], 10);
     for (let client = 0; client < 100_010; client += 1) made.next(String(client), 0);
     assert.equal(made.tieCount, 100_000);
   });
 });
 
-describe("a listener that stands for load-balancer IPs", () => {
-  it("serves clients of the source ranges and nobody else", () => {
+describe("a listener for load-balancer IPs", () => {
+  it("serves only clients of the source ranges", () => {
     const made = new Balancer();
     made.update(backends("a"), 0, [cidr("198.51.100.0/24")]);
     assert.deepEqual(chosen(made, 1, "198.51.100.7"), ["a"]);

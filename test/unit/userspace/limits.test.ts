@@ -46,7 +46,7 @@ async function answered(test: TestContext, port: number): Promise<Socket | undef
 }
 
 describe("a flood of TCP connections to one Service", () => {
-  it("is closed beyond the limit, leaves other Services served, and ends with its connections", async (test) => {
+  it("is closed beyond the limit, does not affect other Services, and ends with its connections", async (test) => {
     const echo = await tcpServer(test, (socket) => socket.pipe(socket));
     const quotas = { connections: { total: 100, perService: 20 } };
     const stage = new ProxierStage(test, { quotas });
@@ -112,7 +112,7 @@ async function ask(socket: UdpSocket, port: number): Promise<string | undefined>
 }
 
 describe("listener sockets", () => {
-  it("are not opened beyond the limit of a Service, and are when others close", async (test) => {
+  it("are not opened beyond the limit of a Service, but after others close", async (test) => {
     const quotas = { listenerSockets: { total: 3, perService: 2 } };
     const stage = new ProxierStage(test, { quotas });
     const ports = ["a", "b", "c"].map((name) => listenerFor([], { key: name, portName: name }));
@@ -131,7 +131,7 @@ describe("listener sockets", () => {
 });
 
 describe("a Service's quota", () => {
-  it("bounds each Service and all together, and is free again after a release", () => {
+  it("limits each Service and all together, and is free again after a release", () => {
     const quota = new ServiceQuota({ total: 3, perService: 2 });
     const taken = ["a", "a", "a", "b", "b"].map((service) => quota.take(service));
     assert.deepEqual(taken, [true, true, false, true, false]);
@@ -139,7 +139,7 @@ describe("a Service's quota", () => {
     assert.deepEqual([quota.take("b"), quota.take("a")], [true, false]);
   });
 
-  it("leaves files to the rest of the process, and three quarters to other Services", () => {
+  it("leaves files for the rest of the process, and three quarters for other Services", () => {
     const configured = { total: 16_384, perService: 4_096 };
     for (const openFiles of [64, 256, 1_024, 4_096, 65_536, 1_048_576, Number.MAX_SAFE_INTEGER]) {
       const { connections, listenerSockets } = socketQuotas(openFiles, configured);
@@ -156,7 +156,7 @@ describe("a Service's quota", () => {
   });
 });
 
-describe("connections that were refused", () => {
+describe("refused connections", () => {
   it("are reported at most once per minute for each Service, with their number", async () => {
     const [clock, log] = [new FakeClock(), new RecordingLogger()];
     const reported: (readonly [string, number])[] = [];

@@ -31,7 +31,7 @@ const linesOf = (family: "IPv4" | "IPv6", ...open: Parameters<typeof portalRules
   );
 
 describe("the rules of userspace mode", () => {
-  it("lead virtual IPs and node ports to the listener's port", () => {
+  it("redirect virtual IPs and node ports to the listener's port", () => {
     assert.deepEqual(linesOf("IPv4", web, dns), [
       'nat KUBE-PORTALS-CONTAINER -d 10.96.0.1/32 -p tcp -m comment --comment "default/web:http" -m tcp --dport 80 -j REDIRECT --to-ports 40001',
       'nat KUBE-PORTALS-HOST -d 10.96.0.1/32 -p tcp -m comment --comment "default/web:http" -m tcp --dport 80 -j REDIRECT --to-ports 40001',
@@ -50,7 +50,7 @@ describe("the rules of userspace mode", () => {
     );
   });
 
-  it("keep clients from the listener's own port, unless the Service has the same port on the node", () => {
+  it("protect the listener's own port from clients, unless the Service has the same port on the node", () => {
     const inputOf = (fields: object): string[] =>
       linesOf("IPv4", { ...web, wanted: listenerFor([], fields) })
         .filter((line) => line.startsWith("filter"))
@@ -63,7 +63,7 @@ describe("the rules of userspace mode", () => {
     assert.deepEqual(inputOf({ port: 40_001, addresses: external }), ["NEW -j ACCEPT"]);
   });
 
-  it("lead to a load-balancer IP from its source ranges alone, and to other addresses from everywhere", () => {
+  it("lead to a load-balancer IP only from its source ranges, and to other addresses from everywhere", () => {
     const service = serviceRecord({
       type: "LoadBalancer",
       loadBalancerIps: [ip("203.0.113.10")],
@@ -93,7 +93,7 @@ describe("a listener's address", () => {
       { bindAddress: bindAddress as IpAddress, isRedirected },
     );
 
-  it("is any free port behind rules, and a known one without them", () => {
+  it("has any free port with rules, and a known port without them", () => {
     assert.deepEqual(at("127.0.0.1", true), { host: "0.0.0.0", port: 0, isRedirected: true });
     assert.deepEqual(at("0.0.0.0", false), { host: "0.0.0.0", port: 30_080 });
     assert.deepEqual(at("127.0.0.1", false, { nodePort: 0 }), { host: "127.0.0.1", port: 80 });

@@ -51,7 +51,7 @@ describe("addresses in userspace mode", () => {
   ];
   for (const isReservedRefused of [false, true]) {
     for (const port of [80, 6443]) {
-      it(`are those of IPVS mode at port ${port}, with reserved ones ${isReservedRefused ? "refused" : "served"}`, () => {
+      it(`are those of IPVS mode at port ${port}, with reserved ones ${isReservedRefused ? "not served" : "served"}`, () => {
         const options = optionsWith({ isReservedRefused });
         const record = { externalIps: named.map(ip), ports: [portRecord({ port })] };
         const { addresses } = listenerOf(record, options);
@@ -68,7 +68,7 @@ describe("addresses in userspace mode", () => {
     }
   }
 
-  it("are without external IPs if the feature gate AllowServiceExternalIPs is off", () => {
+  it("do not include external IPs if the feature gate AllowServiceExternalIPs is off", () => {
     const record = { externalIps: [ip("203.0.113.9")], clusterIps: [ip("10.96.0.10")] };
     const { addresses } = listenerOf(record, optionsWith({}, { areExternalIpsIgnored: true }));
     assert.deepEqual(addresses, ["10.96.0.10"]);
@@ -99,7 +99,7 @@ describe("source ranges in userspace mode", () => {
     ]);
   });
 
-  it("restrict node ports too with strict source ranges", () => {
+  it("also restrict node ports with strict source ranges", () => {
     const edges = { isPingAnswered: false, isNodeMasqueraded: false, areSourceRangesStrict: true };
     assert.ok(
       linesOf(optionsWith({ edges })).includes(

@@ -24,7 +24,7 @@ async function opened(port: number): Promise<Socket> {
 }
 
 describe("TCP connections", () => {
-  it("go to the backends in turn", async (test) => {
+  it("are forwarded to the backends in turn", async (test) => {
     const names = ["a", "b", "c"];
     const backends = await Promise.all(names.map((name) => namedServer(test, name)));
     const port = await new ProxierStage(test).serve(listenerFor(backends));
@@ -33,13 +33,13 @@ describe("TCP connections", () => {
     assert.deepEqual(got, [...names, ...names]);
   });
 
-  it("stay with one backend under session affinity", async (test) => {
+  it("stay with one backend with session affinity", async (test) => {
     const backends = await Promise.all(["a", "b"].map((name) => namedServer(test, name)));
     const port = await new ProxierStage(test).serve(listenerFor(backends, { affinitySeconds: 60 }));
     for (let count = 0; count < 4; count += 1) assert.equal(await readAll(port), "a");
   });
 
-  it("pass on the end of one direction while the other goes on", async (test) => {
+  it("can end in one direction while the other continues", async (test) => {
     const echo = await tcpServer(test, (socket) => {
       let text = "";
       socket.on("data", (chunk) => {
@@ -55,7 +55,7 @@ describe("TCP connections", () => {
     assert.equal(answer, "got question");
   });
 
-  it("carry megabytes in both directions unchanged, at the pace of a slow reader", async (test) => {
+  it("pass megabytes in both directions unchanged, at the pace of a slow reader", async (test) => {
     const data = randomBytes(64 * mebibyte);
     const sum = createHash("sha256").update(data).digest("hex");
     let received = 0;
@@ -86,7 +86,7 @@ describe("TCP connections", () => {
     assert.equal(error.code, "ECONNRESET");
   });
 
-  it("end at the backend when the client resets", async (test) => {
+  it("end at the backend if the client resets", async (test) => {
     const closed = Promise.withResolvers<boolean>();
     const backend = await tcpServer(test, (socket) => {
       socket.write("hello");
@@ -99,14 +99,14 @@ describe("TCP connections", () => {
     assert.equal(await closed.promise, true);
   });
 
-  it("ask the next backend when one cannot be reached", async (test) => {
+  it("are forwarded to the next backend if one cannot be reached", async (test) => {
     const dead = await closedPort();
     const alive = await namedServer(test, "alive");
     const port = await new ProxierStage(test).serve(listenerFor([dead, alive]));
     for (let count = 0; count < 4; count += 1) assert.equal(await readAll(port), "alive");
   });
 
-  it("are reset when no backend can be reached, or there is none", async (test) => {
+  it("are reset if no backend can be reached, or there is none", async (test) => {
     const stage = new ProxierStage(test);
     for (const backends of [[await closedPort()], []]) {
       await assert.rejects(readAll(await stage.serve(listenerFor(backends))), /ECONNRESET/);
@@ -120,7 +120,7 @@ describe("TCP connections", () => {
 });
 
 describe("a change", () => {
-  it("of endpoints keeps connections and sends new ones elsewhere", async (test) => {
+  it("of endpoints keeps connections and sends new ones to other endpoints", async (test) => {
     const echo = await tcpServer(test, (socket) => socket.pipe(socket));
     const stage = new ProxierStage(test);
     const port = await stage.serve(listenerFor([echo]));
@@ -133,7 +133,7 @@ describe("a change", () => {
     socket.destroy();
   });
 
-  it("that takes a Service away closes its listener; its connections go on until the deadline", async (test) => {
+  it("that removes a Service closes its listener, and its connections continue until the deadline", async (test) => {
     const echo = await tcpServer(test, (socket) => socket.pipe(socket));
     const stage = new ProxierStage(test, { drainMs: 150 });
     const port = await stage.serve(listenerFor([echo]));
@@ -150,7 +150,7 @@ describe("a change", () => {
     assert.equal(stage.proxier.openCount, 0);
   });
 
-  it("is served once a port that was taken is free", async (test) => {
+  it("is served once a port in use becomes free", async (test) => {
     const taken = await closedPort();
     const blocker = new ProxierStage(test, { port: taken.port });
     await blocker.serve(listenerFor([]));
@@ -181,7 +181,7 @@ describe("ports of listeners", () => {
     return { stage, web, api };
   }
 
-  it("go from one Service to another in one change, and crosswise", async (test) => {
+  it("can move from one Service to another in one change, and be swapped", async (test) => {
     const { stage, web, api } = await stageOf(test);
     const crossed = [
       { ...web, nodePort: api.nodePort },
@@ -195,7 +195,7 @@ describe("ports of listeners", () => {
     );
   });
 
-  it("go at once to a Service that waited for one", async (test) => {
+  it("move immediately to a Service that waited for one", async (test) => {
     const { stage, web, api } = await stageOf(test);
     const waiting = { ...api, nodePort: web.nodePort };
     await stage.proxier.replaceServices(new Map([[api.service, [waiting]]]));
@@ -206,7 +206,7 @@ describe("ports of listeners", () => {
 });
 
 describe("a thousand connections", () => {
-  it("are open at once and all answered", async (test) => {
+  it("can be open and answered at the same time", async (test) => {
     const echo = await tcpServer(test, (socket) => socket.pipe(socket));
     const stage = new ProxierStage(test);
     const port = await stage.serve(listenerFor([echo]));

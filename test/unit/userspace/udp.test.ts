@@ -29,7 +29,7 @@ class Client {
 }
 
 describe("UDP datagrams", () => {
-  it("of one client go to one backend from one port, those of another to the next", async (test) => {
+  it("of one client reach one backend from one port, and those of another the next backend", async (test) => {
     const backends = [await udpServer(test, "a"), await udpServer(test, "b")];
     const stage = new ProxierStage(test);
     const port = await stage.serve(listenerFor(backends, udp));
@@ -41,7 +41,7 @@ describe("UDP datagrams", () => {
     assert.equal(stage.proxier.openCount, 2);
   });
 
-  it("go to another backend after the client was quiet for --udp-timeout", async (test) => {
+  it("reach another backend after the client was idle for --udp-timeout", async (test) => {
     const backends = [await udpServer(test, "a"), await udpServer(test, "b")];
     const stage = new ProxierStage(test, { udpTimeoutMs: 100 });
     const port = await stage.serve(listenerFor(backends, udp));
@@ -54,7 +54,7 @@ describe("UDP datagrams", () => {
     assert.match(await client.ask(port, "x"), /^b/);
   });
 
-  it("find another backend when the port of theirs is closed", async (test) => {
+  it("reach another backend if the port of theirs is closed", async (test) => {
     const stage = new ProxierStage(test);
     const backends = [await closedPort(), await udpServer(test, "b")];
     const port = await stage.serve(listenerFor(backends, udp));
@@ -66,7 +66,7 @@ describe("UDP datagrams", () => {
     assert.match(await client.ask(port, "x"), /^b/);
   });
 
-  it("find another backend when theirs serves no more, however often they come", async (test) => {
+  it("reach another backend if theirs no longer serves, however often they arrive", async (test) => {
     const backends = [await udpServer(test, "a"), await udpServer(test, "b")];
     const stage = new ProxierStage(test, { udpTimeoutMs: 60_000 });
     const port = await stage.serve(listenerFor(backends, udp));
@@ -80,7 +80,7 @@ describe("UDP datagrams", () => {
     assert.match(await client.ask(port, "x"), /^b/);
   });
 
-  it("are dropped where there is no backend, and end with the Service", async (test) => {
+  it("are dropped if there is no backend, and end with the Service", async (test) => {
     const stage = new ProxierStage(test);
     const port = await stage.serve(listenerFor([], udp));
     const client = new Client(test);

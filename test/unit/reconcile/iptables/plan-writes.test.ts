@@ -19,7 +19,7 @@ const observed = [...chains.keys()].map((index) => ({
 }));
 
 describe("a comparison of all chains", () => {
-  it("compares one chain in a step", () => {
+  it("compares one chain per step", () => {
     let rendered = 0;
     let mostInStep = 0;
     const wanted = { chains, jumps: [] };

@@ -91,7 +91,7 @@ function failWrites(family: IpFamily): () => void {
 }
 
 describe("a sync of the tables", () => {
-  it("compares everything at a start, and writes what differs", async () => {
+  it("compares everything at startup, and writes the differences", async () => {
     const firewall = "chain-write filter KUBE-FIREWALL";
     assert.deepEqual(await writesOf({ wanted: [services, ofPort] }), [
       "full IPv4",
@@ -112,7 +112,7 @@ describe("a sync of the tables", () => {
     ]);
   });
 
-  it("knows after a start what it found", async () => {
+  it("has a complete cache after startup", async () => {
     await sync({ wanted: [services, ofPort] });
     start();
     const { families } = await sync({ wanted: [services, ofPort] });
@@ -127,7 +127,7 @@ describe("a sync of the tables", () => {
     );
   });
 
-  it("writes then what planning touched, and removes what is there", async () => {
+  it("later writes what planning touched, and removes outdated chains", async () => {
     await sync({ wanted: [services] });
     const wanted = [services, ofPort];
     assert.deepEqual(await writesOf({ wanted }), []);
@@ -142,7 +142,7 @@ describe("a sync of the tables", () => {
     assert.deepEqual(await writesOf({ wanted: [services] }), ["full IPv4"]);
   });
 
-  it("counts rules that were written and that are there, and changes", async () => {
+  it("counts existing and written rules, and changes", async () => {
     const counts = ({ families: [family], changes }: TablesReport) => [
       [...(family?.writtenRules ?? [])],
       family?.totalRules.get("nat"),
@@ -170,7 +170,7 @@ describe("a sync of the tables", () => {
     ]);
   });
 
-  it("compares a family as a whole again after a write that failed, and that family alone", async () => {
+  it("compares a family completely after a failed write, but not the other one", async () => {
     start({ families: ["IPv4", "IPv6"] });
     await sync({ wanted: [services] });
     const heal = failWrites("IPv6");
@@ -199,7 +199,7 @@ describe("a sync of the tables", () => {
     assert.deepEqual(await writesOf({ wanted }), []);
   });
 
-  it("writes nothing where the rules cannot be read, and compares them the next time", async () => {
+  it("writes nothing if the rules cannot be read, and compares them the next time", async () => {
     const isRead = ({ action }: Operation): boolean => action === "observe";
     kernel.operations.failWhere(isRead, errno.EPERM, 1);
     const { failures, failedRestores } = await sync({ wanted: [services] });
@@ -208,7 +208,7 @@ describe("a sync of the tables", () => {
     assert.equal((await writesOf({ wanted: [services] }))[0], "full IPv4");
   });
 
-  it("in a dry run plans all of it each time, and writes nothing", async () => {
+  it("plans everything each time in a dry run, and writes nothing", async () => {
     start({ isDryRun: true });
     kernel.conntrack.flows = [dnsFlow()];
     for (let time = 0; time < 2; time += 1) {
@@ -243,7 +243,7 @@ describe("a rejected rule", () => {
   const other = natChain("KUBE-SVC-BBBBBBBBBBBBBBBB", accept);
   const both = natChain("KUBE-SERVICES", jumpTo(ofPort.name), jumpTo(other.name));
 
-  it("costs its own Service, and is retried with back-off", async () => {
+  it("affects only its own Service, and is retried with back-off", async () => {
     reject(({ name }) => name === ofPort.name);
     const wanted = [both, ofPort, other];
     const { failures, rejections, failedRestores, rejected } = await sync({ wanted });
@@ -266,7 +266,7 @@ describe("a rejected rule", () => {
     ]);
   });
 
-  it("of KUBE-SERVICES is left out, and the rules of the other Services are written", async () => {
+  it("of KUBE-SERVICES is omitted, and the rules of the other Services are written", async () => {
     reject(({ rules }) => rules.some(({ target }) => target.kind === "drop"));
     const many = Array.from({ length: 300 }, (_, index): Rule => {
       const cidr = `10.96.${index >> 8}.${index & 255}/32`;
@@ -284,7 +284,7 @@ describe("a rejected rule", () => {
     assert.equal(rulesOf("KUBE-SERVICES").length, 1 + rules.length);
   });
 
-  it("among thousands is found by a few restores", async () => {
+  it("among thousands is found with a few restores", async () => {
     const wanted = Array.from({ length: 3_000 }, (_, index) =>
       natChain(`KUBE-OWN-${index}`, accept),
     );
@@ -305,8 +305,8 @@ describe("a rejected rule", () => {
   });
 });
 
-describe("rules of which nobody knows who changed them", () => {
-  it("may differ once another program wrote any, and not by our own writes", async () => {
+describe("rules that may have been changed by any program", () => {
+  it("may differ once another program wrote rules, but not after kube-ipvs' own writes", async () => {
     assert.equal(await reconciler.mayDiffer(), true);
     await sync({ wanted: [services] });
     assert.equal(await reconciler.mayDiffer(), false);
@@ -330,7 +330,7 @@ describe("rules of which nobody knows who changed them", () => {
     assert.equal(await reconciler.mayDiffer(), true, "a partial sync does not count");
   });
 
-  it("may differ at any time where the kernel does not count", async () => {
+  it("may differ at any time if the kernel has no generation counter", async () => {
     kernel.iptables.hasGenerations = false;
     await sync({ wanted: [services] });
     assert.equal(await reconciler.mayDiffer(), true);
@@ -346,7 +346,7 @@ describe("tracked UDP flows", () => {
     return deleted;
   };
 
-  it("are deleted where planning touched them, and all that are stale after rules were missing", async () => {
+  it("are deleted if planning touched them, and all stale ones after rules were missing", async () => {
     const allUdp = [dns];
     assert.deepEqual(await cleaned({ wanted: [services], allUdp }), [1]);
     reconciler.invalidate();
@@ -356,7 +356,7 @@ describe("tracked UDP flows", () => {
     assert.deepEqual(await cleaned({ wanted, touchedUdp: [dns] }), [1]);
   });
 
-  it("are a failure where they cannot be listed, and are looked for again", async () => {
+  it("cause a failure if they cannot be listed, and are checked again", async () => {
     const isList = ({ action }: Operation): boolean => action === "list-udp-flows";
     kernel.operations.failWhere(isList, errno.EPERM, 1);
     kernel.conntrack.flows = [dnsFlow()];

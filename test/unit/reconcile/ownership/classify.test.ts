@@ -92,14 +92,14 @@ function ownerOf(
   }
 }
 
-describe("a virtual server of which nothing speaks for us", () => {
+describe("a virtual server without any mark", () => {
   it("is foreign, claimed or not", () => {
     put(service, "10.244.2.11");
     assert.equal(ownerOf(service), "foreign");
     assert.equal(ownerOf(service, { claims: [service] }), "foreign");
   });
 
-  it("is ours where the policy says that all are", () => {
+  it("is ours if the policy says so", () => {
     put(service);
     const policy = { foreignVirtualServers: "delete", excludeCidrs: [] } as const;
     assert.equal(ownerOf(service, { policy }), "owned");
@@ -109,14 +109,14 @@ describe("a virtual server of which nothing speaks for us", () => {
 });
 
 describe("the record", () => {
-  it("says what is ours, whatever the sets say", () => {
+  it("identifies our virtual servers, regardless of the sets", () => {
     put(nodePort);
     const owned = new Set([virtualServerKey(nodePort)]);
     const nodeAddresses = new Set<never>();
     assert.equal(ownerOf(nodePort, { recorded: { owned }, nodeAddresses }), "owned");
   });
 
-  it("says what is a third party's, although a set names its port", () => {
+  it("identifies foreign virtual servers, even if a set contains their port", () => {
     put(nodePort, "10.244.2.11");
     name("nodePortTcp", portEntry(nodePort.port));
     const foreign = new Set([virtualServerKey(nodePort)]);
@@ -125,7 +125,7 @@ describe("the record", () => {
     assert.equal(ownerOf(nodePort, { ...known, recorded: { foreign } }), "foreign");
   });
 
-  it("is out of date where a set names the address as well: another proxy has taken it over", () => {
+  it("is outdated if a set also contains the address, because another proxy took over", () => {
     put(service, "10.244.2.11");
     const foreign = new Set([virtualServerKey(service)]);
     assert.equal(ownerOf(service, { recorded: { foreign } }), "foreign");
@@ -133,7 +133,7 @@ describe("the record", () => {
     assert.equal(ownerOf(service, { recorded: { foreign } }), "owned");
   });
 
-  it("speaks of that key alone", () => {
+  it("applies only to that key", () => {
     put(service);
     const owned = new Set([virtualServerKey({ ...service, port: 81 })]);
     assert.equal(ownerOf(service, { recorded: { owned } }), "foreign");
@@ -150,7 +150,7 @@ describe("an entry by address, protocol and port", () => {
     });
   }
 
-  it("marks no other port and no other protocol of the address", () => {
+  it("does not mark another port or protocol of the address", () => {
     const others = [
       { ...service, port: 81 },
       { ...service, protocol: "UDP" },
@@ -162,7 +162,7 @@ describe("an entry by address, protocol and port", () => {
     }
   });
 
-  it("is looked for in the family of the address", () => {
+  it("applies only to the family of the address", () => {
     const six = { ...service, address: ip("fd00:96::10") };
     put(six);
     name("clusterIp", entryOf(six), "IPv4");
@@ -171,7 +171,7 @@ describe("an entry by address, protocol and port", () => {
     assert.equal(ownerOf(six), "owned");
   });
 
-  it("of a set that guards or masquerades marks nothing", () => {
+  it("of a set that guards or masquerades does not mark a virtual server", () => {
     put(service);
     name("loadBalancerFirewall", entryOf(service));
     assert.equal(ownerOf(service), "foreign");
@@ -179,13 +179,13 @@ describe("an entry by address, protocol and port", () => {
 });
 
 describe("an entry of a node port", () => {
-  it("marks that port as ours on addresses of the node", () => {
+  it("marks that port as ours on node addresses", () => {
     put(nodePort);
     name("nodePortTcp", portEntry(nodePort.port));
     assert.equal(ownerOf(nodePort), "owned");
   });
 
-  it("marks it as ours on loopback, where kube-proxy 1.20 serves node ports, too", () => {
+  it("marks it as ours on loopback, where kube-proxy 1.20 also serves node ports", () => {
     const onLoopback = { ...nodePort, address: ip("127.0.0.1") };
     put(onLoopback);
     assert.equal(ownerOf(onLoopback), "foreign");
@@ -200,7 +200,7 @@ describe("an entry of a node port", () => {
     assert.equal(ownerOf(nodePort, { nodeAddresses }), "foreign");
   });
 
-  it("marks neither another port nor another protocol", () => {
+  it("does not mark another port or protocol", () => {
     const others = [
       { ...nodePort, port: 30_081 },
       { ...nodePort, protocol: "UDP" },
@@ -212,7 +212,7 @@ describe("an entry of a node port", () => {
     }
   });
 
-  it("of SCTP has the address in it", () => {
+  it("of SCTP contains the address", () => {
     const sctp = { ...nodePort, protocol: "SCTP" } as const;
     put(sctp);
     name("nodePortSctp", addressPortEntry(ip("172.16.5.11"), "SCTP", nodePort.port));
@@ -224,13 +224,13 @@ describe("an entry of a node port", () => {
 });
 
 describe("an address on kube-ipvs0", () => {
-  it("of which no set knows a port says what is ours, claimed or not", () => {
+  it("without any port in a set marks a virtual server as ours, claimed or not", () => {
     put(service);
     bind("10.96.0.10");
     assert.equal(ownerOf(service), "owned");
   });
 
-  it("of which a set names another port says it of what a Service claims and serves alone", () => {
+  it("with another port in a set marks only a claimed and served virtual server as ours", () => {
     const other = { ...service, port: 81 };
     put(service, "10.244.1.5", "10.50.0.1");
     bind("10.96.0.10");
@@ -243,7 +243,7 @@ describe("an address on kube-ipvs0", () => {
     assert.equal(ownerOf(service, { claims: [service] }), "owned");
   });
 
-  it("says nothing of another address", () => {
+  it("does not mark virtual servers of other addresses", () => {
     put(service);
     bind("10.96.0.11");
     assert.equal(ownerOf(service, { claims: [service] }), "foreign");
@@ -251,7 +251,7 @@ describe("an address on kube-ipvs0", () => {
 });
 
 describe("sets that were flushed while addresses are bound", () => {
-  it("leave what Services claim to us, in that family", () => {
+  it("mark claimed virtual servers of that family as ours", () => {
     put(nodePort);
     cached.addresses.add(service.address);
     assert.equal(ownerOf(nodePort, { claims: [nodePort] }), "owned");
@@ -261,7 +261,7 @@ describe("sets that were flushed while addresses are bound", () => {
     assert.equal(ownerOf(nodePort, { claims: [nodePort] }), "foreign");
   });
 
-  it("are known by KUBE-IPVS-IPS: one entry there, and they were not", () => {
+  it("are detected by KUBE-IPVS-IPS: with one entry there, the sets were not flushed", () => {
     put(nodePort);
     bind("10.96.0.10");
     assert.equal(ownerOf(nodePort, { claims: [nodePort] }), "foreign");
@@ -271,13 +271,13 @@ describe("sets that were flushed while addresses are bound", () => {
 describe("real servers that are endpoints of Services", () => {
   const endpoints = ["10.244.2.11", "10.244.2.12"];
 
-  it("make it ours where a Service claims it, and possibly ours where none does", () => {
+  it("mark a virtual server as ours if a Service claims it, and as possibly ours otherwise", () => {
     put(nodePort, "10.244.2.11", "10.244.2.12");
     assert.equal(ownerOf(nodePort, { endpoints, claims: [nodePort] }), "owned");
     assert.equal(ownerOf(nodePort, { endpoints }), "possibly-owned");
   });
 
-  it("say nothing where one is unknown, or there is none", () => {
+  it("mark nothing if one is unknown, or if there are none", () => {
     put(nodePort, "10.244.2.11", "10.244.9.9");
     put(service);
     for (const id of [nodePort, service]) {
@@ -286,7 +286,7 @@ describe("real servers that are endpoints of Services", () => {
   });
 });
 
-it("every virtual server of both families gets an answer, and the same one each time", () => {
+it("every virtual server of both families is classified, always in the same way", () => {
   for (const family of ipFamilies) {
     const addresses = family === "IPv4" ? ["10.96.0.10", "10.96.0.11"] : ["fd00::10", "fd00::11"];
     for (const address of addresses) put({ ...service, address: ip(address) }, "10.244.2.11");

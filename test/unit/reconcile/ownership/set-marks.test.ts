@@ -32,8 +32,8 @@ const objects = protocols.flatMap((protocol, at) =>
   }),
 );
 
-describe("a set names a wanted virtual server by its address", () => {
-  it("unless that is one of a node port", () => {
+describe("a set identifies a planned virtual server by its address", () => {
+  it("unless the address belongs to a node port", () => {
     const desired = desiredFrom(objects, [ip("192.168.10.11")]);
     const kinds = new Map<string, number>();
     for (const key of desired.virtualServerKeys()) {

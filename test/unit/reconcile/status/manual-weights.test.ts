@@ -50,7 +50,7 @@ async function found(): Promise<SyncReport> {
 }
 
 describe("a weight that a third party set", () => {
-  it("is kept, is no drift, and is reported until it is set back", async () => {
+  it("is kept, does not count as drift, and is reported until it is restored", async () => {
     await setWeight("10.244.2.11", 0);
     const report = await found();
     assert.deepEqual([manual(report), report.drifts], [drained, []]);
@@ -61,7 +61,7 @@ describe("a weight that a third party set", () => {
     assert.deepEqual(manual(await found()), []);
   });
 
-  it("may be any, and another one takes its place", async () => {
+  it("can have any value, and a new one replaces it", async () => {
     await setWeight("10.244.2.11", 7);
     await found();
     await setWeight("10.244.2.11", 3);
@@ -69,7 +69,7 @@ describe("a weight that a third party set", () => {
     assert.equal(weights(), ".11=3 .12=1");
   });
 
-  it("stays when the Service changes otherwise", async () => {
+  it("stays if the Service changes otherwise", async () => {
     await setWeight("10.244.2.11", 0);
     await found();
     bench.put(serviceRecord(), [one, two, endpointRecord("10.244.2.13")]);
@@ -77,7 +77,7 @@ describe("a weight that a third party set", () => {
     assert.equal(weights(), ".11=0 .12=1 .13=1");
   });
 
-  it("ends with the endpoint: back again, it has the planned one", async () => {
+  it("ends with the endpoint, which has the planned weight when it returns", async () => {
     await setWeight("10.244.2.11", 0);
     await found();
     kernel.ipvs.setConnections(
@@ -102,7 +102,7 @@ describe("a weight that a third party set", () => {
     assert.equal(weights(), ".11=1 .12=1");
   });
 
-  it("is no reason to leave what else a third party did there", async () => {
+  it("does not prevent the repair of other third-party changes", async () => {
     await setWeight("10.244.2.11", 0);
     const realServer = { address: ip("10.244.2.12"), port: 8080 };
     await kernel.ipvs.apply([{ kind: "real-server-remove", virtualServer, before: realServer }]);
@@ -114,7 +114,7 @@ describe("a weight that a third party set", () => {
     assert.equal(weights(), ".11=0 .12=1");
   });
 
-  it("is repaired where the forwarding method was changed with it", async () => {
+  it("is repaired if the forwarding method was changed with it", async () => {
     await setWeight("10.244.2.11", 0, 3);
     await found();
     assert.equal(weights(), ".11=1 .12=1");
@@ -132,7 +132,7 @@ describe("a weight that a third party set", () => {
     );
   });
 
-  it("is not what a write of ours left whose reply was lost", async () => {
+  it("is not assumed after a write of kube-ipvs whose reply was lost", async () => {
     kernel.ipvs.setConnections(
       virtualServer,
       { address: ip("10.244.2.11"), port: 8080 },
@@ -146,7 +146,7 @@ describe("a weight that a third party set", () => {
     assert.equal(weights(), ".11=1 .12=1");
   });
 
-  it("of the only real server of a UDP Service is no reason to clean up flows again and again", async () => {
+  it("of the only real server of a UDP Service does not cause repeated clean-ups of flows", async () => {
     bench = new Bench(undefined, { drain: { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 300 } });
     ({ kernel } = bench);
     const dns = { ...virtualServer, protocol: "UDP", port: 53 } as const;

@@ -70,8 +70,8 @@ function note({ refused = [], blocked = [], withdrawn = [], deferred = [], isUnk
 
 const einval = refusedWith(errno.EINVAL);
 
-describe("a refused change", () => {
-  it("is retried with back-off, each pause twice the one before, five minutes at most", () => {
+describe("a rejected change", () => {
+  it("is retried with back-off: each delay is twice the previous one, up to five minutes", () => {
     const pauses: number[] = [];
     for (let attempt = 0; attempt < 11; attempt += 1) {
       note({ refused: [[change, einval]] });
@@ -82,7 +82,7 @@ describe("a refused change", () => {
     assert.deepEqual(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
   });
 
-  it("waits until it is due, and is in the scope of each sync, to hold up what depends on it", () => {
+  it("is pending until it is due, and is in the scope of each sync, so that dependents also wait", () => {
     note({ refused: [[change, einval]] });
     const includes = (): boolean => {
       const scope = new Scope();
@@ -95,7 +95,7 @@ describe("a refused change", () => {
     assert.deepEqual([table.isPending(subjectOf(change), nowMs), includes()], [false, true]);
   });
 
-  it("holds up nothing else", () => {
+  it("does not delay other changes", () => {
     note({ refused: [[change, einval]] });
     assert.equal(table.isPending(subjectOf(realServer("10.244.2.11")), nowMs), false);
   });
@@ -122,7 +122,7 @@ describe("a refused change", () => {
     assert.deepEqual([present?.sinceMs, present?.attempts], [0, 2]);
   });
 
-  it("is counted once, however many of its changes were refused in a sync", () => {
+  it("is counted once per object, regardless of the number of rejected changes in a sync", () => {
     const [present] = note({
       refused: [
         [change, einval],
@@ -132,13 +132,13 @@ describe("a refused change", () => {
     assert.equal(present?.attempts, 1);
   });
 
-  it("ends when it was done", () => {
+  it("ends when the change succeeds", () => {
     note({ refused: [[change, einval]] });
     nowMs = secondMs;
     assert.deepEqual([note({}), table.nextRetryMs], [[], undefined]);
   });
 
-  it("does not end while a request of unknown outcome may have been about it", () => {
+  it("does not end while a request with unknown result may have contained it", () => {
     note({ refused: [[change, einval]] });
     nowMs = secondMs;
     const present = note({ isUnknown: true });
@@ -151,7 +151,7 @@ describe("a refused change", () => {
     assert.equal(note({ blocked: [change] }).length, 1);
   });
 
-  it("starts with the first pause again after it ended", () => {
+  it("starts with the first delay again after it ended", () => {
     note({ refused: [[change, einval]] });
     nowMs = secondMs;
     note({ refused: [[change, einval]] });
@@ -175,20 +175,20 @@ const contradicting: readonly (readonly [name: string, error: Error])[] = [
   ],
 ];
 for (const [reason, error] of contradicting) {
-  describe(`a refusal that contradicts the cache, ${reason},`, () => {
-    it("is due at once and silent at first", () => {
+  describe(`a rejection that contradicts the cache, ${reason},`, () => {
+    it("is due immediately, and not reported at first", () => {
       assert.deepEqual(note({ refused: [[change, error]] }), []);
       assert.equal(table.nextRetryMs, nowMs);
       assert.equal(table.isPending(subjectOf(change), nowMs), false);
     });
 
-    it("ends silently", () => {
+    it("ends without a report", () => {
       note({ refused: [[change, error]] });
       assert.deepEqual(note({}), []);
       assert.equal(table.nextRetryMs, undefined);
     });
 
-    it("is reported and waits when it persists, since the first one", () => {
+    it("is reported and delayed if it persists, starting from the first one", () => {
       note({ refused: [[change, error]] });
       nowMs = 10;
       const present = note({ refused: [[change, error]] });
@@ -207,7 +207,7 @@ for (const [name, sync] of [
   ["was not tried", { blocked: [address] }],
   ["was withdrawn", { withdrawn: [address] }],
 ] as const) {
-  it(`compares a dependent that ${name} with every sync until it was made`, () => {
+  it(`compares a dependent that ${name} in every sync until it is created`, () => {
     note({ refused: [[entry, einval]], ...sync });
     const addresses = () => {
       const scope = new Scope();
@@ -229,7 +229,7 @@ describe("deferred changes", () => {
   const untouched = { ...none, rules: new Set<never>(), formerServices: new Map() };
   const touched = { ...untouched, virtualServers: new Set([server]) };
 
-  it("are none if nothing is pending: the plan as it is", () => {
+  it("are none if nothing is pending, and the plan is unchanged", () => {
     const planned = [change];
     assert.equal(table.defer(planned, untouched, nowMs).changes, planned);
   });
@@ -252,7 +252,7 @@ describe("deferred changes", () => {
 });
 
 describe("countRejections", () => {
-  it("counts what is refused by kind of object and reason", () => {
+  it("counts rejections by kind of object and reason", () => {
     const present = note({
       refused: [
         [change, einval],

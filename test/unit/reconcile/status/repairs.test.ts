@@ -43,7 +43,7 @@ describe("repairs", () => {
     }
   }
 
-  it("lets four repairs in ten minutes happen, and puts the fifth off", () => {
+  it("are made immediately for four changes in ten minutes, and delayed from the fifth on", () => {
     change(4);
     assert.equal(isBackingOff(table, drift.subject, nowMs), false);
     assert.deepEqual(reconcileConflicts(table), []);
@@ -56,7 +56,7 @@ describe("repairs", () => {
     assert.equal(isBackingOff(table, drift.subject, nowMs + 30_000), false);
   });
 
-  it("does not take five in a longer time for a reconcile conflict", () => {
+  it("are not delayed for five changes in a longer time", () => {
     for (let time = 0; time < 20; time += 1) {
       change(1);
       nowMs += 150 * secondMs;
@@ -64,7 +64,7 @@ describe("repairs", () => {
     assert.deepEqual(reconcileConflicts(table), []);
   });
 
-  it("doubles the pause with each repair that is reverted, up to ten minutes", () => {
+  it("are delayed twice as long after each reverted repair, up to ten minutes", () => {
     change(5);
     const pauses: number[] = [];
     for (let time = 0; time < 7; time += 1) {
@@ -76,14 +76,14 @@ describe("repairs", () => {
     assert.deepEqual(pauses, [30, 60, 120, 240, 480, 600, 600]);
   });
 
-  it("does not count what happens while a repair waits", () => {
+  it("do not count changes while a repair is delayed", () => {
     change(5);
     change(20);
     assert.equal(reconcileConflicts(table)[0]?.pauseMs, 30_000);
     assert.equal(isBackingOff(table, drift.subject, nowMs + 10_000), false);
   });
 
-  it("forgets after ten quiet minutes beyond the pause", () => {
+  it("start again after ten quiet minutes beyond the delay", () => {
     change(5);
     nowMs += 30_000 + 599_000;
     noteDrifts(table, [], nowMs);
@@ -95,13 +95,13 @@ describe("repairs", () => {
     assert.equal(isBackingOff(table, drift.subject, nowMs), false);
   });
 
-  it("holds nothing else up", () => {
+  it("do not delay other objects", () => {
     change(5);
     change(1, other);
     assert.equal(isBackingOff(table, other.subject, nowMs), false);
   });
 
-  it("counts a chain once, however many of its rules were changed", () => {
+  it("count a chain once, regardless of the number of changed rules", () => {
     const chain = {
       type: "chain",
       family: "IPv4",
@@ -115,7 +115,7 @@ describe("repairs", () => {
     assert.deepEqual(reconcileConflicts(table), []);
   });
 
-  describe("of what implements source ranges", () => {
+  describe("repairs of rules for source ranges", () => {
     const limit: Drift = {
       kind: "jump",
       subject: { type: "chain", family: "IPv4", table: "filter", chainName: "INPUT" },
@@ -123,7 +123,7 @@ describe("repairs", () => {
       after: "absent",
     };
 
-    it("is never put off for more than a second", () => {
+    it("are never delayed for more than a second", () => {
       change(50, limit);
       assert.equal(table.isPending(limit.subject, nowMs), false);
       nowMs += 400;
@@ -133,7 +133,7 @@ describe("repairs", () => {
       assert.equal(table.nextRetryMs, nowMs + 600);
     });
 
-    it("is not relied on from the fifth time until it has lasted for a minute", () => {
+    it("are not trusted from the fifth time on until they have lasted for a minute", () => {
       change(4, limit);
       assert.deepEqual([...distrusted(table, nowMs).values()], []);
       change(1, limit);
@@ -145,7 +145,7 @@ describe("repairs", () => {
     });
   });
 
-  it("never puts off a set: rules name it", () => {
+  it("never delay a set, because rules refer to it", () => {
     change(30, { ...drift, kind: "set", subject: { type: "set", setName: "KUBE-CLUSTER-IP" } });
     assert.deepEqual(reconcileConflicts(table), []);
   });
@@ -208,7 +208,7 @@ describe("a repair that a third party reverts", () => {
     ],
   ];
   for (const [name, attack, conflict] of attacks) {
-    it(`waits after the fourth time, is reported, and comes when the pause is over: ${name}`, async () => {
+    it(`waits after the fourth time, is reported, and is made when the delay is over: ${name}`, async () => {
       assert.ok((await fight(4, attack)).writes.length > 0);
       const { report, writes } = await fight(1, attack);
       // Without its virtual server an address would be the node's own.
@@ -233,7 +233,7 @@ describe("a repair that a third party reverts", () => {
     });
   }
 
-  it("comes every time if the address guard was removed, and is reported", async () => {
+  it("is made every time if the address guard was removed, and is reported", async () => {
     const attack = (): unknown =>
       kernel.iptables.table("IPv4", "filter").remove("INPUT", /KUBE-IPVS-FILTER/);
     const { report, writes } = await fight(20, attack);
@@ -260,7 +260,7 @@ describe("a repair that a third party reverts", () => {
     assert.deepEqual((await bench.sync(true)).drifts, []);
   });
 
-  it("brings back with it what waited for it alone", async () => {
+  it("also restores objects that depend only on it", async () => {
     const set = setFor("clusterIp", "IPv4");
     const mark = addressPortEntry(ip("10.96.0.10"), "TCP", 80);
     const wanted = bench.state();
@@ -277,14 +277,14 @@ describe("a repair that a third party reverts", () => {
     assert.equal(bench.state(), wanted);
   });
 
-  it("does not delay what the cluster wants again", async () => {
+  it("does not delay changes from the cluster", async () => {
     await fight(5, takeWeight);
     bench.put(serviceRecord(), [endpointRecord("10.244.2.11")]);
     const { writes } = await fight(1, () => undefined);
     assert.ok(writes.includes("ipvs real-server-update TCP 10.96.0.10:80 -> 10.244.2.11:8080"));
   });
 
-  it("brings back the addresses with the link that waited, in a partial sync", async () => {
+  it("restores the addresses with the delayed link, in a partial sync", async () => {
     for (let time = 0; time < 5; time += 1) {
       await kernel.link.remove();
       bench.reconciler.noteBound(undefined);
@@ -299,7 +299,7 @@ describe("a repair that a third party reverts", () => {
     assert.deepEqual(await bench.writes(true), []);
   });
 
-  it("waits in partial syncs as well, and is due by itself when the pause is over", async () => {
+  it("also waits in partial syncs, and is due by itself when the delay is over", async () => {
     await fight(5, () => kernel.link.apply([entry]));
     const { reconciler, clock } = bench;
     assert.equal(reconciler.nextRetryMs, clock.monotonicMs() + 30 * secondMs);
