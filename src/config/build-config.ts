@@ -115,6 +115,7 @@ function configOf(
     estimator: estimator(settings, report),
     ...trafficMetrics(settings),
     reservedAddresses: settings["kubeIpvs.reservedAddresses"],
+    unboundAddresses: settings["kubeIpvs.unboundAddresses"],
     nodeProcessPorts: settings["kubeIpvs.nodeProcessPorts"],
     claimsPath: settings["kubeIpvs.claimsFile"],
     conntrack: {

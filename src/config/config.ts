@@ -136,6 +136,8 @@ export interface Config {
    * servers without binding them; `refuse` does not serve them.
    */
   readonly reservedAddresses: "serve" | "refuse";
+  /** Virtual IPs that other software of the node may have on its own link. */
+  readonly unboundAddresses: readonly Cidr[];
   /** Whether to serve a new external or load-balancer IP that is a node address, at a port where a node process listens. */
   readonly nodeProcessPorts: "refuse" | "serve";
   /** File that preserves the age of claims across restarts and boots. Empty means no file. */

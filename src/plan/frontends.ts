@@ -27,9 +27,11 @@ export type AskedFrontend = Pick<Frontend, "kind" | "address" | "port">;
  * | kind | address : port | bound to kube-ipvs0 | policy |
  * |---|---|---|---|
  * | cluster-ip | cluster IP : port | always | internal |
- * | external-ip | external IP : port | unless it is reserved | external |
- * | load-balancer | load-balancer IP : port | unless it is reserved | external |
+ * | external-ip | external IP : port | unless it is reserved or unbound | external |
+ * | load-balancer | load-balancer IP : port | unless it is reserved or unbound | external |
  * | node-port | each node-port address : node port | never | external |
+ *
+ * Held cluster IPs are not served, see {@link heldFrontends}.
  *
  * Only cluster IPs are served at an API server's address and port. External and load-balancer IPs are not served at
  * link-local addresses, at other Nodes' addresses, or in pod CIDRs.
@@ -47,7 +49,7 @@ export function frontendsOf(port: ServicePort, options: FamilyOptions): readonly
         kind,
         address,
         port: number,
-        isBound: isBound && (kind === "cluster-ip" || isFree(address, options)),
+        isBound: isBound && (kind === "cluster-ip" || mayBeBound(address, options)),
         isLocal: isPolicyLocal(port, kind),
       };
     });
@@ -77,15 +79,15 @@ export function isPolicyLocal(port: ServicePort, kind: FrontendKind): boolean {
  * A virtual server also captures the node's own connections, whether or not its address is bound. Link-local addresses
  * are therefore never served: neighbors and a cloud's metadata service use them. Other Nodes' addresses (their
  * kubelets) and pod addresses are never served either. The configuration decides about other reserved addresses.
- * Cluster IPs are always served, because the cluster allocates them; one of them belongs to the API server's own
- * Service.
+ * Cluster IPs are served unless they are held, because the cluster allocates them; one of them belongs to the API
+ * server's own Service.
  */
 function mayBeServed(
   { protocol, refusedAddresses }: ServicePort,
   { kind, address, port }: AskedFrontend,
   options: FamilyOptions,
 ): boolean {
-  if (kind === "cluster-ip") return true;
+  if (kind === "cluster-ip") return !isHeld(address, options);
   if (kind !== "node-port" && refusedAddresses?.includes(address) === true) return false;
   if (protocol === "TCP" && isApiServer(address, port, options)) return false;
   const reason = kind === "node-port" ? undefined : reservedReason(address, options);
@@ -103,8 +105,28 @@ const neverServed: ReadonlySet<ReservedReason> = new Set([
   "pod-address",
 ]);
 
-function isFree(address: IpAddress, options: FamilyOptions): boolean {
-  return reservedReason(address, options) === undefined;
+function mayBeBound(address: IpAddress, options: FamilyOptions): boolean {
+  return !isUnbound(address, options) && reservedReason(address, options) === undefined;
+}
+
+function isUnbound(address: IpAddress, { unboundNetworks }: FamilyOptions): boolean {
+  return unboundNetworks?.contains(address) === true;
+}
+
+/**
+ * Lists the frontends that the node leaves to its own process: cluster IPs in `kubeIpvs.unboundAddresses` that another
+ * link has, such as the link of node-local DNS. IPVS would take the packets before they reach the process, so there is
+ * no virtual server. While no other link has the address, it is bound and served. Pure.
+ */
+export function heldFrontends(
+  { clusterIp, port }: ServicePort,
+  options: FamilyOptions,
+): readonly AskedFrontend[] {
+  return isHeld(clusterIp, options) ? [{ kind: "cluster-ip", address: clusterIp, port }] : none;
+}
+
+function isHeld(clusterIp: IpAddress, options: FamilyOptions): boolean {
+  return options.nodeAddresses.has(clusterIp) && isUnbound(clusterIp, options);
 }
 
 function isApiServer(address: IpAddress, port: number, { apiServers }: FamilyOptions): boolean {
@@ -144,11 +166,10 @@ export function reservedAddresses(
   });
 }
 
-function reservedReason(
-  address: IpAddress,
-  { nodeAddresses, reserved, podNetworks }: FamilyOptions,
-): ReservedReason | undefined {
-  if (nodeAddresses.has(address)) return "node-address";
+/** With `kubeIpvs.unboundAddresses`, an address on another link is intended. */
+function reservedReason(address: IpAddress, options: FamilyOptions): ReservedReason | undefined {
+  const { nodeAddresses, reserved, podNetworks } = options;
+  if (nodeAddresses.has(address) && !isUnbound(address, options)) return "node-address";
   const known = reserved?.get(address) ?? (isLinkLocal(address) ? "link-local-address" : undefined);
   return known ?? (podNetworks?.contains(address) === true ? "pod-address" : undefined);
 }

@@ -53,6 +53,8 @@ export interface FamilyOptions {
   readonly isLinkDisabled?: boolean;
   /** Whether reserved external and load-balancer IPs are not served at all, not even by a virtual server. */
   readonly isReservedRefused?: boolean;
+  /** Networks of virtual IPs that other software of the node may have on its own link. Undefined if there are none. */
+  readonly unboundNetworks?: Networks;
   /** Addresses that serve node ports. If empty, this family has no node ports. */
   readonly nodePortAddresses: readonly IpAddress[];
   readonly localDetector?: LocalDetector;

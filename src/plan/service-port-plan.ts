@@ -18,10 +18,12 @@ import {
   virtualServerFlags,
 } from "../state/virtual-server.ts";
 import {
+  type AskedFrontend,
   endpointsFor,
   type Frontend,
   type FrontendKind,
   frontendsOf,
+  heldFrontends,
   type ReservedAddress,
   reservedAddresses,
 } from "./frontends.ts";
@@ -55,6 +57,8 @@ export interface ServicePortPlan {
   readonly addresses: readonly IpAddress[];
   /** External and load-balancer IPs that are not bound or not served, to protect the node. */
   readonly reserved: readonly ReservedAddress[];
+  /** Frontends that are not served, because other software of the node has the address. */
+  readonly held: readonly AskedFrontend[];
   /** Frontends that this node itself must not use, because no source range contains its address. */
   readonly deniedToNode: readonly VirtualServerId[];
   /** True for a policy if the policy is Local and usable endpoints exist, but none on this node. */
@@ -88,6 +92,7 @@ export function planServicePort(
     setEntries: setEntriesOf({ port, options }, frontends, endpoints),
     addresses: frontends.filter((frontend) => frontend.isBound).map((frontend) => frontend.address),
     reserved: reservedAddresses(port, options),
+    held: heldFrontends(port, options),
     deniedToNode: deniedToNode(port, frontends, options),
     hasNoLocalEndpoints: noLocalEndpoints(port, chosen),
   };

@@ -9,9 +9,9 @@ import { enterNetworkNamespace } from "./netns/network-namespace.ts";
 
 const answerTimeoutMs = 60_000;
 
-/** Nothing else may open sockets meanwhile. */
-async function asClient<T>(open: () => Promise<T>): Promise<T> {
-  enterNetworkNamespace("client");
+/** Opens sockets in another namespace than `node`. Nothing else may open sockets meanwhile. */
+export async function openIn<T>(namespace: string, open: () => Promise<T>): Promise<T> {
+  enterNetworkNamespace(namespace);
   try {
     return await open();
   } finally {
@@ -51,7 +51,7 @@ export class Connection {
     wish: string,
     localPort?: number,
   ): Promise<Connection> {
-    const socket = await asClient(async () => {
+    const socket = await openIn("client", async () => {
       const opened = connect({ host, port, ...(localPort !== undefined && { localPort }) });
       await once(opened, "connect");
       return opened;
@@ -136,7 +136,7 @@ export class Datagrams {
   }
 
   static open(sourcePort: number): Promise<Datagrams> {
-    return asClient(() => Datagrams.openHere(sourcePort));
+    return openIn("client", () => Datagrams.openHere(sourcePort));
   }
 
   /** In the namespace where this process is: a client on the node itself. */

@@ -134,6 +134,14 @@ export const ownFields = [
     help: "what to do with external and load-balancer IPs that are an address, gateway or broadcast address of the node, or an API server address: serve them without binding them to kube-ipvs0, or refuse to serve them",
   },
   {
+    path: "kubeIpvs.unboundAddresses",
+    kind: "cidrs",
+    default: "",
+    isLive: true,
+    onlyInMode: "ipvs",
+    help: "CIDRs of virtual IPs that other software of the node may have on its own link. External and load-balancer IPs in them are served without being bound to kube-ipvs0. Cluster IPs in them are left to the other link while it has the address: neither bound nor served",
+  },
+  {
     path: "kubeIpvs.nodeProcessPorts",
     kind: "text",
     default: "refuse",

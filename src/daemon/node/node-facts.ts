@@ -12,6 +12,7 @@ import {
   isWildcard,
   wildcardAddresses,
 } from "../../base/ip.ts";
+import { Networks } from "../../base/networks.ts";
 import type { Config } from "../../config/config.ts";
 import { loopbackAddresses } from "../../plan/loopback-node-ports.ts";
 import type { FamilyOptions, LocalDetector, PlanOptions } from "../../plan/options.ts";
@@ -44,6 +45,7 @@ export function planOptionsOf(facts: NodeFacts): PlanOptions {
 function familyOptions(family: IpFamily, facts: NodeFacts): FamilyOptions {
   const { ofNode, reserved, podNetworks, apiServers, isIpv6Disabled } = facts.network;
   const detector = localDetector(family, facts);
+  const unbound = facts.config.unboundAddresses;
   return {
     nodeIp: nodeIpOf(family, facts.config, facts.node),
     nodeAddresses: new Set([...ofNode].filter((ip) => familyOf(ip) === family)),
@@ -53,6 +55,7 @@ function familyOptions(family: IpFamily, facts: NodeFacts): FamilyOptions {
     apiServers: [...apiServers].sort(),
     ...(family === "IPv6" && isIpv6Disabled ? { isLinkDisabled: true } : {}),
     isReservedRefused: facts.config.reservedAddresses === "refuse",
+    ...(unbound.length === 0 ? {} : { unboundNetworks: new Networks(unbound) }),
     ...(detector === undefined ? {} : { localDetector: detector }),
     edges: facts.config.edges,
   };

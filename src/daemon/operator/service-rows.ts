@@ -94,9 +94,10 @@ function lostTo(
 
 /** Why a frontend is not served. Undefined if it is served. */
 function absentReason(
-  { server, key, record, servicePort }: WantedFrontend,
+  { server, key, record, servicePort, isHeld }: WantedFrontend,
   { view, absence }: RowContext,
 ): string | undefined {
+  if (isHeld === true) return "held-by-node";
   if (view.mode !== "ipvs") return view.absentReason(servicePort, familyOf(server.address));
   if (absence.isForeign(key)) return "foreign-virtual-server";
   if (view.reconciler.cachedServers.has(key)) return undefined;

@@ -33,6 +33,8 @@ export interface WantedFrontend {
   };
   /** The virtual server's key. */
   readonly key: string;
+  /** True if it is left to other software of the node, see `kubeIpvs.unboundAddresses`. */
+  readonly isHeld?: true;
   /** The planned real servers. */
   readonly realServers: readonly RealServerId[];
   /** All endpoints in the slices for this port, ready or not. */
@@ -63,10 +65,15 @@ export function* wantedFrontends(
   }
 }
 
-type Frontend = Pick<WantedFrontend, "servicePort" | "kind" | "server" | "realServers">;
+type Frontend = Pick<WantedFrontend, "servicePort" | "kind" | "server" | "isHeld" | "realServers">;
 
 function* plannedFrontends(plans: readonly ServicePortPlan[]): Generator<Frontend> {
-  for (const { servicePort, virtualServers } of plans) {
+  for (const { servicePort, virtualServers, held } of plans) {
+    const { protocol, affinitySeconds: persistenceTimeoutSeconds } = servicePort;
+    for (const { kind, ...at } of held) {
+      const server = { protocol, ...at, scheduler: "", persistenceTimeoutSeconds };
+      yield { servicePort, kind, server, isHeld: true, realServers: [] };
+    }
     for (const { kind, virtualServer: server, realServers } of virtualServers) {
       yield { servicePort, kind, server, realServers };
     }

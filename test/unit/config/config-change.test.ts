@@ -20,6 +20,7 @@ const others: Readonly<Record<string, string>> = {
   "kubeIpvs.profile": "kube-proxy",
   "kubeIpvs.manualWeights": "repair",
   "kubeIpvs.reservedAddresses": "refuse",
+  "kubeIpvs.unboundAddresses": "10.1.0.0/16",
   "kubeIpvs.trafficMetrics": "endpoint",
   "kubeIpvs.runEstimation": "off",
   "kubeIpvs.estimatorCpus": "0-3",

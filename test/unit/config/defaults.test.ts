@@ -55,6 +55,7 @@ describe("the default configuration", () => {
       edges: { isPingAnswered: false, isNodeMasqueraded: false, areSourceRangesStrict: false },
       areNodePortsOnLocalhost: false,
       reservedAddresses: "serve",
+      unboundAddresses: [],
       conntrack: {
         maxPerCore: 32_768,
         min: 131_072,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Networks } from "../../../src/base/networks.ts";
 import { servicePortsOf } from "../../../src/model/service-ports.ts";
-import { frontendsOf, reservedAddresses } from "../../../src/plan/frontends.ts";
+import { frontendsOf, heldFrontends, reservedAddresses } from "../../../src/plan/frontends.ts";
 import type { FamilyOptions, ReservedReason } from "../../../src/plan/options.ts";
 import { cidr, familyOptions, ip, portRecord, serviceRecord } from "../../support/records.ts";
 
@@ -151,5 +151,61 @@ describe("a cluster IP", () => {
     const options = familyOptions("IPv4", { reserved, isReservedRefused: true });
     assert.equal(frontendsOf(port, options)[0]?.isBound, true);
     assert.deepEqual(reservedAddresses(port, options), []);
+  });
+});
+
+describe("an address in kubeIpvs.unboundAddresses", () => {
+  const [clusterIp, external, balancer] = ["10.96.0.10", "203.0.113.5", "192.168.10.11"].map(ip);
+  assert.ok(clusterIp && external && balancer);
+  const unboundNetworks = new Networks([
+    cidr("10.96.0.10/32"),
+    cidr("192.168.10.0/24"),
+    cidr("203.0.113.0/24"),
+  ]);
+  const planned = (
+    held: readonly ReturnType<typeof ip>[],
+    overrides: Partial<FamilyOptions> = {},
+  ) => {
+    const record = serviceRecord({ externalIps: [external], loadBalancerIps: [balancer] });
+    const [port] = servicePortsOf({ ...record, clusterIps: [clusterIp] }, "IPv4");
+    assert.ok(port);
+    const options = familyOptions("IPv4", {
+      nodeAddresses: new Set(held),
+      unboundNetworks,
+      ...overrides,
+    });
+    return {
+      frontends: frontendsOf(port, options).map(({ kind, isBound }) => `${kind} ${isBound}`),
+      held: heldFrontends(port, options).map(({ address, port: number }) => `${address} ${number}`),
+      told: reservedAddresses(port, options).map(({ reason }) => reason),
+    };
+  };
+
+  it("is served without being bound if it is an external or load-balancer IP, and not reported", () => {
+    const frontends = ["cluster-ip true", "external-ip false", "load-balancer false"];
+    for (const isReservedRefused of [false, true]) {
+      const options = { isReservedRefused };
+      assert.deepEqual(planned([], options), { frontends, held: [], told: [] });
+      assert.deepEqual(planned([external, balancer], options), { frontends, held: [], told: [] });
+    }
+  });
+
+  it("is neither bound nor served if it is a cluster IP that another link has", () => {
+    const { frontends, held } = planned([clusterIp]);
+    assert.deepEqual(frontends, ["external-ip false", "load-balancer false"]);
+    assert.deepEqual(held, ["10.96.0.10 80"]);
+  });
+
+  it("is still reported if it is a gateway, which the node needs", () => {
+    const reserved = new Map<ReturnType<typeof ip>, ReservedReason>([
+      [external, "gateway-address"],
+    ]);
+    assert.deepEqual(planned([], { reserved }).told, ["gateway-address"]);
+  });
+
+  it("is bound and served if no setting lists it, also while another link has the cluster IP", () => {
+    const { frontends, held } = planned([clusterIp], { unboundNetworks: new Networks() });
+    assert.deepEqual(frontends, ["cluster-ip true", "external-ip true", "load-balancer true"]);
+    assert.deepEqual(held, []);
   });
 });

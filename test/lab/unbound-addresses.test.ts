@@ -1,0 +1,258 @@
+/**
+ * `kubeIpvs.unboundAddresses` with real packets: a node-local DNS, which has the cluster DNS address on a link of its
+ * own, and an announcer, which has a load-balancer IP. Everything is tried in both IP families.
+ */
+import assert from "node:assert/strict";
+import { createSocket } from "node:dgram";
+import { once } from "node:events";
+import { connect, createServer } from "node:net";
+import { text } from "node:stream/consumers";
+import { after, before, describe, it } from "node:test";
+import { ipFamilies } from "../../src/base/ip.ts";
+import { openIn } from "../support/client-traffic.ts";
+import { LabNode, until } from "../support/lab-node.ts";
+import { shell } from "../support/netns/network-namespace.ts";
+import { assertNotLogged } from "../support/not-logged.ts";
+import { endpointSlice, service } from "../support/objects.ts";
+import { explained, kubeIpvs } from "../support/run-kube-ipvs.ts";
+
+const [coreDns, pod] = [
+  { name: "pod-1", address: "10.244.1.10" },
+  { name: "pod-2", address: "10.244.1.20" },
+];
+const places = {
+  IPv4: { dns: "10.96.0.10", balancer: "203.0.113.7", pod: coreDns.address, prefix: 32 },
+  IPv6: { dns: "fd00:96::a", balancer: "2001:db8:203::7", pod: "fd00:244:1::10", prefix: 128 },
+};
+const agentLink = "nodelocaldns";
+const announcerLink = "announcer0";
+const port = 53;
+/** pod-traffic.ts has other ports. */
+const podPort = 5300;
+const waitMs = 60_000;
+
+const slicePorts = [
+  { name: "dns", protocol: "UDP", port: podPort },
+  { name: "dns-tcp", protocol: "TCP", port: podPort },
+];
+const objects = [
+  service({
+    name: "kube-dns",
+    type: "LoadBalancer",
+    clusterIps: [places.IPv4.dns, places.IPv6.dns],
+    ports: [
+      { name: "dns", protocol: "UDP", port, targetPort: podPort },
+      { name: "dns-tcp", protocol: "TCP", port, targetPort: podPort },
+    ],
+    spec: { allocateLoadBalancerNodePorts: false },
+    status: {
+      loadBalancer: { ingress: ipFamilies.map((family) => ({ ip: places[family].balancer })) },
+    },
+  }),
+  ...ipFamilies.map((family) =>
+    endpointSlice({
+      name: `kube-dns-${family.toLowerCase()}`,
+      service: "kube-dns",
+      endpoints: [places[family].pod],
+      ports: slicePorts,
+    }),
+  ),
+];
+const unbound = ipFamilies.flatMap((family) => {
+  const { dns, balancer, prefix } = places[family];
+  return [`${dns}/${prefix}`, `${balancer}/${prefix}`];
+});
+
+/** Answers with `name` over UDP and TCP. Returns the function that ends it. */
+async function answer(
+  namespace: string,
+  name: string,
+  at: string,
+  on: number,
+): Promise<() => void> {
+  const datagrams = createSocket(at.includes(":") ? "udp6" : "udp4");
+  datagrams.on("message", (_, { address, port: from }) => datagrams.send(name, from, address));
+  const server = createServer((socket) => socket.end(name));
+  await openIn(namespace, async () => {
+    datagrams.bind(on, at);
+    await once(datagrams, "listening");
+    server.listen(on, at);
+    await once(server, "listening");
+  });
+  datagrams.unref();
+  server.unref();
+  return () => {
+    datagrams.close();
+    server.close();
+  };
+}
+
+/** Who answers over UDP and over TCP, for example `agent agent`. */
+async function asked(namespace: string, address: string): Promise<string> {
+  const socket = createSocket(address.includes(":") ? "udp6" : "udp4");
+  const answers = openIn(namespace, async () => {
+    // ICMP "port unreachable" arrives as an error.
+    socket.on("error", () => {});
+    socket.bind(0);
+    await once(socket, "listening");
+    socket.send("?", port, address);
+    const stream = connect({ host: address, port });
+    stream.setTimeout(2_000, () => stream.destroy(new Error("nobody")));
+    const overTcp = text(stream).catch(() => "nobody");
+    const overUdp = once(socket, "message", { signal: AbortSignal.timeout(2_000) }).then(
+      ([message]) => String(message),
+      () => "nobody",
+    );
+    return (await Promise.all([overUdp, overTcp])).join(" ");
+  });
+  return answers.finally(() => socket.close());
+}
+
+function hasLink(address: string, link: string): boolean {
+  return shell(`ip -o address show ${link} 2> /dev/null || true`).includes(` ${address}/`);
+}
+
+function hasServer(address: string): boolean {
+  return shell("ipvsadm -Sn").includes(address);
+}
+
+describe("kubeIpvs.unboundAddresses", () => {
+  let node: LabNode;
+  const ends: (() => void)[] = [];
+
+  async function answers(namespace: string, address: string, wanted: string): Promise<void> {
+    const isAnswered = async (): Promise<boolean> => (await asked(namespace, address)) === wanted;
+    await until(isAnswered, waitMs, async () => {
+      return `${await asked(namespace, address)} from ${namespace}\n${node.program.output}`;
+    });
+  }
+
+  function addLink(name: string, addresses: readonly string[]): void {
+    const lines = addresses.map((one) => `ip address add ${one} dev ${name} nodad`);
+    shell(["set -e", `ip link add ${name} type dummy`, ...lines].join("\n"));
+  }
+
+  async function startAgent(): Promise<void> {
+    addLink(
+      agentLink,
+      ipFamilies.map((family) => places[family].dns),
+    );
+    for (const family of ipFamilies)
+      ends.push(await answer("node", "agent", places[family].dns, port));
+  }
+
+  function stopAgent(): void {
+    for (const end of ends.splice(0)) end();
+    shell(`ip link del ${agentLink}`);
+  }
+
+  const start = (...flags: readonly string[]) =>
+    node.start(["--cluster-cidr=10.244.0.0/16,fd00:244::/32", ...flags]);
+
+  before(async () => {
+    node = await LabNode.build([coreDns, pod]);
+    shell(`
+      set -e
+      for number in 1 2; do
+        ip -n pod-$number address add fd00:244:1::\${number}0/128 dev eth0 nodad
+        ip -n pod-$number route add fd00:244:1::1 dev eth0
+        ip -n pod-$number route add default via fd00:244:1::1
+        ip address add fd00:244:1::1/128 dev veth$number nodad
+        ip route add fd00:244:1::\${number}0/128 dev veth$number
+      done
+      sysctl -qw net.ipv6.conf.all.forwarding=1
+    `);
+    for (const family of ipFamilies)
+      await answer(coreDns.name, "coredns", places[family].pod, podPort);
+    node.apply(...objects);
+  });
+
+  after(() => node.destroy());
+
+  it("is not set: IPVS takes the packets to the cluster IP before the agent gets them", async () => {
+    await startAgent();
+    await start();
+    for (const family of ipFamilies) {
+      const { dns } = places[family];
+      for (const from of [pod.name, "node"]) await answers(from, dns, "coredns coredns");
+      assert.ok(hasLink(dns, "kube-ipvs0"));
+    }
+    stopAgent();
+    await node.stop();
+  });
+
+  describe("has the cluster IP and the load-balancer IP", () => {
+    before(() => start(`--kube-ipvs-unbound-addresses=${unbound.join(",")}`));
+
+    it("binds and serves the cluster IP while no other link has it", async () => {
+      for (const family of ipFamilies) {
+        const { dns } = places[family];
+        for (const from of [pod.name, "node"]) await answers(from, dns, "coredns coredns");
+        assert.ok(hasLink(dns, "kube-ipvs0"));
+      }
+    });
+
+    it("leaves the cluster IP to the agent while its link has it", async () => {
+      await startAgent();
+      for (const family of ipFamilies) {
+        const { dns } = places[family];
+        for (const from of [pod.name, "node"]) await answers(from, dns, "agent agent");
+        await until(
+          async () => !hasLink(dns, "kube-ipvs0") && !hasServer(dns),
+          waitMs,
+          async () => shell("ip address show kube-ipvs0; ipvsadm -Sn"),
+        );
+        assert.equal(shell("ipset save").includes(dns), false);
+      }
+      assert.equal(kubeIpvs("plan").code, 0);
+    });
+
+    it("shows in `services` and `explain` that the node has it", () => {
+      const { out } = kubeIpvs("services");
+      for (const family of ipFamilies) {
+        const { dns } = places[family];
+        const rows = out.split("\n").filter((line) => line.includes(dns));
+        assert.equal(rows.length, 2, out);
+        for (const row of rows) assert.match(row, /held-by-node$/);
+        for (const { verdict, differences } of explained(
+          dns.includes(":") ? `[${dns}]:53` : `${dns}:53`,
+        )) {
+          assert.deepEqual([verdict, differences], ["node", []]);
+        }
+      }
+    });
+
+    it("takes the cluster IP back when the agent's link is gone", async () => {
+      stopAgent();
+      for (const family of ipFamilies) {
+        const { dns } = places[family];
+        for (const from of [pod.name, "node"]) await answers(from, dns, "coredns coredns");
+        assert.ok(hasLink(dns, "kube-ipvs0"));
+      }
+    });
+
+    it("serves the load-balancer IP without binding it, on an announcer's link or none", async () => {
+      for (const family of ipFamilies) {
+        const { balancer } = places[family];
+        assert.ok(hasServer(balancer));
+        assert.equal(hasLink(balancer, "kube-ipvs0"), false);
+        assert.equal(shell("ipset save").includes(`KUBE-IPVS-IPS ${balancer}`), false);
+        // Nobody has it: the packet leaves the node.
+        assert.equal(await asked(pod.name, balancer), "nobody nobody");
+      }
+      addLink(
+        announcerLink,
+        ipFamilies.map((family) => places[family].balancer),
+      );
+      for (const family of ipFamilies) {
+        const { balancer } = places[family];
+        await answers(pod.name, balancer, "coredns coredns");
+        assert.equal(hasLink(balancer, "kube-ipvs0"), false);
+      }
+      assertNotLogged(
+        node.program.output,
+        "Address is never bound to kube-ipvs0: the node needs it",
+      );
+    });
+  });
+});
