@@ -137,8 +137,8 @@ function withoutComments(text: string): string {
   return text.replaceAll(/-m comment --comment (?:"(?:[^"\\]|\\.)*"|\S+) ?/g, "");
 }
 
-function rowOf({ table, chain, rule, entry, isPlanned }: PathStep): PathRow {
-  const planned = isPlanned ? "yes" : "no";
+function rowOf({ table, chain, rule, entry, isPlanned, isMaybe }: PathStep): PathRow {
+  const planned = isMaybe === true ? "may match" : isPlanned ? "yes" : "no";
   return { place: `${table} ${chain}`, rule: withoutComments(rule), entry, planned };
 }
 

@@ -8,7 +8,6 @@ import type {
   Verdict,
 } from "../answer/explanation.ts";
 import { type Cidr, hostPort } from "../base/ip.ts";
-import { chainKey } from "../state/rule.ts";
 import { masqueradeText, sourceRangeText } from "./masquerade-text.ts";
 import type { Origin } from "./origins.ts";
 import { byText } from "./packet/deliver.ts";
@@ -114,8 +113,11 @@ function endpointsOf(end: PathEnd): readonly EndpointPath[] {
   return end.kind === "balanced" || end.kind === "taken" ? end.endpoints : [];
 }
 
-function pathStep({ entries, rule, unless: _, ...place }: Step, planned: NodeState): PathStep {
-  const rules = planned.chains.get(chainKey(place.table, place.chain)) ?? [];
+function pathStep(
+  { entries, rule, unless: _, isMaybe, ...place }: Step,
+  planned: NodeState,
+): PathStep {
+  const rules = planned.chains.get(`${place.table} ${place.chain}`) ?? [];
   const isRule = rules.some(({ text }) => text === rule);
   const isEntry = entries.every(({ set, entry }) => planned.sets.get(set)?.entries.has(entry));
   return {
@@ -123,6 +125,7 @@ function pathStep({ entries, rule, unless: _, ...place }: Step, planned: NodeSta
     rule,
     ...(entries.length === 0 ? {} : { entry: entries.map(({ entry }) => entry).join(" ") }),
     isPlanned: isRule && isEntry,
+    ...(isMaybe === true ? { isMaybe } : {}),
   };
 }
 

@@ -1,6 +1,5 @@
 /** Describes which rule masquerades a packet, and which source range allows it. Pure. */
 import { type Cidr, cidrContains, cidrText } from "../base/ip.ts";
-import { chainKey } from "../state/rule.ts";
 import type { NodeNetwork, NodeState } from "./packet/node-state.ts";
 import type { Packet } from "./packet/packet.ts";
 import type { PacketPath } from "./packet/path.ts";
@@ -22,7 +21,7 @@ export function masqueradeText(
   const before = [...steps, ...endpoints.flatMap(({ choice = [] }) => choice)];
   const mark = before.find(({ rule }) => rule.endsWith("-j KUBE-MARK-MASQ"));
   if (mark === undefined) return "none: no rule marks the packet";
-  const marked = `marked in ${chainKey(mark.table, mark.chain)}: ${mark.rule}`;
+  const marked = `marked in ${mark.table} ${mark.chain}: ${mark.rule}`;
   if (endpoints.some(({ isMasqueraded }) => isMasqueraded)) {
     return mark.chain.startsWith("KUBE-SEP-") ? `to itself: ${marked}` : marked;
   }

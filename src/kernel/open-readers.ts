@@ -23,6 +23,7 @@ import { RoutesClient } from "./link/routes.ts";
 import { type ListeningSocket, listListeningSockets } from "./listening-sockets.ts";
 import { ModulesClient } from "./modules/client.ts";
 import { NftTablesClient } from "./nftables/client.ts";
+import { NftRulesetClient } from "./nftables/ruleset-client.ts";
 import { listRecentClients } from "./recent-lists.ts";
 import { runProgram } from "./run-program.ts";
 import { SysctlClient } from "./sysctl/client.ts";
@@ -43,6 +44,7 @@ export interface KernelReaders {
   readonly surveyBackends: () => Promise<BackendSurveys>;
   readonly openRules: (backend: IptablesBackend) => Promise<Pick<Iptables, "observe">>;
   readonly nftTables: Pick<NftTables, "has">;
+  readonly nftRules: Pick<NftRulesetClient, "read">;
   close(): void;
 }
 
@@ -57,6 +59,7 @@ export function openReaders(
     ipvs: new IpvsClient(parts),
     ipSets: new IpSetsClient(parts),
     nftTables: new NftTablesClient(parts),
+    nftRules: new NftRulesetClient(parts),
     // With "routes", the client lists virtual IPs in both forms.
     link: new DummyLinkClient({ ...parts, modules, virtualAddresses: "routes" }),
     routes: new RoutesClient(parts),

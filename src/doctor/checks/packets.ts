@@ -13,7 +13,9 @@ const rulesCheck = check({
     const losses = explanations.flatMap(lossesOf);
     if (losses.length === 0) {
       const count = counted(explanations.length, "destination");
-      return ok(`followed packets to ${count}: no rule of other software stops them`);
+      const doubts = [...new Set(explanations.flatMap(doubtsOf))];
+      const may = doubts.length === 0 ? "" : `; not evaluated, may drop some: ${listed(doubts)}`;
+      return ok(`followed packets to ${count}: no rule of other software stops them${may}`);
     }
     const byCause = Map.groupBy(losses, ({ cause }) => cause);
     const texts = [...byCause].map(([cause, these]) => {
@@ -25,7 +27,7 @@ const rulesCheck = check({
     const isIntended = losses.every(({ from, isCertain }) => from === "elsewhere" || !isCertain);
     return (isIntended ? warn : fail)(
       listed(texts),
-      "configure the software that wrote the rule to accept packets of Services and the answers (iptables-save shows the rule); kube-ipvs explain --to ADDRESS:PORT shows the whole path",
+      "configure the software that wrote the rule to accept packets of Services and the answers (iptables-save or nft list ruleset shows the rule); kube-ipvs explain --to ADDRESS:PORT shows the whole path",
     );
   },
 });
@@ -57,4 +59,13 @@ function lossesOf({ service, address, port, packets }: Explanation): readonly Lo
   if (service === undefined) return [];
   const place = `${service.namespace}/${service.name} ${hostPort(address as IpAddress, port)}`;
   return packets.flatMap(({ from, losses }) => losses.map((loss) => ({ ...loss, place, from })));
+}
+
+/** Rules that may drop packets, but cannot be evaluated, for example `inet fw input: limit drop`. */
+function doubtsOf({ service, packets }: Explanation): readonly string[] {
+  if (service === undefined) return [];
+  return packets
+    .flatMap(({ path, deliveries }) => [...path, ...deliveries.flatMap((one) => one.path)])
+    .filter(({ isMaybe }) => isMaybe === true)
+    .map(({ table, chain, rule }) => `${table} ${chain}: ${rule}`);
 }

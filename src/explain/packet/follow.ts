@@ -16,6 +16,7 @@ import {
   filterPlaces,
   firstPlaces,
   type Hook,
+  lastPlaces,
   passTables,
   type Step,
   type Traversal,
@@ -177,10 +178,15 @@ function toEndpoint(onPath: PacketOnPath, hooks: readonly Hook[], state: NodeSta
   if (!packet.isFromNode && isLocal(endpoint.address, state)) {
     return deliver({ packet, endpoint, steps, isMasqueraded: false }, state);
   }
+  const last = passTables(lastPlaces, { ...onPath, mark }, state);
+  const passed = [...steps, ...last.steps];
+  if (last.verdict !== "pass") {
+    return { realServer: endpoint, steps: passed, fate: last.verdict, isMasqueraded: false };
+  }
   const leaving = traverse("POSTROUTING", "nat", { ...onPath, mark }, state);
   const mayBeMasqueraded = onPath.virtual === undefined || state.network.isIpvsTracked;
   const isMasqueraded = leaving.isMasqueraded && mayBeMasqueraded;
-  return deliver({ packet, endpoint, steps: [...steps, ...leaving.steps], isMasqueraded }, state);
+  return deliver({ packet, endpoint, steps: [...passed, ...leaving.steps], isMasqueraded }, state);
 }
 
 const loopbacks: Readonly<Record<IpFamily, IpAddress>> = {

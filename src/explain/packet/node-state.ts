@@ -1,5 +1,6 @@
 import type { ListenerFact } from "../../answer/answers.ts";
 import { hostPort, type IpAddress, isLoopback } from "../../base/ip.ts";
+import type { NftRuleset } from "../../state/nft-rule.ts";
 import type { RealServer } from "../../state/real-server.ts";
 import type { Rule } from "../../state/rule.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
@@ -35,6 +36,8 @@ export interface Tables {
   readonly servers: ReadonlyMap<string, ListedServer>;
   /** Addresses bound to kube-ipvs0. */
   readonly bound: ReadonlySet<IpAddress>;
+  /** Rules of other software in nftables. Undefined in planned state. */
+  readonly nft?: NftRuleset;
 }
 
 /** The route to an address. */

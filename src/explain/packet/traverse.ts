@@ -2,20 +2,24 @@ import { chainKey, type TableName, type Target } from "../../state/rule.ts";
 import { type FoundEntry, matchRule } from "./match-rule.ts";
 import type { NodeState } from "./node-state.ts";
 import type { PacketOnPath } from "./packet.ts";
+import { type Priorities, passNft } from "./pass-nft.ts";
 
 export type Hook = "PREROUTING" | "INPUT" | "FORWARD" | "OUTPUT" | "POSTROUTING";
 
 /** A rule that matched. */
 export interface Step {
   readonly hook: Hook;
-  readonly table: TableName;
+  /** A table of iptables, or family and table of nftables, such as `inet firewalld`. */
+  readonly table: string;
   readonly chain: string;
-  /** The text after `-A CHAIN `. */
+  /** The text after `-A CHAIN `, or the rule as `nft` writes it. */
   readonly rule: string;
   /** The set entries that the rule matched. */
   readonly entries: readonly FoundEntry[];
   /** An earlier rule that cannot be evaluated and may have accepted the packet: `filter INPUT: …`. */
   readonly unless?: string;
+  /** Whether the rule may drop the packet, but cannot be evaluated. */
+  readonly isMaybe?: true;
 }
 
 /** A rewritten destination. */
@@ -104,8 +108,8 @@ export function traverse(
   };
 }
 
-/** A hook, and a table that has a chain for this hook. */
-export type Place = readonly [hook: Hook, table: TableName];
+/** A hook, and a table that has a chain for this hook, or the priorities of other software's nftables chains. */
+export type Place = readonly [hook: Hook, table: TableName | Priorities];
 
 /** Follows a packet through several tables until one of them rejects or drops it. */
 export function passTables(
@@ -116,7 +120,11 @@ export function passTables(
   const steps: Step[] = [];
   let { mark } = onPath;
   for (const [hook, table] of places) {
-    const passed = traverse(hook, table, { ...onPath, mark }, state);
+    const here = { ...onPath, mark };
+    const passed =
+      typeof table === "string"
+        ? traverse(hook, table, here, state)
+        : { ...passNft(hook, table, here, state), mark };
     steps.push(...passed.steps);
     mark = passed.mark;
     if (passed.verdict !== "pass") return { verdict: passed.verdict, steps, mark };
@@ -124,28 +132,46 @@ export function passTables(
   return { verdict: "pass", steps, mark };
 }
 
-/** The tables that a received or sent packet passes before nat. */
+const everyPriority: Priorities = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
+/** NF_IP_PRI_*: the priorities of the tables of iptables. */
+const priorities = { raw: -300, mangle: -150, nat: -100, filter: 0 } as const;
+
+/** What a received or sent packet passes before nat. */
 export function firstPlaces(hook: "PREROUTING" | "OUTPUT"): readonly Place[] {
   return [
+    [hook, [everyPriority[0], priorities.raw]],
     [hook, "raw"],
+    [hook, [priorities.raw, priorities.mangle]],
     [hook, "mangle"],
+    [hook, [priorities.mangle, priorities.nat]],
   ];
 }
 
-/** The mangle and filter tables. In OUTPUT, mangle precedes nat, see {@link firstPlaces}. */
+/** What a packet passes after nat. In OUTPUT, mangle precedes nat, see {@link firstPlaces}. */
 export function filterPlaces(hooks: readonly Hook[]): readonly Place[] {
-  return hooks.flatMap((hook): readonly Place[] =>
-    hook === "OUTPUT"
-      ? [[hook, "filter"]]
-      : [
-          [hook, "mangle"],
-          [hook, "filter"],
-        ],
-  );
+  return hooks.flatMap((hook): readonly Place[] => {
+    const filter: readonly Place[] = [
+      [hook, "filter"],
+      [hook, [priorities.filter, everyPriority[1]]],
+    ];
+    if (hook === "OUTPUT") return [[hook, [everyPriority[0], priorities.filter]], ...filter];
+    return [
+      ["PREROUTING", [priorities.nat, everyPriority[1]]],
+      [hook, [everyPriority[0], priorities.mangle]],
+      [hook, "mangle"],
+      [hook, [priorities.mangle, priorities.filter]],
+      ...filter,
+    ];
+  });
 }
+
+/** The chains of other software that a packet passes before it leaves. */
+export const lastPlaces: readonly Place[] = [["POSTROUTING", everyPriority]];
 
 /** Matches rules that may accept a packet or jump to a chain. Names of other targets are in capitals. */
 const mayAccept = /(?:^| )-[jg] (?:ACCEPT|RETURN|\S*[^A-Z\s]\S*)/;
+
+const mayDrop = /(?:^| )-j (?:DROP|REJECT)\b/;
 
 /** `return` means that the calling chain continues after the jump. */
 type End = "accept" | "dropped" | "refused" | "return";
@@ -157,6 +183,9 @@ function walkChain(chain: string, context: Context, depth: number): End {
   for (const { text, rule } of rules) {
     if (rule === undefined && mayAccept.test(text)) {
       context.unless ??= `${table} ${chain}: ${text}`;
+    }
+    if (rule === undefined && mayDrop.test(text)) {
+      context.steps.push({ hook, table, chain, rule: text, entries: [], isMaybe: true });
     }
     if (rule === undefined || depth > maxDepth) continue;
     const onPath = { ...context.onPath, mark: context.mark };

@@ -16,7 +16,7 @@ import { readServers, readSets } from "./read-servers.ts";
 /** The kernel readers that are used here. */
 export type ExplainReaders = Pick<
   KernelReaders,
-  "ipSets" | "routes" | "conntrack" | "openRules" | "sockets" | "recentLists"
+  "ipSets" | "routes" | "conntrack" | "openRules" | "sockets" | "recentLists" | "nftRules"
 > & {
   readonly ipvs: Pick<KernelReaders["ipvs"], "listVirtualServers" | "listRealServers">;
   readonly link: Pick<KernelReaders["link"], "find" | "listAddresses">;
@@ -38,6 +38,7 @@ export async function readFamilies(
 ): Promise<ReadonlyMap<IpFamily, FamilyState>> {
   const { iptablesBackend: backend } = facts;
   const rules = backend === undefined ? undefined : await readers.openRules(backend);
+  const nft = await readers.nftRules.read(backend !== "nft");
   const dummy = await readers.link.find();
   const all = await readers.link.listAddresses();
   const states = new Map<IpFamily, FamilyState>();
@@ -51,7 +52,7 @@ export async function readFamilies(
     const addresses = new Set(all.filter((one) => !isBound(one)).map(({ address }) => address));
     const planned = plannedTables(facts, family, (rule) => renderRule(family, rule));
     const tables = await readTables(readers, { facts, family, destinations, rules });
-    const observed = { ...tables, bound };
+    const observed = { ...tables, bound, nft: nft[family] };
     const isElsewhere = (address: IpAddress): boolean =>
       !bound.has(address) && !addresses.has(address);
     const peers = peersOf(destinations, facts, [planned, observed], from).filter(isElsewhere);

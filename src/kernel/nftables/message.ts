@@ -41,10 +41,14 @@ export const commands = {
 /** The family names that `nft` prints. */
 export const familyWords: Readonly<Record<IpFamily, string>> = { IPv4: "ip", IPv6: "ip6" };
 
+/** `inet` tables apply to both families. */
+export type NftFamily = IpFamily | "inet";
+const nftFamilies: Readonly<Record<NftFamily, number>> = { ...addressFamilies, inet: 1 };
+
 export interface NftMessage {
   readonly command: keyof typeof commands;
   /** Absent if the message concerns all families. */
-  readonly family?: IpFamily;
+  readonly family?: NftFamily;
   /** NLM_F_* in addition to those that the transport sets. */
   readonly flags?: number;
   /** Writes the attributes. */
@@ -60,7 +64,7 @@ export const nftMessageKind: RequestKind<NftMessage> = {
   type: ({ command }) => (subsystem << 8) | commands[command],
   flags: ({ flags = 0 }) => flags,
   encode(writer, { family, write }) {
-    writeNetfilterHeader(writer, family === undefined ? 0 : addressFamilies[family]);
+    writeNetfilterHeader(writer, family === undefined ? 0 : nftFamilies[family]);
     write(writer);
   },
   describe({ operation, subject, meanings }, errno) {

@@ -1,7 +1,7 @@
 /** Each check with each of its verdicts. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { PacketLoss } from "../../../src/answer/explanation.ts";
+import type { PacketLoss, PathStep } from "../../../src/answer/explanation.ts";
 import type { Judgement, Verdict } from "../../../src/doctor/check.ts";
 import { checks } from "../../../src/doctor/examine.ts";
 import type { Node } from "../../../src/doctor/node.ts";
@@ -33,6 +33,14 @@ const many = known({ virtualServers: 50_000, realServers: 250_000, connections: 
 
 /** Packets of one source to default/web. */
 function packetsFrom(from: string, ...losses: readonly PacketLoss[]): Node["packets"] {
+  return packetsAlong([], from, ...losses);
+}
+
+function packetsAlong(
+  path: readonly PathStep[],
+  from: string,
+  ...losses: readonly PacketLoss[]
+): Node["packets"] {
   return known([
     {
       ...{ mode: "ipvs", protocol: "TCP", address: "10.96.0.10", port: 80, verdict: "dropped" },
@@ -44,7 +52,7 @@ function packetsFrom(from: string, ...losses: readonly PacketLoss[]): Node["pack
       packets: [
         {
           ...{ from, source: "192.0.2.1", verdict: "dropped", summary: "" },
-          ...{ losses, path: [], deliveries: [] },
+          ...{ losses, path, deliveries: [] },
         },
       ],
       differences: [],
@@ -54,6 +62,11 @@ function packetsFrom(from: string, ...losses: readonly PacketLoss[]): Node["pack
 }
 
 const dropped = { cause: "are dropped by filter INPUT: -j DROP", isCertain: true };
+
+const doubtful: PathStep = {
+  ...{ hook: "INPUT", table: "inet fw", chain: "input", rule: "limit drop" },
+  ...{ isPlanned: false, isMaybe: true },
+};
 
 const cases: readonly Case[] = [
   { check: "packets", verdict: "ok", node: {}, says: /followed packets to 0 destinations/ },
@@ -80,6 +93,12 @@ const cases: readonly Case[] = [
     verdict: "warn",
     node: { packets: packetsFrom("this node", { ...dropped, isCertain: false }) },
     says: /from this node are dropped/,
+  },
+  {
+    check: "packets",
+    verdict: "ok",
+    node: { packets: packetsAlong([doubtful], "elsewhere") },
+    says: /not evaluated, may drop some: inet fw input: limit drop/,
   },
   { check: "packets", verdict: "unknown", node: { packets: unreadable }, says: /EACCES/ },
 

@@ -8,6 +8,7 @@ import { type ExplainOptions, explainWith } from "../../../src/explain/explain.t
 import type { From } from "../../../src/explain/origins.ts";
 import type { Route } from "../../../src/kernel/kernel.ts";
 import type { ListeningSocket } from "../../../src/kernel/listening-sockets.ts";
+import { type NftRuleset, noNftRules } from "../../../src/state/nft-rule.ts";
 import { FakeNode } from "../../support/fake-node.ts";
 import type { NamedObject } from "../../support/memory-source.ts";
 import { type ApiObject, node } from "../../support/objects.ts";
@@ -54,6 +55,7 @@ export async function explained(
   clientsIn: (list: string) => readonly IpAddress[] = () => [],
   find: (address: IpAddress) => Promise<Route | undefined> = routeTo,
   options: ExplainOptions = {},
+  nft: NftRuleset = noNftRules,
 ): Promise<Explanation> {
   const asks = from === undefined || from === "node" ? {} : { from };
   const facts = await planFacts(modeView, { kind: "destination", destination, ...asks });
@@ -68,6 +70,7 @@ export async function explained(
       sockets: { listListening: () => listening },
       conntrack: { listFlows: async () => [] },
       recentLists: { clientsIn },
+      nftRules: { read: async () => ({ IPv4: nft, IPv6: nft }) },
       openRules: async () => kernel.iptables,
     },
     facts,

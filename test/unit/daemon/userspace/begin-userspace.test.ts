@@ -29,6 +29,7 @@ import {
 import type { Holders } from "../../../../src/plan/claims/claim.ts";
 import { type HolderRecord, noHolderRecord } from "../../../../src/plan/claims/holder-record.ts";
 import type { Flow } from "../../../../src/state/flow.ts";
+import { noNftRules } from "../../../../src/state/nft-rule.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { dnsFlow } from "../../../support/flows.ts";
 import { MemorySource, type NamedObject } from "../../../support/memory-source.ts";
@@ -99,6 +100,7 @@ class Stage {
       sockets: { listListening: () => [] },
       conntrack: { listFlows: async () => [] },
       recentLists: { clientsIn: () => [] },
+      nftRules: { read: async () => ({ IPv4: noNftRules, IPv6: noNftRules }) },
       openRules: async () => iptables,
     };
     return await explainWith(readers, facts, "node");

@@ -1,0 +1,302 @@
+/**
+ * Evaluates the expressions of an nftables rule for a packet. A register holds bytes and which of their bits are known, so
+ * that a rule may match, may not match, or may possibly match. Pure.
+ */
+import { familyOf, type IpAddress, type IpFamily, ipAddressToBytes } from "../../base/ip.ts";
+import { protocolNumbers } from "../../base/protocol.ts";
+import type {
+  NftElement,
+  NftExpression,
+  NftHook,
+  NftRule,
+  NftSet,
+  NftSource,
+  NftVerdict,
+} from "../../state/nft-rule.ts";
+import { isHere, type NodeState } from "./node-state.ts";
+import type { PacketOnPath } from "./packet.ts";
+
+export interface NftPlace {
+  readonly hook: NftHook;
+  readonly onPath: PacketOnPath;
+  readonly state: NodeState;
+  /** Finds a set of the rule's table. */
+  readonly setOf: (name: string) => NftSet | undefined;
+}
+
+export interface NftMatch {
+  /** False if the rule may match, but it is unknown whether it does. */
+  readonly isCertain: boolean;
+  /** `unknown`: an expression that is not evaluated decides. Undefined if the next rule follows. */
+  readonly verdict?: NftVerdict | { readonly kind: "unknown" };
+}
+
+/** Bits of `mask` are known. */
+interface Value {
+  readonly bytes: Uint8Array;
+  readonly mask: Uint8Array;
+}
+
+/** Undefined if the rule does not match. */
+export function matchNftRule({ expressions }: NftRule, place: NftPlace): NftMatch | undefined {
+  const registers: Value = { bytes: new Uint8Array(96), mask: new Uint8Array(96) };
+  let isCertain = true;
+  for (const one of expressions) {
+    if (one.kind === "verdict") return { isCertain, verdict: one.verdict };
+    if (one.kind === "unknown" && one.isEnd) return { isCertain, verdict: { kind: "unknown" } };
+    if (one.kind === "lookup" && one.hasVerdict) {
+      const set = place.setOf(one.set);
+      const found = set && findElement(set, slice(registers, one.register, set.keyLength));
+      if (found === undefined) return { isCertain: false, verdict: { kind: "unknown" } };
+      if (found === "none") return undefined;
+      return { isCertain, verdict: found.verdict ?? { kind: "unknown" } };
+    }
+    const isMatch = evaluate(one, registers, place);
+    if (isMatch === false) return undefined;
+    if (isMatch === undefined) isCertain = false;
+  }
+  return { isCertain };
+}
+
+/** Undefined if it is unknown whether the expression matches. */
+function evaluate(one: NftExpression, registers: Value, place: NftPlace): boolean | undefined {
+  switch (one.kind) {
+    case "load":
+      store(registers, one.register, loadedValue(one.source, place));
+      return true;
+    case "mask": {
+      const { bytes, mask } = slice(registers, one.from, one.mask.length);
+      store(registers, one.register, {
+        bytes: bytes.map((byte, at) => (byte & (one.mask[at] ?? 0)) ^ (one.xor[at] ?? 0)),
+        // Bits that the mask clears are known.
+        mask: mask.map((byte, at) => byte | (~(one.mask[at] ?? 0) & 0xff)),
+      });
+      return true;
+    }
+    case "compare":
+      return compare(slice(registers, one.register, one.value.length), one.operator, one.value);
+    case "range": {
+      const value = slice(registers, one.register, one.first.length);
+      if (!isKnown(value)) return undefined;
+      const isInside = order(value.bytes, one.first) >= 0 && order(value.bytes, one.last) <= 0;
+      return isInside !== one.isNegated;
+    }
+    case "lookup": {
+      const set = place.setOf(one.set);
+      const found = set && findElement(set, slice(registers, one.register, set.keyLength));
+      return found === undefined ? undefined : (found !== "none") !== one.isNegated;
+    }
+    case "unknown":
+      return undefined;
+    default:
+      return true;
+  }
+}
+
+function compare(
+  { bytes, mask }: Value,
+  operator: Extract<NftExpression, { kind: "compare" }>["operator"],
+  value: Uint8Array,
+): boolean | undefined {
+  // One known bit that differs is enough.
+  const differs = value.some((byte, at) => ((byte ^ (bytes[at] ?? 0)) & (mask[at] ?? 0)) !== 0);
+  const isEquality = operator === "==" || operator === "!=";
+  if (isEquality && differs) return operator === "!=";
+  if (!isKnown({ bytes, mask })) return undefined;
+  const sign = order(bytes, value);
+  return {
+    ...{ "==": sign === 0, "!=": sign !== 0, "<": sign < 0, "<=": sign <= 0 },
+    ...{ ">": sign > 0, ">=": sign >= 0 },
+  }[operator];
+}
+
+/** `none`: the set does not contain the value. Undefined: unknown. */
+function findElement(
+  { elements, isInterval }: NftSet,
+  value: Value,
+): NftElement | "none" | undefined {
+  if (!isKnown(value)) return undefined;
+  const { bytes } = value;
+  if (!isInterval) return elements.find(({ key }) => order(key, bytes) === 0) ?? "none";
+  const inElement = elements.find(
+    ({ key, end }) => end !== undefined && isFieldwiseInside(bytes, key, end),
+  );
+  if (inElement !== undefined) return inElement;
+  // Otherwise, an interval lasts from an element to the next end.
+  let last: NftElement | undefined;
+  for (const one of elements) {
+    if (one.end !== undefined || order(one.key, bytes) > 0) continue;
+    const sign = last === undefined ? 1 : order(one.key, last.key);
+    if (sign > 0 || (sign === 0 && !one.isEnd)) last = one;
+  }
+  return last === undefined || last.isEnd ? "none" : last;
+}
+
+/** The fields of a concatenation are compared one by one, each in words of four bytes. */
+function isFieldwiseInside(value: Uint8Array, first: Uint8Array, last: Uint8Array): boolean {
+  for (let at = 0; at < value.length; at += 4) {
+    const word = value.subarray(at, at + 4);
+    if (order(word, first.subarray(at, at + 4)) < 0) return false;
+    if (order(word, last.subarray(at, at + 4)) > 0) return false;
+  }
+  return true;
+}
+
+function isKnown({ mask }: Value): boolean {
+  return mask.every((byte) => byte === 0xff);
+}
+
+function order(one: Uint8Array, other: Uint8Array): number {
+  return Buffer.compare(one, other.subarray(0, one.length));
+}
+
+function slice({ bytes, mask }: Value, from: number, length: number): Value {
+  return { bytes: bytes.slice(from, from + length), mask: mask.slice(from, from + length) };
+}
+
+/** The rest of the last word becomes zero, as in the kernel. */
+function store(registers: Value, at: number, { bytes, mask }: Value): void {
+  const padded = (bytes.length + 3) & ~3;
+  registers.bytes.fill(0, at, at + padded).set(bytes, at);
+  registers.mask.fill(0xff, at, at + padded).set(mask, at);
+}
+
+function known(bytes: Uint8Array | readonly number[]): Value {
+  return { bytes: Uint8Array.from(bytes), mask: new Uint8Array(bytes.length).fill(0xff) };
+}
+
+function unknown(length: number): Value {
+  return { bytes: new Uint8Array(length), mask: new Uint8Array(length) };
+}
+
+function hostWord(value: number): Value {
+  const bytes = new Uint8Array(4);
+  new DataView(bytes.buffer).setUint32(0, value, true);
+  return known(bytes);
+}
+
+function loadedValue(source: NftSource, place: NftPlace): Value {
+  switch (source.from) {
+    case "meta":
+      return metaValue(source.key, place);
+    case "ct":
+      return ctValue(source.key, place);
+    case "fib":
+      return fibValue(source, place);
+    case "network":
+      return slice(networkHeader(place.onPath), source.offset, source.length);
+    case "transport":
+      return slice(transportHeader(place.onPath), source.offset, source.length);
+  }
+}
+
+const familyNumbers: Readonly<Record<IpFamily, number>> = { IPv4: 2, IPv6: 10 };
+const etherTypes: Readonly<Record<IpFamily, readonly number[]>> = {
+  IPv4: [0x08, 0x00],
+  IPv6: [0x86, 0xdd],
+};
+
+/** NFT_META_*. */
+function metaValue(key: number, place: NftPlace): Value {
+  const { packet, mark } = place.onPath;
+  switch (key) {
+    case 1:
+      return known(etherTypes[packet.family]);
+    case 3:
+      return hostWord(mark);
+    case 6:
+      return linkValue(inLinkOf(place));
+    case 7:
+      return linkValue(outLinkOf(place));
+    case 15:
+      return known([familyNumbers[packet.family]]);
+    case 16:
+      return known([protocolNumber(place.onPath)]);
+    default:
+      return unknown(4);
+  }
+}
+
+function protocolNumber({ packet: { protocol, family } }: PacketOnPath): number {
+  if (protocol === "ICMP") return family === "IPv4" ? 1 : 58;
+  return protocolNumbers[protocol];
+}
+
+/** Undefined if the link is unknown. Empty where rules see none. */
+function inLinkOf({ hook, onPath: { packet } }: NftPlace): string | undefined {
+  if (hook === "OUTPUT" || hook === "POSTROUTING") return "";
+  if (packet.isFromNode) return "lo";
+  return packet.inLink === "" ? undefined : packet.inLink;
+}
+
+function outLinkOf({ hook, onPath: { destination }, state }: NftPlace): string | undefined {
+  if (hook === "PREROUTING" || hook === "INPUT") return "";
+  return isHere(destination, state) ? "lo" : state.network.routes.get(destination)?.link;
+}
+
+/** IFNAMSIZ bytes. An unknown link is not `lo`. */
+function linkValue(name: string | undefined): Value {
+  if (name === undefined) return unknown(16);
+  const bytes = new Uint8Array(16);
+  bytes.set(Buffer.from(name, "latin1").subarray(0, 15));
+  return known(bytes);
+}
+
+/** NFT_CT_*. Only the first packet of a connection and its answer are traced. */
+function ctValue(key: number, { onPath }: NftPlace): Value {
+  const { packet, destination, port, isAnswer } = onPath;
+  // IP_CT_* as bits: established 2, new 8.
+  if (key === 0) return hostWord(isAnswer === true ? 2 : 8);
+  if (key === 1) return known([isAnswer === true ? 1 : 0]);
+  if (key !== 2) return unknown(4);
+  // Of the status, only IPS_DST_NAT is known. IPVS does not set it.
+  const isTranslated =
+    onPath.virtual === undefined && (destination !== packet.destination || port !== packet.port);
+  const bytes = new Uint8Array([isTranslated ? 32 : 0, 0, 0, 0]);
+  return { bytes, mask: new Uint8Array([isAnswer === true ? 0 : 32, 0, 0, 0]) };
+}
+
+/** NFT_FIB_RESULT_ADDRTYPE is 3. RTN_UNICAST is 1 and RTN_LOCAL is 2. */
+function fibValue(
+  { result, flags }: Extract<NftSource, { from: "fib" }>,
+  { onPath, state }: NftPlace,
+): Value {
+  if (result !== 3) return unknown(4);
+  const address = (flags & 1) !== 0 ? onPath.packet.source : onPath.destination;
+  return hostWord(isHere(address, state) ? 2 : 1);
+}
+
+/** The addresses and the protocol are known. */
+function networkHeader(onPath: PacketOnPath): Value {
+  const { packet, destination } = onPath;
+  const header = unknown(40);
+  const put = (at: number, bytes: Uint8Array | readonly number[]): void => {
+    header.bytes.set(bytes, at);
+    header.mask.fill(0xff, at, at + bytes.length);
+  };
+  const isIpv4 = packet.family === "IPv4";
+  const bytesOf = (address: IpAddress): readonly number[] =>
+    familyOf(address) === packet.family ? [...ipAddressToBytes(address)] : [];
+  put(isIpv4 ? 12 : 8, bytesOf(packet.source));
+  put(isIpv4 ? 16 : 24, bytesOf(destination));
+  put(isIpv4 ? 9 : 6, [protocolNumber(onPath)]);
+  return header;
+}
+
+/** The destination port, TCP flags and the type of ICMP messages are known. */
+function transportHeader({ packet, port, isAnswer }: PacketOnPath): Value {
+  const header = unknown(20);
+  const put = (at: number, ...bytes: readonly number[]): void => {
+    header.bytes.set(bytes, at);
+    header.mask.fill(0xff, at, at + bytes.length);
+  };
+  if (packet.protocol === "ICMP") {
+    const [request, reply] = packet.family === "IPv4" ? [8, 0] : [128, 129];
+    put(0, isAnswer === true ? reply : request, 0);
+    return header;
+  }
+  if (isAnswer !== true) put(2, port >> 8, port & 0xff);
+  // SYN, or SYN and ACK.
+  if (packet.protocol === "TCP") put(13, isAnswer === true ? 0x12 : 0x02);
+  return header;
+}

@@ -1,0 +1,100 @@
+/** Follows a packet through the base chains of other software's nftables tables. Pure. */
+import { type NftBaseChain, type NftHook, nftKey, noNftRules } from "../../state/nft-rule.ts";
+import { matchNftRule } from "./nft-match.ts";
+import type { NodeState } from "./node-state.ts";
+import type { PacketOnPath } from "./packet.ts";
+import type { Step } from "./traverse.ts";
+
+/** Priorities from `first` up to, but not including, `end`. */
+export type Priorities = readonly [first: number, end: number];
+
+export interface NftPassage {
+  readonly verdict: "pass" | "dropped" | "refused";
+  /** Rules that drop the packet, or that may drop it. */
+  readonly steps: readonly Step[];
+}
+
+type End = "accept" | "dropped" | "refused" | "return";
+
+interface Walk {
+  readonly chain: NftBaseChain;
+  readonly onPath: PacketOnPath;
+  readonly state: NodeState;
+  readonly steps: Step[];
+  /** The first rule that may accept the packet, but cannot be evaluated. */
+  unless?: string;
+}
+
+/** Passes the chains of a hook in the order of their priorities, until one of them stops the packet. */
+export function passNft(
+  hook: NftHook,
+  [first, end]: Priorities,
+  onPath: PacketOnPath,
+  state: NodeState,
+): NftPassage {
+  const { baseChains } = state.nft ?? noNftRules;
+  const steps: Step[] = [];
+  for (const chain of baseChains) {
+    if (chain.hook !== hook || chain.priority < first || chain.priority >= end) continue;
+    const walk: Walk = { chain, onPath, state, steps: [] };
+    const result = walkChain(chain.name, walk, true, 0);
+    const isStopped = result === "dropped" || result === "refused";
+    if (result === "return" && chain.isDropPolicy) pushStep(walk, chain.name, "policy drop", true);
+    steps.push(...walk.steps);
+    if (isStopped) return { verdict: result, steps };
+    if (result === "return" && chain.isDropPolicy) return { verdict: "dropped", steps };
+  }
+  return { verdict: "pass", steps };
+}
+
+/** Limits the depth of jumps, as the kernel does. */
+const maxDepth = 16;
+
+/** If it is not `isCertain` that the packet gets here, no rule of the chain decides. */
+function walkChain(name: string, walk: Walk, isCertain: boolean, depth: number): End {
+  const { chain, onPath, state } = walk;
+  const { chains, sets } = state.nft ?? noNftRules;
+  const setOf = (set: string) => sets.get(nftKey(chain.table, set));
+  if (depth > maxDepth) return "return";
+  for (const rule of chains.get(nftKey(chain.table, name)) ?? []) {
+    const match = matchNftRule(rule, { hook: chain.hook, onPath, state, setOf });
+    if (match?.verdict === undefined) continue;
+    const { verdict } = match;
+    const isSure = isCertain && match.isCertain;
+    switch (verdict.kind) {
+      case "drop":
+      case "reject":
+        pushStep(walk, name, rule.text, isSure);
+        if (isSure) return verdict.kind === "drop" ? "dropped" : "refused";
+        break;
+      case "accept":
+      case "return":
+        if (isSure) return verdict.kind;
+        walk.unless ??= `${nftKey(chain.table, name)}: ${rule.text}`;
+        break;
+      case "jump":
+      case "goto": {
+        const end = walkChain(verdict.chain, walk, isSure, depth + 1);
+        if (isSure && (end !== "return" || verdict.kind === "goto")) return end;
+        break;
+      }
+      case "unknown":
+        walk.unless ??= `${nftKey(chain.table, name)}: ${rule.text}`;
+        if (/\bdrop\b|\breject\b|vmap/.test(rule.text)) pushStep(walk, name, rule.text, false);
+    }
+  }
+  return "return";
+}
+
+function pushStep(
+  { chain, steps, unless }: Walk,
+  name: string,
+  rule: string,
+  isSure: boolean,
+): void {
+  steps.push({
+    ...{ hook: chain.hook, table: chain.table, chain: name, rule, entries: [] },
+    ...(isSure ? {} : { isMaybe: true }),
+    ...(!isSure || unless === undefined ? {} : { unless }),
+  });
+}

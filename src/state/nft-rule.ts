@@ -1,0 +1,97 @@
+/** Rules of nftables, as the expressions that the kernel evaluates. Registers are offsets in bytes. Numbers are those of linux/netfilter/nf_tables.h. */
+
+/** Where a value comes from. `network` and `transport` are the packet's headers. */
+export type NftSource =
+  | { readonly from: "meta" | "ct"; readonly key: number }
+  | {
+      readonly from: "network" | "transport";
+      readonly offset: number;
+      readonly length: number;
+    }
+  | { readonly from: "fib"; readonly result: number; readonly flags: number };
+
+export type NftVerdict =
+  | { readonly kind: "accept" | "drop" | "reject" | "return" }
+  | { readonly kind: "jump" | "goto"; readonly chain: string };
+
+export type NftExpression =
+  | { readonly kind: "load"; readonly source: NftSource; readonly register: number }
+  | {
+      readonly kind: "mask";
+      readonly from: number;
+      readonly register: number;
+      readonly mask: Uint8Array;
+      readonly xor: Uint8Array;
+    }
+  | {
+      readonly kind: "compare";
+      readonly register: number;
+      readonly operator: "==" | "!=" | "<" | "<=" | ">" | ">=";
+      readonly value: Uint8Array;
+    }
+  | {
+      readonly kind: "range";
+      readonly register: number;
+      readonly isNegated: boolean;
+      readonly first: Uint8Array;
+      readonly last: Uint8Array;
+    }
+  /** If `hasVerdict`, the element's verdict applies. */
+  | {
+      readonly kind: "lookup";
+      readonly set: string;
+      readonly register: number;
+      readonly isNegated: boolean;
+      readonly hasVerdict: boolean;
+    }
+  | { readonly kind: "verdict"; readonly verdict: NftVerdict }
+  /** An expression without influence on the verdict, such as a counter. */
+  | { readonly kind: "effect"; readonly name: string }
+  /** An expression that is not evaluated. If `isEnd`, it decides about the packet, as `dnat` does. */
+  | { readonly kind: "unknown"; readonly name: string; readonly isEnd: boolean };
+
+export interface NftRule {
+  /** In the notation of `nft`. */
+  readonly text: string;
+  readonly expressions: readonly NftExpression[];
+}
+
+export interface NftElement {
+  readonly key: Uint8Array;
+  /** The last key of an interval, in sets that store it in the element. */
+  readonly end?: Uint8Array;
+  /** Whether the element is not an element, but the end of the interval before it. */
+  readonly isEnd: boolean;
+  readonly verdict?: NftVerdict;
+}
+
+export interface NftSet {
+  readonly keyLength: number;
+  readonly isInterval: boolean;
+  readonly elements: readonly NftElement[];
+}
+
+export type NftHook = "PREROUTING" | "INPUT" | "FORWARD" | "OUTPUT" | "POSTROUTING";
+
+export interface NftBaseChain {
+  /** Family and name, for example `inet firewalld`. */
+  readonly table: string;
+  readonly name: string;
+  readonly hook: NftHook;
+  readonly priority: number;
+  readonly isDropPolicy: boolean;
+}
+
+/** The rules of other software that packets of one family pass. Chains and sets are keyed by {@link nftKey}. */
+export interface NftRuleset {
+  /** Sorted by priority. */
+  readonly baseChains: readonly NftBaseChain[];
+  readonly chains: ReadonlyMap<string, readonly NftRule[]>;
+  readonly sets: ReadonlyMap<string, NftSet>;
+}
+
+export const noNftRules: NftRuleset = { baseChains: [], chains: new Map(), sets: new Map() };
+
+export function nftKey(table: string, name: string): string {
+  return `${table} ${name}`;
+}

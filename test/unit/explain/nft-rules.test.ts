@@ -1,0 +1,245 @@
+/** Rules of other software in nftables, as the kernel's expressions. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Explanation } from "../../../src/answer/explanation.ts";
+import type { From } from "../../../src/explain/origins.ts";
+import type {
+  NftExpression,
+  NftHook,
+  NftRuleset,
+  NftSet,
+  NftSource,
+  NftVerdict,
+} from "../../../src/state/nft-rule.ts";
+import { endpoint, endpointSlice, service } from "../../support/objects.ts";
+import { ip } from "../../support/records.ts";
+import { explained, web, withNode } from "./on-fake-node.ts";
+
+const client = ip("192.168.10.1");
+const objects = [
+  service(),
+  endpointSlice({ endpoints: [endpoint("10.244.1.5", { nodeName: "node-1" })] }),
+];
+
+function load(source: NftSource): NftExpression {
+  return { kind: "load", source, register: 16 };
+}
+
+function compare(...value: readonly number[]): NftExpression {
+  return { kind: "compare", register: 16, operator: "==", value: Uint8Array.from(value) };
+}
+
+function lookup(set: string, options: Partial<NftExpression> = {}): NftExpression {
+  return {
+    kind: "lookup",
+    register: 16,
+    set,
+    isNegated: false,
+    hasVerdict: false,
+    ...options,
+  } as NftExpression;
+}
+
+function verdict(kind: "accept" | "drop" | "reject" | "return"): NftExpression {
+  return { kind: "verdict", verdict: { kind } };
+}
+
+const destinationPort = load({ from: "transport", offset: 2, length: 2 });
+const source = load({ from: "network", offset: 12, length: 4 });
+const limit: NftExpression = { kind: "unknown", name: "limit", isEnd: false };
+const port80 = [destinationPort, compare(0, 80)];
+
+interface Given {
+  readonly hook?: NftHook;
+  readonly priority?: number;
+  readonly isDropPolicy?: boolean;
+  readonly rules: Readonly<Record<string, readonly NftExpression[]>>;
+  readonly others?: Readonly<Record<string, readonly NftExpression[]>>;
+  readonly sets?: Readonly<Record<string, NftSet>>;
+}
+
+/** One base chain `inet fw input`. The keys are the texts of rules. */
+function ruleset({
+  hook = "INPUT",
+  priority = 0,
+  isDropPolicy = false,
+  ...given
+}: Given): NftRuleset {
+  const listed = (rules: Given["rules"]) =>
+    Object.entries(rules).map(([text, expressions]) => ({ text, expressions }));
+  const { rules, others = {}, sets = {} } = given;
+  return {
+    baseChains: [{ table: "inet fw", name: "input", hook, priority, isDropPolicy }],
+    chains: new Map([
+      ["inet fw input", listed(rules)],
+      ["inet fw others", listed(others)],
+    ]),
+    sets: new Map(Object.entries(sets).map(([name, set]) => [`inet fw ${name}`, set])),
+  };
+}
+
+async function explainedWith(
+  nft: NftRuleset,
+  from: From = client,
+  mode = "ipvs",
+): Promise<Explanation> {
+  let explanation: Explanation | undefined;
+  await withNode(
+    objects,
+    async (onNode) => {
+      onNode.kernel.sysctl.values.set("net/ipv4/ip_forward", "1");
+      explanation = await explained(onNode, from, web, [], undefined, undefined, {}, nft);
+    },
+    { "proxy-mode": mode },
+  );
+  return explanation ?? assert.fail();
+}
+
+function ports(...keys: readonly (readonly [number, boolean, NftVerdict?])[]): NftSet {
+  return {
+    keyLength: 2,
+    isInterval: keys.some(([, isEnd]) => isEnd),
+    elements: keys.map(([port, isEnd, of]) => ({
+      key: Uint8Array.from([port >> 8, port & 255]),
+      isEnd,
+      ...(of === undefined ? {} : { verdict: of }),
+    })),
+  };
+}
+
+const balanced = /are balanced over 1 of 1 endpoint/;
+
+describe("explain of other software's nftables rules", () => {
+  it("names table, chain and rule that drop packets, in the chain's own place", async () => {
+    for (const hook of ["PREROUTING", "INPUT"] as const) {
+      for (const priority of [-310, -200, 0, 10]) {
+        const nft = ruleset({
+          hook,
+          priority,
+          rules: { "th dport 80 drop": [...port80, verdict("drop")] },
+        });
+        const { summary, packets } = await explainedWith(nft);
+        assert.match(
+          summary,
+          /are dropped by inet fw input: th dport 80 drop$/,
+          `${hook} ${priority}`,
+        );
+        assert.deepEqual(packets[0]?.losses, [
+          { cause: "are dropped by inet fw input: th dport 80 drop", isCertain: true },
+        ]);
+        assert.match(packets[0]?.planned ?? "", balanced);
+      }
+    }
+  });
+
+  it("names the policy, unless a rule accepts the packets", async () => {
+    const drops = await explainedWith(ruleset({ isDropPolicy: true, rules: {} }));
+    assert.match(drops.summary, /are dropped by inet fw input: policy drop$/);
+    const accepts = { "th dport 80 accept": [...port80, verdict("accept")] };
+    assert.match(
+      (await explainedWith(ruleset({ isDropPolicy: true, rules: accepts }))).summary,
+      balanced,
+    );
+    const others = { "th dport 81 accept": [destinationPort, compare(0, 81), verdict("accept")] };
+    assert.match(
+      (await explainedWith(ruleset({ isDropPolicy: true, rules: others }))).summary,
+      /policy drop$/,
+    );
+  });
+
+  it("looks into sets, intervals and verdict maps", async () => {
+    const dropIn = async (set: NftSet, options: Partial<NftExpression> = {}) => {
+      const rule = [destinationPort, lookup("ports", options), verdict("drop")];
+      return (await explainedWith(ruleset({ rules: { rule }, sets: { ports: set } }))).verdict;
+    };
+    assert.equal(await dropIn(ports([22, false], [80, false])), "dropped");
+    assert.equal(await dropIn(ports([22, false], [443, false])), "balanced");
+    assert.equal(await dropIn(ports([22, false], [443, false]), { isNegated: true }), "dropped");
+    assert.equal(await dropIn(ports([70, false], [90, true])), "dropped");
+    assert.equal(await dropIn(ports([70, false], [80, true])), "balanced");
+    // The end of one interval is the beginning of the next.
+    assert.equal(await dropIn(ports([70, false], [80, true], [80, false], [90, true])), "dropped");
+    const map = ports([80, false, { kind: "jump", chain: "others" }]);
+    const rules = { vmap: [destinationPort, lookup("ports", { hasVerdict: true })] };
+    const others = { reject: [verdict("reject")] };
+    const jumped = await explainedWith(ruleset({ rules, others, sets: { ports: map } }));
+    assert.match(jumped.summary, /are refused by inet fw others: reject$/);
+  });
+
+  it("counts a rule that cannot be evaluated as one that may match", async () => {
+    const drops = await explainedWith(
+      ruleset({ rules: { "limit drop": [limit, verdict("drop")] } }),
+    );
+    assert.match(drops.summary, balanced);
+    const [packet = assert.fail()] = drops.packets;
+    assert.deepEqual(packet.losses, []);
+    assert.deepEqual(
+      packet.path
+        .filter(({ isMaybe }) => isMaybe)
+        .map(({ table, chain, rule }) => `${table} ${chain} ${rule}`),
+      ["inet fw input limit drop"],
+    );
+    const rules = { "limit accept": [limit, verdict("accept")] };
+    const accepts = await explainedWith(ruleset({ isDropPolicy: true, rules }));
+    assert.match(
+      accepts.summary,
+      /policy drop, unless a rule that is not evaluated lets them through \(inet fw input: limit accept\)$/,
+    );
+    assert.equal(accepts.packets[0]?.losses[0]?.isCertain, false);
+    // One known bit is enough for a rule not to match.
+    const other = {
+      "th dport 81 limit drop": [destinationPort, compare(0, 81), limit, verdict("drop")],
+    };
+    assert.deepEqual(
+      (await explainedWith(ruleset({ rules: other }))).packets[0]?.path.filter(
+        ({ isMaybe }) => isMaybe,
+      ),
+      [],
+    );
+  });
+
+  it("compares networks by mask, and takes an unknown part of a packet for unknown", async () => {
+    const mask: NftExpression = {
+      ...{ kind: "mask", from: 16, register: 16 },
+      ...{ mask: Uint8Array.from([255, 255, 0, 0]), xor: new Uint8Array(4) },
+    };
+    const inNet = await explainedWith(
+      ruleset({ rules: { net: [source, mask, compare(192, 168, 0, 0), verdict("drop")] } }),
+    );
+    assert.equal(inNet.verdict, "dropped");
+    const elsewhere = await explainedWith(
+      ruleset({ rules: { net: [source, mask, compare(10, 0, 0, 0), verdict("drop")] } }),
+    );
+    assert.equal(elsewhere.verdict, "balanced");
+    const sourcePort = load({ from: "transport", offset: 0, length: 2 });
+    const unknown = await explainedWith(
+      ruleset({ rules: { sport: [sourcePort, compare(4, 1), verdict("drop")] } }),
+    );
+    assert.equal(unknown.verdict, "balanced");
+    assert.equal(
+      unknown.packets[0]?.path.some(({ isMaybe }) => isMaybe),
+      true,
+    );
+  });
+
+  it("follows answers, which are established", async () => {
+    // The states of conntrack are bits: new 8, established 2.
+    const state = (bit: number) => [
+      load({ from: "ct", key: 0 }),
+      compare(bit, 0, 0, 0),
+      verdict("drop"),
+    ];
+    const forward = (rules: Given["rules"]) =>
+      explainedWith(ruleset({ hook: "FORWARD", rules }), client, "iptables");
+    assert.match(
+      (await forward({ new: state(8) })).summary,
+      /are dropped on their way .* by inet fw input: new$/,
+    );
+    assert.match(
+      (await forward({ established: state(2) })).summary,
+      /answers are dropped by inet fw input: established$/,
+    );
+    const passing = await explainedWith(ruleset({ hook: "FORWARD", rules: { new: state(8) } }));
+    assert.match(passing.summary, balanced);
+  });
+});
