@@ -114,12 +114,12 @@ static void raise_send_buffer(int fd) {
 }
 
 /*
- * Sets an option if it is wanted. Succeeds without it on kernels that do not have the option
+ * Sets an option if it is requested. Succeeds without it on kernels that do not have the option
  * (ENOPROTOOPT).
  */
-static int set_wish(int fd, int option, bool is_wanted) {
+static int set_optional(int fd, int option, bool is_requested) {
   int one = 1;
-  if (!is_wanted || setsockopt(fd, SOL_NETLINK, option, &one, sizeof one) == 0) return 0;
+  if (!is_requested || setsockopt(fd, SOL_NETLINK, option, &one, sizeof one) == 0) return 0;
   return errno == ENOPROTOOPT ? 0 : -1;
 }
 
@@ -140,9 +140,9 @@ static int join_groups(int fd, const struct open_options *options) {
 static const char *set_up(int fd, const struct open_options *options) {
   if (set_receive_buffer(fd, options->receive_buffer_bytes) != 0) return "receive buffer";
   raise_send_buffer(fd);
-  if (set_wish(fd, NETLINK_EXT_ACK, options->extended_ack) != 0) return "extended ack";
-  if (set_wish(fd, NETLINK_CAP_ACK, options->cap_ack) != 0) return "cap ack";
-  if (set_wish(fd, NETLINK_GET_STRICT_CHK, options->strict_check) != 0) return "strict check";
+  if (set_optional(fd, NETLINK_EXT_ACK, options->extended_ack) != 0) return "extended ack";
+  if (set_optional(fd, NETLINK_CAP_ACK, options->cap_ack) != 0) return "cap ack";
+  if (set_optional(fd, NETLINK_GET_STRICT_CHK, options->strict_check) != 0) return "strict check";
   if (bind_to_kernel_chosen_port(fd) != 0) return "bind";
   if (join_groups(fd, options) != 0) return "join group";
   return NULL;

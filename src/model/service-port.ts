@@ -18,7 +18,7 @@ export interface ServicePort {
    * External and load-balancer IPs that are node addresses where a process of the node listens on this port. Undefined
    * if there are none.
    */
-  readonly refusedAddresses?: readonly IpAddress[];
+  readonly unservedAddresses?: readonly IpAddress[];
   /** Only ranges of this family. Empty means no restriction, also if a range is 0.0.0.0/0 or ::/0. */
   readonly sourceRanges: readonly Cidr[];
   readonly affinitySeconds: number;

@@ -83,12 +83,12 @@ export function isPolicyLocal(port: ServicePort, kind: FrontendKind): boolean {
  * server's own Service.
  */
 function mayBeServed(
-  { protocol, refusedAddresses }: ServicePort,
+  { protocol, unservedAddresses }: ServicePort,
   { kind, address, port }: AskedFrontend,
   options: FamilyOptions,
 ): boolean {
   if (kind === "cluster-ip") return !isHeld(address, options);
-  if (kind !== "node-port" && refusedAddresses?.includes(address) === true) return false;
+  if (kind !== "node-port" && unservedAddresses?.includes(address) === true) return false;
   if (protocol === "TCP" && isApiServer(address, port, options)) return false;
   const reason = kind === "node-port" ? undefined : reservedReason(address, options);
   if (reason === undefined) return true;
@@ -156,7 +156,7 @@ export function reservedAddresses(
   if (port.externalIps.length + port.loadBalancerIps.length === 0) return none;
   const addresses = new Set([...port.externalIps, ...port.loadBalancerIps]);
   return [...addresses].flatMap((address) => {
-    if (port.refusedAddresses?.includes(address) === true)
+    if (port.unservedAddresses?.includes(address) === true)
       return [{ address, reason: "node-process-port", isServed: false, port: port.port }];
     const isServer = port.protocol === "TCP" && isApiServer(address, port.port, options);
     const reason = isServer ? "api-server-address" : reservedReason(address, options);

@@ -81,7 +81,7 @@ export interface PlannedPlace {
 }
 
 /**
- * Returns a function that adds `refusedAddresses` to a service port: the node's addresses at which it must not be served. Without `admission`, no
+ * Returns a function that adds `unservedAddresses` to a service port: the node's addresses at which it must not be served. Without `admission`, no
  * addresses are marked.
  */
 export function admitWith(

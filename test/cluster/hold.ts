@@ -5,7 +5,7 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { createInterface } from "node:readline";
-import { type HeldConnection, readGreeting, wishes } from "../../src/e2e/pod/conversation.ts";
+import { type HeldConnection, readGreeting, requests } from "../../src/e2e/pod/conversation.ts";
 
 /** Limit for all connections together. */
 const maxPingsPerSecond = 250;
@@ -23,7 +23,7 @@ async function hold(target: string): Promise<Held> {
   const [host = "", port] = target.split(":");
   const socket = connect({ host, port: Number(port) });
   const lines = createInterface(socket);
-  socket.write(`${wishes.hold}\n`);
+  socket.write(`${requests.hold}\n`);
   const [line] = await once(lines, "line", { signal: AbortSignal.timeout(connectMs) });
   const held: Held = { socket, name: readGreeting(String(line)).name, pings: 0, ending: "open" };
   lines.on("line", () => {

@@ -34,7 +34,7 @@ export interface Refusal {
   readonly content?: Uint8Array;
 }
 
-export function refuseRequests(refusal: Refusal): void {
+export function rejectRequests(refusal: Refusal): void {
   rmSync(hitsFile, { force: true });
   writeFileSync(file, refusalText(refusal));
 }
@@ -54,7 +54,7 @@ export function endFaults(): void {
   rmSync(file);
 }
 
-/** How many requests were refused since {@link refuseRequests}. */
-export function refusedRequests(): number {
+/** How many requests were refused since {@link rejectRequests}. */
+export function rejectedRequests(): number {
   return existsSync(hitsFile) ? statSync(hitsFile).size : 0;
 }

@@ -67,10 +67,10 @@ describe("a removed real server", () => {
   after(() => node.destroy());
 
   /** Where nothing but pod-1 was, and a connection to it; then pod-2 takes its place. */
-  async function drainingWith(wish: string, flags: readonly string[] = []): Promise<Connection> {
+  async function drainingWith(request: string, flags: readonly string[] = []): Promise<Connection> {
     node.apply(...web(one));
     await node.start(flags);
-    const connection = await Connection.open(clusterIp, 80, wish);
+    const connection = await Connection.open(clusterIp, 80, request);
     await connection.receives(1, 20_000);
     node.apply(...web(two));
     await node.hasWeights(tcp, "pod-1 0, pod-2 1");

@@ -40,7 +40,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   image: { machineWide: setsLimits },
   acceptance: { waits: true },
   "drains-sctp": { waits: true },
-  "refused-objects": { waits: true },
+  "rejected-objects": { waits: true },
   "foreign-claims": { waits: true },
   "busy-cluster": { waits: true },
   namespaces: { waits: true },

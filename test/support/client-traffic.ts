@@ -44,11 +44,11 @@ export class Connection {
     });
   }
 
-  /** Connects, from `localPort` if given, and says `wish`; see `pod-traffic.ts`. */
+  /** Connects, from `localPort` if given, and sends `request`; see `pod-traffic.ts`. */
   static async open(
     host: string,
     port: number,
-    wish: string,
+    request: string,
     localPort?: number,
   ): Promise<Connection> {
     const socket = await openIn("client", async () => {
@@ -56,7 +56,7 @@ export class Connection {
       await once(opened, "connect");
       return opened;
     });
-    socket.write(`${wish}\n`);
+    socket.write(`${request}\n`);
     socket.unref();
     return new Connection(socket);
   }

@@ -1,7 +1,7 @@
 /**
- * A pod that says who it is: `node pod-traffic.ts NAME [TCP-PORT [UDP-PORT]]`. Over TCP the client's first
- * line is a wish: `name` (the name, then the end), `echo` (every line comes back behind the name), `send N`
- * (N bytes at about 10 MB/s, then silence). Over UDP each datagram comes back behind the name.
+ * A pod that sends its name: `node pod-traffic.ts NAME [TCP-PORT [UDP-PORT]]`. Over TCP the client's first
+ * line is a request: `name` (the name, then the connection ends), `echo` (every line is returned after the name), `send N`
+ * (N bytes at about 10 MB/s, then nothing). Over UDP each datagram is returned after the name.
  */
 import { createSocket } from "node:dgram";
 import { createServer, type Socket } from "node:net";
@@ -16,7 +16,7 @@ createServer((socket) => {
   const lines = createInterface(socket);
   // It passes on the errors of the socket.
   lines.on("error", () => {});
-  lines.once("line", (wish) => grant(socket, wish.split(" ")));
+  lines.once("line", (request) => answer(socket, request.split(" ")));
   lines.on("line", (line) => {
     if (line.startsWith("ping")) socket.write(`${name} ${line}\n`);
   });
@@ -28,9 +28,9 @@ datagrams.on("message", (text, { address, port }) => {
 });
 datagrams.bind(Number(udpPort), "0.0.0.0", () => console.log("ready"));
 
-function grant(socket: Socket, [wish, size]: readonly string[]): void {
-  if (wish === "name") socket.end(`${name}\n`);
-  else if (wish === "echo") socket.write(`${name}\n`);
+function answer(socket: Socket, [request, size]: readonly string[]): void {
+  if (request === "name") socket.end(`${name}\n`);
+  else if (request === "echo") socket.write(`${name}\n`);
   else sendBytes(socket, Number(size));
 }
 

@@ -47,7 +47,7 @@ export function healthPortFailedEvent(
 }
 
 /** The kernel rejected an object of a Service. The change is retried with back-off. */
-export function refusedObjectEvent(
+export function rejectedObjectEvent(
   nodeName: string,
   service: ServiceName,
   subject: string,

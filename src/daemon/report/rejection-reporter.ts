@@ -1,6 +1,6 @@
 import { countRejections, type Rejection } from "../../reconcile/status/rejection.ts";
 import { subjectKey, subjectText } from "../../reconcile/subject.ts";
-import { refusedObjectEvent } from "./events.ts";
+import { rejectedObjectEvent } from "./events.ts";
 import { type Finding, Findings } from "./findings.ts";
 import type { ReportTargets } from "./loop-reporter.ts";
 
@@ -54,6 +54,6 @@ function rejectionFinding(
     },
     ends: "Kernel accepts a change that it rejected",
     endKeys: { attempts, elapsedSeconds: Number((elapsedMs / 1000).toFixed(1)) },
-    events: services.map((name) => refusedObjectEvent(nodeName, name, text, rejection)),
+    events: services.map((name) => rejectedObjectEvent(nodeName, name, text, rejection)),
   };
 }

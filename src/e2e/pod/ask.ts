@@ -6,7 +6,13 @@ import { connect } from "node:net";
 import { createInterface } from "node:readline";
 import { parseJson } from "../../base/parse-json.ts";
 import { systemErrorCode } from "../../base/system-error-text.ts";
-import { type Answer, type Answers, type Question, readGreeting, wishes } from "./conversation.ts";
+import {
+  type Answer,
+  type Answers,
+  type Question,
+  readGreeting,
+  requests,
+} from "./conversation.ts";
 
 const patienceMs = 2_000;
 
@@ -34,7 +40,7 @@ async function askOne(question: Question): Promise<Answers> {
 async function askByTcp({ address, port }: Question, signal: AbortSignal): Promise<string> {
   const socket = connect({ host: address, port });
   try {
-    socket.write(`${wishes.name}\n`);
+    socket.write(`${requests.name}\n`);
     // readline emits the errors of the socket.
     const [line] = await once(createInterface(socket), "line", { signal });
     return String(line);
@@ -49,7 +55,7 @@ async function askByUdp({ address, port }: Question, signal: AbortSignal): Promi
     // A connected socket receives ICMP errors.
     socket.connect(port, address);
     await once(socket, "connect", { signal });
-    socket.send(wishes.name);
+    socket.send(requests.name);
     const [text] = await once(socket, "message", { signal });
     return String(text);
   } finally {

@@ -33,7 +33,7 @@ export interface HeldConnection {
 }
 
 /** A client's first line. `name` asks for the name, and `hold` also asks to echo all later lines. */
-export const wishes = { name: "name", hold: "hold" } as const;
+export const requests = { name: "name", hold: "hold" } as const;
 
 /** A backend's answer: `backend-0 10.244.1.5`. IPv4-mapped addresses are written as IPv4. */
 export function greeting(name: string, remoteAddress: string | undefined): string {

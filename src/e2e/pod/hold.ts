@@ -7,7 +7,7 @@ import { writeSync } from "node:fs";
 import { connect } from "node:net";
 import { createInterface } from "node:readline";
 import { systemErrorCode } from "../../base/system-error-text.ts";
-import { type HeldConnection, readGreeting, wishes } from "./conversation.ts";
+import { type HeldConnection, readGreeting, requests } from "./conversation.ts";
 
 const pingPeriodMs = 200;
 const connectMs = 5_000;
@@ -25,7 +25,7 @@ export async function run([host = "", port = ""]: readonly string[]): Promise<un
   socket.on("close", () => over.resolve("end"));
   lines.on("error", () => {});
   lines.once("line", opened.resolve);
-  socket.write(`${wishes.hold}\n`);
+  socket.write(`${requests.hold}\n`);
   const unopened = over.promise.then((ending) => {
     throw new Error(`Cannot connect to ${host}:${port}: ${ending}`);
   });

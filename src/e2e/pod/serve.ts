@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { writeSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
 import { createInterface } from "node:readline";
-import { backendPort, greeting, wishes } from "./conversation.ts";
+import { backendPort, greeting, requests } from "./conversation.ts";
 
 /** Serves until SIGTERM. Prints a line when both sockets are listening. */
 export async function run([name = ""]: readonly string[]): Promise<undefined> {
@@ -22,9 +22,9 @@ function serveClient(socket: Socket, name: string): void {
   const lines = createInterface(socket);
   // readline emits the errors of the socket.
   lines.on("error", () => {});
-  lines.once("line", (wish) => {
+  lines.once("line", (request) => {
     socket.write(`${greeting(name, socket.remoteAddress)}\n`);
-    if (wish === wishes.hold) lines.on("line", (line) => socket.write(`${line}\n`));
+    if (request === requests.hold) lines.on("line", (line) => socket.write(`${line}\n`));
     else socket.end();
   });
 }

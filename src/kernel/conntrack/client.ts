@@ -52,10 +52,10 @@ export class ConntrackClient implements Conntrack {
   }
 
   async remove(flows: readonly Flow[]): Promise<number> {
-    const refused = await this.#transport.batch(deletion, flows);
-    const failed = refused.find(({ error }) => !isNotFound(error));
+    const rejected = await this.#transport.batch(deletion, flows);
+    const failed = rejected.find(({ error }) => !isNotFound(error));
     if (failed !== undefined) throw failed.error;
-    return flows.length - refused.length;
+    return flows.length - rejected.length;
   }
 
   close(): void {

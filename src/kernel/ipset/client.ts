@@ -72,9 +72,9 @@ export class IpSetsClient implements IpSets {
    */
   async apply(changes: readonly EntryChange[]): Promise<readonly FailedChange[]> {
     const { messages, unusable } = groupChanges(changes);
-    const refused = await this.#send(messages);
-    if (refused.length === 0) return unusable;
-    const singles = singleChanges(messages, refused);
+    const rejected = await this.#send(messages);
+    if (rejected.length === 0) return unusable;
+    const singles = singleChanges(messages, rejected);
     const failed = (await this.#send(singles)).flatMap(({ message, error }) =>
       isGoneAlready(message, error) ? [] : message.indices.map((index) => ({ index, error })),
     );

@@ -6,7 +6,7 @@ import type { EntryChange, FailedChange } from "../kernel.ts";
 import type { EntryValues } from "./attributes.ts";
 import { maxEntriesPerMessage } from "./constants.ts";
 import { entryValues } from "./entry.ts";
-import { refusedPosition, type SetRequest } from "./requests.ts";
+import { rejectedPosition, type SetRequest } from "./requests.ts";
 
 type EntryRequest = SetRequest & { readonly command: "add" | "remove" };
 
@@ -56,9 +56,9 @@ export function groupChanges(changes: readonly EntryChange[]): {
  */
 export function singleChanges(
   messages: readonly SetMessage[],
-  refused: readonly { readonly message: SetMessage; readonly error: NetlinkError }[],
+  rejected: readonly { readonly message: SetMessage; readonly error: NetlinkError }[],
 ): readonly SetMessage[] {
-  const errorOf = new Map(refused.map(({ message, error }) => [message, error]));
+  const errorOf = new Map(rejected.map(({ message, error }) => [message, error]));
   const concernedSets = new Set<string>();
   return messages.flatMap((message) => {
     const error = errorOf.get(message);
@@ -66,7 +66,7 @@ export function singleChanges(
     if (concernedSets.has(setName)) return splitFrom(message, 0);
     if (error === undefined) return [];
     concernedSets.add(setName);
-    return splitFrom(message, (refusedPosition(error.echo) ?? 1) - 1);
+    return splitFrom(message, (rejectedPosition(error.echo) ?? 1) - 1);
   });
 }
 

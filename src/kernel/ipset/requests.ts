@@ -137,7 +137,7 @@ export function decodeListing({ body }: Message): CommandValues {
  * The position (from 1) of the rejected entry; undefined if the message was rejected as a whole. `echo` is the
  * rejected request without its netlink header.
  */
-export function refusedPosition(echo: Uint8Array | undefined): number | undefined {
+export function rejectedPosition(echo: Uint8Array | undefined): number | undefined {
   if (echo === undefined) return undefined;
   const reader = new ByteReader(echo);
   skipNetfilterHeader(reader);

@@ -87,20 +87,20 @@ export function asUpdate(change: IpvsChange): IpvsChange {
 }
 
 /**
- * The creations among `refused` that no later change in the list supersedes. Sending an earlier change again after a
+ * The creations among `rejected` that no later change in the list supersedes. Sending an earlier change again after a
  * later change to the same server would undo the later one.
  */
 export function notSuperseded(
   changes: readonly IpvsChange[],
-  refused: readonly FailedRequest[],
+  rejected: readonly FailedRequest[],
 ): FailedRequest[] {
-  if (refused.length === 0) return [];
+  if (rejected.length === 0) return [];
   const lastIndexBySubject = new Map<string, number>();
   for (const [index, change] of changes.entries()) {
     lastIndexBySubject.set(changeSubject(change), index);
     if (change.kind === "virtual-server-remove") lastIndexBySubject.set(removalOf(change), index);
   }
-  return refused.filter(({ index }) => {
+  return rejected.filter(({ index }) => {
     const change = changes[index] as IpvsChange;
     const lastOfSubject = lastIndexBySubject.get(changeSubject(change)) ?? index;
     const removal = lastIndexBySubject.get(removalOf(change)) ?? -1;

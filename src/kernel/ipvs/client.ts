@@ -154,9 +154,9 @@ export class IpvsClient implements Ipvs {
 
   async apply(changes: readonly IpvsChange[]): Promise<readonly FailedChange[]> {
     const { transport, kinds } = await this.#open();
-    const refused = await transport.batch(kinds.change, changes);
-    const existing = refused.filter((refusal) => isCreationOfExisting(changes, refusal));
-    const failed: FailedChange[] = refused.filter(
+    const rejected = await transport.batch(kinds.change, changes);
+    const existing = rejected.filter((refusal) => isCreationOfExisting(changes, refusal));
+    const failed: FailedChange[] = rejected.filter(
       (refusal) => !isCreationOfExisting(changes, refusal) && !isAlreadyDone(changes, refusal),
     );
     const updates = notSuperseded(changes, existing);

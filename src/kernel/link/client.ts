@@ -62,7 +62,7 @@ export interface DummyLinkParts extends TransportParts {
  * From this number of writes on, it is cheaper to pause the link watches than to process the notifications of the
  * writes.
  */
-const deafFrom = 100;
+const pauseWatchesFrom = 100;
 
 /** Manages the dummy link over rtnetlink. The link need not exist. Opens a socket; throws NetlinkError. */
 export class DummyLinkClient implements DummyLink {
@@ -213,15 +213,15 @@ export class DummyLinkClient implements DummyLink {
   /** Returns the rejected requests. Link watches are paused during large writes. */
   async #write(requests: readonly BindingRequest[]): Promise<readonly FailedRequest[]> {
     if (requests.length === 0) return [];
-    const deaf = requests.length < deafFrom ? [] : [...this.#watches];
-    for (const watch of deaf) watch.pause();
+    const pausedWatches = requests.length < pauseWatchesFrom ? [] : [...this.#watches];
+    for (const watch of pausedWatches) watch.pause();
     try {
       const failed = await this.#transport.batch(bindingRequestKind, requests);
       return failed.filter(
         ({ index, error }) => !isBindingDone(requests[index] as BindingRequest, error.errno),
       );
     } finally {
-      for (const watch of deaf) watch.resume();
+      for (const watch of pausedWatches) watch.resume();
     }
   }
 

@@ -32,14 +32,14 @@ export class PortAdmission {
     this.#sockets = undefined;
   }
 
-  /** Adds `refusedAddresses`, the node addresses at which the service port must not be served. */
+  /** Adds `unservedAddresses`, the node addresses at which the service port must not be served. */
   admit(port: ServicePort, nodeAddresses: ReadonlySet<IpAddress>): ServicePort {
     const { externalIps, loadBalancerIps } = port;
     if (externalIps.length + loadBalancerIps.length === 0) return port;
     const named = [...externalIps, ...loadBalancerIps].filter((one) => nodeAddresses.has(one));
     if (named.length === 0) return port;
-    const refusedAddresses = named.filter((address) => this.#isRefused(port, address));
-    return refusedAddresses.length === 0 ? port : { ...port, refusedAddresses };
+    const unservedAddresses = named.filter((address) => this.#isRefused(port, address));
+    return unservedAddresses.length === 0 ? port : { ...port, unservedAddresses };
   }
 
   #isRefused(port: ServicePort, address: IpAddress): boolean {

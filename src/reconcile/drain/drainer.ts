@@ -46,7 +46,7 @@ export class Drainer {
   /** Keys of virtual servers that have not been checked in this round. */
   #uncheckedKeys: string[] = [];
   /** The stored start times are out of date. True at first, because they may contain drains that no longer exist. */
-  #isUnkept = true;
+  #hasUnsavedChanges = true;
 
   constructor(dependencies: DrainerDependencies) {
     this.#dependencies = dependencies;
@@ -110,8 +110,8 @@ export class Drainer {
 
   /** Stores the current drains for the next run of the program. */
   keepStartTimes(): void {
-    if (!this.#isUnkept) return;
-    this.#isUnkept = false;
+    if (!this.#hasUnsavedChanges) return;
+    this.#hasUnsavedChanges = false;
     this.#dependencies.startTimes.keep(this.#drains.all());
   }
 
@@ -126,7 +126,7 @@ export class Drainer {
       .filter((start) => weights.get(drainKey(start)) === 0)
       .map((start) => ({ drain: this.#newDrain(start), reason: start.reason }));
     for (const { drain } of begun) this.#drains.begin(drain);
-    this.#isUnkept ||= begun.length > 0;
+    this.#hasUnsavedChanges ||= begun.length > 0;
     return begun;
   }
 
@@ -237,7 +237,7 @@ export class Drainer {
     const present = status.find(subjectOfDrain(drain));
     if (present?.rejection?.isDrainEnd === true) status.endRejection(present);
     this.#drains.end(drain);
-    this.#isUnkept = true;
+    this.#hasUnsavedChanges = true;
   }
 
   #logEnded(ended: readonly Ended[]): void {

@@ -52,7 +52,7 @@ export class Ownership {
   #mistakable: ReadonlySet<string> = new Set();
   #possiblyOwned: readonly string[] = [];
   /** True at first, because the record may contain virtual servers that no longer exist. */
-  #isUnkept = true;
+  #hasUnsavedChanges = true;
   /** The current contents of the record. */
   #kept: RecordedOwnership;
 
@@ -125,7 +125,7 @@ export class Ownership {
       if (isClaimed && !this.#owned.has(key)) conflicts.add(key);
     }
     const ended = [...this.#conflicts].filter((key) => !conflicts.has(key));
-    this.#isUnkept ||= !sameSet(conflicts, this.#conflicts);
+    this.#hasUnsavedChanges ||= !sameSet(conflicts, this.#conflicts);
     this.#conflicts = conflicts;
     return ended;
   }
@@ -169,8 +169,8 @@ export class Ownership {
       this.#noteNamed(key, server, desired);
     }
     this.#possiblyOwned = this.#possiblyOwned.filter((key) => cached.virtualServers.has(key));
-    if (!this.#isUnkept) return;
-    this.#isUnkept = false;
+    if (!this.#hasUnsavedChanges) return;
+    this.#hasUnsavedChanges = false;
     this.#keep({ owned: new Set(this.#unnamed), foreign: new Set(this.#recordedForeign()) });
   }
 
@@ -207,7 +207,7 @@ export class Ownership {
       return desired.hasAddress(server.address) && !possiblyOwned.has(key);
     };
     const foreign = new Set([...this.#foreign].filter(isMistakable));
-    this.#isUnkept ||= !sameSet(foreign, this.#mistakable);
+    this.#hasUnsavedChanges ||= !sameSet(foreign, this.#mistakable);
     this.#mistakable = foreign;
   }
 
@@ -215,7 +215,7 @@ export class Ownership {
     const isUnnamed =
       server !== undefined && this.#owned.has(key) && !isTraced(key, server.virtualServer, desired);
     if (isUnnamed === this.#unnamed.has(key)) return;
-    this.#isUnkept = true;
+    this.#hasUnsavedChanges = true;
     if (isUnnamed) this.#unnamed.add(key);
     else this.#unnamed.delete(key);
   }

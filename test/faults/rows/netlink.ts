@@ -1,5 +1,5 @@
 /** The kernel refuses netlink requests of one family; see netlink-fault.c. */
-import { endFaults, putUnderFaults, refusedRequests, refuseRequests } from "../netlink-fault.ts";
+import { endFaults, putUnderFaults, rejectedRequests, rejectRequests } from "../netlink-fault.ts";
 import type { Row } from "../row.ts";
 
 /** linux/netlink.h, linux/netfilter/nfnetlink.h */
@@ -14,11 +14,11 @@ const percent = 30;
 
 function refuse(family: keyof typeof families, errno: keyof typeof errnos): Row["inject"] {
   return async (world) => {
-    refuseRequests({ ...families[family], errno: errnos[errno], percent });
+    rejectRequests({ ...families[family], errno: errnos[errno], percent });
     try {
       await world.churn();
       await world.until(`${family} was refused with ${errno}`, async () => {
-        if (refusedRequests() > 0) return true;
+        if (rejectedRequests() > 0) return true;
         // What a step wants of this family may have come through: another one.
         if (world.isRepaired()) await world.churn();
         return false;
@@ -27,7 +27,7 @@ function refuse(family: keyof typeof families, errno: keyof typeof errnos): Row[
     } finally {
       endFaults();
     }
-    return `${refusedRequests()} requests refused`;
+    return `${rejectedRequests()} requests rejected`;
   };
 }
 

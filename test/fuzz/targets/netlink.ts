@@ -5,7 +5,7 @@ import { entryText, entryValues } from "../../../src/kernel/ipset/entry.ts";
 import {
   decodeListing,
   printSetMessage,
-  refusedPosition,
+  rejectedPosition,
 } from "../../../src/kernel/ipset/requests.ts";
 import { decodeRealServer, decodeService, decodeTimeouts } from "../../../src/kernel/ipvs/codec.ts";
 import { decodeAddress, decodeGateways, decodeLink } from "../../../src/kernel/link/codec.ts";
@@ -95,7 +95,7 @@ function replyTarget(): FuzzTarget<Uint8Array> {
         const sequence =
           bytes.length < 12 ? 0 : new DataView(bytes.buffer, bytes.byteOffset).getUint32(8, true);
         const { outcome } = readReply(bytes, sequence, ({ body }) => body.remaining);
-        refusedPosition(outcome.echo);
+        rejectedPosition(outcome.echo);
       }, isRefusal),
   };
 }
@@ -136,7 +136,7 @@ export const targets: readonly FuzzTarget<Uint8Array>[] = [
     [
       readEntries,
       ({ type, body }) => printSetMessage(type, body),
-      ({ body }) => refusedPosition(body.bytes(body.remaining, "echo")),
+      ({ body }) => rejectedPosition(body.bytes(body.remaining, "echo")),
     ],
   ),
   targetOf("netlink-link", ["link"], [decodeLink, decodeAddress, decodeGateways]),

@@ -10,7 +10,7 @@ import { entryText, entryValues } from "../../../../src/kernel/ipset/entry.ts";
 import {
   decodeListing,
   printSetMessage,
-  refusedPosition,
+  rejectedPosition,
   type SetRequest,
   setRequestKind,
 } from "../../../../src/kernel/ipset/requests.ts";
@@ -290,15 +290,15 @@ describe("replies about sets", () => {
     const { outcome } = replyTo("add-to-a-full-set", "add");
     assert.equal(outcome.errno, 4352);
     // The tool counts the lines of its input, as we count entries.
-    assert.equal(refusedPosition(outcome.echo), 2);
+    assert.equal(rejectedPosition(outcome.echo), 2);
     const request = change("add", small, "10.96.0.1,tcp:99");
     assert.equal(setRequestKind.describe(request, 4352).code, "IPSET_ERR_HASH_FULL");
   });
 
   it("name no entry if the message was rejected as a whole", () => {
-    assert.equal(refusedPosition(undefined), undefined);
+    assert.equal(rejectedPosition(undefined), undefined);
     const whole = encoded(change("add", small, "10.96.0.1,tcp:99")).subarray(16);
-    assert.equal(refusedPosition(whole), undefined);
+    assert.equal(rejectedPosition(whole), undefined);
   });
 
   it("throw DecodeError for every truncated message", () => {

@@ -46,7 +46,7 @@ function start({ isDryRun = false, families = ["IPv4"] as readonly IpFamily[] } 
   reconciler = new TablesReconciler({ kernel, clock, isDryRun, families });
 }
 
-interface Wish {
+interface SyncInput {
   readonly wanted: readonly Chain[];
   /** Absent: planning touched none. */
   readonly touched?: readonly Chain[];
@@ -59,7 +59,7 @@ function kindsOf(rejected: TablesReport["rejected"]): readonly string[] {
   return rejected.map(({ change }) => change.kind);
 }
 
-function sync({ wanted, touched = [], gone = [], touchedUdp = [], allUdp = [] }: Wish) {
+function sync({ wanted, touched = [], gone = [], touchedUdp = [], allUdp = [] }: SyncInput) {
   const marks = [
     ...touched.map((chain) => ({ table: chain.table, name: chain.name, chain })),
     ...gone.map(({ table, name }) => ({ table, name, chain: undefined })),
@@ -76,9 +76,9 @@ function sync({ wanted, touched = [], gone = [], touchedUdp = [], allUdp = [] }:
 }
 
 /** Chains that a sync writes and removes, and the families that it compares as a whole. */
-async function writesOf(wish: Wish): Promise<readonly string[]> {
+async function writesOf(input: SyncInput): Promise<readonly string[]> {
   kernel.operations.clear();
-  const { families, failures } = await sync(wish);
+  const { families, failures } = await sync(input);
   assert.deepEqual(failures, []);
   const full = families.filter(({ isFull }) => isFull).map(({ family }) => `full ${family}`);
   return [...full, ...kernel.operations.texts()];
@@ -212,8 +212,8 @@ describe("a sync of the tables", () => {
     start({ isDryRun: true });
     kernel.conntrack.flows = [dnsFlow()];
     for (let time = 0; time < 2; time += 1) {
-      const wish = { wanted: [services], touchedUdp: [dns], allUdp: [dns] };
-      const { plan, families, failures } = await sync(wish);
+      const input = { wanted: [services], touchedUdp: [dns], allUdp: [dns] };
+      const { plan, families, failures } = await sync(input);
       assert.deepEqual(
         [plan.changes.length, families[0]?.isFull, failures, kernel.operations.texts()],
         [2, true, [], []],
@@ -338,9 +338,9 @@ describe("rules that may have been changed by any program", () => {
 });
 
 describe("tracked UDP flows", () => {
-  const cleaned = async (wish: Wish): Promise<readonly number[]> => {
+  const cleaned = async (input: SyncInput): Promise<readonly number[]> => {
     kernel.conntrack.flows = [dnsFlow()];
-    const { conntrackPasses, changes } = await sync(wish);
+    const { conntrackPasses, changes } = await sync(input);
     const deleted = conntrackPasses.map(({ deletedCount }) => deletedCount);
     assert.equal(changes.get("conntrack-delete"), deleted.includes(1) ? 1 : undefined);
     return deleted;

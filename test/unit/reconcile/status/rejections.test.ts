@@ -33,7 +33,7 @@ const entry: Change = {
   reason: "missing",
 };
 
-function refusedWith(code: number): Error {
+function rejectedWith(code: number): Error {
   return new NetlinkError({ operation: "create", subject: server, errno: code });
 }
 
@@ -68,7 +68,7 @@ function note({ refused = [], blocked = [], withdrawn = [], deferred = [], isUnk
   return table.rejections;
 }
 
-const einval = refusedWith(errno.EINVAL);
+const einval = rejectedWith(errno.EINVAL);
 
 describe("a rejected change", () => {
   it("is retried with back-off: each delay is twice the previous one, up to five minutes", () => {
@@ -162,10 +162,10 @@ describe("a rejected change", () => {
 });
 
 const contradicting: readonly (readonly [name: string, error: Error])[] = [
-  ["EEXIST", refusedWith(errno.EEXIST)],
-  ["ENOENT", refusedWith(errno.ENOENT)],
-  ["ESRCH", refusedWith(errno.ESRCH)],
-  ["ENODEV", refusedWith(errno.ENODEV)],
+  ["EEXIST", rejectedWith(errno.EEXIST)],
+  ["ENOENT", rejectedWith(errno.ENOENT)],
+  ["ESRCH", rejectedWith(errno.ESRCH)],
+  ["ENODEV", rejectedWith(errno.ENODEV)],
   [
     "exit-2",
     new IptablesError(
@@ -257,7 +257,7 @@ describe("countRejections", () => {
       refused: [
         [change, einval],
         [realServer("10.244.3.255"), einval],
-        [realServer("10.244.4.255"), refusedWith(errno.EBUSY)],
+        [realServer("10.244.4.255"), rejectedWith(errno.EBUSY)],
         [address, einval],
       ],
     });

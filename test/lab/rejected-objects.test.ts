@@ -9,7 +9,7 @@ import { after, before, describe, it } from "node:test";
 import { encodeChange } from "../../src/kernel/ipvs/codec.ts";
 import { MessageWriter } from "../../src/netlink/message.ts";
 import type { VirtualServer } from "../../src/state/virtual-server.ts";
-import { endFaults, refuseRequests, underFaults } from "../faults/netlink-fault.ts";
+import { endFaults, rejectRequests, underFaults } from "../faults/netlink-fault.ts";
 import { nodeSetUp } from "../golden/node-world.ts";
 import { ClusterNode } from "../support/cluster-node.ts";
 import { nameOf, positions, serviceOf, sliceOf } from "../support/many-services.ts";
@@ -63,7 +63,7 @@ function refuseCreation(address: string, port?: number): void {
   encodeChange(writer, { kind: "virtual-server-create", after });
   // Two headers of 4 bytes, attributes of 8, 8, 20 and 8 bytes.
   const content = writer.written.subarray(0, port === undefined ? 44 : 52);
-  refuseRequests({ protocol: 16, subsystem: -1, errno: 22, percent: 100, content });
+  rejectRequests({ protocol: 16, subsystem: -1, errno: 22, percent: 100, content });
 }
 
 let node: ClusterNode;
@@ -97,7 +97,7 @@ function clusterIp(index: number): string {
   return (serviceOf(index)["spec"] as { readonly clusterIP: string }).clusterIP;
 }
 
-function refusedCount(kind: string, labels: Record<string, string> = {}): Promise<number> {
+function rejectedCount(kind: string, labels: Record<string, string> = {}): Promise<number> {
   return node.metric("kube_ipvs_refused_objects", { kind, ...labels });
 }
 
@@ -165,7 +165,7 @@ describe("an endpoint that the kernel rejects", () => {
     node.api.apply(bad, slice(broadcast));
     await node.until(
       "the refusal is counted",
-      async () => (await refusedCount("real-server", { reason: "EINVAL" })) === 1,
+      async () => (await rejectedCount("real-server", { reason: "EINVAL" })) === 1,
     );
     await becomesHealthy();
     toldOnce(subject, "bad", 1);
@@ -191,7 +191,7 @@ describe("an endpoint that the kernel rejects", () => {
 
   it("is no longer reported after its correction: one log line, and the gauge is zero", async () => {
     node.api.apply(slice("10.244.2.67"));
-    await node.until("nothing is refused", async () => (await refusedCount("real-server")) === 0);
+    await node.until("nothing is refused", async () => (await rejectedCount("real-server")) === 0);
     assert.match(realServersAt("10.96.0.66:80").join(), /-r 10\.244\.2\.67:8080/);
     await node.until("the end is logged", () => linesAbout(subject).length === 2);
     toldOnce(subject, "bad", 2);
@@ -202,10 +202,10 @@ describe("an endpoint that the kernel rejects", () => {
     node.api.apply(bad, slice(broadcast));
     await node.until(
       "the refusal is counted",
-      async () => (await refusedCount("real-server")) === 1,
+      async () => (await rejectedCount("real-server")) === 1,
     );
     node.api.delete(bad, slice(broadcast));
-    await node.until("nothing is refused", async () => (await refusedCount("real-server")) === 0);
+    await node.until("nothing is refused", async () => (await rejectedCount("real-server")) === 0);
   });
 });
 
@@ -249,11 +249,11 @@ for (const { kind, reason, address, port, named, isThere, ...fault } of injected
     ];
 
     it("is counted and logged once with its Service, and does not make the node unhealthy", async () => {
-      refuseRequests({ ...fault, percent: 100 });
+      rejectRequests({ ...fault, percent: 100 });
       node.api.apply(...objects);
       await node.until(
         "the refusal is counted",
-        async () => (await refusedCount(kind, { reason })) === 1,
+        async () => (await rejectedCount(kind, { reason })) === 1,
       );
       await becomesHealthy();
       assert.equal(isThere(), false);
@@ -265,7 +265,7 @@ for (const { kind, reason, address, port, named, isThere, ...fault } of injected
     it("is created as soon as the kernel accepts it", async () => {
       endFaults();
       await node.until("it is there", isThere);
-      await node.until("nothing is refused", async () => (await refusedCount(kind)) === 0);
+      await node.until("nothing is refused", async () => (await rejectedCount(kind)) === 0);
       await node.until("its Service is served", () =>
         shell("ipvsadm -Sn").includes(`-a -t ${address}:${port} -r 10.244.2.77:8080 -m -w 1`),
       );
@@ -294,7 +294,7 @@ describe("virtual servers that the kernel rejects", () => {
   const refusals = (count: number): Promise<number> =>
     node.until(
       `${count} refused`,
-      async () => (await refusedCount("virtual-server", { reason: "EINVAL" })) === count,
+      async () => (await rejectedCount("virtual-server", { reason: "EINVAL" })) === count,
     );
 
   it("do not affect the address if another port of the Service is served", async () => {
@@ -367,11 +367,11 @@ describe("a removal at the end of a drain that the kernel rejects", () => {
   it("is counted and logged once with its Service, and retried with back-off", async () => {
     node.api.apply(...objects);
     await node.until("it is served", () => leaving().length === 1);
-    refuseRequests({ ...removal, errno: 16, percent: 100 });
+    rejectRequests({ ...removal, errno: 16, percent: 100 });
     node.api.apply(remaining);
     await node.until(
       "the refusal is counted",
-      async () => (await refusedCount("real-server", { reason: "EBUSY" })) === 1,
+      async () => (await rejectedCount("real-server", { reason: "EBUSY" })) === 1,
     );
     await node.until("it was tried three times", async () => (await refusals()) === 3);
     const seconds = await secondsBetween(refusals, 4);
@@ -384,7 +384,7 @@ describe("a removal at the end of a drain that the kernel rejects", () => {
   it("succeeds with one log line as soon as the kernel accepts it", async () => {
     endFaults();
     await node.until("it is gone", () => leaving().length === 0);
-    await node.until("nothing is refused", async () => (await refusedCount("real-server")) === 0);
+    await node.until("nothing is refused", async () => (await rejectedCount("real-server")) === 0);
     toldOnce(/10\.244\.2\.80:8080.*EBUSY/, "draining", 2);
     node.api.delete(...objects);
   });
@@ -405,7 +405,7 @@ describe("a chain that iptables-restore rejects", () => {
   it("is counted and logged once, its Service is served by IPVS, and the node is healthy", async () => {
     rejectInput(`^-A KUBE-SERVICES.*${chain}`);
     node.api.apply(...objects);
-    await node.until("the refusal is counted", async () => (await refusedCount("chain")) >= 1);
+    await node.until("the refusal is counted", async () => (await rejectedCount("chain")) >= 1);
     await becomesHealthy();
     await node.until("its Service is served", () =>
       shell("ipvsadm -Sn").includes("-a -t 203.0.113.79:80 -r 10.244.2.79:8080 -m -w 1"),
@@ -424,6 +424,6 @@ describe("a chain that iptables-restore rejects", () => {
     await node.until("the rule is there", () =>
       jump.test(shell("iptables -t nat -S KUBE-SERVICES")),
     );
-    await node.until("nothing is refused", async () => (await refusedCount("chain")) === 0);
+    await node.until("nothing is refused", async () => (await rejectedCount("chain")) === 0);
   });
 });
