@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { describe } from "node:test";
-import type { IpFamily } from "../../src/base/ip.ts";
+import { type IpFamily, parseCidr } from "../../src/base/ip.ts";
 import type { EntryChange, IpSets, RuleChange } from "../../src/kernel/kernel.ts";
 import type { IpSet, IpSetType } from "../../src/state/ip-set.ts";
 import type { SetEntry } from "../../src/state/set-entry.ts";
+import { firstSeed, seededRandom } from "../support/seeds.ts";
 import { contractCase, type OpenContractKernel } from "./contract-kernel.ts";
 
 function set(overrides: Partial<IpSet> = {}): IpSet {
@@ -227,6 +228,30 @@ export function describeIpSetsContract(
         assert.equal(counts.at(-1), 2);
         await applyAll(ipSets, change("remove", nets, narrow, wide));
         assert.deepEqual(await entries(ipSets, nets), []);
+      }
+    });
+
+    contractCase(open, "keeps networks through random changes", async ({ ipSets }) => {
+      const random = seededRandom(firstSeed);
+      const pick = (count: number): number => Math.floor(random() * count);
+      const nets = set({ type: "hash:ip,port,net" });
+      const wanted = new Set<string>();
+      await ipSets.create(nets);
+      for (let round = 0; round < 60; round += 1) {
+        const changes = Array.from({ length: 1 + pick(8) }, () => {
+          const net = parseCidr(`10.${pick(3)}.${64 * pick(4)}.0/${15 + pick(5)}`);
+          const text = `203.0.113.${pick(2)},tcp:443,${net?.address}/${net?.prefixLength}`;
+          return [pick(2) === 0 ? ("add" as const) : ("remove" as const), text] as const;
+        });
+        await applyAll(
+          ipSets,
+          changes.flatMap(([kind, text]) => change(kind, nets, text)),
+        );
+        for (const [kind, text] of changes) {
+          if (kind === "add") wanted.add(text);
+          else wanted.delete(text);
+        }
+        assert.deepEqual(await entries(ipSets, nets), [...wanted].toSorted(), `round ${round}`);
       }
     });
 

@@ -5,13 +5,13 @@ import type { SetEntry } from "../../state/set-entry.ts";
 import type { EntryChange } from "../kernel.ts";
 import type { NftMessage } from "./message.ts";
 import type { Element } from "./set-keys.ts";
-import { changeElements, elementsPerMessage, type NftSet } from "./set-messages.ts";
+import { changeElements, entriesPerMessage, type NftSet } from "./set-messages.ts";
 
 export interface ElementChange {
   readonly kind: EntryChange["kind"];
   readonly set: NftSet;
   readonly entry: SetEntry;
-  readonly element: Element;
+  readonly elements: readonly Element[];
   /** Indices of the caller's changes that this change executes. */
   readonly indices: readonly number[];
 }
@@ -42,7 +42,7 @@ function hasRoomFor(
     change.kind === kind &&
     change.set.name === set.name &&
     change.set.family === set.family &&
-    group.length < elementsPerMessage
+    group.length < entriesPerMessage
   );
 }
 
@@ -50,8 +50,9 @@ function groupOf(
   { kind, set, entry }: ElementChange,
   changes: readonly ElementChange[],
 ): ElementGroup {
-  const elements = changes.map(({ element }) => element);
-  return { message: changeElements(kind, set, elements, entry), changes };
+  const elements = changes.flatMap((change) => change.elements);
+  const text = changes.length === 1 ? entry : `${entry} and ${changes.length - 1} more`;
+  return { message: changeElements(kind, set, elements, text), changes };
 }
 
 /**

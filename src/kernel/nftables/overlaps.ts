@@ -1,5 +1,5 @@
 /**
- * Overlapping networks. Pure. The kernel rejects overlapping intervals in a set of concatenations, but source ranges of
+ * Overlapping networks. Pure. The kernel rejects overlapping intervals, but source ranges of
  * a Service may contain each other. A network that another network of the same virtual server covers matches no
  * additional packets. It is stored in a second set, which no rule uses, so that it can be listed, and so that it is
  * stored in the first set when the network that covers it is removed.

@@ -7,7 +7,7 @@ import type { Message, MessageWriter } from "../../netlink/message.ts";
 import { skipNetfilterHeader } from "../../netlink/netfilter.ts";
 import { messageFlags } from "../../netlink/netlink-package.ts";
 import { familyWords, type NftMessage, tableName } from "./message.ts";
-import { type Element, keyShapeOf, type Layout } from "./set-keys.ts";
+import { type Element, type KeyShape, keyShapeOf, type Layout, layoutOf } from "./set-keys.ts";
 
 /** A set in one of our tables. */
 export interface NftSet {
@@ -15,22 +15,24 @@ export interface NftSet {
   readonly name: string;
 }
 
-/** NFTA_SET_*; NFTA_SET_DESC_* and NFTA_SET_FIELD_LEN inside `description`. */
+/** NFTA_SET_*. */
 const setAttributes = attributeSet({
   table: text(1),
   name: text(2),
   flags: u32be(3),
   keyType: u32be(4),
   keyLength: u32be(5),
-  description: nested(
-    9,
-    attributeSet({ fields: list(2, nested(1, attributeSet({ length: u32be(1) }))) }),
-  ),
   id: u32be(10),
+  userData: bytes(13),
 });
 
-/** NFT_SET_INTERVAL and NFT_SET_CONCAT. */
-const intervalFlags = 0x84;
+/** NFTNL_UDATA_SET_COMMENT with length and text, as `nft` writes and prints a comment. */
+const intervalComment = Buffer.from(
+  "\x07\x34bytes of address, protocol, port and source network\0",
+);
+
+/** NFT_SET_INTERVAL. */
+const intervalFlag = 4;
 
 /** NFTA_DATA_VALUE. */
 const dataAttributes = attributeSet({ value: bytes(1) });
@@ -38,11 +40,10 @@ const dataAttributes = attributeSet({ value: bytes(1) });
 const elementFields = {
   key: nested(1, dataAttributes),
   flags: u32be(3),
-  end: nested(10, dataAttributes),
 };
 const elementAttributes = attributeSet(elementFields);
-/** NFT_SET_ELEM_CATCHALL. */
-const catchAllFlag = 2;
+/** NFT_SET_ELEM_INTERVAL_END and NFT_SET_ELEM_CATCHALL. */
+const [endFlag, catchAllFlag] = [1, 2];
 
 const listFields = { table: text(1), set: text(2) };
 /** NFTA_SET_ELEM_LIST_*. */
@@ -53,10 +54,10 @@ const elementsAttributes = attributeSet({
 const countAttributes = attributeSet({ elements: list(3, bytes(1)) });
 
 /**
- * The largest element, an IPv6 network, takes 104 bytes, and all elements of a message are in one attribute with a
- * 16-bit length.
+ * The largest entry, an IPv6 network, takes 112 bytes, and all elements of a message are in one attribute with a 16-bit
+ * length.
  */
-export const elementsPerMessage = 600;
+export const entriesPerMessage = 550;
 
 const meanings: Readonly<Record<number, string>> = {
   [errno.ENOENT]: "the set does not exist",
@@ -75,7 +76,6 @@ function setMessage(
 
 export function createSet(set: NftSet, layout: Layout, isNew: boolean): NftMessage {
   const shape = keyShapeOf(layout, set.family);
-  const fields = shape.fieldLengths.map((length) => ({ length }));
   return {
     ...setMessage("newSet", set, "create set"),
     flags: messageFlags.create | (isNew ? messageFlags.exclusive : 0),
@@ -83,10 +83,10 @@ export function createSet(set: NftSet, layout: Layout, isNew: boolean): NftMessa
       setAttributes.encode(writer, {
         table: tableName,
         name: set.name,
-        flags: shape.isInterval ? intervalFlags : 0,
+        flags: shape.isInterval ? intervalFlag : 0,
         keyType: shape.keyType,
         keyLength: shape.keyLength,
-        ...(shape.isInterval ? { description: { fields } } : {}),
+        ...(shape.isInterval ? { userData: intervalComment } : {}),
         // Unique within a transaction, and only used there.
         id: 1,
       }),
@@ -108,17 +108,17 @@ export function listSets(family: IpFamily): NftMessage {
   };
 }
 
-export interface SetHeader extends NftSet {
-  readonly keyType: number;
-  /** Undefined if the set has other flags than ours. */
-  readonly isInterval: boolean | undefined;
+export interface SetHeader extends NftSet, KeyShape {
+  /** Undefined if the set is not one of ours. */
+  readonly layout: Layout | undefined;
 }
 
 export function decodeSet(family: IpFamily, { body }: Message): SetHeader {
   skipNetfilterHeader(body);
-  const { name = "", flags = 0, keyType = 0 } = setAttributes.decode(body);
-  const isKnown = flags === 0 || flags === intervalFlags;
-  return { family, name, keyType, isInterval: isKnown ? flags !== 0 : undefined };
+  const { name = "", flags = 0, keyType = 0, keyLength = 0 } = setAttributes.decode(body);
+  const shape = { keyType, keyLength, isInterval: flags === intervalFlag };
+  const isKnown = flags === 0 || shape.isInterval;
+  return { family, name, ...shape, layout: isKnown ? layoutOf(shape, family) : undefined };
 }
 
 /** For a dump of one set's elements. */
@@ -131,9 +131,9 @@ export function listElements(set: NftSet): NftMessage {
 
 export function decodeElements({ body }: Pick<Message, "body">): readonly Element[] {
   skipNetfilterHeader(body);
-  return (elementsAttributes.decode(body).elements ?? []).map(({ key, end }) => ({
+  return (elementsAttributes.decode(body).elements ?? []).map(({ key, flags }) => ({
     key: key?.value ?? new Uint8Array(),
-    ...(end?.value === undefined ? {} : { end: end.value }),
+    ...(flags === endFlag ? { isEnd: true } : {}),
   }));
 }
 
@@ -142,20 +142,19 @@ export function countElements({ body }: Pick<Message, "body">): number {
   return countAttributes.decode(body).elements?.length ?? 0;
 }
 
-/** At most {@link elementsPerMessage} elements. `subject` is the first entry's text. */
+/** The elements of at most {@link entriesPerMessage} entries. `entriesText` names them in an error. */
 export function changeElements(
   kind: "entry-add" | "entry-remove",
   set: NftSet,
   elements: readonly Element[],
-  firstEntry: string,
+  entriesText: string,
 ): NftMessage {
   const isAdded = kind === "entry-add";
   const command = isAdded ? "newElements" : "deleteElements";
   const message = setMessage(command, set, isAdded ? "add to set" : "remove from set");
-  const more = elements.length === 1 ? "" : ` and ${elements.length - 1} more`;
   return {
     ...message,
-    subject: `${message.subject}: ${firstEntry}${more}`,
+    subject: `${message.subject}: ${entriesText}`,
     ...(isAdded ? { flags: messageFlags.create } : {}),
     write(writer) {
       elementsAttributes.encode(writer, { table: tableName, set: set.name });
@@ -167,10 +166,10 @@ export function changeElements(
 }
 
 /** Writes without intermediate objects, because a first sync writes tens of thousands of elements. */
-function writeElement(writer: MessageWriter, { key, end }: Element): void {
+function writeElement(writer: MessageWriter, { key, isEnd }: Element): void {
   const start = writer.beginAttribute(1 | NESTED_BIT);
   if (key.length === 0) writeAttribute(writer, elementFields.flags, catchAllFlag);
   else writeAttribute(writer, elementFields.key, { value: key });
-  if (end !== undefined) writeAttribute(writer, elementFields.end, { value: end });
+  if (isEnd) writeAttribute(writer, elementFields.flags, endFlag);
   writer.endAttribute(start);
 }

@@ -15,7 +15,7 @@ import {
 import { readNftGeneration } from "./generation.ts";
 import { createTable, type NftMessage, nftMessageKind, nftTransportOptions } from "./message.ts";
 import { type IndexedChange, type Place, placeChanges } from "./overlaps.ts";
-import { elementOf, entryOf, type Layout, layoutOf } from "./set-keys.ts";
+import { elementsOf, entriesOf, type Layout } from "./set-keys.ts";
 import {
   countElements,
   createSet,
@@ -58,7 +58,7 @@ export class NftSetsClient implements IpSets {
     );
     const countByName = new Map(headers.map(({ name }, index) => [name, counts[index] ?? 0]));
     const sets = headers
-      .filter((header) => knownLayout(header) !== "covered-nets")
+      .filter((header) => header.layout !== "covered-nets")
       .map((header) => observedSet(header, countByName));
     if (generation !== undefined) this.#listed = { generation, sets };
     return sets;
@@ -76,7 +76,7 @@ export class NftSetsClient implements IpSets {
     if (present === undefined) {
       return this.#transact([createTable(set.family), createSet(set, set.type, true)]);
     }
-    if (present.family === set.family && knownLayout(present) === set.type) return;
+    if (present.family === set.family && present.layout === set.type) return;
     throw new NetlinkError({
       operation: "create set",
       subject: `${set.name} (${set.type})`,
@@ -120,9 +120,9 @@ export class NftSetsClient implements IpSets {
     const nets: PassedChange[] = [];
     for (const [index, change] of changes.entries()) {
       try {
-        const element = elementChange(change, change.set.type, change.set.name, [index]);
+        const checked = elementChange(change, change.set.type, change.set.name, [index]);
         if (change.set.type === "hash:ip,port,net") nets.push({ ...change, index });
-        else elements.push(element);
+        else elements.push(checked);
       } catch (error) {
         failed.set(index, invalidEntry(change, error));
       }
@@ -172,10 +172,8 @@ export class NftSetsClient implements IpSets {
   async #entries(store: Store): Promise<readonly SetEntry[]> {
     const { layout, family } = store;
     try {
-      const parts = await this.#transport.dump(nftMessageKind, listElements(store), (message) =>
-        decodeElements(message).map((element) => entryOf(layout, family, element)),
-      );
-      return parts.flat();
+      const parts = await this.#transport.dump(nftMessageKind, listElements(store), decodeElements);
+      return entriesOf(layout, family, parts.flat());
     } catch (error) {
       if (isNotFound(error)) return [];
       throw error;
@@ -232,33 +230,29 @@ function elementChange(
     kind,
     entry,
     set: { family, name },
-    element: elementOf(layout, family, entry),
+    elements: elementsOf(layout, family, entry),
     indices,
   };
 }
 
-function knownLayout({ keyType, isInterval, family }: SetHeader): Layout | undefined {
-  if (isInterval === undefined) return undefined;
-  const known = layoutOf(keyType, isInterval);
-  const isOurs = known?.family === family || known?.layout === "bitmap:port";
-  return isOurs ? known?.layout : undefined;
-}
-
 function observedSet(header: SetHeader, counts: ReadonlyMap<string, number>): ObservedIpSet {
-  const { name, family, keyType } = header;
-  const type = knownLayout(header) ?? `nft set of key type ${keyType}`;
+  const { name, family, layout, keyType, isInterval } = header;
+  const type = layout ?? `nft set of key type ${keyType}`;
   return {
     name,
     type,
     ...(type === "bitmap:port" ? {} : { family }),
-    elementCount: (counts.get(name) ?? 0) + (counts.get(coveredName(name)) ?? 0),
+    // An interval is two elements.
+    elementCount:
+      Math.ceil((counts.get(name) ?? 0) / (isInterval ? 2 : 1)) +
+      (counts.get(coveredName(name)) ?? 0),
   };
 }
 
 function swappedSet(headers: readonly SetHeader[], name: string): IpSet {
   const header = headers.find((one) => one.name === name);
   if (header === undefined) throw swapError(name, errno.ENOENT);
-  const layout = knownLayout(header);
+  const { layout } = header;
   if (layout === undefined || layout === "covered-nets") throw swapError(name, errno.EINVAL);
   return { name, type: layout, family: header.family, maxElements: 0 };
 }

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { IpFamily } from "../../../../src/base/ip.ts";
 import {
-  elementOf,
-  entryOf,
+  type Element,
+  elementsOf,
+  entriesOf,
   keyShapeOf,
   type Layout,
   layoutOf,
 } from "../../../../src/kernel/nftables/set-keys.ts";
-import { hexText } from "../../../../src/netlink/attribute-field.ts";
 import { DecodeError } from "../../../../src/netlink/errors.ts";
 import type { SetEntry } from "../../../../src/state/set-entry.ts";
 
@@ -43,14 +43,14 @@ const written: readonly {
     family: "IPv4",
     entry: "10.96.0.10,tcp:80,192.0.2.0/25",
     key: "0a 60 00 0a 06 00 00 00 00 50 00 00 c0 00 02 00",
-    end: "0a 60 00 0a 06 00 00 00 00 50 00 00 c0 00 02 7f",
+    end: "0a 60 00 0a 06 00 00 00 00 50 00 00 c0 00 02 80",
   },
   {
     layout: "hash:ip,port,net",
     family: "IPv6",
     entry: "fd00::1,tcp:80,fd00::/16",
     key: `fd ${"00 ".repeat(14)}01 06 00 00 00 00 50 00 00 fd ${"00 ".repeat(15)}`.trim(),
-    end: `fd ${"00 ".repeat(14)}01 06 00 00 00 00 50 00 00 fd 00 ${"ff ".repeat(14)}`.trim(),
+    end: `fd ${"00 ".repeat(14)}01 06 00 00 00 00 50 00 00 fd 01 ${"00 ".repeat(14)}`.trim(),
   },
   {
     layout: "covered-nets",
@@ -63,35 +63,51 @@ const written: readonly {
 describe("keys of set elements", () => {
   for (const { layout, family, entry, key, end } of written) {
     it(`are as nft writes them and are read back: ${entry} of ${layout}`, () => {
-      const element = elementOf(layout, family, entry as SetEntry);
-      assert.equal(hexText(element.key), key);
-      assert.equal(element.end && hexText(element.end), end);
-      assert.equal(entryOf(layout, family, element), entry);
+      const elements = elementsOf(layout, family, entry as SetEntry);
+      const expected: Element[] = [{ key: bytesOf(key) }];
+      if (end !== undefined) expected.push({ key: bytesOf(end), isEnd: true });
+      assert.deepEqual(elements, expected);
+      assert.deepEqual(entriesOf(layout, family, elements), [entry]);
     });
   }
 
   it("have the data types and lengths by which nft prints them", () => {
-    const { keyType, keyLength, fieldLengths } = keyShapeOf("hash:ip,port,ip", "IPv4");
-    assert.deepEqual([keyType, keyLength, fieldLengths], [1884999, 16, [4, 1, 2, 4]]);
-    assert.deepEqual(layoutOf(keyType, false), { layout: "hash:ip,port,ip", family: "IPv4" });
-    assert.deepEqual(layoutOf(keyType, true), { layout: "hash:ip,port,net", family: "IPv4" });
-    assert.equal(layoutOf(9, false), undefined);
+    const shape = keyShapeOf("hash:ip,port,ip", "IPv4");
+    assert.deepEqual(shape, { keyType: 1_884_999, keyLength: 16, isInterval: false });
+    assert.equal(layoutOf(shape, "IPv4"), "hash:ip,port,ip");
+    assert.equal(layoutOf(shape, "IPv6"), undefined);
+    assert.equal(layoutOf(keyShapeOf("bitmap:port", "IPv6"), "IPv4"), "bitmap:port");
+  });
+
+  it("are put together from the ends of intervals in any order, also of adjacent ones", () => {
+    const entries = [
+      "10.96.0.1,tcp:80,192.0.2.0/25",
+      "10.96.0.1,tcp:80,192.0.2.128/25",
+      "10.96.0.1,tcp:81,0.0.0.0/1",
+      "10.96.0.1,tcp:81,128.0.0.0/1",
+      "255.255.255.255,tcp:65535,255.255.255.255",
+    ] as SetEntry[];
+    const elements = entries.flatMap((one) => elementsOf("hash:ip,port,net", "IPv4", one));
+    assert.deepEqual(entriesOf("hash:ip,port,net", "IPv4", elements.toReversed()), entries);
   });
 
   it("that no entry expresses are listed by their bytes, so that they can be removed", () => {
-    const start = "0a600001 06000000 00500000 c0000201";
-    for (const end of [
-      "0a600001 06000000 00500000 c0000206",
-      "0a600001 06000000 00510000 c0000201",
-      "0a600001 11000000 00500000 c0000201",
+    const start = { key: bytesOf("0a600001 06000000 00500000 c0000201") };
+    for (const elements of [
+      [start, { key: bytesOf("0a600001 06000000 00500000 c0000207"), isEnd: true as const }],
+      [start, { key: bytesOf("0a600001 06000000 00510000 c0000202"), isEnd: true as const }],
+      [start, { key: bytesOf("0a600001 11000000 00500000 c0000202"), isEnd: true as const }],
+      [start],
+      [{ ...start, isEnd: true as const }],
     ]) {
-      const element = { key: bytesOf(start), end: bytesOf(end) };
-      const entry = entryOf("hash:ip,port,net", "IPv4", element);
-      assert.match(entry, /^0x0a600001.*-0x0a600001/);
-      assert.deepEqual(elementOf("hash:ip,port,net", "IPv4", entry), element);
+      const [entry = "", ...others] = entriesOf("hash:ip,port,net", "IPv4", elements);
+      assert.match(entry, /^0x/);
+      assert.deepEqual(elementsOf("hash:ip,port,net", "IPv4", entry as SetEntry), elements);
+      assert.deepEqual(others, []);
     }
-    const catchAll = entryOf("hash:ip", "IPv4", { key: bytesOf("") });
-    assert.deepEqual(elementOf("hash:ip", "IPv4", catchAll), { key: bytesOf("") });
+    const catchAll = [{ key: bytesOf("") }];
+    const entries = entriesOf("hash:ip", "IPv4", catchAll);
+    assert.deepEqual(elementsOf("hash:ip", "IPv4", entries[0] as SetEntry), catchAll);
   });
 
   it("of another family or type than the set's are refused", () => {
@@ -101,11 +117,11 @@ describe("keys of set elements", () => {
       ["hash:ip,port", "10.0.0.1,tcp:70000"],
       ["covered-nets", "10.0.0.1,tcp:80"],
     ] as const) {
-      assert.throws(() => elementOf(layout, "IPv4", entry as SetEntry), /Entry/);
+      assert.throws(() => elementsOf(layout, "IPv4", entry as SetEntry), /Entry/);
     }
   });
 
   it("that are too short are DecodeErrors", () => {
-    assert.throws(() => entryOf("hash:ip", "IPv6", { key: bytesOf("0a600001") }), DecodeError);
+    assert.throws(() => entriesOf("hash:ip", "IPv6", [{ key: bytesOf("0a600001") }]), DecodeError);
   });
 });

@@ -84,7 +84,7 @@ describe("changes of set elements", () => {
     assert.deepEqual(await sets.apply(changes("entry-add", ...many)), []);
     assert.deepEqual(
       sent.map((text) => text.split(" ").map((message) => message.split(",").length)),
-      [[600, 600, 300]],
+      [[550, 550, 400]],
     );
   });
 
