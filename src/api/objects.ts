@@ -9,7 +9,7 @@ import type { ServiceName } from "../base/service-name.ts";
 export type { ServiceName } from "../base/service-name.ts";
 
 export interface ServicePortRecord {
-  /** May be empty if the Service has a single port. */
+  /** The port name, which may be empty if the Service has a single port. */
   readonly name: string;
   readonly protocol: Protocol;
   readonly port: number;

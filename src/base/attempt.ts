@@ -1,4 +1,6 @@
-/** Returns the result of `read`, or undefined if it throws. For files in /proc, which may be missing or disappear. */
+/**
+ * Returns the result of `read`, or undefined if it throws. Callers use this for files in /proc, which may disappear.
+ */
 export function attempt<T>(read: () => T): T | undefined {
   try {
     return read();

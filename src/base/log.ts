@@ -9,13 +9,13 @@ export interface Logger {
   error(event: string, keys?: LogKeys): void;
   warn(event: string, keys?: LogKeys): void;
   info(event: string, keys?: LogKeys): void;
-  /** Printed when the verbosity (`-v`) is at least `level`. */
+  /** Writes an info line if the verbosity (`-v`) is at least `level`. */
   verbose(level: number, event: string, keys?: LogKeys): void;
-  /** The same logger with keys added to every line. */
+  /** Returns a logger that adds these keys to every line. */
   with(keys: LogKeys): Logger;
 }
 
-/** The same logger without its info lines; `verbose` lines remain. */
+/** Returns a logger that drops info lines but keeps `verbose` lines. */
 export function withoutInfo(log: Logger): Logger {
   return {
     error: (...line) => log.error(...line),

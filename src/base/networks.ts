@@ -2,7 +2,7 @@ import { type Cidr, cidrText, type IpAddress, parseCidr } from "./ip.ts";
 
 /** A set of networks. The cost of a lookup depends on the number of different prefix lengths, not of networks. */
 export class Networks {
-  /** Equal for equal sets of networks. */
+  /** A text that is equal for equal sets of networks. */
   readonly text: string;
   readonly #texts: ReadonlySet<string>;
   readonly #prefixLengths: ReadonlySet<number>;

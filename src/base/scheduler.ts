@@ -20,7 +20,7 @@ export function parseSchedulerFlags(text: string): readonly SchedulerFlag[] | un
   return flags.length === words.length ? flags : undefined;
 }
 
-/** Whether a flag belongs to a scheduler, as `sh-port` to `sh`. */
+/** Whether a scheduler supports a flag, as `sh` supports `sh-port`. */
 export function isFlagOf(scheduler: string, flag: SchedulerFlag): boolean {
   return flag.startsWith(`${scheduler}-`);
 }
@@ -49,8 +49,8 @@ export const knownSchedulers: readonly string[] = [
 ];
 
 /**
- * Whether a Service may name this scheduler. Only the schedulers of Linux and those added by the administrator are allowed,
- * because the kernel loads the module `ip_vs_NAME` for any name.
+ * Whether a Service may name this scheduler. Only the schedulers of Linux and those added by the administrator are
+ * allowed, because the kernel loads the module `ip_vs_NAME` for any name.
  */
 export function isAllowedScheduler(name: string, extra: readonly string[]): boolean {
   return knownSchedulers.includes(name) || extra.includes(name);

@@ -33,7 +33,7 @@ export function buildConfig(
   return { config: configOf(settings, { mode, ...context }, report), problems };
 }
 
-/** The properties have the order of {@link Config}. */
+/** Builds a Config. The properties have the same order as in {@link Config}. */
 function configOf(
   settings: Settings,
   context: ConfigContext & Pick<Config, "mode">,
@@ -160,7 +160,7 @@ function nodeName(settings: Settings, { hostname }: ConfigContext, report: Repor
   return name;
 }
 
-/** healthzBindAddress is undefined if the health server is disabled. */
+/** The addresses of the HTTP servers. `healthzBindAddress` is undefined if the health server is disabled. */
 function servers(
   settings: Settings,
   { healthzPort, metricsPort }: ConfigContext,
@@ -278,7 +278,7 @@ function trafficMetrics(settings: Settings): Pick<Config, "trafficMetrics"> {
   return { trafficMetrics: { hasEndpoints: kind === "endpoint", limit } };
 }
 
-/** The lock name becomes part of paths. */
+/** Validates the lock name, which becomes part of file paths. */
 function lockNameOf({ "kubeIpvs.lockName": name }: Settings, report: Report): string {
   if (!/^[a-z0-9][\w.-]{0,62}$/i.test(name)) {
     const reason =
@@ -288,7 +288,7 @@ function lockNameOf({ "kubeIpvs.lockName": name }: Settings, report: Report): st
   return name;
 }
 
-/** The setting is a label value, or empty. */
+/** Validates the proxy name, which must be a valid label value or empty. */
 function serviceProxyName(settings: Settings, report: Report): Pick<Config, "serviceProxyName"> {
   const name = settings["kubeIpvs.serviceProxyName"];
   if (name === "") return {};
@@ -298,7 +298,7 @@ function serviceProxyName(settings: Settings, report: Report): Pick<Config, "ser
   return { serviceProxyName: name };
 }
 
-/** The kernel uses seconds. As upstream, fractions are truncated. */
+/** Converts a duration to seconds, the unit of the kernel. As in kube-proxy, fractions are truncated. */
 function wholeSeconds(durationMs: number): number {
   return Math.trunc(durationMs / 1000);
 }

@@ -42,7 +42,9 @@ export interface Config {
   readonly requestRate: { readonly qps: number; readonly burst: number };
   /** Name of this node's Node object, trimmed and in lower case. */
   readonly nodeName: string;
-  /** The node's primary address; not a listening address. If unspecified (0.0.0.0 or ::), the Node object provides it. */
+  /**
+   * The node's primary address; not a listening address. If unspecified (0.0.0.0 or ::), the Node object provides it.
+   */
   readonly bindAddress: IpAddress;
   /** Undefined if the health server is disabled. */
   readonly healthzBindAddress?: ListenAddress;
@@ -102,7 +104,9 @@ export interface Config {
   readonly drain: { readonly tcpDeadlineSeconds: number; readonly udpDeadlineSeconds: number };
   /** File that preserves drains, ownership and modes across restarts. Empty means no file. */
   readonly statePath: string;
-  /** Interval between two checks of our iptables rules. If 0, full syncs check them; iptables mode uses syncPeriodMs. */
+  /**
+   * Interval between two checks of our iptables rules. If 0, full syncs check them; iptables mode uses syncPeriodMs.
+   */
   readonly ruleCheckPeriodMs: number;
   /** A list that would remove more than this percentage of known objects must be confirmed. 0 disables this. */
   readonly listGuardPercent: number;
@@ -110,7 +114,7 @@ export interface Config {
   readonly isObserveOnly: boolean;
   /** Whether to keep weights that a third party set on our real servers, as kube-proxy does. */
   readonly manualWeights: "keep" | "repair";
-  /** Optional improvements on kube-proxy's behavior. */
+  /** Optional settings that change kube-proxy's behavior at the edges of a Service. */
   readonly edges: {
     readonly isPingAnswered: boolean;
     readonly isNodeMasqueraded: boolean;
@@ -136,9 +140,11 @@ export interface Config {
    * servers without binding them; `refuse` does not serve them.
    */
   readonly reservedAddresses: "serve" | "refuse";
-  /** Virtual IPs that other software of the node may have on its own link. */
+  /** Networks whose virtual IPs are not bound to kube-ipvs0, because other software has them on its own link. */
   readonly unboundAddresses: readonly Cidr[];
-  /** Whether to serve a new external or load-balancer IP that is a node address, at a port where a node process listens. */
+  /**
+   * Whether to serve a new external or load-balancer IP that is a node address, at a port where a node process listens.
+   */
   readonly nodeProcessPorts: "refuse" | "serve";
   /** File that preserves the age of claims across restarts and boots. Empty means no file. */
   readonly claimsPath: string;
@@ -152,7 +158,7 @@ export interface Config {
     readonly udpStreamSeconds: number;
     readonly isTcpLiberal: boolean;
   };
-  /** From -1000 to 1000. */
+  /** The process's OOM score adjustment, from -1000 to 1000. */
   readonly oomScoreAdj: number;
   readonly logging: { readonly format: LogFormat; readonly verbosity: number };
   /** Values of all gates in `feature-gates.ts`. */
@@ -173,7 +179,9 @@ export interface Config {
   readonly lockName: string;
   /** Unix socket that answers operator commands. Empty means no socket. */
   readonly operatorSocketPath: string;
-  /** Serve only Services whose service-proxy-name label has this value. If undefined, only Services without the label. */
+  /**
+   * Serve only Services whose service-proxy-name label has this value. If undefined, only Services without the label.
+   */
   readonly serviceProxyName?: string;
 }
 

@@ -4,7 +4,7 @@ import { type ConfigNotice, noEffectNotice } from "./notice.ts";
 /** A gate relevant to a service proxy, as in kube-proxy 1.36 or the last release that had it. */
 export interface FeatureGate {
   readonly name: string;
-  /** As in the metric `kubernetes_feature_enabled`; empty for GA. */
+  /** The stage as the metric `kubernetes_feature_enabled` shows it. Empty for a stable (GA) gate. */
   readonly stage: "ALPHA" | "BETA" | "" | "DEPRECATED";
   readonly isOnByDefault: boolean;
   /** The effect of the gate in kube-ipvs. If undefined, the gate has none, and `noEffect` gives the reason. */
@@ -15,7 +15,9 @@ export interface FeatureGate {
 const alwaysOn = "always on in kube-ipvs";
 const nftables = "applies to nftables mode only";
 
-/** The gates relevant to a service proxy. `AllAlpha` and `AllBeta` set the default of the other gates of their stage. */
+/**
+ * The gates relevant to a service proxy. `AllAlpha` and `AllBeta` set the default of the other gates of their stage.
+ */
 export const featureGates: readonly FeatureGate[] = [
   {
     name: "AllAlpha",

@@ -39,7 +39,9 @@ export interface Field {
   /** Path in the configuration file: `ipvs.syncPeriod`; `--master` for a flag without a field in the file. */
   readonly path: string;
   readonly kind: FieldKind;
-  /** Written like a flag's value. Applies if the setting is absent, null or, without `keepsZero`, zero. */
+  /**
+   * The default in the format of a flag's value. Applies if the setting is absent, null or, without `keepsZero`, zero.
+   */
   readonly default: string;
   /** The default with `kubeIpvs.profile: kube-proxy`, if it differs. */
   readonly kubeProxyDefault?: string;
@@ -52,7 +54,7 @@ export interface Field {
   /** Smallest and largest number (milliseconds for durations). */
   readonly min?: number;
   readonly max?: number;
-  /** The allowed values. */
+  /** The allowed texts of a setting with fixed choices. */
   readonly words?: readonly string[];
   /** Name of the flag without dashes. */
   readonly flag?: string;

@@ -26,7 +26,9 @@ function winning(field: Field): Field {
   return { ...field, winsOverFile: true };
 }
 
-/** Derives the flag from the path, unless the row has a flag. Zero is valid unless the row has a minimum or isPositive. */
+/**
+ * Derives the flag from the path, unless the row has a flag. Zero is valid unless the row has a minimum or isPositive.
+ */
 function own(field: Field): Field {
   const { kind, isPositive, min } = field;
   const name = field.path.replace("kubeIpvs.", "");
@@ -40,7 +42,7 @@ function own(field: Field): Field {
   });
 }
 
-/** Determines the defaults of other fields. */
+/** The profile setting, which determines other settings' defaults. */
 export const profileField: Field = own(ownFields[0]);
 
 /** Flags without a field in the file. */
@@ -66,7 +68,7 @@ type ReadField =
 /** The value of each setting that has an effect, by its path. */
 export type Settings = { readonly [F in ReadField as F["path"]]: SettingOf<F> };
 
-/** One of the row's `words`, if it has any. */
+/** The type of a setting's value: one of the row's `words`, if the row has any. */
 type SettingOf<F extends ReadField> = F extends { readonly words: readonly (infer Word)[] }
   ? Word
   : FieldValues[F["kind"]];

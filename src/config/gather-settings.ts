@@ -14,7 +14,7 @@ import {
 import { proxyModeOf } from "./proxy-mode.ts";
 import { readFileValue, readText } from "./read-value.ts";
 
-/** Flags as given: the raw values in order, by name without dashes. */
+/** The unparsed values of each flag in their given order. Keys are flag names without dashes. */
 export type FlagValues = ReadonlyMap<string, readonly string[]>;
 
 export interface GatheredSettings {
@@ -37,8 +37,8 @@ interface Choice {
 
 /**
  * Chooses the value of each setting. A flag applies if there is no file, or if the flag overrides it or fills an empty
- * field; otherwise the file's value applies, otherwise the default. Values that do not apply are validated too. `file` is
- * undefined without `--config`.
+ * field; otherwise the file's value applies, otherwise the default. Values that do not apply are validated too. `file`
+ * is undefined without `--config`.
  */
 export function gatherSettings(
   file: Readonly<Record<string, unknown>> | undefined,
@@ -197,7 +197,9 @@ function noticesOf(
   return notices;
 }
 
-/** Whether a value equals the default. Such a value causes no notice, because kubeadm writes every field, even zeros. */
+/**
+ * Whether a value equals the default. Such a value causes no notice, because kubeadm writes every field, even zeros.
+ */
 function isDefault(field: Field, { reading }: Choice): boolean {
   return isDeepStrictEqual(reading, readText(field, field.default));
 }

@@ -10,9 +10,9 @@ export type Reading<T> = { readonly value: T } | { readonly reason: string };
 export interface Kind<T> {
   /** The type of a field in docs/configuration.md. */
   readonly type: string;
-  /** The placeholder for a flag's value in --help; the type if it is undefined. */
+  /** The placeholder for a flag's value in --help. If undefined, --help shows the type. */
   readonly placeholder?: string;
-  /** Repeated flags are joined to one list. */
+  /** Whether the values of a repeated flag are joined to one list. */
   readonly isList?: true;
   /** Reads a flag's value or a default. */
   readonly fromText: (text: string) => Reading<T>;
@@ -20,7 +20,7 @@ export interface Kind<T> {
   readonly fromFile?: (value: unknown) => Reading<T>;
   /** The reason for rejecting a value of the file that is not a string. */
   readonly stringReason?: string;
-  /** Returns the JSON value that kube-proxy writes; if it is undefined, the value itself is written. */
+  /** Returns the JSON value that kube-proxy would write. If this function is undefined, the value itself is written. */
   readonly write?: (value: T) => unknown;
 }
 

@@ -27,7 +27,7 @@ export interface LoadedConfig extends ConfigState {
   readonly command: Command;
   /** Whether `--cleanup` runs even if a daemon is running. */
   readonly isCleanupForced: boolean;
-  /** Path given with `--config`; empty if there is no file. */
+  /** The path given with `--config`. Empty without that flag. */
   readonly filePath: string;
   /** The effective configuration, as a KubeProxyConfiguration v1alpha1. */
   readonly object: Readonly<Record<string, unknown>>;
@@ -92,7 +92,10 @@ export function loadConfig(
   };
 }
 
-/** Throws all problems, with one problem per setting: an invalid setting may also violate a rule between settings. */
+/**
+ * Throws all problems together. Names each setting once, because an invalid setting may also violate rules between
+ * settings.
+ */
 function built(
   early: readonly ConfigProblem[],
   { config, problems }: ReturnType<typeof buildConfig>,

@@ -1,6 +1,9 @@
 import type { Field } from "./field.ts";
 
-/** A line to log once logging is set up, because the configuration is read before. */
+/**
+ * A log line about the configuration. It is logged later, because reading the configuration precedes the setup of
+ * logging.
+ */
 export interface ConfigNotice {
   readonly level: "info" | "warn";
   readonly event: string;

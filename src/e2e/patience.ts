@@ -37,7 +37,7 @@ export class Patience {
     return judged(await this.problemsOf(read), detail);
   }
 
-  /** Resolves with the first answer that is enough, or with the last answer when time is up. */
+  /** Resolves with the first answer for which `isEnough` is true, or with the last answer at the time limit. */
   async #askUntil<T>(read: () => Promise<T>, isEnough: (answer: T) => boolean): Promise<T> {
     const { clock, signal } = this.#waiting;
     const deadlineMs = clock.monotonicMs() + this.#limitMs;

@@ -26,7 +26,7 @@ export interface TestNode {
   readonly zone?: string;
   readonly client: PodPlace;
   readonly fromPod: Vantage;
-  /** The host network, which the daemon's pod uses. */
+  /** The host network of the node, from which the daemon's pod opens connections. */
   readonly fromHost: Vantage;
   readonly backends: readonly Backend[];
 }
@@ -88,7 +88,10 @@ export async function answerOf<Answer>(
   throw failureOf(result, `kube-ipvs ${command} on ${nodeName}`);
 }
 
-/** Checks each daemon. Lists the daemons again for each attempt. The detail is `promise` and, for example, "on 3 nodes". */
+/**
+ * Checks each daemon. Every attempt lists the daemons again. The detail consists of `promise` and, for example, "on 3
+ * nodes".
+ */
 export async function judgeDaemons(
   { patience, listDaemons }: Pick<Scene, "patience" | "listDaemons">,
   promise: string,

@@ -36,7 +36,7 @@ export interface UsableIptables {
   readonly openNetwork: () => ClosableNetwork;
   /** Throws if sockets are not allowed. */
   readonly openConntrack: () => ClosableConntrack;
-  /** Never empty. */
+  /** The families whose iptables programs work. Never empty. */
   readonly families: readonly IpFamily[];
 }
 

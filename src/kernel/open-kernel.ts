@@ -22,11 +22,11 @@ import { SysctlClient } from "./sysctl/client.ts";
 export interface KernelParts {
   readonly log: Logger;
   readonly clock?: Clock;
-  /** KUBE_IPVS_DEBUG_NETLINK is read from here. */
+  /** Environment variables, of which KUBE_IPVS_DEBUG_NETLINK is read. */
   readonly environment?: NodeJS.ProcessEnv;
   /** An earlier result. It saves the check of both iptables backends, which starts five processes. */
   readonly iptablesBackend?: BackendChoice;
-  /** Defaults to addresses. */
+  /** How IPv4 virtual IPs become local. Defaults to addresses on the link. */
   readonly virtualAddresses?: VirtualAddresses;
 }
 

@@ -60,7 +60,7 @@ export function timedOut({ program, timeoutMs }: ProgramCall, cause?: unknown): 
   return new ProgramError(program, "timed-out", detail, cause);
 }
 
-/** The error for a program that was ended by a signal, such as `SIGKILL`. */
+/** Returns the error for a program that a signal ended, such as `SIGKILL`. */
 export function killedBy(signal: string, { program }: ProgramCall, cause?: unknown): ProgramError {
   return new ProgramError(program, "killed", `it was killed by ${signal}`, cause);
 }
@@ -91,15 +91,15 @@ const systemFolders: readonly string[] = [
 ];
 
 /**
- * The folders of our PATH, then the system folders. Only absolute ones, so that no program is run from the working
- * directory.
+ * The absolute folders in PATH, then the system folders. Relative folders are omitted, so that no program is run from
+ * the working directory.
  */
 export function programFolders(path: string = process.env["PATH"] ?? ""): readonly string[] {
   const own = path.split(":").filter((folder) => folder.startsWith("/"));
   return [...new Set([...own, ...systemFolders])];
 }
 
-/** Our environment, except that messages are in English whatever the locale, because they are parsed. */
+/** This process's environment with an English locale, because kube-ipvs parses the messages of programs. */
 export function programEnvironment(): Readonly<Record<string, string>> {
   const environment: Record<string, string> = {};
   for (const [name, value] of Object.entries(process.env)) environment[name] = value ?? "";

@@ -109,7 +109,7 @@ export class ChangeTracker {
     return this.#services.size;
   }
 
-  /** Computed on each access. */
+  /** The number of known slices, which is counted on each access. */
   get sliceCount(): number {
     let count = 0;
     for (const slices of this.#slices.values()) count += slices.length;

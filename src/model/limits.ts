@@ -12,11 +12,11 @@ import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
 import { none } from "../base/none.ts";
 import { endpointPortKey } from "./endpoints.ts";
 
-/** An amount of kernel objects. The same on every node. */
+/** A number of kernel objects, which is the same on every node. */
 export interface Demand {
   /**
-   * Pairs of address and port. A node port counts once per family, however many node addresses serve it. A load-balancer
-   * IP counts once more for every {@link rangesPerFrontend} source ranges of its family.
+   * Pairs of address and port. A node port counts once per family, however many node addresses serve it. A
+   * load-balancer IP counts once more for every {@link rangesPerFrontend} source ranges of its family.
    */
   readonly frontends: number;
   /** Endpoints of these frontends. An endpoint of three frontends counts three times. */
@@ -24,8 +24,8 @@ export interface Demand {
 }
 
 /**
- * A source range costs one set entry per address and port, far less than a virtual server. With this number and the default
- * limit of a Service, as many source ranges fit as into the ipset of kube-proxy: 65,536.
+ * A source range costs one set entry per address and port, far less than a virtual server. With this number and the
+ * default limit of a Service, as many source ranges fit as into the ipset of kube-proxy: 65,536.
  */
 const rangesPerFrontend = 16;
 
@@ -70,7 +70,7 @@ export function isWithin(demand: Demand, share: Demand): boolean {
   return demand.frontends <= share.frontends && demand.endpoints <= share.endpoints;
 }
 
-/** The smaller value of each amount. */
+/** Returns the smaller value of each number. */
 export function lesser(one: Demand, other: Demand): Demand {
   return {
     frontends: Math.min(one.frontends, other.frontends),

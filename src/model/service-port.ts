@@ -2,7 +2,7 @@ import type { ServiceName } from "../api/objects.ts";
 import type { Cidr, IpAddress, IpFamily } from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
 
-/** One port of a Service in one family. The unit of planning. */
+/** One port of a Service in one IP family. Planning handles each service port separately. */
 export interface ServicePort {
   readonly family: IpFamily;
   readonly service: ServiceName;

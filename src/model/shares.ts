@@ -99,7 +99,7 @@ export class Shares {
     return namespace;
   }
 
-  /** The difference in what a Service uses of its namespace limit. */
+  /** Returns how much more a Service uses of its namespace limit than before. */
   #capped(after: Demand | undefined, before: Demand | undefined, amount: keyof Demand): number {
     const most = this.#limits.service[amount];
     return Math.min(after?.[amount] ?? 0, most) - Math.min(before?.[amount] ?? 0, most);

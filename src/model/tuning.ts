@@ -16,7 +16,7 @@ export interface Tuning {
   readonly weights?: (typeof weightSources)[number];
   /** Duration of the slow start of a new endpoint. If absent or 0, there is none. */
   readonly slowStartMs?: number;
-  /** Undefined if there is none. */
+  /** The canary group. Undefined if the Service has none. */
   readonly canary?: Canary;
 }
 

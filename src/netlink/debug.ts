@@ -7,7 +7,7 @@ import { type Message, messagesOf } from "./message.ts";
 /** Receives one line per message. */
 export type DebugSink = (line: string) => void;
 
-/** Prints the part of a message after the netlink header, usually with the attribute tables of its codec. */
+/** Formats the part of a message after the netlink header, usually with the attribute tables of its codec. */
 export type BodyPrinter = (type: number, body: ByteReader) => string;
 
 /**

@@ -63,7 +63,7 @@ export class ReplyReader<R> {
     this.#decode = decode;
   }
 
-  /** True if the end of the reply has been received. */
+  /** Whether the end of the reply has been received. */
   get hasEnded(): boolean {
     return this.#outcome !== undefined;
   }

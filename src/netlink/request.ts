@@ -17,9 +17,9 @@ export interface RequestKind<T> {
   describe(request: T, errno: number): Description;
 }
 
-/** A request of a list that the kernel rejected. */
+/** A rejected request, identified by its position in a list of requests. */
 export interface FailedRequest {
-  /** Index in the list. */
+  /** Index of the request in the list. */
   readonly index: number;
   readonly error: NetlinkError;
 }

@@ -61,7 +61,7 @@ const DUMPS_PIECE_BYTES = 256 * 1024;
  * datagram contains up to 1,820 of them, and all their error replies fit into this buffer.
  */
 const RECEIVE_BUFFER_BYTES = 2 * 1024 * 1024;
-/** Longest wait for the replies to one datagram, or for each piece of a long dump. */
+/** Maximum time to wait for the replies to one datagram, or for each piece of a long dump. */
 const TIMEOUT_MS = 10_000;
 const MAX_DUMP_ATTEMPTS = 6;
 const nothing = new Uint8Array();
@@ -198,7 +198,7 @@ export class NetlinkTransport {
     });
   }
 
-  /** Ends pending calls with EBADF. Closing twice is fine. */
+  /** Ends pending calls with EBADF. Can be called more than once. */
   close(): void {
     this.#parts.shim.close(this.#socket);
   }

@@ -57,7 +57,7 @@ export async function expectOk(resource: Named, response: ApiResponse): Promise<
   throw statusError(resource, await failureOf(response));
 }
 
-/** Longer responses are errors. */
+/** A longer response is treated as an error. */
 const longestJsonBytes = 16 * 1024 * 1024;
 
 /** Parses the JSON of a response. Throws an ApiError if the status is not 200 or 201, or if the body is invalid. */

@@ -31,7 +31,7 @@ export class ListTerms {
     this.#version = position;
   }
 
-  /** Drops the version: a server that was restored from a backup does not have it. */
+  /** Drops the version, because a server that was restored from a backup does not have this version. */
   noteRefusal(): void {
     if (this.#version !== "0") this.#version = "";
   }

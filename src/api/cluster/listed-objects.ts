@@ -8,7 +8,7 @@ type Judged<T> = Pick<ReflectorTarget<T>, "keysOf">;
  * the list is complete and the relist guard accepts it.
  */
 export class ListedObjects<T> {
-  /** All addresses in the list, or whatever else the relist guard counts. */
+  /** The addresses (or other keys) in the list that the relist guard counts. */
   readonly keys: Set<string> = new Set<string>();
   readonly #records: LastKnownRecords<T>;
   readonly #target: Judged<T>;

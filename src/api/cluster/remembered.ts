@@ -1,6 +1,8 @@
 import type { Clock } from "../../base/clock.ts";
 
-/** Interval between reads of files. client-go also reads tokens about once a minute. Plugins define their own expiry. */
+/**
+ * Interval between reads of files. client-go also reads tokens about once a minute. Plugins define their own expiry.
+ */
 const freshMs = 60_000;
 
 /** Minimum delay after a failed read. */
@@ -45,7 +47,7 @@ export class Remembered<T> {
     }
   }
 
-  /** Forces a new read before the value is used again, because the server rejected it. */
+  /** Forces a new read before the next use, because the server rejected the value. */
   drop(): void {
     this.#readAtMs = Number.NEGATIVE_INFINITY;
   }

@@ -4,8 +4,8 @@ import type { WatchedResource } from "./watched-resources.ts";
 export type Selectors = Readonly<Record<string, string>>;
 
 /**
- * The two texts of a BadRequest for an unknown field: of resources with field selectors of their own, and of other
- * resources.
+ * Matches the two messages of a BadRequest for an unknown field selector. The message depends on whether the resource
+ * defines its own field selectors.
  */
 const unknownField = /field label not supported|is not a known field selector/;
 

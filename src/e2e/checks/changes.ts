@@ -11,7 +11,7 @@ import { allBackends, answerOf, clusterIps, daemonOn, type Scene } from "../scen
 import { tcp } from "./answers.ts";
 
 const attempts = 6;
-/** Long enough for several pings. */
+/** Time to observe an open connection, long enough for several pings. */
 const aWhileMs = 1_500;
 
 /** A removed endpoint keeps its connection and gets no new ones. */
@@ -80,7 +80,7 @@ async function leave({ api, namespace }: Scene, name: string): Promise<void> {
   await api.core.patchNamespacedPod({ name, namespace, body }, mergePatch);
 }
 
-/** Only IPVS mode lists drains. */
+/** Returns problems in the list of drains, which exists only in IPVS mode. */
 async function drainProblems(scene: Scene, backend: string): Promise<readonly string[]> {
   if (scene.firstStatus.mode !== "ipvs") return [];
   const daemon = await daemonOn(scene, scene.nodes[0].name);

@@ -52,7 +52,10 @@ const parts = {
   BITS: "0x([0-9a-f]{1,8})(?:/0x([0-9a-f]{1,8}))?",
 };
 
-/** Makes a form. Each space matches one or more spaces, because versions of iptables-save differ in this. */
+/**
+ * Builds the form of a match or target from its pattern. A space in the pattern matches one or more spaces, because
+ * versions of iptables-save print different numbers of spaces.
+ */
 function formOf<T>(pattern: string, end: string, decode: Form<T>["decode"]): Form<T> {
   const source = pattern
     .replaceAll(" ", " +")

@@ -144,7 +144,7 @@ function renderProbability(probability: number): string {
   return (Math.round(Number(probability.toFixed(10)) * steps) / steps).toFixed(11);
 }
 
-/** Clients are distinguished by their full address. */
+/** Formats the options of a `recent` list, which distinguishes clients by their full address. */
 function renderList(family: IpFamily, list: string): string {
   const mask = family === "IPv4" ? "255.255.255.255" : "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
   return `--name ${checkChainName(list)} --mask ${mask} --rsource`;

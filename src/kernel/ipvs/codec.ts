@@ -151,19 +151,19 @@ export function printIpvsMessage(type: number, body: ByteReader): string {
   return `command=${readGenericHeader(body)} ${commandAttributes.print(body)}`;
 }
 
-/** Requests a single virtual server; not a dump. */
+/** Encodes the request for a single virtual server, which is not a dump. */
 export function encodeFindVirtualServer(writer: MessageWriter, id: VirtualServerId): void {
   writeGenericHeader(writer, commands.getService, GENERIC_VERSION);
   writeServiceKey(writer, id);
 }
 
-/** Requests the real servers of one virtual server; a dump. */
+/** Encodes the dump request for the real servers of one virtual server. */
 export function encodeListRealServers(writer: MessageWriter, id: VirtualServerId): void {
   writeGenericHeader(writer, commands.getDestination, GENERIC_VERSION);
   writeServiceKey(writer, id);
 }
 
-/** SET_CONFIG. For a value of 0, the kernel keeps its current value. */
+/** Encodes SET_CONFIG. For a value of 0, the kernel keeps its current timeout. */
 export function encodeTimeouts(writer: MessageWriter, timeouts: IpvsTimeouts): void {
   encodeCommand(writer, commands.setConfig, {
     tcpTimeoutSeconds: timeouts.tcpSeconds,
@@ -181,7 +181,7 @@ export function decodeTimeouts(body: ByteReader): IpvsTimeouts {
   };
 }
 
-/** Decodes a message of a GET_SERVICE reply. */
+/** Decodes one message of a GET_SERVICE reply. */
 export function decodeService(body: ByteReader): ListedService {
   const values = required(decodeCommand(body, commands.newService).service, "service", body);
   if (values.firewallMark !== undefined)

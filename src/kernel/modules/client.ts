@@ -169,7 +169,7 @@ function checkName(name: string): void {
   throw new Error(`Not a kernel module name: ${JSON.stringify(name)}`);
 }
 
-/** The kernel uses underscores in names; file names may have dashes. */
+/** Converts a file name to the module name: file names may contain dashes, but module names contain underscores. */
 function underscored(name: string): string {
   return name.replaceAll("-", "_");
 }
