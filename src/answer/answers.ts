@@ -295,7 +295,7 @@ export interface ConflictNote {
 export interface PlannedState {
   readonly mode: "ipvs" | "iptables" | "userspace";
   /** Undefined in userspace mode without rules. */
-  readonly iptablesBackend?: "legacy" | "nft";
+  readonly iptablesBackend?: "legacy" | "nft" | "nftables";
   /** Rows of `/v1/services` for the destinations, with endpoints. Includes losing Services. */
   readonly services: readonly ServiceRow[];
   /**

@@ -236,10 +236,12 @@ export type RuleChange =
   /** Inserts one of our rules at the top of a built-in chain, or removes it. */
   | { readonly kind: "jump-insert" | "jump-remove"; readonly jump: Jump };
 
+export type IptablesBackend = "legacy" | "nft";
+
 /** The result of a check of both iptables backends. */
 export interface BackendFinding {
-  /** The backend that the node appears to use, judging by its rules. */
-  readonly backend: "legacy" | "nft";
+  /** The backend that the node appears to use, judging by its rules; `nftables` for rules without iptables. */
+  readonly backend: IptablesBackend | "nftables";
   /** Why this backend was chosen, as text for the log. */
   readonly reason: string;
   /** Present if rules in the other backend may affect the same packets. */

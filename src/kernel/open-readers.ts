@@ -23,7 +23,9 @@ import { RoutesClient } from "./link/routes.ts";
 import { type ListeningSocket, listListeningSockets } from "./listening-sockets.ts";
 import { ModulesClient } from "./modules/client.ts";
 import { NftTablesClient } from "./nftables/client.ts";
+import { NftRulesClient } from "./nftables/rules-client.ts";
 import { NftRulesetClient } from "./nftables/ruleset-client.ts";
+import { NftSetsClient } from "./nftables/sets-client.ts";
 import { listRecentClients } from "./recent-lists.ts";
 import { runProgram } from "./run-program.ts";
 import { SysctlClient } from "./sysctl/client.ts";
@@ -42,7 +44,9 @@ export interface KernelReaders {
   readonly recentLists: { clientsIn(list: string): readonly IpAddress[] };
   readonly modules: ModulesClient;
   readonly surveyBackends: () => Promise<BackendSurveys>;
-  readonly openRules: (backend: IptablesBackend) => Promise<Pick<Iptables, "observe">>;
+  /** The sets of the nf_tables tables of kube-ipvs. */
+  readonly nftSets: Pick<IpSets, "listSets" | "listEntries">;
+  readonly openRules: (backend: IptablesBackend | "nftables") => Promise<Pick<Iptables, "observe">>;
   readonly nftTables: Pick<NftTables, "has">;
   readonly nftRules: Pick<NftRulesetClient, "read">;
   close(): void;
@@ -60,6 +64,8 @@ export function openReaders(
     ipSets: new IpSetsClient(parts),
     nftTables: new NftTablesClient(parts),
     nftRules: new NftRulesetClient(parts),
+    nftSets: new NftSetsClient(parts),
+    ownNftRules: new NftRulesClient(parts, "it was chosen before"),
     // With "routes", the client lists virtual IPs in both forms.
     link: new DummyLinkClient({ ...parts, modules, virtualAddresses: "routes" }),
     routes: new RoutesClient(parts),
@@ -73,6 +79,7 @@ export function openReaders(
     modules,
     surveyBackends: () => surveyBackends(runProgram),
     openRules: async (backend) => {
+      if (backend === "nftables") return sockets.ownNftRules;
       const programs = await programsOf(runProgram, backend);
       return new IptablesClient(
         { runProgram },

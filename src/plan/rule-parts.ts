@@ -44,11 +44,8 @@ const setComments: Readonly<Partial<Record<SetRole, string>>> = {
 
 /** `-m set --match-set NAME DIRECTIONS`. Matches destination address and port by default. */
 export function matchSet({ family }: RulesInput, role: SetRole, directions = "dst,dst"): Match {
-  return {
-    kind: "set",
-    name: setFor(role, family).name,
-    directions: directions.split(",") as ("src" | "dst")[],
-  };
+  const { name, type } = setFor(role, family);
+  return { kind: "set", name, type, directions: directions.split(",") as ("src" | "dst")[] };
 }
 
 /** The set match, preceded by the set's comment if there is one. */

@@ -3,6 +3,7 @@
  * Matches have the order in which `iptables-save` prints them, so that rendered text can be compared.
  */
 import type { IpAddress } from "../base/ip.ts";
+import type { IpSetType } from "./ip-set.ts";
 
 /** Our rules are in nat and filter. In mangle, we create only the canary chain of iptables mode, and in raw nothing. */
 export type TableName = "nat" | "filter" | "mangle" | "raw";
@@ -41,7 +42,13 @@ export type Match =
       readonly isNegated: boolean;
     }
   /** `-m set --match-set NAME src,dst`. */
-  | { readonly kind: "set"; readonly name: string; readonly directions: readonly ("src" | "dst")[] }
+  | {
+      readonly kind: "set";
+      readonly name: string;
+      readonly directions: readonly ("src" | "dst")[];
+      /** The set's type. Undefined in a parsed rule. */
+      readonly type?: IpSetType;
+    }
   /** `-m conntrack --ctstate NEW,…`. */
   | {
       readonly kind: "conntrack-state";

@@ -14,8 +14,11 @@ export interface ContractKernel {
   readonly others: Kernel;
   /** Tracks a UDP flow, as a packet would. */
   addFlow(flow: Flow): void;
-  /** Puts a rule of another program behind the others of a chain; text as `iptables-save` prints it. */
-  addForeignRule(table: "nat" | "filter", chain: string, text: string): void;
+  /**
+   * Adds a rule of another program at the end of a chain; text as `iptables-save` prints it. Returns the text with which
+   * the client reports it.
+   */
+  addForeignRule(table: "nat" | "filter", chain: string, text: string): string;
   /** Puts an IPv4 rule that only nft can print behind the others of a built-in chain. */
   addNativeRule(table: "nat" | "filter", chain: string): void;
   /** Takes those of the chain away, and nothing else. */

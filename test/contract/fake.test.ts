@@ -12,8 +12,10 @@ async function openFakeKernel(): Promise<ContractKernel> {
     addFlow(flow) {
       kernel.conntrack.flows = [...kernel.conntrack.flows, flow];
     },
-    addForeignRule: (table, chain, text) =>
-      kernel.iptables.table("IPv4", table).append(chain, text),
+    addForeignRule(table, chain, text) {
+      kernel.iptables.table("IPv4", table).append(chain, text);
+      return text;
+    },
     addNativeRule: (table, chain) => void kernel.iptables.unreadable.add(`IPv4 ${table} ${chain}`),
     removeNativeRules: (table, chain) =>
       void kernel.iptables.unreadable.delete(`IPv4 ${table} ${chain}`),

@@ -185,14 +185,14 @@ export function describeIptablesContract(name: string, open: OpenContractKernel)
     });
 
     contractCase(open, "leaves other chains and rules alone", async ({ iptables }, contract) => {
-      contract.addForeignRule("filter", "INPUT", "-s 192.0.2.1/32 -j DROP");
+      const foreign = contract.addForeignRule("filter", "INPUT", "-s 192.0.2.1/32 -j DROP");
       await iptables.apply("IPv4", [
         write("KUBE-A", []),
         { kind: "jump-insert", jump: jump("INPUT", "KUBE-A") },
       ]);
       assert.deepEqual(await textsOf(iptables, "IPv4", "filter", "INPUT"), [
         '-m comment --comment "kubernetes test" -j KUBE-A',
-        "-s 192.0.2.1/32 -j DROP",
+        foreign,
       ]);
     });
 

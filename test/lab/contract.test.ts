@@ -4,9 +4,10 @@ import { describe, it } from "node:test";
 import { systemClock } from "../../src/base/clock.ts";
 import { type Logger, silentLogger } from "../../src/base/log.ts";
 import { chooseBackend } from "../../src/kernel/iptables/backend.ts";
-import type { AddressChange, Iptables } from "../../src/kernel/kernel.ts";
+import type { AddressChange } from "../../src/kernel/kernel.ts";
 import { readNftGeneration } from "../../src/kernel/nftables/generation.ts";
 import { nftTransportOptions } from "../../src/kernel/nftables/message.ts";
+import { NftRulesClient } from "../../src/kernel/nftables/rules-client.ts";
 import { NftSetsClient } from "../../src/kernel/nftables/sets-client.ts";
 import { openKernel } from "../../src/kernel/open-kernel.ts";
 import { runProgram } from "../../src/kernel/run-program.ts";
@@ -18,6 +19,7 @@ import type { Flow } from "../../src/state/flow.ts";
 import { describeKernelContract } from "../contract/all-contracts.ts";
 import { type ContractKernel, contractCase, ip } from "../contract/contract-kernel.ts";
 import { describeIpSetsContract } from "../contract/ip-sets-contract.ts";
+import { describeIptablesContract } from "../contract/iptables-contract.ts";
 import { describeLinkContract } from "../contract/link-contract.ts";
 import { describeUnreadableRulesContract } from "../contract/unreadable-rules-contract.ts";
 import {
@@ -54,6 +56,7 @@ async function openRealKernel(
     addFlow: (flow) => void shell(conntrackCommand(flow)),
     addForeignRule(table, chain, text) {
       shell(`iptables -t ${table} -A ${chain} ${text}`);
+      return text;
     },
     addNativeRule(table, chain) {
       const hooks = { nat: "type nat hook postrouting", filter: "type filter hook input" };
@@ -111,24 +114,27 @@ function routeCommands(ipv4: string, ipv6: string): string {
   `;
 }
 
-/** Sets of nf_tables in the place of ipset. */
+/** Sets and rules of nf_tables in the place of ipset and iptables. */
 async function openNftKernel(): Promise<ContractKernel> {
   const contract = await openRealKernel();
-  const ipSets = new NftSetsClient({ shim: nativeSocket, clock: systemClock });
-  const chain = "ip kube-ipvs KUBE-REFERS";
-  const iptables: Pick<Iptables, "apply"> = {
-    async apply(_family, [change]) {
-      if (change?.kind === "chain-write") {
-        shell(`nft add chain ${chain}`);
-        shell(`nft add rule ${chain} ip daddr . meta l4proto . th dport @KUBE-TEST accept`);
-      } else shell(`nft flush chain ${chain}; nft delete chain ${chain}`);
-    },
-  };
+  const parts = { shim: nativeSocket, clock: systemClock };
+  const ipSets = new NftSetsClient(parts);
+  const iptables = new NftRulesClient(parts, "the test chose it");
   return {
     ...contract,
-    kernel: { ...contract.kernel, ipSets, iptables: iptables as Iptables },
+    kernel: { ...contract.kernel, ipSets, iptables },
+    addForeignRule(table, chain) {
+      const hook = `type ${table} hook ${chain.toLowerCase()} priority 0`;
+      shell(`
+        nft add table ip kube-ipvs
+        nft add chain ip kube-ipvs ${table}-${chain} '{ ${hook}; }'
+        nft add rule ip kube-ipvs ${table}-${chain} ip saddr 192.0.2.1 drop
+      `);
+      return "a rule of other software";
+    },
     close() {
       ipSets.close();
+      iptables.close();
       contract.close();
     },
   };
@@ -137,8 +143,9 @@ async function openNftKernel(): Promise<ContractKernel> {
 describeKernelContract("kernel", openRealKernel);
 if (hasNfTables) {
   describeIpSetsContract("nf_tables", openNftKernel, { capacities: false, references: false });
+  describeIptablesContract("nf_tables", openNftKernel);
 } else {
-  it("nf_tables: ip sets", { skip: "this kernel has no nf_tables" });
+  it("nf_tables: ip sets and rules", { skip: "this kernel has no nf_tables" });
 }
 describeLinkContract("kernel, local routes", () => openRealKernel("routes"));
 

@@ -21,6 +21,7 @@ export type ExplainReaders = Pick<
   readonly ipvs: Pick<KernelReaders["ipvs"], "listVirtualServers" | "listRealServers">;
   readonly link: Pick<KernelReaders["link"], "find" | "listAddresses">;
   readonly sysctl: Pick<KernelReaders["sysctl"], "read">;
+  readonly nftSets?: KernelReaders["nftSets"];
 };
 
 /** The state that affects packets of one family. */
@@ -85,12 +86,14 @@ async function readTables(
   const planned = facts.rules[family] ?? { chains: [], jumps: [] };
   const concerned = destinations.flatMap((one) => withSockets(one, facts.listeners));
   const isIpvs = facts.mode === "ipvs";
+  const { nftSets = readers.ipSets } = readers;
+  const ipSets = facts.iptablesBackend === "nftables" ? nftSets : readers.ipSets;
   return {
     chains:
       rules === undefined
         ? new Map()
         : await readChains(rules, { family, planned, destinations: concerned }),
-    sets: isIpvs ? await readSets(readers, family) : new Map(),
+    sets: isIpvs ? await readSets({ ipSets }, family) : new Map(),
     servers: isIpvs ? await readServers(readers, family, destinations) : new Map(),
   };
 }

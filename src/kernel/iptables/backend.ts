@@ -4,12 +4,13 @@
  * scripts of Kubernetes images, so that kube-ipvs chooses the same backend as kubelet and the network plugin.
  */
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
-import type { BackendFinding } from "../kernel.ts";
+import type { BackendFinding, IptablesBackend } from "../kernel.ts";
 import { ProgramError, type RunProgram, readLines } from "../program.ts";
 
-export type IptablesBackend = BackendFinding["backend"];
+export type { IptablesBackend };
 
 export interface BackendChoice extends BackendFinding {
+  readonly backend: IptablesBackend;
   /** Program names without `-save` and `-restore`. */
   readonly programs: Readonly<Record<IpFamily, string>>;
   /** The other backend, if it contains any chains or rules. */

@@ -6,6 +6,7 @@ import { renderRule } from "../../../../src/kernel/iptables/render.ts";
 import type { LocalDetector } from "../../../../src/plan/options.ts";
 import { planRules } from "../../../../src/plan/rules.ts";
 import { setRoles } from "../../../../src/plan/sets.ts";
+import type { Rule } from "../../../../src/state/rule.ts";
 import { listScenarios, readScenario } from "../../../golden-iptables/recorded.ts";
 import { ip } from "../../../support/records.ts";
 
@@ -13,6 +14,18 @@ const savedFiles = [
   ["IPv4", "iptables"],
   ["IPv6", "ip6tables"],
 ] as const;
+
+/** A rule's text does not contain the types of its sets. */
+function withoutTypes({ matches, target }: Rule): Rule {
+  return {
+    matches: matches.map((match) => {
+      if (match.kind !== "set") return match;
+      const { type: _, ...rest } = match;
+      return rest;
+    }),
+    target,
+  };
+}
 
 describe("a parsed rule", () => {
   for (const family of ipFamilies) {
@@ -34,7 +47,7 @@ describe("a parsed rule", () => {
         });
         const rules = [...chains.flatMap((chain) => chain.rules), ...jumps.map(({ rule }) => rule)];
         for (const rule of rules) {
-          assert.deepEqual(parseRule(renderRule(family, rule)), rule);
+          assert.deepEqual(parseRule(renderRule(family, rule)), withoutTypes(rule));
         }
       }
     });

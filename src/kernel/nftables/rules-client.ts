@@ -1,0 +1,209 @@
+import type { IpFamily } from "../../base/ip.ts";
+import { isNotFound, NetlinkError } from "../../netlink/errors.ts";
+import { messageFlags } from "../../netlink/netlink-package.ts";
+import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
+import { type Chain, chainKey, type Rule } from "../../state/rule.ts";
+import { parseRule } from "../iptables/parse-rule.ts";
+import { renderRule } from "../iptables/render.ts";
+import type { BackendFinding, Iptables, ObservedChain, RuleChange, RulesScope } from "../kernel.ts";
+import { baseChains } from "./chains.ts";
+import { readNftGeneration } from "./generation.ts";
+import {
+  createTable,
+  type NftMessage,
+  nftMessageKind,
+  nftTransportOptions,
+  tableMessage,
+} from "./message.ts";
+import {
+  createBaseChain,
+  createChain,
+  createRule,
+  decodeChain,
+  decodeRule,
+  deleteChain,
+  deleteRules,
+  listChains,
+  listRules,
+  type RuleHeader,
+} from "./rule-messages.ts";
+
+/** Stands for a rule that other software added to our table. */
+const foreignText = "a rule of other software";
+
+/** A table that exists only within a transaction. */
+const probeTable = "kube-ipvs-probe";
+
+/** One rule for each kernel module that our rules need. */
+const probeChains: readonly Chain[] = [
+  {
+    table: "nat",
+    name: "POSTROUTING",
+    rules: [{ matches: [], target: { kind: "masquerade", isRandomFully: true } }],
+  },
+  {
+    table: "filter",
+    name: "INPUT",
+    rules: [
+      {
+        matches: [
+          { kind: "conntrack-state", states: ["NEW"] },
+          { kind: "address-type", end: "dst", type: "LOCAL", isNegated: false },
+        ],
+        target: { kind: "reject" },
+      },
+    ],
+  },
+];
+
+/**
+ * Rules in our nf_tables tables. Base chains replace the built-in chains of iptables. Each request is one transaction.
+ * Opens a socket; throws NetlinkError.
+ */
+export class NftRulesClient implements Iptables {
+  readonly backend = "nftables";
+  readonly choice: BackendFinding;
+  readonly #transport: NetlinkTransport;
+
+  /** `reason`: why rules are written by nf_tables, as text for the log. */
+  constructor(parts: TransportParts, reason: string) {
+    this.#transport = new NetlinkTransport(parts, nftTransportOptions);
+    this.choice = { backend: this.backend, reason };
+  }
+
+  async checkBackend(): Promise<BackendFinding> {
+    return this.choice;
+  }
+
+  /**
+   * Reads our table completely, because it has no rules for single Services. A rule of other software has a text that
+   * no rule of ours has.
+   */
+  async observe(
+    family: IpFamily,
+    { planned, hasOthers }: RulesScope = {},
+  ): Promise<readonly ObservedChain[]> {
+    const isRead = ({ table, name }: Omit<ObservedChain, "rules">): boolean =>
+      planned === undefined ||
+      hasOthers === true ||
+      planned.chains.some((chain) => chain.table === table && chain.name === name) ||
+      planned.jumps.some((jump) => jump.table === table && jump.from === name);
+    const chains = await this.#transport.dump(nftMessageKind, listChains(family), decodeChain);
+    const rules = await this.#rules(family);
+    return chains.filter(isRead).map((chain) => {
+      const found = rules.get(chainKey(chain.table, chain.name)) ?? [];
+      return { ...chain, rules: found.map(({ text = foreignText }) => ({ text })) };
+    });
+  }
+
+  /** Reading the rules is as fast as checking whether they have changed. */
+  readAhead(): void {}
+
+  readGeneration(): Promise<number | undefined> {
+    return readNftGeneration(this.#transport);
+  }
+
+  /** Chains are created first and removed last. Removing a rule or chain that does not exist succeeds. */
+  async apply(family: IpFamily, changes: readonly RuleChange[]): Promise<void> {
+    if (changes.length === 0) return;
+    const hasRemovals = changes.some(({ kind }) => kind.endsWith("-remove"));
+    const chains = hasRemovals ? await this.observe(family) : [];
+    const rules = hasRemovals ? await this.#rules(family) : new Map<string, RuleHeader[]>();
+    const written = changes.flatMap((change) =>
+      change.kind === "chain-write" ? [{ ...change.chain, family }] : [],
+    );
+    const removed = changes.flatMap((change) => {
+      if (change.kind !== "chain-remove") return [];
+      const { table, chainName: name } = change;
+      const isPresent = chains.some((chain) => chain.table === table && chain.name === name);
+      return isPresent ? [{ family, table, name }] : [];
+    });
+    await this.#transact([
+      createTable(family),
+      ...baseChains.map((chain) => createBaseChain(chain, { family })),
+      ...written.map(createChain),
+      ...written.flatMap((chain) => [
+        deleteRules(chain),
+        ...chain.rules.map((rule) => createRule(chain, rule, "last")),
+      ]),
+      ...jumpMessages(family, changes, rules),
+      ...removed.map((chain) => deleteRules(chain)),
+      ...removed.map(deleteChain),
+    ]);
+  }
+
+  render(family: IpFamily, rule: Rule): string {
+    return renderRule(family, rule);
+  }
+
+  parse(text: string): Rule | undefined {
+    return parseRule(text);
+  }
+
+  /** Creates and removes a table within one transaction, which fails if the kernel lacks an expression. */
+  async probe(
+    family: IpFamily,
+  ): Promise<{ readonly isSupported: boolean; readonly reason?: string }> {
+    const context = { family, nftTable: probeTable };
+    const table = tableMessage("newTable", family, probeTable);
+    try {
+      await this.#transact([
+        { ...table, flags: messageFlags.create, operation: "create nft table" },
+        ...baseChains.map((chain) => createBaseChain(chain, context)),
+        ...probeChains.flatMap((chain) =>
+          chain.rules.map((rule) => createRule({ ...context, ...chain }, rule, "last")),
+        ),
+        { ...tableMessage("deleteTable", family, probeTable), operation: "remove nft table" },
+      ]);
+      return { isSupported: true };
+    } catch (error) {
+      if (error instanceof NetlinkError) return { isSupported: false, reason: error.message };
+      throw error;
+    }
+  }
+
+  close(): void {
+    this.#transport.close();
+  }
+
+  /** Throws the first rejection. */
+  async #transact(messages: readonly NftMessage[]): Promise<void> {
+    const [failed] = await this.#transport.transaction(nftMessageKind, messages);
+    if (failed !== undefined) throw failed.error;
+  }
+
+  /** The rules of our table by chain. */
+  async #rules(family: IpFamily): Promise<ReadonlyMap<string, readonly RuleHeader[]>> {
+    try {
+      const found = await this.#transport.dump(nftMessageKind, listRules(family), (message) =>
+        decodeRule(family, message),
+      );
+      return Map.groupBy(found, ({ table, chain }) => chainKey(table, chain));
+    } catch (error) {
+      if (isNotFound(error)) return new Map();
+      throw error;
+    }
+  }
+}
+
+/** One removal for each copy of a jump, as far as there are copies. */
+function jumpMessages(
+  family: IpFamily,
+  changes: readonly RuleChange[],
+  present: ReadonlyMap<string, readonly RuleHeader[]>,
+): readonly NftMessage[] {
+  const removed = new Set<RuleHeader>();
+  return changes.flatMap((change): readonly NftMessage[] => {
+    if (change.kind !== "jump-insert" && change.kind !== "jump-remove") return [];
+    const { table, from: name, rule } = change.jump;
+    const chain = { family, table, name };
+    if (change.kind === "jump-insert") return [createRule(chain, rule, "first")];
+    const text = renderRule(family, rule);
+    const copy = (present.get(chainKey(table, name)) ?? []).find(
+      (one) => one.text === text && !removed.has(one),
+    );
+    if (copy === undefined) return [];
+    removed.add(copy);
+    return [deleteRules(chain, copy.handle)];
+  });
+}
