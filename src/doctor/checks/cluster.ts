@@ -32,7 +32,7 @@ export const clusterChecks: readonly Check[] = [
   check({
     name: "api-server",
     needs: ["cluster"],
-    why: "kube-ipvs reads Services and EndpointSlices from it",
+    why: "kube-ipvs reads Services and EndpointSlices from the API server",
     read: async (node) => {
       const { version } = clusterOf(node);
       return await version().catch(errorText);

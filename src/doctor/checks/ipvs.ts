@@ -42,14 +42,15 @@ export const ipvsChecks: readonly Check[] = [
         ({ pid, command, virtualServerCount }) =>
           `${counted(virtualServerCount, "virtual server")} in the namespace of process ${pid} (${command})`,
       );
-      const remedy = "check that they are wanted there: ipvsadm -Ln in `nsenter -n -t PID`";
+      const remedy =
+        "check whether these virtual servers are needed there: ipvsadm -Ln in `nsenter -n -t PID`";
       return warn(words.join("; "), remedy);
     },
   }),
   check({
     name: "sysctls",
     modes: ipvsMode,
-    why: "masquerading, forwarding and session affinity depend on them",
+    why: "masquerading, forwarding and session affinity depend on these sysctls",
     read: readSettings,
     judge(settings, host) {
       const judged = settings.map((setting) => judgeSetting(setting, host));
@@ -66,7 +67,7 @@ export const ipvsChecks: readonly Check[] = [
   check({
     name: "forwarding",
     modes: ["iptables"],
-    why: "without it, this node does not forward packets to pods, and kube-ipvs does not set it in iptables mode",
+    why: "if this sysctl is 0, the node does not forward packets to pods, and kube-ipvs does not set it in iptables mode",
     read: ({ sysctl }) => sysctl(forwardPath),
     judge(value) {
       if (value === undefined) return unknown("the kernel has no net.ipv4.ip_forward");
@@ -78,7 +79,7 @@ export const ipvsChecks: readonly Check[] = [
     name: "conn-reuse-mode",
     modes: ipvsMode,
     needs: ["ipvs"],
-    why: "it decides which real server a client reaches if it soon reuses a port",
+    why: "this sysctl decides which real server a client reaches if the client soon reuses a port",
     read: ({ sysctl }) => sysctl(reusePath),
     judge(value, host) {
       if (value === undefined) return unset(reusePath, host);
@@ -101,7 +102,7 @@ export const ipvsChecks: readonly Check[] = [
     name: "expire-nodest-conn",
     modes: ipvsMode,
     needs: ["ipvs"],
-    why: "without it, packets to a removed real server are dropped until the client times out",
+    why: "if this sysctl is 0, packets to a removed real server are dropped until the client times out",
     read: ({ sysctl }) => ({ path: expirePath, value: "1", present: sysctl(expirePath) }),
     judge: judgeSetting,
   }),
@@ -109,13 +110,13 @@ export const ipvsChecks: readonly Check[] = [
     name: "estimator",
     modes: ipvsMode,
     needs: ["ipvs", "installed"],
-    why: "its work grows with the number of servers times processors, and older kernels do it without a pause",
+    why: "the estimator's work grows with the number of servers and processors, and older kernels do not pause during it",
     read: async ({ sysctl, ipvs }) =>
       sysctl("net/ipv4/vs/run_estimation") === "0" ? "off" : await ipvs(),
     judge(figures, { cpuCount, kernelRelease }) {
       if (figures === "off")
         return ok(
-          "switched off: the kernel does not count traffic, and the numbers of ipvsadm --stats do not change",
+          "disabled: the kernel does not count traffic, so the numbers of ipvsadm --stats do not change",
         );
       const servers = figures.virtualServers + figures.realServers;
       const roundMs = (servers * cpuCount * nanosecondsPerCounter) / 1e6;
@@ -133,7 +134,7 @@ export const ipvsChecks: readonly Check[] = [
     name: "connection-table",
     modes: ipvsMode,
     needs: ["ipvs", "installed"],
-    why: "long chains make every new connection slower",
+    why: "long chains in the IPVS connection table slow down every new connection",
     read: async (node) => ({
       connections: (await node.ipvs()).connections,
       bits: await node.connTabBits(),
@@ -192,10 +193,10 @@ function wrong(
 
 function estimatorRemedy(version: number): string {
   if (version >= linux(6, 2))
-    return "dedicate CPUs to it: sysctl -w net.ipv4.vs.est_cpulist=LIST, or switch it off: sysctl -w net.ipv4.vs.run_estimation=0";
+    return "dedicate CPUs to the estimator: sysctl -w net.ipv4.vs.est_cpulist=LIST, or disable it: sysctl -w net.ipv4.vs.run_estimation=0";
   if (version >= linux(5, 16))
     return "sysctl -w net.ipv4.vs.run_estimation=0 (traffic figures are lost)";
-  return "use Linux 5.16 or newer, where it can be switched off";
+  return "use Linux 5.16 or newer, where the estimator can be disabled";
 }
 
 function nameOf(path: string): string {

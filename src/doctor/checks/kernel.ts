@@ -46,7 +46,7 @@ export const kernelChecks: readonly Check[] = [
         case "unknown": {
           const evidence =
             "IPVS available: no, ip_vs is not loaded and /lib/modules is not visible";
-          const remedy = "modprobe ip_vs on the node, or mount its /lib/modules";
+          const remedy = "run modprobe ip_vs on the node, or mount the node's /lib/modules";
           return isBeforeInstall ? unknown(evidence, remedy) : fail(evidence, remedy);
         }
       }
@@ -69,7 +69,7 @@ export const kernelChecks: readonly Check[] = [
   check({
     name: "kernel",
     modes: ipvsMode,
-    why: "faults of IPVS that no proxy can work around",
+    why: "some kernels have faults in IPVS that no proxy can work around",
     read: ({ kernelRelease }) => kernelRelease,
     judge(release) {
       const version = linuxOf(release);
@@ -97,7 +97,7 @@ export const kernelChecks: readonly Check[] = [
       }
       const unsure = named("unknown");
       if (unsure.length > 0) {
-        const remedy = "run on the node, or mount its /lib/modules";
+        const remedy = "run doctor on the node, or mount the node's /lib/modules";
         return unknown(`cannot determine whether the kernel has ${unsure.join(", ")}`, remedy);
       }
       const loadable = named("loadable");
@@ -108,7 +108,7 @@ export const kernelChecks: readonly Check[] = [
   check({
     name: "modules-folder",
     modes: kernelModes,
-    why: "modprobe loads missing modules from there",
+    why: "modprobe loads missing modules from /lib/modules",
     read: async (node) => ({
       ...(await node.mounts()),
       modules: await node.modules().catch(() => undefined),
@@ -125,7 +125,7 @@ export const kernelChecks: readonly Check[] = [
     name: "scheduler",
     modes: ipvsMode,
     needs: ["ipvs"],
-    why: "without it no virtual server can be created, and kube-ipvs does not start",
+    why: "without the scheduler, no virtual server can be created, and kube-ipvs does not start",
     read: (node) => node.schedulerProblem(),
     judge(problem, { scheduler }) {
       if (problem === undefined) return ok(`${scheduler} is available`);

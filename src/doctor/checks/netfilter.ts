@@ -10,7 +10,7 @@ export const netfilterChecks: readonly Check[] = [
   check({
     name: "conntrack",
     modes: kernelModes,
-    why: "new connections are dropped when it is full",
+    why: "new connections are dropped when the conntrack table is full",
     read: ({ sysctl }) =>
       ["count", "max"].map((figure) => Number(sysctl(`net/netfilter/nf_conntrack_${figure}`))),
     judge([count = Number.NaN, max = Number.NaN], { isBeforeInstall }) {
@@ -27,7 +27,7 @@ export const netfilterChecks: readonly Check[] = [
   check({
     name: "ipset-limits",
     modes: ipvsMode,
-    why: "entries of further Services do not fit into a full ipset",
+    why: "a full ipset rejects the entries of more Services",
     read: (node) => node.sets(),
     judge(all) {
       const ours = all.filter(
@@ -68,7 +68,7 @@ export const netfilterChecks: readonly Check[] = [
   }),
   check({
     name: "leftovers",
-    why: "rules of kube-proxy's other modes catch packets first",
+    why: "rules of kube-proxy's other modes handle packets before IPVS",
     read: async (node) => ({ tables: await node.nftTables(), ...(await node.backends()) }),
     judge({ tables, legacy, nft }, { mode }) {
       if (tables.length > 0) {

@@ -9,7 +9,7 @@ export const otherProxyCheck: Check = check({
     if (otherProxy !== undefined) {
       return (isBeforeInstall ? warn : fail)(
         `kube-proxy is running: ${otherProxy}`,
-        "remove it from this node before kube-ipvs starts: docs/migrate.md",
+        "remove kube-proxy from this node before kube-ipvs starts: docs/migrate.md",
       );
     }
     if (isInstanceRunning) return ok("kube-ipvs is running, and kube-proxy is not");
@@ -28,10 +28,10 @@ const nearlyAll = 0.9;
 export const processChecks: readonly Check[] = [
   check({
     name: "file-descriptors",
-    why: "watches, health-check node ports and the iptables programs need them",
+    why: "watches, health-check node ports and the iptables programs need file descriptors",
     read: (node) => node.files(),
     judge({ limit, open, max }) {
-      const evidence = `limit ${limit}; ${open} of ${max} are open on the node`;
+      const evidence = `the limit is ${limit}; ${open} of ${max} files are open on the node`;
       if (open >= max * nearlyAll) return fail(evidence, `sysctl -w fs.file-max=${max * 2}`);
       if (limit < fewFiles)
         return warn(evidence, "ulimit -n 1048576, or LimitNOFILE of the container runtime");

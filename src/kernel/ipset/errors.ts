@@ -32,8 +32,8 @@ const rows: Readonly<Record<number, IpSetErrorRow>> = {
   4106: { code: "IPSET_ERR_INVALID_FAMILY", meaning: "the set type does not support this family" },
   4107: { code: "IPSET_ERR_TIMEOUT", meaning: "the set was created without timeouts" },
   4108: { code: "IPSET_ERR_REFERENCED", meaning: "a rule references the set" },
-  4109: { code: "IPSET_ERR_IPADDR_IPV4", meaning: "the set holds IPv4 addresses" },
-  4110: { code: "IPSET_ERR_IPADDR_IPV6", meaning: "the set holds IPv6 addresses" },
+  4109: { code: "IPSET_ERR_IPADDR_IPV4", meaning: "the set contains IPv4 addresses" },
+  4110: { code: "IPSET_ERR_IPADDR_IPV6", meaning: "the set contains IPv6 addresses" },
   4353: {
     code: "IPSET_ERR_HASH_ELEM",
     meaning: "the entry is all zeros, which hash sets do not accept",

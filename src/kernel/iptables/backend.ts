@@ -109,8 +109,7 @@ function pick(surveys: BackendSurveys): { backend: IptablesBackend; reason: stri
     const backend = legacy.ruleCount > nft.ruleCount ? "legacy" : "nft";
     return { backend, reason: "it has more rules" };
   }
-  if (standard !== undefined)
-    return { backend: standard, reason: "it is the default of the system" };
+  if (standard !== undefined) return { backend: standard, reason: "the default of this system" };
   if (nft.isInstalled) return { backend: "nft", reason: "only its programs are installed" };
   if (legacy.isInstalled) return { backend: "legacy", reason: "only its programs are installed" };
   throw new ProgramError(

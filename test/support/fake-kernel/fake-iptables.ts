@@ -24,7 +24,7 @@ const tableOrder: readonly TableName[] = ["filter", "nat", "mangle"];
 /** iptables and ip6tables in memory. */
 export class FakeIptables implements Iptables {
   readonly backend = "legacy";
-  choice: BackendFinding = { backend: "legacy", reason: "it is the default of the system" };
+  choice: BackendFinding = { backend: "legacy", reason: "the default of this system" };
   /** What the next check of both backends finds; absent: what was chosen. */
   finding: BackendFinding | undefined;
   /** False: whether rules were changed is seen by reading them, and in no other way. */

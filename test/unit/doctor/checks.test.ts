@@ -290,7 +290,7 @@ const cases: readonly Case[] = [
     check: "estimator",
     verdict: "ok",
     node: { ipvs: many, sysctl: sysctlsWith({ "net/ipv4/vs/run_estimation": "0" }) },
-    says: /switched off/,
+    says: /disabled/,
   },
   {
     check: "estimator",
