@@ -174,7 +174,7 @@ const cases: readonly Case[] = [
     check: "modules",
     verdict: "unknown",
     node: { modules: known([{ name: "xt_set", state: "unknown" }]) },
-    says: /mount its \/lib\/modules/,
+    says: /mount the node's \/lib\/modules/,
   },
 
   { check: "modules-folder", verdict: "ok", node: {}, says: /^\/lib\/modules/ },
@@ -571,7 +571,7 @@ const cases: readonly Case[] = [
     says: /EACCES/,
   },
 
-  { check: "file-descriptors", verdict: "ok", node: {}, says: /limit 1048576/ },
+  { check: "file-descriptors", verdict: "ok", node: {}, says: /the limit is 1048576/ },
   {
     check: "file-descriptors",
     verdict: "warn",
