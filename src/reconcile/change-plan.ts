@@ -1,6 +1,7 @@
 import type { ServiceName } from "../base/service-name.ts";
 import type { DesiredView } from "../plan/desired-state.ts";
 import type { RealServer } from "../state/real-server.ts";
+import type { Chain } from "../state/rule.ts";
 import type { VirtualServerId } from "../state/virtual-server.ts";
 import type { Change } from "./change.ts";
 import { subjectOf } from "./kinds/kinds.ts";
@@ -85,7 +86,17 @@ export function servicesOfChange(
       case "address":
         return orFormer(desired.servicesOfAddress(subject.address), subject.address);
       default:
-        return [];
+        return change.kind === "chain-write" ? serviceOfRules(change.chain) : [];
     }
   };
+}
+
+/** The Service that the comments of a chain of iptables mode name. */
+function serviceOfRules({ rules }: Chain): readonly ServiceName[] {
+  for (const match of rules.flatMap(({ matches }) => matches)) {
+    const name =
+      match.kind === "comment" ? /(?:^| )([^ /:]+\/[^ /:]+)/.exec(match.text)?.[1] : undefined;
+    if (name !== undefined) return [name as ServiceName];
+  }
+  return [];
 }

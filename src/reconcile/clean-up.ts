@@ -3,8 +3,6 @@ import type { Clock } from "../base/clock.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import { silentLogger } from "../base/log.ts";
 import type { Kernel } from "../kernel/kernel.ts";
-import { DesiredState } from "../plan/desired-state.ts";
-import { noMarks } from "../plan/dirty-keys.ts";
 import type { Rule, RuleSet } from "../state/rule.ts";
 import type { RefusedChange } from "./apply/outcome.ts";
 import { isSetInUse } from "./apply/refusal-reason.ts";
@@ -21,6 +19,7 @@ import { isExcluded, type OwnershipPolicy } from "./ownership/policy.ts";
 import { Reconciler } from "./reconciler.ts";
 import type { SyncReport } from "./report.ts";
 import { countedText, subjectText } from "./subject.ts";
+import { emptyGoal } from "./sync-goal.ts";
 
 /** Selects the rules of one family to remove. */
 export interface RulesGoal extends Pick<RulesRemovalInput, "leftover" | "kept" | "emptied"> {
@@ -84,9 +83,7 @@ export async function cleanUp(
     parts: ipvs === undefined ? [] : observedParts.filter((part) => hasIpvs || part !== "servers"),
   });
   const report = await reconciler.sync({
-    ...{ desired: new DesiredState(), touched: noMarks(), rules: new Map(), sysctls: [] },
-    ...{ missingModules: [], nodeAddresses, ownership, manualWeights: "keep" },
-    drain: { tcpDeadlineSeconds: 0, udpDeadlineSeconds: 0 },
+    ...{ ...emptyGoal, nodeAddresses, ownership },
     cleanUp: { rules: removals.flatMap(({ changes }) => changes) },
   });
   const isInUse = ({ change, error }: RefusedChange): boolean =>
@@ -111,12 +108,7 @@ export async function cleanUp(
   };
 }
 
-const noIpvs: IpvsGoal = {
-  nodeAddresses: new Set(),
-  ownership: { foreignVirtualServers: "keep", excludeCidrs: [] },
-  recorded: nothingRecorded,
-  hasIpvs: false,
-};
+const noIpvs: IpvsGoal = { ...emptyGoal, recorded: nothingRecorded, hasIpvs: false };
 
 interface PlannedRemoval extends RulesRemoval {
   readonly family: IpFamily;

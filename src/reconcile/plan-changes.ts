@@ -1,5 +1,5 @@
 /** Plans all changes of a sync. Pure; the generators yield between values, because there may be very many. */
-import type { IpAddress, IpFamily } from "../base/ip.ts";
+import type { IpAddress } from "../base/ip.ts";
 import type { DesiredView } from "../plan/desired-state.ts";
 import { dummyLinkName } from "../state/dummy-link.ts";
 import type { Rule } from "../state/rule.ts";
@@ -15,9 +15,9 @@ import {
 } from "./kinds/diff-servers.ts";
 import { diffEntries } from "./kinds/entries.ts";
 import { addInTwoSteps } from "./kinds/restrictions.ts";
-import type { RenderRule } from "./kinds/rule-texts.ts";
 import { destroyAll, diffSets } from "./kinds/sets.ts";
-import { type CachedState, noRules } from "./observed/cached-state.ts";
+import type { CachedState } from "./observed/cached-state.ts";
+import type { ObservedPart } from "./observed/observer.ts";
 import { isExcluded } from "./ownership/policy.ts";
 import { changesInOrder, noSteps, type PlanSteps } from "./plan-steps.ts";
 import type { Scope } from "./scope.ts";
@@ -34,14 +34,15 @@ export interface PlanInput
   /** Keys of foreign virtual servers that Services request. They are not in `desired` and must not be removed. */
   readonly conflicts: ReadonlySet<string>;
   isOwned(virtualServerKey: string): boolean;
-  render(family: IpFamily, rule: Rule): string;
+  /** The parts of the kernel that were read. Nothing is created in other parts. */
+  readonly parts: readonly ObservedPart[];
   /** Undefined if our rules never have this form. */
   parse(text: string): Rule | undefined;
 }
 
 /** Plans the changes, in the order of `plan-steps.ts`. */
 export function* planChanges(input: PlanInput): Generator<void, ChangePlan> {
-  const { cached, desired, scope } = input;
+  const { cached, desired, scope, parts } = input;
   const steps = noSteps();
   yield* diffEntries(input, steps);
   yield* diffServers(input, steps);
@@ -50,15 +51,16 @@ export function* planChanges(input: PlanInput): Generator<void, ChangePlan> {
   diffSets(
     {
       cached,
-      families: input.rules.keys(),
+      families: parts.includes("sets") ? input.rules.keys() : [],
       addedCounts: countBySet(steps),
       mayShrink: (name) => scope.isFull || scope.resizableSets.has(name),
     },
     steps,
   );
-  diffRulesOf(input, steps);
+  yield* diffRulesOf(input, steps);
   if (input.cleanUp === undefined) {
-    if (!cached.hasLink) steps.link.push(linkChange("link-create", "missing"));
+    if (!cached.hasLink && parts.includes("link"))
+      steps.link.push(linkChange("link-create", "missing"));
   } else {
     // Removing the link also removes its addresses.
     if (cached.hasLink) steps.formerAddresses.push(linkChange("link-remove", "unwanted"));
@@ -164,13 +166,16 @@ function diffSettings(
   }
 }
 
-function diffRulesOf({ rules, cached, render, parse }: PlanInput, steps: PlanSteps): void {
+function* diffRulesOf(
+  { rules, cached, parse }: PlanInput,
+  steps: PlanSteps,
+): Generator<void, void> {
   for (const [family, planned] of rules) {
-    const ofFamily: RenderRule = (rule) => render(family, rule);
-    const present = cached.rules.get(family) ?? noRules;
-    for (const change of diffRules({ family, planned, cached: present, render: ofFamily })) {
-      addInTwoSteps(change, ofFamily, parse, steps);
-    }
+    const present = cached.rules.get(family);
+    if (present === undefined) continue;
+    const changes = yield* diffRules({ family, planned, cached: present });
+    if (planned.ofServices !== undefined) steps.rules.push(...changes);
+    else for (const change of changes) addInTwoSteps(change, present, parse, steps);
   }
 }
 

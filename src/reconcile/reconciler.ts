@@ -1,11 +1,11 @@
 import type { Clock } from "../base/clock.ts";
-import type { IpAddress } from "../base/ip.ts";
+import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
 import { inSlices } from "../base/time-slice.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { DesiredView } from "../plan/desired-state.ts";
-import type { ApplyProgress } from "./apply/pass.ts";
-import { Pass } from "./apply/pass.ts";
+import type { TableName } from "../state/rule.ts";
+import { type ApplyContext, type ApplyProgress, Pass } from "./apply/pass.ts";
 import { type ChangePlan, servicesOfChange } from "./change-plan.ts";
 import { Drainer } from "./drain/drainer.ts";
 import { type DrainPolicy, type DrainStartTimes, noDrainStartTimes } from "./drain/drains.ts";
@@ -14,7 +14,7 @@ import { ConntrackCleaner, cleanConntrack } from "./kinds/stale-flows.ts";
 import { type CachedServers, CachedState, noteRightRules } from "./observed/cached-state.ts";
 import { Differences } from "./observed/difference.ts";
 import { Freshness } from "./observed/freshness.ts";
-import { type ObservedPart, Observer } from "./observed/observer.ts";
+import { type ObservedPart, Observer, observedParts } from "./observed/observer.ts";
 import { ServersAhead } from "./observed/servers-ahead.ts";
 import { Verification } from "./observed/verification.ts";
 import { adoptServers } from "./ownership/adopt.ts";
@@ -44,8 +44,10 @@ export interface ReconcilerDependencies {
   readonly ownershipRecord?: OwnershipRecord;
   /** If true, nothing is written: each sync observes everything and reports the changes that it would make. */
   readonly isDryRun?: boolean;
-  /** The parts of the kernel to read; if undefined, all parts. */
+  /** The parts of the kernel to read and write; if undefined, all parts. */
   readonly parts?: readonly ObservedPart[];
+  /** Applies the rules of iptables mode; see {@link TablesPass}. */
+  readonly newPass?: (context: ApplyContext & Pick<Observer, "observeRules">) => Pass;
 }
 
 /**
@@ -73,7 +75,7 @@ export class Reconciler {
     const { kernel, clock, log } = dependencies;
     this.#dependencies = dependencies;
     this.serversAhead = new ServersAhead(kernel.ipvs, clock);
-    this.#observer = new Observer(kernel, this.#cached, this.serversAhead);
+    this.#observer = new Observer(dependencies, this.#cached, this.serversAhead);
     const startTimes = dependencies.drainStartTimes ?? noDrainStartTimes;
     this.#drainer = new Drainer({
       ...{ clock, log, startTimes, ipvs: kernel.ipvs },
@@ -101,6 +103,13 @@ export class Reconciler {
   /** Virtual servers as last observed, updated with the outcomes of our changes; by key. */
   get cachedServers(): CachedServers {
     return this.#cached.virtualServers;
+  }
+
+  /** Number of rules in our chains, by table; empty if unknown. */
+  ruleTotals(family: IpFamily): ReadonlyMap<TableName, number> {
+    return (
+      (this.needsObservation ? undefined : this.#cached.rules.get(family))?.totals ?? new Map()
+    );
   }
 
   get drainer(): Pick<Drainer, "count" | "oldestAgeSeconds" | "drains"> {
@@ -225,7 +234,7 @@ export class Reconciler {
         isOwned,
         drains: this.#drainer.drains,
         isWeightKept: (key, planned, present) => isWeightKept(this.#status, key, planned, present),
-        render: (family, rule) => kernel.iptables.render(family, rule),
+        parts: this.#dependencies.parts ?? observedParts,
         parse: (text) => kernel.iptables.parse(text),
         isFirst: this.#isFirst,
       }),
@@ -259,10 +268,10 @@ export class Reconciler {
 
   /** Without `rules`, no rules are written, and changes that depend on rules are not made. */
   #newPass(desired: DesiredView, rules: SyncGoal["rules"] = new Map()): Pass {
-    const { kernel, clock } = this.#dependencies;
-    return new Pass({
+    const { kernel, clock, newPass = (context) => new Pass(context) } = this.#dependencies;
+    return newPass({
       ...{ kernel, desired, rules, cached: this.#cached, cleaner: this.#cleaner },
-      render: (family, rule) => kernel.iptables.render(family, rule),
+      observeRules: (family, planned) => this.#observer.observeRules(family, planned),
       distrusted: distrusted(this.#status, clock.monotonicMs()),
     });
   }

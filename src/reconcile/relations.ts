@@ -57,7 +57,6 @@ export interface RelationView {
   >;
   /** The planned rules. A family without planned rules has none of our chains. */
   readonly rules: ReadonlyMap<IpFamily, RuleSet>;
-  render(family: IpFamily, rule: Rule): string;
   /** Resources that third parties have removed so often recently that they satisfy no dependency; by key. */
   readonly distrusted: ReadonlyMap<string, Subject>;
 }
@@ -84,10 +83,9 @@ export class Relations {
   readonly #view: RelationView;
   /** The planned rules that block this node, by virtual server. */
   readonly #denials = new Map<IpFamily, ReadonlyMap<string, Rule>>();
-  /** Results of chain comparisons; valid while the cached rules are the same object. */
-  #compared: { rules: unknown; readonly strict: Map<string, boolean> } = {
-    rules: undefined,
-    strict: new Map(),
+  /** Results of chain comparisons; valid while the cached rules are the same. */
+  #compared: { rules: unknown; version: number; readonly strict: Map<string, boolean> } = {
+    ...{ rules: undefined, version: 0, strict: new Map() },
   };
 
   constructor(view: RelationView) {
@@ -279,10 +277,14 @@ export class Relations {
     const cached = this.#view.cached.rules.get(family);
     if (planned === undefined || cached?.plan === planned) return true;
     const place = chainKey(table, chainName);
-    const texts = cached?.chains.get(place) ?? cached?.jumps.get(place) ?? [];
-    const render = (one: Rule): string => this.#view.render(family, one);
+    if (cached === undefined) return false;
+    const texts = cached.texts(place) ?? cached.jumps.get(place) ?? [];
+    const render = (one: Rule): string => cached.text(one);
     if (rule !== undefined) return texts.includes(render(rule));
-    if (this.#compared.rules !== cached) this.#compared = { rules: cached, strict: new Map() };
+    const { version } = cached;
+    if (this.#compared.rules !== cached || this.#compared.version !== version) {
+      this.#compared = { rules: cached, version, strict: new Map() };
+    }
     const { strict } = this.#compared;
     const chain = planned.chains.find((one) => one.table === table && one.name === chainName);
     const isStrict = strict.get(place) ?? isAsStrict(texts, chain?.rules.map(render) ?? []);

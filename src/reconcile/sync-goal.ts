@@ -1,6 +1,6 @@
 import type { IpAddress, IpFamily } from "../base/ip.ts";
-import type { DesiredView } from "../plan/desired-state.ts";
-import type { DirtyKeys } from "../plan/dirty-keys.ts";
+import { DesiredState, type DesiredView } from "../plan/desired-state.ts";
+import { type DirtyKeys, noMarks } from "../plan/dirty-keys.ts";
 import type { SysctlSetting } from "../plan/sysctls.ts";
 import type { RuleSet } from "../state/rule.ts";
 import type { DrainPolicy } from "./drain/drains.ts";
@@ -29,3 +29,11 @@ export interface SyncGoal {
    */
   readonly cleanUp?: { readonly rules: readonly PlannedRuleChange[] };
 }
+
+/** A goal without Services of IPVS mode: for the rules of iptables mode, and for what clean-up removes. */
+export const emptyGoal: SyncGoal = {
+  ...{ desired: new DesiredState(), touched: noMarks(), rules: new Map(), sysctls: [] },
+  ...{ missingModules: [], nodeAddresses: new Set(), manualWeights: "keep" },
+  ownership: { foreignVirtualServers: "keep", excludeCidrs: [] },
+  drain: { tcpDeadlineSeconds: 0, udpDeadlineSeconds: 0 },
+};

@@ -114,6 +114,13 @@ export interface RuleSet {
   readonly chains: readonly Chain[];
   /** Jumps in insertion order. Each is inserted at the beginning of its chain, so the last jump is the first rule. */
   readonly jumps: readonly Jump[];
+  /** Only in iptables mode, in which rules serve Services. A rejected rule then affects only its own Service. */
+  readonly ofServices?: {
+    /** Chains that another program fills. They are created if they do not exist, and never changed. */
+    readonly others: readonly Chain[];
+    /** Names of the chains of Services, all in nat. Those that are not planned are removed. */
+    readonly own: RegExp;
+  };
 }
 
 /** For example: `nat KUBE-SERVICES`. */

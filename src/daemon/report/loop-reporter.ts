@@ -8,7 +8,7 @@ import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { Trigger } from "../../model/change-tracker.ts";
 import { type TrafficPolicy, trafficPolicies } from "../../model/topology.ts";
 import type { ConntrackPass } from "../../reconcile/apply/outcome.ts";
-import type { FamilySync } from "../../reconcile/iptables/family-reconciler.ts";
+import type { FamilySync } from "../../reconcile/iptables/tables-reconciler.ts";
 import { changeCount, type SyncReport } from "../../reconcile/report.ts";
 import { ConflictReporter } from "./conflict-reporter.ts";
 import { type Claimed, conflictsOf } from "./conflicts.ts";

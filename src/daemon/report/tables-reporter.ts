@@ -1,4 +1,4 @@
-import type { FamilySync } from "../../reconcile/iptables/family-reconciler.ts";
+import type { FamilySync } from "../../reconcile/iptables/tables-reconciler.ts";
 import { LoopReporter, type LoopSummary } from "./loop-reporter.ts";
 
 /** The reporter of iptables mode, which syncs each family separately. */

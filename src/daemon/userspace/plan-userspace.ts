@@ -5,6 +5,7 @@
 import { errorText } from "../../base/error-text.ts";
 import { hostPort, type IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
+import { finish } from "../../base/time-slice.ts";
 import type { Config } from "../../config/config.ts";
 import { parseRule } from "../../kernel/iptables/parse-rule.ts";
 import type { Iptables, ObservedChain } from "../../kernel/kernel.ts";
@@ -12,7 +13,7 @@ import type { listListeningSockets } from "../../kernel/listening-sockets.ts";
 import { openIptables, type UsableIptables } from "../../kernel/open-iptables.ts";
 import { type ChangePlan, emptyPlan } from "../../reconcile/change-plan.ts";
 import { diffRules, type PlannedRuleChange } from "../../reconcile/kinds/diff-rules.ts";
-import { cachedRulesOf } from "../../reconcile/kinds/rule-texts.ts";
+import { cachedRulesInSteps } from "../../reconcile/observed/cached-rules.ts";
 import type { Rule } from "../../state/rule.ts";
 import { findListeners, type SoughtListener } from "../../userspace/find-listeners.ts";
 import type { OpenListener } from "../../userspace/listener.ts";
@@ -87,8 +88,8 @@ function ruleChanges(
   return families.flatMap((family) => {
     const render = (rule: Rule): string => iptables.render(family, rule);
     const planned = portalRules(family, open);
-    const cached = cachedRulesOf(observed.get(family) ?? [], planned, render);
-    return diffRules({ family, planned, cached, render });
+    const cached = finish(cachedRulesInSteps(observed.get(family) ?? [], planned, render));
+    return finish(diffRules({ family, planned, cached }));
   });
 }
 

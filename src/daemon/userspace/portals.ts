@@ -1,8 +1,8 @@
 import type { IpFamily } from "../../base/ip.ts";
+import { finish } from "../../base/time-slice.ts";
 import type { Iptables } from "../../kernel/kernel.ts";
 import { diffRules } from "../../reconcile/kinds/diff-rules.ts";
-import { cachedRulesAfter, cachedRulesOf } from "../../reconcile/kinds/rule-texts.ts";
-import type { CachedRules } from "../../reconcile/observed/cached-state.ts";
+import { type CachedRules, cachedRulesInSteps } from "../../reconcile/observed/cached-rules.ts";
 import type { Rule, RuleSet } from "../../state/rule.ts";
 import type { OpenListener } from "../../userspace/listener.ts";
 import { portalRules } from "../../userspace/portal-rules.ts";
@@ -44,14 +44,19 @@ export class Portals {
   }
 
   async #syncFamily(family: IpFamily, planned: RuleSet): Promise<boolean> {
-    const render = (rule: Rule): string => this.#iptables.render(family, rule);
     const known = this.#cached.get(family);
-    const cached =
-      known ?? cachedRulesOf(await this.#iptables.observe(family, { planned }), planned, render);
-    const changes = diffRules({ family, planned, cached, render });
+    const cached = known ?? (await this.#observe(family, planned));
+    const changes = finish(diffRules({ family, planned, cached }));
     this.#cached.delete(family);
     if (changes.length > 0) await this.#iptables.apply(family, changes);
-    this.#cached.set(family, cachedRulesAfter(planned, render));
+    for (const change of changes) cached.note(change);
+    this.#cached.set(family, cached);
     return known === undefined && changes.length > 0;
+  }
+
+  async #observe(family: IpFamily, planned: RuleSet): Promise<CachedRules> {
+    const observed = await this.#iptables.observe(family, { planned });
+    const render = (rule: Rule): string => this.#iptables.render(family, rule);
+    return finish(cachedRulesInSteps(observed, planned, render));
   }
 }

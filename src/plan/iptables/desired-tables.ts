@@ -3,12 +3,12 @@ import type { IpFamily } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
 import { bySeniority, servicePortKey } from "../../model/service-port.ts";
 import { type TrafficPolicy, trafficPolicies } from "../../model/topology.ts";
-import type { Chain, Rule, RuleSet, TableName } from "../../state/rule.ts";
+import type { Chain, Rule, RuleSet } from "../../state/rule.ts";
 import type { Holder, Holders } from "../claims/claim.ts";
 import type { ClaimAges } from "../claims/claim-ages.ts";
 import type { WinnerChange } from "../claims/claims.ts";
 import { type PortClaim, PortClaims } from "../claims/port-claims.ts";
-import { fixedChains, fixedJumps, nodePortEntries } from "./fixed-chains.ts";
+import { fixedChains, fixedJumps, nodePortEntries, ofServices } from "./fixed-chains.ts";
 import type { IptablesOptions } from "./options.ts";
 import type { ServiceRules } from "./planner.ts";
 import type { ServicePortRules } from "./service-port-rules.ts";
@@ -20,17 +20,12 @@ import {
 } from "./shared-chains.ts";
 import { type UdpDestination, UdpDestinations, type WinnerAt } from "./udp-destinations.ts";
 
-/** A chain of one family that changed or was removed. */
-export interface TouchedChain {
-  readonly table: TableName;
-  readonly name: string;
-  /** Undefined if the chain is no longer wanted. */
-  readonly chain: Chain | undefined;
-}
-
 type TableClaims = PortClaims<ServicePortRules>;
 
-/** The desired tables of one family: the sum of all Services' rules. Marks the chains that changed. */
+/**
+ * The desired tables of one family: the sum of all Services' rules. A chain that has not changed stays the same object,
+ * so that comparing it is free.
+ */
 class FamilyTables {
   readonly #family: IpFamily;
   /** Chains that belong to a single service port, by name. All are in nat. */
@@ -39,7 +34,13 @@ class FamilyTables {
   readonly #shared = new Map<SharedChainKey, Map<string, ServicePortRules>>();
   readonly #claims: TableClaims;
   readonly #onWinner: (key: string) => void;
-  #touched = new Set<string>();
+  /** The chains to which several Services contribute. Chains that planning has touched since are absent. */
+  readonly #made = new Map<SharedChainKey, Chain>();
+  /** Undefined if planning has touched a chain since. */
+  #ruleSet: RuleSet | undefined;
+  #fixed: readonly Chain[] = none;
+  /** The options of `#made`, `#fixed` and `#ruleSet`. */
+  #options: IptablesOptions | undefined;
 
   /** `onWinner` is called when an address and port passes from one service port to another. */
   constructor(family: IpFamily, claims: TableClaims, onWinner: (key: string) => void) {
@@ -53,32 +54,35 @@ class FamilyTables {
     this.#touchRulesOf(key, this.#claims.hold(key, holder));
   }
 
-  takeTouched(options: IptablesOptions): Iterable<TouchedChain> {
-    const touched = this.#touched;
-    this.#touched = new Set();
-    return this.#chainsOf(touched, options);
-  }
-
-  *#chainsOf(keys: ReadonlySet<string>, options: IptablesOptions): Generator<TouchedChain> {
-    for (const key of keys) {
-      const place = sharedChains.find((shared) => shared.key === key);
-      if (place === undefined) yield { table: "nat", name: key, chain: this.#own.get(key) };
-      else yield { ...place, chain: this.#sharedChain(place, options) };
-    }
+  #touch(chain?: SharedChainKey): void {
+    this.#ruleSet = undefined;
+    if (chain !== undefined) this.#made.delete(chain);
   }
 
   /** Yields after each shared chain. */
   *ruleSet(options: IptablesOptions): Generator<void, RuleSet> {
+    if (options !== this.#options) {
+      this.#options = options;
+      this.#fixed = fixedChains(options);
+      this.#made.clear();
+      this.#touch();
+    }
+    if (this.#ruleSet !== undefined) return this.#ruleSet;
     const own = options.families.get(this.#family);
     const shared: Chain[] = [];
     for (const place of sharedChains) {
-      shared.push(this.#sharedChain(place, options));
+      const chain = this.#made.get(place.key) ?? this.#sharedChain(place, options);
+      this.#made.set(place.key, chain);
+      shared.push(chain);
       yield;
     }
-    return {
-      chains: shared.concat(fixedChains(options), [...this.#own.values()]),
+    const ruleSet = {
+      chains: shared.concat(this.#fixed, [...this.#own.values()]),
       jumps: own === undefined ? none : fixedJumps(own),
+      ofServices,
     };
+    this.#ruleSet = ruleSet;
+    return ruleSet;
   }
 
   replacePort(
@@ -92,11 +96,11 @@ class FamilyTables {
       const present = this.#own.get(chain.name);
       if (present !== undefined && isDeepStrictEqual(present.rules, chain.rules)) continue;
       this.#own.set(chain.name, chain);
-      this.#touched.add(chain.name);
+      this.#touch();
     }
     for (const name of gone) {
       this.#own.delete(name);
-      this.#touched.add(name);
+      this.#touch();
     }
     this.#replaceShared(key, before, after);
   }
@@ -118,7 +122,7 @@ class FamilyTables {
     // A Service that was created again is younger, so its rules move to another position.
     const [was, is] = [before.servicePort, after.servicePort];
     if (bySeniority({ ...was, name: key }, { ...is, name: key }) === 0) return;
-    for (const { chain } of after.shared) this.#touched.add(chain);
+    for (const { chain } of after.shared) this.#touch(chain);
   }
 
   /** The effective rules of a service port, by chain. Skips rules for addresses that another Service owns. */
@@ -142,7 +146,7 @@ class FamilyTables {
     this.#onWinner(key);
     for (const plan of [before?.plan, after?.plan]) {
       for (const { chain, claim } of plan?.shared ?? none) {
-        if (claim === key) this.#touched.add(chain);
+        if (claim === key) this.#touch(chain);
       }
     }
   }
@@ -153,7 +157,7 @@ class FamilyTables {
 
   #touchDifferences(before: Parts, after: Parts): void {
     for (const chain of new Set([...before.keys(), ...after.keys()])) {
-      if (!isDeepStrictEqual(before.get(chain), after.get(chain))) this.#touched.add(chain);
+      if (!isDeepStrictEqual(before.get(chain), after.get(chain))) this.#touch(chain);
     }
   }
 
@@ -264,14 +268,6 @@ export class DesiredTables {
   /** Everything that one family's tables should contain. Yields after each shared chain. */
   ruleSet(family: IpFamily, options: IptablesOptions): Generator<void, RuleSet> {
     return this.#tables(family).ruleSet(options);
-  }
-
-  /**
-   * Chains that changed since the last call. Each has its content at the time when it is taken from the iterable. The
-   * chains of `fixed-chains.ts` never change.
-   */
-  takeTouched(family: IpFamily, options: IptablesOptions): Iterable<TouchedChain> {
-    return this.#tables(family).takeTouched(options);
   }
 
   /** Number of service ports for which this policy is Local and all endpoints are on other nodes. */

@@ -3,7 +3,7 @@
  * kube-proxy and other software look for them by text. Pure.
  */
 import type { IpFamily } from "../../base/ip.ts";
-import type { Chain, Jump, Match, Rule } from "../../state/rule.ts";
+import type { Chain, Jump, Match, Rule, RuleSet } from "../../state/rule.ts";
 import {
   chain,
   comment,
@@ -27,7 +27,13 @@ import type { IptablesFamilyOptions, IptablesOptions } from "./options.ts";
 const canaryChain = "KUBE-PROXY-CANARY";
 
 /** Chain that kubelet and kube-proxy share. It must never be flushed or removed. */
-export const kubeletFirewall = { table: "filter", name: "KUBE-FIREWALL" } as const;
+const kubeletFirewall: Chain = { table: "filter", name: "KUBE-FIREWALL", rules: [] };
+
+/** The chains of a service port are in `own`. Before Kubernetes 1.24, XLB was used instead of EXT. */
+export const ofServices: Required<RuleSet>["ofServices"] = {
+  others: [kubeletFirewall],
+  own: /^KUBE-(?:SVC|SVL|EXT|FW|SEP|XLB)-[A-Z2-7]{16}$/,
+};
 
 /** Kernel counters (nfacct objects) that rules name. They must exist before the rules. */
 export const counters = {

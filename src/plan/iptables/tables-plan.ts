@@ -6,7 +6,7 @@ import { ChangeTracker, type PendingChanges } from "../../model/change-tracker.t
 import type { RuleSet } from "../../state/rule.ts";
 import { type ClaimMemory, noClaimMemory } from "../claims/claim-memory.ts";
 import type { PlanContext } from "../plan-context.ts";
-import { DesiredTables, type TouchedChain } from "./desired-tables.ts";
+import { DesiredTables } from "./desired-tables.ts";
 import {
   type IptablesNodeOptions,
   type IptablesOptions,
@@ -72,11 +72,6 @@ export class TablesPlan {
   /** Like {@link ruleSet}, but yields after each shared chain. */
   ruleSetInSteps(family: IpFamily): Generator<void, RuleSet> {
     return this.desired.ruleSet(family, this.#planned);
-  }
-
-  /** Chains that changed since the last call. Each has its content at the time when it is taken from the iterable. */
-  takeTouched(family: IpFamily): Iterable<TouchedChain> {
-    return this.desired.takeTouched(family, this.#planned);
   }
 
   get #planned(): IptablesOptions {

@@ -122,10 +122,10 @@ export class Pass {
       const failed = await kindOf(first).send(ready, kernel);
       const isForbidden =
         failed.length === ready.length && failed.every(({ error }) => isNotPermitted(error));
-      if (isForbidden) this.#noteUnknown(ready, failed[0]?.error as Error);
+      if (isForbidden) this.noteUnknown(ready, failed[0]?.error as Error);
       else this.#noteOutcomes(ready, new Map(failed.map(({ index, error }) => [index, error])));
     } catch (error) {
-      this.#noteUnknown(ready, error as Error);
+      this.noteUnknown(ready, error as Error);
     }
   }
 
@@ -150,7 +150,7 @@ export class Pass {
     }
   }
 
-  #noteUnknown(ready: readonly Change[], error: Error): void {
+  protected noteUnknown(ready: readonly Change[], error: Error): void {
     for (const change of ready) this.#notMade.note(change);
     const [first] = ready as readonly [Change];
     const { part } = kindOf(first);

@@ -3,20 +3,17 @@
  * chain. A jump to a KUBE-FW- chain also requires that chain to be at least as strict as planned. Pure.
  */
 import { type Chain, chainKey, type Rule, type RuleSet } from "../../state/rule.ts";
-import type { RenderRule } from "../kinds/rule-texts.ts";
-import type { CachedTables } from "./cached-tables.ts";
+import type { CachedRules } from "../observed/cached-rules.ts";
 
 const firewallChain = /^KUBE-FW-/;
 
 export class ServedRules {
   readonly #planned: ReadonlyMap<string, Chain>;
-  readonly #cached: CachedTables;
-  readonly #render: RenderRule;
+  readonly #cached: CachedRules;
 
-  constructor({ chains }: RuleSet, cached: CachedTables, render: RenderRule) {
+  constructor({ chains }: RuleSet, cached: CachedRules) {
     this.#planned = new Map(chains.map((chain) => [chainKey(chain.table, chain.name), chain]));
     this.#cached = cached;
-    this.#render = render;
   }
 
   planned(key: string): Chain | undefined {
@@ -27,7 +24,7 @@ export class ServedRules {
   of(chain: Chain): Chain {
     const rejected = this.#cached.rejectedRules.get(chainKey(chain.table, chain.name));
     const isServed = (rule: Rule): boolean =>
-      this.#hasTarget(chain, rule) && rejected?.has(this.#render(rule)) !== true;
+      this.#hasTarget(chain, rule) && rejected?.has(this.#cached.text(rule)) !== true;
     if (chain.rules.every(isServed)) return chain;
     return { ...chain, rules: chain.rules.filter(isServed) };
   }
@@ -38,15 +35,15 @@ export class ServedRules {
    */
   unguarded(): Set<string> {
     const services = this.#planned.get("nat KUBE-SERVICES");
-    const present = new Set(this.#cached.texts("nat", "KUBE-SERVICES"));
+    const present = new Set(this.#cached.texts("nat KUBE-SERVICES"));
     const unguarded = new Set<string>();
     for (const rule of services?.rules ?? []) {
       const name = targetOf(rule);
       if (name === undefined || !firewallChain.test(name)) continue;
       const external = name.replace(firewallChain, "KUBE-EXT-");
       const isPlanned = this.#planned.has(chainKey("nat", external));
-      const past = this.#render({ ...rule, target: { kind: "jump", chain: external } });
-      const isOpen = present.has(this.#render(rule)) && !this.#isStrict(name);
+      const past = this.#cached.text({ ...rule, target: { kind: "jump", chain: external } });
+      const isOpen = present.has(this.#cached.text(rule)) && !this.#isStrict(name);
       if (isPlanned && (isOpen || present.has(past))) unguarded.add(external);
     }
     return unguarded;
@@ -55,14 +52,16 @@ export class ServedRules {
   #hasTarget({ table }: Chain, rule: Rule): boolean {
     const name = targetOf(rule);
     if (name === undefined || !this.#planned.has(chainKey(table, name))) return true;
-    if (!this.#cached.has(table, name)) return false;
+    if (!this.#cached.has(chainKey(table, name))) return false;
     return !firewallChain.test(name) || this.#isStrict(name);
   }
 
   /** Whether the existing chain admits only clients that the planned chain admits. */
   #isStrict(name: string): boolean {
-    const planned = new Set(this.#planned.get(chainKey("nat", name))?.rules.map(this.#render));
-    const texts = this.#cached.texts("nat", name) ?? [];
+    const planned = new Set(
+      this.#planned.get(chainKey("nat", name))?.rules.map((rule) => this.#cached.text(rule)),
+    );
+    const texts = this.#cached.texts(chainKey("nat", name)) ?? [];
     return texts.every((text) => planned.has(text));
   }
 }

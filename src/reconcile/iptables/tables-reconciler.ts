@@ -1,16 +1,21 @@
 import type { Clock } from "../../base/clock.ts";
 import { earliest } from "../../base/earliest.ts";
 import type { IpFamily } from "../../base/ip.ts";
-import type { Conntrack, Iptables } from "../../kernel/kernel.ts";
+import { silentLogger } from "../../base/log.ts";
+import { inSlices } from "../../base/time-slice.ts";
+import type { Kernel } from "../../kernel/kernel.ts";
 import type { UdpDestination } from "../../plan/iptables/udp-destinations.ts";
+import type { RuleSet, TableName } from "../../state/rule.ts";
 import { OutcomeCollector } from "../apply/outcome.ts";
-import { emptyPlan } from "../change-plan.ts";
+import type { Change } from "../change.ts";
 import { ConntrackCleaner, cleanFlows, flowCheckOf } from "../kinds/stale-flows.ts";
-import { emptyReport, reportOf, type SyncReport } from "../report.ts";
-import { type FamilyGoal, FamilyReconciler, type FamilySync } from "./family-reconciler.ts";
+import { Reconciler } from "../reconciler.ts";
+import { emptyReport, type Failure, reportOf, type SyncReport } from "../report.ts";
+import { emptyGoal } from "../sync-goal.ts";
+import { TablesPass } from "./tables-pass.ts";
 
 export interface TablesReconcilerContext {
-  readonly kernel: { readonly iptables: Iptables; readonly conntrack: Conntrack };
+  readonly kernel: Kernel;
   readonly clock: Clock;
   /** If true, nothing is written: each sync compares everything and reports the changes that it would make. */
   readonly isDryRun: boolean;
@@ -18,7 +23,8 @@ export interface TablesReconcilerContext {
 }
 
 /** The desired state of a sync. */
-export interface TablesGoal extends FamilyGoal {
+export interface TablesGoal {
+  ruleSetInSteps(family: IpFamily): Iterator<unknown, RuleSet>;
   readonly desired: {
     takeTouchedUdp(): readonly UdpDestination[];
     /** Only requested if rules were missing or were not written. */
@@ -26,61 +32,157 @@ export interface TablesGoal extends FamilyGoal {
   };
 }
 
+/** The result of one sync of one family. */
+export interface FamilySync {
+  readonly family: IpFamily;
+  /** Whether the rules in the kernel were read. */
+  readonly isFull: boolean;
+  /** False if rules could not be read, or if the outcome of a restore is unknown. */
+  readonly hasWorked: boolean;
+  readonly elapsedMs: number;
+  /** Number of rules in the written chains, by table. */
+  readonly writtenRules: ReadonlyMap<TableName, number>;
+  /** Number of rules in all our chains, by table; empty if unknown. */
+  readonly totalRules: ReadonlyMap<TableName, number>;
+}
+
 export interface TablesReport extends SyncReport {
   readonly families: readonly FamilySync[];
 }
 
+/** Rules are read at least this often, even if no change is detected. */
+const longestUnreadMs = 3_600_000;
+
+/** One family's reconciler, and when its rules were last read or written. */
+interface Family {
+  readonly family: IpFamily;
+  readonly reconciler: Reconciler;
+  /** Generation of the tables after the last write. */
+  generation: number | undefined;
+  readAtMs: number;
+}
+
 /**
- * Brings the tables to the planned state. A rejected change is retried with back-off and affects only its own
- * Service.
+ * Brings the tables of iptables mode to the planned state. Families are independent: if the rules of one cannot be
+ * read or written, the other one is still served.
  */
 export class TablesReconciler {
-  readonly #isDryRun: boolean;
+  readonly #context: TablesReconcilerContext;
   readonly #cleaner: ConntrackCleaner;
-  readonly #families: readonly FamilyReconciler[];
+  readonly #families: readonly Family[];
 
-  constructor({ kernel, clock, isDryRun, families }: TablesReconcilerContext) {
-    const { iptables } = kernel;
-    this.#isDryRun = isDryRun;
+  constructor(context: TablesReconcilerContext) {
+    const { kernel, clock, families } = context;
+    this.#context = context;
     this.#cleaner = new ConntrackCleaner(kernel.conntrack, clock);
-    this.#families = families.map((family) => new FamilyReconciler(family, iptables, clock));
+    this.#families = families.map((family) => ({
+      family,
+      reconciler: new Reconciler({
+        ...{ ...context, log: silentLogger, parts: ["rules"] },
+        newPass: (pass) => new TablesPass({ ...pass, family, clock }),
+      }),
+      generation: undefined,
+      readAtMs: Number.NEGATIVE_INFINITY,
+    }));
   }
 
-  /** Makes the next sync compare everything. */
+  /** Makes the next sync read all rules. */
   invalidate(): void {
-    for (const family of this.#families) family.invalidate();
+    for (const { reconciler } of this.#families) reconciler.invalidate();
   }
 
   /** When a rejected change is retried (monotonic); undefined if there are none. */
   get nextRetryMs(): number | undefined {
-    return earliest(this.#families.map(({ nextRetryMs }) => nextRetryMs));
+    return earliest(this.#families.map(({ reconciler }) => reconciler.nextRetryMs));
   }
 
-  /** Whether everything must be compared; see {@link FamilyReconciler.mayDiffer}. */
+  /** Whether any program may have changed rules since our last write, or they have not been read for an hour. */
   async mayDiffer(): Promise<boolean> {
-    for (const family of this.#families) if (await family.mayDiffer()) return true;
+    const { kernel, clock } = this.#context;
+    for (const { family, generation, readAtMs } of this.#families) {
+      if (clock.monotonicMs() - readAtMs >= longestUnreadMs) return true;
+      const found = await kernel.iptables.readGeneration(family);
+      if (found === undefined || found !== generation) return true;
+    }
     return false;
   }
 
   /** Never rejects: failures are in the report. */
   async sync(goal: TablesGoal): Promise<TablesReport> {
-    if (this.#isDryRun) this.invalidate();
     const touchedUdp = goal.desired.takeTouchedUdp();
     const outcomes = new OutcomeCollector();
-    const families: FamilySync[] = [];
-    for (const one of this.#families) {
-      families.push(await one.sync(goal, outcomes, this.#isDryRun));
-    }
-    if (!this.#isDryRun) {
+    const syncs: (readonly [FamilySync, SyncReport])[] = [];
+    for (const one of this.#families) syncs.push(await this.#syncFamily(one, goal));
+    if (!this.#context.isDryRun) {
       // While rules were missing, any client may have created a conntrack entry that leads nowhere.
-      const wereMended = families.some(({ isFull, changes }) => isFull && changes.length > 0);
+      const wereMended = syncs.some(([{ isFull }, { plan }]) => isFull && plan.changes.length > 0);
       const destinations = wereMended ? [...touchedUdp, ...goal.desired.allUdp()] : touchedUdp;
       await cleanFlows(this.#cleaner, destinations.map(flowCheckOf), outcomes);
     }
+    const flows = { ...emptyReport, ...reportOf(outcomes) };
     return {
-      ...{ ...emptyReport, ...reportOf(outcomes), families },
-      plan: { ...emptyPlan, changes: families.flatMap(({ changes }) => changes) },
-      rejections: this.#families.flatMap(({ rejections }) => rejections),
+      ...[...syncs.map(([, report]) => report), flows].reduce(merged),
+      families: syncs.map(([family]) => family),
     };
   }
+
+  async #syncFamily(
+    one: Family,
+    goal: TablesGoal,
+  ): Promise<readonly [family: FamilySync, report: SyncReport]> {
+    const { clock, kernel, isDryRun } = this.#context;
+    const { family, reconciler } = one;
+    const beganMs = clock.monotonicMs();
+    // A rejected change is retried with the rules that are there then.
+    if ((reconciler.nextRetryMs ?? Number.POSITIVE_INFINITY) <= beganMs) reconciler.invalidate();
+    const isFull = isDryRun || reconciler.needsObservation;
+    const planned = await inSlices(clock, goal.ruleSetInSteps(family), "large");
+    const report = await reconciler.sync({ ...emptyGoal, rules: new Map([[family, planned]]) });
+    const hasWorked = report.failures.length === 0;
+    // If nothing was written or read, the current generation may include a third party's change.
+    if (hasWorked && (isFull || report.changes.size > 0)) {
+      one.generation = await kernel.iptables.readGeneration(family).catch(() => undefined);
+    }
+    if (hasWorked && isFull) one.readAtMs = clock.monotonicMs();
+    return [
+      {
+        ...{ family, isFull, hasWorked },
+        elapsedMs: clock.monotonicMs() - beganMs,
+        writtenRules: hasWorked ? rulesIn(report) : new Map(),
+        totalRules: reconciler.ruleTotals(family),
+      },
+      { ...report, failures: report.failures.map((failure) => ofFamily(failure, family)) },
+    ];
+  }
+}
+
+function ofFamily(failure: Failure, family: IpFamily): Failure {
+  return failure.kind === "observe" ? { ...failure, subject: `${family} iptables` } : failure;
+}
+
+function merged(one: SyncReport, other: SyncReport): SyncReport {
+  const changes = new Map(one.changes);
+  for (const [kind, count] of other.changes) changes.set(kind, (changes.get(kind) ?? 0) + count);
+  return {
+    ...one,
+    changes,
+    plan: { ...one.plan, changes: [...one.plan.changes, ...other.plan.changes] },
+    rejected: [...one.rejected, ...other.rejected],
+    failedRestores: [...one.failedRestores, ...other.failedRestores],
+    failures: [...one.failures, ...other.failures],
+    rejections: [...one.rejections, ...other.rejections],
+    conntrackPasses: [...one.conntrackPasses, ...other.conntrackPasses],
+  };
+}
+
+/** Number of rules in the chains that were written, by table. */
+function rulesIn({ plan, rejected }: SyncReport): ReadonlyMap<TableName, number> {
+  const notWritten = new Set<Change>(rejected.map(({ change }) => change));
+  const counts = new Map<TableName, number>();
+  for (const change of plan.changes) {
+    if (change.kind !== "chain-write" || notWritten.has(change)) continue;
+    const { table, rules } = change.chain;
+    counts.set(table, (counts.get(table) ?? 0) + rules.length);
+  }
+  return counts;
 }

@@ -10,16 +10,16 @@ import type { Iptables } from "../../kernel/kernel.ts";
 import { sharedChains } from "../../plan/iptables/shared-chains.ts";
 import { type Chain, chainKey, type Rule, type RuleSet, type TableName } from "../../state/rule.ts";
 import type { RefusedChange } from "../apply/outcome.ts";
-import type { PlannedRuleChange } from "../kinds/diff-rules.ts";
+import { changeTo, type PlannedRuleChange } from "../kinds/diff-rules.ts";
 import { findRejected, sendRules } from "../kinds/restore.ts";
-import type { CachedTables } from "./cached-tables.ts";
+import type { CachedRules } from "../observed/cached-rules.ts";
 import { ServedRules } from "./served-rules.ts";
 
 export interface TablesWriteContext {
   readonly family: IpFamily;
   readonly wanted: RuleSet;
-  readonly cached: CachedTables;
-  readonly iptables: Pick<Iptables, "apply" | "render">;
+  readonly cached: CachedRules;
+  readonly iptables: Pick<Iptables, "apply">;
   readonly clock: Clock;
 }
 
@@ -50,13 +50,10 @@ class StagedWrite implements TablesWrite {
   readonly rejected: RefusedChange[] = [];
   readonly #context: TablesWriteContext;
   readonly #served: ServedRules;
-  readonly #render: (rule: Rule) => string;
 
   constructor(context: TablesWriteContext) {
-    const { wanted, cached, iptables, family } = context;
     this.#context = context;
-    this.#render = (rule) => iptables.render(family, rule);
-    this.#served = new ServedRules(wanted, cached, this.#render);
+    this.#served = new ServedRules(context.wanted, context.cached);
   }
 
   async run(changes: readonly PlannedRuleChange[]): Promise<void> {
@@ -96,7 +93,7 @@ class StagedWrite implements TablesWrite {
       else cached.emptied.delete(name);
       const chain = this.#served.planned(chainKey("nat", name));
       if (chain === undefined) continue;
-      const change = cached.changeTo(isUnguarded ? { ...chain, rules: [] } : chain);
+      const change = this.#changeTo(isUnguarded ? { ...chain, rules: [] } : chain);
       if (change !== undefined) await this.#send([change]);
     }
   }
@@ -105,12 +102,12 @@ class StagedWrite implements TablesWrite {
   async #writeShared(planned: Chain): Promise<void> {
     const chain = this.#served.of(planned);
     const { cached } = this.#context;
-    const change = cached.changeTo(chain);
+    const change = this.#changeTo(chain);
     if (change === undefined) return;
     const error = await this.#attempt(change);
     if (error === undefined) return;
-    const present = new Set(cached.texts(chain.table, chain.name));
-    const accepted = new Set(chain.rules.filter((rule) => present.has(this.#render(rule))));
+    const present = new Set(cached.texts(chainKey(chain.table, chain.name)));
+    const accepted = new Set(chain.rules.filter((rule) => present.has(cached.text(rule))));
     this.rejected.push({ change, error });
     const added = chain.rules.filter((rule) => !accepted.has(rule));
     const write = (rules: readonly Rule[]): Promise<Error | undefined> =>
@@ -121,14 +118,18 @@ class StagedWrite implements TablesWrite {
       if (rejection === undefined) for (const rule of rules) accepted.add(rule);
       return rejection;
     });
-    const texts = new Set(rejected.map(({ item }) => this.#render(item)));
+    const texts = new Set(rejected.map(({ item }) => cached.text(item)));
     cached.rejectedRules.set(chainKey(chain.table, chain.name), texts);
   }
 
   async #writeRules(chain: Chain, accepted: ReadonlySet<Rule>): Promise<Error | undefined> {
     const rules = chain.rules.filter((rule) => accepted.has(rule));
-    const change = this.#context.cached.changeTo({ ...chain, rules });
+    const change = this.#changeTo({ ...chain, rules });
     return change === undefined ? undefined : this.#attempt(change);
+  }
+
+  #changeTo(chain: Chain): PlannedRuleChange | undefined {
+    return changeTo(chain, this.#context.family, this.#context.cached);
   }
 
   /** Resolves with the error if the kernel rejects the change. */
@@ -151,7 +152,7 @@ class StagedWrite implements TablesWrite {
 
   #noteMade(changes: readonly PlannedRuleChange[]): void {
     this.made.push(...changes);
-    this.#context.cached.note(changes);
+    for (const change of changes) this.#context.cached.note(change);
   }
 }
 

@@ -1,5 +1,5 @@
 /** A kind defines how changes are sent, applied to the cache, and described. The registry is `kinds.ts`. */
-import type { FailedChange, Iptables, Kernel } from "../../kernel/kernel.ts";
+import type { FailedChange, Kernel } from "../../kernel/kernel.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
 import type { Change, ChangeKind, ChangeOf } from "../change.ts";
 import type { Drift } from "../drift.ts";
@@ -18,7 +18,6 @@ export interface FoldContext {
   readonly cached: CachedState;
   /** A desired list replaces an equal cached list, which saves memory and makes comparisons free. */
   readonly desired: Pick<DesiredView, "virtualServer">;
-  readonly kernel: { readonly iptables: Pick<Iptables, "render"> };
 }
 
 export interface Kind<C> {

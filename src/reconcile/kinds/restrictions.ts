@@ -1,5 +1,6 @@
 /** Recognizes restricting rules by their texts. Pure. */
 import type { Rule } from "../../state/rule.ts";
+import type { CachedRules } from "../observed/cached-rules.ts";
 import type { PlanSteps } from "../plan-steps.ts";
 import type { PlannedRuleChange } from "./diff-rules.ts";
 
@@ -21,10 +22,11 @@ export function isAsStrict(texts: readonly string[], planned: readonly string[])
  */
 export function addInTwoSteps(
   change: PlannedRuleChange,
-  render: (rule: Rule) => string,
+  cached: Pick<CachedRules, "text">,
   parse: (text: string) => Rule | undefined,
   { rules: now, formerRules: later }: PlanSteps,
 ): void {
+  const render = (rule: Rule): string => cached.text(rule);
   const texts = change.kind === "chain-write" ? lostRestrictions(change, render) : [];
   const lost = texts.flatMap((text) => parse(text) ?? []);
   if (change.kind !== "chain-write" || lost.length === 0) {

@@ -1,12 +1,11 @@
 /** Our chains, and our jumps in built-in chains. */
 import type { TableName } from "../../state/rule.ts";
-import { chainKey, type Jump, type Rule } from "../../state/rule.ts";
+import { chainKey, type Jump } from "../../state/rule.ts";
 import type { FamilyRuleChange } from "../change.ts";
 import { absent } from "../drift.ts";
-import { noRules } from "../observed/cached-state.ts";
 import type { Differences } from "../observed/difference.ts";
 import type { Subject } from "../subject.ts";
-import type { DriftTexts, FoldContext, Kind, Kinds } from "./kind.ts";
+import type { DriftTexts, Kind, Kinds } from "./kind.ts";
 import { sendRules } from "./restore.ts";
 
 type RuleKind = Pick<
@@ -19,7 +18,7 @@ const inRestore: RuleKind = {
   requestKey: ({ family }) => family,
   isTransaction: true,
   send: (changes, { iptables }) => sendRules(changes, iptables),
-  fold: foldRule,
+  fold: (change, { cached }) => cached.rules.get(change.family)?.note(change),
 };
 
 interface JumpChange {
@@ -64,28 +63,6 @@ function chainSubject(
   chainName: string,
 ): Subject {
   return { type: "chain", family, table, chainName };
-}
-
-function foldRule(change: FamilyRuleChange, { cached, kernel }: FoldContext): void {
-  const { family } = change;
-  const render = (rule: Rule): string => kernel.iptables.render(family, rule);
-  const before = cached.rules.get(family) ?? noRules;
-  const chains = new Map(before.chains);
-  const jumps = new Map(before.jumps);
-  if (change.kind === "chain-write") {
-    const { table, name, rules } = change.chain;
-    chains.set(chainKey(table, name), rules.map(render));
-  } else if (change.kind === "chain-remove") {
-    chains.delete(chainKey(change.table, change.chainName));
-  } else {
-    const place = chainKey(change.jump.table, change.jump.from);
-    const text = render(change.jump.rule);
-    const present = jumps.get(place) ?? [];
-    const at = present.indexOf(text);
-    if (change.kind === "jump-insert") jumps.set(place, [text, ...present]);
-    else if (at >= 0) jumps.set(place, present.toSpliced(at, 1));
-  }
-  cached.rules.set(family, { chains, jumps });
 }
 
 type Texts = readonly string[];

@@ -1,11 +1,11 @@
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { ObservedIpSet } from "../../state/ip-set.ts";
 import type { RealServer } from "../../state/real-server.ts";
-import type { RuleSet } from "../../state/rule.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
 import type { VirtualServer } from "../../state/virtual-server.ts";
 import type { ChangePlan } from "../change-plan.ts";
 import type { SyncGoal } from "../sync-goal.ts";
+import type { CachedRules } from "./cached-rules.ts";
 
 /** A virtual server in the kernel. Draining real servers are in the list with weight 0. */
 export interface CachedVirtualServer {
@@ -15,18 +15,6 @@ export interface CachedVirtualServer {
 
 /** By virtual server key. */
 export type CachedServers = ReadonlyMap<string, CachedVirtualServer>;
-
-/** Our rules as the kernel prints them: texts by `table chain`. */
-export interface CachedRules {
-  /** Our own chains; chains that do not exist are absent. */
-  readonly chains: ReadonlyMap<string, readonly string[]>;
-  /** Our jumps in built-in chains, in their order there. */
-  readonly jumps: ReadonlyMap<string, readonly string[]>;
-  /** The plan that these rules match exactly; absent if they have not been compared yet. */
-  readonly plan?: RuleSet;
-}
-
-export const noRules: CachedRules = { chains: new Map(), jumps: new Map() };
 
 /**
  * The kernel state as last observed, updated with the outcomes of our changes, so that the kernel need not be read
@@ -64,8 +52,6 @@ export function noteRightRules(
   for (const [family, plan] of rules) {
     const isChanged = changes.some((change) => "family" in change && change.family === family);
     const present = cached.rules.get(family);
-    if (!isChanged && present !== undefined && present.plan !== plan) {
-      cached.rules.set(family, { ...present, plan });
-    }
+    if (!isChanged && present !== undefined) present.plan = plan;
   }
 }

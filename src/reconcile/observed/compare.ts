@@ -5,7 +5,8 @@ import {
   type VirtualServer,
   virtualServerKey,
 } from "../../state/virtual-server.ts";
-import type { CachedRules, CachedState, CachedVirtualServer } from "./cached-state.ts";
+import type { CachedRules } from "./cached-rules.ts";
+import type { CachedState, CachedVirtualServer } from "./cached-state.ts";
 import type { Differences } from "./difference.ts";
 
 /** Reports each member that is in only one of the two sets, and whether it is in the cached one. */

@@ -1,7 +1,8 @@
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { ObservedIpSet } from "../../state/ip-set.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
-import type { CachedRules, CachedVirtualServer } from "./cached-state.ts";
+import type { CachedRules } from "./cached-rules.ts";
+import type { CachedVirtualServer } from "./cached-state.ts";
 
 /** A cached and an observed value; undefined if the object does not exist. */
 export interface Difference<T> {

@@ -146,7 +146,7 @@ export class Freshness {
     if (part === undefined || part === "sysctls") return;
     this.#suspect.add(part);
     // Rules cannot be written before the sets that they refer to.
-    if (part === "rules") this.#suspect.add("sets");
+    if (part === "rules" && this.#parts.includes("sets")) this.#suspect.add("sets");
     if (part === "servers" && "key" in change) this.#suspectServers.add(change.key);
   }
 }

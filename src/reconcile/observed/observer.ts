@@ -1,12 +1,14 @@
 /** Reads kernel state into the cache and records where the two differ. */
+import type { Clock } from "../../base/clock.ts";
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
+import { inSlices } from "../../base/time-slice.ts";
 import type { CachedRealServers, Kernel } from "../../kernel/kernel.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
 import type { SysctlSetting } from "../../plan/sysctls.ts";
 import { type RealServer, sameRealServers } from "../../state/real-server.ts";
 import type { RuleSet } from "../../state/rule.ts";
 import { type VirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
-import { cachedRulesOf } from "../kinds/rule-texts.ts";
+import { cachedRulesInSteps } from "./cached-rules.ts";
 import type { CachedState } from "./cached-state.ts";
 import { compareMembers, compareServer, compareServers, sameRules } from "./compare.ts";
 import { Differences } from "./difference.ts";
@@ -34,13 +36,19 @@ export interface ObservationGoal {
 
 export class Observer {
   readonly #kernel: Kernel;
+  readonly #clock: Clock;
   readonly #cached: CachedState;
   readonly #ahead: Pick<ServersAhead, "take"> | undefined;
   #differences = new Differences();
 
   /** `ahead` is absent if servers are not read in advance. */
-  constructor(kernel: Kernel, cached: CachedState, ahead?: Pick<ServersAhead, "take">) {
+  constructor(
+    { kernel, clock }: { readonly kernel: Kernel; readonly clock: Clock },
+    cached: CachedState,
+    ahead?: Pick<ServersAhead, "take">,
+  ) {
     this.#kernel = kernel;
+    this.#clock = clock;
     this.#cached = cached;
     this.#ahead = ahead;
   }
@@ -92,15 +100,19 @@ export class Observer {
     cached.addresses = found;
   }
 
-  /** Reads our chains and jumps. */
+  /** Reads our chains and jumps. In iptables mode, differences are not drift, so they are not recorded. */
   async observeRules(family: IpFamily, planned: RuleSet): Promise<void> {
     const { iptables } = this.#kernel;
-    const observed = await iptables.observe(family, { planned });
-    const found = cachedRulesOf(observed, planned, (rule) => iptables.render(family, rule));
-    const before = this.#cached.rules.get(family);
+    const { rules } = this.#cached;
+    const isOfServices = planned.ofServices !== undefined;
+    const scope = { planned, ...(isOfServices ? { hasOthers: true as const } : {}) };
+    const observed = await iptables.observe(family, scope);
+    const reading = cachedRulesInSteps(observed, planned, (rule) => iptables.render(family, rule));
+    const found = await inSlices(this.#clock, reading, "large");
+    const before = isOfServices ? undefined : rules.get(family);
     if (before !== undefined && sameRules(before, found)) return;
     if (before !== undefined) this.#differences.rules.set(family, { before, after: found });
-    this.#cached.rules.set(family, found);
+    rules.set(family, found);
   }
 
   checkSysctls(sysctls: readonly SysctlSetting[]): void {

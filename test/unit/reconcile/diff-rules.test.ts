@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { finish } from "../../../src/base/time-slice.ts";
 import type { ObservedChain } from "../../../src/kernel/kernel.ts";
 import type { FamilyRuleChange } from "../../../src/reconcile/change.ts";
-import { diffRules } from "../../../src/reconcile/kinds/diff-rules.ts";
-import { cachedRulesAfter, cachedRulesOf } from "../../../src/reconcile/kinds/rule-texts.ts";
+import { diffRules, type PlannedRuleChange } from "../../../src/reconcile/kinds/diff-rules.ts";
+import {
+  type CachedRules,
+  cachedRulesInSteps,
+} from "../../../src/reconcile/observed/cached-rules.ts";
 import type { Jump, Rule, RuleSet } from "../../../src/state/rule.ts";
 
 /** Any injective text will do here. */
@@ -35,7 +39,13 @@ function observed(chains: Readonly<Record<string, readonly string[]>>): readonly
   }));
 }
 
-const input = { family: "IPv4", planned, render } as const;
+function cachedFrom(chains: Readonly<Record<string, readonly string[]>>): CachedRules {
+  return finish(cachedRulesInSteps(observed(chains), planned, render));
+}
+
+function changesOf(cached: CachedRules, wanted = planned): readonly PlannedRuleChange[] {
+  return finish(diffRules({ family: "IPv4", planned: wanted, cached }));
+}
 
 const inPlace = {
   INPUT: [render(second.rule), render(first.rule)],
@@ -113,27 +123,27 @@ const cases: readonly {
 describe("diffRules writes", () => {
   for (const { name, chains, want } of cases) {
     it(name, () => {
-      const cached = cachedRulesOf(observed(chains), planned, render);
-      assert.deepEqual(diffRules({ ...input, cached }).map(changeText), want);
+      assert.deepEqual(changesOf(cachedFrom(chains)).map(changeText), want);
     });
   }
 
   it("nothing after the plan was written", () => {
-    const { plan: _, ...cached } = cachedRulesAfter(planned, render);
-    assert.deepEqual(diffRules({ ...input, cached }), []);
+    const cached = cachedFrom({ INPUT: ["-j A"] });
+    for (const change of changesOf(cached)) cached.note(change);
+    assert.deepEqual(changesOf(cached), []);
   });
 
   it("nothing, without a comparison, while the plan is the written one", () => {
-    const cached = { chains: new Map(), jumps: new Map(), plan: planned };
-    assert.deepEqual(diffRules({ ...input, cached }), []);
-    assert.equal(diffRules({ ...input, cached, planned: { ...planned } }).length, 4);
+    const cached = cachedFrom({});
+    cached.plan = planned;
+    assert.deepEqual(changesOf(cached), []);
+    assert.equal(changesOf(cached, { ...planned }).length, 4);
   });
 
   it("changes with their reasons and the previous state", () => {
     const chains = { ...inPlace, "KUBE-IPVS-FILTER": ["-j DROP"] };
     const { "KUBE-NODE-PORT": _, ...lost } = chains;
-    const cached = cachedRulesOf(observed(lost), planned, render);
-    const reasons = diffRules({ ...input, cached }).map((change) => [
+    const reasons = changesOf(cachedFrom(lost)).map((change) => [
       change.reason,
       change.kind === "chain-write" ? change.before : undefined,
     ]);

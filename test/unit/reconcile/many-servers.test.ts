@@ -5,6 +5,7 @@ import type { Change } from "../../../src/reconcile/change.ts";
 import { findDrift } from "../../../src/reconcile/find-drift.ts";
 import { CachedState } from "../../../src/reconcile/observed/cached-state.ts";
 import { Differences } from "../../../src/reconcile/observed/difference.ts";
+import { observedParts } from "../../../src/reconcile/observed/observer.ts";
 import { planChanges } from "../../../src/reconcile/plan-changes.ts";
 import { Scope } from "../../../src/reconcile/scope.ts";
 import { virtual } from "../../contract/servers.ts";
@@ -42,7 +43,7 @@ describe("more virtual servers than a call accepts arguments", () => {
       drains: { isDraining: () => false },
       drain: { tcpDeadlineSeconds: 0, udpDeadlineSeconds: 0 },
       isWeightKept: () => false,
-      render: () => "",
+      parts: observedParts,
       parse: () => undefined,
       isFirst: true,
     });

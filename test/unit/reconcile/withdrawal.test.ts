@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { foldDone } from "../../../src/reconcile/kinds/kinds.ts";
+import { CachedRules } from "../../../src/reconcile/observed/cached-rules.ts";
 import { CachedState } from "../../../src/reconcile/observed/cached-state.ts";
 import type { Jump } from "../../../src/state/rule.ts";
 import type { Operation } from "../../support/fake-kernel/operations.ts";
@@ -143,15 +144,15 @@ it("the removal of a jump that is not cached removes no other", () => {
     rule: { matches: [], target: { kind: "jump", chain: "KUBE-GONE" } },
   };
   const cached = new CachedState();
-  cached.rules.set("IPv4", {
-    chains: new Map(),
-    jumps: new Map([["filter INPUT", ["-j KUBE-A"]]]),
-  });
   const { iptables } = bench.kernel;
+  const rules = new CachedRules((rule) => iptables.render("IPv4", rule));
+  const present = { ...jump.rule, target: { kind: "jump", chain: "KUBE-A" } } as const;
+  const insertion = { kind: "jump-insert", family: "IPv4", reason: "missing" } as const;
+  rules.note({ ...insertion, jump: { ...jump, rule: present } });
+  cached.rules.set("IPv4", rules);
   foldDone([{ kind: "jump-remove", family: "IPv4", jump, reason: "differs" }], {
     cached,
     desired: bench.desired,
-    kernel: { iptables },
   });
   assert.deepEqual(cached.rules.get("IPv4")?.jumps.get("filter INPUT"), ["-j KUBE-A"]);
 });

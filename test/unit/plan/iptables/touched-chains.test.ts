@@ -4,6 +4,7 @@ import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";
 import { endpointChain, servicePortChains } from "../../../../src/plan/iptables/chain-names.ts";
 import { TablesPlan } from "../../../../src/plan/iptables/tables-plan.ts";
+import { type Chain, chainKey } from "../../../../src/state/rule.ts";
 import { iptablesOptions } from "../../../support/iptables-records.ts";
 import { endpointRecord, ip, serviceRecord, sliceRecord } from "../../../support/records.ts";
 
@@ -12,11 +13,18 @@ const other = serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] 
 const owner = { service: "default/a", portName: "http", protocol: "TCP" } as const;
 const chains = servicePortChains(owner);
 
+let known: ReadonlyMap<string, Chain> = new Map();
+
+/** The chains that an update adds, replaces by another object, or removes. */
 function touched(plan: TablesPlan): readonly string[] {
   for (const _ of plan.update(options));
-  return [...plan.takeTouched("IPv4")]
-    .map(({ table, name, chain }) => `${chain === undefined ? "-" : "+"} ${table} ${name}`)
-    .sort();
+  const before = known;
+  const { chains: after } = plan.ruleSet("IPv4");
+  known = new Map(after.map((chain) => [chainKey(chain.table, chain.name), chain]));
+  return [
+    ...[...known].filter(([key, chain]) => before.get(key) !== chain).map(([key]) => `+ ${key}`),
+    ...[...before.keys()].filter((key) => !known.has(key)).map((key) => `- ${key}`),
+  ].sort();
 }
 
 function endpointOf(address: string): string {

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../../src/base/errno.ts";
 import type { IpFamily } from "../../../../src/base/ip.ts";
+import { ofServices } from "../../../../src/plan/iptables/fixed-chains.ts";
 import type { UdpDestination } from "../../../../src/plan/iptables/udp-destinations.ts";
 import {
   type TablesGoal,
@@ -48,9 +49,6 @@ function start({ isDryRun = false, families = ["IPv4"] as readonly IpFamily[] } 
 
 interface SyncInput {
   readonly wanted: readonly Chain[];
-  /** Absent: planning touched none. */
-  readonly touched?: readonly Chain[];
-  readonly gone?: readonly Chain[];
   readonly touchedUdp?: readonly UdpDestination[];
   readonly allUdp?: readonly UdpDestination[];
 }
@@ -59,17 +57,12 @@ function kindsOf(rejected: TablesReport["rejected"]): readonly string[] {
   return rejected.map(({ change }) => change.kind);
 }
 
-function sync({ wanted, touched = [], gone = [], touchedUdp = [], allUdp = [] }: SyncInput) {
-  const marks = [
-    ...touched.map((chain) => ({ table: chain.table, name: chain.name, chain })),
-    ...gone.map(({ table, name }) => ({ table, name, chain: undefined })),
-  ];
+function sync({ wanted, touchedUdp = [], allUdp = [] }: SyncInput) {
   const goal: TablesGoal = {
     *ruleSetInSteps() {
       yield;
-      return { chains: wanted, jumps: [] };
+      return { chains: wanted, jumps: [], ofServices };
     },
-    takeTouched: () => marks,
     desired: { takeTouchedUdp: () => touchedUdp, allUdp: () => allUdp },
   };
   return reconciler.sync(goal);
@@ -118,8 +111,7 @@ describe("a sync of the tables", () => {
     const { families } = await sync({ wanted: [services, ofPort] });
     assert.equal(families[0]?.totalRules.get("nat"), 3);
     const newPort = natChain("KUBE-SVC-BBBBBBBBBBBBBBBB", accept);
-    const touched = [services, natChain("KUBE-NODEPORTS", drop), newPort];
-    const { plan } = await sync({ wanted: [], touched, gone: [ofPort] });
+    const { plan } = await sync({ wanted: [services, natChain("KUBE-NODEPORTS", drop), newPort] });
     assert.deepEqual(
       plan.changes.map(({ kind, reason }) => `${kind} ${reason}`),
       ["chain-write missing", "chain-write missing", "chain-remove unwanted"],
@@ -127,17 +119,16 @@ describe("a sync of the tables", () => {
     );
   });
 
-  it("later writes what planning touched, and removes outdated chains", async () => {
+  it("later writes changed chains, and removes outdated ones", async () => {
     await sync({ wanted: [services] });
-    const wanted = [services, ofPort];
-    assert.deepEqual(await writesOf({ wanted }), []);
-    assert.deepEqual(await writesOf({ wanted, touched: [ofPort] }), [
+    assert.deepEqual(await writesOf({ wanted: [{ ...services }] }), []);
+    assert.deepEqual(await writesOf({ wanted: [services, ofPort] }), [
       `iptables apply IPv4: chain-write nat ${ofPort.name}`,
     ]);
-    assert.deepEqual(await writesOf({ wanted: [services], gone: [ofPort] }), [
+    assert.deepEqual(await writesOf({ wanted: [services] }), [
       `iptables apply IPv4: chain-remove nat ${ofPort.name}`,
     ]);
-    assert.deepEqual(await writesOf({ wanted: [services], gone: [ofPort] }), []);
+    assert.deepEqual(await writesOf({ wanted: [services] }), []);
     reconciler.invalidate();
     assert.deepEqual(await writesOf({ wanted: [services] }), ["full IPv4"]);
   });
@@ -157,17 +148,13 @@ describe("a sync of the tables", () => {
       3,
       [["chain-write", 3]],
     ]);
-    const touched = [natChain(ofPort.name, accept, accept, accept)];
-    assert.deepEqual(counts(await sync({ wanted: [], touched })), [
+    const longer = natChain(ofPort.name, accept, accept, accept);
+    assert.deepEqual(counts(await sync({ wanted: [services, longer] })), [
       [["nat", 3]],
       5,
       [["chain-write", 1]],
     ]);
-    assert.deepEqual(counts(await sync({ wanted: [], gone: touched })), [
-      [],
-      2,
-      [["chain-remove", 1]],
-    ]);
+    assert.deepEqual(counts(await sync({ wanted: [services] })), [[], 2, [["chain-remove", 1]]]);
   });
 
   it("compares a family completely after a failed write, but not the other one", async () => {
@@ -175,7 +162,7 @@ describe("a sync of the tables", () => {
     await sync({ wanted: [services] });
     const heal = failWrites("IPv6");
     const wanted = [services, ofPort];
-    const report = await sync({ wanted, touched: [ofPort] });
+    const report = await sync({ wanted });
     assert.deepEqual(report.failedRestores, ["IPv6"]);
     assert.deepEqual(
       report.failures.map(({ kind, subject }) => [kind, subject]),
@@ -299,7 +286,7 @@ describe("a rejected rule", () => {
     await sync({ wanted: [services, other] });
     kernel.iptables.table("IPv4", "nat").flush();
     const next = natChain(ofPort.name, jumpTo(other.name));
-    const { rejected } = await sync({ wanted: [services, other, next], touched: [next] });
+    const { rejected } = await sync({ wanted: [services, other, next] });
     assert.deepEqual(kindsOf(rejected), []);
     assert.deepEqual(rulesOf(ofPort.name), [ofPort.name, `-j ${other.name}`]);
   });
@@ -310,7 +297,7 @@ describe("rules that may have been changed by any program", () => {
     assert.equal(await reconciler.mayDiffer(), true);
     await sync({ wanted: [services] });
     assert.equal(await reconciler.mayDiffer(), false);
-    await sync({ wanted: [services, ofPort], touched: [ofPort] });
+    await sync({ wanted: [services, ofPort] });
     assert.equal(await reconciler.mayDiffer(), false);
     kernel.iptables.table("IPv4", "filter").append("INPUT", "-j DROP");
     assert.equal(await reconciler.mayDiffer(), true);
@@ -325,7 +312,7 @@ describe("rules that may have been changed by any program", () => {
     await sync({ wanted: [services] });
     await clock.advance(3_599_000);
     assert.equal(await reconciler.mayDiffer(), false);
-    await sync({ wanted: [services, ofPort], touched: [ofPort] });
+    await sync({ wanted: [services, ofPort] });
     await clock.advance(1_000);
     assert.equal(await reconciler.mayDiffer(), true, "a partial sync does not count");
   });
@@ -352,7 +339,7 @@ describe("tracked UDP flows", () => {
     reconciler.invalidate();
     assert.deepEqual(await cleaned({ wanted: [services], allUdp }), [], "none was missing");
     const wanted = [services, ofPort];
-    assert.deepEqual(await cleaned({ wanted, touched: [ofPort], allUdp }), []);
+    assert.deepEqual(await cleaned({ wanted, allUdp }), []);
     assert.deepEqual(await cleaned({ wanted, touchedUdp: [dns] }), [1]);
   });
 

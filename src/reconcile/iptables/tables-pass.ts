@@ -1,0 +1,73 @@
+import type { IpFamily } from "../../base/ip.ts";
+import { inSlices } from "../../base/time-slice.ts";
+import type { RuleSet } from "../../state/rule.ts";
+import { type ApplyContext, Pass } from "../apply/pass.ts";
+import type { ChangePlan } from "../change-plan.ts";
+import { diffRules, type PlannedRuleChange } from "../kinds/diff-rules.ts";
+import { restoreRules } from "../kinds/restore.ts";
+import type { CachedRules } from "../observed/cached-rules.ts";
+import type { Observer } from "../observed/observer.ts";
+import { type TablesWrite, type TablesWriteContext, writeInStages } from "./write-in-stages.ts";
+
+export interface TablesPassContext
+  extends ApplyContext,
+    Pick<TablesWriteContext, "clock">,
+    Pick<Observer, "observeRules"> {
+  readonly family: IpFamily;
+}
+
+/** Applies the rules of iptables mode: one restore, or stages if the kernel rejects a rule. */
+export class TablesPass extends Pass {
+  readonly #context: TablesPassContext;
+
+  constructor(context: TablesPassContext) {
+    super(context);
+    this.#context = context;
+  }
+
+  override async applyPlan({
+    changes,
+    deferred,
+  }: Pick<ChangePlan, "changes" | "deferred">): Promise<void> {
+    const wanted = this.#context.rules.get(this.#context.family);
+    const [first] = [...changes, ...deferred.map(({ change }) => change)];
+    if (wanted === undefined || first === undefined) return;
+    const planned = changes as readonly PlannedRuleChange[];
+    try {
+      const { made, rejected } = await this.#write(planned, wanted, deferred.length > 0);
+      for (const { kind } of made) this.outcomes.count(kind);
+      this.outcomes.refused.push(...rejected);
+    } catch (error) {
+      this.noteUnknown(planned.length > 0 ? planned : [first], error as Error);
+    }
+  }
+
+  /** `isAnyPending`: rejected changes are not due yet, so the planned rules cannot be written as they are. */
+  async #write(
+    planned: readonly PlannedRuleChange[],
+    wanted: RuleSet,
+    isAnyPending: boolean,
+  ): Promise<TablesWrite> {
+    const { family, clock, kernel } = this.#context;
+    const { iptables } = kernel;
+    if (isAnyPending) return this.#writeInStages(planned, wanted);
+    if ((await restoreRules(planned, iptables)) === undefined) {
+      for (const change of planned) this.#cached.note(change);
+      return { made: planned, rejected: [] };
+    }
+    // Tables before the rejected one have been written, and a third party may have caused the rejection.
+    await this.#context.observeRules(family, wanted);
+    const left = diffRules({ family, planned: wanted, cached: this.#cached });
+    return this.#writeInStages(await inSlices(clock, left, "large"), wanted);
+  }
+
+  #writeInStages(changes: readonly PlannedRuleChange[], wanted: RuleSet): Promise<TablesWrite> {
+    const { family, clock, kernel } = this.#context;
+    const { iptables } = kernel;
+    return writeInStages(changes, { family, clock, iptables, wanted, cached: this.#cached });
+  }
+
+  get #cached(): CachedRules {
+    return this.#context.cached.rules.get(this.#context.family) as CachedRules;
+  }
+}

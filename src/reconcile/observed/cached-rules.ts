@@ -1,0 +1,146 @@
+import type { ObservedChain } from "../../kernel/kernel.ts";
+import { type Chain, chainKey, type Rule, type RuleSet, type TableName } from "../../state/rule.ts";
+import type { FamilyRuleChange } from "../change.ts";
+import { jumpText, type RenderRule } from "../kinds/rule-texts.ts";
+
+type Texts = readonly string[];
+
+/** Our rules in one family's tables, as last observed or written. Keys have the form `nat KUBE-SERVICES`. */
+export class CachedRules {
+  /** The planned chain if the chain in the kernel matches it; otherwise the rule texts in the kernel. */
+  readonly #chains = new Map<string, Chain | Texts>();
+  readonly #jumps = new Map<string, Texts>();
+  readonly #render: RenderRule;
+  /** The plan that these rules match exactly; undefined if they have not been compared yet. */
+  plan: RuleSet | undefined;
+  /** Changes with each noted change. */
+  version = 0;
+  /** iptables mode: texts of rules that the kernel rejects, by chain. */
+  readonly rejectedRules: Map<string, ReadonlySet<string>> = new Map();
+  /** Chains of nat that were emptied because packets would otherwise reach them without passing a source range check. */
+  readonly emptied: Set<string> = new Set();
+
+  constructor(render: RenderRule) {
+    this.#render = render;
+  }
+
+  /** The text of a planned rule, to compare with the texts of existing rules. */
+  text(rule: Rule): string {
+    return inOneForm(this.#render(rule));
+  }
+
+  /** Texts of our chains; chains that do not exist are absent. */
+  get chains(): ReadonlyMap<string, Texts> {
+    return new Map([...this.#chains.keys()].map((key) => [key, this.texts(key) ?? []]));
+  }
+
+  get chainKeys(): Iterable<string> {
+    return this.#chains.keys();
+  }
+
+  /** Our jumps in built-in chains, in their order there. */
+  get jumps(): ReadonlyMap<string, Texts> {
+    return this.#jumps;
+  }
+
+  /** Number of rules in our chains, by table. */
+  get totals(): ReadonlyMap<TableName, number> {
+    const totals = new Map<TableName, number>();
+    for (const [key, chain] of this.#chains) {
+      const table = key.slice(0, key.indexOf(" ")) as TableName;
+      const { length } = "rules" in chain ? chain.rules : chain;
+      totals.set(table, (totals.get(table) ?? 0) + length);
+    }
+    return totals;
+  }
+
+  has(key: string): boolean {
+    return this.#chains.has(key);
+  }
+
+  /** Undefined if the chain does not exist. */
+  texts(key: string): Texts | undefined {
+    const cached = this.#chains.get(key);
+    return cached === undefined || !("rules" in cached)
+      ? cached
+      : cached.rules.map((rule) => this.text(rule));
+  }
+
+  /** Whether the chain is as planned. The planned chain then replaces the texts, which makes comparisons free. */
+  matches(chain: Chain): boolean {
+    const key = chainKey(chain.table, chain.name);
+    if (this.#chains.get(key) === chain) return true;
+    const texts = this.texts(key);
+    if (texts?.length !== chain.rules.length) return false;
+    if (chain.rules.some((rule, index) => this.text(rule) !== texts[index])) return false;
+    this.#chains.set(key, chain);
+    return true;
+  }
+
+  /** Records what was read. */
+  observe({ table, name, rules }: ObservedChain, planned: PlannedKeys): void {
+    const key = chainKey(table, name);
+    const texts = rules.map((rule) => inOneForm(rule.text));
+    if (planned.chains.has(key) || (table === "nat" && planned.own?.test(name) === true)) {
+      this.#chains.set(key, texts);
+      return;
+    }
+    // Another program fills this chain, and our jumps may be among its rules.
+    if (planned.others.has(key)) this.#chains.set(key, []);
+    const ours = texts.filter((text) => planned.jumps.has(`${key} ${text}`));
+    if (ours.length > 0) this.#jumps.set(key, ours);
+  }
+
+  /** Updates the cache with a change that was made. */
+  note(change: FamilyRuleChange): void {
+    this.version += 1;
+    this.plan = undefined;
+    if (change.kind === "chain-write") {
+      this.#chains.set(chainKey(change.chain.table, change.chain.name), change.chain);
+    } else if (change.kind === "chain-remove") {
+      this.#chains.delete(chainKey(change.table, change.chainName));
+    } else {
+      const place = chainKey(change.jump.table, change.jump.from);
+      const text = this.text(change.jump.rule);
+      const present = this.#jumps.get(place) ?? [];
+      const at = present.indexOf(text);
+      if (change.kind === "jump-insert") this.#jumps.set(place, [text, ...present]);
+      else if (at >= 0) this.#jumps.set(place, present.toSpliced(at, 1));
+    }
+  }
+}
+
+/** Selects our rules from all observed rules. */
+interface PlannedKeys {
+  readonly chains: ReadonlySet<string>;
+  readonly jumps: ReadonlySet<string>;
+  readonly others: ReadonlySet<string>;
+  readonly own: RegExp | undefined;
+}
+
+/** Reads our rules from all observed rules, and yields after each chain. */
+export function* cachedRulesInSteps(
+  observed: readonly ObservedChain[],
+  { chains, jumps, ofServices }: RuleSet,
+  render: RenderRule,
+): Generator<void, CachedRules> {
+  const cached = new CachedRules(render);
+  const keysOf = (of: readonly Chain[] = []): ReadonlySet<string> =>
+    new Set(of.map(({ table, name }) => chainKey(table, name)));
+  const planned = {
+    chains: keysOf(chains),
+    others: keysOf(ofServices?.others),
+    jumps: new Set(jumps.map((jump) => jumpText(jump, (rule) => cached.text(rule)))),
+    own: ofServices?.own,
+  };
+  for (const chain of observed) {
+    cached.observe(chain, planned);
+    yield;
+  }
+  return cached;
+}
+
+/** Versions of `iptables-save` print different numbers of spaces. */
+function inOneForm(text: string): string {
+  return text.includes("  ") ? text.replaceAll(/ {2,}/g, " ") : text;
+}
