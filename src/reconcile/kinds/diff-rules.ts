@@ -1,6 +1,6 @@
 /** Plans the changes that bring the kernel's rules to the planned state. */
 import type { IpFamily } from "../../base/ip.ts";
-import { type Chain, chainKey, type Jump, type RuleSet, type TableName } from "../../state/rule.ts";
+import { type Chain, chainKey, type Jump, type RuleSet } from "../../state/rule.ts";
 import type { ChangeReason, FamilyRuleChange } from "../change.ts";
 import type { CachedRules } from "../observed/cached-rules.ts";
 import { groupKey, jumpGroups, wantedOrder } from "./rule-texts.ts";
@@ -33,9 +33,9 @@ export function* diffRules(input: RulesInput): Generator<void, readonly PlannedR
     if (change !== undefined) changes.push(change);
     yield;
   }
+  const added = changes.filter(({ reason }) => reason === "missing").length;
   for (const group of jumpGroups(planned)) changes.push(...groupChanges(group, input));
-  if (planned.ofServices !== undefined) changes.push(...removals(input, planned.ofServices.own));
-  return changes;
+  return [...changes, ...removals(input, added)];
 }
 
 /** The change that writes this chain; undefined if the chain is already as planned. */
@@ -50,17 +50,21 @@ export function changeTo(
   return { kind: "chain-write", family, chain, before, reason };
 }
 
-/** Removes the chains of former Services. */
-function* removals(
-  { family, planned, cached }: RulesInput,
-  own: RegExp,
-): Generator<PlannedRuleChange> {
-  const wanted = new Set(planned.chains.map(({ table, name }) => chainKey(table, name)));
-  for (const key of cached.chainKeys) {
-    const [table, chainName] = key.split(" ") as [TableName, string];
-    if (wanted.has(key) || !own.test(chainName)) continue;
-    yield { kind: "chain-remove", family, table, chainName, reason: "unwanted" };
-  }
+/** Removes the chains of former Services. `added` is the number of planned chains that do not exist. */
+function removals(
+  { family, planned: { chains, ofServices }, cached }: RulesInput,
+  added: number,
+): readonly PlannedRuleChange[] {
+  if (ofServices === undefined) return [];
+  const { others, own } = ofServices;
+  if (cached.size === chains.length + others.length - added) return [];
+  const wanted = new Set(chains.map(({ name }) => name));
+  return cached
+    .namesIn("nat")
+    .filter((name) => own.test(name) && !wanted.has(name))
+    .map((chainName) => {
+      return { kind: "chain-remove", family, table: "nat", chainName, reason: "unwanted" };
+    });
 }
 
 function groupChanges(

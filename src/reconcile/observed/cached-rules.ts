@@ -34,8 +34,16 @@ export class CachedRules {
     return new Map([...this.#chains.keys()].map((key) => [key, this.texts(key) ?? []]));
   }
 
-  get chainKeys(): Iterable<string> {
-    return this.#chains.keys();
+  /** Number of our chains. */
+  get size(): number {
+    return this.#chains.size;
+  }
+
+  /** Names of our chains in one table. */
+  namesIn(table: TableName): readonly string[] {
+    const prefix = chainKey(table, "");
+    const keys = [...this.#chains.keys()].filter((key) => key.startsWith(prefix));
+    return keys.map((key) => key.slice(prefix.length));
   }
 
   /** Our jumps in built-in chains, in their order there. */
