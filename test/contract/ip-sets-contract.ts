@@ -231,6 +231,25 @@ export function describeIpSetsContract(
       }
     });
 
+    contractCase(
+      open,
+      "notices networks that another program changed",
+      async ({ ipSets }, { others }) => {
+        const nets = set({ type: "hash:ip,port,net" });
+        const [wide, narrow] = [
+          "203.0.113.5,tcp:443,10.0.0.0/8",
+          "203.0.113.5,tcp:443,10.0.0.0/16",
+        ];
+        await ipSets.create(nets);
+        await applyAll(ipSets, change("add", nets, wide));
+        await applyAll(others.ipSets, change("remove", nets, wide));
+        await applyAll(ipSets, change("add", nets, narrow));
+        await applyAll(others.ipSets, change("add", nets, wide));
+        await applyAll(ipSets, change("remove", nets, narrow));
+        assert.deepEqual(await entries(ipSets, nets), [wide]);
+      },
+    );
+
     contractCase(open, "keeps networks through random changes", async ({ ipSets }) => {
       const random = seededRandom(firstSeed);
       const pick = (count: number): number => Math.floor(random() * count);

@@ -119,10 +119,12 @@ async function openNftKernel(): Promise<ContractKernel> {
   const contract = await openRealKernel();
   const parts = { shim: nativeSocket, clock: systemClock };
   const ipSets = new NftSetsClient(parts);
+  const otherSets = new NftSetsClient(parts);
   const iptables = new NftRulesClient(parts, "the test chose it");
   return {
     ...contract,
     kernel: { ...contract.kernel, ipSets, iptables },
+    others: { ...contract.others, ipSets: otherSets },
     addForeignRule(table, chain) {
       const hook = `type ${table} hook ${chain.toLowerCase()} priority 0`;
       shell(`
@@ -134,6 +136,7 @@ async function openNftKernel(): Promise<ContractKernel> {
     },
     close() {
       ipSets.close();
+      otherSets.close();
       iptables.close();
       contract.close();
     },

@@ -1,8 +1,8 @@
 /**
- * Overlapping networks. Pure. The kernel rejects overlapping intervals, but source ranges of
- * a Service may contain each other. A network that another network of the same virtual server covers matches no
- * additional packets. It is stored in a second set, which no rule uses, so that it can be listed, and so that it is
- * stored in the first set when the network that covers it is removed.
+ * Overlapping networks. Pure. The kernel rejects overlapping intervals, but source ranges of a Service may contain each
+ * other. A network that another network of the same virtual server covers matches no additional packets. It is stored
+ * in a second set, which no rule uses, so that it can be listed, and so that it is stored in the first set when the
+ * network that covers it is removed.
  */
 import { cidrText, parseCidr } from "../../base/ip.ts";
 import { type SetEntry, setEntryParts } from "../../state/set-entry.ts";
@@ -10,8 +10,8 @@ import type { EntryChange } from "../kernel.ts";
 
 export type Place = "matched" | "covered";
 
-/** The place of each entry of a set. */
-export type Places = ReadonlyMap<SetEntry, Place>;
+/** The place of each entry, by virtual server. */
+export type Places = ReadonlyMap<string, ReadonlyMap<SetEntry, Place>>;
 
 export interface IndexedChange extends Pick<EntryChange, "kind" | "entry"> {
   readonly index: number;
@@ -23,27 +23,47 @@ export interface PlacedChange extends Pick<EntryChange, "kind" | "entry"> {
   readonly indices: readonly number[];
 }
 
-/** The changes to both sets, to be executed in one transaction. Removals precede additions. */
+/** The places of all entries of a set, given the entries of the two sets in the kernel. */
+export function placesBefore(
+  matched: readonly SetEntry[],
+  covered: readonly SetEntry[],
+): Map<string, Map<SetEntry, Place>> {
+  const places = new Map<string, Map<SetEntry, Place>>();
+  const note = (entry: SetEntry, place: Place): void => {
+    const server = serverOf(entry);
+    const ofServer = places.get(server) ?? new Map<SetEntry, Place>();
+    places.set(server, ofServer.set(entry, place));
+  };
+  for (const entry of matched) note(entry, "matched");
+  for (const entry of covered) note(entry, "covered");
+  return places;
+}
+
+/**
+ * The changes to both sets, to be executed in one transaction, and the new places of the entries of all virtual servers
+ * that are concerned. Removals precede additions.
+ */
 export function placeChanges(
   before: Places,
   changes: readonly IndexedChange[],
-): readonly PlacedChange[] {
-  const entriesByServer = Map.groupBy(before.keys(), serverOf);
+): { readonly placed: readonly PlacedChange[]; readonly after: Places } {
   const removed: PlacedChange[] = [];
   const added: PlacedChange[] = [];
+  const after = new Map<string, ReadonlyMap<SetEntry, Place>>();
   for (const [server, ofServer] of Map.groupBy(changes, ({ entry }) => serverOf(entry))) {
-    const entries = entriesByServer.get(server) ?? [];
+    const places = before.get(server) ?? new Map<SetEntry, Place>();
+    const wanted = placesOf(withChanges(places.keys(), ofServer));
     const indices = ofServer.map(({ index }) => index);
-    const after = placesOf(withChanges(entries, ofServer));
-    for (const entry of entries) {
-      const place = before.get(entry) ?? "matched";
-      if (after.get(entry) !== place) removed.push({ kind: "entry-remove", entry, place, indices });
+    after.set(server, wanted);
+    for (const [entry, place] of places) {
+      if (wanted.get(entry) !== place)
+        removed.push({ kind: "entry-remove", entry, place, indices });
     }
-    for (const [entry, place] of after) {
-      if (before.get(entry) !== place) added.push({ kind: "entry-add", entry, place, indices });
+    for (const [entry, place] of wanted) {
+      if (places.get(entry) !== place) added.push({ kind: "entry-add", entry, place, indices });
     }
   }
-  return [...removed, ...added];
+  return { placed: [...removed, ...added], after };
 }
 
 function withChanges(
@@ -63,7 +83,7 @@ function serverOf(entry: SetEntry): string {
   return entry.slice(0, entry.lastIndexOf(",") + 1) || entry;
 }
 
-function placesOf(entries: ReadonlySet<SetEntry>): Places {
+function placesOf(entries: ReadonlySet<SetEntry>): ReadonlyMap<SetEntry, Place> {
   const nets = new Map(
     [...entries].map((entry) => [
       entry,

@@ -3,15 +3,11 @@
  * several fields, each is padded to a multiple of four bytes, the size of the kernel's registers.
  */
 import {
-  type Cidr,
   familyOf,
-  hostPrefixLength,
   type IpAddress,
   type IpFamily,
   ipAddressFromBytes,
-  ipAddressToBytes,
   lastAddressOf,
-  parseCidr,
 } from "../../base/ip.ts";
 import { hexText } from "../../netlink/attribute-field.ts";
 import { ByteReader } from "../../netlink/byte-reader.ts";
@@ -150,15 +146,16 @@ export function entriesOf(
   family: IpFamily,
   elements: readonly Element[],
 ): readonly SetEntry[] {
-  if (layout === "hash:ip,port,net")
+  if (layout === "hash:ip,port,net") {
     return intervalsOf(elements).map((one) => netEntry(family, one));
+  }
   return elements.map(({ key }) => {
     if (key.length === 0) return rawText(key);
     const values = keyValues(layout, family, key);
     if (layout !== "covered-nets") return entryText(layout, values);
-    const net = netOf(values.secondAddress, values.last);
-    if (net === undefined) return rawText(key);
-    return entryText("hash:ip,port,net", { ...values, secondPrefixLength: net.prefixLength });
+    const { bytes } = fieldShape("second", family);
+    const net = prefixLengthOf(key.subarray(-2 * bytes, -bytes), key.subarray(-bytes));
+    return net === undefined ? rawText(key) : netText(values, net);
   });
 }
 
@@ -190,22 +187,17 @@ function intervalsOf(elements: readonly Element[]): readonly Interval[] {
 
 function netEntry(family: IpFamily, { start, end }: Interval): SetEntry {
   if (start === undefined || end === undefined) return rawText(start, end);
-  const first = keyValues("hash:ip,port,net", family, start);
-  const last = keyValues("hash:ip,port,net", family, neighbor(end, -1));
-  const net = netOf(first.secondAddress, last.secondAddress);
-  const isOneServer =
-    first.address === last.address &&
-    first.protocolNumber === last.protocolNumber &&
-    first.port === last.port;
-  if (net === undefined || !isOneServer) return rawText(start, end);
-  return entryText("hash:ip,port,net", { ...first, secondPrefixLength: net.prefixLength });
+  const serverBits = (start.length - fieldShape("second", family).bytes) * 8;
+  const keyPrefix = prefixLengthOf(start, neighbor(end, -1)) ?? -1;
+  if (keyPrefix < serverBits) return rawText(start, end);
+  return netText(keyValues("hash:ip,port,net", family, start), keyPrefix - serverBits);
 }
 
-function keyValues(
-  layout: Layout,
-  family: IpFamily,
-  key: Uint8Array,
-): EntryValues & { readonly last?: IpAddress } {
+function netText(values: EntryValues, secondPrefixLength: number): SetEntry {
+  return entryText("hash:ip,port,net", { ...values, secondPrefixLength });
+}
+
+function keyValues(layout: Layout, family: IpFamily, key: Uint8Array): EntryValues {
   const reader = new ByteReader(key);
   const values: Record<string, unknown> = {};
   for (const field of fieldsOf[layout]) {
@@ -218,17 +210,21 @@ function keyValues(
   return values;
 }
 
-/** The network from `first` to `last`; undefined if these are not the first and last addresses of a network. */
-function netOf(first: IpAddress | undefined, last: IpAddress | undefined): Cidr | undefined {
-  if (first === undefined || last === undefined) return undefined;
-  const [start, end] = [ipAddressToBytes(first), ipAddressToBytes(last)];
-  let prefixLength = hostPrefixLength(familyOf(first));
-  for (let at = start.length - 1; at >= 0; at -= 1) {
-    const hostBits = 32 - Math.clz32((start[at] ?? 0) ^ (end[at] ?? 0));
-    if (hostBits > 0) prefixLength = at * 8 + 8 - hostBits;
-  }
-  const net = parseCidr(`${first}/${prefixLength}`);
-  return net?.address === first && lastAddressOf(net) === last ? net : undefined;
+/**
+ * The number of leading bits that `first` and `last` share; undefined if other keys than those from `first` to `last`
+ * share them too.
+ */
+function prefixLengthOf(first: Uint8Array, last: Uint8Array): number | undefined {
+  const at = first.findIndex((byte, index) => byte !== last[index]);
+  if (at < 0) return first.length * 8;
+  const hostBits = 32 - Math.clz32((first[at] ?? 0) ^ (last[at] ?? 0));
+  const hostMask = 2 ** hostBits - 1;
+  const isWhole =
+    ((first[at] ?? 0) & hostMask) === 0 &&
+    ((last[at] ?? 0) & hostMask) === hostMask &&
+    first.subarray(at + 1).every((byte) => byte === 0) &&
+    last.subarray(at + 1).every((byte) => byte === 0xff);
+  return isWhole ? at * 8 + 8 - hostBits : undefined;
 }
 
 /**

@@ -13,8 +13,9 @@ import {
   withoutRejected,
 } from "./element-groups.ts";
 import { readNftGeneration } from "./generation.ts";
+import { KnownPlaces } from "./known-places.ts";
 import { createTable, type NftMessage, nftMessageKind, nftTransportOptions } from "./message.ts";
-import { type IndexedChange, type Place, placeChanges } from "./overlaps.ts";
+import { type IndexedChange, placeChanges, placesBefore } from "./overlaps.ts";
 import { elementsOf, entriesOf, type Layout } from "./set-keys.ts";
 import {
   countElements,
@@ -40,6 +41,8 @@ export class NftSetsClient implements IpSets {
   readonly #transport: NetlinkTransport;
   /** All sets as of this generation. */
   #listed: { readonly generation: number; readonly sets: readonly ObservedIpSet[] } | undefined;
+
+  readonly #places = new KnownPlaces();
 
   constructor(parts: TransportParts) {
     this.#transport = new NetlinkTransport(parts, nftTransportOptions);
@@ -127,17 +130,13 @@ export class NftSetsClient implements IpSets {
         failed.set(index, invalidEntry(change, error));
       }
     }
-    let groups: readonly ElementGroup[] = [
-      ...groupElements(elements),
-      ...(await this.#netGroups(nets)),
-    ];
-    while (groups.length > 0) {
-      const messages = groups.map(({ message }) => message);
-      const rejected = await this.#transport.transaction(nftMessageKind, messages);
-      if (rejected.length === 0) break;
-      groups = withoutRejected(groups, rejected, ({ indices }, error) => {
-        for (const index of indices) failed.set(index, error);
-      });
+    try {
+      await this.#checkPlaces(nets);
+      const groups = [...groupElements(elements), ...(await this.#netGroups(nets))];
+      await this.#send(groups, failed);
+    } catch (error) {
+      this.#places.forget();
+      throw error;
     }
     return [...failed]
       .map(([index, error]) => ({ index, error }))
@@ -148,16 +147,39 @@ export class NftSetsClient implements IpSets {
     this.#transport.close();
   }
 
+  async #checkPlaces(nets: readonly PassedChange[]): Promise<void> {
+    if (nets.length === 0 && this.#places.isEmpty) return;
+    this.#places.checkGeneration(await readNftGeneration(this.#transport));
+  }
+
+  async #send(messages: readonly ElementGroup[], failed: Map<number, Error>): Promise<void> {
+    let groups = messages;
+    while (groups.length > 0) {
+      const requests = groups.map(({ message }) => message);
+      const rejected = await this.#transport.transaction(nftMessageKind, requests);
+      if (rejected.length === 0) break;
+      this.#places.forget();
+      groups = withoutRejected(groups, rejected, ({ indices }, error) => {
+        for (const index of indices) failed.set(index, error);
+      });
+    }
+    if (this.#places.isEmpty) return;
+    this.#places.advance(await readNftGeneration(this.#transport), messages.length === 0 ? 0 : 1);
+  }
+
   async #netGroups(changes: readonly PassedChange[]): Promise<readonly ElementGroup[]> {
     const groups: ElementGroup[] = [];
     for (const ofSet of Map.groupBy(changes, ({ set }) => set.name).values()) {
       const [first] = ofSet;
       if (first === undefined) continue;
+      const { name } = first.set;
       const [matched, covered] = storesOf(first.set);
-      const before = new Map<SetEntry, Place>();
-      for (const entry of await this.#entries(matched)) before.set(entry, "matched");
-      for (const entry of await this.#entries(covered)) before.set(entry, "covered");
-      const elements = placeChanges(before, ofSet).map(({ kind, entry, place, indices }) => {
+      const before = await this.#places.placesOf(name, async () =>
+        placesBefore(await this.#entries(matched), await this.#entries(covered)),
+      );
+      const { placed, after } = placeChanges(before, ofSet);
+      this.#places.note(name, after);
+      const elements = placed.map(({ kind, entry, place, indices }) => {
         const store = place === "covered" ? covered : matched;
         return elementChange({ ...first, kind, entry }, store.layout, store.name, indices);
       });
