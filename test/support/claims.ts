@@ -1,8 +1,8 @@
-/** Services that claim one address and port, each in its way. */
+/** Services that claim the same address and port in different ways. */
 import type { ServiceRecord } from "../../src/api/objects.ts";
 import { ip, portRecord, serviceRecord } from "./records.ts";
 
-/** Of the node of `planOptions`: node ports are wanted there, and the other ways meet them. */
+/** An address of the node of `planOptions`, which serves node ports, so that all kinds of claims can conflict there. */
 export const claimedAddress = "192.168.10.11";
 export const claimedPort = 30_080;
 export const claimedKey: string = `TCP ${claimedAddress}:${claimedPort}`;
@@ -16,7 +16,7 @@ const fieldsOf: Readonly<Record<Way, Partial<ServiceRecord>>> = {
   "external IP": { externalIps: [ip(claimedAddress)] },
 };
 
-/** Each pair of ways that may meet at one address, in the order of their right. */
+/** Each pair of kinds that can conflict at one address, the owner first. */
 export const unequalWays: readonly (readonly [winner: Way, loser: Way])[] = [
   ["cluster IP", "load-balancer IP"],
   ["cluster IP", "external IP"],
@@ -27,14 +27,14 @@ export const unequalWays: readonly (readonly [winner: Way, loser: Way])[] = [
 
 export const ways: readonly Way[] = ["cluster IP", "node port", "load-balancer IP", "external IP"];
 
-/** A Service that claims {@link claimedKey}; without a way, one that does not. */
+/** A Service that claims {@link claimedKey}. Without a way, returns a Service that does not claim it. */
 export function claimant(
   name: string,
   way: Way | undefined,
   createdAtSeconds: number,
 ): ServiceRecord {
   const ports = [portRecord({ port: claimedPort })];
-  // Another one for each of a few Services.
+  // A different cluster IP for each of a few Services.
   const clusterIps = [ip(`10.96.0.${name.charCodeAt(name.length - 1)}`)];
   const own = { name, createdAtSeconds, clusterIps, ports };
   return serviceRecord(way === undefined ? own : { ...own, ...fieldsOf[way] });

@@ -1,6 +1,6 @@
 /**
- * What the client of `node-network.ts` does to the pods of `pod-traffic.ts`. Sockets are opened in the
- * namespace `client` and stay there; this process lives in `node` otherwise.
+ * Actions of the client of `node-network.ts` on the pods of `pod-traffic.ts`. Opens sockets in the namespace `client`,
+ * where they stay. At other times, this process is in the namespace `node`.
  */
 import { createSocket, type Socket as UdpSocket } from "node:dgram";
 import { once } from "node:events";
@@ -9,7 +9,7 @@ import { enterNetworkNamespace } from "./netns/network-namespace.ts";
 
 const answerTimeoutMs = 60_000;
 
-/** Opens sockets in another namespace than `node`. Nothing else may open sockets meanwhile. */
+/** Opens sockets in a namespace other than `node`. No other code may open sockets at the same time. */
 export async function openIn<T>(namespace: string, open: () => Promise<T>): Promise<T> {
   enterNetworkNamespace(namespace);
   try {
@@ -25,7 +25,7 @@ export class Connection {
   #text = "";
   #byteCount = 0;
   #onData = (): void => {};
-  /** Code of the error that ended it, `end` for an orderly end; undefined while it lives. */
+  /** Error code that ended the connection, or `end` for a regular end. Undefined while it is open. */
   ending: string | undefined;
 
   private constructor(socket: Socket) {
@@ -65,13 +65,13 @@ export class Connection {
     return this.#byteCount;
   }
 
-  /** The pod's name, by its first line. */
+  /** The pod's name, from its first line. */
   async name(): Promise<string> {
     await this.#until(() => this.#text.includes("\n"));
     return this.#text.split("\n")[0] ?? "";
   }
 
-  /** One line there and back. Rejects when no answer comes. */
+  /** Sends one line and waits for the answer. Rejects if there is none. */
   async ping(text: string): Promise<void> {
     this.#socket.write(`ping ${text}\n`);
     await this.#until(() => this.#text.includes(` ping ${text}\n`));
@@ -81,7 +81,7 @@ export class Connection {
     await this.#until(() => this.#byteCount >= byteCount, timeoutMs);
   }
 
-  /** Resolves with the reason when the connection is over. */
+  /** Resolves with the reason when the connection has ended. */
   async ends(timeoutMs: number): Promise<string> {
     await this.#until(() => this.ending !== undefined, timeoutMs);
     return this.ending ?? "";
@@ -91,7 +91,10 @@ export class Connection {
     this.#socket.write(text);
   }
 
-  /** By a reset, which IPVS forgets after ten seconds; an orderly end takes two minutes. */
+  /**
+   * Ends the connection with a reset, which IPVS forgets after ten seconds. After a regular end, IPVS remembers it for
+   * two minutes.
+   */
   reset(): void {
     this.#socket.resetAndDestroy();
   }
@@ -111,7 +114,7 @@ export class Connection {
   }
 }
 
-/** The name of the pod that answers a new connection. */
+/** Opens a connection and returns the name of the pod that answers. */
 export async function askName(address: string, port: number): Promise<string> {
   const connection = await Connection.open(address, port, "name");
   return connection.name();
@@ -139,7 +142,7 @@ export class Datagrams {
     return openIn("client", () => Datagrams.openHere(sourcePort));
   }
 
-  /** In the namespace where this process is: a client on the node itself. */
+  /** Opens the socket in the current namespace, like a client on the node itself. */
   static async openHere(sourcePort: number): Promise<Datagrams> {
     const socket = createSocket("udp4");
     socket.bind(sourcePort);
@@ -148,7 +151,7 @@ export class Datagrams {
     return new Datagrams(socket);
   }
 
-  /** The name of the pod that answers one datagram, or "nobody" after `timeoutMs`. */
+  /** Sends one datagram and returns the name of the pod that answers, or "nobody" after `timeoutMs`. */
   async ask(address: string, port: number, timeoutMs = 500): Promise<string> {
     const number = ++this.#count;
     const { promise, resolve } = Promise.withResolvers<string>();

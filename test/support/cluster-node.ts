@@ -1,7 +1,7 @@
 /**
- * The built program on a node of its own in the lab: the present network namespace, an API server in this
- * process, and a folder for the configuration and for what the program keeps over a restart. All that is
- * seen of it is what an operator sees: health, metrics, log, Events.
+ * The built program on its own node in the lab: the current network namespace, an API server in this process, and a
+ * folder for the configuration and the program's files. Tests see only what an operator sees: health, metrics, log and
+ * Events.
  */
 import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -16,7 +16,7 @@ import { type ApiObject, node } from "./objects.ts";
 import { pauseAfterCheck } from "./pause-after-check.ts";
 import { Program } from "./program.ts";
 
-/** Fields of a KubeProxyConfiguration, laid over those that every node has. */
+/** Fields of a KubeProxyConfiguration, which override those of every node. */
 export interface NodeSettings {
   readonly mode?: "ipvs" | "iptables" | "userspace";
   readonly nodePortAddresses?: readonly string[];
@@ -24,21 +24,21 @@ export interface NodeSettings {
   readonly kubeIpvs?: Readonly<Record<string, unknown>>;
 }
 
-/** One line of the log with its keys; `msg` is the event. */
+/** One log line with its keys; `msg` is the event. */
 export interface PrintedLine extends Readonly<Record<string, unknown>> {
   readonly level: string;
   readonly msg: string;
 }
 
-/** A busy lab kernel takes its time for processes. */
+/** Timeout for processes, which are slow in a busy lab kernel. */
 export const graceMs = 60_000;
 
-/** What every node of ours sets, and does not need in a test. */
+/** Sysctls that every node sets and that tests do not need. */
 const canaries: readonly string[] = ["expire_nodest_conn", "expire_quiescent_template"].map(
   (name) => `/proc/sys/net/ipv4/vs/${name}`,
 );
 
-/** Far beyond the pause of a verification that is expensive: eight periods. */
+/** Longer than eight periods, the longest pause after an expensive verification. */
 const longestPauseMs = 120_000;
 
 export class ClusterNode {
@@ -46,7 +46,7 @@ export class ClusterNode {
   readonly #folder: string;
   #settings: NodeSettings;
   #program: Program | undefined;
-  /** What the programs that ended have printed. */
+  /** Output of the programs that have ended. */
   #printed = "";
 
   private constructor(api: ApiServer, settings: NodeSettings) {
@@ -57,7 +57,7 @@ export class ClusterNode {
     this.configure(settings);
   }
 
-  /** Serves these objects and a Node; starts no program yet. */
+  /** Serves these objects and a Node, without starting a program. */
   static async build(
     objects: readonly ApiObject[] = [],
     settings: NodeSettings = {},
@@ -65,7 +65,7 @@ export class ClusterNode {
     return new ClusterNode(await ApiServer.start({ objects: [node(), ...objects] }), settings);
   }
 
-  /** Writes another configuration; a program that runs reads it by itself. */
+  /** Writes another configuration, which a running program reads by itself. */
   configure(settings: NodeSettings): void {
     this.#settings = settings;
     const path = this.#path("config");
@@ -88,7 +88,7 @@ export class ClusterNode {
     await this.program.prints(/SyncProxyRules complete/);
   }
 
-  /** Starts the program, and waits for nothing. */
+  /** Starts the program without waiting. */
   spawn(environment: Readonly<Record<string, string>> = {}): void {
     const env = { ...process.env, ...environment };
     this.#program = new Program([`--config=${this.#path("config")}`], [], { env });
@@ -103,26 +103,26 @@ export class ClusterNode {
     this.#program = undefined;
   }
 
-  /** `--cleanup`; what it printed. */
+  /** Runs `--cleanup` and returns its output. */
   async cleanUp(): Promise<string> {
     const program = new Program(["--cleanup", `--config=${this.#path("config")}`]);
     await program.ends();
     return program.output;
   }
 
-  /** Ends everything; what it did in the kernel stays. */
+  /** Ends everything. Kernel state stays. */
   async close(): Promise<void> {
     await this.stop("SIGKILL");
     await this.api.stop();
     rmSync(this.#folder, { recursive: true });
   }
 
-  /** What the record says: who has what several Services claim. Written in the background, soon after each sync. */
+  /** Owners of contested addresses in the record, which is written in the background soon after each sync. */
   holders(): Holders {
     return holderRecordIn(readState(this.#path("state/state.json"))).held;
   }
 
-  /** The record is gone, as where its folder cannot be written. */
+  /** Deletes the record, as if its folder could not be written. */
   loseRecord(): void {
     rmSync(this.#path("state/state.json"), { force: true });
   }
@@ -133,7 +133,7 @@ export class ClusterNode {
     return (await ask("http://127.0.0.1:10256/healthz")).status;
   }
 
-  /** Sum of the metric's series that carry these labels. */
+  /** Sum of the metric's series with these labels. */
   async metric(name: string, labels: Readonly<Record<string, string>> = {}): Promise<number> {
     const wanted = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
     const { text } = await ask("http://127.0.0.1:10249/metrics");
@@ -144,7 +144,7 @@ export class ClusterNode {
       .reduce((total, line) => total + Number(line.split(" ").at(-1)), 0);
   }
 
-  /** Lines of the log, of all programs so far; those that say `reason`, or all. */
+  /** Log lines of all programs so far. With `reason`, only lines with this reason. */
   lines(reason?: string): readonly PrintedLine[] {
     const lines = (this.#printed + (this.#program?.output ?? "")).split("\n");
     const parsed = lines.filter((line) => line.startsWith("{")).flatMap(parseLine);
@@ -159,12 +159,12 @@ export class ClusterNode {
     });
   }
 
-  /** Everything it printed, for the message of a failure. */
+  /** The last lines of the output, for the message of a failure. */
   tail(lineCount = 30): string {
     return (this.#printed + (this.#program?.output ?? "")).split("\n").slice(-lineCount).join("\n");
   }
 
-  /** Resolves, with the milliseconds it took, when `condition` holds. */
+  /** Waits until `condition` is true, and returns the number of milliseconds. */
   async until(
     what: string,
     condition: () => boolean | Promise<boolean>,
@@ -181,12 +181,12 @@ export class ClusterNode {
   }
 
   /**
-   * Resolves when `times` verifications ran to their end: a sysctl that someone changes is found by nothing
-   * else. Each counts as one drift of kind `sysctl`, and one write.
+   * Resolves after this many complete verifications. It changes a sysctl, because only a verification finds that. Each
+   * counts as one drift of kind `sysctl` and one write.
    */
   async verified(times: number): Promise<void> {
     for (let time = 0; time < times; time += 1) {
-      // In turns: a repair that is undone again and again would be put off.
+      // Alternates between sysctls, because repairs of one that keeps changing would back off.
       const path = canaries[time % canaries.length] ?? "";
       const value = readFileSync(path, "utf8");
       writeFileSync(path, value.trim() === "0" ? "1" : "0");
@@ -208,13 +208,13 @@ export class ClusterNode {
       hostnameOverride: "node-1",
       clusterCIDR: "10.244.0.0/16,fd00:244::/32",
       clientConnection: { kubeconfig: this.#path("kubeconfig") },
-      // The limit belongs to the first network namespace.
+      // The limit belongs to the first network namespace of the kernel.
       conntrack: { maxPerCore: 0 },
       logging: { format: "json", verbosity: 2 },
       ipvs: { syncPeriod: "1h", minSyncPeriod: "0s", ...ipvs },
       kubeIpvs: {
         verificationPeriod: "2s",
-        // A check of the rules starts programs, which are dear in the lab.
+        // A check of the rules starts programs, which are expensive in the lab.
         ruleCheckPeriod: "0s",
         stateFile: this.#path("state/state.json"),
         configReload: true,
@@ -229,7 +229,7 @@ function parseLine(line: string): readonly PrintedLine[] {
   try {
     return [JSON.parse(line) as PrintedLine];
   } catch {
-    // The last one may not be complete yet.
+    // The last line may be incomplete.
     return [];
   }
 }

@@ -1,10 +1,10 @@
-/** What the program's last lines say about why it ended. */
+/** Reads why the program ended from its last lines. */
 
 const failed = /^E\d{4} .* kube-ipvs:1\] "Command failed" err=(".*?[^\\]")(?: stack=.*)?$/;
 const mistake =
   /^E\d{4} .* kube-ipvs:1\] "Invalid configuration" path=(.*?)(?: value=(.*?))? reason=(".*")$/;
 
-/** The text of `err`, or `path: reason` of a mistake of the configuration; undefined: another line. */
+/** The text of `err`, or `path: reason` for a configuration error. Undefined for other lines. */
 export function failureIn(line: string): string | undefined {
   const [, err] = failed.exec(line) ?? [];
   if (err !== undefined) return JSON.parse(err) as string;
@@ -13,7 +13,7 @@ export function failureIn(line: string): string | undefined {
   return `${JSON.parse(path)}: ${JSON.parse(reason)}`;
 }
 
-/** All of them, in order. */
+/** All failures, in order. */
 export function failuresIn(output: string): readonly string[] {
   return output.split("\n").flatMap((line) => failureIn(line) ?? []);
 }

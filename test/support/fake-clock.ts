@@ -5,7 +5,7 @@ interface Timer {
   readonly callback: () => void;
 }
 
-/** A clock that stands still until the test moves it. */
+/** A clock that only moves when the test moves it. */
 export class FakeClock implements Clock {
   #elapsedMs = 0;
   readonly #startMs: number;
@@ -31,7 +31,7 @@ export class FakeClock implements Clock {
     };
   }
 
-  /** Moves on, calling each timer at its time; promises settle between the calls. */
+  /** Moves the clock and calls each timer at its time. Promises settle between the calls. */
   async advance(byMs: number): Promise<void> {
     const endMs = this.#elapsedMs + byMs;
     for (;;) {
@@ -59,7 +59,7 @@ export class FakeClock implements Clock {
   }
 }
 
-/** Lets everything run that waits for nothing but promises. */
+/** Runs everything that only waits for promises. */
 async function settlePromises(): Promise<void> {
   await new Promise<void>((resolve) => setImmediate(resolve));
 }

@@ -21,35 +21,35 @@ import { httpRequest } from "./http-request.ts";
 import { MemorySource } from "./memory-source.ts";
 import { gaugeOf, silentMetrics } from "./silent-metrics.ts";
 
-/** By name, without the dashes. */
+/** Flags by name, without dashes. */
 type Flags = Readonly<Record<string, string>>;
 
 const baseFlags: Flags = {
-  // Objects come from memory: nobody is waited for who could bring a Node object later.
+  // Objects are in memory, so the daemon does not wait for a Node object.
   manifests: "/memory",
   "hostname-override": "node-1",
   "cluster-cidr": "10.244.0.0/16,fd00:244::/32",
   "ipvs-min-sync-period": "0s",
 };
 
-/** Longer than the pause between two checks of the drains. */
+/** Longer than the pause between two checks of drains. */
 const allDrainsMs = 15_000;
 
 export class FakeNode {
   readonly source: MemorySource = new MemorySource();
   readonly kernel: FakeKernel = new FakeKernel();
   #config: Config;
-  /** Those of `#config`, but for what all nodes have. */
+  /** The flags of `#config`, without those of all nodes. */
   #flags: Flags;
   readonly #clock = new FakeClock();
   readonly #listeners = new Map<string, HttpListenerOptions>();
   readonly #figures = new Map<string, number>();
-  /** What a file keeps on a real node: it outlives the daemon. */
+  /** What a real node stores in a file, which survives the daemon. */
   #ownership: RecordedOwnership = nothingRecorded;
   #holders: Holders;
   #daemon: Daemon | undefined;
 
-  /** `held`: what Services hold already, as the record of an earlier run has it. */
+  /** `held`: owners of contested addresses in the record of an earlier run. */
   constructor(flags: Flags, held: Holders = new Map()) {
     this.#config = configOf({ ...baseFlags, ...flags });
     this.#flags = flags;
@@ -76,12 +76,12 @@ export class FakeNode {
     return this.#config;
   }
 
-  /** Those that it was given last. */
+  /** The current flags. */
   get flags(): Flags {
     return this.#flags;
   }
 
-  /** What an operator sees of the daemon that runs. */
+  /** What an operator sees of the running daemon. */
   get view(): DaemonView {
     assert.ok(this.#daemon !== undefined, "a daemon runs");
     const { view } = this.#daemon;
@@ -89,22 +89,22 @@ export class FakeNode {
     return view;
   }
 
-  /** The same in any mode. */
+  /** The view that exists in every mode. */
   get modeView(): ModeView {
     return this.#daemon?.view ?? assert.fail("no daemon runs");
   }
 
-  /** Who has what several Services claim, as recorded after the last sync. */
+  /** Owners of contested addresses, as recorded after the last sync. */
   holders(): Holders {
     return this.#holders;
   }
 
-  /** The record of who holds what is gone, as where its folder cannot be written. */
+  /** Deletes the record of owners, as if its folder could not be written. */
   loseHolders(): void {
     this.#holders = new Map();
   }
 
-  /** Ends the daemon; it must leave no timer and no listener behind. */
+  /** Stops the daemon, which must not leave a timer or a listener behind. */
   async stop(): Promise<void> {
     await this.#daemon?.stop();
     this.#daemon = undefined;
@@ -116,7 +116,7 @@ export class FakeNode {
     return this.#daemon !== undefined;
   }
 
-  /** Another configuration counts from now on, over restarts as well; given as all its flags. */
+  /** Applies another configuration, also for later restarts. `flags` contains all its flags. */
   async reconfigure(flags: Flags): Promise<void> {
     this.#config = configOf({ ...baseFlags, ...flags });
     this.#flags = flags;
@@ -128,13 +128,13 @@ export class FakeNode {
     await this.start();
   }
 
-  /** Ends it before its n-th kernel change from now on, or after a second; then starts it again. */
+  /** Kills the daemon before its n-th kernel change from now on, or after a second, and starts it again. */
   async kill(nth: number): Promise<void> {
     await this.crash(nth);
     await this.start();
   }
 
-  /** Ends it before its n-th kernel change from now on, or after a second. */
+  /** Kills the daemon before its n-th kernel change from now on, or after a second. */
   async crash(nth: number): Promise<void> {
     this.kernel.operations.crashAt(nth);
     await this.#clock.advance(1_000);
@@ -142,12 +142,12 @@ export class FakeNode {
     this.kernel.operations.revive();
   }
 
-  /** Lets time go by. */
+  /** Moves the clock. */
   async wait(milliseconds: number): Promise<void> {
     await this.#clock.advance(milliseconds);
   }
 
-  /** Lets time go on until everything reported is in the kernel. */
+  /** Moves the clock until all reported objects are in the kernel. */
   async settle(): Promise<void> {
     let isSettled = false;
     const settled = this.#daemon?.settled().then(() => {
@@ -167,7 +167,7 @@ export class FakeNode {
     }
   }
 
-  /** Settles; then all connections end, and with them all drains. */
+  /** Settles, then ends all connections and all drains. */
   async comeToRest(): Promise<void> {
     await this.settle();
     this.connect(0);
@@ -175,7 +175,7 @@ export class FakeNode {
     await this.settle();
   }
 
-  /** Everything that others can see in the kernel, and what load balancers hear. */
+  /** The kernel state that other programs can see, and the answers to load balancers. */
   async state(): Promise<KernelState> {
     const { kernel } = this;
     return {

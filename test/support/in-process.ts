@@ -1,4 +1,4 @@
-/** The daemon in this process, on the kernel of the present network namespace: its composition root, no more. */
+/** The daemon in this process, on the kernel of the current network namespace. Uses only its composition root. */
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import type { DaemonView, ModeView } from "../../src/daemon/operator/daemon-view.ts";
@@ -10,27 +10,27 @@ import { openKernel } from "../../src/kernel/open-kernel.ts";
 import { silentMetrics } from "./silent-metrics.ts";
 
 export interface InProcessParts extends Pick<DaemonParts, "config" | "source" | "holderRecord"> {
-  /** Absent: nobody listens. */
+  /** The daemon's log. If absent, nothing is logged. */
   readonly log?: DaemonParts["log"];
   readonly metrics?: DaemonParts["metrics"];
-  /** Absent: found out, which starts a few programs. */
+  /** The iptables backend. If absent, it is detected, which starts a few programs. */
   readonly iptablesBackend?: BackendChoice;
 }
 
 export interface InProcessDaemon {
-  /** What it talks to; open until the stop. */
+  /** The daemon's kernel clients, which are open until the stop. */
   readonly kernel: Kernel;
-  /** Its state, for whoever only reads. */
+  /** The daemon's state, for readers. */
   readonly view: DaemonView;
-  /** The same in any mode. */
+  /** The view that exists in every mode. */
   readonly modeView: ModeView;
-  /** Resolves when everything the source reported so far is in the kernel. */
+  /** Resolves when all reported objects are in the kernel. */
   settled(): Promise<void>;
-  /** The kernel keeps its state. */
+  /** Stops the daemon. Kernel state stays. */
   stop(): Promise<void>;
 }
 
-/** Starts it; it may not be settled yet. */
+/** Starts the daemon, which may not be settled yet. */
 export async function startInProcess(parts: InProcessParts): Promise<InProcessDaemon> {
   const { config, source, log = silentLogger, metrics = silentMetrics, iptablesBackend } = parts;
   const record = parts.holderRecord === undefined ? {} : { holderRecord: parts.holderRecord };

@@ -1,7 +1,7 @@
 import type { TableName } from "../../src/state/rule.ts";
 import type { FakeIptables } from "./fake-kernel/fake-iptables.ts";
 
-/** Puts rules into the tables as another program would: what `iptables-save` prints. */
+/** Adds rules from the output of `iptables-save` like another program. */
 export function putRules(iptables: FakeIptables, saved: string): void {
   let table: TableName = "nat";
   for (const line of saved.split("\n")) {
@@ -13,7 +13,7 @@ export function putRules(iptables: FakeIptables, saved: string): void {
   }
 }
 
-/** What kube-proxy 1.36 in iptables mode writes for three Services, shortened: input of iptables-restore. */
+/** Rules that kube-proxy 1.36 in iptables mode writes for three Services, shortened: input of iptables-restore. */
 export const iptablesModeRules = `*mangle
 :KUBE-IPTABLES-HINT - [0:0]
 :KUBE-KUBELET-CANARY - [0:0]

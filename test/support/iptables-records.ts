@@ -1,8 +1,8 @@
-/** Builders for planning in iptables mode, beside those of records.ts. */
+/** Builders for plans in iptables mode, in addition to those of records.ts. */
 import type { IptablesNodeOptions } from "../../src/plan/iptables/options.ts";
 import { planOptions } from "./records.ts";
 
-/** The node of {@link planOptions}: all addresses serve node ports, loopback too. */
+/** The node of {@link planOptions}: all addresses serve node ports, including loopback. */
 export function iptablesOptions(overrides: Partial<IptablesNodeOptions> = {}): IptablesNodeOptions {
   return {
     shared: planOptions(),

@@ -1,4 +1,4 @@
-/** What the kernel holds and what it should hold, as text to compare: IPv4, of the present network namespace. */
+/** Observed and desired kernel state as text to compare: IPv4, in the current network namespace. */
 import { spawnSync } from "node:child_process";
 import { desiredFrom } from "./many-services.ts";
 import { nodeAddress, podGateway } from "./node-network.ts";
@@ -15,7 +15,7 @@ export interface KernelText {
   readonly addresses: string;
 }
 
-/** What these objects plan to on the node of `node-network.ts`. */
+/** The planned state for these objects on the node of `node-network.ts`. */
 export function plannedText(objects: Iterable<ApiObject>): KernelText {
   const desired = desiredFrom(objects, [ip(nodeAddress), ip(podGateway)]);
   return {
@@ -25,12 +25,12 @@ export function plannedText(objects: Iterable<ApiObject>): KernelText {
   };
 }
 
-/** What is there. */
+/** The observed state. */
 export function observedText(): KernelText {
   return { servers: serversText(), entries: entriesThere(), addresses: addressesText() };
 }
 
-/** Says whether all of it exists; looks no further than the first difference. */
+/** Whether everything exists. Stops at the first difference. */
 export function isInKernel({ servers, entries, addresses }: KernelText): boolean {
   return servers === serversText() && addresses === addressesText() && entries === entriesThere();
 }
@@ -49,7 +49,10 @@ function addressesText(): string {
   return sortedLines(lines.flatMap((line) => /inet ([^/]*)/.exec(line)?.[1] ?? []));
 }
 
-/** Lines of its output; none where it fails, as where the link is gone. Without a shell, which takes as long again. */
+/**
+ * Lines of a program's output. Empty if the program fails, for example because the link does not exist. Starts no
+ * shell, which would double the time.
+ */
 function run(program: string, ...argv: readonly string[]): readonly string[] {
   const { stdout } = spawnSync(program, argv, { encoding: "utf8", maxBuffer: 64 * 1024 * 1024 });
   return stdout.split("\n");

@@ -1,4 +1,4 @@
-/** The daemon in this process, in the present network namespace of the lab, with objects in memory. */
+/** The daemon in this process, in the current network namespace of the lab, with objects in memory. */
 import assert from "node:assert/strict";
 import { silentLogger } from "../../src/base/log.ts";
 import type { Config } from "../../src/config/config.ts";
@@ -17,10 +17,10 @@ import { type RecordedLine, RecordingLogger } from "./recording-logger.ts";
 
 const usualBackend: BackendChoice = await chooseBackend(runProgram);
 
-/** By name, without the dashes. */
+/** Flags by name, without dashes. */
 export type Flags = Readonly<Record<string, string>>;
 
-/** So long a sync period leaves all to what is tested. */
+/** The sync period is so long that it does not affect tests. */
 const baseFlags: Flags = {
   "hostname-override": "node-1",
   "cluster-cidr": "10.244.0.0/16,fd00:244::/32",
@@ -28,24 +28,24 @@ const baseFlags: Flags = {
   "ipvs-sync-period": "1h",
 };
 
-/** What runs, and what can be seen of it. */
+/** A running daemon, and what a test can see of it. */
 export interface LabDaemon {
   readonly lines: readonly RecordedLine[];
-  /** Those about errors: the event and the error's words. */
+  /** Log lines about errors: the event and the error's text. */
   readonly errors: readonly string[];
   apply(...objects: readonly (ApiObject | NamedObject)[]): void;
   delete(...objects: readonly (ApiObject | NamedObject)[]): void;
   settled(): Promise<void>;
-  /** Who has what several Services claim. */
+  /** Owners of contested addresses. */
   holders(): Holders;
-  /** Lines of the metrics with this beginning. */
+  /** Lines of the metrics that start with this name. */
   metrics(name: string): Promise<readonly string[]>;
   stop(): Promise<void>;
 }
 
 /**
- * Starts it and waits until `objects` are in the kernel. `iptablesBackend`: found out when this file was loaded. `held`:
- * what Services hold already, as the record of an earlier run has it.
+ * Starts the daemon and waits until `objects` are in the kernel. The iptables backend is detected when this file is
+ * loaded. `held`: owners of contested addresses in the record of an earlier run.
  */
 export async function startLabDaemon(
   objects: readonly (ApiObject | NamedObject)[],
@@ -119,7 +119,7 @@ class RunningDaemon implements LabDaemon {
   }
 }
 
-/** Runs `body` beside the daemon, which ends with it. */
+/** Runs `body` while a daemon runs, and then stops the daemon. */
 export async function withLabDaemon<T>(
   objects: readonly ApiObject[],
   flags: Flags,
@@ -133,7 +133,7 @@ export async function withLabDaemon<T>(
   }
 }
 
-/** `--cleanup`; the lines that it prints. */
+/** Runs `--cleanup` and returns the lines that it prints. */
 export async function cleanUpLab(flags: Flags = {}): Promise<readonly string[]> {
   const kernel = await openKernel({ log: silentLogger, iptablesBackend: usualBackend });
   const printed: string[] = [];
@@ -157,7 +157,7 @@ function configOf(flags: Flags): Config {
   return loadConfig(new Map(given), { readFile: () => "", hostname: () => "node-1" }).config;
 }
 
-/** Waits until `look` gives what is wanted; fails with the difference. Gives the milliseconds it took. */
+/** Waits until `look` returns the wanted value, and returns the number of milliseconds. Fails with the difference. */
 export async function eventually<T>(
   look: () => T | Promise<T>,
   wanted: T,
@@ -175,7 +175,7 @@ export async function eventually<T>(
     } catch (error) {
       if (!(error instanceof assert.AssertionError)) throw error;
     }
-    // It blocks this thread, in which the daemon works too.
+    // The check blocks this thread, which the daemon also uses.
     await pauseAfterCheck(checkedMs, 20);
   }
 }

@@ -1,4 +1,4 @@
-/** A node in the lab with pods, manifests, and the built program; this process is in its namespace. */
+/** A node in the lab with pods, manifests and the built program. This process is in the node's namespace. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -18,7 +18,7 @@ const baseFlags = [
   "--hostname-override=node-1",
   "--cluster-cidr=10.244.0.0/16",
   "--ipvs-min-sync-period=0s",
-  // The limit belongs to the first namespace.
+  // The limit belongs to the first namespace of the kernel.
   "--conntrack-max-per-core=0",
   "-v=3",
 ];
@@ -58,7 +58,7 @@ export class LabNode {
     return this.#program;
   }
 
-  /** What the program is always started with. */
+  /** The flags of every start. */
   get flags(): readonly string[] {
     return [...baseFlags, `--manifests=${this.#folder}`];
   }
@@ -74,7 +74,7 @@ export class LabNode {
     await this.#program?.ends();
   }
 
-  /** Puts these objects in the place of all that were there, at once. */
+  /** Replaces all objects with these, in one step. */
   apply(...objects: readonly ApiObject[]): void {
     const path = join(this.#folder, "objects.yaml");
     writeFileSync(`${path}.new`, objects.map((object) => JSON.stringify(object)).join("\n---\n"));
@@ -86,7 +86,7 @@ export class LabNode {
     return servers;
   }
 
-  /** `pod-1 0, pod-2 1`: the pods behind a virtual server with their weights. */
+  /** The pods behind a virtual server with their weights: `pod-1 0, pod-2 1`. */
   async weights(server: VirtualServerId): Promise<string> {
     const names = new Map(this.#pods.map(({ name, address }) => [address, name]));
     return (await this.realServers(server))
@@ -95,7 +95,7 @@ export class LabNode {
       .join(", ");
   }
 
-  /** Resolves with the milliseconds that it took. */
+  /** Waits for these weights, and resolves with the number of milliseconds. */
   async hasWeights(
     server: VirtualServerId,
     wanted: string,

@@ -1,8 +1,8 @@
 /**
- * Connections that stay. `echo PORT` answers what it is sent; `connect ADDRESS PORT` opens ten connections,
- * sends a byte over each every half second, and on SIGTERM prints how many there were, how many answers came, and
- * how many broke (an error, an end, or ten seconds without the answer). More bytes would be a third of all work in the
- * lab, and show no more.
+ * Long connections. `echo PORT` returns what it receives. `connect ADDRESS PORT` opens ten connections, sends a byte
+ * over each every half second, and on SIGTERM prints the numbers of connections, answers and broken connections (an
+ * error, an end, or ten seconds without the answer). More bytes would be a third of all work in the lab without showing
+ * more.
  */
 import { connect, createServer, type Socket } from "node:net";
 

@@ -1,9 +1,9 @@
 /**
- * Some tests change more than their network namespace: the clock, modules, limits of the whole kernel. They run in the
- * lab kernel, never on a machine's own kernel. `LAB_KIND` comes from test/lab/lab.ts.
+ * Some tests change more than their network namespace: the clock, modules, or limits of the whole kernel. They run only
+ * in the lab kernel, never on a machine's own kernel. test/lab/lab.ts sets `LAB_KIND`.
  */
 
-/** The `skip` option of such a test: false in the lab kernel, else the reason. */
+/** The `skip` option of such a test: false in the lab kernel, otherwise the reason. */
 export function skippedOnHost(
   change: string,
   environment: NodeJS.ProcessEnv = process.env,
@@ -11,7 +11,7 @@ export function skippedOnHost(
   return isInLabKernel(environment) ? false : `it ${change}, so it runs in the lab kernel only`;
 }
 
-/** Guards the change itself, however its caller was started. */
+/** Prevents the change itself outside the lab kernel, regardless of how the caller was started. */
 export function requireLabKernel(
   change: string,
   environment: NodeJS.ProcessEnv = process.env,

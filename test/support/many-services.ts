@@ -1,4 +1,4 @@
-/** A cluster of many alike Services, as API objects and as the plan that must come of them. */
+/** A cluster of many similar Services, as API objects and as the plan for them. */
 import { decodeObject } from "../../src/api/decode/decode-object.ts";
 import { TextPool } from "../../src/api/decode/flat-text.ts";
 import type { EndpointSliceRecord, ServiceRecord } from "../../src/api/objects.ts";
@@ -8,13 +8,13 @@ import { planService } from "../../src/plan/planner.ts";
 import { type ApiObject, endpoint, endpointSlice, service } from "./objects.ts";
 import { familyOptions, planOptions } from "./records.ts";
 
-/** Cluster IP of the Service with this number: 10.96.1.0 and up. */
+/** Cluster IP of the Service with this number, starting with 10.96.1.0. */
 export function clusterIpOf(index: number): string {
   const network = 1 + Math.floor(index / 250);
   return `10.${96 + (network >> 8)}.${network & 255}.${1 + (index % 250)}`;
 }
 
-/** The n-th endpoint of a Service: on another node, none shared. */
+/** The n-th endpoint of a Service. It is on another node, and no other Service has it. */
 export function endpointOf(index: number, position: number): string {
   const number = index * 16 + position;
   return `10.${240 + Math.floor(number / 62_500)}.${Math.floor(number / 250) % 250}.${1 + (number % 250)}`;
@@ -40,7 +40,7 @@ export function positions(count: number): readonly number[] {
   return Array.from({ length: count }, (_, position) => position);
 }
 
-/** What these objects plan to, on a node with these addresses. */
+/** The planned state for these objects, on a node with these addresses. */
 export function desiredFrom(
   objects: Iterable<ApiObject>,
   nodeAddresses: readonly IpAddress[],

@@ -2,7 +2,7 @@ import { decodeObject, type RecordOf } from "../../src/api/decode/decode-object.
 import { TextPool } from "../../src/api/decode/flat-text.ts";
 import type { ObjectSource, ResourceKind, SourceListener } from "../../src/api/source.ts";
 
-/** As much of an API object as its place in the source needs. */
+/** The fields of an API object that identify it. */
 export interface NamedObject {
   readonly kind: string;
   readonly metadata: { readonly name: string; readonly namespace?: string };
@@ -14,7 +14,7 @@ const kindsByName: Readonly<Record<string, ResourceKind>> = {
   Node: "nodes",
 };
 
-/** Objects held in memory, reported through the real decoders. Changes are reported at once. */
+/** Objects in memory, which are decoded with the real decoders. Changes are reported immediately. */
 export class MemorySource implements ObjectSource {
   readonly #objects = new Map<string, NamedObject>();
   readonly #records = new Map<string, RecordOf[ResourceKind]>();
@@ -23,7 +23,7 @@ export class MemorySource implements ObjectSource {
 
   async start(listener: SourceListener): Promise<void> {
     this.#listener = listener;
-    // A program that starts knows nothing of what was reported to an earlier one.
+    // A new program does not know what was reported to an earlier one.
     this.#records.clear();
     for (const object of this.#objects.values()) this.#report(object, object);
     for (const kind of Object.values(kindsByName)) listener.onSynced(kind);
@@ -33,7 +33,7 @@ export class MemorySource implements ObjectSource {
     this.#listener = undefined;
   }
 
-  /** What there is, in the order in which it came. */
+  /** The objects, in the order of their creation. */
   objects(): readonly NamedObject[] {
     return [...this.#objects.values()];
   }
@@ -52,7 +52,7 @@ export class MemorySource implements ObjectSource {
     }
   }
 
-  /** All Nodes, as a folder of manifests has them. */
+  /** Reports all Nodes, like a folder of manifests. */
   reportNodes(...nodes: readonly NamedObject[]): void {
     const into = { refuse: () => {}, texts: this.#texts };
     const records = nodes.flatMap((node) => decodeObject("nodes", node, into)?.record ?? []);
@@ -88,7 +88,7 @@ function tell(
   callback.call(listener, previous, current);
 }
 
-/** Kind, namespace and name. */
+/** The key of an object: kind, namespace and name. */
 export function objectKey({ kind, metadata }: NamedObject): string {
   return `${kind} ${metadata.namespace ?? (kind === "Node" ? "" : "default")}/${metadata.name}`;
 }

@@ -26,7 +26,7 @@ export function buildNodeNetwork(pods: readonly Pod[]): void {
   shell(networkAroundNode(pods));
 }
 
-/** Shell lines that build all but the namespace `node`, which is there. */
+/** Shell lines that build everything except the namespace `node`, which exists already. */
 export function networkAroundNode(pods: readonly Pod[]): string {
   const names = ["client", ...pods.map(({ name }) => name)];
   return [
@@ -40,13 +40,13 @@ export function networkAroundNode(pods: readonly Pod[]): string {
   ].join("");
 }
 
-/** Removes what {@link buildNodeNetwork} made; the processes in it must be gone. */
+/** Removes what {@link buildNodeNetwork} created. Its processes must have ended. */
 export function removeNodeNetwork(pods: readonly Pod[]): void {
   for (const name of ["client", "node", ...pods.map((pod) => pod.name)])
     removeNetworkNamespace(name);
 }
 
-/** Several commands of `ip` by one process, which counts in the lab kernel. */
+/** Runs several `ip` commands in one process, because processes are slow in the lab kernel. */
 function ipLines(options: string, commands: readonly string[]): string {
   return [`ip ${options} -batch - <<END`, ...commands, "END", ""].join("\n");
 }
@@ -65,7 +65,7 @@ const nodeCommands: readonly string[] = [
   `route add default via ${clientAddress}`,
 ];
 
-/** Pods are routed, as calico does it: a /32 behind each link, no bridge. */
+/** Pods are routed as in Calico: a /32 behind each link, without a bridge. */
 function podCommands({ address }: Pod, index: number): readonly string[] {
   return [
     "link set lo up",

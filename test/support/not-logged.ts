@@ -5,8 +5,8 @@ import { join } from "node:path";
 const root = join(import.meta.dirname, "../..");
 
 /**
- * Asserts that the program logged none of these events. It also fails if no source file contains an event: after a rename the
- * assertion would pass whatever the program logs.
+ * Asserts that the program logged none of these events. Also fails if no source file contains an event, because the
+ * assertion would always pass after a rename.
  */
 export function assertNotLogged(output: string, ...events: readonly string[]): void {
   for (const event of events) {

@@ -1,10 +1,10 @@
 /**
- * Builders of API objects as an API server serves them (JSON values, defaults filled in). Each takes the
- * few things that tests vary; `metadata`, `spec` and `status` are laid over what was built, key by key,
- * so that any field can be set, also to something invalid.
+ * Builders of API objects as an API server returns them (JSON values with defaults). Each builder takes the values that
+ * tests vary. `metadata`, `spec` and `status` override the built object key by key, so that a test can set any field,
+ * even to an invalid value.
  */
 
-/** An API object as JSON: what a decoder gets, and what the test API server stores. */
+/** An API object as JSON: the input of a decoder, and what the test API server stores. */
 export interface ApiObject {
   readonly apiVersion: string;
   readonly kind: string;
@@ -14,7 +14,7 @@ export interface ApiObject {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Laid over the built object. */
+/** Fields that override the built object. */
 export interface Overlay {
   readonly metadata?: Fields;
   readonly spec?: Fields;
@@ -26,7 +26,7 @@ export interface ServiceOptions extends Overlay {
   readonly namespace?: string;
   readonly labels?: Readonly<Record<string, string>>;
   readonly type?: string;
-  /** One per family, the primary first. */
+  /** One per family, with the primary family first. */
   readonly clusterIps?: readonly string[];
   readonly ports?: readonly Fields[];
 }
@@ -63,16 +63,16 @@ export function servicePort(overrides: Fields = {}): Fields {
 export interface EndpointSliceOptions extends Pick<Overlay, "metadata"> {
   readonly name?: string;
   readonly namespace?: string;
-  /** Name of the Service it belongs to. */
+  /** Name of the slice's Service. */
   readonly service?: string;
   readonly labels?: Readonly<Record<string, string>>;
   readonly addressType?: string;
-  /** Addresses (ready, on no particular node), or endpoints made by {@link endpoint}. */
+  /** Addresses (ready, without a node), or endpoints from {@link endpoint}. */
   readonly endpoints?: readonly (string | Fields)[];
   readonly ports?: readonly Fields[];
 }
 
-/** A slice `default/web-a` of Service `web`: endpoint 10.244.1.10, port `http` 8080/TCP. */
+/** A slice `default/web-a` of Service `web` with endpoint 10.244.1.10 and port `http` 8080/TCP. */
 export function endpointSlice(options: EndpointSliceOptions = {}): ApiObject {
   const { service: owner = "web", namespace = "default", name = `${owner}-a` } = options;
   const labels = { "kubernetes.io/service-name": owner, ...options.labels };
@@ -89,7 +89,7 @@ export function endpointSlice(options: EndpointSliceOptions = {}): ApiObject {
   };
 }
 
-/** An endpoint that is ready; `conditions` in the overrides replaces all three. */
+/** A ready endpoint. `conditions` in the overrides replaces all three conditions. */
 export function endpoint(address: string, overrides: Fields = {}): Fields {
   const conditions = { ready: true, serving: true, terminating: false };
   return { addresses: [address], conditions, ...overrides };
@@ -154,7 +154,7 @@ export interface PodOptions extends Overlay {
   readonly name?: string;
   readonly namespace?: string;
   readonly labels?: Readonly<Record<string, string>>;
-  /** One per family, the primary first. */
+  /** One per family, with the primary family first. */
   readonly ips?: readonly string[];
   readonly isReady?: boolean;
 }

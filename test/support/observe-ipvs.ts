@@ -2,13 +2,13 @@ import type { Ipvs } from "../../src/kernel/kernel.ts";
 import type { RealServer } from "../../src/state/real-server.ts";
 import type { VirtualServer } from "../../src/state/virtual-server.ts";
 
-/** A virtual server with its real servers, as the kernel holds them. */
+/** A virtual server with its real servers, as the kernel lists them. */
 export interface ObservedVirtualServer {
   readonly virtualServer: VirtualServer;
   readonly realServers: readonly RealServer[];
 }
 
-/** All that IPVS holds, by both readings. */
+/** All virtual and real servers of IPVS, through both ways of reading. */
 export async function observeIpvs(
   ipvs: Pick<Ipvs, "listVirtualServers" | "readRealServers">,
 ): Promise<readonly ObservedVirtualServer[]> {

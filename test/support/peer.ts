@@ -1,4 +1,4 @@
-/** Another proxy, given as a command: a kube-proxy of a release, say. */
+/** Another proxy that is given as a command, for example another release of kube-proxy. */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -8,14 +8,14 @@ export type PeerMode = "ipvs" | "iptables";
 const versionTimeoutMs = 10_000;
 
 export interface PeerOptions {
-  /** Of the API server: `http://10.200.0.1:6443`. */
+  /** URL of the API server: `http://10.200.0.1:6443`. */
   readonly server: string;
   readonly mode: PeerMode;
-  /** Gets the configuration and the kubeconfig. */
+  /** Folder for the configuration and the kubeconfig. */
   readonly folder: string;
 }
 
-/** `template` with `{config}` in place of the path of a KubeProxyConfiguration file, which is written. */
+/** Writes a KubeProxyConfiguration file and replaces `{config}` in `template` with its path. */
 export function peerArguments(
   template: string,
   { server, mode, folder }: PeerOptions,
@@ -27,7 +27,7 @@ export function peerArguments(
   return wordsOf(template).map((word) => word.replaceAll("{config}", config));
 }
 
-/** `kube-proxy (Kubernetes v1.36.2)`: the program without its folder, and what it answers to `--version`. */
+/** For example `kube-proxy (Kubernetes v1.36.2)`: the program without its folder, and its output for `--version`. */
 export function peerTitle(template: string): string {
   const [program = ""] = wordsOf(template);
   const { status, stdout } = spawnSync(program, ["--version"], {
@@ -53,10 +53,10 @@ current-context: test
 `;
 }
 
-/** Zero would mean the default in iptables mode. */
+/** Zero would mean the default in iptables mode, so the value is not zero. */
 const minSyncPeriods: Readonly<Record<PeerMode, string>> = { ipvs: "0s", iptables: "1ms" };
 
-/** The test API server speaks JSON only, kube-proxy asks for protobuf by default. */
+/** The test API server supports only JSON, but kube-proxy requests protobuf by default. */
 function configText(kubeconfig: string, mode: PeerMode): string {
   return `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration

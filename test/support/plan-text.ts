@@ -1,4 +1,4 @@
-/** Desired state as text in the notation of `ipvsadm -Sn` and `ipset save`, sorted, for comparing. */
+/** Desired state as sorted text in the format of `ipvsadm -Sn` and `ipset save`, to compare. */
 import { hostPort, ipFamilies } from "../../src/base/ip.ts";
 import type { DesiredState } from "../../src/plan/desired-state.ts";
 import type { PlannedVirtualServer } from "../../src/plan/service-port-plan.ts";

@@ -14,7 +14,7 @@ const chunkIntervalMs = 10;
 createServer((socket) => {
   socket.on("error", () => socket.destroy());
   const lines = createInterface(socket);
-  // It passes on the errors of the socket.
+  // readline emits the errors of the socket.
   lines.on("error", () => {});
   lines.once("line", (request) => answer(socket, request.split(" ")));
   lines.on("line", (line) => {

@@ -1,4 +1,4 @@
-/** The built program as an operator runs it: `dist/kube-ipvs` in a process of its own. */
+/** The built program in its own process, `dist/kube-ipvs`, as an operator runs it. */
 import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 import { join } from "node:path";
 import { failuresIn } from "./failure-lines.ts";
@@ -11,14 +11,14 @@ export interface Ending {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** A program that runs, or ran. */
+/** A running or ended program. */
 export class Program {
   readonly #child: ChildProcess;
   readonly #ending: Promise<Ending>;
   #output = "";
   #onOutput = (): void => {};
 
-  /** `command` stands before the program: `unshare`, `setpriv` … `program`: another one than ours. */
+  /** `command` precedes the program, for example `unshare` or `setpriv`. `program` is used instead of ours. */
   constructor(
     args: readonly string[],
     command: readonly string[] = [],
@@ -41,7 +41,7 @@ export class Program {
     return this.#child.pid ?? 0;
   }
 
-  /** Both streams so far. */
+  /** Output on both streams so far. */
   get output(): string {
     return this.#output;
   }
@@ -50,7 +50,7 @@ export class Program {
     return this.#output.trimEnd().split("\n").at(-1) ?? "";
   }
 
-  /** Why it ended, as its last lines say. */
+  /** Why the program ended, according to its last lines. */
   get failures(): readonly string[] {
     return failuresIn(this.#output);
   }
@@ -59,7 +59,7 @@ export class Program {
     this.#child.kill(signal);
   }
 
-  /** Resolves when the output matches; fails when the program ended or took too long. */
+  /** Resolves when the output matches. Fails if the program ends or the timeout passes. */
   async prints(pattern: RegExp, limitMs: number = deadlineMs): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const fail = (why: string): void => reject(new Error(`${why}: ${pattern}\n${this.#output}`));
@@ -72,7 +72,7 @@ export class Program {
     await promise.finally(() => clearTimeout(timer));
   }
 
-  /** How it ended; one that goes on is killed and fails the test. */
+  /** Waits for the end of the program. If it does not end, kills it and fails the test. */
   async ends(limitMs: number = deadlineMs): Promise<Ending> {
     const timer = setTimeout(() => this.#child.kill("SIGKILL"), limitMs);
     const ending = await this.#ending;

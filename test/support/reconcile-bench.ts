@@ -14,7 +14,7 @@ import { FakeKernel } from "./fake-kernel/fake-kernel.ts";
 import { addressesText, ipSetText, ipvsText } from "./fake-kernel/state-text.ts";
 import { ip, planOptions, sliceRecord } from "./records.ts";
 
-/** What a test may set otherwise. */
+/** The inputs that a test may override. */
 type BenchOptions = Pick<SyncGoal, "ownership" | "drain" | "manualWeights"> &
   Pick<ReconcilerDependencies, "isDryRun">;
 
@@ -26,7 +26,7 @@ const options: BenchOptions = {
 const plan = planOptions();
 const nodeAddresses = new Set([ip("192.168.10.11"), ip("172.16.5.11"), ip("fd00:10::11")]);
 
-/** A reconciler with its desired state over one fake kernel; a second one is a restart. */
+/** A reconciler with its desired state over one fake kernel. A second reconciler simulates a restart. */
 export class Bench {
   readonly kernel: FakeKernel;
   readonly clock: FakeClock;
@@ -73,7 +73,7 @@ export class Bench {
     for (const family of ipFamilies) this.desired.replace(name, family, []);
   }
 
-  /** `isFull`: everything is observed again first. */
+  /** If `isFull`, observes everything first. */
   sync(isFull = false): Promise<SyncReport> {
     if (isFull) this.reconciler.invalidate();
     const { ownership, drain, manualWeights } = this.#options;
@@ -105,7 +105,7 @@ export class Bench {
     return new Map(rules);
   }
 
-  /** One period of the verification, a round of its own. Says whether something differs. */
+  /** Runs a complete round of the verification. Returns whether something differs. */
   async verify(): Promise<boolean> {
     const { verification } = this.reconciler;
     const steps = await verification.beginPeriod(this.sysctls, 1);
@@ -113,7 +113,7 @@ export class Bench {
     return this.reconciler.needsSync;
   }
 
-  /** The check of rules between syncs. */
+  /** Runs the check of rules between syncs. */
   checkRules(): Promise<boolean> {
     return this.reconciler.verification.checkRules(this.rules());
   }
@@ -122,7 +122,7 @@ export class Bench {
     return this.reconciler.checkDrains(this.desired, this.#options.drain);
   }
 
-  /** What the next sync writes, as text. */
+  /** Runs a sync and returns its writes as text. */
   async writes(isFull = false): Promise<readonly string[]> {
     this.kernel.operations.clear();
     await this.sync(isFull);

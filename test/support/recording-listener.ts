@@ -3,18 +3,18 @@ import type { Nodes, Refusal, ResourceKind, SourceListener } from "../../src/api
 
 type AnyRecord = ServiceRecord | EndpointSliceRecord | NodeRecord;
 
-/** Far beyond what a busy machine needs. */
+/** Much longer than a busy machine needs. */
 const hangMs = 120_000;
 
-/** Writes down what a source reports: `+services default/web`, `~…` for a change, `-…` for a removal. */
+/** Records what a source reports: `+services default/web`, `~…` for a change, `-…` for a removal. */
 export class RecordingListener implements SourceListener {
   readonly events: string[] = [];
   readonly refusals: Refusal[] = [];
-  /** The records that count after all events, by name; one map per kind. */
+  /** The current records after all events, by name, with one map per kind. */
   readonly services: Map<string, ServiceRecord> = new Map<string, ServiceRecord>();
   readonly slices: Map<string, EndpointSliceRecord> = new Map<string, EndpointSliceRecord>();
   readonly nodes: Map<string, NodeRecord> = new Map<string, NodeRecord>();
-  /** All of the cluster, as reported last. */
+  /** All Nodes of the cluster, as last reported. */
   allNodes: Nodes | undefined;
   #wake = (): void => {};
 
@@ -46,17 +46,20 @@ export class RecordingListener implements SourceListener {
     this.#wake();
   }
 
-  /** Hands over the events noted since the last call. */
+  /** Returns the events since the last call. */
   take(): readonly string[] {
     return this.events.splice(0);
   }
 
-  /** Hands over the refusals' messages noted since the last call. */
+  /** Returns the messages of refusals since the last call. */
   takeRefusals(): readonly string[] {
     return this.refusals.splice(0).map((refusal) => refusal.message);
   }
 
-  /** Resolves as soon as `condition` holds; it is asked after each callback. Fails when nothing moves for minutes. */
+  /**
+   * Resolves as soon as `condition` is true, which is checked after each callback. Fails after minutes without a
+   * callback.
+   */
   async until(condition: () => boolean): Promise<void> {
     const deadline = Date.now() + hangMs;
     while (!condition()) {
@@ -72,7 +75,7 @@ export class RecordingListener implements SourceListener {
     }
   }
 
-  /** A previous record that was not the last one reported is a broken promise of the source. */
+  /** Fails if the previous record is not the last reported one, because a source guarantees this. */
   #note<T extends AnyRecord>(
     kind: ResourceKind,
     known: Map<string, T>,

@@ -1,4 +1,4 @@
-/** Small builders of narrowed records, with overrides. */
+/** Small builders of decoded records, with overrides. */
 import type {
   EndpointRecord,
   EndpointSliceRecord,
@@ -9,7 +9,7 @@ import type { Nodes } from "../../src/api/source.ts";
 import { type IpAddress, type IpFamily, parseCidr, parseIpAddress } from "../../src/base/ip.ts";
 import type { FamilyOptions, PlanOptions } from "../../src/plan/options.ts";
 
-/** A canonical address, or an error: tests never mean anything else. */
+/** Parses an address, and throws if it is not canonical. */
 export function ip(text: string): IpAddress {
   const address = parseIpAddress(text);
   if (address === undefined) throw new Error(`Not an address: ${text}`);
@@ -97,7 +97,7 @@ export function familyOptions(
   };
 }
 
-/** Nodes as they are listed, with their addresses. */
+/** Records of Nodes with their addresses. */
 export function nodeRecords(addresses: Readonly<Record<string, readonly IpAddress[]>>): Nodes {
   return new Map(
     Object.entries(addresses).map(([name, own]) => [name, { addresses: own, podCidrs: [] }]),

@@ -1,14 +1,14 @@
-/** iptables-restore behind a script that rejects input, for a program that is started with {@link rejectingPath}. */
+/** Wraps iptables-restore in a script that rejects input, for a program that is started with {@link rejectingPath}. */
 import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { shell } from "./netns/network-namespace.ts";
 
 const folder = "/run/rejecting";
 const patternFile = `${folder}/pattern`;
 
-/** The value of PATH. */
+/** The value of PATH with the wrapped program. */
 export const rejectingPath: string = `${folder}:${process.env["PATH"]}`;
 
-/** Writes a script for each of the names by which the program may call iptables-restore. */
+/** Writes a script for each name of iptables-restore. */
 export function wrapIptablesRestore(): void {
   mkdirSync(folder, { recursive: true });
   for (const name of ["iptables-restore", "iptables-legacy-restore"]) {
@@ -17,7 +17,7 @@ export function wrapIptablesRestore(): void {
   }
 }
 
-/** From now on input with a line that matches this pattern of grep is rejected. */
+/** Rejects input with a line that matches this grep pattern, from now on. */
 export function rejectInput(pattern: string): void {
   writeFileSync(patternFile, pattern);
 }

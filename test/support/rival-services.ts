@@ -1,9 +1,9 @@
-/** Two Services that ask for one external IP and port; as manifests the earlier one has it. */
+/** Two Services that claim the same external IP and port. As manifests, the earlier one owns it. */
 import { type ApiObject, endpointSlice, service } from "./objects.ts";
 
 const address = "203.0.113.20";
 
-/** Both lead to this endpoint. */
+/** Returns two Services with this endpoint. */
 export function rivalServices(endpoint: string): readonly ApiObject[] {
   return [
     { name: "earlier", clusterIps: ["10.96.0.31"] },

@@ -1,4 +1,4 @@
-/** Runs the command line in this process, on parts of the program that do nothing unless a test gives them. */
+/** Runs the command line in this process. Parts of the program do nothing unless a test provides them. */
 import type { ProcessContext } from "../../src/cli/command.ts";
 import { type Programs, programs } from "../../src/cli/programs.ts";
 import { runCommandLine } from "../../src/cli/run-command-line.ts";
@@ -6,7 +6,7 @@ import { FakeClock } from "./fake-clock.ts";
 
 type Part<Name extends keyof Programs> = Awaited<ReturnType<Programs[Name]>>;
 
-/** What parts of the program do instead. */
+/** Replacements for parts of the program. */
 export type Fakes = { readonly [Name in keyof Programs]?: Partial<Part<Name>> };
 
 export interface CommandRun {
@@ -15,7 +15,7 @@ export interface CommandRun {
   readonly err: string;
 }
 
-/** A part that a test does not replace fails. */
+/** Parts that a test does not replace fail. */
 export async function runCommand(
   args: readonly string[],
   fakes: Fakes = {},

@@ -1,4 +1,4 @@
-/** The built program's commands, as an operator runs them. */
+/** The built program's commands, run like an operator does. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
@@ -14,13 +14,13 @@ export interface Run {
 
 export const program: string = join(import.meta.dirname, "../../dist/kube-ipvs");
 
-/** In the namespace of this thread. */
+/** Runs a command in the namespace of this thread. */
 export function kubeIpvs(...args: readonly string[]): Run {
   const { status, stdout, stderr } = spawnSync(program, args, { encoding: "utf8" });
   return { code: status, out: stdout, err: stderr };
 }
 
-/** What the doctor says of Services that do not get what they ask for: verdict, evidence, remedy. */
+/** The doctor's finding about Services that do not get a claimed address: verdict, evidence, remedy. */
 export function judgedConflicts(...args: readonly string[]): string {
   const { out, err } = kubeIpvs("doctor", "-o", "json", ...args);
   assert.notEqual(out, "", err);

@@ -1,6 +1,6 @@
 /**
- * SCTP between the client and the pods of `node-network.ts`. Node.js has no SCTP sockets; Perl, which every
- * Debian has, opens them by number.
+ * SCTP between the client and the pods of `node-network.ts`. Node.js has no SCTP sockets, so this uses Perl, which
+ * every Debian has, and the protocol number.
  */
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -13,7 +13,7 @@ type Child = ChildProcessByStdio<Writable, Readable, null>;
 const protocolNumber = 132;
 const openSocket = `socket(my $s, AF_INET, SOCK_STREAM, ${protocolNumber}) or die "socket: $!"; $| = 1;`;
 
-/** Answers each message with its name before it; says `ready` first. Arguments: port, name. */
+/** Returns each message with its name before it, and prints `ready` first. Arguments: port, name. */
 const serverScript = `
 ${openSocket}
 bind($s, sockaddr_in($ARGV[0], INADDR_ANY)) and listen($s, 9) or die "listen: $!";
@@ -25,7 +25,7 @@ while (accept(my $c, $s)) {
   exit;
 }`;
 
-/** Sends each line of its input and prints the answer; ends with its input. Arguments: address, port. */
+/** Sends each line of its input and prints the answer. Ends with its input. Arguments: address, port. */
 const clientScript = `
 ${openSocket}
 connect($s, sockaddr_in($ARGV[1], inet_aton($ARGV[0]))) or die "connect: $!";
@@ -37,14 +37,14 @@ while (<STDIN>) {
 }
 close($s); print "over\\n";`;
 
-/** Resolves when it listens; whoever started it ends it. */
+/** Resolves when the pod listens. The caller must end it. */
 export async function startSctpPod(name: string, port: number): Promise<Child> {
   const child = startPerl(name, serverScript, [String(port), name]);
   await once(child.stdout, "data");
   return child;
 }
 
-/** An association of the client. */
+/** An SCTP association of the client. */
 export class Association {
   readonly #child: Child;
   readonly #lines: AsyncIterator<string>;
@@ -61,19 +61,19 @@ export class Association {
     return association;
   }
 
-  /** What comes back for one message; `over` where the other side has ended it. */
+  /** Sends one message and returns the answer, or `over` if the other side has ended the association. */
   async ask(text: string): Promise<string> {
     this.#child.stdin.write(`${text}\n`);
     return this.#next();
   }
 
-  /** An orderly shutdown. */
+  /** Shuts the association down regularly. */
   async close(): Promise<void> {
     this.#child.stdin.end();
     await this.#next();
   }
 
-  /** For one that is cut off. */
+  /** Kills the client, for an association that was cut off. */
   kill(): void {
     this.#child.kill("SIGKILL");
   }

@@ -1,6 +1,6 @@
 /**
- * How often tests repeat what they try with random input. The short form, `make test`, uses the same seeds each time. The
- * long form sets TEST_LONG and takes its first seed from TEST_FIRST_SEED: `make nightly` takes the date.
+ * How often tests repeat random input. The short form, `make test`, always uses the same seeds. The long form sets
+ * TEST_LONG and takes its first seed from TEST_FIRST_SEED, for which `make nightly` uses the date.
  * `TEST_FIRST_SEED=4711 TEST_SEEDS=1` repeats one case.
  */
 export const isLong: boolean = process.env["TEST_LONG"] !== undefined;
@@ -16,13 +16,13 @@ export function countOf({ short, long }: Counts): number {
   return isLong ? long : short;
 }
 
-/** Seeds one after the other, so that the name of a case says how to repeat it. */
+/** Consecutive seeds, so that the name of a case shows how to repeat it. */
 export function seeds(counts: Counts): readonly number[] {
   const count = Number(process.env["TEST_SEEDS"] ?? countOf(counts));
   return Array.from({ length: count }, (_, index) => firstSeed + index);
 }
 
-/** Numbers from 0 up to 1 that the seed decides (mulberry32). */
+/** Random numbers from 0 (inclusive) to 1 (exclusive) for a seed (mulberry32). */
 export function seededRandom(seed: number): () => number {
   let state = seed;
   return () => {

@@ -10,7 +10,7 @@ export const silentMetrics: Metrics = Object.fromEntries(
 
 type Setter<Key extends keyof Metrics> = Extract<Metrics[Key], { set: unknown }>["set"];
 
-/** A gauge that hands over what it is set to. */
+/** A gauge that passes its values on. */
 export function gaugeOf<Key extends keyof Metrics>(set: Setter<Key>): Metrics[Key] {
   return { ...silent, set } as unknown as Metrics[Key];
 }

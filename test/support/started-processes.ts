@@ -1,16 +1,16 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** The kernel's own threads are children of this one. kthreadd, linux/init/main.c. */
+/** The parent of the kernel's own threads: kthreadd, linux/init/main.c. */
 const kernelThreadParent = 2;
 
 /**
- * Counts processes and threads that were started on this machine. The kernel starts threads of its own now and then:
- * those are seen when someone asks, and left out.
+ * Counts processes and threads that were started on this machine. Threads of the kernel itself are detected when the
+ * count is read, and excluded.
  */
 export class StartedProcesses {
   readonly #kernelThreads = new Set<string>();
 
-  /** Since the machine booted; differences of two answers count. */
+  /** The number since boot. Compare two counts. */
   count(): number {
     for (const id of readdirSync("/proc")) {
       if (/^\d+$/.test(id) && parentOf(id) === kernelThreadParent) this.#kernelThreads.add(id);
@@ -20,7 +20,10 @@ export class StartedProcesses {
   }
 }
 
-/** Undefined for one that has ended. proc_pid_stat(5): behind the name, which may hold anything, state and parent. */
+/**
+ * Undefined for an ended process. proc_pid_stat(5): after the name, which may contain any character, follow state and
+ * parent.
+ */
 function parentOf(id: string): number | undefined {
   try {
     const stat = readFileSync(`/proc/${id}/stat`, "utf8");

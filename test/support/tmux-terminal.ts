@@ -1,4 +1,4 @@
-/** A real terminal, without a person: tmux holds it, types and looks. */
+/** A real terminal without a person, in tmux, which types and reads. */
 import { execFileSync } from "node:child_process";
 import { until } from "./lab-node.ts";
 
@@ -18,9 +18,9 @@ export class TmuxTerminal {
     this.press("Enter");
   }
 
-  /** As tmux names keys: `Enter`, `Escape`, `q`. */
+  /** Presses keys by tmux's names: `Enter`, `Escape`, `q`. */
   press(...keys: readonly string[]): void {
-    // Apart: what follows an escape at once is part of it.
+    // Separately, because characters that directly follow an escape belong to it.
     for (const key of keys) tmux("send-keys", "-t", "terminal", key);
   }
 
@@ -32,7 +32,7 @@ export class TmuxTerminal {
     return tmux("capture-pane", "-p", "-t", "terminal");
   }
 
-  /** A variable of tmux: `#{alternate_on}`. */
+  /** Returns a variable of tmux: `#{alternate_on}`. */
   format(text: string): string {
     return tmux("display-message", "-p", "-t", "terminal", text).trim();
   }

@@ -1,4 +1,6 @@
-/** The daemon on a fake kernel, with what it logs, counts and records; objects in memory, a clock that the test moves. */
+/**
+ * The daemon on a fake kernel, with its log, metrics and records, objects in memory, and a clock that the test moves.
+ */
 import type { ClusterEvent } from "../../src/api/event.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
@@ -12,7 +14,7 @@ import { type RecordedLine, RecordingLogger } from "./recording-logger.ts";
 import { gaugeOf, silentMetrics } from "./silent-metrics.ts";
 
 const baseFlags = {
-  // Objects come from memory: nobody is waited for who could bring a Node object later.
+  // Objects are in memory, so the daemon does not wait for a Node object.
   manifests: "/memory",
   "hostname-override": "node-1",
   "cluster-cidr": "10.244.0.0/16",
@@ -25,7 +27,7 @@ export class TunedNode {
   readonly source: MemorySource = new MemorySource();
   readonly clock: FakeClock = new FakeClock();
   readonly events: ClusterEvent[] = [];
-  /** Annotations that are ignored, by reason. */
+  /** Ignored annotations, by reason. */
   readonly ignored: Map<string, number> = new Map();
   readonly #log = new RecordingLogger();
   readonly #nodes = new Map<string, NamedObject>();
@@ -64,7 +66,7 @@ export class TunedNode {
     await this.pass(0);
   }
 
-  /** Gives the daemon other objects, and time to write them. Returns what it wrote. */
+  /** Replaces the daemon's objects, and gives it time to write them. Returns what it wrote. */
   async apply(...objects: readonly unknown[]): Promise<readonly string[]> {
     this.kernel.operations.clear();
     this.source.apply(...this.#withoutNodes(objects));
@@ -73,7 +75,7 @@ export class TunedNode {
     return this.kernel.operations.texts();
   }
 
-  /** Lets time pass. Returns what the daemon wrote meanwhile. */
+  /** Moves the clock. Returns what the daemon wrote meanwhile. */
   async pass(milliseconds: number): Promise<readonly string[]> {
     this.kernel.operations.clear();
     await this.clock.advance(milliseconds);
@@ -81,7 +83,7 @@ export class TunedNode {
     return this.kernel.operations.texts();
   }
 
-  /** Nodes are kept for the source to report all at once. */
+  /** Collects Nodes, because the source reports all of them together. */
   #withoutNodes(objects: readonly unknown[]): readonly NamedObject[] {
     const named = objects as readonly NamedObject[];
     for (const node of named.filter(({ kind }) => kind === "Node")) {
@@ -100,7 +102,7 @@ export class TunedNode {
     return ipvsText(this.kernel).split("\n").slice(0, -1);
   }
 
-  /** Lines about annotations. */
+  /** Log lines about annotations. */
   get warnings(): readonly RecordedLine[] {
     return this.#log.lines.filter(({ event }) => event === "Ignoring annotation");
   }

@@ -1,4 +1,4 @@
-/** What a start of userspace mode asks for, with the addresses that each Service has. */
+/** The listeners that a start of userspace mode requests, with the addresses of each Service. */
 import { finish } from "../../src/base/time-slice.ts";
 import { ListenerPlan } from "../../src/daemon/userspace/listener-plan.ts";
 import { findPortalHolders } from "../../src/daemon/userspace/portal-holders.ts";
@@ -8,7 +8,7 @@ import type { PlanOptions } from "../../src/plan/options.ts";
 import type { PlanContext } from "../../src/plan/plan-context.ts";
 import type { ServiceListener } from "../../src/userspace/service-listeners.ts";
 
-/** `iptables`: whose rules say who held an address; undefined: there is none. */
+/** `iptables`: the tables whose rules show the owners of addresses. Undefined if there are none. */
 export async function wantedListeners(
   tracker: Pick<ChangeTracker, "serviceNames" | "service" | "slicesOf">,
   options: PlanOptions,

@@ -1,6 +1,6 @@
-/** Role-based access control, as far as the tests need it: which rule of a role allows a request. Pure. */
+/** The part of role-based access control that the tests need: which rule of a role allows a request. Pure. */
 
-/** Of a Role or ClusterRole. */
+/** A rule of a Role or ClusterRole. */
 export interface PolicyRule {
   readonly apiGroups: readonly string[];
   readonly resources: readonly string[];
@@ -9,7 +9,7 @@ export interface PolicyRule {
   readonly resourceNames?: readonly string[];
 }
 
-/** Rules that hold in one namespace, or everywhere. */
+/** Rules that apply in one namespace, or everywhere. */
 export interface Grant {
   readonly namespace?: string;
   readonly rules: readonly PolicyRule[];
@@ -18,10 +18,10 @@ export interface Grant {
 export interface Attributes {
   readonly verb: string;
   readonly group: string;
-  /** `pods`, `pods/exec`. */
+  /** The requested resource, such as `pods` or `pods/exec`. */
   readonly resource: string;
   readonly namespace?: string;
-  /** Undefined for a whole collection. */
+  /** The object's name. Undefined for a whole collection. */
   readonly name?: string;
 }
 
@@ -49,7 +49,7 @@ const verbs: Readonly<Record<string, string>> = {
   DELETE: "delete",
 };
 
-/** Undefined: a path that is open to everybody, as `/version`. */
+/** Reads the attributes of a request. Undefined for a path that every user may read, such as `/version`. */
 export function attributesOf(
   method: string,
   path: string,

@@ -21,59 +21,59 @@ import { WatchStream } from "./watch-stream.ts";
 
 export interface ApiServerOptions {
   readonly objects?: readonly ApiObject[];
-  /** 0 or absent: any free port. */
+  /** Port to listen on. If 0 or absent, a free port is used. */
   readonly port?: number;
-  /** Absent: 127.0.0.1. */
+  /** Address to listen on, by default 127.0.0.1. */
   readonly host?: string;
-  /** Serve https with these; absent: http. */
+  /** Options for https. If absent, the server uses http. */
   readonly tls?: ServerOptions;
-  /** Requests must carry this bearer token; others get 401. */
+  /** The bearer token that requests must contain. Other requests get 401. */
   readonly token?: string;
-  /** Absent: 60 s, as an API server. */
+  /** Interval between bookmarks, by default 60 s as in a real API server. */
   readonly bookmarkIntervalMs?: number;
   readonly firstRevision?: number;
-  /** How long a connection without requests stays open; absent: Node.js's 5 s. */
+  /** How long an idle connection stays open, by default 5 s as in Node.js. */
   readonly keepAliveMs?: number;
 }
 
 const reviewPath = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
-/** A request that arrived, for tests that count them. */
+/** A received request, for tests that count requests. */
 export interface SeenRequest {
   readonly method: string;
   readonly verb: "list" | "watch" | "write";
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
   readonly headers: Readonly<Record<string, unknown>>;
-  /** Common name of the client's certificate; empty without one. */
+  /** Common name in the client's certificate. Empty without a certificate. */
   readonly clientName: string;
 }
 
 /**
- * An API server for tests, over real HTTP: list with pages, watch with bookmarks, selectors, 410 – and the
- * faults of real ones on request. Objects are not validated.
+ * An API server for tests, over real HTTP: lists with pages, watches with bookmarks, selectors and 410. On request, it
+ * shows the faults of real API servers. It does not validate objects.
  */
 export class ApiServer {
   readonly store: ObjectStore;
-  /** What clients wrote; nobody can watch them. */
+  /** The Events that clients wrote. They cannot be watched. */
   readonly events: EventStore = new EventStore();
   readonly lists: ListAnswer;
   readonly #sliceWrites: SliceWrites;
-  /** Namespaces, pods and Services of clients that write them. */
+  /** Namespaces, pods and Services that clients wrote. */
   readonly writes: ObjectWrites;
   readonly faults: FaultQueue = new FaultQueue();
   readonly requests: SeenRequest[] = [];
-  /** A watch from a forgotten revision gets an ERROR event instead of status 410. */
+  /** Whether a watch from a forgotten revision gets an ERROR event instead of status 410. */
   tellsGoneAsEvent = false;
-  /** `undefined`: every token is good. */
+  /** The valid bearer token. If undefined, every token is valid. */
   token: string | undefined;
-  /** What /version answers; `undefined`: nobody may read it. */
+  /** The version in the response to /version. If undefined, no user may read that path. */
   gitVersion: string | undefined = "v1.36.2";
-  /** By the bearer token: whether its owner may do this; absent: all may do everything. */
+  /** Whether the owner of a bearer token may make a request. If absent, every request is allowed. */
   authorize: ((token: string, attributes: Attributes) => boolean) | undefined;
-  /** Answers to SubjectAccessReviews; absent: no such path. */
+  /** Answers SubjectAccessReviews. If absent, the path does not exist. */
   review: ((user: string, attributes: Attributes) => boolean) | undefined;
-  /** Starts what pods/exec asks for; absent: there are no pods. */
+  /** Starts the command of a pods/exec request. By default, no pods exist. */
   startCommand: StartCommand = () => undefined;
   readonly #podExec = new PodExec();
   readonly #options: ApiServerOptions;
@@ -123,7 +123,7 @@ export class ApiServer {
     return this.#watches.size;
   }
 
-  /** Ends at once: watches and connections are cut. */
+  /** Stops immediately, and cuts watches and connections. */
   async stop(): Promise<void> {
     clearInterval(this.#bookmarks);
     const closed = new Promise((resolve) => this.#server.close(resolve));
@@ -143,17 +143,17 @@ export class ApiServer {
     for (const watch of this.#watches) watch.bookmark(this.store.revision);
   }
 
-  /** Ends all watches in good order, as at their timeout. */
+  /** Ends all watches like a timeout of the API server does. */
   endWatches(): void {
     for (const watch of this.#watches) watch.end();
   }
 
-  /** Sends a text to all watches: half a line, nonsense, an ERROR event. */
+  /** Sends a text to all watches, such as half a line, invalid JSON or an ERROR event. */
   sendToWatches(text: string): void {
     for (const watch of this.#watches) watch.sendText(text);
   }
 
-  /** Watches stay open and silent from now on, bookmarks included. */
+  /** Keeps watches open from now on without sending anything, not even bookmarks. */
   stallWatches(): void {
     for (const watch of this.#watches) watch.stall();
   }

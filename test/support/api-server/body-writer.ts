@@ -2,7 +2,7 @@ import type { ServerResponse } from "node:http";
 import type { Fault } from "./faults.ts";
 import { resetSocket } from "./reset-socket.ts";
 
-/** Writes a body as a fault wants it: cut, stalled, in slow pieces; without a fault as it is. */
+/** Writes a body as a fault requires: truncated, stalled or in slow pieces. Without a fault, writes it unchanged. */
 export class BodyWriter {
   readonly #response: ServerResponse;
   readonly #fault: Fault | undefined;
@@ -28,7 +28,7 @@ export class BodyWriter {
     });
   }
 
-  /** No more is sent, the connection stays open: as if the server's host lost its power. */
+  /** Sends nothing more and keeps the connection open, as if the server's host lost power. */
   stall(): void {
     this.#isSpoilt = true;
   }
@@ -50,7 +50,7 @@ export class BodyWriter {
     this.#isSpoilt = true;
     if (this.#fault?.effect === "truncate") this.#response.end();
     if (this.#fault?.effect !== "cut") return;
-    // The bytes must be on their way before the connection breaks.
+    // The bytes must be sent before the connection is reset.
     setTimeout(() => {
       if (this.#response.socket !== null) resetSocket(this.#response.socket);
     }, 20);

@@ -6,11 +6,11 @@ import type { Fault } from "./faults.ts";
 
 type Command = (server: ApiServer, body: unknown) => unknown;
 
-/** What can be asked of a server in another process: `POST /apply` with a body of JSON, and so on. */
+/** The commands for a server in another process: `POST /apply` with a JSON body, and so on. */
 const commands: Readonly<Record<string, Command>> = {
   /** Body: an object or a list of objects. */
   apply: (server, body) => server.apply(...asList<ApiObject>(body)),
-  /** Body: objects, of which kind and metadata.namespace and name count. */
+  /** Body: objects, identified by kind, metadata.namespace and metadata.name. */
   delete: (server, body) => server.delete(...asList<ApiObject>(body)),
   /** Body: a fault or a list of faults. */
   fault: (server, body) => {
@@ -27,13 +27,13 @@ const commands: Readonly<Record<string, Command>> = {
   "ignore-limit": (server, body) => {
     server.lists.ignoresLimit = body === true;
   },
-  /** Body: text for all watches. */
+  /** Body: a text for all watches. */
   "send-to-watches": (server, body) => server.sendToWatches(String(body)),
-  /** Answers with the requests seen since the last call. */
+  /** Returns the requests since the last call. */
   requests: (server) => server.requests.splice(0),
-  /** Answers with the events that clients wrote. */
+  /** Returns the Events that clients wrote. */
   events: (server) => server.events.events,
-  /** Answers with numbers to wait for. */
+  /** Returns numbers for which a test can wait. */
   state: (server) => ({
     openWatches: server.openWatches,
     revision: server.store.revision,
@@ -41,7 +41,7 @@ const commands: Readonly<Record<string, Command>> = {
   }),
 };
 
-/** Serves the commands on a port of its own, so that faults of the API server cannot hit them. */
+/** Serves the commands on a separate port, so that faults of the API server do not affect them. */
 export async function startControl(
   server: ApiServer,
   options: { readonly port: number; readonly host: string },

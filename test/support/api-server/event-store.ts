@@ -1,18 +1,18 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { sendStatus } from "./status.ts";
 
-/** An event as it was created and patched since. */
+/** An Event with all patches since its creation. */
 export type StoredEvent = Readonly<Record<string, unknown>> & {
   readonly metadata: { readonly name: string; readonly namespace: string };
 };
 
 const pathForm = /^\/apis\/events\.k8s\.io\/v1\/namespaces\/([^/]+)\/events(?:\/([^/]+))?$/;
 
-/** Events of events.k8s.io/v1: create, merge patch and list, checked as far as an API server would refuse them. */
+/** Events of events.k8s.io/v1: create, merge patch and list. Validates what a real API server would reject. */
 export class EventStore {
   readonly #events = new Map<string, StoredEvent>();
 
-  /** In the order in which they were created. */
+  /** Sorted by creation. */
   get events(): readonly StoredEvent[] {
     return [...this.#events.values()];
   }
@@ -60,7 +60,7 @@ export class EventStore {
   }
 }
 
-/** The rules of validation that a wrong client would break first (pkg/apis/core/validation, events). */
+/** Validation rules that a faulty client would violate first (pkg/apis/core/validation, events). */
 function problemOf(namespace: string, event: StoredEvent): string | undefined {
   const isNode = (event["regarding"] as { kind?: unknown } | undefined)?.kind === "Node";
   const regarding = event["regarding"] as { namespace?: unknown } | undefined;

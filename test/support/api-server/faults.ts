@@ -1,43 +1,43 @@
-/** What a fault does to the answer of a request. */
+/** The effect of a fault on the response to a request. */
 export type FaultEffect =
-  /** Answers with this status and a Status object. */
+  /** Responds with this status and a Status object. */
   | { readonly effect: "status"; readonly code: number; readonly retryAfterSeconds?: number }
-  /** Cuts the connection before anything is answered. */
+  /** Cuts the connection before any response. */
   | { readonly effect: "reset" }
-  /** Never answers. */
+  /** Never responds. */
   | { readonly effect: "hang" }
-  /** Sends headers, and `afterBytes` of the body, then nothing more: a half-open connection. */
+  /** Sends headers and `afterBytes` of the body, then nothing more, like a half-open connection. */
   | { readonly effect: "stall"; readonly afterBytes?: number }
   /** Sends `afterBytes` of the body and cuts the connection. */
   | { readonly effect: "cut"; readonly afterBytes: number }
-  /** Sends `afterBytes` of the body and ends it as if it were complete. */
+  /** Sends `afterBytes` of the body and ends it as if it was complete. */
   | { readonly effect: "truncate"; readonly afterBytes: number }
-  /** Sends this text first; a watch then goes on, a list ends. */
+  /** Sends this text first. Afterwards a watch continues, and a list ends. */
   | { readonly effect: "garbage"; readonly text: string }
-  /** Sends the body in pieces of `chunkBytes` with `delayMs` between them. */
+  /** Sends the body in pieces of `chunkBytes`, `delayMs` apart. */
   | { readonly effect: "slow"; readonly chunkBytes: number; readonly delayMs: number };
 
-/** A fault and the requests that it hits. */
+/** A fault, and the requests that it affects. */
 export type Fault = FaultEffect & {
   readonly on: "list" | "watch" | "write" | "any";
-  /** Part of the path, such as `services`; absent: every resource. */
+  /** Part of the path, such as `services`. If absent, the fault affects every resource. */
   readonly path?: string;
-  /** How many requests it lets pass first; absent: none. */
+  /** Number of unaffected requests before the fault, by default none. */
   readonly skip?: number;
-  /** How many requests it hits; absent: one. */
+  /** Number of affected requests, by default one. */
   readonly times?: number;
 };
 
-/** The faults that are still to happen, first come, first served. */
+/** The pending faults, in order. */
 export class FaultQueue {
   #faults: { readonly fault: Fault; skip: number; left: number }[] = [];
 
-  /** True when every fault has happened as often as it should. */
+  /** Whether every fault has affected all its requests. */
   get isEmpty(): boolean {
     return this.#faults.length === 0;
   }
 
-  /** How many requests are still to be hit. */
+  /** Number of requests that are still to be affected. */
   get left(): number {
     return this.#faults.reduce((total, { left }) => total + left, 0);
   }
@@ -50,7 +50,7 @@ export class FaultQueue {
     this.#faults = [];
   }
 
-  /** The fault for a request, counted as used; `undefined` for an undisturbed one. */
+  /** Returns the fault for a request and counts it as used. `undefined` if the request is not affected. */
   take(request: {
     readonly verb: "list" | "watch" | "write";
     readonly path: string;

@@ -8,16 +8,16 @@ import { selectorOf } from "./selectors.ts";
 import type { ServedResource } from "./served-resources.ts";
 import { sendStatus } from "./status.ts";
 
-/** A request for objects, with the fault that shall hit it. */
+/** A request for objects, and the fault that affects it. */
 export interface ResourceRequest {
   readonly served: ServedResource;
   readonly query: URLSearchParams;
   readonly fault: Fault | undefined;
 }
 
-/** Answers lists page by page. A continue token is the last key of a page; all can be made to expire. */
+/** Returns lists page by page. A continue token is the last key of a page. Tests can expire all tokens. */
 export class ListAnswer {
-  /** Lists come in one piece whatever the client asks, as from a watch cache. */
+  /** Whether lists are returned without pages, as from a watch cache. */
   ignoresLimit = false;
   readonly #store: ObjectStore;
   #generation = 0;
@@ -61,7 +61,7 @@ export class ListAnswer {
     return Buffer.from(`${this.#generation} ${key}`).toString("base64url");
   }
 
-  /** The key after which a page begins; empty for the first; `undefined` for an expired token. */
+  /** The key after which a page begins. Empty for the first page, `undefined` for an expired token. */
   #keyOf(token: string | null): string | undefined {
     if (token === null || token === "") return "";
     const [generation, key] = Buffer.from(token, "base64url").toString().split(" ");
@@ -69,7 +69,7 @@ export class ListAnswer {
   }
 }
 
-/** In pieces, so that a list of many megabytes is never one string here. */
+/** Writes in pieces, so that a list of many megabytes is never one string in memory. */
 function writeList(body: BodyWriter, head: object, items: readonly ApiObject[]): void {
   body.write(`${JSON.stringify(head).slice(0, -1)},"items":[`);
   for (const [index, { kind: _kind, apiVersion: _apiVersion, ...bare }] of items.entries()) {

@@ -1,6 +1,6 @@
 type Fields = Readonly<Record<string, unknown>>;
 
-/** RFC 7386. */
+/** Applies a merge patch (RFC 7386). */
 export function mergePatch(target: unknown, patch: unknown): unknown {
   if (!isFields(patch)) return patch;
   const result: Record<string, unknown> = isFields(target) ? { ...target } : {};

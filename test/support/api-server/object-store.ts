@@ -1,7 +1,7 @@
 import type { ApiObject } from "../objects.ts";
 import { objectKey, type Resource, resourceOf, resources } from "./resources.ts";
 
-/** A change of one object; `previous` or `current` is missing at its birth or death. */
+/** A change of one object. `previous` is absent for a creation, `current` for a deletion. */
 export interface StoreEvent {
   readonly revision: number;
   readonly resource: Resource;
@@ -9,17 +9,17 @@ export interface StoreEvent {
   readonly current: ApiObject | undefined;
 }
 
-/** Objects with resourceVersions and a history of changes, as etcd behind an API server. */
+/** Objects with resourceVersions and a history of changes, like etcd behind an API server. */
 export class ObjectStore {
   #revision: number;
   #oldestRevision: number;
   #history: StoreEvent[] = [];
   readonly #objects = new Map(resources.map(({ path }) => [path, new Map<string, ApiObject>()]));
-  /** In the order of their keys, until one is born or dies: a list comes in many pages. */
+  /** Keys in order, cached until an object is created or deleted, because a list has many pages. */
   readonly #sortedKeys = new Map<Resource, readonly string[]>();
   readonly #subscribers = new Set<(event: StoreEvent) => void>();
 
-  /** A restarted server must not count from 1 again, so the clock gives the first revision. */
+  /** The first revision comes from the clock, because a restarted server must not start at 1 again. */
   constructor(firstRevision: number = Date.now()) {
     this.#revision = firstRevision;
     this.#oldestRevision = firstRevision;
@@ -29,7 +29,7 @@ export class ObjectStore {
     return this.#revision;
   }
 
-  /** Creates or replaces objects, each with a revision of its own. */
+  /** Creates or replaces objects, each with its own revision. */
   apply(...objects: readonly ApiObject[]): void {
     for (const object of objects) {
       const resource = resourceOf(object);
@@ -43,7 +43,7 @@ export class ObjectStore {
     }
   }
 
-  /** Removes objects of the same kind and name; those that are not there are no error. */
+  /** Removes objects by kind and name. Missing objects are not an error. */
   delete(...objects: readonly Pick<ApiObject, "kind" | "metadata">[]): void {
     for (const object of objects) {
       const resource = resourceOf(object as ApiObject);
@@ -65,20 +65,20 @@ export class ObjectStore {
     return keys.flatMap((key) => stored.get(key) ?? []);
   }
 
-  /** The changes after a revision; `undefined` when they are no longer known. */
+  /** The changes after a revision. `undefined` if they are no longer known. */
   since(revision: number): readonly StoreEvent[] | undefined {
     if (revision < this.#oldestRevision) return undefined;
     return this.#history.filter((event) => event.revision > revision);
   }
 
-  /** Forgets all history: watches from older revisions get 410. */
+  /** Forgets the history, so that watches from older revisions get 410. */
   compact(): void {
     this.#revision += 1;
     this.#oldestRevision = this.#revision;
     this.#history = [];
   }
 
-  /** Calls back for each change from now on; the result ends it. */
+  /** Calls back for each change from now on. Returns a function that ends this. */
   subscribe(subscriber: (event: StoreEvent) => void): () => void {
     this.#subscribers.add(subscriber);
     return () => this.#subscribers.delete(subscriber);

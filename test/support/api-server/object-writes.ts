@@ -13,17 +13,17 @@ const slicesForm = /^\/apis\/discovery\.k8s\.io\/v1\/namespaces\/([^/]+)\/endpoi
 
 interface Target {
   readonly resource: Resource;
-  /** Absent: namespaces themselves. */
+  /** Undefined for namespaces themselves. */
   readonly namespace?: string;
-  /** Absent: the collection. */
+  /** Undefined for the collection. */
   readonly name?: string;
 }
 
-/** Fills in what an API server does: addresses, ports, times. */
+/** Sets the fields that an API server sets: addresses, ports, times. */
 export type Admission = (object: ApiObject) => ApiObject;
 
 /**
- * Get, list, create, merge patch and delete of namespaces, and of pods and Services in one; lists of slices in one; get of
+ * Get, list, create, merge patch and delete of namespaces, pods and Services; lists of slices in one namespace; get of
  * a Node.
  */
 export class ObjectWrites {
@@ -34,7 +34,7 @@ export class ObjectWrites {
     this.#store = store;
   }
 
-  /** Undefined: another part of the server answers this request. */
+  /** Undefined if another part of the server handles this request. */
   static targetOf({ method = "GET" }: IncomingMessage, path: string): Target | undefined {
     const namespaces = namespacesForm.exec(path);
     if (namespaces !== null) return targetIn("/api/v1/namespaces", undefined, namespaces[1]);

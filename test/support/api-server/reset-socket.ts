@@ -1,7 +1,9 @@
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 
-/** Cuts a connection with a TCP reset; under TLS, where Node.js offers none, silently. */
+/**
+ * Cuts a connection with a TCP reset. With TLS, closes it without a reset, because Node.js does not support one there.
+ */
 export function resetSocket(socket: Socket): void {
   if (socket instanceof TLSSocket) socket.destroy();
   else socket.resetAndDestroy();

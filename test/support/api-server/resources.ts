@@ -19,14 +19,14 @@ export const resources: readonly Resource[] = [
   },
 ];
 
-/** The resource that an object belongs to, by its kind. */
+/** Returns the resource of an object's kind. */
 export function resourceOf(object: ApiObject): Resource {
   const resource = resources.find(({ kind }) => kind === object.kind);
   if (resource === undefined) throw new Error(`The test API server has no ${object.kind}`);
   return resource;
 }
 
-/** `namespace/name`, or `name`: unique within a resource. */
+/** Returns the key of an object within its resource: `namespace/name`, or `name`. */
 export function objectKey({ metadata }: Pick<ApiObject, "metadata">): string {
   const { namespace, name } = metadata;
   return namespace === undefined ? String(name) : `${String(namespace)}/${String(name)}`;

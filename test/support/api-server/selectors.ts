@@ -1,6 +1,6 @@
 import type { ApiObject } from "../objects.ts";
 
-/** Which objects a request is about. */
+/** Whether a request selects an object. */
 export type Selector = (object: ApiObject) => boolean;
 
 type Lookup = (object: ApiObject, key: string) => unknown;

@@ -1,4 +1,4 @@
-/** Under which paths a resource is served: in the version that is stored, and in one that older clients ask for. */
+/** The paths of a resource: in the stored version, and in a version that older clients use. */
 import type { ApiObject } from "../objects.ts";
 import { type Resource, resources } from "./resources.ts";
 
@@ -8,7 +8,7 @@ export interface ServedResource {
   readonly path: string;
   readonly resource: Resource;
   readonly apiVersion: string;
-  /** From the stored version to the served one. Pure. */
+  /** Converts an object from the stored to the served version. Pure. */
   readonly convert: (object: ApiObject) => ApiObject;
 }
 
@@ -21,7 +21,7 @@ const stored = resources.map((resource) => ({
 
 const slicesV1Beta1 = "discovery.k8s.io/v1beta1";
 
-/** API servers served it until 1.24; kube-proxy before 1.21 asks for nothing else. */
+/** API servers served this version until 1.24, and kube-proxy before 1.21 uses only this version. */
 const older = stored
   .filter(({ resource }) => resource.kind === "EndpointSlice")
   .map(({ resource }) => ({
@@ -37,7 +37,7 @@ export function servedAt(path: string): ServedResource | undefined {
   return served.find((one) => one.path === path);
 }
 
-/** Node and zone of an endpoint are labels of its `topology` there (pkg/apis/discovery/v1beta1/conversion.go). */
+/** In this version, node and zone are labels in an endpoint's `topology` (pkg/apis/discovery/v1beta1/conversion.go). */
 function sliceV1Beta1(slice: ApiObject): ApiObject {
   const endpoints = slice["endpoints"];
   return {

@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 
-/** Reasons of Status objects by code, as an API server gives them. */
+/** Reasons in Status objects by code, as in an API server. */
 const reasons: Readonly<Record<number, string>> = {
   400: "BadRequest",
   401: "Unauthorized",
@@ -29,7 +29,7 @@ export function statusObject(code: number, message: string): Readonly<Record<str
   };
 }
 
-/** Answers a request with a failure. */
+/** Responds to a request with an error. */
 export function sendStatus(response: ServerResponse, code: number, message: string): void {
   response.writeHead(code, { "content-type": "application/json" });
   response.end(`${JSON.stringify(statusObject(code, message))}\n`);

@@ -10,7 +10,7 @@ export interface WatchStreamOptions {
   readonly sendsBookmarks: boolean;
 }
 
-/** One open watch: store events become lines. */
+/** One open watch, which converts store events to lines. */
 export class WatchStream {
   readonly #body: BodyWriter;
   readonly #options: WatchStreamOptions;
@@ -20,7 +20,7 @@ export class WatchStream {
     this.#options = options;
   }
 
-  /** A change into or out of the selection is seen as a birth or death. */
+  /** An object that enters or leaves the selection is reported as created or deleted. */
   tell({ resource, previous, current }: StoreEvent): void {
     const { served, selects } = this.#options;
     if (resource !== served.resource) return;
@@ -40,7 +40,7 @@ export class WatchStream {
     });
   }
 
-  /** As it is stored. */
+  /** Sends the object in its stored version. */
   sendObject(type: string, object: ApiObject): void {
     this.send(type, this.#options.served.convert(object));
   }
@@ -62,7 +62,7 @@ export class WatchStream {
   }
 }
 
-/** A deletion carries the last state, at the revision of the deletion. */
+/** A deletion contains the last state with the revision of the deletion. */
 function lastState(previous: ApiObject, current: ApiObject | undefined): ApiObject {
   if (current === undefined) return previous;
   const { resourceVersion } = current.metadata;

@@ -1,4 +1,4 @@
-/** The part of the package `ws` that is used here and in the test API server. */
+/** Types of the package `ws`, for the code in this folder. */
 declare module "ws" {
   import type { EventEmitter } from "node:events";
   import type { Agent, IncomingMessage } from "node:http";

@@ -1,4 +1,4 @@
-/** Runs containers of a manifest's pod from the assembled root of the image, with an OCI runtime (crun). */
+/** Runs containers of a manifest's pod with an OCI runtime (crun), from the assembled root of the image. */
 import { execFile, execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,12 +15,12 @@ const runtimeArguments = ["--cgroup-manager=disabled", `--root=${join(tmpdir(), 
 export interface NodeOptions {
   /** The files of the pod's ConfigMap. */
   readonly config: Readonly<Record<string, string>>;
-  /** What the service account's token file holds. */
+  /** Contents of the service account's token file. */
   readonly token: string;
   readonly nodeName: string;
 }
 
-/** A node for one pod: its volumes, and what is started in it. */
+/** A node for one pod: its volumes and its containers. */
 export class NodeContainers {
   readonly #folder = mkdtempSync(join(tmpdir(), "kube-ipvs-pod-"));
   readonly #pod: PodFacts;
@@ -35,14 +35,14 @@ export class NodeContainers {
     this.#pod = { rootPath, nodeName, volumePaths, serviceAccountPath };
   }
 
-  /** Where a volume of the pod lies on the node. */
+  /** Path of a pod volume on the node. */
   volumePath(name: string): string {
     const path = this.#pod.volumePaths[name];
     if (path === undefined) throw new Error(`No volume ${name}`);
     return path;
   }
 
-  /** Starts a container; its output is the program's. */
+  /** Starts a container and returns its process. */
   start(container: ContainerTemplate): Program {
     const id = `${container.name}-${process.pid}-${this.#count++}`;
     const bundle = this.#writeFolder(id, {
@@ -55,7 +55,7 @@ export class NodeContainers {
     return program;
   }
 
-  /** The process of a container as the node sees it. */
+  /** Process id of a container on the node. */
   pidOf(program: Program): number {
     const state = execFileSync("crun", [...runtimeArguments, "state", this.#idOf(program)]);
     const { pid } = JSON.parse(state.toString()) as { pid: number };
@@ -63,8 +63,8 @@ export class NodeContainers {
   }
 
   /**
-   * Runs a command in a container, as `kubectl exec` does; gives what it prints. Rejects where it fails. Not waited for in one
-   * go: the API server that the command may ask is in this process.
+   * Runs a command in a container, like `kubectl exec`, and returns its output. Rejects if the command fails. Does not
+   * block, because the command may query the API server in this process.
    */
   async exec(program: Program, command: readonly string[]): Promise<string> {
     const argv = [...runtimeArguments, "exec", this.#idOf(program), ...command];
@@ -72,12 +72,12 @@ export class NodeContainers {
     return stdout;
   }
 
-  /** Sends a signal to process 1 of the container, as a runtime does. */
+  /** Sends a signal to process 1 of the container, like a runtime. */
   signal(program: Program, name: "TERM" | "KILL"): void {
     execFileSync("crun", [...runtimeArguments, "kill", this.#idOf(program), name]);
   }
 
-  /** Ends what runs and removes the volumes. */
+  /** Ends the containers and removes the volumes. */
   async destroy(): Promise<void> {
     for (const [id, program] of this.#running) {
       execFileSync("crun", [...runtimeArguments, "delete", "--force", id]);

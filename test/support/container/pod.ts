@@ -1,4 +1,4 @@
-/** The parts of a pod template that decide what a container may do, as a manifest under deploy/ has them. */
+/** The parts of a pod template that determine what a container may do, from a manifest under deploy/. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
@@ -57,7 +57,7 @@ export interface PodTemplate {
   readonly volumes: readonly Volume[];
 }
 
-/** A manifest's object, as far as all kinds are alike. */
+/** The fields that a manifest's object has in common with all kinds. */
 export interface Manifest {
   readonly kind: string;
   readonly metadata: { readonly name: string };
@@ -70,7 +70,7 @@ export function readManifests(name: string): readonly Manifest[] {
   return parseAllDocuments(readFileSync(path, "utf8")).map((document) => document.toJS());
 }
 
-/** What its DaemonSet starts on a node. */
+/** The pod template of the manifest's DaemonSet. */
 export function podOf(manifests: readonly Manifest[]): PodTemplate {
   const { spec } = theOnly(manifests, "DaemonSet") as unknown as {
     spec: { template: { spec: PodTemplate } };
@@ -78,7 +78,7 @@ export function podOf(manifests: readonly Manifest[]): PodTemplate {
   return spec.template.spec;
 }
 
-/** How its DaemonSet is rolled out. */
+/** The update strategy of the manifest's DaemonSet. */
 export interface Rollout {
   readonly minReadySeconds?: number;
   readonly updateStrategy: {
@@ -91,7 +91,7 @@ export function rolloutOf(manifests: readonly Manifest[]): Rollout {
   return (theOnly(manifests, "DaemonSet") as unknown as { readonly spec: Rollout }).spec;
 }
 
-/** File name → text, as its ConfigMap is mounted. */
+/** The mounted files of the manifest's ConfigMap: file name → text. */
 export function configOf(manifests: readonly Manifest[]): Readonly<Record<string, string>> {
   const mounted = podOf(manifests).volumes.find(({ configMap }) => configMap !== undefined);
   const maps = manifests.filter(({ metadata }) => metadata.name === mounted?.configMap?.name);

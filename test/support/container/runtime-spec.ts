@@ -1,7 +1,7 @@
 /**
- * A container of a pod as a runtime gets it from the kubelet: an OCI runtime specification (config.json, version
- * 1.0.2) with the mounts, capabilities and read-only parts of /proc that containerd and CRI-O give a container of
- * a pod with hostNetwork.
+ * The specification of a pod's container that a runtime gets from the kubelet (OCI config.json, version 1.0.2), with
+ * the mounts, capabilities and read-only paths in /proc that containerd and CRI-O give a container of a pod with
+ * hostNetwork.
  */
 
 import type { ContainerTemplate, EnvironmentVariable, SecurityContext } from "./pod.ts";
@@ -14,7 +14,7 @@ export interface Mount {
   readonly options: readonly string[];
 }
 
-/** Where the volumes of the pod lie on the node, by name. */
+/** Paths of the pod's volumes on the node, by name. */
 export type VolumePaths = Readonly<Record<string, string>>;
 
 export interface PodFacts {
@@ -25,7 +25,7 @@ export interface PodFacts {
   readonly serviceAccountPath: string;
 }
 
-/** linux/capability.h, in the order of their numbers. */
+/** From linux/capability.h, in the order of their numbers. */
 const allCapabilities: readonly string[] = [
   ...["CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID"],
   ...["SETPCAP", "LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW"],
@@ -35,7 +35,7 @@ const allCapabilities: readonly string[] = [
   ...["WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF", "CHECKPOINT_RESTORE"],
 ];
 
-/** What a container has that says nothing. */
+/** Capabilities of a container without a security context. */
 const defaultCapabilities: readonly string[] = [
   ...["CHOWN", "DAC_OVERRIDE", "FSETID", "FOWNER", "MKNOD", "NET_RAW", "SETGID", "SETUID"],
   ...["SETFCAP", "SETPCAP", "NET_BIND_SERVICE", "SYS_CHROOT", "KILL", "AUDIT_WRITE"],
@@ -50,7 +50,7 @@ const readonlyPaths: readonly string[] = [
   ...["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
 ];
 
-/** The capabilities that a security context leaves, `CAP_NET_ADMIN`, sorted by number. */
+/** The capabilities that a security context leaves, such as `CAP_NET_ADMIN`, sorted by number. */
 export function capabilitiesOf(context: SecurityContext = {}): readonly string[] {
   const { drop = [], add = [] } = context.capabilities ?? {};
   const start = context.privileged === true ? allCapabilities : defaultCapabilities;
@@ -130,7 +130,7 @@ function bind(source: string, destination: string, isReadOnly: boolean): Mount {
   };
 }
 
-/** `$(NAME)` as the kubelet fills it in. */
+/** Expands `$(NAME)` like the kubelet. */
 function expanded(command: readonly string[], pod: PodFacts): readonly string[] {
   return command.map((word) => word.replaceAll("$(NODE_NAME)", pod.nodeName));
 }

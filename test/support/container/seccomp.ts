@@ -1,12 +1,12 @@
-/** The system calls that a runtime leaves to a container, as its `seccompProfile` says. */
+/** The system calls that a runtime allows a container, according to its `seccompProfile`. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { SecurityContext } from "./pod.ts";
 
-/** As Debian packages it for podman and CRI-O; `make build/test/seccomp.json` fetches it. */
+/** The profile in Debian's package for podman and CRI-O, which `make build/test/seccomp.json` fetches. */
 const profilePath: string = join(import.meta.dirname, "../../../build/test/seccomp.json");
 
-/** What the kubelet of a node has in its folder for profiles. */
+/** The kubelet's folder for profiles on a node. */
 const localFolder: string = join(import.meta.dirname, "../../../deploy/seccomp");
 
 interface Condition {
@@ -29,7 +29,7 @@ interface Profile {
   readonly syscalls: readonly SystemCalls[];
 }
 
-/** Of an OCI runtime specification: absent where a container says nothing. */
+/** The seccomp part of an OCI runtime specification. Undefined if the container does not request a profile. */
 export function seccompOf(
   { seccompProfile }: SecurityContext,
   capabilities: readonly string[],

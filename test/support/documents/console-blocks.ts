@@ -1,13 +1,13 @@
 /**
- * Commands in documents, with what they print: blocks that begin with ```console lab. A line `$ COMMAND` is a command, the
- * lines behind it are its output. `…` stands for any text in a line, and alone for any lines. Pure.
+ * Commands in documents with their output, in blocks that begin with ```console lab. A line `$ COMMAND` is a command,
+ * and the lines after it are its output. `…` stands for any text in a line, and alone for any lines. Pure.
  */
 
 export interface DocumentedCommand {
-  /** Line of the document, from 1. */
+  /** Line number in the document, from 1. */
   readonly line: number;
   readonly command: string;
-  /** Absent lines: the command shows nothing that matters. */
+  /** Expected output. If empty, any output is accepted. */
   readonly output: readonly string[];
 }
 
@@ -30,7 +30,7 @@ export function readCommands(document: string): readonly DocumentedCommand[] {
   return commands;
 }
 
-/** Whether a command printed what the document shows. Blanks at the ends of lines do not count. */
+/** Whether the output matches the document. White space at the ends of lines is ignored. */
 export function isAsShown(shown: readonly string[], printed: string): boolean {
   const lines = printed.split("\n").map((line) => line.trimEnd());
   while (lines.at(-1) === "") lines.pop();

@@ -1,7 +1,7 @@
-/** Commands that guides and README print for a reader to type, in blocks and in running text. Pure. */
+/** Commands in guides and README, in blocks and in running text. Pure. */
 import { shellBlocksOf } from "./guides.ts";
 
-/** Every command of a page: logical lines of blocks, commands after a prompt, and what stands between backquotes. */
+/** Every command of a page: logical lines of blocks, commands after a prompt, and text in backquotes. */
 export function commandsOf(text: string): readonly string[] {
   const lines = shellBlocksOf(text).flatMap(commandLinesOf);
   const typed = [...text.matchAll(/^\$ (.*)$/gm)].map(([, line = ""]) => line);

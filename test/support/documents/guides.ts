@@ -5,7 +5,7 @@ import { join } from "node:path";
 const docs: string = join(import.meta.dirname, "../../../docs");
 
 export interface Guide {
-  /** From `docs/`. */
+  /** Path, relative to `docs/`. */
   readonly path: string;
   readonly text: string;
 }
@@ -21,7 +21,7 @@ export function readGuides(): readonly Guide[] {
   return paths.toSorted().map((path) => ({ path, text: readFileSync(join(docs, path), "utf8") }));
 }
 
-/** The blocks of shell commands of a page. */
+/** The shell blocks of a page. */
 export function shellBlocksOf(text: string): readonly string[] {
   return [...text.matchAll(/^( *)```sh\n(.*?)^\1```$/gms)].map(([, indent = "", block = ""]) =>
     block.replaceAll(new RegExp(`^${indent}`, "gm"), ""),

@@ -3,23 +3,23 @@ import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 export interface NamedTest {
-  /** From the document's folder. */
+  /** Path, relative to the document's folder. */
   readonly file: string;
   readonly title: string;
 }
 
-/** Those that a cell names. */
+/** The tests that a cell names. */
 export function testsOf(cell: string): readonly NamedTest[] {
   const found = cell.matchAll(/\]\((\.\.\/test\/[^)]+)\) "([^"]+)"/g);
   return [...found].map(([, file = "", title = ""]) => ({ file, title }));
 }
 
-/** Says whether the file has a test of which this is the title, or a part of it. */
+/** Whether the file has a test whose title contains this text. */
 export function isThere(documentPath: string, { file, title }: NamedTest): boolean {
   return titlesIn(join(dirname(documentPath), file)).some((known) => known.includes(title));
 }
 
-/** Titles of cases, suites and tables of cases; what stands in for a name is left out. */
+/** Titles of tests, suites and tables of cases, without placeholders. */
 function titlesIn(path: string): readonly string[] {
   const text = readFileSync(path, "utf8");
   const strings = text.matchAll(

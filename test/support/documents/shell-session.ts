@@ -1,4 +1,4 @@
-/** One shell for many commands: starting one from this large process is slow in a lab kernel. */
+/** One shell for many commands, because starting a shell from this large process is slow in a lab kernel. */
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import type { Readable, Writable } from "node:stream";
@@ -18,7 +18,7 @@ export class ShellSession {
     this.#shell.stdin.write("exec 2>&1\n");
   }
 
-  /** What a command prints, errors included, until the shell takes the next one. */
+  /** Runs a command and returns its output, including errors. */
   async run(command: string): Promise<string> {
     const mark = `\n${randomUUID()}\n`;
     const { promise, resolve } = Promise.withResolvers<string>();

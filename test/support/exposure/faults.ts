@@ -1,4 +1,4 @@
-/** Every single fault of a scenario's changes. */
+/** Every single fault that the changes of a scenario can have. */
 import type { IpFamily } from "../../../src/base/ip.ts";
 import type { RuleChange } from "../../../src/kernel/kernel.ts";
 import { ruleChangeText } from "../fake-kernel/fake-iptables.ts";
@@ -7,14 +7,17 @@ import { type Operation, operationText } from "../fake-kernel/operations.ts";
 
 export interface Fault {
   readonly name: string;
-  /** Returns its end. */
+  /** Begins the fault and returns a function that ends it. */
   begin(kernel: FakeKernel): () => void;
 }
 
-/** ENOMEM: it says nothing of what the kernel holds. */
+/** ENOMEM, which says nothing about the kernel state. */
 const errorNumber = 12;
 
-/** `requests`: those of a run without a fault. Each change of a list, and each chain and jump of a restore, by itself. */
+/**
+ * `requests` are those of a run without a fault. Each change of a list, and each chain and jump of a restore, gets its
+ * own fault.
+ */
 export function faultsOf(requests: readonly (readonly Operation[])[]): readonly Fault[] {
   const operations = requests.flat();
   const changes = operations.filter(({ facility }) => facility !== "iptables").map(operationText);
@@ -41,7 +44,7 @@ export function faultsOf(requests: readonly (readonly Operation[])[]): readonly 
   ];
 }
 
-/** Two changes that are rejected for good, each pair once. */
+/** Two permanently rejected changes, each pair once. */
 export function* pairsOf(faults: readonly Fault[]): Generator<Fault> {
   const lasting = faults.filter(({ name }) => name.startsWith(howOften(Number.POSITIVE_INFINITY)));
   for (const [index, one] of lasting.entries()) {
@@ -72,8 +75,8 @@ function ruleRejection(text: string, times: number): Fault {
 }
 
 /**
- * As iptables-nft may do beside a native nftables rule. A Service that iptables mode leads to in nat stays as open as it was if
- * all writes of nat are rejected.
+ * The rejection of a whole table, which iptables-nft may report if a native nftables rule exists. If all writes of nat
+ * are rejected, a Service in iptables mode stays as open as it was.
  */
 function tableRejection(table: string): Fault {
   return iptablesRejection(table, (change) => tableText(change) === table);
@@ -143,7 +146,7 @@ function kill(nth: number, text: string): Fault {
   };
 }
 
-/** A restore by its first change and their number. */
+/** Shortens a restore to its first change and the number of changes. */
 function shortened(text: string): string {
   const [first = "", ...others] = text.split(", ");
   return others.length === 0 ? first : `${first} and ${others.length} more`;

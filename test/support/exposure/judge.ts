@@ -1,4 +1,4 @@
-/** Follows packets through what the fake kernel holds: its rules, sets, addresses and virtual servers. */
+/** Traces packets through the state of the fake kernel: its rules, sets, addresses and virtual servers. */
 import { type IpFamily, ipFamilies } from "../../../src/base/ip.ts";
 import { follow } from "../../../src/explain/packet/follow.ts";
 import type { NodeState } from "../../../src/explain/packet/node-state.ts";
@@ -7,7 +7,7 @@ import type { PathEnd } from "../../../src/explain/packet/path.ts";
 import type { FakeKernel } from "../fake-kernel/fake-kernel.ts";
 import { nodeStateOf } from "../fake-kernel/node-state-of.ts";
 
-/** Where a packet ends, as far as exposure is concerned. */
+/** Where a packet ends, as far as source ranges are concerned. */
 export type Fate = "endpoint" | "node" | "stopped";
 
 /** The fate of each packet, in their order. */

@@ -1,4 +1,4 @@
-/** Plays everything and prints the exposed runs: `node test/support/exposure/list-exposed-runs.ts`. */
+/** Runs everything and prints the exposed runs: `node test/support/exposure/list-exposed-runs.ts`. */
 import { iptablesMode, ipvsMode } from "./programs.ts";
 import { playWithFaults } from "./run.ts";
 import { scenariosOf } from "./scenarios.ts";

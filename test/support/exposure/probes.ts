@@ -1,4 +1,4 @@
-/** Packets that must not get through, given the Services before and after a change. Pure. */
+/** Packets that must be rejected, given the Services before and after a change. Pure. */
 import type { ServiceRecord } from "../../../src/api/objects.ts";
 import { cidrContains, familyOf, type IpAddress, type IpFamily } from "../../../src/base/ip.ts";
 import type { Packet } from "../../../src/explain/packet/packet.ts";
@@ -9,15 +9,15 @@ import type { Mode } from "./programs.ts";
 export interface Probe {
   readonly name: string;
   readonly packet: Packet;
-  /** Where it must not end. */
+  /** Places where the packet must not end. */
   readonly forbidden: readonly Fate[];
 }
 
-/** Ports of a load balancer, by `address port`, with the source ranges that apply to them. */
+/** Ports of a load balancer, by `address port`, with their source ranges. */
 type Ports = ReadonlyMap<string, { readonly address: IpAddress; readonly port: number } & Ranges>;
 type Ranges = Pick<ServiceRecord, "sourceRanges">;
 
-/** Of each family: outside of all ranges, in the first one, in the second one. */
+/** Clients of each family: one outside of all ranges, one in the first, one in the second. */
 const clients: Readonly<Record<IpFamily, readonly IpAddress[]>> = {
   IPv4: [ip("192.0.2.7"), ip("198.51.100.7"), ip("203.0.113.207")],
   IPv6: [ip("2001:db8:2::7"), ip("2001:db8:100::7"), ip("2001:db8:207::7")],
@@ -26,12 +26,13 @@ const nodeIps: Readonly<Record<IpFamily, IpAddress>> = {
   IPv4: ip("192.168.10.11"),
   IPv6: ip("fd00:10::11"),
 };
-/** No Service has it: a process of the node might. */
+/** A port that no Service has, where a process of the node might listen. */
 const otherPort = 10_250;
 
 /**
- * A client that the source ranges shut out must reach neither an endpoint nor a process of the node. While a Service is
- * removed its ranges still apply. Nobody may reach a process of the node at an address of a Service.
+ * Returns the probes of Services. A client outside the source ranges must reach neither an endpoint nor a process of
+ * the node. Ranges also apply while a Service is removed. No client may reach a process of the node at a Service
+ * address.
  */
 export function probesOf(
   { name: mode }: Pick<Mode, "name">,
@@ -42,7 +43,7 @@ export function probesOf(
   const all = [...before, ...after];
   const probes = [...shutOut(ports), ...ownPorts(all), ...otherPorts(all)];
   if (mode === "ipvs") return probes;
-  // Virtual IPs are not addresses of the node: its processes connect from its own.
+  // Virtual IPs are not addresses of the node, so its processes connect from the node's own addresses.
   return probes.map((one) => {
     const { packet } = one;
     return packet.isFromNode
@@ -74,8 +75,8 @@ function shutOut(ports: Ports): readonly Probe[] {
 }
 
 /**
- * Clients that may come in must not reach a process of the node instead. Where several ports share an address, the entry that
- * marks a virtual server as ours opens its port for a moment; such addresses are left out.
+ * Admitted clients must not reach a process of the node instead. Addresses with several ports are omitted, because the
+ * entry that marks a virtual server as ours opens its port for a moment.
  */
 function ownPorts(services: readonly ServiceRecord[]): readonly Probe[] {
   const portsByAddress = new Map<IpAddress, Set<number>>();
@@ -104,7 +105,7 @@ function otherPorts(services: readonly ServiceRecord[]): readonly Probe[] {
 
 const forNobody: readonly Fate[] = ["endpoint", "node"];
 
-/** A process of the node has the destination as its source: it is an address of the node. */
+/** The source of a process on the node is the destination, because that is an address of the node. */
 function probe(
   from: IpAddress | "node",
   destination: IpAddress,

@@ -1,4 +1,4 @@
-/** What is tried: a reconciler with its plan over the fake kernel, in either mode. */
+/** The code under test: a reconciler with its plan over the fake kernel, in each mode. */
 import assert from "node:assert/strict";
 import type { EndpointSliceRecord, ServiceRecord } from "../../../src/api/objects.ts";
 import { familyOf } from "../../../src/base/ip.ts";
@@ -13,7 +13,7 @@ import { endpointRecord, ip, sliceRecord } from "../records.ts";
 export interface Program {
   put(service: ServiceRecord): void;
   drop(service: ServiceRecord): void;
-  /** Looks for what third parties changed, and syncs. Says whether the outcome of every request is known. */
+  /** Checks for third-party changes and syncs. Returns whether the result of every request is known. */
   sync(): Promise<boolean>;
 }
 
@@ -93,7 +93,7 @@ class IptablesProgram implements Program {
   }
 }
 
-/** One endpoint on another node. */
+/** A slice with one endpoint on another node. */
 function sliceOf({ name, clusterIps, ports }: ServiceRecord): EndpointSliceRecord {
   const family = familyOf(clusterIps[0] ?? ip("10.96.0.1"));
   const endpoint = endpointRecord(family === "IPv4" ? "10.244.2.11" : "fd00:244:2::11");

@@ -1,6 +1,6 @@
 /**
- * Plays a scenario with one fault, and judges packets after every change of the fake kernel. Exposed is what a change
- * lets through that did not get through before it, and what still gets through after a sync that knew all outcomes.
+ * Runs a scenario with one fault, and judges packets after every change of the fake kernel. A run is exposed if a
+ * change admits a packet that was rejected before, or if one is still admitted after a sync that knew all results.
  */
 import type { ServiceRecord } from "../../../src/api/objects.ts";
 import { planEmptyRules } from "../../../src/plan/rules.ts";
@@ -22,24 +22,24 @@ import type { Scenario } from "./scenarios.ts";
 export interface Exposure {
   readonly kind: "opened" | "left open";
   readonly probe: string;
-  /** The change, or the sync, after which it got through. */
+  /** The change or the sync after which the packet was admitted. */
   readonly after: string;
 }
 
 export interface Run {
   readonly exposures: readonly Exposure[];
-  /** The kernel in the end. */
+  /** The kernel state at the end. */
   readonly state: string;
-  /** Everything that was asked of the kernel since the scenario began. */
+  /** All requests to the kernel since the scenario began. */
   readonly requests: readonly (readonly Operation[])[];
 }
 
-/** Syncs while the fault lasts; a second apart, but for the second one, which follows at once. */
+/** Number of syncs while the fault lasts. They are a second apart, except the second one, which follows immediately. */
 const syncsWithFault = 4;
-/** Longer than the longest pause of a retry. */
+/** Longer than the longest retry delay. */
 const longPauseMs = 700_000;
 
-/** Without a fault, then with each single one, or with each `share`-th. */
+/** Runs without a fault, then with each single fault, or with every `share`-th. */
 export async function* playWithFaults(
   scenario: Scenario,
   share: number = 1,
@@ -54,7 +54,7 @@ export async function* playWithFaults(
   }
 }
 
-/** With each pair of changes that are rejected for good. */
+/** Runs with each pair of permanently rejected changes. */
 export async function* playWithPairs(
   scenario: Scenario,
   mode: Mode,
@@ -89,7 +89,7 @@ class Play {
   readonly #probes: readonly Probe[];
   readonly #mode: Mode;
   #program: Program;
-  /** By the probe's place: whether it got through when it was tried last. */
+  /** For each probe, whether it was admitted at the last attempt. */
   #got: readonly boolean[] = [];
 
   constructor(mode: Mode, scenario: Scenario) {
@@ -139,7 +139,7 @@ class Play {
     );
   }
 
-  /** Says whether the outcome of every request is known. */
+  /** Returns whether the result of every request is known. */
   #step(): Promise<boolean> {
     return this.#scenario.isCleanUp ? this.#cleanUp() : this.#program.sync();
   }

@@ -1,4 +1,4 @@
-/** What happens around source ranges: changes of Services, and damage by a third party. */
+/** Events around source ranges: changes of Services, and damage by a third party. */
 import type { ServicePortRecord, ServiceRecord } from "../../../src/api/objects.ts";
 import type { FakeKernel } from "../fake-kernel/fake-kernel.ts";
 import { cidr, ip, portRecord, serviceRecord } from "../records.ts";
@@ -6,16 +6,16 @@ import type { Mode } from "./programs.ts";
 
 export interface Scenario {
   readonly name: string;
-  /** In the kernel before it begins; undefined: the kernel is untouched. */
+  /** Services in the kernel at the beginning. Undefined if the kernel is empty. */
   readonly before: readonly ServiceRecord[] | undefined;
   readonly after: readonly ServiceRecord[];
-  /** What a third party does before `after` is planned. */
+  /** Damage by a third party before `after` is planned. */
   damage?(kernel: FakeKernel): void;
-  /** The program is started anew after the damage. */
+  /** Whether the program restarts after the damage. */
   readonly isRestarted?: true;
-  /** Everything is removed by clean-up. */
+  /** Whether a clean-up removes everything. */
   readonly isCleanUp?: true;
-  /** Only IPVS mode has what is damaged or removed. */
+  /** Whether only IPVS mode has the damaged or removed object. */
   readonly isOfIpvs?: true;
 }
 

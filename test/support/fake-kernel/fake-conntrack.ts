@@ -6,7 +6,7 @@ import type { Operations } from "./operations.ts";
 /** Tracked connections in memory. */
 export class FakeConntrack implements Conntrack {
   readonly #operations: Operations;
-  /** What is tracked, of both families and all protocols; tests set it. */
+  /** Tracked flows of both families and all protocols, which tests set. */
   flows: readonly Flow[] = [];
 
   constructor(operations: Operations) {
@@ -37,7 +37,7 @@ export class FakeConntrack implements Conntrack {
   }
 }
 
-/** By the client's side; where an id is named, it must be that very entry. */
+/** Compares the client's side. If an id is given, it must be equal too. */
 function isSameFlow(present: Flow, wanted: Flow): boolean {
   const hasSameId = wanted.id === undefined || wanted.id === present.id;
   return (

@@ -21,7 +21,7 @@ interface HeldSet {
 /** IPSET_MAXNAMELEN less the terminator. */
 const maxNameBytes = 31;
 
-/** What an entry of each type consists of, in the words of {@link SetEntryParts}. */
+/** The parts of an entry of each type, with the names of {@link SetEntryParts}. */
 const partsOfType: Readonly<Record<IpSetType, readonly (keyof SetEntryParts)[]>> = {
   "hash:ip": ["address"],
   "hash:ip,port": ["address", "protocol", "port"],
@@ -30,7 +30,7 @@ const partsOfType: Readonly<Record<IpSetType, readonly (keyof SetEntryParts)[]>>
   "bitmap:port": ["port"],
 };
 
-/** ipset by the kernel's rules: net/netfilter/ipset/ip_set_core.c. */
+/** ipset with the kernel's rules: net/netfilter/ipset/ip_set_core.c. */
 export class FakeIpSets implements IpSets {
   readonly #operations: Operations;
   readonly #referencesOf: (name: string) => number;
@@ -41,7 +41,7 @@ export class FakeIpSets implements IpSets {
     this.#referencesOf = referencesOf;
   }
 
-  /** Names, parameters and entries, at once and past all traps. */
+  /** Names, parameters and entries, without delay and regardless of failures that a test requested. */
   peek(): readonly { readonly set: IpSet; readonly entries: readonly SetEntry[] }[] {
     return [...this.#held.values()].map(({ set, entries }) => ({ set, entries: [...entries] }));
   }
@@ -50,17 +50,20 @@ export class FakeIpSets implements IpSets {
     return this.#held.has(name);
   }
 
-  /** Puts a set with these entries in the place of what is there, as another program would make it. */
+  /** Replaces a set with one that has these entries, like another program. */
   put(set: IpSet, entries: readonly string[] = [], options: { hasOptions?: true } = {}): void {
     this.#held.set(set.name, { set, entries: new Set(entries as SetEntry[]), ...options });
   }
 
-  /** Takes a set away, as another program would. */
+  /** Deletes a set, like another program. */
   lose(name: string): void {
     this.#held.delete(name);
   }
 
-  /** As another program would: not logged, and past all traps. Throws what the kernel would refuse. */
+  /**
+   * Changes an entry like another program: not logged, and regardless of requested failures. Throws if the kernel would
+   * reject the change.
+   */
   interfere(change: EntryChange): void {
     this.#carryOut(change);
   }
@@ -158,7 +161,7 @@ function areSwappable(one: IpSet, other: IpSet): boolean {
   return one.type === other.type && (one.type === "bitmap:port" || one.family === other.family);
 }
 
-/** What the client refuses before it asks the kernel. */
+/** Rejects what the client rejects before it sends a request. */
 function checkForm(operation: Operation, type: IpSetType, entry: SetEntry): void {
   const parts = setEntryParts(entry);
   const wanted = partsOfType[type];

@@ -18,27 +18,27 @@ import type { Operation, Operations } from "./operations.ts";
 
 type Tables = Readonly<Record<TableName, FakeTable>>;
 
-/** In the order of the restore input: when nat is refused, filter has been changed. */
+/** The order of tables in a restore: if nat is rejected, filter has been changed. */
 const tableOrder: readonly TableName[] = ["filter", "nat", "mangle"];
 
 /** iptables and ip6tables in memory. */
 export class FakeIptables implements Iptables {
   readonly backend = "legacy";
   choice: BackendFinding = { backend: "legacy", reason: "the default of this system" };
-  /** What the next check of both backends finds; absent: what was chosen. */
+  /** The result of the next check of both backends. If undefined, the chosen backend. */
   finding: BackendFinding | undefined;
-  /** False: whether rules were changed is seen by reading them, and in no other way. */
+  /** If false, changes of rules are only detected by reading the rules. */
   hasGenerations = true;
   readonly #operations: Operations;
   readonly #tables: Readonly<Record<IpFamily, Tables>>;
   #hasSet: (name: string) => boolean = () => true;
-  /** Families whose programs do not work, with the reason that `probe` gives. */
+  /** Families whose programs do not work, with the reason that `probe` returns. */
   readonly unsupported: Map<IpFamily, string> = new Map();
 
-  /** A table with such a change is rejected; the tables before it in the restore are committed. */
+  /** Selects changes whose table is rejected. Earlier tables of the restore are committed. */
   rejects: (family: IpFamily, change: RuleChange) => boolean = () => false;
 
-  /** Chains that hold rules of nft, which iptables cannot print: `IPv4 nat POSTROUTING`. */
+  /** Chains with nftables rules that iptables cannot print: `IPv4 nat POSTROUTING`. */
   readonly unreadable: Set<string> = new Set();
 
   constructor(operations: Operations) {
@@ -46,17 +46,17 @@ export class FakeIptables implements Iptables {
     this.#tables = { IPv4: makeTables("IPv4"), IPv6: makeTables("IPv6") };
   }
 
-  /** Reports where sets are looked up; a rule that names another is refused. */
+  /** Sets the function that looks up sets. A rule that names an unknown set is rejected. */
   useSets(hasSet: (name: string) => boolean): void {
     this.#hasSet = hasSet;
   }
 
-  /** A table as another program sees it: to append foreign rules or to flush. */
+  /** A table as another program sees it, to append foreign rules or to flush it. */
   table(family: IpFamily, name: TableName): FakeTable {
     return this.#tables[family][name];
   }
 
-  /** All chains as `observe` gives them, at once and past all traps. */
+  /** All chains like `observe`, without delay and regardless of requested failures. */
   peek(family: IpFamily): readonly ObservedChain[] {
     return [...this.#tables[family].filter.observe(), ...this.#tables[family].nat.observe()];
   }
@@ -94,7 +94,7 @@ export class FakeIptables implements Iptables {
     return !this.unreadable.has(`${family} ${table} ${name}`);
   }
 
-  /** As the real client reports a chain that it cannot read. */
+  /** Returns a chain that cannot be read like the real client. */
   #jumpsAlone(
     family: IpFamily,
     { table, name, rules }: ObservedChain,
@@ -174,7 +174,7 @@ function makeTables(family: IpFamily): Tables {
   };
 }
 
-/** As the program would say it, with the line of the input. */
+/** Builds the error with the program's message and the line of the input. */
 function iptablesError(family: IpFamily, refusal: TableRefusal, input: string): IptablesError {
   const program = family === "IPv4" ? "iptables-restore" : "ip6tables-restore";
   const line = input.split("\n").indexOf(refusal.lineText) + 1;

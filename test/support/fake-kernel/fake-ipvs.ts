@@ -42,7 +42,7 @@ export interface ConnectionCounts {
   readonly persistent?: number;
 }
 
-/** Virtual and real servers by the kernel's rules: net/netfilter/ipvs/ip_vs_ctl.c. */
+/** Virtual and real servers with the kernel's rules: net/netfilter/ipvs/ip_vs_ctl.c. */
 export class FakeIpvs implements Ipvs {
   readonly #operations: Operations;
   readonly #held = new Map<string, HeldVirtualServer>();
@@ -56,7 +56,7 @@ export class FakeIpvs implements Ipvs {
     this.#operations = operations;
   }
 
-  /** Sets what the kernel counts on a real server; those not named become 0. */
+  /** Sets the kernel's counts of a real server. Counts that are not given become 0. */
   setConnections(server: VirtualServerId, real: RealServerId, counts: ConnectionCounts): void {
     const held = this.#held.get(virtualServerKey(server));
     const realServer = held?.realServers.get(realServerKey(real));
@@ -66,14 +66,14 @@ export class FakeIpvs implements Ipvs {
     held.realServers.set(realServerKey(real), { ...realServer, ...observedCounts(counts) });
   }
 
-  /** Sets what the kernel counted since this virtual server was made; those not named become 0. */
+  /** Sets the kernel's counters since this virtual server was created. Counters that are not given become 0. */
   setTraffic(server: VirtualServerId, traffic: Partial<Traffic>): void {
     const held = this.#held.get(virtualServerKey(server));
     if (held === undefined) throw new Error(`No virtual server ${virtualServerKey(server)}`);
     held.traffic = { ...noTraffic, ...traffic };
   }
 
-  /** What is held, at once and past all traps. */
+  /** All virtual servers, without delay and regardless of requested failures. */
   peek(): readonly ObservedVirtualServer[] {
     return [...this.#held.values()].map(({ virtualServer, realServers }) => ({
       virtualServer,
@@ -81,7 +81,10 @@ export class FakeIpvs implements Ipvs {
     }));
   }
 
-  /** As another program would: not logged, and past all traps. Throws what the kernel would refuse. */
+  /**
+   * Makes a change like another program: not logged, and regardless of requested failures. Throws if the kernel would
+   * reject it.
+   */
   interfere(change: IpvsChange): void {
     this.#carryOut(change);
   }
@@ -107,7 +110,7 @@ export class FakeIpvs implements Ipvs {
     );
   }
 
-  /** What is held, without counts; the cached list where it is equal. */
+  /** The real servers without counts, or the cached list if it is equal. */
   #shared(id: VirtualServerId, cached?: CachedRealServers): readonly RealServer[] {
     const key = virtualServerKey(id);
     const held = [...(this.#held.get(key)?.realServers.values() ?? [])].map(bare);
@@ -140,13 +143,13 @@ export class FakeIpvs implements Ipvs {
     }));
   }
 
-  /** Each active connection is established. */
+  /** Treats each active connection as established. */
   async hasEstablished(ids: readonly VirtualServerId[]): Promise<boolean> {
     const sums = await this.sumConnections(ids);
     return sums.some(({ activeConnections }) => activeConnections > 0);
   }
 
-  /** Its real servers count no packets. */
+  /** The real servers have no packet counters. */
   async listRealServerTraffic(
     ids: readonly VirtualServerId[],
   ): Promise<readonly (readonly RealServerTraffic[])[]> {
@@ -271,7 +274,7 @@ function checkRealServer(change: IpvsChange, real: RealServer, server: VirtualSe
   }
 }
 
-/** What travels in a request: no counts, whatever object it came in. */
+/** Copies the fields of a request, without counts. */
 function bare({ address, port, weight, forwardingMethod, limit }: RealServer): RealServer {
   const given = { address, port, weight, forwardingMethod };
   return limit === undefined ? given : { ...given, limit };

@@ -9,13 +9,10 @@ import { FakeSysctl } from "./fake-sysctl.ts";
 import { Operations } from "./operations.ts";
 
 /**
- * A kernel in memory. It refuses what the kernel refuses, logs every change in `operations`, and can be
- * made to fail, to lose a reply, or to "die" at the n-th change. The contract suite keeps it honest: the
- * same cases run against it and, in the lab, against the real one.
- *
- *     const kernel = new FakeKernel();
- *     kernel.operations.failNth(3, errno.EPERM);
- *     kernel.operations.texts(); // ["link create-link kube-ipvs0", …]
+ * A kernel in memory. It rejects the same changes as the kernel, logs every change in `operations`, and can fail, lose
+ * a reply, or simulate a kill at the n-th change. The contract suite runs the same cases on it and, in the lab, on the
+ * real kernel. For example, `kernel.operations.failNth(3, errno.EPERM)` fails the third change, and
+ * `kernel.operations.texts()` returns ["link create-link kube-ipvs0", …].
  */
 export class FakeKernel implements Kernel {
   readonly operations: Operations = new Operations();

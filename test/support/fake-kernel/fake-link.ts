@@ -13,20 +13,20 @@ import type {
 } from "../../../src/kernel/kernel.ts";
 import { failureError, type Operation, type Operations } from "./operations.ts";
 
-/** Of the first link that is made; the node's own links have lower ones. */
+/** Index of the first created link. The node's own links have lower ones. */
 const firstLinkIndex = 10;
 
 /** The dummy link and the node's addresses. */
 export class FakeLink implements DummyLink {
   readonly name = "kube-ipvs0";
   readonly #operations: Operations;
-  /** Set to another kind to see how a link of that name that is not ours is met. */
+  /** Can be set to another kind, to test a foreign link with our name. */
   kind = "dummy";
   #index: number | undefined;
   #nextIndex = firstLinkIndex;
   readonly #bound = new Set<IpAddress>();
   #nodeAddresses: readonly NodeAddress[] = standardNodeAddresses;
-  /** In the main routing table. */
+  /** Gateways in the main routing table. */
   gateways: readonly IpAddress[] = standardGateways;
   readonly #watchers = new Set<() => void>();
   #isNoticePending = false;
@@ -46,12 +46,12 @@ export class FakeLink implements DummyLink {
     return this.#nodeAddresses;
   }
 
-  /** Addresses bound to the link, in the order in which they came; past all traps. */
+  /** Addresses of the link in the order of their creation, regardless of requested failures. */
   peek(): readonly IpAddress[] {
     return [...this.#bound];
   }
 
-  /** Binds or takes an address as another program would; throws what the kernel would refuse. */
+  /** Adds or removes an address like another program. Throws if the kernel would reject it. */
   interfere({ kind, address }: AddressChange): void {
     if (this.#index === undefined) throw new Error(`Cannot find device ${this.name}`);
     if (kind === "address-add") this.#bound.add(address);
@@ -59,7 +59,7 @@ export class FakeLink implements DummyLink {
     this.#notify();
   }
 
-  /** Deletes the link as another program would. */
+  /** Deletes the link like another program. */
   lose(): void {
     this.#index = undefined;
     this.#bound.clear();
@@ -136,7 +136,7 @@ export class FakeLink implements DummyLink {
     return this.#index === undefined ? undefined : { index: this.#index };
   }
 
-  /** Once for all changes of a turn, as the kernel's messages are gathered. */
+  /** Notifies once for all changes of a turn, because the client combines the kernel's messages. */
   #notify(): void {
     if (this.#isNoticePending) return;
     this.#isNoticePending = true;
@@ -147,7 +147,7 @@ export class FakeLink implements DummyLink {
   }
 }
 
-/** The node of the recorded states: loopback, eth0 with both families, eth1. */
+/** The node in the recorded states: loopback, eth0 with both families, eth1. */
 export const standardNodeAddresses: readonly NodeAddress[] = [
   nodeAddress("127.0.0.1", 8, 1),
   nodeAddress("::1", 128, 1),

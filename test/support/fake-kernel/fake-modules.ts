@@ -4,9 +4,9 @@ import type { Operations } from "./operations.ts";
 /** Kernel modules in memory. */
 export class FakeModules implements Modules {
   readonly #operations: Operations;
-  /** Loaded or built in. */
+  /** Modules that are loaded or built in. */
   readonly available: Set<string> = new Set(["ip_vs", "ip_vs_rr", "nf_conntrack", "ip_set"]);
-  /** What modprobe would find. */
+  /** Modules that modprobe would find. */
   readonly loadable: Set<string> = new Set(
     ["dummy", "ip_vs_wrr", "ip_vs_lc", "ip_vs_wlc", "ip_vs_fo", "ip_vs_ovf", "ip_vs_lblc"].concat([
       "ip_vs_lblcr",

@@ -1,7 +1,7 @@
 import type { Sysctl } from "../../../src/kernel/kernel.ts";
 import type { Operations } from "./operations.ts";
 
-/** What a freshly made network namespace of Linux 6.1 has, as far as we look. */
+/** Values in a new network namespace of Linux 6.1, for the sysctls that tests need. */
 const freshValues: Readonly<Record<string, string>> = {
   "net/ipv4/ip_forward": "0",
   "net/ipv4/conf/all/arp_ignore": "0",
@@ -17,7 +17,7 @@ const freshValues: Readonly<Record<string, string>> = {
 /** /proc/sys in memory. */
 export class FakeSysctl implements Sysctl {
   readonly #operations: Operations;
-  /** By slash path; tests may set or delete. */
+  /** Values by path with slashes. Tests may set or delete them. */
   readonly values: Map<string, string> = new Map(Object.entries(freshValues));
 
   constructor(operations: Operations) {

@@ -1,10 +1,10 @@
-/** One family's iptables by the rules of iptables-restore. */
+/** One family's iptables with the rules of iptables-restore. */
 import type { IpFamily } from "../../../src/base/ip.ts";
 import { renderRule } from "../../../src/kernel/iptables/render.ts";
 import type { ObservedChain, ObservedRule, RuleChange } from "../../../src/kernel/kernel.ts";
 import type { Jump, Rule, TableName } from "../../../src/state/rule.ts";
 
-/** Why a table was not changed; `lineText` as it stands in the input of restore. */
+/** The reason for not changing a table. `lineText` is the line in the input of restore. */
 export class TableRefusal extends Error {
   readonly lineText: string;
 
@@ -28,7 +28,9 @@ export class FakeTable {
   readonly #name: TableName;
   #chains: Chains;
   readonly #dropping = new Set<string>();
-  /** Rules that name each set, counted with the first question after a change: it is asked for every set at once. */
+  /**
+   * Number of rules that name each set. Computed at the first query after a change, because callers query every set.
+   */
   #references: ReadonlyMap<string, number> | undefined;
 
   constructor(family: IpFamily, name: TableName) {
@@ -48,23 +50,23 @@ export class FakeTable {
     }));
   }
 
-  /** As `iptables -P CHAIN DROP`. */
+  /** Sets the policy like `iptables -P CHAIN DROP`. */
   drop(chain: string): void {
     this.#dropping.add(chain);
   }
 
-  /** Makes an empty chain, as another program would. */
+  /** Creates an empty chain like another program. */
   create(chain: string): void {
     this.#chains.set(chain, []);
   }
 
-  /** Puts a rule behind the others, making the chain where it is missing: as another program would. */
+  /** Appends a rule like another program, and creates the chain if it does not exist. */
   append(chain: string, text: string): void {
     this.#references = undefined;
     this.#chains.set(chain, [...(this.#chains.get(chain) ?? []), { text }]);
   }
 
-  /** Takes away the rules of a chain whose text matches, as another program would. */
+  /** Removes the matching rules of a chain like another program. */
   remove(chain: string, pattern: RegExp): void {
     this.#references = undefined;
     const rules = this.#chains.get(chain) ?? [];
@@ -86,7 +88,10 @@ export class FakeTable {
     return this.#references.get(setName) ?? 0;
   }
 
-  /** All changes or, with a {@link TableRefusal}, none. In the phases of the restore input. */
+  /**
+   * Makes all changes, or throws a {@link TableRefusal} without changing anything. Follows the phases of the restore
+   * input.
+   */
   commit(changes: readonly RuleChange[], hasSet: (name: string) => boolean): void {
     const chains: Chains = new Map(this.#chains);
     const written = lastWords(changes);
@@ -101,7 +106,7 @@ export class FakeTable {
     }
     for (const [name, rules] of written) {
       if (rules === undefined) continue;
-      // Behind the jumps that were inserted into it, as restore appends.
+      // Rules are appended after the inserted jumps, as in a restore.
       const inserted = chains.get(name) ?? [];
       chains.set(name, [...inserted, ...rules.map((rule) => this.#observed(rule))]);
     }
@@ -110,7 +115,7 @@ export class FakeTable {
     this.#references = undefined;
   }
 
-  /** A jump must lead somewhere when it is inserted, also when the same input takes it out again. */
+  /** The target of a jump must exist when the jump is inserted, even if the same input removes the jump. */
   #checkTarget(named: ReadonlySet<string>, { from, rule }: Jump): void {
     const { target } = rule;
     if (target.kind !== "jump" || named.has(target.chain)) return;
@@ -151,7 +156,10 @@ function countReferences(chains: Chains): ReadonlyMap<string, number> {
   return counts;
 }
 
-/** The rules of each written chain, undefined for a removed one; of several changes the last counts. */
+/**
+ * The rules of each written chain, undefined for a removed one. If a chain is changed several times, the last change
+ * applies.
+ */
 function lastWords(
   changes: readonly RuleChange[],
 ): ReadonlyMap<string, readonly Rule[] | undefined> {
@@ -167,7 +175,7 @@ function isBuiltIn(table: TableName, chain: string): boolean {
   return builtInChains[table].includes(chain);
 }
 
-/** Every named set must be there, and every chain that is jumped to. */
+/** Every named set and every target chain must exist. */
 function checkReferences(chains: Chains, hasSet: (name: string) => boolean): void {
   for (const [name, rules] of chains) {
     for (const observed of rules) {
@@ -184,7 +192,7 @@ function checkReferences(chains: Chains, hasSet: (name: string) => boolean): voi
   }
 }
 
-/** Targets that are no chains. */
+/** Targets that are not chains. */
 const targets: ReadonlySet<string> = new Set(
   "ACCEPT DROP RETURN REJECT MARK MASQUERADE DNAT SNAT REDIRECT LOG CT TCPMSS".split(" "),
 );

@@ -14,7 +14,7 @@ import { virtualServerKey } from "../../../src/state/virtual-server.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
 import { standardNodeAddresses } from "./fake-link.ts";
 
-/** A default route: every address is behind one link. */
+/** A default route: every address is reached through one link. */
 function everywhere(): ReadonlyMap<IpAddress, KnownRoute> {
   const route = { link: "eth0", isBridge: false };
   class DefaultRoute extends Map<IpAddress, KnownRoute> {
@@ -24,7 +24,7 @@ function everywhere(): ReadonlyMap<IpAddress, KnownRoute> {
   return new DefaultRoute();
 }
 
-/** What a packet meets on the fake node and nobody plans. */
+/** The parts of the fake node's network that are not planned. */
 const fakeNetwork: NodeNetwork = {
   addresses: new Set(standardNodeAddresses.map(({ address }) => address)),
   routes: everywhere(),
@@ -35,16 +35,16 @@ const fakeNetwork: NodeNetwork = {
   isBridgeFiltered: false,
 };
 
-/** Rules are parsed once: every request leaves nearly all of them as they were. */
+/** Parsed rules. A rule is parsed only once, because a request changes few rules. */
 const parsed = new Map<string, ListedRule>();
 const mostParsed = 50_000;
 
-/** For whoever measures memory. */
+/** Forgets parsed rules, for tests that measure memory. */
 export function forgetParsedRules(): void {
   parsed.clear();
 }
 
-/** What the fake kernel holds, as a packet of this family meets it. */
+/** The state of the fake kernel for packets of this family. */
 export function nodeStateOf(
   { iptables, ipSets, ipvs, link }: FakeKernel,
   family: IpFamily,
@@ -70,7 +70,7 @@ export function nodeStateOf(
   };
 }
 
-/** Chains whose rules are parsed when somebody asks for them: there may be a hundred thousand of a hostile Service. */
+/** Chains whose rules are parsed on access. A hostile Service may have a hundred thousand rules. */
 class ParsedChains extends Map<string, readonly ListedRule[]> {
   constructor(observed: readonly ObservedChain[]) {
     super();

@@ -1,4 +1,4 @@
-/** What was asked of the fake kernel, in order, and which requests are to go wrong. */
+/** The requests to the fake kernel, in order, and the requests that must fail. */
 import { errno } from "../../../src/base/errno.ts";
 import type { FailedChange } from "../../../src/kernel/kernel.ts";
 import { NetlinkError } from "../../../src/netlink/errors.ts";
@@ -7,11 +7,11 @@ export type Facility = "ipvs" | "ipset" | "link" | "iptables" | "conntrack" | "s
 
 export interface Operation {
   readonly facility: Facility;
-  /** `real-server-create`, `write`; `observe` and the like for reads. */
+  /** For example `real-server-create` or `write`; `observe` and others for reads. */
   readonly action: string;
   /** `TCP 10.96.0.1:80 -> 10.244.1.5:8080`; may be empty. */
   readonly subject: string;
-  /** Reads are neither logged nor counted, but can be made to fail. */
+  /** Reads are neither logged nor counted, but can fail. */
   readonly isRead?: boolean;
 }
 
@@ -23,7 +23,7 @@ export function operationText(operation: Operation): string {
 /** An error number (becomes a NetlinkError about the operation) or the error itself. */
 export type Failure = number | Error;
 
-/** Thrown by every call from the chosen operation on: as though the process had been killed there. */
+/** Thrown by every call from the chosen operation on, as if the process was killed there. */
 export class FakeCrash extends Error {}
 
 interface Trap {
@@ -33,9 +33,9 @@ interface Trap {
 }
 
 export class Operations {
-  /** Changes that were carried out or tried, in order. */
+  /** Executed and attempted changes, in order. */
   #log: Operation[] = [];
-  /** Where in it each request begins. */
+  /** Position of each request in the log. */
   #requestStarts: number[] = [];
   readonly #traps: Trap[] = [];
   readonly #lostRequests: ((operation: Operation) => boolean)[] = [];
@@ -54,7 +54,7 @@ export class Operations {
     return this.#log;
   }
 
-  /** The changes so far, those of one request in one list. */
+  /** The changes so far, with one list per request. */
   get requests(): readonly (readonly Operation[])[] {
     const starts = this.#requestStarts;
     return starts
@@ -62,13 +62,13 @@ export class Operations {
       .filter(({ length }) => length > 0);
   }
 
-  /** Forgets the log; traps stay. */
+  /** Clears the log. Requested failures stay. */
   clear(): void {
     this.#log = [];
     this.#requestStarts = [];
   }
 
-  /** Makes the n-th change from now on fail, counted from 1. */
+  /** Makes the n-th change from now on fail, counting from 1. */
   failNth(n: number, failure: Failure): void {
     let seen = 0;
     const matches = (operation: Operation): boolean => {
@@ -79,7 +79,7 @@ export class Operations {
     this.#traps.push({ matches, failure, timesLeft: 1 });
   }
 
-  /** Makes changes and reads fail that `matches` picks, `times` in all; returns the end of it. */
+  /** Makes selected changes and reads fail, `times` in total. Returns a function that ends this. */
   failWhere(
     matches: (operation: Operation) => boolean,
     failure: Failure,
@@ -92,12 +92,12 @@ export class Operations {
     };
   }
 
-  /** The next request with such a change is not executed, and its caller only learns ENOBUFS. */
+  /** The next request with a matching change is not executed, and its caller gets ENOBUFS. */
   loseRequestWhere(matches: (operation: Operation) => boolean): void {
     this.#lostRequests.push(matches);
   }
 
-  /** The next request with such a change is executed, but its caller only learns ENOBUFS. */
+  /** The next request with a matching change is executed, but its caller gets ENOBUFS. */
   loseReplyWhere(matches: (operation: Operation) => boolean): void {
     this.#lostReplies.push(matches);
   }
@@ -107,17 +107,17 @@ export class Operations {
     this.#crashCountdown = n;
   }
 
-  /** The caller was killed, and does nothing any more. */
+  /** Whether the caller was killed. */
   get hasCrashed(): boolean {
     return this.#crashCountdown <= 0;
   }
 
-  /** Lets calls through again; what the kernel holds is as it was at the crash. */
+  /** Allows calls again. The kernel state is that of the crash. */
   revive(): void {
     this.#crashCountdown = Number.POSITIVE_INFINITY;
   }
 
-  /** Runs one request that is one change. */
+  /** Executes a request with one change. */
   change<T>(operation: Operation, work: () => T): T {
     this.#begin([operation]);
     const isReplyLost = takeMatching(this.#lostReplies, [operation]);
@@ -126,7 +126,7 @@ export class Operations {
     return result;
   }
 
-  /** Runs a request that is a list of changes, each on its own. */
+  /** Executes a request with a list of independent changes. */
   changes<C>(
     list: readonly C[],
     operationOf: (change: C) => Operation,
@@ -151,7 +151,7 @@ export class Operations {
     return failed;
   }
 
-  /** Runs a request that changes nothing. */
+  /** Executes a request that changes nothing. */
   read<T>(facility: Facility, action: string, subject: string, work: () => T): T {
     if (this.#crashCountdown <= 0) throw new FakeCrash("The fake kernel's caller was killed");
     this.#spring({ facility, action, subject, isRead: true });

@@ -1,6 +1,6 @@
 /**
- * The few commands by which the random walks act on a node as its operator or other software would, carried
- * out on the fake kernel: `ipvsadm -D -t 10.96.0.10:80`, `ipset del KUBE-CLUSTER-IP 10.96.0.10,tcp:80`.
+ * The commands with which random walks change a node like an operator or other software, executed on the fake kernel:
+ * `ipvsadm -D -t 10.96.0.10:80`, `ipset del KUBE-CLUSTER-IP 10.96.0.10,tcp:80`.
  */
 import {
   familyOf,
@@ -15,7 +15,7 @@ import type { VirtualServerId } from "../../../src/state/virtual-server.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
 import { nodeAddress } from "./fake-link.ts";
 
-/** Runs one command; says whether it succeeded. Throws where it is not one of those known here. */
+/** Runs one command and returns whether it succeeded. Throws for unknown commands. */
 export function runCommand(kernel: FakeKernel, command: string): boolean {
   const words = command.split(" ");
   const run = programs[words[0] ?? ""];
@@ -110,7 +110,7 @@ function iproute({ link }: FakeKernel, words: readonly string[]): void {
   link.setNodeAddresses(verb === "add" ? [...others, changed] : others);
 }
 
-/** Of the standard node: see fake-link.ts. */
+/** Link indexes of the standard node: see fake-link.ts. */
 const linkIndexes: Readonly<Record<string, number>> = { eth0: 2, eth1: 3 };
 
 /** `-t TABLE -F CHAIN` */

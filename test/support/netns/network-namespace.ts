@@ -1,26 +1,26 @@
 /**
- * Network namespaces for tests that run in this process: IPVS, ipset, iptables, conntrack, links, addresses
- * and net.* sysctls are all per namespace, so a test that makes one for itself is alone in the kernel.
- * Needs root and a /run of its own: the lab (test/lab) gives both.
+ * Network namespaces for tests that run in this process. IPVS, ipset, iptables, conntrack, links, addresses and net.*
+ * sysctls are separate in each namespace, so a test with its own namespace does not affect others. Needs root and its
+ * own /run, which the lab (test/lab) provides.
  */
 import { execFileSync } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { createRequire } from "node:module";
 import { getSystemErrorMessage } from "node:util";
 
-/** See network-namespace.c. Each takes the path of a namespace and returns 0 or an errno. */
+/** See network-namespace.c. Each function takes the path of a namespace and returns 0 or an errno. */
 type Addon = Readonly<Record<"create" | "enter" | "remove", (path: string) => number>>;
 
 const ADDON = "../../../build/test/network_namespace.node";
 const addon: Addon = createRequire(import.meta.url)(ADDON);
 
 const ownNamespace = "/proc/self/ns/net";
-/** Held open, so that there is a way back. */
+/** The original namespace, kept open so that the process can return to it. */
 const origin: string = `/proc/self/fd/${openSync(ownNamespace, "r")}`;
 
 /**
- * Creates the namespace `name` (as `ip netns add`) with `lo` up, then runs `setUp`, shell lines, in it. When
- * one of them fails there is no namespace.
+ * Creates the namespace `name` (like `ip netns add`) with `lo` up, then runs the shell lines `setUp` in it. If one of
+ * them fails, the namespace is removed.
  */
 export function createNetworkNamespace(name: string, setUp: readonly string[] = []): void {
   onNamespace("create", pathOf(name));
@@ -38,25 +38,26 @@ export function createNetworkNamespace(name: string, setUp: readonly string[] = 
   }
 }
 
-/** Removes the namespace; the kernel takes everything in it along. */
+/** Removes the namespace and everything in it. */
 export function removeNetworkNamespace(name: string): void {
   onNamespace("remove", pathOf(name));
 }
 
 /**
- * Moves this process's main thread into `name`: sockets opened and processes started from now on belong
- * to it, /proc/sys/net and /proc/net show it (with synchronous file calls; the thread pool stays behind).
+ * Moves this process's main thread into `name`. New sockets and processes then belong to the namespace, and
+ * /proc/sys/net and /proc/net show it. Use only synchronous file calls, because the thread pool stays in the old
+ * namespace.
  */
 export function enterNetworkNamespace(name: string): void {
   onNamespace("enter", pathOf(name));
 }
 
-/** Back to where this process started. */
+/** Returns to the original namespace of this process. */
 export function leaveNetworkNamespace(): void {
   onNamespace("enter", origin);
 }
 
-/** Runs `body` inside a new namespace and removes it afterwards, whatever happens. */
+/** Runs `body` inside a new namespace, and always removes the namespace afterwards. */
 export async function withNetworkNamespace<T>(
   name: string,
   setUp: readonly string[],
@@ -73,8 +74,8 @@ export async function withNetworkNamespace<T>(
 }
 
 /**
- * Runs one shell script in the current namespace and returns what it prints. It has no standard input: a pipe
- * of Node.js is a socket, and bash reads `~/.bashrc` if its standard input is one.
+ * Runs a shell script in the current namespace and returns its output. The script has no standard input, because a pipe
+ * of Node.js is a socket, and bash reads `~/.bashrc` if its standard input is a socket.
  */
 export function shell(script: string): string {
   return execFileSync("sh", ["-ec", script], {

@@ -1,8 +1,8 @@
 /**
- * Random changes of a small cluster, as fast-check arbitraries: objects as an API server serves them, with
- * every feature that moves the kernel, and with fields that no API server lets through. Names, addresses
- * and ports come from small pools, so that changes meet: two Services claim one address, an endpoint moves
- * between slices, a node port is used again by another protocol.
+ * Random changes of a small cluster, as fast-check arbitraries: objects as an API server returns them, with every
+ * feature that affects the kernel, and with fields that an API server would reject. Names, addresses and ports come
+ * from small pools, so that changes conflict: two Services claim the same address, an endpoint moves between slices, or
+ * another protocol reuses a node port.
  */
 import fc from "fast-check";
 import type { MemorySource, NamedObject } from "../memory-source.ts";
@@ -16,7 +16,7 @@ export interface ClusterChange {
   readonly object: NamedObject;
 }
 
-/** The zone comes and goes, the primary address changes, the pod network too. */
+/** The zone, the primary address and the pod network may change. */
 const nodes: fc.Arbitrary<ApiObject> = fc
   .record({
     zone: fc.constantFrom("z1", "z1", "z2", undefined),
@@ -37,7 +37,7 @@ const nodes: fc.Arbitrary<ApiObject> = fc
     return node({ addresses, podCidrs, metadata: { labels } });
   });
 
-/** A Node that was seen is never deleted: what it reported continues to count, and a new start cannot know it. */
+/** A known Node is never deleted, because its last state still applies, and a fresh start would not know it. */
 export const clusterChanges: fc.Arbitrary<ClusterChange> = fc.oneof(
   { weight: 5, arbitrary: changes("apply", services) },
   { weight: 2, arbitrary: changes("delete", services) },
@@ -46,7 +46,7 @@ export const clusterChanges: fc.Arbitrary<ClusterChange> = fc.oneof(
   { weight: 1, arbitrary: changes("apply", nodes) },
 );
 
-/** Settings that decide what the objects come to; each set is one daemon's flags. */
+/** Settings that affect the result of the objects. Each set contains the flags of one daemon. */
 export const clusterFlags: fc.Arbitrary<Readonly<Record<string, string>>> = fc
   .record({
     "nodeport-addresses": fc.constantFrom(undefined, "primary", "192.168.10.0/24,fd00:10::/64"),

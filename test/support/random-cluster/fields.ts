@@ -1,20 +1,20 @@
-/** Words that the arbitraries of this folder share. */
+/** Values that the arbitraries of this folder share. */
 import fc from "fast-check";
 
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** The first is the one through which pods reach the API servers: its endpoints are reserved. */
+/** The first Service is the one through which pods reach the API servers, so its endpoints are reserved. */
 export const serviceNames = ["kubernetes", "a", "b", "c", "d", "e", "f"] as const;
 
-/** Names are used in both: what is another object must not be taken for the same one. */
+/** The same names are used in all namespaces, so that a test detects confusion between them. */
 export const namespaces: fc.Arbitrary<string> = mostly(["default"], ["other"]);
 
-/** A value now and then, else `undefined`. */
+/** Sometimes a value, otherwise `undefined`. */
 export function sometimes<T>(values: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> {
   return fc.option(values, { nil: undefined, freq: 2 });
 }
 
-/** One of the usual values; of the odd ones now and then. */
+/** Usually one of the usual values, sometimes an odd one. */
 export function mostly<T>(usual: readonly T[], odd: readonly T[]): fc.Arbitrary<T> {
   return fc.oneof(
     { weight: 9, arbitrary: fc.constantFrom(...usual) },
@@ -22,7 +22,7 @@ export function mostly<T>(usual: readonly T[], odd: readonly T[]): fc.Arbitrary<
   );
 }
 
-/** Leaves out what is undefined: an absent field is not an empty one. */
+/** Omits undefined fields, because an absent field differs from an empty one. */
 export function present(fields: Fields): Fields {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }

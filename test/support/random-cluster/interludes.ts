@@ -1,4 +1,4 @@
-/** What happens between two changes of the cluster: syncs, and what goes wrong on a node. */
+/** Events between two changes of the cluster: syncs, and failures on a node. */
 import fc from "fast-check";
 import { errno } from "../../../src/base/errno.ts";
 import type { NodeAddress } from "../../../src/kernel/kernel.ts";
@@ -8,12 +8,12 @@ import { clusterFlags } from "./changes.ts";
 
 export type Interlude =
   | { readonly kind: "none" | "sync" | "restart" | "lose-reply" | "connect" | "disconnect" }
-  /** The n-th kernel change from now on is refused. */
+  /** The kernel rejects the n-th change from now on. */
   | { readonly kind: "refuse"; readonly nth: number; readonly errno: number }
-  /** The program ends before its n-th kernel change, and is started again. */
+  /** The program is killed before its n-th kernel change, and started again. */
   | { readonly kind: "kill"; readonly nth: number }
   | { readonly kind: "move"; readonly addresses: readonly NodeAddress[] }
-  /** These settings are others from now on, alive. */
+  /** These settings apply from now on, without a restart. */
   | { readonly kind: "configure"; readonly flags: Readonly<Record<string, string>> };
 
 const nths = fc.integer({ min: 1, max: 40 });
@@ -58,7 +58,7 @@ const accidents: fc.Arbitrary<Interlude> = fc.oneof(
 const none = fc.constant<Interlude>({ kind: "none" });
 const sync = fc.constant<Interlude>({ kind: "sync" });
 
-/** One per change: a sync after each; a sync now and then; a sync now and then, and accidents. */
+/** One per change: a sync after each change; occasional syncs; or occasional syncs and failures. */
 export function interludes(count: number): fc.Arbitrary<readonly Interlude[]> {
   const some = fc.oneof({ weight: 3, arbitrary: none }, { weight: 1, arbitrary: sync });
   const any = fc.oneof({ weight: 5, arbitrary: some }, { weight: 1, arbitrary: accidents });
@@ -85,7 +85,7 @@ export async function undergo(interlude: Interlude, node: FakeNode): Promise<voi
     case "refuse":
       return node.kernel.operations.failNth(interlude.nth, interlude.errno);
     case "move":
-      // What stands on an address that went while nobody looked is not known for ours.
+      // A virtual server on an address that disappeared unnoticed is not recognized as ours.
       await node.settle();
       node.kernel.link.setNodeAddresses(interlude.addresses);
       return node.settle();

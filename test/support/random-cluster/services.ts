@@ -1,4 +1,4 @@
-/** Services of every kind, valid and not. */
+/** Services of every kind, valid and invalid. */
 import fc from "fast-check";
 import { type ApiObject, service, servicePort } from "../objects.ts";
 import { type Fields, mostly, namespaces, present, serviceNames, sometimes } from "./fields.ts";
@@ -33,7 +33,7 @@ const servicePorts: fc.Arbitrary<readonly Fields[]> = fc.array(
   { minLength: 1, maxLength: 3 },
 );
 
-/** Cluster IPs of the n-th Service by its families; rarely those of its neighbor, or none. */
+/** Cluster IPs of the n-th Service by its families, rarely those of its neighbor or none. */
 const clusterIps: fc.Arbitrary<(index: number) => readonly string[]> = fc
   .tuple(mostly(["4", "4", "6", "46", "64"], ["None", "4x"]), mostly([0], [1]))
   .map(([families, shift]) => (index: number): readonly string[] => {
@@ -49,7 +49,7 @@ const clusterIps: fc.Arbitrary<(index: number) => readonly string[]> = fc
     return byFamilies[families] ?? ["None"];
   });
 
-/** Of nobody, of a Service, of this node, of its gateway and its broadcast; then what is not an address. */
+/** An unused address, addresses of a Service, the node, its gateway and its broadcast; then invalid addresses. */
 const externalIps = fc.uniqueArray(
   mostly(
     ["198.51.100.1", "198.51.100.2", "2001:db8::1", "10.96.0.12", "203.0.113.1", "192.168.10.11"],
@@ -102,7 +102,7 @@ const serviceSpecs: fc.Arbitrary<Fields> = fc
   })
   .map(({ affinity: fields, ...spec }) => present({ ...spec, ...fields }));
 
-/** Limits of connections are left out: `ipvsadm -S` does not print them. */
+/** Connection limits are omitted, because `ipvsadm -S` does not print them. */
 const annotations: fc.Arbitrary<Fields> = fc
   .record({
     scheduler: fc.constantFrom(undefined, undefined, "wrr", "sh", "nonsense"),
@@ -117,7 +117,7 @@ const annotations: fc.Arbitrary<Fields> = fc
     ),
   );
 
-/** Headless ones, ExternalName, and those of another proxy are among them. */
+/** Includes headless and ExternalName Services, and those of another proxy. */
 export const services: fc.Arbitrary<ApiObject> = fc
   .record({
     index: fc.nat(serviceNames.length - 1),

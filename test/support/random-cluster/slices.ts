@@ -1,4 +1,4 @@
-/** EndpointSlices with endpoints in every state, valid and not. */
+/** EndpointSlices with endpoints in every state, valid and invalid. */
 import fc from "fast-check";
 import { type ApiObject, endpoint, endpointSlice, slicePort } from "../objects.ts";
 import { type Fields, mostly, namespaces, present, serviceNames } from "./fields.ts";
@@ -35,7 +35,7 @@ function endpointsOf(addressType: string, addresses: readonly string[]): fc.Arbi
 const pods4 = ["10.244.1.1", "10.244.1.2", "10.244.2.1", "10.244.2.2"];
 const pods6 = ["fd00:244:1::1", "fd00:244:1::2", "fd00:244:2::1"];
 
-/** One address is an external IP as well: behind the first Service it is an API server's. */
+/** One address is also an external IP. Behind the first Service, it belongs to an API server. */
 const sliceEndpoints = fc.oneof(
   { weight: 6, arbitrary: endpointsOf("IPv4", [...pods4, "203.0.113.1", "1.2.3"]) },
   { weight: 4, arbitrary: endpointsOf("IPv6", [...pods6, "10.244.1.1"]) },

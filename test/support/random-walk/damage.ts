@@ -1,4 +1,4 @@
-/** What others do to our things in the kernel, as commands of an operator. Pure. */
+/** Third-party damage to objects of kube-ipvs in the kernel, as an operator's commands. Pure. */
 import fc from "fast-check";
 import type { KernelState } from "../../golden/kernel-state.ts";
 
@@ -19,11 +19,11 @@ export type DamageKind =
 
 export interface Damage {
   readonly kind: DamageKind;
-  /** Which of those that are there; beyond the last it begins again. */
+  /** Index of the damaged object, modulo the number of objects. */
   readonly nth: number;
 }
 
-/** Which commands a kind comes to, given what is there; empty where there is nothing to damage. */
+/** The commands of a kind of damage for a kernel state. Empty if there is nothing to damage. */
 type Choices = (state: KernelState) => readonly string[];
 
 const choicesOf: Readonly<Record<DamageKind, Choices>> = {
@@ -56,7 +56,7 @@ const choicesOf: Readonly<Record<DamageKind, Choices>> = {
     chains(state).map(({ table, chain }) => `iptables -t ${table} -F ${chain}`),
 };
 
-/** Kinds after which a start cannot know from the sets or the link alone what is ours. */
+/** Kinds of damage after which a start cannot determine from the sets or the link alone what is ours. */
 export const ownershipKinds: ReadonlySet<DamageKind> = new Set([
   "remove-entry",
   "remove-node-port-entry",
@@ -71,7 +71,7 @@ export const damages: fc.Arbitrary<Damage> = fc.record({
   nth: fc.nat(999),
 });
 
-/** The command, or nothing where nothing of the kind is there. `isOurs`: says whether a line of IPVS is. */
+/** The command, or undefined if there is no object of this kind. `isOurs` returns whether a line of IPVS is ours. */
 export function damageCommand(
   { kind, nth }: Damage,
   state: KernelState,
@@ -111,7 +111,7 @@ function entries(state: KernelState): readonly string[] {
     .map((line) => line.slice("add ".length));
 }
 
-/** Our chains of IPv4, by the table under whose head they stand. */
+/** Our IPv4 chains, by table. */
 function chains(state: KernelState): readonly { readonly table: string; readonly chain: string }[] {
   let table = "";
   return lines(state.iptables).flatMap((line) => {

@@ -7,10 +7,10 @@ import { flagsOf } from "./plan-from-scratch.ts";
 import type { WalkSettings } from "./walk-step.ts";
 import type { WalkNode } from "./walker.ts";
 
-/** Longer than the period of the verification, and than the longest pause of a drain. */
+/** Longer than the verification period and the longest pause of a drain. */
 const quietMs = 90_000;
 
-/** A walk's node on the fake kernel: time is moved, and nothing is waited for. */
+/** A walk's node on the fake kernel. Time is moved, so there is no waiting. */
 export class FakeWalkNode implements WalkNode {
   readonly #node = new FakeNode({});
 

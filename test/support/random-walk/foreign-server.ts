@@ -1,4 +1,4 @@
-/** Virtual servers of other software, at places that Services claim now and then. Pure. */
+/** Virtual servers of other software, at addresses that Services sometimes claim. Pure. */
 import type { KernelState } from "../../golden/kernel-state.ts";
 import { lines, placeOf } from "./damage.ts";
 
@@ -6,7 +6,9 @@ export interface ForeignServer {
   /** `-t 198.51.100.2:80` */
   readonly place: string;
   readonly commands: readonly string[];
-  /** By which our sets would name it: `198.51.100.2,tcp:80`; by port alone for a node port. */
+  /**
+   * The entry that would name the virtual server in our sets: `198.51.100.2,tcp:80`, or only the port for a node port.
+   */
   readonly entry: string;
 }
 
@@ -22,7 +24,7 @@ export const foreignServers: readonly ForeignServer[] = [
 function foreign(option: "-t" | "-u", address: string, port: number): ForeignServer {
   const isIpv6 = address.includes(":");
   const place = `${option} ${isIpv6 ? `[${address}]` : address}:${port}`;
-  // The kernel gives a real server behind a gateway the port of its virtual server.
+  // With gatewaying, the kernel gives a real server the port of its virtual server.
   const real = isIpv6 ? `[fd00:250::1]:${port}` : `10.250.1.1:${port}`;
   return {
     place,
@@ -31,12 +33,12 @@ function foreign(option: "-t" | "-u", address: string, port: number): ForeignSer
   };
 }
 
-/** On one of the node's addresses, where a Service may want a node port. */
+/** A virtual server on a node address, where a Service may request a node port. */
 function nodePort(port: number): ForeignServer {
   return { ...foreign("-t", "192.168.10.11", port), entry: `${port}` };
 }
 
-/** Says whether it exists already, or one of our sets names it: then it would be taken for ours. */
+/** Whether the virtual server exists already, or one of our sets names it, so that it would be treated as ours. */
 export function isClaimed({ place, entry }: ForeignServer, state: KernelState): boolean {
   return (
     lines(state.ipvs).some((line) => placeOf(line) === place) ||

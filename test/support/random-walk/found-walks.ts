@@ -1,4 +1,4 @@
-/** Walks that went wrong once, shortened: `found/NAME.json` holds the steps. */
+/** Walks that failed in the past, shortened: `found/NAME.json` contains the steps. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Walk } from "./walk-step.ts";

@@ -9,10 +9,10 @@ import type { ApiObject } from "../objects.ts";
 import type { WalkSettings } from "./walk-step.ts";
 import { differencesIn, type WalkNode } from "./walker.ts";
 
-/** Far beyond the pause of a verification that is expensive, eight periods; after it a walk has gone wrong. */
+/** Longer than eight periods, the longest pause after an expensive verification. After this time, a walk has failed. */
 const settleMs = 90_000;
 
-/** A walk's node in the present network namespace of the lab: the built program on the real kernel. */
+/** A walk's node in the current network namespace of the lab: the built program on the real kernel. */
 export class LabWalkNode implements WalkNode {
   readonly #node: ClusterNode;
 
@@ -53,7 +53,7 @@ export class LabWalkNode implements WalkNode {
     return this.#node.stop("SIGTERM");
   }
 
-  /** Whatever it is just doing. */
+  /** Kills the program at any point. */
   kill(): Promise<void> {
     return this.#node.stop("SIGKILL");
   }
@@ -68,7 +68,7 @@ export class LabWalkNode implements WalkNode {
     }
   }
 
-  /** What the fake kernel has as well. */
+  /** The part of the state that the fake kernel also has. */
   async state(): Promise<KernelState> {
     const { ipvs, ipset, iptables, ip6tables, addresses } = await observeKernel([]);
     return { ipvs, ipset, iptables, ip6tables, addresses } as KernelState;
@@ -88,7 +88,7 @@ export class LabWalkNode implements WalkNode {
       if (!isDeepStrictEqual(now, held)) state = await expected(now);
       held = now;
       const isReached = differencesIn(state, await this.state()).length === 0;
-      // The walker says what differs.
+      // The walker reports the difference.
       if (isReached || performance.now() > deadlineMs) return state;
       await new Promise((resolve) => setTimeout(resolve, 200));
     }

@@ -1,4 +1,4 @@
-/** What a fresh start on an untouched kernel comes to, by the daemon on a fake kernel. */
+/** The result of a fresh start on an empty kernel, from the daemon on a fake kernel. */
 import type { Holders } from "../../../src/plan/claims/claim.ts";
 import type { KernelState } from "../../golden/kernel-state.ts";
 import { runCommand } from "../fake-kernel/operator-commands.ts";
@@ -9,9 +9,9 @@ import type { WalkSettings } from "./walk-step.ts";
 export interface Beginning {
   readonly objects: readonly NamedObject[];
   readonly settings: WalkSettings;
-  /** What was done on the node before. */
+  /** The commands that were run on the node before. */
   readonly commands: readonly string[];
-  /** Who is served at what several Services claim: that alone depends on what happened before. */
+  /** Owners of contested addresses, which depend on earlier events. */
   readonly held: Holders;
 }
 
@@ -28,7 +28,7 @@ export async function planFromScratch(beginning: Beginning): Promise<KernelState
   return state;
 }
 
-/** As flags of the program. */
+/** Converts settings to flags of the program. */
 export function flagsOf(settings: WalkSettings): Readonly<Record<string, string>> {
   const { scheduler, excludeCidrs, nodePortAddresses } = settings;
   return {

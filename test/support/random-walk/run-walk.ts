@@ -1,7 +1,7 @@
 import type { Walk } from "./walk-step.ts";
 import { Walker, type WalkNode } from "./walker.ts";
 
-/** Takes the whole walk; an error names what was done up to there. */
+/** Runs the whole walk. An error names the steps up to the failure. */
 export async function runWalk({ steps }: Walk, node: WalkNode): Promise<void> {
   const walker = new Walker(node);
   try {

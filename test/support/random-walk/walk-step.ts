@@ -1,9 +1,11 @@
-/** The steps of a random walk, as fast-check arbitraries. Plain values: a walk can be kept as JSON. */
+/**
+ * The steps of a random walk, as fast-check arbitraries. They are plain values, so that a walk can be stored as JSON.
+ */
 import fc from "fast-check";
 import { type ClusterChange, clusterChanges } from "../random-cluster/changes.ts";
 import { type Damage, damages } from "./damage.ts";
 
-/** What counts of a configuration; the rest is the same in all walks. */
+/** The settings of a configuration that walks change. Others are the same in all walks. */
 export interface WalkSettings {
   readonly scheduler: string;
   readonly excludeCidrs: readonly string[];
@@ -11,16 +13,16 @@ export interface WalkSettings {
 }
 
 export type WalkStep =
-  /** The cluster changes; also while the program is away. */
+  /** A change of the cluster, which may happen while the program is stopped. */
   | { readonly kind: "change"; readonly change: ClusterChange }
-  /** Until all is quiet; then the kernel is compared. Starts a program that is away. */
+  /** Waits until nothing changes, then compares the kernel. Starts a stopped program. */
   | { readonly kind: "settle" }
   | { readonly kind: "stop" | "start" }
-  /** Before its n-th write from now on, where that is known. */
+  /** Kills the program before its n-th write from now on, if that is supported. */
   | { readonly kind: "kill"; readonly nth: number }
   | { readonly kind: "node-address"; readonly verb: "add" | "del"; readonly nth: number }
   | { readonly kind: "damage"; readonly damage: Damage }
-  /** Another program makes a virtual server, or removes its own. */
+  /** Another program creates a virtual server, or removes its own. */
   | { readonly kind: "foreign"; readonly verb: "add" | "remove"; readonly nth: number }
   | { readonly kind: "configure"; readonly settings: Partial<WalkSettings> };
 
@@ -95,14 +97,14 @@ export const walks: fc.Arbitrary<Walk> = fc.noBias(
     .map((list): Walk => ({ steps: list })),
 );
 
-/** The walk with this number; the same each time. */
+/** Returns the walk with this number, which is always the same. */
 export function walkOf(seed: number): Walk {
   const [walk] = fc.sample(walks, { seed, numRuns: 1 });
   if (walk === undefined) throw new Error(`No walk for seed ${seed}`);
   return walk;
 }
 
-/** One line for people. */
+/** Formats a step as one readable line. */
 export function stepText(step: WalkStep): string {
   return JSON.stringify(step);
 }

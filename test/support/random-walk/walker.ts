@@ -1,6 +1,6 @@
 /**
- * Takes a walk's steps on a node, and compares the kernel with what a fresh start on an untouched kernel
- * comes to with the same objects: in the middle wherever the walk settles, and in the end.
+ * Runs a walk's steps on a node. Compares the kernel with the result of a fresh start on an empty kernel with the same
+ * objects, at every settle step and at the end.
  */
 import assert from "node:assert/strict";
 import type { Holders } from "../../../src/plan/claims/claim.ts";
@@ -22,32 +22,32 @@ export interface WalkNode {
   readonly isRunning: boolean;
   apply(object: NamedObject): void;
   delete(object: NamedObject): void;
-  /** Counts from now on, over restarts as well; a daemon that runs takes it up. */
+  /** Applies the settings from now on, also after restarts. A running daemon reloads them. */
   configure(settings: WalkSettings): Promise<void>;
   start(): Promise<void>;
   stop(): Promise<void>;
   kill(nth: number): Promise<void>;
-  /** As an operator would; says whether the command succeeded. */
+  /** Runs an operator's command and returns whether it succeeded. */
   run(command: string): boolean;
   state(): Promise<KernelState>;
-  /** Lets time go by until the daemon has verified everything. */
+  /** Waits until the daemon has verified everything. */
   settle(): Promise<void>;
   /**
-   * Lets time go by until the state has come that is expected with these holders of what several Services claim, or until
-   * a minute and a half has passed. Gives that state.
+   * Waits for the expected state, given the owners of contested addresses, for at most a minute and a half. Returns the
+   * last state.
    */
   settleAs(expected: (held: Holders) => Promise<KernelState>): Promise<KernelState>;
 }
 
 const firstSettings: WalkSettings = { scheduler: "rr", excludeCidrs: [], nodePortAddresses: [] };
 
-/** Node addresses that come and go; the last two are not there in the beginning. */
+/** Node addresses that are added and removed. The last two do not exist at the beginning. */
 const togglingAddresses = [
   "172.16.5.11/24 dev eth1",
   "198.51.100.1/24 dev eth1",
   "192.168.10.12/24 dev eth0",
 ];
-/** A repair that is undone more often waits longer than a walk. */
+/** More repeated repairs would back off for longer than a walk lasts. */
 const mostRepeats = 3;
 
 export class Walker {
@@ -57,13 +57,16 @@ export class Walker {
   readonly #foreign: ForeignServer[] = [];
   readonly #nodeAddresses = new Set(togglingAddresses.slice(0, 1));
   readonly #repeats = new Map<string, number>();
-  /** Something was done after which ownership is harder to know: one such thing at a time. */
+  /** Whether damage made ownership harder to determine. Only one such damage is made at a time. */
   #isOwnershipShaken = false;
-  /** What the program had just made when it was killed may be in no record yet, until the next one settles. */
+  /** Whether the record may lack objects that a killed program had just created, until the next settle step. */
   #isRecordOld = false;
-  /** An address went that the program may not have missed yet: it may just make a node port's server there. */
+  /**
+   * Whether an address was removed that the program may not have noticed, so that it may create a node port's virtual
+   * server there.
+   */
   #isAddressGone = false;
-  /** The commands and steps that were really taken, for the message of a failure. */
+  /** The executed commands and steps, for the message of a failure. */
   readonly #history: string[] = [];
   readonly #beganMs = performance.now();
 
@@ -110,7 +113,9 @@ export class Walker {
     }
   }
 
-  /** Nothing is excluded any more: all that was left behind must go. Then a restart, which changes nothing. */
+  /**
+   * Lifts all exclusions, so that all leftovers must be removed. Then restarts the program, which must change nothing.
+   */
   async end(): Promise<void> {
     await this.#configure({ excludeCidrs: [] });
     await this.#settle();
@@ -131,7 +136,7 @@ export class Walker {
     this.#node[kind](object);
   }
 
-  /** While networks are excluded, what history left in them cannot be compared. */
+  /** While networks are excluded, leftovers in them cannot be compared. */
   async #settle(): Promise<void> {
     await this.#start();
     const isComparable = this.#settings.excludeCidrs.length === 0;
@@ -178,7 +183,7 @@ export class Walker {
     const shakes = ownershipKinds.has(damage.kind);
     const isUnsure = this.#isOwnershipShaken || this.#isRecordOld || this.#foreign.length > 0;
     if (shakes && isUnsure) return;
-    // Where one entry of several is gone, only the process that wrote it knows whose the server is.
+    // If one of several entries is deleted, only the process that wrote it knows the virtual server's owner.
     if (damage.kind === "remove-entry") {
       if (!this.#node.isRunning) return;
       await this.#settle();
@@ -194,7 +199,7 @@ export class Walker {
     if (damage.kind === "remove-entry") await this.#settle();
   }
 
-  /** Only where it is certain whose it will be: nothing waits to be written, and none of our sets names it. */
+  /** Adds a virtual server only if its owner is certain: no write is pending, and none of our sets names it. */
   async #addForeign(nth: number): Promise<void> {
     const server = foreignServers[nth % foreignServers.length];
     if (server === undefined || this.#isOwnershipShaken || this.#foreign.includes(server)) return;
@@ -230,7 +235,7 @@ export class Walker {
     return isDone;
   }
 
-  /** With the seconds since the beginning. */
+  /** Adds the number of seconds since the beginning. */
   #log(text: string): void {
     const seconds = (performance.now() - this.#beganMs) / 1_000;
     this.#history.push(`${seconds.toFixed(2).padStart(7)} ${text}`);
@@ -242,7 +247,7 @@ export class Walker {
   }
 }
 
-/** Compares what both sides have: on a real kernel no load balancer is heard. */
+/** Compares what both kernels have. The real kernel has no answers to load balancers. */
 export function differencesIn(expected: KernelState, actual: KernelState): readonly Difference[] {
   const common = Object.entries(expected).filter(([file]) => file in actual);
   return compareStates(Object.fromEntries(common), actual);

@@ -4,7 +4,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 const firstNodePort = 30_080;
 
-/** What an API server fills in: cluster IPs of both families, node ports, uids, times. */
+/** Values that an API server assigns: cluster IPs of both families, node ports, uids and times. */
 export class Allocator {
   #count = 0;
 

@@ -1,9 +1,7 @@
 /**
- * Network namespaces of a cluster with two nodes on one LAN and pods behind them, both IP families. The names are those
- * of the namespaces (`ip netns`); the API server and whoever uses the cluster from outside are in `lan`.
- *
- *     lan 192.168.10.1 ─┬─ 192.168.10.11 node-1 ── 10.244.1.10 pods …
- *                       └─ 192.168.10.12 node-2 ── 10.244.2.10 pods …
+ * Network namespaces of a cluster with two nodes on one LAN and pods behind them, with both IP families. The names are
+ * those of the namespaces (`ip netns`). The API server and external clients are in `lan` (192.168.10.1), which reaches
+ * node-1 at 192.168.10.11 (pods from 10.244.1.10) and node-2 at 192.168.10.12 (pods from 10.244.2.10).
  */
 import { shell } from "../netns/network-namespace.ts";
 
@@ -29,7 +27,7 @@ function placeOf(number: 1 | 2): ClusterNodePlace {
   };
 }
 
-/** Needs root and a /run of its own. */
+/** Creates the namespaces. Needs root and its own /run. */
 export function buildClusterNetwork(): void {
   shell(`
     ip netns add ${lan}; ip -n ${lan} link set lo up
@@ -64,7 +62,7 @@ function routesToOthers(node: ClusterNodePlace): readonly string[] {
     ]);
 }
 
-/** The namespace of a pod with its addresses, routed as calico does it. `index` counts the pods of the node. */
+/** Creates the namespace of a pod with its addresses, routed as in Calico. `index` is the pod's number on the node. */
 export function addPodNetwork(
   name: string,
   { name: node, number }: ClusterNodePlace,

@@ -1,4 +1,4 @@
-/** Runs the pods of one node: a network namespace and a process each. The program is the one of dist/. */
+/** Runs the pods of one node, each with a network namespace and a process. Uses the program in dist/. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import type { ApiObject } from "../objects.ts";
 import { addPodNetwork, type ClusterNodePlace, removePodNetwork } from "./cluster-network.ts";
 
 const dist: string = join(import.meta.dirname, "../../../dist");
-/** Where the image has the program. */
+/** Path of the program in the image. */
 const imageFolder = "/usr/local/bin/";
 
 interface PodSpec {
@@ -25,11 +25,11 @@ interface RunningPod {
 export class Kubelet {
   readonly #api: ApiServer;
   readonly #place: ClusterNodePlace;
-  /** What a process prints once its pod is ready. */
+  /** What a process prints when its pod is ready. */
   readonly #readyLine: RegExp;
   readonly #pods = new Map<string, RunningPod>();
   #podCount = 0;
-  /** Everything that pods of the node's own network printed. */
+  /** Output of all pods that use the node's network. */
   output = "";
 
   constructor(api: ApiServer, place: ClusterNodePlace, readyLine: RegExp) {
@@ -43,7 +43,7 @@ export class Kubelet {
     });
   }
 
-  /** Starts a command in a pod's network; undefined: it runs on another node. */
+  /** Starts a command in a pod's network. Undefined if the pod runs on another node. */
   exec(name: string, command: readonly string[]): ChildProcess | undefined {
     const pod = this.#pods.get(name);
     if (pod === undefined) return undefined;
@@ -109,7 +109,7 @@ export class Kubelet {
     this.onEnd(pod);
   }
 
-  /** What keeps the pods of a DaemonSet where they are to be. */
+  /** Called when a pod ends, so that a DaemonSet's pods are recreated. */
   onEnd: (pod: ApiObject) => void = () => {};
 }
 

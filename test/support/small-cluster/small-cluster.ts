@@ -1,7 +1,7 @@
 /**
- * A cluster of two nodes in the lab: the test API server, EndpointSlices by our own controller, kubelets that run each pod
- * in a network namespace, and the built program on each node as the pods of a DaemonSet. Each account may do what its
- * roles give, as `deploy/` and Kubernetes write them. This process is in the namespace of the LAN.
+ * A cluster of two nodes in the lab: the test API server, EndpointSlices from our own controller, kubelets that run
+ * each pod in a network namespace, and the built program on each node as the pods of a DaemonSet. Accounts have the
+ * roles that `deploy/` and Kubernetes define. This process is in the LAN's namespace.
  */
 import type { ChildProcess } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -61,7 +61,7 @@ export class SmallCluster {
     }
   }
 
-  /** Resolves when it takes objects; daemons start meanwhile. */
+  /** Resolves when the API server accepts objects. Daemons start in the background. */
   static async start(): Promise<SmallCluster> {
     buildClusterNetwork();
     enterNetworkNamespace(lan);
@@ -72,7 +72,7 @@ export class SmallCluster {
       host: lanAddress,
       objects: nodes,
       keepAliveMs: 120_000,
-      // Tokens travel over TLS only.
+      // Tokens are only sent over TLS.
       tls: {
         cert: readFileSync(join(certificates, "server.crt")),
         key: readFileSync(join(certificates, "server.key")),
@@ -96,7 +96,7 @@ export class SmallCluster {
     return cluster;
   }
 
-  /** For whoever uses the cluster as the account of the Job under `deploy/`. */
+  /** A kubeconfig for the account of the Job under `deploy/`. */
   get kubeconfig(): string {
     return this.#kubeconfigFor("e2e");
   }
@@ -109,7 +109,7 @@ export class SmallCluster {
     return undefined;
   }
 
-  /** Resolves when each node has a daemon that did its first sync. */
+  /** Resolves when each node's daemon has completed its first sync. */
   async daemonsReady(): Promise<void> {
     const ready = Promise.withResolvers<void>();
     const unsubscribe = this.api.store.subscribe(() => {
@@ -137,7 +137,7 @@ export class SmallCluster {
     return this.#objects("/api/v1/namespaces").map(({ metadata }) => String(metadata["name"]));
   }
 
-  /** What the daemons printed, for the message of a failure. */
+  /** The output of the daemons, for the message of a failure. */
   get daemonOutput(): string {
     return this.#kubelets.map(({ output }) => output).join("\n");
   }
@@ -156,7 +156,7 @@ export class SmallCluster {
     return this.api.store.list({ path, kind: "", apiVersion: "" });
   }
 
-  /** As the controllers do it once a namespace is deleted. */
+  /** Deletes the objects of a namespace, like the controllers do after its deletion. */
   #empty(namespace: string): void {
     for (const path of [
       "/api/v1/pods",
@@ -222,7 +222,7 @@ export class SmallCluster {
       mode: "ipvs",
       clusterCIDR: "10.244.0.0/16,fd00:244::/32",
       clientConnection: { kubeconfig: this.#kubeconfigFor("daemon") },
-      // The limit belongs to the first network namespace.
+      // The limit belongs to the first network namespace of the kernel.
       conntrack: { maxPerCore: 0 },
       ipvs: { minSyncPeriod: "0s" },
       kubeIpvs: { lockName: name, stateFile: join(this.#folder, `${name}.state`) },
@@ -249,7 +249,7 @@ export class SmallCluster {
   }
 }
 
-/** Accounts of the Job and of the controller by their manifests, that of the daemon by Kubernetes. */
+/** Rights of the Job and of the controller from their manifests, and of the daemon from Kubernetes. */
 function grantsByToken(): ReadonlyMap<string, readonly Grant[]> {
   return new Map<string, readonly Grant[]>([
     ["e2e", grantsOf("e2e")],
