@@ -32,6 +32,7 @@ const kernelSuites: readonly string[] = [
   "demo",
   "kernels/backends",
   "kernels/estimator",
+  "kernels/nft-rules",
 ];
 
 const runner: string = join(import.meta.dirname, "run-suites.ts");

@@ -35,9 +35,14 @@ export function ruleText(
         words.push(`${name} ${one.isNegated ? "!= " : ""}${value(one.first)}-${value(one.last)}`);
         break;
       case "lookup": {
-        const isMap = one.hasVerdict ? "vmap " : "";
-        const set = one.set.startsWith("__") ? elementsText(setOf(one.set), value) : `@${one.set}`;
-        words.push(`${name} ${one.isNegated ? "!= " : isMap}${set}`);
+        const set = setOf(one.set);
+        const end = one.register + (set?.keyLength ?? 1);
+        const looked = [...fields].filter(([at]) => at >= one.register && at < end);
+        const names = looked.map(([, each]) => each.name).join(" . ");
+        const isShown = one.set.startsWith("__") && looked.length === 1;
+        const elements = isShown ? elementsText(set, value) : `@${one.set}`;
+        const sign = one.isNegated ? "!= " : one.hasVerdict ? "vmap " : "";
+        words.push(`${names} ${sign}${elements}`);
         break;
       }
       case "verdict":
