@@ -4,7 +4,7 @@ import { hostPort } from "../base/ip.ts";
 import type { Answers, DrainRow, DrainTimes, EndpointRow, ServiceRow } from "./answers.ts";
 import { type Block, type Column, indented, table, type View } from "./render.ts";
 
-const serviceColumns: readonly Column<ServiceRow>[] = [
+export const serviceColumns: readonly Column<ServiceRow>[] = [
   { title: "NAMESPACE", cell: ({ namespace }) => namespace },
   { title: "NAME", cell: ({ name }) => name },
   { title: "PORT", cell: ({ portName }) => portName, drop: 2 },
@@ -41,7 +41,7 @@ const endpointColumns: readonly Column<EndpointRow>[] = [
   { title: "REASON", cell: ({ reason }) => reason },
 ];
 
-const drainColumns: readonly Column<DrainRow>[] = [
+export const drainColumns: readonly Column<DrainRow>[] = [
   { title: "AGE", cell: ({ ageSeconds }) => durationText(ageSeconds) },
   {
     title: "DEADLINE",

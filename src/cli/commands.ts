@@ -9,6 +9,7 @@ import { planCommand } from "./commands/plan.ts";
 import { servicesCommand } from "./commands/services.ts";
 import { statusCommand } from "./commands/status.ts";
 import { topCommand } from "./commands/top.ts";
+import { versionCommand } from "./commands/version.ts";
 import { waitCommand } from "./commands/wait.ts";
 
 export const commands: readonly Command[] = [
@@ -21,6 +22,7 @@ export const commands: readonly Command[] = [
   planCommand,
   completionCommand,
   endpointControllerCommand,
+  versionCommand,
   waitCommand,
 ];
 

@@ -25,6 +25,7 @@ export async function runCommandLine(
     process.writeOut(completionsOf(args.slice(1)));
     return 0;
   }
+  if (args[0] === "__nodes") return await printNodes(args.slice(1), process);
   const line = parseCommandLine(args);
   switch (line.kind) {
     case "help":
@@ -42,6 +43,22 @@ export async function runCommandLine(
       );
     case "command":
       return await runCommand(line, process);
+  }
+}
+
+/** Prints the answers of many nodes, which the kubectl plugin passes on stdin. `args` are the command that they answer. */
+async function printNodes(args: readonly string[], process: ProcessContext): Promise<number> {
+  const line = parseCommandLine(args);
+  if (line.kind !== "command") return fail(process, new Error("__nodes: no command"), {});
+  try {
+    const { format, form } = outputOf(line, process);
+    const { nodesText } = await import("./across-nodes.ts");
+    const input = process.readFile("/dev/stdin");
+    const { text, exitCode } = nodesText(line.command.name, input, format, form.width);
+    process.writeOut(text);
+    return exitCode;
+  } catch (error) {
+    return fail(process, error, { caller: callerName(line.command) });
   }
 }
 
@@ -118,9 +135,7 @@ function contextOf(
   const { config } = loaded;
   const makeRunContext = command.runsOn === true ? runContextOf : quietRunContextOf;
   const runContext = (): RunContext => makeRunContext(loaded, values, process);
-  const written = options.get("output") ?? "text";
-  const format = written === "table" ? "text" : written;
-  const form = { width: widthOf(options.get("width"), process), hasColor: process.hasColors };
+  const { format, form } = outputOf(line, process);
   const firstSync = async (target: string): Promise<string> => {
     const { answerWithoutDaemon } = await process.programs.firstSync();
     // Log lines would overwrite the command's display.
@@ -133,6 +148,17 @@ function contextOf(
     arguments: line.arguments,
     source: sourceOn(config.operatorSocketPath, firstSync, process.writeErr),
     print: (answer, view) => process.writeOut(rendered(answer, view, format, form)),
+  };
+}
+
+function outputOf(
+  { options }: CalledCommand,
+  process: ProcessContext,
+): Pick<CommandContext, "format" | "form"> {
+  const written = options.get("output") ?? "text";
+  return {
+    format: written === "table" ? "text" : written,
+    form: { width: widthOf(options.get("width"), process), hasColor: process.hasColors },
   };
 }
 

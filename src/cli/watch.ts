@@ -26,8 +26,10 @@ export async function printAndWatch<A>(
   return exitCodes.fine;
 }
 
-/** Removes the times of drains, which change with every answer. */
+/** Ages and pauses, and the summary of a status, change with every answer. */
+const times =
+  /^(?:(?:age|deadlineIn|since|retryIn|uptime|lastAnswer|failing)Seconds|durationMs|summary)$/;
+
 function withoutTimes(answer: unknown): string {
-  const isTime = (name: string): boolean => name === "ageSeconds" || name === "deadlineInSeconds";
-  return JSON.stringify(answer, (name, value) => (isTime(name) ? "" : value));
+  return JSON.stringify(answer, (name, value) => (times.test(name) ? "" : value));
 }

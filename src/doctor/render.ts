@@ -7,7 +7,7 @@ import { type Finding, type SkippedCheck, type Verdict, verdicts } from "./check
 /** Select Graphic Rendition codes of ECMA-48. */
 const colors: Readonly<Record<Verdict, number>> = { ok: 32, unknown: 36, warn: 33, fail: 31 };
 
-const columns: readonly Column<Finding>[] = [
+export const doctorColumns: readonly Column<Pick<Finding, "verdict" | "name" | "evidence">>[] = [
   {
     title: "VERDICT",
     cell: ({ verdict }) => verdict,
@@ -31,7 +31,7 @@ export const doctorView: View<DoctorReport> = {
     const texts = [...reasons].map(
       ([reason, these]) => `Skipped because ${reason}: ${these.map(({ name }) => name).join(", ")}`,
     );
-    return [table(columns, checks, { advice }), "", ...texts, summaryText(checks)];
+    return [table(doctorColumns, checks, { advice }), "", ...texts, summaryText(checks)];
   },
   names: ({ checks }) => checks.map(({ name }) => name),
 };

@@ -1,4 +1,4 @@
-/** The shim `kubectl kube-ipvs`, with a kubectl that writes down what it is asked. */
+/** The shim `kubectl kube-ipvs`, with a kubectl that writes down what it is asked, or one that answers for 50 nodes. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -103,5 +103,114 @@ describe("kubectl kube-ipvs", () => {
     assert.match(run("--help").out, /^Usage: kubectl kube-ipvs /);
     const none = run();
     assert.deepEqual([none.code, none.calls], [1, []]);
+  });
+});
+
+const many = mkdtempSync(join(tmpdir(), "kubectl-many-"));
+after(() => rmSync(many, { recursive: true }));
+const main = join(import.meta.dirname, "../../src/main.ts");
+
+/**
+ * Answers for a cluster: 50 pods, of which that on node-7 hangs, that on node-8 has no daemon, that on node-9 is degraded
+ * and that on node-10 is pending. `__nodes` is the real program.
+ */
+writeFileSync(
+  join(many, "kubectl"),
+  `#!/bin/sh
+echo "$*" >> ${log}
+case " $* " in
+  *" get nodes "*) echo node/node-2; echo node/node-9; echo node/unserved; exit ;;
+  *" get pods "*)
+    for n in $(seq 1 50); do
+      phase=Running; [ $n != 10 ] || phase=Pending
+      echo "node-$n pod-$n $phase"
+    done
+    echo "node-5 pod-5-old Failed"
+    exit ;;
+  *" __nodes "*) while [ "$1" != __nodes ]; do shift; done; exec ${process.execPath} ${main} "$@" ;;
+  *" pod-7 "*) exec sleep 60 ;;
+  *" pod-8 "*) echo "Cannot ask kube-ipvs" >&2; exit 1 ;;
+  *" drains "*) echo '{"apiVersion":"kube-ipvs/v1","kind":"DrainList","items":[]}'; exit ;;
+  *" doctor "*)
+    echo '{"verdict":"warn","checks":[{"name":"a","verdict":"ok","evidence":"yes"},{"name":"b","verdict":"warn","evidence":"two"}]}'
+    exit 2 ;;
+  *" explain "*) echo '{"items":[{"verdict":"balanced","summary":"Packets are balanced"}]}'; exit ;;
+  *" services "*)
+    echo '{"items":[{"namespace":"shop","name":"web","protocol":"TCP","address":"10.96.0.2","port":80,"realServers":{"planned":2,"programmed":2,"draining":0}}]}'
+    exit ;;
+  *" pod-9 "*) echo '{"verdict":"Degraded","summary":"Degraded: 1 object rejected"}'; exit 2 ;;
+  *) echo '{"verdict":"OK","summary":"OK, 3 Services","mode":"ipvs","versions":{"program":"0.2.0"}}'; exit ;;
+esac
+`,
+  { mode: 0o755 },
+);
+
+function runOnNodes(...args: readonly string[]): {
+  readonly code: number | null;
+  readonly lines: readonly string[];
+  readonly err: string;
+  readonly elapsedMs: number;
+} {
+  const beganMs = performance.now();
+  const { status, stdout, stderr } = spawnSync(shim, ["--timeout", "2", ...args], {
+    encoding: "utf8",
+    env: { PATH: `${many}:/usr/bin:/bin` },
+  });
+  const lines = stdout.split("\n").slice(0, -1);
+  return { code: status, lines, err: stderr, elapsedMs: performance.now() - beganMs };
+}
+
+describe("kubectl kube-ipvs --all-nodes", () => {
+  it("asks 50 nodes at once, and shows one that does not answer as a row", () => {
+    const { code, lines, elapsedMs } = runOnNodes("status", "--all-nodes");
+    assert.equal(lines.length, 51);
+    assert.match(lines[0] ?? "", /^NODE +VERDICT +MODE +VERSION +SUMMARY$/);
+    assert.match(lines[1] ?? "", /^node-1 +OK +ipvs +0\.2\.0 +3 Services$/);
+    assert.match(lines[7] ?? "", /^node-7 +- +- +- +no answer within 2 s$/);
+    assert.match(lines[8] ?? "", /^node-8 +- +- +- +Cannot ask kube-ipvs$/);
+    assert.match(lines[9] ?? "", /^node-9 +Degraded +- +- +1 object rejected$/);
+    assert.match(lines[10] ?? "", /^node-10 +- +- +- +pod pod-10 is Pending$/);
+    assert.match(lines[50] ?? "", /^node-50 /);
+    // The worst: degraded.
+    assert.equal(code, 2);
+    assert.ok(elapsedMs < 20_000, `${elapsedMs} ms`);
+  });
+
+  it("asks the nodes that a selector names, also those without a pod", () => {
+    const { code, lines } = runOnNodes("status", "-l", "zone=a", "-o", "json");
+    const { kind, items } = JSON.parse(lines.join("\n"));
+    assert.deepEqual(
+      [
+        kind,
+        items.map(({ node, exitCode, error }: Record<string, unknown>) => [node, exitCode, error]),
+      ],
+      [
+        "NodeList",
+        [
+          ["node-2", 0, undefined],
+          ["node-9", 2, undefined],
+          ["unserved", 1, "no pod of kube-ipvs"],
+        ],
+      ],
+    );
+    assert.equal(code, 2);
+    assert.match(readFileSync(log, "utf8"), /get nodes -l zone=a -o name/);
+  });
+
+  it("shows the rows of each command, with their node", () => {
+    const row = (command: string, node: number): string => {
+      const { lines } = runOnNodes(command, "-l", "zone=a");
+      return lines[node] ?? "";
+    };
+    assert.match(row("doctor", 1), /^node-2 +warn +b +two$/);
+    assert.match(row("explain", 2), /^node-9 +balanced +Packets are balanced$/);
+    assert.match(row("services", 2), /^node-2 +shop +web .* 10\.96\.0\.2:80 .* 2\/2 /);
+    assert.match(row("drains", 1), /^unserved .* no pod of kube-ipvs$/);
+  });
+
+  it("rejects what makes no sense for many nodes", () => {
+    assert.match(runOnNodes("plan", "--all-nodes").err, /plan runs on one node/);
+    assert.match(runOnNodes("status", "--watch", "--all-nodes").err, /--watch needs one node/);
+    assert.match(runOnNodes("--node", "n", "status", "--all-nodes").err, /exclude each other/);
   });
 });

@@ -2,8 +2,15 @@ import { exitCodes } from "../../answer/answer.ts";
 import { apiVersion, type Status, type StatusWithoutDaemon } from "../../answer/answers.ts";
 import { statusView } from "../../answer/status-view.ts";
 import { sleep } from "../../base/clock.ts";
-import { type Command, type CommandContext, outputOptions, valueOption } from "../command.ts";
+import {
+  type Command,
+  type CommandContext,
+  outputOptions,
+  valueOption,
+  watchOption,
+} from "../command.ts";
 import { failureText } from "../source.ts";
+import { printAndWatch } from "../watch.ts";
 
 export const statusCommand: Command = {
   name: "status",
@@ -15,6 +22,7 @@ export const statusCommand: Command = {
   options: [
     ...outputOptions(),
     valueOption("wait", "seconds", "wait for the verdict OK, for at most this time", "0"),
+    watchOption,
   ],
   needsNoMode: true,
   examples: [
@@ -24,6 +32,7 @@ export const statusCommand: Command = {
     },
     { command: "kube-ipvs status -o json", purpose: "for scripts" },
     { command: "kube-ipvs status --wait 60", purpose: "after a restart" },
+    { command: "kube-ipvs status --watch", purpose: "keep printing after changes" },
   ],
   run: async (context) => {
     const { clock, options } = context;
@@ -36,6 +45,13 @@ export const statusCommand: Command = {
     while (status.verdict !== "OK" && clock.monotonicMs() < endMs) {
       await sleep(clock, 1_000);
       status = await readStatus(context);
+    }
+    if (options.get("watch") === "true") {
+      return await printAndWatch(
+        context,
+        () => readStatus(context),
+        (one) => context.print(one, statusView),
+      );
     }
     context.print(status, statusView);
     return status.verdict === "OK" ? exitCodes.fine : exitCodes.wrong;

@@ -348,7 +348,7 @@ describe("a failed command", () => {
     [
       "for a command that there is not",
       ["stauts"],
-      "kube-ipvs: unknown command 'stauts' (commands are status, services, explain, drains, top, doctor, plan, completion, endpoint-controller, wait) (see --help)\n",
+      "kube-ipvs: unknown command 'stauts' (commands are status, services, explain, drains, top, doctor, plan, completion, endpoint-controller, version, wait) (see --help)\n",
     ],
     [
       "for several settings at once",

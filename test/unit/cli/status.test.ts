@@ -4,10 +4,13 @@ import { createServer, type Server } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
 import type { Status } from "../../../src/answer/answers.ts";
 import { systemClock } from "../../../src/base/clock.ts";
 import { parseJson } from "../../../src/base/parse-json.ts";
+import { version as programVersion } from "../../../src/base/version.ts";
 import { acquireInstanceLock } from "../../../src/daemon/process/instance-lock.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
 import { type CommandRun, runCommand } from "../../support/run-command.ts";
 
 const well: Status = {
@@ -166,6 +169,36 @@ Process              1, up 2 h 10 min
       assert.match((await waiting(wrong)).err, new RegExp(`--wait: ${wrong}: must be a number`));
   });
 
+  it("prints again with --watch if more than ages changed", async () => {
+    const older: Status = {
+      ...well,
+      ...{ summary: "OK, 1,204 Services, last sync 5 s ago, 4.1 ms", lastPartialSync: undefined },
+      lastFullSync: { ageSeconds: 7_802, durationMs: 120.5 },
+      process: { pid: 1, uptimeSeconds: 7_804 },
+    } as unknown as Status;
+    const same = { ...older, lastPartialSync: { ageSeconds: 5, durationMs: 9 } };
+    const answers: readonly object[] = [well, same, troubled, {}];
+    let count = 0;
+    server = createServer((_request, response) => {
+      response.end(JSON.stringify(answers[count] ?? {}));
+      count += 1;
+    });
+    await new Promise<void>((resolve) => server?.listen(path, resolve));
+    const clock = new FakeClock();
+    const args = ["status", "--watch", `--kube-ipvs-operator-socket=${path}`];
+    let ended: CommandRun | undefined;
+    const running = runCommand(args, {}, { clock }).then((run) => {
+      ended = run;
+    });
+    while (ended === undefined) {
+      await turn();
+      await clock.advance(2_000);
+    }
+    await running;
+    assert.deepEqual(ended.out.match(/^(?:OK|Degraded)\b/gm), ["OK", "Degraded"]);
+    assert.match(ended.err, /The daemon answered with no kind/);
+  });
+
   it("prints JSON and YAML unchanged", async () => {
     await answer(200, JSON.stringify(well));
     assert.deepEqual(parseJson((await run("json")).out), well);
@@ -248,5 +281,36 @@ Process              1, up 2 h 10 min
     assert.equal(code, 2);
     assert.match(out, /^Degraded: kube-ipvs is running, but .* \(no answer within 5 s\)\n$/);
     server.closeAllConnections();
+  });
+});
+
+describe("kube-ipvs version", () => {
+  const version = (...args: readonly string[]): Promise<CommandRun> =>
+    runCommand(["version", ...args, `--kube-ipvs-operator-socket=${path}`]);
+
+  it("prints the versions of the program and of the daemon", async () => {
+    const daemon = { program: programVersion, nodeJs: "24.1.0", kernel: "6.1.0" };
+    await answer(200, JSON.stringify({ ...well, versions: daemon }));
+    const { code, out } = await version("-o", "json");
+    const { kind, program, daemon: shown } = JSON.parse(out);
+    assert.deepEqual([code, kind, program, shown], [0, "Version", programVersion, daemon]);
+    assert.match(
+      (await version()).out,
+      /^Daemon +kube-ipvs \S+, Node\.js 24\.1\.0, Linux 6\.1\.0$/m,
+    );
+  });
+
+  it("exits with 2 if the daemon has another version", async () => {
+    await answer(
+      200,
+      JSON.stringify({ ...well, versions: { ...well.versions, program: "0.1.0" } }),
+    );
+    assert.equal((await version()).code, 2);
+  });
+
+  it("prints why the daemon does not answer", async () => {
+    const { code, out } = await version();
+    assert.equal(code, 0);
+    assert.match(out, /^Program +kube-ipvs .*\nDaemon +does not answer: ENOENT$/m);
   });
 });

@@ -1,0 +1,163 @@
+/**
+ * `kube-ipvs __nodes COMMAND …`: prints the answers of many nodes as one table. The kubectl plugin collects them. Its input
+ * has a line `= NODE EXIT-CODE` for each node, followed by the command's output, with `|` before each line of stdout and
+ * `!` before each line of stderr.
+ */
+import { type ExplanationList, exitCodes, listOf } from "../answer/answer.ts";
+import type { Answers, ListOf, Status, StatusWithoutDaemon } from "../answer/answers.ts";
+import type { Explanation } from "../answer/explanation.ts";
+import { type Column, rendered, table } from "../answer/render.ts";
+import { drainColumns, serviceColumns } from "../answer/services-view.ts";
+import { hostPort, type IpAddress } from "../base/ip.ts";
+import { parseJson } from "../base/parse-json.ts";
+import type { Finding } from "../doctor/check.ts";
+import { type DoctorReport, doctorColumns } from "../doctor/render.ts";
+
+/** What one node answered. */
+export interface NodeAnswer {
+  readonly node: string;
+  readonly exitCode: number;
+  /** Undefined if the node did not answer. */
+  readonly answer?: unknown;
+  /** Why there is no answer. */
+  readonly error?: string;
+}
+
+export type NodeList = ListOf<"NodeList", NodeAnswer>;
+
+/** How to show a command's answers: the rows of one answer, and their columns. */
+interface NodeRows<Answer, Row> {
+  readonly columns: readonly Column<Row>[];
+  readonly rowsOf: (answer: Answer) => readonly Row[];
+  /** By default, rows are sorted by node. */
+  readonly orderOf?: (row: Row) => string;
+}
+
+const statusRows: NodeRows<Status | StatusWithoutDaemon, Status | StatusWithoutDaemon> = {
+  columns: [
+    { title: "VERDICT", cell: ({ verdict }) => verdict },
+    { title: "MODE", cell: (one) => ("mode" in one ? one.mode : ""), drop: 2 },
+    { title: "VERSION", cell: (one) => ("versions" in one ? one.versions.program : ""), drop: 1 },
+    { title: "SUMMARY", cell: ({ summary }) => summary.replace(/^\w+[:,] /, "") },
+  ],
+  rowsOf: (status) => [status],
+};
+
+const serviceRows: NodeRows<Answers["ServiceList"], Answers["ServiceList"]["items"][number]> = {
+  columns: serviceColumns,
+  rowsOf: ({ items }) => items,
+  orderOf: ({ namespace, name, protocol, address, port }) =>
+    `${namespace}/${name} ${protocol} ${hostPort(address as IpAddress, port)}`,
+};
+
+const drainRows: NodeRows<Answers["DrainList"], Answers["DrainList"]["items"][number]> = {
+  columns: drainColumns,
+  rowsOf: ({ items }) => items,
+};
+
+/** Checks that are not ok. If all are, their number. */
+const doctorRows: NodeRows<DoctorReport, Pick<Finding, "verdict" | "name" | "evidence">> = {
+  columns: doctorColumns,
+  rowsOf: ({ verdict, checks }) =>
+    verdict === "ok"
+      ? [{ verdict, name: "all", evidence: `${checks.length} checks are ok` }]
+      : checks.filter((one) => one.verdict !== "ok"),
+};
+
+const explainRows: NodeRows<ExplanationList, Explanation> = {
+  columns: [
+    { title: "VERDICT", cell: ({ verdict }) => verdict },
+    { title: "SUMMARY", cell: ({ summary }) => summary },
+  ],
+  rowsOf: ({ items }) => items,
+};
+
+const rowsByCommand = {
+  status: statusRows,
+  services: serviceRows,
+  drains: drainRows,
+  doctor: doctorRows,
+  explain: explainRows,
+} as const;
+
+export const fleetCommands: readonly string[] = Object.keys(rowsByCommand);
+
+/** Returns the text and the worst exit code. Throws if the command is not one of {@link fleetCommands}. */
+export function nodesText(
+  command: string,
+  input: string,
+  format: string,
+  width: number | undefined,
+): { readonly text: string; readonly exitCode: number } {
+  const items = readNodes(input).toSorted((one, other) => byName(one.node, other.node));
+  const list: NodeList = listOf("NodeList", items);
+  const exitCode = Math.max(exitCodes.fine, ...items.map((one) => one.exitCode));
+  const rows = rowsByCommand[command as keyof typeof rowsByCommand];
+  if (rows === undefined) {
+    throw new Error(
+      `${command} has no answer for many nodes: it must be ${fleetCommands.join(", ")}`,
+    );
+  }
+  const view = { blocks: () => blocksOf(rows as NodeRows<unknown, unknown>, items) };
+  return { text: rendered(list, view, format, { width }), exitCode };
+}
+
+interface NodeRow<Row> {
+  readonly node: string;
+  /** Undefined if the node did not answer. */
+  readonly row?: Row;
+  readonly error?: string;
+}
+
+/** Nodes without an answer come first. */
+function blocksOf<Answer, Row>(
+  { columns, rowsOf, orderOf = () => "" }: NodeRows<Answer, Row>,
+  items: readonly NodeAnswer[],
+): ReturnType<typeof table>[] | string[] {
+  const rows = items.flatMap(({ node, answer, error }): readonly NodeRow<Row>[] => {
+    if (answer === undefined) return [{ node, error: error ?? "no answer" }];
+    try {
+      return rowsOf(answer as Answer).map((row) => ({ node, row }));
+    } catch {
+      return [{ node, error: "the answer is of another version of kube-ipvs (-o json shows it)" }];
+    }
+  });
+  if (rows.length === 0) return ["Nothing on any node"];
+  const order = ({ row }: NodeRow<Row>): string => (row === undefined ? "" : orderOf(row));
+  const sorted = rows.toSorted((one, other) => byName(order(one), order(other)));
+  const last = columns.at(-1);
+  const all = columns.map((column): Column<NodeRow<Row>> => {
+    const { color: _, ...shape } = column;
+    const cell = ({ row, error }: NodeRow<Row>) =>
+      row === undefined ? (column === last ? error : "") : column.cell(row);
+    return { ...shape, cell };
+  });
+  return [table([{ title: "NODE", cell: ({ node }) => node }, ...all], sorted)];
+}
+
+/** Numbers in names are compared as numbers. */
+function byName(one: string, other: string): number {
+  return one.localeCompare(other, "en", { numeric: true });
+}
+
+function readNodes(input: string): readonly NodeAnswer[] {
+  const sections: { head: string; out: string[]; err: string[] }[] = [];
+  for (const line of input.split("\n")) {
+    if (line.startsWith("= ")) sections.push({ head: line.slice(2), out: [], err: [] });
+    else if (line.startsWith("|")) sections.at(-1)?.out.push(line.slice(1));
+    else if (line.startsWith("!")) sections.at(-1)?.err.push(line.slice(1));
+  }
+  return sections.map(({ head, out, err }) => {
+    const [node = "", code = ""] = head.split(" ");
+    const text = out.join("\n");
+    const isKnown = /^[012]$/.test(code);
+    const exitCode = isKnown ? Number(code) : exitCodes.noAnswer;
+    try {
+      return { node, exitCode, answer: parseJson(text) };
+    } catch {
+      const reason = [...out, ...err].map((line) => line.trim()).findLast((line) => line !== "");
+      const failed = Math.max(exitCode, exitCodes.noAnswer);
+      return { node, exitCode: failed, error: reason ?? `exit code ${code}` };
+    }
+  });
+}
