@@ -33,7 +33,7 @@ export async function observeOnce<T>(
 ): Promise<T> {
   if (config.mode === "userspace") throw new Error(userspaceText);
   const { virtualAddresses } = config;
-  const kernel = await openKernel({ ...parts, environment: process.env, virtualAddresses });
+  const kernel = await openKernel({ ...parts, virtualAddresses });
   try {
     const { running, report } = await firstSync(config, parts, (context, state) =>
       startDaemon({

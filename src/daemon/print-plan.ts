@@ -16,7 +16,7 @@ export async function planNodeCleanUp(
   config: Config,
   { clock, log }: Pick<RunContext, "clock" | "log">,
 ): Promise<Plan> {
-  const kernel = await openKernel({ clock, log, environment: process.env });
+  const kernel = await openKernel({ clock, log });
   try {
     return await planCleanUp(kernel, config, { clock, proxy: await findOtherProxy() });
   } finally {

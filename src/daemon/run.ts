@@ -213,7 +213,7 @@ function openNodeKernel(
   { virtualAddresses }: Config,
   parts: Pick<RunContext, "clock" | "log">,
 ): ReturnType<typeof openKernel> {
-  return openKernel({ ...parts, environment: process.env, virtualAddresses });
+  return openKernel({ ...parts, virtualAddresses });
 }
 
 type CommonParts = Pick<OpenSource, "source" | "events"> & {

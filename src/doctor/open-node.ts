@@ -36,7 +36,7 @@ export function openNode(
   const ports = [healthzBindAddress?.port, metricsBindAddress.port].filter(
     (port) => port !== undefined,
   );
-  const readers = openReaders(clock, environment);
+  const readers = openReaders(clock);
   const skipped = skipReason(config, environment);
   let connection: ApiConnection | undefined;
   const connect = async (): Promise<ApiConnection> => {

@@ -27,7 +27,7 @@ export async function explain(
   options: ExplainOptions,
   { clock }: { readonly clock: Clock },
 ): Promise<readonly Explanation[]> {
-  const readers = openReaders(clock, process.env);
+  const readers = openReaders(clock);
   try {
     return await explainWith(readers, facts, from, options);
   } finally {

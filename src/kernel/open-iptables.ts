@@ -3,7 +3,6 @@ import { systemClock } from "../base/clock.ts";
 import type { IpFamily } from "../base/ip.ts";
 import { ipFamilies } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
-import { debugSinkOf } from "../netlink/debug.ts";
 import { nativeSocket } from "../netlink/native-socket.ts";
 import type { TransportParts } from "../netlink/transport.ts";
 import { ConntrackClient } from "./conntrack/client.ts";
@@ -60,10 +59,10 @@ export async function openIptables(log: Logger): Promise<UsableIptables> {
       const link = new DummyLinkClient({ ...transportParts(), modules });
       return { link, sysctl: new SysctlClient(), close: () => link.close() };
     },
-    openKernel: () => openKernel({ log, iptablesBackend: choice, environment: process.env }),
+    openKernel: () => openKernel({ log, iptablesBackend: choice }),
   };
 }
 
 function transportParts(): TransportParts {
-  return { shim: nativeSocket, clock: systemClock, debug: debugSinkOf(process.env) };
+  return { shim: nativeSocket, clock: systemClock };
 }

@@ -1,7 +1,6 @@
 /** The real kernel: all clients, for the network namespace of the calling thread. */
 import { type Clock, systemClock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
-import { debugSinkOf } from "../netlink/debug.ts";
 import { nativeSocket } from "../netlink/native-socket.ts";
 import type { TransportParts } from "../netlink/transport.ts";
 import type { VirtualAddresses } from "../state/dummy-link.ts";
@@ -22,8 +21,6 @@ import { SysctlClient } from "./sysctl/client.ts";
 export interface KernelParts {
   readonly log: Logger;
   readonly clock?: Clock;
-  /** Environment variables, of which KUBE_IPVS_DEBUG_NETLINK is read. */
-  readonly environment?: NodeJS.ProcessEnv;
   /** An earlier result. It saves the check of both iptables backends, which starts five processes. */
   readonly iptablesBackend?: BackendChoice;
   /** How IPv4 virtual IPs become local. Defaults to addresses on the link. */
@@ -42,11 +39,11 @@ export interface OpenKernel extends Kernel {
  * socket is not allowed or iptables is not installed.
  */
 export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> {
-  const { log, clock = systemClock, environment = {} } = kernelParts;
+  const { log, clock = systemClock } = kernelParts;
   const { iptablesBackend, virtualAddresses = "addresses" } = kernelParts;
   const choice = iptablesBackend ?? (await chooseBackend(runProgram));
   if (iptablesBackend === undefined) reportBackend(choice, log);
-  const parts: TransportParts = { shim: nativeSocket, clock, debug: debugSinkOf(environment) };
+  const parts: TransportParts = { shim: nativeSocket, clock };
   const modules = new ModulesClient({ runProgram });
   const sockets = {
     ipvs: new IpvsClient(parts),

@@ -4,7 +4,6 @@
  */
 import type { Clock } from "../base/clock.ts";
 import type { IpAddress } from "../base/ip.ts";
-import { debugSinkOf } from "../netlink/debug.ts";
 import { nativeSocket } from "../netlink/native-socket.ts";
 import type { TransportParts } from "../netlink/transport.ts";
 import { ConntrackClient } from "./conntrack/client.ts";
@@ -53,11 +52,8 @@ export interface KernelReaders {
 }
 
 /** Opens the sockets, in the network namespace of the calling thread. Throws NetlinkError. */
-export function openReaders(
-  clock: Clock,
-  environment: Readonly<Record<string, string | undefined>>,
-): KernelReaders {
-  const parts: TransportParts = { shim: nativeSocket, clock, debug: debugSinkOf(environment) };
+export function openReaders(clock: Clock): KernelReaders {
+  const parts: TransportParts = { shim: nativeSocket, clock };
   const modules = new ModulesClient({ runProgram });
   const sockets = {
     ipvs: new IpvsClient(parts),

@@ -8,7 +8,7 @@ export const NESTED_BIT = 0x8000;
 const NETWORK_ORDER_BIT = 0x4000;
 export const TYPE_MASK = 0x3fff;
 
-/** One attribute: its number, and functions that encode, decode and print its payload. They must not use `this`. */
+/** One attribute: its number, and functions that encode and decode its payload. They must not use `this`. */
 export interface Field<T> {
   readonly type: number;
   /** NLA_F_* bits set in requests. Replies are accepted with or without them. */
@@ -18,7 +18,6 @@ export interface Field<T> {
   write(this: void, writer: MessageWriter, value: T): void;
   /** Reads the whole payload. The reader ends at the end of the attribute. */
   read(this: void, reader: ByteReader): T;
-  print(this: void, value: T): string;
 }
 
 /** Sets NLA_F_NET_BYTEORDER on a number; ipset requires this bit. */
@@ -74,7 +73,6 @@ export function text(type: number): Field<string> {
     bits: 0,
     write: (writer, value) => writer.text(value),
     read: (reader) => reader.text("text"),
-    print: (value) => JSON.stringify(value),
   };
 }
 
@@ -86,7 +84,6 @@ export function bytes(type: number, widthBytes?: number): Field<Uint8Array> {
     ...(widthBytes === undefined ? {} : { widthBytes }),
     write: (writer, value) => writer.bytes(value),
     read: (reader) => reader.bytes(reader.remaining, "bytes"),
-    print: hexText,
   };
 }
 
@@ -98,20 +95,14 @@ export function ipAddress(type: number, widthBytes?: 4 | 16): Field<IpAddress> {
     ...(widthBytes === undefined ? {} : { widthBytes }),
     write: (writer, value) => writer.ipAddress(value),
     read: (reader) => ipAddressFromBytes(reader.bytes(reader.remaining, "address")),
-    print: String,
   };
 }
 
 function scalar(
   type: number,
   widthBytes: number,
-): Pick<Field<number>, "type" | "bits" | "print"> & {
+): Pick<Field<number>, "type" | "bits"> & {
   readonly widthBytes: number;
 } {
-  return { type, bits: 0, widthBytes, print: String };
-}
-
-/** Formats bytes as text, such as `0a 60 00 01`. */
-export function hexText(value: Uint8Array): string {
-  return Array.from(value, (byte) => byte.toString(16).padStart(2, "0")).join(" ");
+  return { type, bits: 0, widthBytes };
 }

@@ -1,6 +1,5 @@
 /**
- * Netlink attributes declared as tables. The table documents the attributes and provides typed encoding, decoding and
- * printing.
+ * Netlink attributes declared as tables. The table documents the attributes and provides typed encoding and decoding.
  *
  *     const attributes = attributeSet({ addressFamily: u16(1), port: u16be(4), scheduler: text(6) });
  *     attributes.encode(writer, { addressFamily: 2, port: 443, scheduler: "rr" });
@@ -9,7 +8,7 @@
  * The numbers come from the kernel's headers. The wire format of an attribute is u16 length, u16 type, payload,
  * padding.
  */
-import { type Field, hexText, NESTED_BIT, TYPE_MASK } from "./attribute-field.ts";
+import { type Field, NESTED_BIT, TYPE_MASK } from "./attribute-field.ts";
 import type { ByteReader } from "./byte-reader.ts";
 import { DecodeError } from "./errors.ts";
 import { ATTRIBUTE_HEADER_BYTES, type MessageWriter } from "./message.ts";
@@ -29,8 +28,6 @@ export interface AttributeSet<V> {
    * is used. Throws DecodeError for a length below 4 or past the end, and for a payload of the wrong width.
    */
   decode(reader: ByteReader): V;
-  /** Formats the attributes as one line for the debug log: names with values, unknown attributes by number in hex. */
-  print(reader: ByteReader): string;
 }
 
 export function attributeSet<F extends FieldTable>(table: F): AttributeSet<ValuesOf<F>> {
@@ -56,13 +53,6 @@ export function attributeSet<F extends FieldTable>(table: F): AttributeSet<Value
       });
       return values as ValuesOf<F>;
     },
-    print(reader) {
-      const parts: string[] = [];
-      eachAttribute(reader, (type, length) => {
-        parts.push(printAttribute(reader, type, length, rowByType.get(type)));
-      });
-      return parts.join(" ");
-    },
   };
 }
 
@@ -73,7 +63,6 @@ export function nested<V>(type: number, attributes: AttributeSet<V>): Field<V> {
     bits: NESTED_BIT,
     write: attributes.encode,
     read: attributes.decode,
-    print: (value) => JSON.stringify(value, printableValue),
   };
 }
 
@@ -86,7 +75,6 @@ export function list<T>(type: number, item: Field<T>): Field<readonly T[]> {
       for (const value of values) writeAttribute(writer, item, value);
     },
     read: (reader) => readList(reader, item as Field<unknown>) as T[],
-    print: (values) => `[${values.map((value) => item.print(value)).join(", ")}]`,
   };
 }
 
@@ -149,18 +137,4 @@ function readList(reader: ByteReader, item: Field<unknown>): unknown[] {
     else reader.skip(length, "unknown attribute");
   });
   return values;
-}
-
-function printAttribute(
-  reader: ByteReader,
-  type: number,
-  length: number,
-  row: Row | undefined,
-): string {
-  if (row === undefined) return `#${type}=<${hexText(reader.bytes(length, "attribute"))}>`;
-  return `${row[0]}=${row[1].print(decodePayload(reader, length, row))}`;
-}
-
-function printableValue(_key: string, value: unknown): unknown {
-  return value instanceof Uint8Array ? hexText(value) : value;
 }

@@ -10,7 +10,7 @@ import type { RequestKind } from "./request.ts";
 import type { NetlinkTransport } from "./transport.ts";
 
 /** GENL_ID_CTRL: the family that resolves the names of other families. linux/genetlink.h. */
-export const CONTROL_FAMILY: number = 0x10;
+const CONTROL_FAMILY = 0x10;
 const CONTROL_VERSION = 1;
 
 /** CTRL_ATTR_*, linux/genetlink.h. */

@@ -2,7 +2,6 @@
 
 import { errnoName } from "../base/errno.ts";
 import { errorText } from "../base/error-text.ts";
-import { printDatagram } from "./debug.ts";
 import { type Description, NetlinkError } from "./errors.ts";
 import { type Message, messagesOf } from "./message.ts";
 import { openSocket, type TransportParts } from "./transport.ts";
@@ -23,12 +22,11 @@ export interface Subscription {
  * Joins multicast groups on a separate socket. Returns a function that ends the subscription. Throws NetlinkError.
  */
 export function subscribe(parts: TransportParts, subscription: Subscription): () => void {
-  const { shim, debug } = parts;
+  const { shim } = parts;
   const { protocol, groups } = subscription;
   const socket = openSocket(parts, protocol, { groups }, descriptionOf(subscription));
   shim.watch(socket, (errno, datagram) => {
     if (errno !== 0) return subscription.onError(listenError(subscription, errno));
-    if (debug !== undefined) printDatagram(debug, "received", datagram);
     try {
       for (const message of messagesOf(datagram)) subscription.onMessage(message);
     } catch (error) {

@@ -4,7 +4,7 @@
  */
 import type * as shim from "../../native-shim/index.ts";
 import { type Clock, sleep } from "../base/clock.ts";
-import { errnoName, errno as errnos } from "../base/errno.ts";
+import { errno as errnos } from "../base/errno.ts";
 import { Exclusive } from "../base/exclusive.ts";
 import {
   type Datagram,
@@ -14,7 +14,6 @@ import {
   type TakeAnswer,
 } from "./batch.ts";
 import type { ByteReader } from "./byte-reader.ts";
-import { type BodyPrinter, type DebugSink, printDatagram } from "./debug.ts";
 import { DecodeError, type Description, NetlinkError } from "./errors.ts";
 import { repliesOf } from "./many-replies.ts";
 import { type Message, MessageWriter } from "./message.ts";
@@ -31,8 +30,6 @@ export type NetlinkShim = Pick<
 export interface TransportParts {
   readonly shim: NetlinkShim;
   readonly clock: Clock;
-  /** Receives one line per message. If absent, nothing is printed. */
-  readonly debug?: DebugSink | undefined;
 }
 
 export interface TransportOptions {
@@ -40,7 +37,6 @@ export interface TransportOptions {
   readonly protocol: number;
   /** NETLINK_GET_STRICT_CHK: rtnetlink dumps apply the filter of the request. Default false. */
   readonly strictCheck?: boolean;
-  readonly printBody?: BodyPrinter;
 }
 
 /**
@@ -85,7 +81,6 @@ export function openSocket(
 
 export class NetlinkTransport {
   readonly #parts: TransportParts;
-  readonly #options: TransportOptions;
   readonly #socket: shim.SocketHandle;
   readonly #writer = new MessageWriter();
   readonly #exclusive = new Exclusive();
@@ -94,7 +89,6 @@ export class NetlinkTransport {
   /** Opens a socket. Throws NetlinkError. */
   constructor(parts: TransportParts, options: TransportOptions) {
     this.#parts = parts;
-    this.#options = options;
     const wanted = {
       receiveBufferBytes: RECEIVE_BUFFER_BYTES,
       extendedAck: true,
@@ -253,14 +247,12 @@ export class NetlinkTransport {
       const header = { flags: messageFlags.dump, sequence: this.#lastSequence };
       encodeRequest(this.#writer, kind, request, header);
     }
-    this.#printSent();
     const result = await this.#parts.shim.transactEach(
       this.#socket,
       this.#writer.written,
       TIMEOUT_MS,
       DUMPS_PIECE_BYTES,
     );
-    this.#printReceived(result);
     if (result.errno !== 0) throw errorOf(kind, requests[first] as T, { errno: result.errno });
     return repliesOf(result.replies, firstSequence);
   }
@@ -305,34 +297,13 @@ export class NetlinkTransport {
   }
 
   #transact(pieceBytes = 0): Promise<shim.TransactResult> {
-    this.#printSent();
     return this.#exchange(this.#writer.written, pieceBytes);
   }
 
   /** If `request` is empty, continues to receive the replies to the previous request. */
-  async #exchange(request: Uint8Array, pieceBytes: number): Promise<shim.TransactResult> {
-    const result = await this.#parts.shim.transact(
-      this.#socket,
-      request,
-      this.#lastSequence,
-      TIMEOUT_MS,
-      pieceBytes,
-    );
-    this.#printReceived(result);
-    return result;
-  }
-
-  #printSent(): void {
-    const { debug } = this.#parts;
-    if (debug === undefined) return;
-    printDatagram(debug, "sent", this.#writer.written, this.#options.printBody);
-  }
-
-  #printReceived(result: shim.TransactResult): void {
-    const { debug } = this.#parts;
-    if (debug === undefined) return;
-    if (result.errno !== 0) debug(`netlink ${result.operation} failed: ${errnoName(result.errno)}`);
-    printDatagram(debug, "received", result.replies, this.#options.printBody);
+  #exchange(request: Uint8Array, pieceBytes: number): Promise<shim.TransactResult> {
+    const { shim } = this.#parts;
+    return shim.transact(this.#socket, request, this.#lastSequence, TIMEOUT_MS, pieceBytes);
   }
 }
 

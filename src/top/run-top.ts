@@ -33,7 +33,7 @@ async function withKernel<T>(
   { clock }: TopSources,
   run: (kernel: TrafficKernel) => Promise<T>,
 ): Promise<T> {
-  const kernel = openReaders(clock, process.env);
+  const kernel = openReaders(clock);
   try {
     return await run(kernel);
   } finally {

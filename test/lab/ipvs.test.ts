@@ -5,9 +5,12 @@ import { describe, it } from "node:test";
 import { systemClock } from "../../src/base/clock.ts";
 import { IpvsClient } from "../../src/kernel/ipvs/client.ts";
 import type { IpvsChange } from "../../src/kernel/kernel.ts";
+import { messagesOf } from "../../src/netlink/message.ts";
 import { nativeSocket } from "../../src/netlink/native-socket.ts";
+import type { NetlinkShim } from "../../src/netlink/transport.ts";
 import type { RealServer } from "../../src/state/real-server.ts";
 import { type VirtualServer, virtualServerFlags } from "../../src/state/virtual-server.ts";
+import { ipvsMessageText } from "../support/netlink-text.ts";
 import {
   enterNetworkNamespace,
   leaveNetworkNamespace,
@@ -19,6 +22,9 @@ import { observeIpvs } from "../support/observe-ipvs.ts";
 import { ip } from "../support/records.ts";
 
 type Lines = readonly string[];
+
+/** GENL_ID_CTRL: the family that resolves the names of other families. */
+const controlFamily = 0x10;
 
 function virtual(address: string, overrides: Partial<VirtualServer> = {}): VirtualServer {
   return {
@@ -62,11 +68,11 @@ function saved(): string[] {
 function inNamespace(
   setUp: Lines,
   body: (ipvs: IpvsClient) => Promise<void>,
-  debug?: (line: string) => void,
+  shim: NetlinkShim = nativeSocket,
 ): () => Promise<void> {
   return () =>
     withNetworkNamespace("ipvs", setUp, async () => {
-      const ipvs = new IpvsClient({ shim: nativeSocket, clock: systemClock, debug });
+      const ipvs = new IpvsClient({ shim, clock: systemClock });
       try {
         await body(ipvs);
       } finally {
@@ -81,8 +87,15 @@ function withMessages(
   body: (ipvs: IpvsClient, sent: Lines) => Promise<void>,
 ): () => Promise<void> {
   const sent: string[] = [];
-  const keep = (line: string): void => void (/ sent .* command=/.test(line) && sent.push(line));
-  return inNamespace(setUp, (ipvs) => body(ipvs, sent), keep);
+  const shim: NetlinkShim = {
+    ...nativeSocket,
+    transact(socket, request, ...rest) {
+      for (const { type, body } of messagesOf(request.slice()))
+        if (type > controlFamily) sent.push(ipvsMessageText(body));
+      return nativeSocket.transact(socket, request, ...rest);
+    },
+  };
+  return inNamespace(setUp, (ipvs) => body(ipvs, sent), shim);
 }
 
 describe("ipvsadm lists what kube-ipvs created", () => {

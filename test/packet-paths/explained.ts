@@ -79,7 +79,7 @@ export async function withExplainer<T>(
   facts: PlanFacts,
   body: (explainer: Explainer) => Promise<T>,
 ): Promise<T> {
-  const opened = openReaders(systemClock, process.env);
+  const opened = openReaders(systemClock);
   const readers = { ...opened, routes: { find: rememberedRoutes(opened) } };
   try {
     const states = await readFamilies(readers, facts, undefined);
@@ -162,7 +162,7 @@ export async function withCommand<T>(
   view: ModeView,
   body: (explainer: Explainer) => Promise<T>,
 ): Promise<T> {
-  const opened = openReaders(systemClock, process.env);
+  const opened = openReaders(systemClock);
   try {
     return await body({
       explain: async (paths, columns) => {

@@ -7,14 +7,7 @@ import type { RequestKind } from "../../netlink/request.ts";
 import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
 import { type Flow, type FlowSelection, flowText, isSelected } from "../../state/flow.ts";
 import type { Conntrack } from "../kernel.ts";
-import {
-  decodeFlow,
-  encodeDeletion,
-  encodeQuery,
-  type FlowQuery,
-  messageTypes,
-  printFlowMessage,
-} from "./codec.ts";
+import { decodeFlow, encodeDeletion, encodeQuery, type FlowQuery, messageTypes } from "./codec.ts";
 
 const listing: RequestKind<FlowQuery> = {
   type: () => messageTypes.get,
@@ -37,8 +30,7 @@ export class ConntrackClient implements Conntrack {
   #canFilter = true;
 
   constructor(parts: TransportParts) {
-    const options = { protocol: protocols.netfilter, printBody: printFlowMessage };
-    this.#transport = new NetlinkTransport(parts, options);
+    this.#transport = new NetlinkTransport(parts, { protocol: protocols.netfilter });
   }
 
   listUdpFlows(family: IpFamily, selection?: FlowSelection): Promise<readonly Flow[]> {

@@ -161,12 +161,6 @@ export function decodeFlow(body: ByteReader): Flow | undefined {
   };
 }
 
-/** Formats a message for the debug log. */
-export function printFlowMessage(_type: number, body: ByteReader): string {
-  skipNetfilterHeader(body);
-  return flowAttributes.print(body);
-}
-
 function addressesOf({ source, destination }: Flow): Addresses {
   return { ...addressAs("Source", source), ...addressAs("Destination", destination) };
 }

@@ -37,7 +37,6 @@ function addressField(type: number): Field<IpAddress> {
       const { ipv4, ipv6 } = addressAttributes.decode(reader);
       return required(ipv4 ?? ipv6, "address", reader);
     },
-    print: String,
   };
 }
 

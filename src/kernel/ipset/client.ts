@@ -11,7 +11,7 @@ import type { EntryChange, FailedChange, IpSets } from "../kernel.ts";
 import type { CommandValues, ParameterValues } from "./attributes.ts";
 import { entryText } from "./entry.ts";
 import { groupChanges, type SetMessage, singleChanges } from "./messages.ts";
-import { decodeListing, printSetMessage, type SetRequest, setRequestKind } from "./requests.ts";
+import { decodeListing, type SetRequest, setRequestKind } from "./requests.ts";
 
 /**
  * ipset over nfnetlink, like the `ipset` program but with many entries per message. Opens a socket; throws
@@ -21,8 +21,7 @@ export class IpSetsClient implements IpSets {
   readonly #transport: NetlinkTransport;
 
   constructor(parts: TransportParts) {
-    const options = { protocol: protocols.netfilter, printBody: printSetMessage };
-    this.#transport = new NetlinkTransport(parts, options);
+    this.#transport = new NetlinkTransport(parts, { protocol: protocols.netfilter });
   }
 
   async listSets(): Promise<readonly ObservedIpSet[]> {

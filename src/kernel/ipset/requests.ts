@@ -144,9 +144,3 @@ export function rejectedPosition(echo: Uint8Array | undefined): number | undefin
   const { lineNumber } = commandAttributes.decode(reader);
   return lineNumber === 0 ? undefined : lineNumber;
 }
-
-/** Formats a message for the debug log. */
-export function printSetMessage(_type: number, body: ByteReader): string {
-  skipNetfilterHeader(body);
-  return commandAttributes.print(body);
-}

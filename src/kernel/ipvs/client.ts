@@ -35,7 +35,6 @@ import {
   encodeListRealServers,
   encodeQuery,
   encodeTimeouts,
-  printIpvsMessage,
 } from "./codec.ts";
 import { findEstablished } from "./connections.ts";
 import { commands, GENERIC_NAME } from "./constants.ts";
@@ -60,8 +59,7 @@ interface OpenIpvs {
 
 /** Opens a socket and looks up the IPVS family. Throws NetlinkError. */
 async function openIpvs(parts: TransportParts): Promise<OpenIpvs> {
-  const options = { protocol: protocols.generic, printBody: printIpvsMessage };
-  const transport = new NetlinkTransport(parts, options);
+  const transport = new NetlinkTransport(parts, { protocol: protocols.generic });
   try {
     const familyId = await resolveFamily(transport, GENERIC_NAME, WHEN_MISSING);
     return { transport, familyId, kinds: requestKinds(familyId) };

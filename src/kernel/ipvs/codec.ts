@@ -1,7 +1,7 @@
 /** IPVS messages ↔ virtual and real servers. Covers everything after the netlink header. */
 import { familyOf, type IpFamily, ipAddressFromBytes } from "../../base/ip.ts";
 import { protocolNumbers, protocolOfNumber } from "../../base/protocol.ts";
-import { bytes, hexText, text, u16, u16be, u32 } from "../../netlink/attribute-field.ts";
+import { bytes, text, u16, u16be, u32 } from "../../netlink/attribute-field.ts";
 import {
   attributeSet,
   nested,
@@ -11,7 +11,7 @@ import {
 } from "../../netlink/attribute-set.ts";
 import type { ByteReader } from "../../netlink/byte-reader.ts";
 import { DecodeError } from "../../netlink/errors.ts";
-import { CONTROL_FAMILY, readGenericHeader, writeGenericHeader } from "../../netlink/generic.ts";
+import { readGenericHeader, writeGenericHeader } from "../../netlink/generic.ts";
 import type { MessageWriter } from "../../netlink/message.ts";
 import { addressFamilies } from "../../netlink/netfilter.ts";
 import {
@@ -140,15 +140,6 @@ export function encodeFirewallMarkService(
       netmask: netmaskBytes(family, prefixLength),
     },
   });
-}
-
-/**
- * Formats a message for the debug log. Types up to 0x10 belong to netlink itself and to the generic netlink
- * controller.
- */
-export function printIpvsMessage(type: number, body: ByteReader): string {
-  if (type <= CONTROL_FAMILY) return hexText(body.bytes(body.remaining, "body"));
-  return `command=${readGenericHeader(body)} ${commandAttributes.print(body)}`;
 }
 
 /** Encodes the request for a single virtual server, which is not a dump. */

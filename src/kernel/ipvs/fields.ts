@@ -22,7 +22,6 @@ export function flagsWithMask(type: number): Field<number> {
       reader.skip(4, "flag mask");
       return flags;
     },
-    print: (flags) => `0x${flags.toString(16)}`,
   };
 }
 

@@ -19,13 +19,7 @@ import {
   isBindingDone,
   listLocalRoutesKind,
 } from "./binding.ts";
-import {
-  decodeAddress,
-  decodeGateways,
-  decodeLink,
-  type ObservedLink,
-  printRouteMessage,
-} from "./codec.ts";
+import { decodeAddress, decodeGateways, decodeLink, type ObservedLink } from "./codec.ts";
 import { LinkWatch } from "./link-watch.ts";
 import {
   type LinkRequest,
@@ -74,7 +68,7 @@ export class DummyLinkClient implements DummyLink {
   constructor(parts: DummyLinkParts) {
     this.#parts = parts;
     // Strict checking makes route dumps return only the requested table.
-    const options = { protocol: protocols.route, strictCheck: true, printBody: printRouteMessage };
+    const options = { protocol: protocols.route, strictCheck: true };
     this.#transport = new NetlinkTransport(parts, options);
   }
 

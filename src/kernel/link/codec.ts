@@ -168,23 +168,3 @@ export function ipOf(family: number, address: Uint8Array | undefined): IpAddress
   if (family !== addressFamilies.IPv4 && family !== addressFamilies.IPv6) return undefined;
   return address?.length === lengthBytes ? ipAddressFromBytes(address) : undefined;
 }
-
-/** Formats a message for the debug log. */
-export function printRouteMessage(type: number, body: ByteReader): string {
-  const { headerBytes, attributes } =
-    printed.find(({ firstType }) => type >= firstType) ?? linkMessages;
-  body.skip(headerBytes, "header");
-  return attributes.print(body);
-}
-
-const linkMessages = {
-  firstType: messageTypes.newLink,
-  headerBytes: 16,
-  attributes: linkAttributes,
-};
-
-const printed = [
-  { firstType: messageTypes.newRoute, headerBytes: 12, attributes: routeAttributes },
-  { firstType: messageTypes.newAddress, headerBytes: 8, attributes: addressAttributes },
-  linkMessages,
-] as const;

@@ -9,7 +9,7 @@ import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
 import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
 import type { Route, Routes } from "../kernel.ts";
-import { decodeLink, ipOf, printRouteMessage, writeLinkHeader } from "./codec.ts";
+import { decodeLink, ipOf, writeLinkHeader } from "./codec.ts";
 import { localRoute, messageTypes } from "./constants.ts";
 
 /** RTA_*, linux/rtnetlink.h */
@@ -67,8 +67,7 @@ export class RoutesClient implements Routes {
   readonly #transport: NetlinkTransport;
 
   constructor(parts: TransportParts) {
-    const options = { protocol: protocols.route, printBody: printRouteMessage };
-    this.#transport = new NetlinkTransport(parts, options);
+    this.#transport = new NetlinkTransport(parts, { protocol: protocols.route });
   }
 
   async find(address: IpAddress): Promise<Route | undefined> {

@@ -9,7 +9,6 @@ import {
   ipAddressFromBytes,
   lastAddressOf,
 } from "../../base/ip.ts";
-import { hexText } from "../../netlink/attribute-field.ts";
 import { ByteReader } from "../../netlink/byte-reader.ts";
 import { MessageWriter } from "../../netlink/message.ts";
 import type { IpSetType } from "../../state/ip-set.ts";
@@ -235,7 +234,7 @@ const rawPrefix = "0x";
 
 function rawText(start: Uint8Array | undefined, end?: Uint8Array): SetEntry {
   const texts = [start ?? new Uint8Array(), ...(end === undefined ? [] : [end])].map(
-    (bytes) => rawPrefix + hexText(bytes).replaceAll(" ", ""),
+    (bytes) => rawPrefix + Buffer.from(bytes).toString("hex"),
   );
   return texts.join("-") as SetEntry;
 }

@@ -129,15 +129,6 @@ describe("attributeSet", () => {
   it("omits undefined values", () => {
     assert.equal(encode({}).length, 0);
   });
-
-  it("prints names with values, and unknown attributes by number", () => {
-    const known = encode({ port: 443, name: "rr", place: { address: Uint8Array.of(10, 0, 0, 1) } });
-    const attributes = Uint8Array.of(...known, 6, 0, 77, 0, 0xab, 0xcd, 0, 0);
-    assert.equal(
-      table.print(new ByteReader(attributes)),
-      'port=443 name="rr" place={"address":"0a 00 00 01"} #77=<ab cd>',
-    );
-  });
 });
 
 describe("attributeSet rejects while writing", () => {
@@ -199,7 +190,6 @@ describe("attributeSet rejects while reading", () => {
       fc.property(fc.uint8Array({ maxLength: 64 }), (attributes) => {
         try {
           decode(attributes);
-          table.print(new ByteReader(attributes));
         } catch (error) {
           assert.ok(error instanceof DecodeError, String(error));
         }

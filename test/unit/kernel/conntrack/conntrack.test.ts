@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ConntrackClient } from "../../../../src/kernel/conntrack/client.ts";
-import { decodeFlow, printFlowMessage } from "../../../../src/kernel/conntrack/codec.ts";
+import { decodeFlow } from "../../../../src/kernel/conntrack/codec.ts";
 import { ByteReader } from "../../../../src/netlink/byte-reader.ts";
 import { DecodeError } from "../../../../src/netlink/errors.ts";
 import { type Message, messagesOf } from "../../../../src/netlink/message.ts";
 import { type Flow, isSelected } from "../../../../src/state/flow.ts";
 import { bytesOf, readCapture, withSequence } from "../../../captures/captures.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
+import { flowMessageText } from "../../../support/netlink-text.ts";
 import { ip } from "../../../support/records.ts";
 import {
   type Answer,
@@ -61,7 +62,7 @@ function withoutId({ id, ...flow }: Flow): Omit<Flow, "id"> {
 
 function textOf(datagram: Uint8Array | undefined): string {
   return [...messagesOf(datagram ?? new Uint8Array())]
-    .map(({ type, body }) => `${type.toString(16)} ${printFlowMessage(type, body)}`)
+    .map(({ type, body }) => `${type.toString(16)} ${flowMessageText(body)}`)
     .join("\n");
 }
 
@@ -99,9 +100,9 @@ describe("listUdpFlows", () => {
     const answeredBy = { address: ip("10.244.1.5"), port: 5353 };
     await conntrack.listUdpFlows("IPv4", { ...selection, answeredBy });
     const original =
-      'original={"ip":{"ipv4Destination":"0a 60 00 0a"},"protocol":{"number":17,"destinationPort":53}}';
+      'original={"ip":{"ipv4Destination":"0a60000a"},"protocol":{"number":17,"destinationPort":53}}';
     const reply =
-      'reply={"ip":{"ipv4Source":"0a f4 01 05"},"protocol":{"number":17,"sourcePort":5353}}';
+      'reply={"ip":{"ipv4Source":"0af40105"},"protocol":{"number":17,"sourcePort":5353}}';
     assert.deepEqual(sent.map(textOf), [
       `101 ${original} filter={"originalFlags":42}`,
       `101 ${original} ${reply} filter={"originalFlags":42,"replyFlags":25}`,
@@ -201,7 +202,7 @@ describe("remove", () => {
       .datagrams.filter(({ direction }) => direction === "sent")
       .flatMap(({ bytes }) => [...messagesOf(bytes)])
       .filter(({ type }) => type === DELETE)
-      .map(({ type, body }) => printFlowMessage(type, body));
+      .map(({ body }) => flowMessageText(body));
     const { conntrack, sent } = open(([request]) =>
       messages(acknowledgement(request?.sequence ?? 0)),
     );

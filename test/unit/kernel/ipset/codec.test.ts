@@ -9,7 +9,6 @@ import {
 import { entryText, entryValues } from "../../../../src/kernel/ipset/entry.ts";
 import {
   decodeListing,
-  printSetMessage,
   rejectedPosition,
   type SetRequest,
   setRequestKind,
@@ -346,11 +345,6 @@ describe("replies about sets", () => {
     assert.equal(textOf(24), "198.51.100.7,tcp:443,198.51.100.0/24");
     assert.equal(textOf(32), "198.51.100.7,tcp:443,198.51.100.7");
     assert.throws(() => textOf(33), DecodeError);
-  });
-
-  it("are printed for the debug log", () => {
-    const message = only(bytesOf(readCapture("ipset", "list-ports-of-addresses"), "received"));
-    assert.match(printSetMessage(message.type, message.body), /protocolVersion=7/);
   });
 });
 

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { IpvsClient } from "../../../../src/kernel/ipvs/client.ts";
-import { printIpvsMessage } from "../../../../src/kernel/ipvs/codec.ts";
 import type { IpvsChange } from "../../../../src/kernel/kernel.ts";
 import type { Message } from "../../../../src/netlink/message.ts";
 import { messagesOf } from "../../../../src/netlink/message.ts";
 import { type VirtualServer, virtualServerKey } from "../../../../src/state/virtual-server.ts";
 import { bytesOf, readCapture, withSequence } from "../../../captures/captures.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
+import { ipvsMessageText } from "../../../support/netlink-text.ts";
 import { observeIpvs } from "../../../support/observe-ipvs.ts";
 import { ip } from "../../../support/records.ts";
 import {
@@ -71,14 +71,12 @@ function refusing(...errnos: readonly number[]): (requests: readonly Message[]) 
 /** The first message of a datagram as text. */
 function keyOfRequest(datagram: Uint8Array): string {
   const [message] = messagesOf(datagram);
-  return message === undefined ? "" : printIpvsMessage(message.type, message.body);
+  return message === undefined ? "" : ipvsMessageText(message.body);
 }
 
 /** Commands with their main attribute values, as text. */
 function commandsIn(datagram: Uint8Array | undefined): string[] {
-  return [...messagesOf(datagram ?? new Uint8Array())].map(({ type, body }) =>
-    printIpvsMessage(type, body),
-  );
+  return [...messagesOf(datagram ?? new Uint8Array())].map(({ body }) => ipvsMessageText(body));
 }
 
 describe("apply", () => {
@@ -252,7 +250,7 @@ describe("reading", () => {
   /** The recorded reply to the same request, in whatever order they come. */
   const recorded = ([request]: readonly Message[]): Answer => {
     const sequence = request?.sequence ?? 0;
-    const text = request === undefined ? "" : printIpvsMessage(request.type, request.body);
+    const text = request === undefined ? "" : ipvsMessageText(request.body);
     const reply = replies[requests.indexOf(text)];
     return reply === undefined ? messages(done(sequence)) : withSequence(reply, sequence);
   };

@@ -9,7 +9,6 @@ import {
   encodeChange,
   encodeListRealServers,
   encodeTimeouts,
-  printIpvsMessage,
 } from "../../../../src/kernel/ipvs/codec.ts";
 import type { IpvsChange } from "../../../../src/kernel/kernel.ts";
 import { ByteReader } from "../../../../src/netlink/byte-reader.ts";
@@ -18,6 +17,7 @@ import { MessageWriter, messagesOf } from "../../../../src/netlink/message.ts";
 import type { VirtualServer } from "../../../../src/state/virtual-server.ts";
 import { bytesOf, readCapture } from "../../../captures/captures.ts";
 import fc from "../../../support/fast-check.ts";
+import { ipvsMessageText } from "../../../support/netlink-text.ts";
 import { ip } from "../../../support/records.ts";
 
 const HEADER_BYTES = 16;
@@ -62,9 +62,7 @@ function sentBody(name: string): Uint8Array {
 
 /** Attributes by name, nests as objects; attributes that we do not know are left out. */
 function attributesOf(body: Uint8Array): Record<string, unknown> {
-  const text = printIpvsMessage(0x1c, new ByteReader(body));
-  const parts = text.split(" ").filter((part) => !part.startsWith("#"));
-  const entries = parts.join(" ").matchAll(/(\w+)=(\{.*?\}|\d+)/g);
+  const entries = ipvsMessageText(new ByteReader(body)).matchAll(/(\w+)=(\{.*?\}|\d+)/g);
   return Object.fromEntries([...entries].map((entry) => [entry[1], JSON.parse(entry[2] ?? "")]));
 }
 

@@ -11,7 +11,6 @@ import {
   decodeGateways,
   decodeLink,
   linkAttributes,
-  printRouteMessage,
 } from "../../../../src/kernel/link/codec.ts";
 import { mainTable, messageTypes } from "../../../../src/kernel/link/constants.ts";
 import {
@@ -267,16 +266,6 @@ describe("replies about links and addresses", () => {
       }),
       { numRuns: 3_000 },
     );
-  });
-
-  it("are printed for the debug log", () => {
-    const [route] = messagesOf(firstRoutes());
-    assert.ok(route);
-    assert.match(printRouteMessage(route.type, route.body), /table=254 gateway=c0 00 02 01/);
-    const address = captured("list-addresses", "received", messageTypes.newAddress);
-    assert.match(printRouteMessage(address.type, address.body), /address=/);
-    const found = captured("find", "received", messageTypes.newLink);
-    assert.match(printRouteMessage(found.type, found.body), /name="kube-ipvs0"/);
   });
 });
 

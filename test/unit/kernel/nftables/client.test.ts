@@ -3,7 +3,6 @@ import { describe, it } from "node:test";
 import { systemClock } from "../../../../src/base/clock.ts";
 import { errno } from "../../../../src/base/errno.ts";
 import { NftTablesClient } from "../../../../src/kernel/nftables/client.ts";
-import { hexText } from "../../../../src/netlink/attribute-field.ts";
 import type { Message } from "../../../../src/netlink/message.ts";
 import {
   acknowledgement,
@@ -26,7 +25,8 @@ function open(code: number): {
 }
 
 function bodyOf({ body }: Message): string {
-  return hexText(body.bytes(body.remaining, "body"));
+  const bytes = body.bytes(body.remaining, "body");
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join(" ");
 }
 
 describe("a table of nftables", () => {
