@@ -139,14 +139,16 @@ test-lab-suites: setup-lab build lab image
 	@cp -r dist/lib/compile-cache build && $(with_cache) node test/lab/warm-compile-cache.ts
 	@$(with_cache) node test/lab/run-suites.ts
 
+lab_kernel = toolchain/build-lab-kernel.sh $(if $(filter none,$(BACKEND)),--without-xtables)
+
 lab-kernel: ## build a lab kernel with nf_tables (30 minutes, once)
-## LAB_KERNEL=FOLDER
-	@toolchain/build-lab-kernel.sh
+## LAB_KERNEL=FOLDER BACKEND=none
+	@$(lab_kernel)
 
 test-kernels: setup-lab build lab lab-kernel ## test that kernel with each iptables backend and
 ## write docs/reports/kernels.md
-## SUITES='golden drift' BACKEND=nft
-	@TEST_LONG=1 LAB_KERNEL=$$(toolchain/build-lab-kernel.sh --folder) node test/lab/run-kernels.ts $(if $(BACKEND),--backend $(BACKEND)) $(SUITES)
+## SUITES='golden drift' BACKEND=nft|legacy|none
+	@TEST_LONG=1 LAB_KERNEL=$$($(lab_kernel) --folder) node test/lab/run-kernels.ts $(if $(BACKEND),--backend $(BACKEND)) $(SUITES)
 
 bench: setup-lab build lab $(bench_programs) ## measure and write docs/reports/benchmarks.md
 ## CASES=a,b PEER='command with {config}'

@@ -12,6 +12,7 @@ export PATH
 PATH=/lab/bin:$PATH
 mkdir -p /run/lock
 
+[ "$LAB_IPTABLES" != none ] || rm -f /usr/sbin/xtables-*-multi /usr/sbin/ipset
 . "${0%/*}/load-modules.sh"
 [ "$LAB_IPVS" = present ] || mount -t tmpfs tmpfs "/lib/modules/${LAB_MODULES##*/}"
 ip link set lo up

@@ -4,7 +4,8 @@
 export interface Measured {
   /** As `uname -r` has it. */
   readonly release: string;
-  readonly backend: "legacy" | "nft";
+  /** "none": a kernel without iptables and ipset. */
+  readonly backend: "legacy" | "nft" | "none";
   readonly suite: string;
   readonly passed: number;
   readonly failed: number;
@@ -60,6 +61,7 @@ function missingLines(measured: readonly Measured[], suites: readonly string[]):
   const keys = new Set(measured.map(({ release, backend }) => `${release}, ${backend}`));
   return [...keys].flatMap((key) => {
     const ran = measured.filter(({ release, backend }) => `${release}, ${backend}` === key);
+    if (key.endsWith(", none")) return [];
     const missing = suites.filter((name) => !ran.some(({ suite }) => suite === name));
     return missing.length === 0 ? [] : [`Not run yet on ${key}: ${missing.join(", ")}.`, ""];
   });
@@ -92,7 +94,8 @@ export function renderReport(measured: readonly Measured[], suites: readonly str
     "# Kernels and backends of iptables",
     "",
     "Written by `make test-kernels`: suites of `test/lab` on user-mode Linux from Debian's kernel source",
-    "(`make lab-kernel`), with each iptables backend. The suite `kernels/backends` has rules in both at the same",
+    "(`make lab-kernel`), with each iptables backend. With `BACKEND=none`, the kernel has neither iptables nor ipset,",
+    "and kube-ipvs writes rules and sets with nf_tables. The suite `kernels/backends` has rules in both at the same",
     "time. `make test` runs all suites on Linux 6.12 with legacy iptables.",
     "",
     "| kernel | backend | suite | passed | failed |",

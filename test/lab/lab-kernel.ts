@@ -26,8 +26,8 @@ export interface LabKernel {
   readonly modules: string;
 }
 
-/** Which of its two backends the command `iptables` speaks to. */
-export type IptablesVariant = "legacy" | "nft";
+/** The backend that the command `iptables` uses; "none": neither iptables nor ipset is installed. */
+export type IptablesVariant = "legacy" | "nft" | "none";
 
 export interface GuestCommand {
   readonly argv: readonly string[];
@@ -159,6 +159,7 @@ function writeCommand(
     ...command.environment,
     LAB_MODULES: kernel.modules,
     LAB_IPVS: options.ipvs,
+    LAB_IPTABLES: options.iptables ?? "legacy",
     ...terminalEnvironment(options.terminal),
   };
   const assignments = Object.entries(environment).map(
@@ -173,6 +174,7 @@ function writeCommand(
 /** The Debian package's lab kernel has the legacy backend alone, whatever the machine's own commands speak to. */
 function linkIptables(folder: string, variant: IptablesVariant): void {
   mkdirSync(folder);
+  if (variant === "none") return;
   for (const family of ["iptables", "ip6tables"]) {
     for (const ending of ["", "-save", "-restore"])
       symlinkSync(`/usr/sbin/xtables-${variant}-multi`, join(folder, family + ending));

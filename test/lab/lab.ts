@@ -112,9 +112,10 @@ export function runInLab(
       );
 }
 
-/** LAB_IPTABLES=nft in the environment; the kernel must have it. */
+/** LAB_IPTABLES in the environment; the kernel must have it. */
 function iptablesVariant(): IptablesVariant {
-  return process.env["LAB_IPTABLES"] === "nft" ? "nft" : "legacy";
+  const variant = process.env["LAB_IPTABLES"];
+  return variant === "nft" || variant === "none" ? variant : "legacy";
 }
 
 /** Variables that choose what tests do pass into the lab; nothing else of the environment does. */

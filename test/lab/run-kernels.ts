@@ -2,9 +2,10 @@
  * Runs the suites that depend on the kernel and on iptables on the kernel of `make lab-kernel`, with each backend of
  * iptables, and writes docs/reports/kernels.md:
  *
- *     LAB_KERNEL=FOLDER node test/lab/run-kernels.ts [--backend nft|legacy] [SUITE…]
+ *     LAB_KERNEL=FOLDER node test/lab/run-kernels.ts [--backend nft|legacy|none] [SUITE…]
  *
- * With a backend or names of suites only those run, and the report keeps what was measured of the others: a suite at a
+ * The backend "none", which only runs on request, needs a kernel without iptables and ipset: rules and sets are then
+ * written with nf_tables. With a backend or names of suites only those run, and the report keeps what was measured of the others: a suite at a
  * time gives the same report as all at once.
  */
 import { spawn } from "node:child_process";
@@ -15,7 +16,7 @@ import { knownDeviations, type Measured, mergeMeasured, renderReport } from "./k
 import { findLab } from "./lab.ts";
 import type { IptablesVariant } from "./lab-kernel.ts";
 
-const backends: readonly IptablesVariant[] = ["nft", "legacy"];
+const backends: readonly IptablesVariant[] = ["nft", "legacy", "none"];
 
 /** What the state of kernel and rules decides; the others are the same on every kernel. */
 const kernelSuites: readonly string[] = [
@@ -34,6 +35,9 @@ const kernelSuites: readonly string[] = [
   "kernels/estimator",
   "kernels/nft-rules",
 ];
+
+/** Suites that do not depend on iptables or ipset in what they prepare and inspect. */
+const suitesWithoutIptables: readonly string[] = ["contract", "packet-paths"];
 
 const runner: string = join(import.meta.dirname, "run-suites.ts");
 const project: string = join(import.meta.dirname, "../..");
@@ -118,12 +122,13 @@ async function main(): Promise<number> {
     options: { backend: { type: "string" } },
     allowPositionals: true,
   });
-  const wanted = backends.filter((one) => values.backend === undefined || values.backend === one);
+  const wanted = backends.filter((one) => (values.backend ?? "nft legacy").includes(one));
   if (wanted.length === 0) {
     console.error(`lab: no backend is called ${values.backend}; there are ${backends.join(", ")}`);
     return 1;
   }
-  const suites = positionals.length === 0 ? kernelSuites : positionals;
+  const all = wanted.includes("none") ? suitesWithoutIptables : kernelSuites;
+  const suites = positionals.length === 0 ? all : positionals;
   const release = lab.kernel.modules.split("/").at(-1) ?? "";
   const now: Measured[] = [];
   for (const backend of wanted) now.push(...(await runWith(backend, suites, release)));
