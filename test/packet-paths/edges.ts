@@ -32,13 +32,14 @@ function fromAddress(path: Path, name: string, source: Addresses): Path {
 
 const here = "an endpoint here";
 const elsewhere = "endpoints elsewhere";
+const outsideRanges = "endpoints elsewhere, source range without the client";
 
 const localFromNode: Section = {
-  title: "Policy Local from the node itself, with `kubeIpvs.masqueradeNodeToLocal`",
+  title: "Policy Local from inside the cluster, with `kubeIpvs.masqueradeNodeToLocal`",
   text: [
     "Connections of the node's own processes to external and load-balancer IPs are masqueraded, so that a " +
-      "pod on another node can answer if this node has none. Connections of clients outside are not " +
-      "masqueraded, because policy Local keeps their address.",
+      "pod on another node can answer if this node has none. Pods need no masquerading. Connections of " +
+      "clients outside are not masqueraded, because policy Local keeps their address. Source ranges apply.",
   ],
   headings: ["address", "policy Local", "from"],
   columns: transports,
@@ -46,10 +47,15 @@ const localFromNode: Section = {
   paths: [
     ...(["load-balancer IP", "external IP"] as const).flatMap((frontend) => [
       serviceRow("none-local", elsewhere, frontend, "node", "remote←node"),
+      serviceRow("none-local", elsewhere, frontend, "pod", "remote←pod"),
       serviceRow("none-local", elsewhere, frontend, "client", "silence"),
       serviceRow("local", here, frontend, "node", "local←gateway"),
+      serviceRow("local", here, frontend, "pod", "local←pod"),
       serviceRow("local", here, frontend, "client", "local←client"),
     ]),
+    ...(["node", "pod"] as const).map((from) =>
+      serviceRow("none-local-ranges", outsideRanges, "load-balancer IP", from, "silence"),
+    ),
   ],
 };
 

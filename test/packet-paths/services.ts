@@ -79,7 +79,8 @@ export type ServiceName =
   | "sctp"
   | "sctp-local"
   | "node-address"
-  | "other-node-address";
+  | "other-node-address"
+  | "none-local-ranges";
 
 const table: Readonly<Record<ServiceName, TestService>> = {
   cluster: { endpoints: ["local", "remote"] },
@@ -113,6 +114,11 @@ const table: Readonly<Record<ServiceName, TestService>> = {
   "sctp-local": { endpoints: sctpEndpoints, protocols: ["SCTP"], policy: "Local" },
   "node-address": { endpoints: ["local", "remote"], externalIps: node },
   "other-node-address": { endpoints: ["local", "remote"], externalIps: node2 },
+  "none-local-ranges": {
+    endpoints: ["remote"],
+    policy: "Local",
+    spec: { loadBalancerSourceRanges: [`${branch.IPv4}/32`, "fd00:20::/64"] },
+  },
 };
 const names = Object.keys(table) as readonly ServiceName[];
 
