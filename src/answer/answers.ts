@@ -88,6 +88,7 @@ export type ProblemReason =
   | "not-ready"
   | "sync-failed"
   | "api-server-unreachable"
+  | "taint-not-removed"
   | "rejected-objects"
   | "conflicts"
   | "backing-off-repairs"

@@ -94,4 +94,9 @@ export interface NodeRecord {
   readonly weight?: number;
   /** False if the Node is being deleted or has the taint ToBeDeletedByClusterAutoscaler. */
   readonly isEligible: boolean;
+  /** Positions of {@link notReadyTaint} in the Node's taints. Undefined if it has none. */
+  readonly notReadyTaints?: readonly number[];
 }
+
+/** Keeps pods off a Node until Services work there (`kubeIpvs.removeNotReadyTaint`). */
+export const notReadyTaint = "kube-ipvs/not-ready";

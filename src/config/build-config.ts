@@ -136,6 +136,7 @@ function configOf(
     virtualAddresses: settings["kubeIpvs.virtualAddresses"],
     nodeAddressPeriodMs: settings["kubeIpvs.nodeAddressPeriod"],
     isLeftoverRemoved: settings["kubeIpvs.removeLeftovers"],
+    isNotReadyTaintRemoved: settings["kubeIpvs.removeNotReadyTaint"],
     lockName,
     operatorSocketPath: settings["kubeIpvs.operatorSocket"].replaceAll("{lockName}", lockName),
     ...serviceProxyName(settings, report),

@@ -175,6 +175,8 @@ export interface Config {
   readonly nodeAddressPeriodMs: number;
   /** Whether to remove the leftovers of kube-proxy's iptables mode after the first sync. */
   readonly isLeftoverRemoved: boolean;
+  /** Whether to remove the taint kube-ipvs/not-ready from this node after the first sync. */
+  readonly isNotReadyTaintRemoved: boolean;
   /** Only one instance with this name can run in a network namespace. */
   readonly lockName: string;
   /** Unix socket that answers operator commands. Empty means no socket. */

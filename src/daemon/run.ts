@@ -49,7 +49,7 @@ import {
 } from "./process/state-file.ts";
 import { ApiContact } from "./report/api-contact.ts";
 import { ProxyHealth } from "./report/proxy-health.ts";
-import { type Daemon, startDaemon } from "./start.ts";
+import { type Daemon, type DaemonParts, startDaemon } from "./start.ts";
 import { TrafficMetrics } from "./traffic/traffic-metrics.ts";
 
 /** Dependencies of a command. */
@@ -191,6 +191,7 @@ async function* beginParts(
   const clocks = { clock, bootClock };
   const daemon = await startDaemon({
     ...{ config, kernel, source, metrics, health, clock, log, events, fail },
+    ...withTaint(common),
     drainStartTimes: drainStartTimesIn(state, clocks),
     rampStartTimes: rampStartTimesIn(state, clocks),
     ownershipRecord: ownershipRecordIn(state),
@@ -216,7 +217,20 @@ function openNodeKernel(
   return openKernel({ ...parts, virtualAddresses });
 }
 
-type CommonParts = Pick<OpenSource, "source" | "events"> & {
+/** Passes Nodes and successful syncs to the removal of the taint. */
+function withTaint({
+  notReadyTaint,
+}: Pick<OpenSource, "notReadyTaint">): Pick<DaemonParts, "notReadyTaint" | "onReport"> {
+  if (notReadyTaint === undefined) return {};
+  return {
+    notReadyTaint,
+    onReport: ({ failures }) => {
+      if (failures.length === 0) notReadyTaint.noteReady();
+    },
+  };
+}
+
+type CommonParts = Pick<OpenSource, "source" | "events" | "notReadyTaint"> & {
   readonly metrics: PrometheusMetrics;
   readonly apiContact: ApiContact;
   readonly health: ProxyHealth;
@@ -246,13 +260,14 @@ async function* beginCommonParts(
   yield measureEventLoopDelay(clock, metrics);
   // The source is opened before any write, so that the node is unchanged if it fails.
   const apiContact = new ApiContact(clock, metrics);
-  const { source, events, close } = await openSource(config, { clock, log, observer: apiContact });
+  const { close, ...opened } = await openSource(config, { clock, log, observer: apiContact });
   yield close;
-  parts.fatal.recordWith(events);
+  parts.fatal.recordWith(opened.events);
   const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);
   // In a cluster, the Node object determines whether the node is eligible. Without a cluster, the node is always
   // eligible.
   health.setNodeEligible(config.objectsFrom.kind === "manifests");
+  parts.signal.addEventListener("abort", () => health.stopping(), { once: true });
   const bootClock = systemBootClock();
   const { isObserveOnly: isReadOnly } = config;
   const state = openState(config.statePath, { log, bootClock, isReadOnly });
@@ -260,7 +275,7 @@ async function* beginCommonParts(
   const { claimMemory, idle } = openClaimMemory(config, { clock, log });
   yield idle;
   return {
-    ...{ metrics, apiContact, source, events, health, bootClock, state, claimMemory },
+    ...{ ...opened, metrics, apiContact, health, bootClock, state, claimMemory },
     modeRecord: modeRecordIn(state),
     holderRecord: holderRecordIn(state),
   };
@@ -272,13 +287,16 @@ async function* beginAnswers(
   parts: RunContext &
     CommonParts & { readonly object: () => object; readonly view: () => ModeView | undefined },
 ): AsyncGenerator<Stop> {
-  const { clock, health, apiContact, object, view } = parts;
+  const { clock, health, apiContact, notReadyTaint, object, view } = parts;
   const startedAtMs = clock.monotonicMs();
   yield await startServers({ ...parts, shown: { flags: parts.shown.flags, object } }, config);
   yield await openOperatorSocket(config.operatorSocketPath, {
     ...parts,
     configuration: object,
-    status: () => ({ clock, config, health, apiContact, startedAtMs, view: view() }),
+    status: () => ({
+      ...{ clock, config, health, apiContact, notReadyTaint, startedAtMs },
+      view: view(),
+    }),
   });
 }
 
@@ -295,7 +313,7 @@ async function* beginUserspaceParts(
   let view: ModeView | undefined;
   const { object } = parts.shown;
   yield* beginAnswers(config, { ...parts, ...common, object: () => object, view: () => view });
-  const running = await beginUserspace(config, { ...parts, ...common });
+  const running = await beginUserspace(config, { ...parts, ...common, ...withTaint(common) });
   view = running.view;
   yield running.stop;
 }

@@ -17,15 +17,16 @@ import type { ModeView } from "./operator/daemon-view.ts";
 import type { ModeRecord } from "./process/mode-record.ts";
 import { healthPortFailedEvent, startingEvent } from "./report/events.ts";
 import type { ProxyHealth } from "./report/proxy-health.ts";
-import { sourceListener } from "./sync/source-listener.ts";
+import { type SourceListenerParts, sourceListener } from "./sync/source-listener.ts";
 import type { SyncLoopContext } from "./sync/sync-loop.ts";
 
 /** Dependencies of the daemon. Tests supply their own kernel and source. */
 export interface DaemonParts
   extends Omit<
-    SyncLoopContext,
-    "source" | "apiServers" | "reporter" | "healthChecks" | "localhostNodePorts" | "onNodeReady"
-  > {
+      SyncLoopContext,
+      "source" | "apiServers" | "reporter" | "healthChecks" | "localhostNodePorts" | "onNodeReady"
+    >,
+    Pick<SourceListenerParts, "notReadyTaint"> {
   readonly config: Config;
   readonly source: ObjectSource;
   readonly metrics: Metrics;

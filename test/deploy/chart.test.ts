@@ -244,6 +244,24 @@ describe("the chart, rendered", () => {
     ]);
   });
 
+  it("may patch Nodes only to remove the taint, and nothing more", () => {
+    const granted = (values: Values): readonly unknown[] =>
+      (renderChart({ ...leastValues, ...values }).objects ?? [])
+        .filter(({ kind }) => kind === "ClusterRole")
+        .map((role) => (role as unknown as { readonly rules: unknown }).rules);
+    assert.deepEqual(granted({}), []);
+    assert.deepEqual(granted({ removeNotReadyTaint: true, observeOnly: true }), []);
+    assert.deepEqual(granted({ removeNotReadyTaint: true, rbac: { create: false } }), []);
+    assert.deepEqual(granted({ removeNotReadyTaint: true }), [
+      [{ apiGroups: [""], resources: ["nodes"], verbs: ["patch"] }],
+    ]);
+    const { objects = [] } = renderChart({ ...leastValues, removeNotReadyTaint: true });
+    const { initContainers = [], containers } = podOf(objects);
+    const flag = "--kube-ipvs-remove-not-ready-taint";
+    assert.ok(containers[0]?.command.includes(flag));
+    assert.equal(initContainers[0]?.command.includes(flag), false);
+  });
+
   it("probes the addresses where the program listens", () => {
     const config = { clusterCIDR: "10.244.0.0/16", healthzBindAddress: "127.0.0.1:10256" };
     const [container] = podOf(renderChart({ ...leastValues, config }).objects ?? []).containers;

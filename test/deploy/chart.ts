@@ -42,6 +42,7 @@ export const everything: Values = {
   initResources: { requests: { cpu: "10m" } },
   extraPodSpec: { runtimeClassName: "runc" },
   extraObjects: [{ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "extra" } }],
+  removeNotReadyTaint: true,
   serviceAccount: { annotations: { note: "text" } },
   endpointController: { enabled: true, podSpec: { tolerations: [{ operator: "Exists" }] } },
   serviceMonitor: {

@@ -46,6 +46,7 @@ const monitoring = ["pod-monitor.yaml", "prometheus-rule.yaml"].flatMap((name) =
 const endpointController = ["rbac.yaml", "deployment.yaml"].flatMap((name) =>
   objectsOf(`kustomize/endpoint-controller/${name}`),
 );
+const notReadyTaint = objectsOf("kustomize/not-ready-taint/rbac.yaml");
 const e2e = ["rbac.yaml", "job.yaml"].flatMap((name) => objectsOf(`kustomize/e2e/${name}`));
 /** What the acceptance test applies: no API server is at hand that would refuse a wrong field. */
 const appliedByE2e = [
@@ -62,6 +63,7 @@ const sets: readonly { readonly name: string; readonly objects: readonly Manifes
   ...overlays.map((name) => ({ name: `manifests/${name}.yaml`, objects: readManifests(name) })),
   { name: "monitoring", objects: monitoring },
   { name: "kustomize/endpoint-controller", objects: endpointController },
+  { name: "kustomize/not-ready-taint", objects: notReadyTaint },
   { name: "kustomize/e2e", objects: e2e },
   { name: "what kube-ipvs-e2e applies", objects: appliedByE2e },
   { name: "the chart", objects: renderChart(leastValues).objects ?? [] },

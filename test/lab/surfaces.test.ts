@@ -21,17 +21,22 @@ const slices: readonly ApiObject[] = [
   endpointSlice({ name: "web-6", endpoints: [endpoint("fd00:244::9", { nodeName: "node-2" })] }),
 ];
 
+const otherTaint = { key: "a", effect: "NoSchedule" };
+const notReadyTaint = { key: "kube-ipvs/not-ready", effect: "NoSchedule" };
+
 let server: ApiServer;
 let program: Program;
 /** Someone else's: it has the IPv6 port. */
 const other = createServer();
 
 before(async () => {
-  server = await ApiServer.start({ objects: [node({ name: "node-1" }), balanced, ...slices] });
+  const own = node({ name: "node-1", spec: { taints: [otherTaint, notReadyTaint] } });
+  server = await ApiServer.start({ objects: [own, balanced, ...slices] });
   await new Promise<void>((resolve) =>
     other.listen({ host: "::", port: healthPort, ipv6Only: true }, resolve),
   );
   const flags = ["--hostname-override=node-1", "--ipvs-min-sync-period=0s", "-v=2"];
+  flags.push("--kube-ipvs-remove-not-ready-taint");
   program = new Program([`--master=${server.url}`, ...flags]);
   await program.prints(/SyncProxyRules complete/);
 });
@@ -90,6 +95,23 @@ describe("a health-check node port", () => {
 });
 
 describe("the node", () => {
+  /** The keys of the Node's taints in the API server. */
+  async function taints(): Promise<readonly string[]> {
+    const response = await fetch(`${server.url}/api/v1/nodes/node-1`);
+    const { spec } = (await response.json()) as {
+      readonly spec: { readonly taints?: readonly { readonly key: string }[] };
+    };
+    return (spec.taints ?? []).map(({ key }) => key);
+  }
+
+  it("loses its taint kube-ipvs/not-ready after the first sync, and keeps the others", async () => {
+    await eventually(async () => assert.deepEqual(await taints(), ["a"]));
+    assert.match(program.output, /"Removed taint from Node" taint="kube-ipvs\/not-ready"/);
+    const lines = program.output.split("\n");
+    const at = (event: string): number => lines.findIndex((line) => line.includes(`"${event}"`));
+    assert.ok(at("SyncProxyRules complete") < at("Removed taint from Node"), program.output);
+  });
+
   it("has the Event of the start", async () => {
     await eventually(async () => assert.ok(told().includes("Starting Node node-1: ")));
   });

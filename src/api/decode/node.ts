@@ -1,6 +1,6 @@
 import type { Cidr, IpAddress } from "../../base/ip.ts";
 import { parseWeight } from "../../base/weight.ts";
-import type { NodeRecord } from "../objects.ts";
+import { type NodeRecord, notReadyTaint } from "../objects.ts";
 import { cidrOf, parsedAddress } from "./addresses.ts";
 import { labelTextIn, readEach, type Untrusted } from "./fields.ts";
 import type { ObjectIdentity } from "./identity.ts";
@@ -15,13 +15,19 @@ export function decodeNode(object: Untrusted, identity: ObjectIdentity): NodeRec
   const labels = object.at("metadata", "labels");
   const zone = labelTextIn(labels, zoneLabel);
   const weight = weightOf(labels.field(weightLabel));
+  const taints = object
+    .at("spec", "taints")
+    .items()
+    .map((taint) => taint.valueAt("key"));
+  const notReadyTaints = taints.flatMap((key, index) => (key === notReadyTaint ? [index] : []));
   return {
     name: identity.name,
     addresses: addressesOf(object.at("status", "addresses")),
     podCidrs: podCidrsOf(object.field("spec")),
     ...(zone === undefined ? {} : { zone }),
     ...(weight === undefined ? {} : { weight }),
-    isEligible: !isBeingDeleted(object) && !hasDeletionTaint(object),
+    isEligible: !isBeingDeleted(object) && !taints.includes(deletionTaint),
+    ...(notReadyTaints.length === 0 ? {} : { notReadyTaints }),
   };
 }
 
@@ -51,9 +57,4 @@ function podCidrsOf(spec: Untrusted): readonly Cidr[] {
 
 function isBeingDeleted(object: Untrusted): boolean {
   return !object.at("metadata", "deletionTimestamp").isAbsent;
-}
-
-function hasDeletionTaint(object: Untrusted): boolean {
-  const taints = object.at("spec", "taints").items();
-  return taints.some((taint) => taint.valueAt("key") === deletionTaint);
 }

@@ -283,6 +283,12 @@ export const ownFields = [
     help: "remove leftover rules of kube-proxy's iptables mode after the first sync; otherwise only log them",
   },
   {
+    path: "kubeIpvs.removeNotReadyTaint",
+    kind: "boolean",
+    default: "false",
+    help: "remove the taint kube-ipvs/not-ready from this node's Node object after the first successful sync. Needs the right to patch nodes",
+  },
+  {
     path: "kubeIpvs.serviceProxyName",
     kind: "text",
     default: "",

@@ -13,7 +13,7 @@ import { type PastSync, SyncHistory } from "../report/sync-history.ts";
 import { agesNow, type SecondsSince, toTenth } from "./ages.ts";
 import type { ModeView } from "./daemon-view.ts";
 import { countsOf } from "./object-counts.ts";
-import { problemsOf, problemsText, summaryOf, verdictOf } from "./verdict.ts";
+import { type Evidence, problemsOf, problemsText, summaryOf, verdictOf } from "./verdict.ts";
 
 export interface StatusSources {
   readonly clock: Pick<Clock, "monotonicMs">;
@@ -21,6 +21,7 @@ export interface StatusSources {
   readonly config: Config;
   readonly health: ProxyHealth;
   readonly apiContact: ApiContact;
+  readonly notReadyTaint?: Evidence["notReadyTaint"];
   /** Monotonic start time of the program. */
   readonly startedAtMs: number;
   /** Undefined until the kernel is prepared. */

@@ -1,6 +1,7 @@
 /** Determines the node's problems and since when they have existed. Pure. */
 
 import type { Counts, Problem, Status } from "../../answer/answers.ts";
+import type { NotReadyTaint } from "../../api/cluster/not-ready-taint.ts";
 import { grouped } from "../../base/counted.ts";
 import { durationText } from "../../base/duration-text.ts";
 import { subjectText } from "../../reconcile/subject.ts";
@@ -14,6 +15,8 @@ import type { SecondsSince } from "./ages.ts";
 export interface Evidence {
   readonly health: Pick<ProxyHealth, "notReadyReason">;
   readonly apiContact: Pick<ApiContact, "host" | "failing">;
+  /** Why the node's taint is still there. Undefined if removing it is off. */
+  readonly notReadyTaint?: Pick<NotReadyTaint, "problem"> | undefined;
   readonly history: SyncHistory;
   /** Monotonic start time of the program. */
   readonly startedAtMs: number;
@@ -22,8 +25,8 @@ export interface Evidence {
 
 /** Problems, the worst first. Empty if the node is in the desired state. */
 export function problemsOf(evidence: Evidence): readonly Problem[] {
-  return [readiness, syncs, apiServer, rejections, conflicts, repairs, drift].flatMap((find) =>
-    find(evidence),
+  return [readiness, syncs, apiServer, taint, rejections, conflicts, repairs, drift].flatMap(
+    (find) => find(evidence),
   );
 }
 
@@ -85,6 +88,13 @@ function apiServer({ apiContact, secondsSince }: Evidence): readonly Problem[] {
   const message = `API server ${host} ${what}`;
   const sinceSeconds = secondsSince(failing.sinceMs);
   return [{ reason: "api-server-unreachable", message, sinceSeconds }];
+}
+
+function taint({ notReadyTaint, secondsSince }: Evidence): readonly Problem[] {
+  const problem = notReadyTaint?.problem;
+  if (problem === undefined) return [];
+  const { message, sinceMs } = problem;
+  return [{ reason: "taint-not-removed", message, sinceSeconds: secondsSince(sinceMs) }];
 }
 
 function rejections({ history, secondsSince }: Evidence): readonly Problem[] {

@@ -1,5 +1,6 @@
 import { hostname } from "node:os";
 import type { ClusterSourceOptions } from "../../api/cluster/cluster-source.ts";
+import type { NotReadyTaint } from "../../api/cluster/not-ready-taint.ts";
 import type { RequestRate } from "../../api/cluster/request-pace.ts";
 import type { RequestObserver } from "../../api/connection.ts";
 import { type EventRecorder, silentEvents } from "../../api/event.ts";
@@ -14,6 +15,8 @@ import type { Stop } from "./life-cycle.ts";
 export interface OpenSource {
   readonly source: ObjectSource;
   readonly events: EventRecorder;
+  /** Undefined if `kubeIpvs.removeNotReadyTaint` is off. */
+  readonly notReadyTaint?: NotReadyTaint;
   /** Waits briefly for the delivery of pending Events, then closes all connections. */
   readonly close: Stop;
 }
@@ -38,9 +41,14 @@ export async function openSource(
   const selection = { nodeName, serviceProxyName };
   if (objectsFrom.kind === "cluster") {
     const given = { ...dependencies, rate: requestRate };
-    const opened = await openCluster(objectsFrom, { ...selection, listGuardPercent }, given);
+    const { notReadyTaint, ...opened } = await openCluster(
+      objectsFrom,
+      { ...selection, listGuardPercent },
+      given,
+    );
     // Observe-only mode writes nothing, and its Events must not be confused with those of the running proxy.
-    return config.isObserveOnly ? { ...opened, events: silentEvents } : opened;
+    if (config.isObserveOnly) return { ...opened, events: silentEvents };
+    return config.isNotReadyTaintRemoved ? { ...opened, notReadyTaint } : opened;
   }
   const { ManifestSource } = await import("../../api/manifest/manifest-source.ts");
   const source = new ManifestSource(dependencies, { folder: objectsFrom.folder, ...selection });
@@ -52,11 +60,12 @@ async function openCluster(
   { kubeconfigPath = "", masterUrl = "" }: Extract<Config["objectsFrom"], { kind: "cluster" }>,
   selection: ClusterSourceOptions,
   { clock, log, observer, rate }: SourceDependencies & { readonly rate: RequestRate },
-): Promise<OpenSource> {
-  const [{ openConnection }, { ClusterSource }, { EventWriter }] = await Promise.all([
+): Promise<Required<OpenSource>> {
+  const [{ openConnection }, { ClusterSource }, { EventWriter }, taints] = await Promise.all([
     import("../../api/cluster/open-connection.ts"),
     import("../../api/cluster/cluster-source.ts"),
     import("../../api/cluster/events/event-writer.ts"),
+    import("../../api/cluster/not-ready-taint.ts"),
   ]);
   const userAgent = `kube-ipvs/${version} (linux/${process.arch})`;
   const connection = await openConnection(
@@ -68,9 +77,11 @@ async function openCluster(
     hostname: hostname(),
     nodeName: selection.nodeName,
   });
+  const notReadyTaint = new taints.NotReadyTaint(dependencies, selection.nodeName);
   const close = async (): Promise<void> => {
+    notReadyTaint.stop();
     await events.stop();
     connection.close();
   };
-  return { source: new ClusterSource(dependencies, selection), events, close };
+  return { source: new ClusterSource(dependencies, selection), events, notReadyTaint, close };
 }

@@ -43,6 +43,7 @@ export class ProxyHealth {
   readonly #unlisted = new Set<ResourceKind>(["nodes", "services", "endpointslices"]);
   #hasSynced = false;
   #isNodeEligible = true;
+  #isStopping = false;
 
   /** In kube-proxy, the timeout is twice the sync period. */
   constructor(clock: Clock, timeoutMs: number) {
@@ -82,6 +83,11 @@ export class ProxyHealth {
     this.#isNodeEligible = isEligible;
   }
 
+  /** The program is stopping: load balancers should use other nodes. */
+  stopping(): void {
+    this.#isStopping = true;
+  }
+
   /**
    * Why this node is not ready: no sync has succeeded since startup, or syncs do not keep up. Undefined if the node
    * is ready. This does not affect {@link HealthReport.isHealthy}, which has the same meaning as in kube-proxy: if
@@ -107,7 +113,7 @@ export class ProxyHealth {
     }));
     return {
       isHealthy: families.every(({ isHealthy }) => isHealthy),
-      isNodeEligible: this.#isNodeEligible,
+      isNodeEligible: this.#isNodeEligible && !this.#isStopping,
       updatedAtMs: families.length === 0 ? undefined : newest(families),
       families,
     };

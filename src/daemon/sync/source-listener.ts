@@ -1,4 +1,5 @@
 import type { EventRecorder } from "../../api/event.ts";
+import type { NodeRecord } from "../../api/objects.ts";
 import type { RefusalReason } from "../../api/refusals.ts";
 import type { ListQuarantine, SourceListener } from "../../api/source.ts";
 import type { Logger } from "../../base/log.ts";
@@ -12,6 +13,7 @@ export interface SourceListenerParts {
   readonly log: Logger;
   /** If undefined, Events are discarded. */
   readonly events?: EventRecorder;
+  readonly notReadyTaint?: { noteNode(node: NodeRecord | undefined): void };
 }
 
 /** Passes what a source reports to the loop of any mode. */
@@ -19,14 +21,17 @@ export function sourceListener(
   input: Pick<ClusterInput, "noteService" | "noteSlice" | "noteNode" | "noteSynced">,
   parts: SourceListenerParts,
 ): SourceListener {
-  const { health, metrics, log, events } = parts;
+  const { health, metrics, log, events, notReadyTaint } = parts;
   return {
     onService: (previous, current) => input.noteService(previous, current),
     onEndpointSlice: (previous, current) => {
       events?.noteSlice?.(previous, current);
       input.noteSlice(previous, current);
     },
-    onNode: (_previous, current) => input.noteNode(current),
+    onNode: (_previous, current) => {
+      input.noteNode(current);
+      notReadyTaint?.noteNode(current);
+    },
     onSynced: (kind) => {
       health.listed(kind);
       input.noteSynced(kind);

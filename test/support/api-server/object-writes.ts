@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { ApiObject } from "../objects.ts";
+import { jsonPatch } from "./json-patch.ts";
 import { mergePatch } from "./merge-patch.ts";
 import type { ObjectStore } from "./object-store.ts";
 import { type Resource, resources } from "./resources.ts";
@@ -23,8 +24,8 @@ interface Target {
 export type Admission = (object: ApiObject) => ApiObject;
 
 /**
- * Get, list, create, merge patch and delete of namespaces, pods and Services; lists of slices in one namespace; get of
- * a Node.
+ * Get, list, create, patch and delete of namespaces, pods and Services; lists of slices in one namespace; get and patch
+ * of a Node.
  */
 export class ObjectWrites {
   readonly #store: ObjectStore;
@@ -40,9 +41,10 @@ export class ObjectWrites {
     if (namespaces !== null) return targetIn("/api/v1/namespaces", undefined, namespaces[1]);
     const [, namespace, kind, name] = namespacedForm.exec(path) ?? [];
     if (kind !== undefined) return targetIn(`/api/v1/${kind}`, namespace, name);
-    if (method !== "GET") return undefined;
     const node = nodeForm.exec(path);
-    if (node !== null) return targetIn("/api/v1/nodes", undefined, node[1]);
+    if (node !== null && (method === "GET" || method === "PATCH"))
+      return targetIn("/api/v1/nodes", undefined, node[1]);
+    if (method !== "GET") return undefined;
     const slices = slicesForm.exec(path);
     if (slices === null) return undefined;
     return targetIn("/apis/discovery.k8s.io/v1/endpointslices", slices[1], undefined);
@@ -61,7 +63,12 @@ export class ObjectWrites {
     const stored = this.#find(target);
     if (stored === undefined) return void sendStatus(response, 404, `${target.name} not found`);
     if (method === "PATCH") {
-      this.#store.apply(mergePatch(stored, body) as ApiObject);
+      const isJsonPatch = request.headers["content-type"] === "application/json-patch+json";
+      const patched = isJsonPatch
+        ? jsonPatch(stored, body as Parameters<typeof jsonPatch>[1])
+        : mergePatch(stored, body);
+      if (patched === undefined) return void sendStatus(response, 422, "the patch does not apply");
+      this.#store.apply(patched as ApiObject);
       return void send(response, 200, this.#find(target));
     }
     if (method === "DELETE") this.#store.delete(stored);

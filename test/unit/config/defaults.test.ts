@@ -70,6 +70,7 @@ describe("the default configuration", () => {
       isOtherProxyAllowed: false,
       waitsForKubeProxy: false,
       isLeftoverRemoved: false,
+      isNotReadyTaintRemoved: false,
       virtualAddresses: "addresses",
       nodeAddressPeriodMs: 600_000,
       udpTimeoutMs: 250,

@@ -6,6 +6,10 @@
 {{- end }}
 {{- $command = concat $command .Values.extraArgs }}
 {{- $role := ternary "--kube-ipvs-observe-only" "--kube-ipvs-wait-for-kube-proxy" .Values.observeOnly }}
+{{- $roles := list $role }}
+{{- if and .Values.removeNotReadyTaint (not .Values.observeOnly) }}
+{{- $roles = prepend $roles "--kube-ipvs-remove-not-ready-taint" }}
+{{- end }}
 {{- if and .Values.prepareNode (not .Values.observeOnly) -}}
 initContainers:
   - name: prepare-node
@@ -23,7 +27,7 @@ containers:
     image: {{ include "kube-ipvs.image" . }}
     imagePullPolicy: {{ .Values.image.pullPolicy }}
     command:
-      {{- toYaml (append $command $role) | nindent 6 }}
+      {{- toYaml (concat $command $roles) | nindent 6 }}
     {{- include "kube-ipvs.container" . | nindent 4 }}
     {{- include "kube-ipvs.ports" . | nindent 4 }}
     startupProbe:

@@ -4,6 +4,7 @@ import type { Logger } from "../../../base/log.ts";
 import type { ApiConnection, ApiWrite } from "../../connection.ts";
 import type { ClusterEvent, EventRecorder } from "../../event.ts";
 import type { EndpointSliceRecord } from "../../objects.ts";
+import { sendWrite } from "../send-write.ts";
 import {
   type EventStamp,
   eventName,
@@ -36,7 +37,6 @@ const spam = { burst: 25, intervalMs: 300_000 } as const;
 const maxQueued = 1_000;
 const maxTries = 12;
 const retryMs = 10_000;
-const requestTimeoutMs = 10_000;
 /** A series ends after this long without another occurrence. */
 const silenceMs = 360_000;
 /** Interval in which a continuing series is reported again. */
@@ -178,18 +178,10 @@ export class EventWriter implements EventRecorder {
 
   /** Undefined if the Event was written. */
   async #attempt(write: ApiWrite): Promise<Problem | undefined> {
-    const { connection, clock } = this.#dependencies;
-    const abort = new AbortController();
-    const cancel = clock.after(requestTimeoutMs, () => abort.abort());
-    const signal = AbortSignal.any([this.#abort.signal, abort.signal]);
     try {
-      const { status, body } = await connection.send(write, signal);
-      for await (const _chunk of body) if (signal.aborted) break;
-      return problemOf(write, status);
+      return problemOf(write, await sendWrite(this.#dependencies, write, this.#abort.signal));
     } catch (error) {
       return { isFinal: false, text: errorText(error) };
-    } finally {
-      cancel();
     }
   }
 

@@ -57,6 +57,19 @@ const cases: readonly {
     want: { ...node1, isEligible: false },
   },
   {
+    name: "keeps the positions of its taint kube-ipvs/not-ready",
+    given: node({
+      spec: {
+        taints: [
+          { key: "kube-ipvs/not-ready", effect: "NoSchedule" },
+          { key: "a" },
+          { key: "kube-ipvs/not-ready", effect: "NoExecute" },
+        ],
+      },
+    }),
+    want: { ...node1, notReadyTaints: [0, 2] },
+  },
+  {
     name: "is not eligible when the autoscaler marked it",
     given: node({ spec: { taints: [{ key: "a" }, { key: "ToBeDeletedByClusterAutoscaler" }] } }),
     want: { ...node1, isEligible: false },
@@ -85,9 +98,9 @@ const cases: readonly {
       podCidrs: node1.podCidrs.slice(0, 1),
     },
     reasons: [
+      "spec.taints not-a-list",
       "status.addresses[1].address invalid-node-address",
       "spec.podCIDRs[1] invalid-pod-cidr",
-      "spec.taints not-a-list",
     ],
   },
 ];

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import type { Status } from "../../../../src/answer/answers.ts";
 import { errno } from "../../../../src/base/errno.ts";
 import { answerTo } from "../../../../src/daemon/operator/routes.ts";
-import { statusOf } from "../../../../src/daemon/operator/status.ts";
+import { type StatusSources, statusOf } from "../../../../src/daemon/operator/status.ts";
 import { ApiContact } from "../../../../src/daemon/report/api-contact.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
 import { SyncHistory } from "../../../../src/daemon/report/sync-history.ts";
@@ -26,7 +26,11 @@ function run<T>(steps: Generator<void, T>): T {
 }
 
 /** The status of a node whose health is well; `apiContact`: absent, no request was made. */
-function statusOn(onNode: FakeNode, apiContact?: ApiContact): Status {
+function statusOn(
+  onNode: FakeNode,
+  apiContact?: ApiContact,
+  notReadyTaint?: StatusSources["notReadyTaint"],
+): Status {
   const { view } = onNode;
   const { clock } = view;
   const config = new FakeNode({}).config;
@@ -35,7 +39,9 @@ function statusOn(onNode: FakeNode, apiContact?: ApiContact): Status {
   health.updated("IPv4");
   const contact = apiContact ?? new ApiContact(clock, silentMetrics);
   const startedAtMs = clock.monotonicMs();
-  return run(statusOf({ clock, config, health, apiContact: contact, startedAtMs, view }));
+  return run(
+    statusOf({ clock, config, health, apiContact: contact, notReadyTaint, startedAtMs, view }),
+  );
 }
 
 describe("a query before the first sync", () => {
@@ -69,6 +75,20 @@ describe("a query before the first sync", () => {
 });
 
 describe("the status", () => {
+  it("says that the taint of the node is still there, and why", async () => {
+    const onNode = new FakeNode({});
+    apply(onNode, node(), service(), endpointSlice({ endpoints: ["10.244.1.10"] }));
+    await onNode.start();
+    await onNode.settle();
+    const problem = { sinceMs: onNode.view.clock.monotonicMs(), message: "Cannot remove taint" };
+    const { verdict, problems } = statusOn(onNode, undefined, { problem });
+    assert.equal(verdict, "Degraded");
+    assert.deepEqual(problems, [
+      { reason: "taint-not-removed", message: "Cannot remove taint", sinceSeconds: 0 },
+    ]);
+    await onNode.stop();
+  });
+
   it("is OK, with numbers of objects and the time of the last sync", async () => {
     const onNode = new FakeNode({});
     apply(onNode, node(), service(), endpointSlice({ endpoints: ["10.244.1.10", "10.244.1.11"] }));

@@ -26,6 +26,18 @@ describe("ProxyHealth", () => {
     assert.equal(health.report().isHealthy, true);
   });
 
+  it("fails /healthz, not /livez, while the program stops", () => {
+    const { clock, health } = setUp();
+    health.updated("IPv4");
+    const counter = { inc() {} };
+    const respond = healthResponder(health, clock, { healthz: counter, livez: counter });
+    const statusOf = (path: string) =>
+      (respond({ path } as Parameters<typeof respond>[0]) as HttpAnswer).status;
+    assert.deepEqual([statusOf("/healthz"), statusOf("/livez")], [200, 200]);
+    health.stopping();
+    assert.deepEqual([statusOf("/healthz"), statusOf("/livez")], [503, 200]);
+  });
+
   it("applies a new timeout immediately", async () => {
     const { clock, health } = setUp();
     health.updated("IPv4");
