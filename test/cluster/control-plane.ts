@@ -6,33 +6,75 @@ import { type Cluster, credential, eventually, kubectl } from "./cluster.ts";
 import { gateway, inNamespace, serviceNetwork } from "./network.ts";
 import type { StoppableProgram } from "./programs.ts";
 
-/**
- * Starts the programs in order. The others need the API server, so this waits until it is ready. Returns the controller
- * manager, which runs only the named controllers if any are named.
- */
-export async function startControlPlane(
-  cluster: Cluster,
-  controllers: readonly string[] = [],
-): Promise<StoppableProgram> {
-  const { programs, kubernetes, packages } = cluster;
-  const logs = join(cluster.folder, "control-plane");
-  mkdirSync(logs, { recursive: true });
-  writeFileSync(join(logs, "audit-policy.json"), JSON.stringify(auditPolicy));
-  const start = (name: string, program: string, args: readonly string[]): StoppableProgram =>
-    programs.start(name, inNamespace(program, ...args), { log: join(logs, `${name}.log`) });
+/** In the order in which they start. */
+const programNames = [
+  "etcd",
+  "kube-apiserver",
+  "kube-controller-manager",
+  "kube-scheduler",
+] as const;
+type ProgramName = (typeof programNames)[number];
 
-  start("etcd", join(packages, "usr/bin/etcd"), etcdArguments(join(cluster.memoryFolder, "etcd")));
-  start("kube-apiserver", kubernetes.program("kube-apiserver"), apiServerArguments(cluster));
+export class ControlPlane {
+  readonly #cluster: Cluster;
+  readonly #controllers: readonly string[];
+  readonly #logs: string;
+  readonly #running = new Map<ProgramName, StoppableProgram>();
+
+  /** `controllers`: the only ones that the controller manager runs. Empty: its default. */
+  constructor(cluster: Cluster, controllers: readonly string[] = []) {
+    this.#cluster = cluster;
+    this.#controllers = controllers;
+    this.#logs = join(cluster.folder, "control-plane");
+    mkdirSync(this.#logs, { recursive: true });
+    writeFileSync(join(this.#logs, "audit-policy.json"), JSON.stringify(auditPolicy));
+  }
+
+  /** Starts all programs, or the named ones, in order. The others wait until the API server is ready. */
+  async start(...names: readonly ProgramName[]): Promise<void> {
+    const wanted = programNames.filter((name) => names.length === 0 || names.includes(name));
+    for (const name of wanted) {
+      const log = join(this.#logs, `${name}.log`);
+      const argv = inNamespace(...this.#commandOf(name));
+      // The API server would wait a minute for its watches to end.
+      const signal = name === "kube-apiserver" ? "SIGKILL" : "SIGTERM";
+      this.#running.set(name, this.#cluster.programs.start(name, argv, { log, signal }));
+      if (name === "kube-apiserver") await apiServerIsReady(this.#cluster);
+    }
+  }
+
+  /** Stops the named programs, in reverse order. */
+  async stop(...names: readonly ProgramName[]): Promise<void> {
+    const unwanted = programNames.filter((name) => names.includes(name));
+    for (const name of unwanted.toReversed()) await this.#running.get(name)?.stop();
+  }
+
+  #commandOf(name: ProgramName): readonly string[] {
+    const { kubernetes, packages } = this.#cluster;
+    switch (name) {
+      case "etcd":
+        return [join(packages, "usr/bin/etcd"), ...etcdArguments(etcdFolder(this.#cluster))];
+      case "kube-apiserver":
+        return [kubernetes.program(name), ...apiServerArguments(this.#cluster)];
+      case "kube-controller-manager": {
+        const args = controllerManagerArguments(this.#cluster, this.#controllers);
+        return [kubernetes.program(name), ...args];
+      }
+      case "kube-scheduler":
+        return [kubernetes.program(name), ...schedulerArguments(this.#cluster)];
+    }
+  }
+}
+
+/** The folder of etcd's data. */
+export function etcdFolder({ memoryFolder }: Pick<Cluster, "memoryFolder">): string {
+  return join(memoryFolder, "etcd");
+}
+
+async function apiServerIsReady(cluster: Cluster): Promise<void> {
   await eventually(cluster, "the API server is ready", 300, async () => {
     return (await kubectl(cluster, "get", "--raw", "/readyz")) === "ok";
   });
-  const manager = start(
-    "kube-controller-manager",
-    kubernetes.program("kube-controller-manager"),
-    controllerManagerArguments(cluster, controllers),
-  );
-  start("kube-scheduler", kubernetes.program("kube-scheduler"), schedulerArguments(cluster));
-  return manager;
 }
 
 function etcdArguments(folder: string): readonly string[] {

@@ -2,7 +2,14 @@
 import { execFileSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { apiServer, firstServiceAddress, gateway, nodes } from "./network.ts";
+import {
+  apiServer,
+  firstServiceAddress,
+  gateway,
+  nodes,
+  otherApiServerAddress,
+  otherNodeAddress,
+} from "./network.ts";
 
 const days = "30";
 const keyType = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
@@ -16,7 +23,9 @@ interface Certificate {
 
 const apiServerHosts = [
   ...["kubernetes", "kubernetes.default", "kubernetes.default.svc"].map((name) => `DNS:${name}`),
-  ...[firstServiceAddress, gateway, "127.0.0.1"].map((address) => `IP:${address}`),
+  ...[firstServiceAddress, gateway, otherApiServerAddress, "127.0.0.1"].map(
+    (address) => `IP:${address}`,
+  ),
 ].join(",");
 
 const certificates: readonly Certificate[] = [
@@ -29,32 +38,53 @@ const certificates: readonly Certificate[] = [
   ...nodes.map(({ name, address }) => ({
     name,
     subject: `/O=system:nodes/CN=system:node:${name}`,
-    hosts: `DNS:${name},IP:${address}`,
+    hosts: `DNS:${name},IP:${address},IP:${otherNodeAddress}`,
   })),
 ];
 
 /** Writes NAME.crt, NAME.key and NAME.conf, ca.crt and ca.key, and service-accounts.key and .pub. */
 export function writeCredentials(folder: string): void {
   mkdirSync(folder, { recursive: true });
-  const openssl = (...args: readonly string[]): void =>
-    void execFileSync("openssl", args, { cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
   const authority = ["-addext", "keyUsage=critical,keyCertSign,cRLSign,digitalSignature"];
   openssl(
+    folder,
     ...["req", "-x509", ...keyType, "-keyout", "ca.key", "-out", "ca.crt", "-days", days],
     ...["-subj", "/CN=kubernetes-ca", ...authority],
   );
-  for (const { name, subject, hosts } of certificates) {
-    openssl(
-      ...["req", "-x509", ...keyType, "-keyout", `${name}.key`, "-out", `${name}.crt`],
-      ...["-days", days, "-subj", subject, "-CA", "ca.crt", "-CAkey", "ca.key"],
-      ...["-addext", "basicConstraints=critical,CA:FALSE"],
-      ...["-addext", "extendedKeyUsage=clientAuth,serverAuth"],
-      ...(hosts === undefined ? [] : ["-addext", `subjectAltName=${hosts}`]),
-    );
+  for (const certificate of certificates) {
+    issue(folder, certificate);
+    const { name } = certificate;
     writeFileSync(join(folder, `${name}.conf`), JSON.stringify(kubeconfig(folder, name)));
   }
-  openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "service-accounts.key");
-  openssl("ec", "-in", "service-accounts.key", "-pubout", "-out", "service-accounts.pub");
+  writeAccountKeys(folder);
+}
+
+/** Replaces the API server's certificate and key by new ones of the same authority. */
+export function renewApiServerCertificate(folder: string): void {
+  for (const certificate of certificates.filter(({ name }) => name === "apiserver"))
+    issue(folder, certificate);
+}
+
+/** Writes the keys that sign and check tokens of service accounts, in place of earlier ones. */
+export function writeAccountKeys(folder: string): void {
+  const key = "service-accounts.key";
+  openssl(folder, "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key);
+  openssl(folder, "ec", "-in", key, "-pubout", "-out", "service-accounts.pub");
+}
+
+function issue(folder: string, { name, subject, hosts }: Certificate): void {
+  openssl(
+    folder,
+    ...["req", "-x509", ...keyType, "-keyout", `${name}.key`, "-out", `${name}.crt`],
+    ...["-days", days, "-subj", subject, "-CA", "ca.crt", "-CAkey", "ca.key"],
+    ...["-addext", "basicConstraints=critical,CA:FALSE"],
+    ...["-addext", "extendedKeyUsage=clientAuth,serverAuth"],
+    ...(hosts === undefined ? [] : ["-addext", `subjectAltName=${hosts}`]),
+  );
+}
+
+function openssl(folder: string, ...args: readonly string[]): void {
+  execFileSync("openssl", args, { cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
 }
 
 function kubeconfig(folder: string, name: string): object {

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { type Cluster, credential, eventually, kubectl } from "./cluster.ts";
 import { differencesOf, type EndpointSlice } from "./compare-slices.ts";
-import { startControlPlane } from "./control-plane.ts";
+import { ControlPlane } from "./control-plane.ts";
 import { writeCredentials } from "./credentials.ts";
 import { createNetwork, inNamespace } from "./network.ts";
 import { apply, applyStatus } from "./proxy.ts";
@@ -79,13 +79,12 @@ async function createObjects(cluster: Cluster): Promise<void> {
 async function compare(cluster: Cluster): Promise<number> {
   createNetwork();
   writeCredentials(join(cluster.folder, "credentials"));
-  const manager = await startControlPlane(cluster, [
-    "serviceaccount-controller",
-    "endpointslice-controller",
-  ]);
+  const enabled = ["serviceaccount-controller", "endpointslice-controller"];
+  const controlPlane = new ControlPlane(cluster, enabled);
+  await controlPlane.start();
   await createObjects(cluster);
   const theirs = await settledSlices(cluster, controllers.theirs);
-  await manager.stop();
+  await controlPlane.stop("kube-controller-manager");
   await kubectl(cluster, "-n", namespace, "delete", "endpointslices", "--all");
   cluster.programs.start(
     "endpoint-controller",

@@ -6,7 +6,6 @@
  *
  * Exit status 1: a spec failed. 2: the cluster could not be brought up. 130: interrupted.
  */
-import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
@@ -29,7 +28,15 @@ import {
   withRun,
 } from "./report.ts";
 import { runSpecs } from "./specs.ts";
-import { bringUp, build, exitWith, interrupted, project, withCluster } from "./with-cluster.ts";
+import {
+  bringUp,
+  build,
+  commit,
+  exitWith,
+  interrupted,
+  project,
+  withCluster,
+} from "./with-cluster.ts";
 
 const reports: string = join(project, "docs/reports");
 
@@ -73,11 +80,10 @@ async function conformance(cluster: Cluster, kernel: LabKernel): Promise<readonl
 /** What this run is, as long as it has no results: the commit may be another one when it ends. */
 function describeRun(kubernetes: KubernetesFolder, kernel: LabKernel): Omit<Run, "specs"> {
   const changed = (["focus", "skip"] as const).filter((name) => options[name] !== defaults[name]);
-  const git = ["-C", project, "rev-parse", "--short", "HEAD"];
   return {
     proxy: options.proxy,
     mode: options.mode,
-    commit: execFileSync("git", git, { encoding: "utf8" }).trim(),
+    commit: commit(),
     date: new Date().toISOString().slice(0, 10),
     kubernetes: kubernetes.version,
     kernel: basename(kernel.modules),

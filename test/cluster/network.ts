@@ -3,6 +3,10 @@ import { execFileSync, spawnSync } from "node:child_process";
 
 export const namespace = "kube-ipvs-conformance";
 export const gateway = "192.168.10.1";
+/** An address to which the API server moves. */
+export const otherApiServerAddress = "192.168.10.2";
+/** An address to which a node moves. */
+export const otherNodeAddress = "192.168.10.22";
 export const podNetwork = "10.244.0.0/16";
 export const serviceNetwork = "10.96.0.0/16";
 export const firstServiceAddress = "10.96.0.1";
@@ -31,7 +35,8 @@ export function inNamespace(...argv: readonly string[]): readonly string[] {
   return ["ip", "netns", "exec", namespace, ...argv];
 }
 
-function ip(...args: readonly string[]): void {
+/** Changes the addresses and routes of the cluster's namespace. */
+export function ip(...args: readonly string[]): void {
   execFileSync("ip", ["-n", namespace, ...args], { stdio: ["ignore", "ignore", "inherit"] });
 }
 

@@ -6,16 +6,13 @@ import type { LabKernel } from "../lab/lab-kernel.ts";
 import { type Cluster, credential, eventually, kubectl } from "./cluster.ts";
 import { inNamespace, type NodeAddresses, nodes } from "./network.ts";
 import { type NodeSoftware, nodeFiles } from "./node-files.ts";
+import type { StoppableProgram } from "./programs.ts";
 
 const memory = "5G";
 /** An idle machine takes 24 s. */
 const readySeconds = 600;
 
 export type Installation = Pick<NodeSoftware, "kubeProxy" | "mode" | "images">;
-
-export function startNodes(cluster: Cluster, kernel: LabKernel, installation: Installation): void {
-  for (const node of nodes) startNode(cluster, kernel, node, installation);
-}
 
 export async function nodesAreReady(cluster: Cluster): Promise<void> {
   await eventually(cluster, "both nodes are ready", readySeconds, async () => {
@@ -26,12 +23,13 @@ export async function nodesAreReady(cluster: Cluster): Promise<void> {
   });
 }
 
-function startNode(
+/** Starts a node's kernel, without memory of an earlier one. */
+export function startNode(
   cluster: Cluster,
   kernel: LabKernel,
   node: NodeAddresses,
   installation: Installation,
-): void {
+): StoppableProgram {
   const { kubernetes, packages } = cluster;
   const folder = join(cluster.folder, node.name);
   mkdirSync(folder, { recursive: true });
@@ -64,7 +62,7 @@ function startNode(
   ];
   const script = 'mount -t tmpfs -o size=100% node /dev/shm && "$@"; exit';
   const pinned = ["taskset", "-c", String(allowedCpu(node.index)), kernel.binary, ...parameters];
-  cluster.programs.start(
+  return cluster.programs.start(
     node.name,
     inNamespace(...isolate, "sh", "-c", script, "sh", ...pinned),
     // Nothing of a node outlives a run.

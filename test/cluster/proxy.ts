@@ -57,11 +57,15 @@ export function packRoot(root: string, name: string, archive: string): void {
   rmSync(work, { recursive: true });
 }
 
-/** The label of kube-proxy's pods is what specs look for that restart the proxy. */
-export async function installKubeIpvs(cluster: Cluster, mode: string): Promise<void> {
+/** The label of kube-proxy's pods is what specs look for that restart the proxy. `server`: the API server's URL. */
+export async function installKubeIpvs(
+  cluster: Cluster,
+  mode: string,
+  server: string = apiServer,
+): Promise<void> {
   const { objects, error } = renderChart({
     image: { repository: "localhost/kube-ipvs" },
-    apiServer,
+    apiServer: server,
     appLabel: "kube-proxy",
     config: { mode, clusterCIDR: podNetwork, metricsBindAddress: "0.0.0.0:10249" },
   });

@@ -9,7 +9,7 @@ import { imageName } from "./proxy.ts";
 
 const nodePort = 30_080;
 const clusterIp = "10.96.80.80";
-const shop = "shop";
+export const shop = "shop";
 
 export function shopObjects(): readonly object[] {
   const pod = (name: string, nodeName: string, app: string): object =>
@@ -67,19 +67,34 @@ export async function readyPods(
   return ready.map((one) => one.slice("True ".length)).toSorted();
 }
 
+/** The nodes' addresses that kubelets report, in the order of the nodes' names. */
+export async function nodeAddresses(cluster: Cluster): Promise<readonly string[]> {
+  const address = '{.status.addresses[?(@.type=="InternalIP")].address}';
+  const path = `jsonpath={range .items[*]}${address}{"\\n"}{end}`;
+  const listed = await kubectl(cluster, "get", "nodes", "-o", path);
+  return (listed ?? "").trim().split("\n");
+}
+
+/** Opens a connection from the cluster's network to each `ADDRESS:PORT`. */
+export function holdConnections(targets: readonly string[]): Promise<Holder> {
+  const holder = join(import.meta.dirname, "hold.ts");
+  return Holder.open(inNamespace(process.execPath, holder, ...targets), targets.length);
+}
+
+/** Opens `perNode` connections to the Service's port of each address. */
+export function holdNodePorts(addresses: readonly string[], perNode: number): Promise<Holder> {
+  return holdConnections(
+    addresses.flatMap((address) => Array.from({ length: perNode }, () => `${address}:${nodePort}`)),
+  );
+}
+
 /** Opens `perNode` connections to each node port, and `perPod` from each client pod to the cluster IP. */
 export async function openConnections(
   cluster: Cluster,
   perNode: number,
   perPod: number,
 ): Promise<readonly Holder[]> {
-  const targets = nodes.flatMap(({ address }) =>
-    Array.from({ length: perNode }, () => `${address}:${nodePort}`),
-  );
-  const holder = join(import.meta.dirname, "hold.ts");
-  const holders = [
-    await Holder.open(inNamespace(process.execPath, holder, ...targets), targets.length),
-  ];
+  const holders = [await holdNodePorts(await nodeAddresses(cluster), perNode)];
   for (const { name } of nodes) {
     const command = ["kube-ipvs-e2e", "hold", clusterIp, "80"];
     const argv = inNamespace(

@@ -4,12 +4,12 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { findLabKernel, type LabKernel } from "../lab/lab-kernel.ts";
 import { type Cluster, credential } from "./cluster.ts";
-import { startControlPlane } from "./control-plane.ts";
+import { ControlPlane } from "./control-plane.ts";
 import { writeCredentials } from "./credentials.ts";
 import { openKubernetesFolder } from "./kubernetes-folder.ts";
-import { createNetwork, inNamespace, removeNetwork } from "./network.ts";
-import { type Installation, nodesAreReady, startNodes } from "./nodes.ts";
-import { Programs } from "./programs.ts";
+import { createNetwork, inNamespace, nodes, removeNetwork } from "./network.ts";
+import { type Installation, nodesAreReady, startNode } from "./nodes.ts";
+import { Programs, type StoppableProgram } from "./programs.ts";
 import { startDns } from "./proxy.ts";
 
 export const project: string = join(import.meta.dirname, "../..");
@@ -17,6 +17,12 @@ export const project: string = join(import.meta.dirname, "../..");
 export const build: string = join(project, "build/conformance");
 const packages: string = join(build, "packages");
 const interruption = "interrupted";
+
+/** The project's commit, short. */
+export function commit(): string {
+  const git = ["-C", project, "rev-parse", "--short", "HEAD"];
+  return execFileSync("git", git, { encoding: "utf8" }).trim();
+}
 
 /** Runs `body` with an empty folder for a cluster, and removes what was started, however it ends. */
 export async function withCluster(
@@ -48,16 +54,24 @@ export async function withCluster(
   }
 }
 
+/** What a run may stop and start again. */
+export interface Running {
+  readonly controlPlane: ControlPlane;
+  /** In the order of `nodes`. */
+  readonly kernels: readonly StoppableProgram[];
+}
+
 /** Starts the nodes and the control plane, and waits until kubelet reports both nodes ready. */
 export async function bringUp(
   cluster: Cluster,
   kernel: LabKernel,
   installation: Installation,
-): Promise<void> {
+): Promise<Running> {
   createNetwork();
   writeCredentials(join(cluster.folder, "credentials"));
-  startNodes(cluster, kernel, installation);
-  await startControlPlane(cluster);
+  const kernels = nodes.map((node) => startNode(cluster, kernel, node, installation));
+  const controlPlane = new ControlPlane(cluster);
+  await controlPlane.start();
   cluster.programs.start(
     "dns",
     inNamespace(process.execPath, join(import.meta.dirname, "dns.ts"), credential(cluster, "")),
@@ -65,6 +79,7 @@ export async function bringUp(
   );
   await startDns(cluster);
   await nodesAreReady(cluster);
+  return { controlPlane, kernels };
 }
 
 /** Keeps the cluster until Ctrl-C, so that it can be examined. */

@@ -1,0 +1,60 @@
+/** A Service whose EndpointSlice names one backend. Whoever answers shows what the nodes' kernels have. */
+
+import { backendPort } from "../../src/e2e/pod/conversation.ts";
+import { type Cluster, eventually, kubectl } from "./cluster.ts";
+import { nodes } from "./network.ts";
+import { apply } from "./proxy.ts";
+import { holdConnections, nodeAddresses, shop } from "./shop.ts";
+
+const nodePort = 30_081;
+const metadata = { name: "canary", namespace: shop };
+
+/** Longer than kube-ipvs waits for an API server that was restored from a backup and sends nothing. */
+const servingSeconds = 900;
+
+export function canaryService(): object {
+  const ports = [{ port: 80, targetPort: backendPort, nodePort }];
+  return { apiVersion: "v1", kind: "Service", metadata, spec: { type: "NodePort", ports } };
+}
+
+export function backendOn(index: number): string {
+  return `backend-${nodes[index]?.name}`;
+}
+
+/** Makes a backend the only endpoint. */
+export async function pointCanary(cluster: Cluster, backend: string): Promise<void> {
+  const path = "jsonpath={.status.podIP}";
+  const address = await kubectl(cluster, "-n", shop, "get", "pod", backend, "-o", path);
+  if (!address) throw new Error(`${backend} has no address`);
+  await apply(cluster, "canary", [
+    {
+      apiVersion: "discovery.k8s.io/v1",
+      kind: "EndpointSlice",
+      metadata: { ...metadata, labels: { "kubernetes.io/service-name": metadata.name } },
+      addressType: "IPv4",
+      ports: [{ port: backendPort, protocol: "TCP" }],
+      endpoints: [{ addresses: [address], conditions: { ready: true } }],
+    },
+  ]);
+}
+
+/** Waits until only the backend answers at every node. Returns the seconds that it took. */
+export async function canaryAnswers(cluster: Cluster, backend: string): Promise<number> {
+  const begin = performance.now();
+  await eventually(cluster, `${backend} answers at both nodes`, servingSeconds, async () => {
+    const targets = (await nodeAddresses(cluster)).map((address) => `${address}:${nodePort}`);
+    const answering = await answersOf([...targets, ...targets]);
+    return answering.length > 0 && answering.every((name) => name === backend);
+  });
+  return (performance.now() - begin) / 1_000;
+}
+
+/** Empty if a target does not answer. */
+async function answersOf(targets: readonly string[]): Promise<readonly string[]> {
+  try {
+    const holder = await holdConnections(targets);
+    return (await holder.end()).map(({ name }) => name);
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,122 @@
+/** Faults of the control plane and of nodes, and how an operator ends each. */
+import { execFileSync } from "node:child_process";
+import { cpSync, rmSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { backendOn, canaryAnswers, pointCanary } from "./canary.ts";
+import { type Cluster, credential, eventually, kubectl } from "./cluster.ts";
+import { type ControlPlane, etcdFolder } from "./control-plane.ts";
+import { renewApiServerCertificate, writeAccountKeys } from "./credentials.ts";
+import { inNamespace, ip, type NodeAddresses, nodes, otherApiServerAddress } from "./network.ts";
+import type { StoppableProgram } from "./programs.ts";
+import { installKubeIpvs } from "./proxy.ts";
+
+export interface Faulty {
+  readonly cluster: Cluster;
+  readonly controlPlane: ControlPlane;
+  /** In the order of `nodes`. A reboot replaces one. */
+  readonly kernels: StoppableProgram[];
+  readonly startNode: (node: NodeAddresses) => StoppableProgram;
+  readonly awaySeconds: number;
+}
+
+export interface Fault {
+  readonly name: string;
+  readonly title: (faulty: Faulty) => string;
+  /** The node whose connections the fault breaks. */
+  readonly rebootedNode?: NodeAddresses;
+  /** Runs before the connections are opened. */
+  readonly prepare?: (faulty: Faulty) => Promise<void>;
+  /** Returns the backend that must answer without a change. Undefined: an endpoint has yet to be changed. */
+  readonly inject: (faulty: Faulty) => Promise<string | undefined>;
+}
+
+const rolloutLimit = "--timeout=10m";
+const proxy = ["-n", "kube-system", "rollout"] as const;
+
+/** Of the control plane. Connections at all nodes stay open. */
+export const controlPlaneFaults: readonly Fault[] = [
+  {
+    name: "away",
+    title: ({ awaySeconds }) => `the API server is away for ${awaySeconds} s`,
+    inject: async ({ cluster, controlPlane, awaySeconds }) => {
+      await controlPlane.stop("kube-apiserver");
+      await sleep(awaySeconds * 1_000, undefined, { signal: cluster.signal });
+      await controlPlane.start("kube-apiserver");
+      return undefined;
+    },
+  },
+  {
+    name: "restore",
+    title: () => "etcd is restored from an older snapshot",
+    inject: restoreEtcd,
+  },
+  {
+    name: "certificate",
+    title: () => "the API server's certificate is renewed",
+    inject: async ({ cluster, controlPlane }) => {
+      renewApiServerCertificate(credential(cluster, ""));
+      await controlPlane.stop("kube-apiserver");
+      await controlPlane.start("kube-apiserver");
+      return undefined;
+    },
+  },
+  {
+    name: "tokens",
+    title: () => "the key of service account tokens is replaced, then the pods",
+    inject: async ({ cluster, controlPlane }) => {
+      writeAccountKeys(credential(cluster, ""));
+      await controlPlane.stop("kube-apiserver", "kube-controller-manager");
+      await controlPlane.start("kube-apiserver", "kube-controller-manager");
+      await kubectl(cluster, ...proxy, "restart", "daemonset/kube-ipvs");
+      await rolledOut(cluster);
+      return undefined;
+    },
+  },
+  {
+    name: "address",
+    title: () => "the API server's address changes, then the chart's apiServer",
+    inject: async ({ cluster }) => {
+      ip("address", "add", `${otherApiServerAddress}/24`, "dev", "bridge");
+      await installKubeIpvs(cluster, "ipvs", `https://${otherApiServerAddress}:6443`);
+      await rolledOut(cluster);
+      await eventually(cluster, "all nodes use the new address", 300, () =>
+        Promise.resolve(clientsOf(otherApiServerAddress).length === nodes.length),
+      );
+      return undefined;
+    },
+  },
+];
+
+/** The canary's endpoint of the snapshot must return, although the API server's resourceVersions are older. */
+async function restoreEtcd({ cluster, controlPlane }: Faulty): Promise<string> {
+  const folder = etcdFolder(cluster);
+  const snapshot = `${folder}-snapshot`;
+  await pointCanary(cluster, backendOn(0));
+  await canaryAnswers(cluster, backendOn(0));
+  await controlPlane.stop("etcd", "kube-apiserver");
+  cpSync(folder, snapshot, { recursive: true });
+  await controlPlane.start("etcd", "kube-apiserver");
+  await pointCanary(cluster, backendOn(1));
+  await canaryAnswers(cluster, backendOn(1));
+  const all = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"] as const;
+  await controlPlane.stop(...all);
+  rmSync(folder, { recursive: true });
+  cpSync(snapshot, folder, { recursive: true });
+  await controlPlane.start();
+  return backendOn(0);
+}
+
+async function rolledOut(cluster: Cluster): Promise<void> {
+  const done = await kubectl(cluster, ...proxy, "status", "daemonset/kube-ipvs", rolloutLimit);
+  if (done === undefined) throw new Error("the DaemonSet was not rolled out");
+}
+
+/** Addresses with a connection to the API server's port of `address`. */
+function clientsOf(address: string): readonly string[] {
+  const [program = "", ...args] = inNamespace(
+    ...["ss", "-Htn", "state", "established", "src", `${address}:6443`],
+  );
+  const lines = execFileSync(program, args, { encoding: "utf8" }).trim().split("\n");
+  const peers = lines.map((line) => line.trim().split(/\s+/).at(-1)?.split(":")[0] ?? "");
+  return [...new Set(peers.filter((peer) => peer !== ""))];
+}

@@ -1,0 +1,113 @@
+/**
+ * Breaks a cluster's control plane and reboots a node while connections are open. Writes
+ * docs/reports/data/cluster-faults.tsv.
+ *
+ *     node test/cluster/faults.ts --kubernetes FOLDER [--away SECONDS] [--only NAME,…] [--stay]
+ *
+ * Exit status 1: a connection broke, or a changed endpoint was not served. 2: the cluster could not be brought up.
+ * 130: interrupted.
+ */
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import type { LabKernel } from "../lab/lab-kernel.ts";
+import { backendOn, canaryAnswers, canaryService, pointCanary } from "./canary.ts";
+import type { Cluster } from "./cluster.ts";
+import { controlPlaneFaults, type Fault, type Faulty } from "./fault-steps.ts";
+import { type FaultResult, withResults } from "./fault-table.ts";
+import { nodes } from "./network.ts";
+import { nodeFaults } from "./node-faults.ts";
+import { startNode } from "./nodes.ts";
+import { apply, installKubeIpvs, packImage } from "./proxy.ts";
+import { closeConnections, holdNodePorts, nodeAddresses, shopIsOpen, shopObjects } from "./shop.ts";
+import {
+  bringUp,
+  build,
+  commit,
+  exitWith,
+  interrupted,
+  project,
+  withCluster,
+} from "./with-cluster.ts";
+
+const table: string = join(project, "docs/reports/data/cluster-faults.tsv");
+const heldPerNode = 25;
+const allFaults: readonly Fault[] = [...controlPlaneFaults, ...nodeFaults];
+
+const { values: options } = parseArgs({
+  options: {
+    kubernetes: { type: "string", default: "" },
+    away: { type: "string", default: "60" },
+    only: { type: "string", default: "" },
+    stay: { type: "boolean", default: false },
+  },
+});
+
+function wantedFaults(): readonly Fault[] {
+  if (options.only === "") return allFaults;
+  const names = options.only.split(",");
+  for (const name of names) {
+    if (!allFaults.some((fault) => fault.name === name))
+      throw new Error(`--only=${name}: must be of ${allFaults.map((fault) => fault.name).join()}`);
+  }
+  return allFaults.filter(({ name }) => names.includes(name));
+}
+
+/** Injects one fault with open connections, then waits until both nodes serve a changed endpoint. */
+async function run(fault: Fault, faulty: Faulty): Promise<FaultResult> {
+  const { cluster } = faulty;
+  const title = fault.title(faulty);
+  console.log(`\n${title}`);
+  await pointCanary(cluster, backendOn(0));
+  await canaryAnswers(cluster, backendOn(0));
+  await fault.prepare?.(faulty);
+  const addresses = await nodeAddresses(cluster);
+  const kept = fault.rebootedNode === undefined ? addresses : addresses.slice(0, -1);
+  const holder = await holdNodePorts(kept, (heldPerNode * nodes.length) / kept.length);
+  let seconds: number | undefined;
+  try {
+    const restored = await fault.inject(faulty);
+    if (restored === undefined) await pointCanary(cluster, backendOn(1));
+    seconds = await canaryAnswers(cluster, restored ?? backendOn(1));
+  } catch (error) {
+    cluster.signal.throwIfAborted();
+    console.log(error instanceof Error ? error.message : String(error));
+  }
+  const { count, broken } = await closeConnections([holder]);
+  console.log(`${count} connections were open all the time, ${broken} broke`);
+  const date = new Date().toISOString().slice(0, 10);
+  return { fault: title, seconds, held: count, broken, commit: commit(), date };
+}
+
+async function breakCluster(cluster: Cluster, kernel: LabKernel): Promise<number> {
+  const images = [packImage(build), ...cluster.kubernetes.images.slice(0, 1)];
+  const installation = { kubeProxy: undefined, mode: "ipvs", images };
+  const running = await bringUp(cluster, kernel, installation);
+  await installKubeIpvs(cluster, "ipvs");
+  await apply(cluster, "shop", [...shopObjects(), canaryService()]);
+  await shopIsOpen(cluster);
+  const faulty: Faulty = {
+    cluster,
+    controlPlane: running.controlPlane,
+    kernels: [...running.kernels],
+    awaySeconds: Number(options.away),
+    startNode: (node) => startNode(cluster, kernel, node, installation),
+  };
+  const results: FaultResult[] = [];
+  for (const fault of wantedFaults()) {
+    results.push(await run(fault, faulty));
+    const earlier = existsSync(table) ? readFileSync(table, "utf8") : "";
+    writeFileSync(table, withResults(earlier, results));
+  }
+  if (options.stay) await interrupted(cluster.signal);
+  const isGood = ({ seconds, broken }: FaultResult): boolean =>
+    seconds !== undefined && broken === 0;
+  return results.every(isGood) ? 0 : 1;
+}
+
+await exitWith(async () => {
+  if (!/^[1-9]\d*$/.test(options.away))
+    throw new Error(`--away=${options.away}: must be a positive integer`);
+  wantedFaults();
+  return withCluster(options.kubernetes, breakCluster);
+});
