@@ -36,13 +36,16 @@ const objectLimitBytes = 64 * 1024 * 1024;
 const listIdleMs = 60_000;
 /** The API server sends a bookmark about once a minute. 150 s without one indicate a dead connection. */
 const watchIdleMs = 150_000;
+/** The same for the first watch after an outage, because a restored server may never send a bookmark. */
+const resumedWatchIdleMs = 90_000;
 /** Requested duration of a watch. Up to 100% random jitter is added. */
 const watchSeconds = 300;
 /** A watch that the server ends earlier without an event is a failure. */
 const shortWatchMs = 1_000;
 /**
  * After this many consecutive error responses or silent watches, a new list is necessary. A server that was restored
- * from a backup sends nothing until its versions exceed the version of the watch.
+ * from a backup sends nothing until its versions exceed the version of the watch. Therefore, one silent watch is enough
+ * after an outage.
  */
 const failuresBeforeList = 3;
 
@@ -65,6 +68,8 @@ export class Reflector<T> {
   readonly #selectors: ResourceSelectors;
   #isSynced = false;
   #failedWatches = 0;
+  /** Whether the latest watch is the first one after an outage. */
+  #isResumed = false;
   #troubleSinceMs: number | undefined;
 
   constructor(
@@ -154,6 +159,8 @@ export class Reflector<T> {
   async #watch(resourceVersion: string, signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#dependencies;
     const openedAtMs = clock.monotonicMs();
+    this.#isResumed = this.#troubleSinceMs !== undefined;
+    const idleMs = this.#isResumed ? resumedWatchIdleMs : watchIdleMs;
     const lines = new LineSplitter(objectLimitBytes);
     const query = {
       ...this.#selectors.current,
@@ -162,7 +169,7 @@ export class Reflector<T> {
       resourceVersion,
       timeoutSeconds: String(Math.floor(watchSeconds * (1 + random()))),
     };
-    await this.#read(query, { idleMs: watchIdleMs, signal }, (chunk) => {
+    await this.#read(query, { idleMs, signal }, (chunk) => {
       for (const line of lines.push(chunk)) if (!signal.aborted) this.#takeLine(line);
     });
     if (signal.aborted) return;
@@ -229,7 +236,8 @@ export class Reflector<T> {
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
     const reason = error instanceof ApiError ? error.reason : "unexpected";
     if (this.#dropsSelectors(error)) return;
-    if (isAnswered(error) || isSilence(error)) this.#failedWatches += 1;
+    if (isAnswered(error)) this.#failedWatches += 1;
+    else if (isSilence(error)) this.#failedWatches += this.#isResumed ? failuresBeforeList : 1;
     if (needsList(error)) this.#relist();
     else if (this.#resourceVersion === undefined) this.#noteFailedList(error);
     else if (this.#failedWatches >= failuresBeforeList) this.#listFrom(this.#resourceVersion);

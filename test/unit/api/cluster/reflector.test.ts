@@ -271,6 +271,21 @@ describe("a reflector's requests", () => {
     assert.equal(stage.query["resourceVersionMatch"], "NotOlderThan");
   });
 
+  it("list again if the first watch after an outage is silent for 90 s", async (test) => {
+    const stage = new Stage(test);
+    (await stage.toWatch()).end();
+    await stage.untilNextRequest();
+    await stage.fail();
+    await stage.untilNextRequest();
+    stage.connection.latest.answer();
+    await stage.clock.advance(89_999);
+    assert.equal(stage.connection.latest.isAborted(), false);
+    await stage.clock.advance(1);
+    await stage.untilNextRequest();
+    assert.equal(stage.query["watch"], undefined);
+    assert.equal(stage.query["resourceVersionMatch"], "NotOlderThan");
+  });
+
   it("request the latest state if the server does not have the requested version", async (test) => {
     const stage = new Stage(test);
     (await stage.toWatch()).send("{nonsense\n");
