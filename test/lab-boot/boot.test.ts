@@ -6,7 +6,7 @@ import { release, tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 
-/** `false` for the lab kernel, which is the default; a reason with LAB=host. */
+/** `false` for the lab kernel, which is the default. With LAB=host, a reason. */
 const onHost = process.env["LAB"] === "host" && "it needs the lab kernel, not LAB=host";
 
 const project = join(import.meta.dirname, "../..");
@@ -17,7 +17,7 @@ interface Run {
   readonly stderr: string;
 }
 
-/** Its temporary files lie in a folder of their own: by that name its processes are found, too. */
+/** A started command with its own temporary folder, whose name also identifies its processes. */
 interface Started {
   readonly child: ChildProcess;
   readonly folder: string;
@@ -44,7 +44,7 @@ function start(...argv: string[]): Started {
   return { child, folder, end };
 }
 
-/** Runs it to its end; nothing may stay behind. */
+/** Runs the lab to its end. Fails if something is left behind. */
 async function boot(...argv: string[]): Promise<Run> {
   const { folder, end } = start(...argv);
   const run = await end;
@@ -59,7 +59,7 @@ function processesNaming(text: string): readonly string[] {
   );
 }
 
-/** Empty for a process that is gone. */
+/** The command line of a process. Empty if the process has ended. */
 function commandLine(pid: string): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, "utf8");
@@ -68,7 +68,7 @@ function commandLine(pid: string): string {
   }
 }
 
-/** The kernel takes a moment to end what lived in a process namespace: seconds on a machine with much else to do. */
+/** The kernel takes a moment to end the processes of a process namespace, on a busy machine several seconds. */
 async function goneSoon(text: string): Promise<void> {
   for (let attempt = 0; attempt < 300 && processesNaming(text).length > 0; attempt++) {
     await new Promise((resolve) => setTimeout(resolve, 100));
@@ -76,7 +76,7 @@ async function goneSoon(text: string): Promise<void> {
   assert.deepEqual(processesNaming(text), []);
 }
 
-/** Every byte value but the ones at which a test would be hard to read. */
+/** Every byte value except those that would make a test hard to read. */
 const bytes = "\\000\\001\\r\\n\\t\\033[31m\\303\\251\\377";
 const expectedBytes = "\0\x01\r\n\t\x1b[31m\xc3\xa9\xff";
 
@@ -158,7 +158,7 @@ describe("the lab", () => {
     assert.deepEqual(processesNaming("9931"), []);
   });
 
-  // Each sleeps for a time that no other process on this machine names.
+  // Each sleeps for a time that no other process on this machine uses.
   for (const [signal, seconds] of [
     ["SIGTERM", "99320715"],
     ["SIGKILL", "99320909"],

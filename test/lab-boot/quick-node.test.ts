@@ -1,4 +1,4 @@
-/** What test/lab/quick-node changes for Node.js, tried on this machine: nothing but the time it takes. */
+/** How test/lab/quick-node changes Node.js, tested on this machine: only its duration changes. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 
 const library = join(import.meta.dirname, "../../build/lab/quick-node.so");
 
-/** What Node.js with the library prints. */
+/** The output of Node.js with the library. */
 function withLibrary(...argv: readonly string[]): string {
   const { stdout, stderr, status } = spawnSync(process.execPath, argv, {
     encoding: "utf8",
@@ -21,7 +21,7 @@ describe("quick-node", { skip: process.arch === "x64" ? false : "amd64 only" }, 
     const script = `
       const { mkdtempSync, rmSync, statSync, writeFileSync } = require("node:fs");
       const folder = mkdtempSync(require("node:os").tmpdir() + "/quick-node-");
-      // The kernel stamps files with the time of its last tick.
+      // File times are those of the kernel's last tick.
       const tickMs = 10;
       for (let round = 0; round < 2_000; round++) {
         const before = Date.now();

@@ -1,4 +1,4 @@
-/** Starts 300 programs from each of four threads at the same time, then prints what it has in its environment. */
+/** Starts 300 programs from each of four threads at the same time, then prints its environment. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { isMainThread, Worker } from "node:worker_threads";

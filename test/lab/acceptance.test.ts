@@ -1,4 +1,4 @@
-/** The acceptance test of a cluster, `kube-ipvs-e2e`, against a cluster of two nodes, with the rights of its manifests. */
+/** The acceptance test of a cluster, `kube-ipvs-e2e`, on a cluster of two nodes, with the rights of its manifests. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, beforeEach, describe, it } from "node:test";

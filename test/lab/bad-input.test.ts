@@ -1,4 +1,4 @@
-/** What a user reads after a mistake: the built program, its last line or the line of its log. */
+/** What a user reads after a mistake: the last line of the built program, or its log line. */
 import assert from "node:assert/strict";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -28,7 +28,7 @@ function start(args: readonly string[]): Program {
   return program;
 }
 
-/** A kubeconfig with a token, for a server at which nothing listens. */
+/** A kubeconfig with a token, for a server address where nothing listens. */
 const unreachable = `
 apiVersion: v1
 kind: Config
@@ -48,7 +48,7 @@ describe("the program does not start, and its last line says why", () => {
     readonly name: string;
     readonly args: readonly string[];
     readonly want: string;
-    /** Only the kernel knows. */
+    /** Whether only the kernel can reject the value. */
     readonly isKernelAsked?: true;
   }[] = [
     {
@@ -93,7 +93,7 @@ describe("the program does not start, and its last line says why", () => {
       const started = start(args);
       assert.deepEqual(await started.ends(), { code: 1, signal: null }, started.output);
       assert.equal(started.failures.join("; "), want);
-      // What can be known before is reported before the node is touched.
+      // Errors that need no kernel are reported before the node is changed.
       if (isKernelAsked !== true)
         assertNotLogged(started.output, "Set sysctl", "Set module parameter");
     });
@@ -121,7 +121,7 @@ ports: [{name: all}, {name: http, port: 8080}]
 endpoints: [{addresses: [10.244.1.10]}]
 `;
 
-/** The texts of the log's lines with a message, as a reader of the log sees them without its quotes. */
+/** The texts of log lines with a message, without the log's quotes. */
 function messages(output: string): readonly string[] {
   return [...output.matchAll(/ message="((?:[^"\\]|\\.)*)"/g)].map(([, text = ""]) =>
     text.replaceAll(/\\(.)/g, "$1"),

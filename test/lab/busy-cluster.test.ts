@@ -1,6 +1,6 @@
 /**
- * Damage by hand while other Services change all the time: it is found and repaired within the period of
- * the verification, which no change puts off, and reported as drift.
+ * Manual damage while other Services change all the time. The verification finds and repairs it within its period,
+ * which changes do not delay, and reports it as drift.
  */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -17,11 +17,11 @@ import {
 import { type ApiObject, endpointSlice, service } from "../support/objects.ts";
 
 const namespace = "busy";
-/** Beyond the period, for a busy machine: what a change puts off is put off by the next one, too, and never comes. */
+/** Additional time for a busy machine. If changes could delay the repair, every change would delay it again. */
 const slackMs = 60_000;
 const sysctl = "net.ipv4.vs.expire_nodest_conn";
 
-/** Three Services that are damaged, and one that changes. */
+/** Three Services whose state is damaged, and one that changes. */
 const damagedIps = ["10.96.0.21", "10.96.0.22", "10.96.0.23"];
 const pods = ["10.244.2.1", "10.244.2.2"];
 const objects: readonly ApiObject[] = [
@@ -38,7 +38,7 @@ function busySlice(turn: number): ApiObject {
   return endpointSlice({ name: "busy-a", service: "busy", endpoints });
 }
 
-/** The change that the kernel holds; -1: none. */
+/** The number of the last change in the kernel, or -1. */
 function turnInKernel(): number {
   const [, third, fourth] =
     /^-a -t 10\.96\.0\.40:80 -r 10\.244\.(\d+)\.(\d+):/m.exec(shell("ipvsadm -Sn")) ?? [];
@@ -54,7 +54,7 @@ const damage = [
 ].join("\n");
 const expectedDrift = { "virtual-server": 1, "real-server": 1, weight: 1, entry: 2, sysctl: 1 };
 
-/** All that was damaged; the Service that changes is left out. */
+/** The state of the damaged Services, without the one that changes. */
 function state(): string {
   const text = shell("ipvsadm -Sn | sort; ipset save KUBE-CLUSTER-IP | sort")
     .split("\n")
@@ -62,7 +62,7 @@ function state(): string {
   return [...text, readFileSync(`/proc/sys/${sysctl.replaceAll(".", "/")}`, "utf8")].join("\n");
 }
 
-/** How often the other Service changes, and the period within which damage is to be repaired. */
+/** Intervals between changes of the other Service, and the period within which damage must be repaired. */
 const paces = [
   { changeMs: 1_000, verificationSeconds: 4 },
   { changeMs: 5_000, verificationSeconds: 6 },
@@ -97,7 +97,7 @@ for (const { changeMs, verificationSeconds } of paces) {
     });
 
     it("manual damage is repaired within the period, and reported", async (test) => {
-      // It may be repaired before anybody could look: what is counted below shows that it was there.
+      // The damage may be repaired before the test sees it. The counts below show that it existed.
       shell(damage);
       const limitMs = verificationSeconds * 1_000 + slackMs;
       const elapsedMs = await node.until("all is repaired", () => state() === wanted, limitMs);

@@ -1,6 +1,6 @@
 /**
- * Who is served at external IPs, through the built program: ports on which processes of the node listen, and the age of claims
- * over restarts and boots.
+ * Which Service is served at an external IP, tested with the built program: ports where processes of the node listen,
+ * and the age of claims across restarts and boots.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -52,7 +52,7 @@ const objects = [
 
 const modes = ["ipvs", "iptables", "userspace"] as const;
 
-/** Names of Services that are served at an address and port, as the kernel has it. */
+/** Names of the Services that are served at an address and port, according to the kernel. */
 function servedAt(mode: (typeof modes)[number], address: string, port: number): readonly string[] {
   if (mode === "ipvs") {
     const lines = shell("ipvsadm -Sn").split("\n");
@@ -75,7 +75,7 @@ for (const mode of modes) {
     let node: ClusterNode;
     const listeners: Program[] = [];
 
-    /** Of this network namespace, until the end. */
+    /** Listens in this network namespace until the end. */
     async function listen(port: number): Promise<Program> {
       const script = `require("node:net").createServer().listen(${port}, "0.0.0.0", () => console.log("listening"))`;
       const program = new Program(["-e", script], [], { program: process.execPath });
@@ -109,7 +109,7 @@ for (const mode of modes) {
     });
 
     it("belong to the first claim, across a restart and a boot, even if the other Service is older", async () => {
-      // The age of claims is kept in seconds.
+      // The age of claims is recorded in seconds.
       await pause(1_100);
       node.api.apply(claiming(old, [shared]));
       const labels = { reason: "claimed-by-another-service" };
@@ -117,7 +117,7 @@ for (const mode of modes) {
       await node.until("the conflict is counted", async () => (await count()) === 1);
       await isServed(shared, 80, ["young"]);
       await node.stop("SIGTERM");
-      // What a boot leaves: neither kernel state nor /run.
+      // A boot removes kernel state and /run.
       shell(
         "ipvsadm -C; iptables -t nat -F; iptables -t filter -F; ip link del kube-ipvs0 || true",
       );

@@ -1,4 +1,4 @@
-/** What the configuration does to a node: --init-only, conntrack limits, a file that changes. The built program. */
+/** How the configuration affects a node: --init-only, conntrack limits, and a changing file. Uses the built program. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -50,7 +50,7 @@ const maxFile = "/proc/sys/net/netfilter/nf_conntrack_max";
 const bucketsFile = "/sys/module/nf_conntrack/parameters/hashsize";
 const closeWaitFile = "/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait";
 
-/** Runs the program where neither /proc/sys nor /sys can be written, as in a container without privileges. */
+/** Runs the program with /proc/sys and /sys read-only, as in an unprivileged container. */
 const readOnly: readonly string[] = [
   ...["unshare", "--mount", "sh", "-ec"],
   'for i in /proc/sys /sys; do mount --bind $i $i; mount -o remount,ro,bind $i; done; exec "$@"',

@@ -1,4 +1,4 @@
-/** The conntrack client against a kernel, beyond the everyday cases of the contract suite. */
+/** The conntrack client on a kernel, in addition to the contract suite. */
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,7 +15,7 @@ const FLOW_COUNT = 2000;
 const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-flows-"));
 after(() => rmSync(folder, { recursive: true }));
 
-/** UDP flows from ports 10000 on to 10.96.0.10:53, in the form that `conntrack -R` reads. */
+/** UDP flows from ports 10000 and up to 10.96.0.10:53, in the format that `conntrack -R` reads. */
 const flowLines = Array.from({ length: FLOW_COUNT }, (_, index) => {
   const port = 10_000 + index;
   return (
@@ -25,7 +25,7 @@ const flowLines = Array.from({ length: FLOW_COUNT }, (_, index) => {
 });
 writeFileSync(join(folder, "flows"), flowLines.join(""));
 
-/** Shell lines that make those flows, and one TCP flow. */
+/** Shell lines that create those flows and one TCP flow. */
 const manyFlows = [
   `conntrack -R ${join(folder, "flows")} > /dev/null 2>&1`,
   "conntrack -I -p tcp -t 60 --state ESTABLISHED 2> /dev/null" +

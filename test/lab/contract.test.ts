@@ -1,4 +1,4 @@
-/** The contract suite against the real kernel, each case in a network namespace of its own. */
+/** The contract suite on the real kernel, with a network namespace for each case. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { systemClock } from "../../src/base/clock.ts";
@@ -31,9 +31,9 @@ import {
 } from "../support/netns/network-namespace.ts";
 
 const namespace = "contract";
-/** iptables has nothing like it. */
+/** A native rule that iptables cannot express. */
 const nativeRule = "numgen random mod 2 0 counter";
-/** Why rules or their generation could not be read belongs to a failure. */
+/** The reason why rules or their generation could not be read is part of a failure's message. */
 const log: Logger = { ...silentLogger, info: (event, keys) => console.error(event, keys) };
 const iptablesBackend = await chooseBackend(runProgram);
 const hasNfTables = await readNftGeneration(
@@ -84,7 +84,7 @@ async function openRealKernel(
   };
 }
 
-/** `conntrack -I`: an entry as a packet to a virtual server would leave it. */
+/** The `conntrack -I` command for an entry like that of a packet to a virtual server. */
 function conntrackCommand(flow: Flow): string {
   return [
     `conntrack -I -p ${flow.protocol.toLowerCase()} -t 60`,
@@ -97,7 +97,7 @@ function conntrackCommand(flow: Flow): string {
   ].join(" ");
 }
 
-/** One hop, several, a link alone, a gateway of the other family, and one in a table of its own. */
+/** Routes with one hop, several hops, only a link, a gateway of the other family, and in another table. */
 function routeCommands(ipv4: string, ipv6: string): string {
   return `
     ip link add gate0 type dummy
@@ -114,7 +114,7 @@ function routeCommands(ipv4: string, ipv6: string): string {
   `;
 }
 
-/** Sets and rules of nf_tables in the place of ipset and iptables. */
+/** Opens a kernel with nf_tables sets and rules instead of ipset and iptables. */
 async function openNftKernel(): Promise<ContractKernel> {
   const contract = await openRealKernel();
   const parts = { shim: nativeSocket, clock: systemClock };
@@ -152,7 +152,7 @@ if (hasNfTables) {
 }
 describeLinkContract("kernel, local routes", () => openRealKernel("routes"));
 
-/** Through both clients, which bind in different forms. */
+/** Uses both clients, which bind addresses in different forms. */
 describe("virtual addresses in the other form", () => {
   const change = (kind: "add" | "remove", ...texts: readonly string[]): AddressChange[] =>
     texts.map((text) => ({ kind: `address-${kind}`, address: ip(text) }));
@@ -223,5 +223,5 @@ describe("virtual addresses in the other form", () => {
     },
   );
 });
-// Legacy tables cannot hold such rules.
+// Legacy tables cannot contain such rules.
 if (iptablesBackend.backend === "nft") describeUnreadableRulesContract("kernel", openRealKernel);

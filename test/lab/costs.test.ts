@@ -1,6 +1,6 @@
 /**
- * What changes cost, in counts: netlink messages, processes, files. The built program with 500 Services of 5
- * endpoints, an API server over HTTP, and strace as witness. Nothing here depends on time.
+ * The cost of changes in counts: netlink messages, processes and files. Uses the built program with 500 Services of 5
+ * endpoints, an API server over HTTP, and strace. The results do not depend on time.
  */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -28,7 +28,7 @@ const started = new StartedProcesses();
 const rolling = { index: size.services, endpoints: 250, perStep: 10 };
 const burst = { services: 300, endpoints: 5 };
 const settleTimeoutMs = 90_000;
-/** What a change brings late would come within this time. */
+/** Delayed effects of a change happen within this time. */
 const aftermathMs = 2_000;
 const tracePath = "/run/costs-strace";
 
@@ -44,7 +44,7 @@ describe(`the cost of changes with ${size.services} other Services`, () => {
     program = start();
     await program.prints(/SyncProxyRules complete/);
     await unchanging();
-    // What it wrote itself comes back as notices, at which it looks around for a while.
+    // The program receives notifications about its own writes, after which it checks for a while.
     await until(() => isIdle(program.pid), "nothing left to do");
   });
 
@@ -62,7 +62,7 @@ describe(`the cost of changes with ${size.services} other Services`, () => {
       "--ipvs-sync-period=1h",
       "--kube-ipvs-verification-period=1h",
       "--kube-ipvs-rule-check-period=0s",
-      // Only the first network namespace of a kernel may set it.
+      // Only the first network namespace of a kernel can set this limit.
       ...["--conntrack-max-per-core=0", "--conntrack-min=0"],
       "-v=2",
       `--master=${server.url}`,
@@ -104,7 +104,7 @@ describe(`the cost of changes with ${size.services} other Services`, () => {
     await until(async () => tableLineCount() >= wanted, "the burst");
     await unchanging();
     assert.equal(tableLineCount(), wanted);
-    // The virtual server, its real servers, its address, an entry in the set of cluster IPs and one in that of bound ones.
+    // The virtual server, its real servers, its address, and entries in the sets of cluster IPs and of bound addresses.
     const perService = 1 + burst.endpoints + 1 + 2;
     assert.equal((await kernelChanges()) - changes, burst.services * perService);
   });
@@ -119,7 +119,7 @@ describe(`the cost of changes with ${size.services} other Services`, () => {
   });
 
   /**
-   * Gives each of some Services this many endpoints, one Service after the other. The kernel alone is asked: a
+   * Gives each of some Services this many endpoints, one Service after the other. Only reads the kernel, because a
    * scrape of the metrics opens files.
    */
   async function changeEach(count: number): Promise<void> {
@@ -133,7 +133,7 @@ describe(`the cost of changes with ${size.services} other Services`, () => {
     const argv = straceArguments(program.pid, tracePath);
     const tracer = spawn("strace", argv, { stdio: ["ignore", "ignore", "pipe"] });
     const ended = once(tracer, "close");
-    // It says on standard error that it is attached.
+    // strace reports on standard error that it is attached.
     await once(tracer.stderr, "data");
     await body();
     await pause(aftermathMs);
@@ -159,14 +159,14 @@ function assertCosts(calls: SystemCalls, wanted: Costs): void {
   assert.deepEqual(calls.startedProcesses, []);
 }
 
-/** Positions 0 to 249 at first; each step replaces ten of them by those 250 higher. */
+/** Positions 0 to 249 at first. Each step replaces ten of them with positions that are 250 higher. */
 function rolledPositions(step: number): readonly number[] {
   return positions(rolling.endpoints).map((position) =>
     position < step * rolling.perStep ? position + rolling.endpoints : position,
   );
 }
 
-/** What the daemon counted; every message that changes the kernel is counted where it is sent. */
+/** The daemon's count of messages that change the kernel, which it counts when it sends them. */
 async function kernelChanges(): Promise<number> {
   const response = await fetch("http://127.0.0.1:10249/metrics");
   return (await response.text())
@@ -175,7 +175,7 @@ async function kernelChanges(): Promise<number> {
     .reduce((total, line) => total + Number(line.split(" ").at(-1)), 0);
 }
 
-/** Nothing written for a second. */
+/** Waits for a second without writes. */
 async function unchanging(): Promise<void> {
   let last = -1;
   await until(async () => {
@@ -187,7 +187,7 @@ async function unchanging(): Promise<void> {
   }, "a second without a write");
 }
 
-/** A second with no more than three ticks of CPU time. */
+/** Whether the process used at most three ticks of CPU time within a second. */
 async function isIdle(pid: number): Promise<boolean> {
   const before = cpuTicks(pid);
   await pause(1_000);
@@ -200,12 +200,12 @@ function cpuTicks(pid: number): number {
   return Number(fields[11]) + Number(fields[12]);
 }
 
-/** Lines of the kernel's table behind its head. */
+/** Number of lines in the kernel's table, without the header. */
 function tableLineCount(): number {
   return tableText().trimEnd().split("\n").length - 3;
 }
 
-/** Real servers of a Service, draining ones included. */
+/** Number of real servers of a Service, including draining ones. */
 function serversOf(index: number): number {
   const hex = clusterIpOf(index)
     .split(".")

@@ -28,7 +28,7 @@ function runStory(sabotage?: string): Promise<Ending> {
   });
 }
 
-/** Namespaces and folders that a demo made. */
+/** Namespaces and folders that a demo created. */
 function leftBehind(): readonly string[] {
   const namespaces = execFileSync("ip", ["netns", "list"]).toString().split("\n");
   const folders = readdirSync(tmpdir()).filter((name) => name.startsWith("kube-ipvs-demo-"));
@@ -47,7 +47,7 @@ describe("the demo", () => {
     assert.equal(status, 0, output);
     assert.match(output, /The demo passed/);
     assert.doesNotMatch(output, /^ +NO /m);
-    // It waits for 5 s there, and a dot is due every 2 s.
+    // The demo waits for 5 s there, and prints a dot every 2 s.
     assert.match(output, /keeps serving for 5 s, like a terminating pod\n {5}\.\./);
     assert.deepEqual(leftBehind(), []);
   });

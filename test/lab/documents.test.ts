@@ -1,6 +1,6 @@
 /**
- * What the documents ask people to type, typed: the blocks ```console lab of each document, in order, on one node, with
- * the program that the first document starts.
+ * Runs the commands in the documents: the blocks ```console lab of each document, in order, on one node, with the
+ * program that the first document starts.
  */
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync, statSync } from "node:fs";
@@ -16,7 +16,7 @@ import { ShellSession } from "../support/documents/shell-session.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 
 const project = join(import.meta.dirname, "../..");
-/** The last one cleans up. */
+/** The order of the documents. The last one cleans up. */
 const order = [
   "quick-start.md",
   "upgrade.md",
@@ -33,7 +33,7 @@ const exampleWrittenMs = statSync(example).mtimeMs;
 
 const session = new ShellSession(project, `${project}/dist:${process.env["PATH"]}`);
 
-/** What it shows in the end; the program may need a moment until it is so. */
+/** Returns the final output of a command, because the program may need a moment. */
 async function settled({ command, output }: DocumentedCommand): Promise<string> {
   const deadlineMs = performance.now() + settleMs;
   for (;;) {
@@ -44,7 +44,7 @@ async function settled({ command, output }: DocumentedCommand): Promise<string> 
 }
 
 before(() => {
-  // As shell.sh.
+  // The same setup as in shell.sh.
   shell(
     "ip link add eth0 type dummy; ip link set eth0 up; ip address add 192.168.10.11/24 dev eth0; " +
       "ip link add pods0 type dummy; ip link set pods0 up; ip route add 10.244.0.0/16 dev pods0",

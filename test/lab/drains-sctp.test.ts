@@ -1,4 +1,6 @@
-/** Real servers that leave while SCTP associations live: the built program, real pods, a client outside. */
+/**
+ * Real servers that are removed while SCTP associations are open: the built program, real pods, and an external client.
+ */
 import assert from "node:assert/strict";
 import type { ChildProcess } from "node:child_process";
 import { after, afterEach, before, describe, it } from "node:test";
@@ -14,12 +16,12 @@ const pods = [
 const clusterIp = "10.96.0.10";
 const sctp = { protocol: "SCTP", address: ip(clusterIp), port: 80 } as const;
 
-/** IPVS remembers an association for so long after its orderly end. */
+/** How long IPVS remembers an association after its regular end. */
 const closedMs = 60_000;
-/** For the next check of the drains, on a busy machine. */
+/** Time for the next check of drains on a busy machine. */
 const patienceMs = 60_000;
 
-/** Behind the Service are these pods, by their places. */
+/** The Service's endpoints: the pods at these positions. */
 function web(...places: readonly (0 | 1)[]): readonly ApiObject[] {
   const ports = [{ name: "diameter", protocol: "SCTP", port: 80, targetPort: 8080 }];
   const slicePorts = [{ name: "diameter", protocol: "SCTP", port: 8080 }];
@@ -41,7 +43,7 @@ describe("a removed SCTP real server", () => {
     await node.destroy();
   });
 
-  /** An association with pod-1; then pod-2 takes its place. */
+  /** Opens an association to pod-1, then replaces pod-1 with pod-2. */
   async function drainingWith(flags: readonly string[]): Promise<Association> {
     node.apply(...web(0));
     await node.start(flags);

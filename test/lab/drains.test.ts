@@ -1,4 +1,4 @@
-/** Real servers that leave while connections live: the built program, real pods, a client outside. */
+/** Real servers that are removed while connections are open: the built program, real pods, and an external client. */
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { after, afterEach, before, describe, it } from "node:test";
@@ -41,13 +41,13 @@ const oneTerminates = {
   conditions: { ready: false, serving: true, terminating: true },
 };
 
-/** The kernel drops a datagram that arrives between the removal and its own forgetting of the flow. */
+/** The kernel drops a datagram that arrives between the removal and the deletion of the flow. */
 async function askTwice(client: Datagrams): Promise<string> {
   const answer = await client.ask(clusterIp, 53);
   return answer === "nobody" ? client.ask(clusterIp, 53) : answer;
 }
 
-/** When the one drain there is began, in milliseconds since boot. Undefined if the state file does not say. */
+/** When the only drain began, in milliseconds since boot. Undefined if the state file does not contain it. */
 function notedBegin(): number | undefined {
   const path = "/run/kube-ipvs/state.json";
   if (!existsSync(path)) return undefined;
@@ -66,7 +66,7 @@ describe("a removed real server", () => {
   afterEach(() => node.clear());
   after(() => node.destroy());
 
-  /** Where nothing but pod-1 was, and a connection to it; then pod-2 takes its place. */
+  /** Opens a connection while pod-1 is the only endpoint, then replaces pod-1 with pod-2. */
   async function drainingWith(request: string, flags: readonly string[] = []): Promise<Connection> {
     node.apply(...web(one));
     await node.start(flags);
@@ -99,7 +99,7 @@ describe("a removed real server", () => {
     assert.equal(transfer.byteCount, size);
     assert.equal(await node.weights(tcp), "pod-1 0, pod-2 1");
     transfer.reset();
-    // A connection that was reset is forgotten after 10 s.
+    // IPVS forgets a reset connection after 10 s.
     await node.hasWeights(tcp, "pod-2 1", 20_000);
     await node.program.prints(/"Real server drain ended" .* reason="idle"/);
     await countsDrains(0);
@@ -125,7 +125,7 @@ describe("a removed real server", () => {
       assertNotLogged(node.program.output, "Drain start unknown, restarting its deadline");
       const age = await node.metric("kube_ipvs_oldest_draining_real_server_age_seconds");
       assert.ok(age >= 2, `${age} s`);
-      // The clocks of the two programs differ by a few milliseconds; a new count would by two seconds.
+      // The clocks of the two programs differ by a few milliseconds. A restarted count would differ by two seconds.
       assert.ok(Math.abs((notedBegin() ?? Number.NaN) - beganMs) < 1_000);
       connection.reset();
     });
@@ -203,7 +203,7 @@ describe("a removed real server", () => {
   it("is deleted at the deadline: the client is notified, and its next connection works", async () => {
     const connection = await drainingWith("echo", ["--kube-ipvs-tcp-drain-deadline=3s"]);
     await node.hasWeights(tcp, "pod-2 1");
-    // By the program's own clock, and not before.
+    // By the program's own clock, and not earlier.
     await node.program.prints(
       /"Real server drain ended" .* reason="deadline" elapsedSeconds=([3-9]|\d\d)/,
     );

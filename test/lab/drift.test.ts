@@ -1,6 +1,6 @@
 /**
- * Third parties change what is ours, with the operator's own tools: each change is found, counted by kind, reported with
- * before and after, and repaired with the fewest writes. Then the same while only observing.
+ * Third parties change our objects with the operator's tools. Each change is found, counted by kind, reported with the
+ * state before and after, and repaired with the fewest writes. Then the same with observeOnly.
  */
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
@@ -18,7 +18,7 @@ import {
 import { endpoint, endpointSlice, service, servicePort } from "../support/objects.ts";
 
 const namespace = "drift";
-/** A busy lab kernel takes its time for processes. */
+/** Timeout for processes, which are slow in a busy lab kernel. */
 const graceMs = 60_000;
 const clusterIp = "10.96.0.10";
 const sysctlPath = "net.ipv4.vs.expire_nodest_conn";
@@ -33,7 +33,7 @@ const web = service({
 const slice = endpointSlice({
   endpoints: [endpoint("10.244.1.10", { nodeName: "node-1" }), endpoint("10.244.2.11")],
 });
-/** Cluster IP, external IP, load-balancer IP, a node port on both links. */
+/** Cluster IP, external IP, load-balancer IP, and a node port on both links. */
 const serverCount = 5;
 
 before(() => {
@@ -47,7 +47,7 @@ after(() => {
   removeNetworkNamespace(namespace);
 });
 
-/** Everything that is ours, as the tools print it. Processes are dear in the lab: asked once for each case. */
+/** All our objects, as the tools print them. Read once for each case, because processes are expensive in the lab. */
 function state(): string {
   const printed = shell(
     `ipvsadm -Sn | sort; ipset save | sort; iptables-save; ip6tables-save; cat ${sysctlFile}; ` +
@@ -60,7 +60,7 @@ function state(): string {
 
 type Counts = Readonly<Record<string, number>>;
 
-/** Figures of a metric by its `kind`, added up over its other labels. */
+/** Values of a metric by `kind`, summed over its other labels. */
 async function figures(daemon: LabDaemon, name: string): Promise<Counts> {
   const counts: Record<string, number> = {};
   for (const line of await daemon.metrics(`${name}{`)) {
@@ -80,17 +80,17 @@ function grown(now: Counts, then: Counts): Counts {
 interface Case {
   readonly name: string;
   readonly command: string;
-  /** Drifts and writes, by kind. */
+  /** Drift and writes, by kind. */
   readonly drift: Counts;
   readonly writes: Counts;
-  /** Of the first line of the audit: before and after. */
+  /** Expected texts in the first line of the audit: before and after. */
   readonly told: readonly [before: RegExp, after: RegExp];
 }
 
 const absent = /^absent$/;
 const present = /^present$/;
 
-/** Found by the quick looks: the verification is an hour away. */
+/** Found by the quick checks, because the verification period is an hour. */
 const quick: readonly Case[] = [
   {
     name: "an address is taken",
@@ -165,7 +165,7 @@ const quick: readonly Case[] = [
   },
 ];
 
-/** As a firewall service starts: everything in its tables goes, and its own comes in. */
+/** Like the start of a firewall service: deletes everything in its tables and adds its own rules. */
 const firewall =
   "*nat\n:PREROUTING ACCEPT\n:INPUT ACCEPT\n:OUTPUT ACCEPT\n:POSTROUTING ACCEPT\nCOMMIT\n*filter\n:INPUT ACCEPT\n:FORWARD ACCEPT\n:OUTPUT ACCEPT\n-A INPUT -s 192.0.2.7/32 -j DROP\nCOMMIT\n";
 const allRules = {
@@ -173,7 +173,9 @@ const allRules = {
   writes: { "chain-write": 11, "jump-insert": 9 },
 } as const;
 
-/** Found by the verification: IPVS, sysctls and edits that leave the sizes of sets alone notify nobody. */
+/**
+ * Found by the verification: the kernel does not notify about IPVS, sysctls and set changes that keep the set's size.
+ */
 const verified: readonly Case[] = [
   {
     name: "a virtual server is deleted",
@@ -237,7 +239,7 @@ function audit(daemon: LabDaemon, from: number): readonly (typeof daemon.lines)[
   return daemon.lines.slice(from).filter(({ keys }) => /^drift-/.test(String(keys["reason"])));
 }
 
-/** Runs the command and waits for the repair; gives the milliseconds it took. */
+/** Runs the command, waits for the repair, and returns the number of milliseconds. */
 async function repaired(
   daemon: LabDaemon,
   { command, drift, writes, told }: Case,
@@ -305,7 +307,7 @@ describe("drift that checks between verifications find", () => {
       await eventually(drifts, count + 1, graceMs);
       await daemon.settled();
     };
-    // It was taken once above: four more make five.
+    // The address was removed once above, so four more removals make five.
     for (let time = 0; time < 4; time += 1) await take(clusterIp);
     const [conflict, ...others] = daemon.lines.filter(
       ({ keys }) => keys["reason"] === "reconcile-conflict",

@@ -1,6 +1,6 @@
 /**
- * Orders of events that random walks do not take: changes that meet in one batch while the program is stopped for a
- * moment, over kills, and between settings. Each comes to the state that a fresh start would make.
+ * Orders of events that random walks do not cover: changes that arrive in one batch while the program is stopped for a
+ * moment, across kills, and with setting changes. Each ends in the state of a fresh start.
  */
 import assert from "node:assert/strict";
 import { createSocket, type Socket } from "node:dgram";
@@ -27,7 +27,7 @@ import { differencesIn } from "../support/random-walk/walker.ts";
 const settings = { scheduler: "rr", excludeCidrs: [], nodePortAddresses: [] };
 const soon = { verificationPeriod: "1s", ruleCheckPeriod: "1s" };
 
-/** A node of its own, its objects, and what was done on it by hand. */
+/** A node with its objects, and the manual changes on it. */
 class Stage {
   readonly #book = new ObjectBook();
   readonly #commands: string[] = [];
@@ -60,7 +60,7 @@ class Stage {
     this.node.api.delete(...objects);
   }
 
-  /** What the API server sends meanwhile is read at once. */
+  /** Stops the program for a moment, so that it reads everything from the API server in one batch. */
   async inOneBatch(work: () => void): Promise<void> {
     this.node.program.kill("SIGSTOP");
     work();
@@ -79,7 +79,7 @@ class Stage {
     await this.node.start();
   }
 
-  /** Waits until the kernel is as a fresh start would make it; fails with what differs. */
+  /** Waits until the kernel state is that of a fresh start. Fails with the difference. */
   async comesToPlan(what: string): Promise<void> {
     const deadlineMs = performance.now() + graceMs;
     for (;;) {
@@ -107,7 +107,7 @@ class Stage {
   }
 }
 
-/** What the fake kernel has as well; virtual IPs that are local by a route count as addresses. */
+/** The part of the state that the fake kernel also has. Virtual IPs as local routes count as addresses. */
 async function state(): Promise<KernelState> {
   const { ipvs, ipset, iptables, ip6tables, addresses = "" } = await observeKernel([]);
   const routed = routes().map((address) => {
@@ -117,7 +117,7 @@ async function state(): Promise<KernelState> {
   return { ipvs, ipset, iptables, ip6tables, addresses: bound } as KernelState;
 }
 
-/** Addresses that are local by a route of ours. */
+/** Addresses with a local route of kube-ipvs. */
 function routes(): readonly string[] {
   const lines = shell("ip route show table local proto 75").split("\n").filter(Boolean);
   return lines.map((line) => line.split(" ")[1] ?? "");
@@ -272,7 +272,7 @@ describe("foreignVirtualServers: delete, reloaded", () => {
   });
 });
 
-/** A pod on an address of the node: it says which. */
+/** A pod at a node address, which answers with that address. */
 async function answering(address: string): Promise<Socket> {
   const socket = createSocket("udp4");
   socket.on("message", (_text, { address: to, port }) => socket.send(address, port, to));
@@ -302,7 +302,7 @@ class Client {
     return new Client(socket);
   }
 
-  /** Who answers one datagram within half a second, or "nobody". */
+  /** Sends a datagram, and returns who answers within half a second, or "nobody". */
   async ask(): Promise<string> {
     this.#answer = "nobody";
     this.#socket.send("?", 53, "10.96.0.10", () => {});

@@ -1,6 +1,6 @@
 /**
- * The fake kernel against the real one: the same random changes in both, the same refusals and the same
- * state after each. The contract says what must hold; this finds what nobody thought of.
+ * Compares the fake kernel with the real one: the same random changes must be rejected in both, and lead to the same
+ * state. The contract suite tests known cases; this test finds unexpected ones.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -32,7 +32,7 @@ import { type Counts, countOf, firstSeed } from "../support/seeds.ts";
 const most = { short: 300, long: 3_000 };
 const iptablesBackend = await chooseBackend(runProgram);
 
-/** Runs `step` for each generated value, against both kernels, and compares what comes out. */
+/** Runs `step` for each generated value on both kernels, and compares the results. */
 async function compare<T>(
   values: fc.Arbitrary<T>,
   counts: Counts,
@@ -102,7 +102,7 @@ const ipvsChanges: fc.Arbitrary<IpvsChange> = fc.oneof(
   }),
 ) as fc.Arbitrary<IpvsChange>;
 
-/** Nothing is named twice in a list: then the last word counts, and who refused before it is open. */
+/** No object occurs twice in a list, because it would be unclear which of several rejections applies. */
 const ipvsLists = fc.uniqueArray(ipvsChanges, {
   maxLength: 12,
   selector: (change) =>
@@ -215,7 +215,7 @@ function jumpTo(chain: string): Rule {
   return { matches: [], target: { kind: "jump", chain } };
 }
 
-/** Loops of jumps are left out: legacy and nft see them differently. */
+/** Loops of jumps are omitted, because legacy and nft handle them differently. */
 function hasLoop(changes: readonly RuleChange[]): boolean {
   return changes.some(
     (change) =>

@@ -1,4 +1,4 @@
-/** Faults of the API server, the machine and what it is short of, in their short form: see test/faults/README.md. */
+/** Faults of the API server, the machine and its resources, in their short form: see test/faults/README.md. */
 import { describeFaults } from "../faults/describe-faults.ts";
 import { apiServer } from "../faults/rows/api-server.ts";
 import { control } from "../faults/rows/control.ts";

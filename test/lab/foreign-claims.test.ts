@@ -1,6 +1,6 @@
 /**
- * Services that claim a virtual server of other software, through the built program: it stays as it is,
- * the operator hears of it, and once its owner takes it away the Service is served by itself.
+ * Services that claim a virtual server of other software, tested with the built program. The virtual server stays, the
+ * operator is informed, and the Service is served as soon as the owner removes it.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -34,14 +34,14 @@ interface Claim {
   readonly name: string;
   readonly clusterIp: string;
   readonly port?: Readonly<Record<string, unknown>>;
-  /** Of the foreign virtual server. */
+  /** Address and port of the foreign virtual server. */
   readonly place: string;
-  /** What would have made it ours. */
+  /** The set entry that would mark the virtual server as ours. */
   readonly entry: string;
   readonly boundAddress?: string;
 }
 
-/** The foreign virtual server is there before the program starts, or is made while it runs. */
+/** A foreign virtual server that exists before the program starts, or is created while it runs. */
 const before98: Claim = {
   name: "claims-older",
   clusterIp: "10.96.0.98",
@@ -56,7 +56,7 @@ const while99: Claim = {
   entry: "add KUBE-CLUSTER-IP 10.96.0.99,tcp:80",
   boundAddress: "10.96.0.99",
 };
-/** Beside ours on one address. */
+/** A foreign virtual server on the same address as one of ours. */
 const beside: Claim = {
   name: "claims-beside",
   clusterIp: "10.96.0.10",
@@ -66,7 +66,7 @@ const beside: Claim = {
 };
 const claims: readonly Claim[] = [before98, while99, beside];
 
-/** The node port is served on the other node address; on this one it is not ours. */
+/** The node port is served on the other node address. On this address, the virtual server is foreign. */
 const nodePortPlace = "192.168.10.11:30098";
 
 let node: ClusterNode;
@@ -92,12 +92,12 @@ function foreignText(place: string): string {
   return `-A -t ${place} -s wlc\n-a -t ${place} -r ${foreignReal(place)} -g -w 5\n`;
 }
 
-/** The kernel gives a real server behind a gateway the port of its virtual server. */
+/** With gatewaying, the kernel gives a real server the port of its virtual server. */
 function foreignReal(place: string): string {
   return `10.50.1.1:${place.split(":")[1]}`;
 }
 
-/** `ipvsadm -Sn` of one virtual server. */
+/** The `ipvsadm -Sn` lines of one virtual server. */
 function serverText(place: string): string {
   const lines = shell("ipvsadm -Sn").split("\n");
   return lines
@@ -118,12 +118,12 @@ function conflictCount(): Promise<number> {
   return node.metric("kube_ipvs_frontend_conflicts", { reason: "foreign-virtual-server" });
 }
 
-/** Entries that were ever added, by the program that runs now. */
+/** Number of set entries that the current program has added. */
 function addedEntryCount(): Promise<number> {
   return node.metric("kube_ipvs_kernel_changes_total", { kind: "entry-add" });
 }
 
-/** In the log of the program that runs now, and as an Event. */
+/** Whether the conflict is in the current program's log and in an Event. */
 async function isReported(name: string, place: string, mark: number): Promise<void> {
   const lines = (): readonly unknown[] =>
     node
@@ -139,7 +139,7 @@ async function isReported(name: string, place: string, mark: number): Promise<vo
   assert.ok(events()[0]?.includes(place), events().join("\n"));
 }
 
-/** Another Service changes, and is in the kernel. */
+/** Changes another Service, and waits until the kernel has the change. */
 async function changeElsewhere(address: string): Promise<void> {
   node.api.apply(endpointSlice({ endpoints: [address] }));
   await node.until("the other change is in the kernel", () =>

@@ -1,6 +1,6 @@
 /**
- * Virtual servers of others in a real kernel: kept, counted, named; the first take-over from kube-proxy, reported
- * by the recorded states; restarts; clean-up.
+ * Foreign virtual servers in a real kernel: they are kept, counted and logged. Also tests the takeover of kube-proxy's
+ * recorded states, restarts and clean-up.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -20,7 +20,7 @@ import {
 import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { type ApiObject, endpointSlice, service, servicePort } from "../support/objects.ts";
 
-/** Of another program: by address, on a node address, by firewall mark. */
+/** Virtual servers of another program: by address, on a node address, and by firewall mark. */
 const foreignSetUp = `
   ipvsadm -A -t 10.50.0.1:80 -s wlc
   ipvsadm -a -t 10.50.0.1:80 -r 10.50.1.1:80 -g -w 5
@@ -36,7 +36,7 @@ function inNamespace(setUp: readonly string[], body: () => Promise<void>): Promi
   return withNetworkNamespace("foreign", [...nodeSetUp, ...setUp], body);
 }
 
-/** Lines of `ipvsadm -Sn` that are not ours. */
+/** Lines of `ipvsadm -Sn` about foreign virtual servers. */
 function foreignLines(): readonly string[] {
   return shell("ipvsadm -Sn")
     .split("\n")
@@ -159,7 +159,7 @@ describe("foreign virtual servers", () => {
   }
 });
 
-/** Recorded states of kube-proxy with everything that shows ownership. */
+/** Recorded states of kube-proxy with every kind of ownership mark. */
 const takeOvers: readonly string[] = [
   "clusterip-tcp",
   "clusterip-udp-affinity",

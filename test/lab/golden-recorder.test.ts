@@ -1,6 +1,6 @@
 /**
- * The recorder that the golden test trusts: a recorded state, brought into a namespace with the operator's
- * tools, is observed as it was recorded; and one thing changed in the kernel shows up where it belongs.
+ * Tests the recorder that the golden tests use. A recorded state that is restored with the operator's tools is observed
+ * as recorded, and a single change in the kernel is detected in the right file.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -16,7 +16,7 @@ import { replayLines } from "../golden/replay.ts";
 import { readScenario } from "../golden/scenario.ts";
 import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
 
-/** Of what a replay can make: no answers of a health server. */
+/** The part of a recorded state that a replay can create, without answers of a health server. */
 function recordedState(name: string, step: number): KernelState {
   const { health: _, ...state } = readScenario(name).steps[step]?.recorded ?? {};
   return state;
@@ -29,7 +29,7 @@ function replayed(state: KernelState, mutation = "true"): Promise<readonly Diffe
   });
 }
 
-/** Between them they hold every kind of line that was recorded. */
+/** Together, these states contain every kind of recorded line. */
 const names: readonly string[] = [
   "cfg-exclude-cidrs",
   "cfg-masquerade-bit",

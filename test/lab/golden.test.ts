@@ -1,4 +1,4 @@
-/** What kube-ipvs leaves in the kernel is, line by line, what kube-proxy left. See test/golden/README.md. */
+/** The kernel state of kube-ipvs equals that of kube-proxy line by line. See test/golden/README.md. */
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import { runInProcess } from "../golden/in-process.ts";
@@ -13,11 +13,11 @@ import { listScenarios, readScenario } from "../golden/scenario.ts";
 import { isLong } from "../support/seeds.ts";
 
 /**
- * The short form: the scenarios that the unit tests on the fake kernel leave out wholly or in part, and one of each kind.
- * The long form runs all of them.
+ * The short form contains the scenarios that the unit tests on the fake kernel omit completely or partly, and one of
+ * each kind. The long form contains all of them.
  */
 const shortForm: readonly string[] = [
-  // Lines of a shell and foreign objects, sysctls, IPVS timeouts, answers of health checks.
+  // Shell lines and foreign objects, sysctls, IPVS timeouts, answers of health checks.
   ...["cfg-exclude-cidrs", "pre-dirty-kernel", "cfg-strict-arp", "cfg-timeouts"],
   ...["lb-local-none-here", "step-address-appears"],
   // Rules, sets and flags.
@@ -31,7 +31,7 @@ const shortForm: readonly string[] = [
 const only = process.env["GOLDEN_ONLY"]?.split(",") ?? (isLong ? undefined : shortForm);
 const names = only ?? listScenarios();
 
-/** How often each file was compared, and how often it matched, in all steps of all scenarios. */
+/** How often each file was compared, and how often it matched, over all steps of all scenarios. */
 const tally = new Map<StateFile, { compared: number; matched: number }>();
 let stepCount = 0;
 

@@ -1,6 +1,6 @@
 /**
- * The image as it runs on a node: the assembled root, under an OCI runtime, with exactly what the manifests grant.
- * Services come from an API server over HTTP.
+ * The image on a node: the assembled root under an OCI runtime, with exactly the rights in the manifests. Services come
+ * from an API server over HTTP.
  */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -32,7 +32,7 @@ assert.ok(prepare !== undefined && main !== undefined);
 const token = "token-of-the-account";
 const migrateGuide = readFileSync(join(import.meta.dirname, "../../docs/migrate.md"), "utf8");
 
-/** What an operator fills in. */
+/** The configuration values that an operator sets. */
 function configFor(url: string): Readonly<Record<string, string>> {
   const config = configOf(manifests);
   return {
@@ -45,9 +45,9 @@ let server: ApiServer;
 let onNode: NodeContainers;
 
 before(async () => {
-  // The runtime looks for it, although it is configured to leave cgroups alone.
+  // The runtime looks for this mount even if it is configured to ignore cgroups.
   shell("mountpoint -q /sys/fs/cgroup || mount -t cgroup2 cgroup2 /sys/fs/cgroup");
-  // What kubelet leaves: it shows which iptables the node uses.
+  // Chains of kubelet, which show the iptables backend of the node.
   for (const program of ["iptables-legacy", "ip6tables-legacy"]) {
     shell(`${program} -t mangle -N KUBE-IPTABLES-HINT`);
   }
@@ -80,13 +80,13 @@ function without(container: ContainerTemplate, capability: string): ContainerTem
 
 const withoutTracing = ["setpriv", "--bounding-set=-sys_ptrace"] as const;
 
-/** By root without CAP_SYS_PTRACE. */
+/** Whether root without CAP_SYS_PTRACE can trace the process. */
 function canBeTraced(pid: number): boolean {
   const [program, ...options] = withoutTracing;
   return spawnSync(program, [...options, "cat", `/proc/${pid}/environ`]).status === 0;
 }
 
-/** deploy/seccomp/kube-ipvs.json */
+/** The profile in deploy/seccomp/kube-ipvs.json. */
 const ownProfile = { type: "Localhost", localhostProfile: "kube-ipvs.json" };
 
 function underOwnProfile(container: ContainerTemplate): ContainerTemplate {
@@ -94,7 +94,10 @@ function underOwnProfile(container: ContainerTemplate): ContainerTemplate {
   return { ...container, securityContext };
 }
 
-/** What kube-ipvs would make on a node, and the sysctls that it would set. Reading a table makes it, with nothing in it. */
+/**
+ * The objects that kube-ipvs would create on a node, and the sysctls that it would set. Reading a table creates it,
+ * without contents.
+ */
 function kernelState(): string {
   const sysctls = planSysctls({ isStrictArp: false, kernelRelease: release() });
   const rules = "iptables-legacy-save | sed -n 's/ \\[.*//; /^-A/p; /^:.* -$/p'";
@@ -278,13 +281,13 @@ describe("the image on a node", () => {
     await program.prints(/SyncProxyRules complete/);
     const process = `/proc/${onNode.pidOf(program)}`;
     assert.match(readFileSync(`${process}/limits`, "utf8"), /^Max core file size +0 +0 /m);
-    // A pipe in kernel.core_pattern does not heed the limit. Whose memory is closed like this is never dumped:
-    // PR_SET_DUMPABLE in prctl(2).
+    // A pipe in kernel.core_pattern ignores the limit. The kernel never dumps a process with PR_SET_DUMPABLE 0:
+    // prctl(2).
     const other = new Program(["60"], withoutTracing, { program: "sleep" });
     test.after(() => other.kill("SIGKILL"));
     await eventually(() => canBeTraced(other.pid), true, 60_000);
     assert.equal(canBeTraced(onNode.pidOf(program)), false);
-    // Bit 9 of the mask stands for SIGUSR1 (10), at which Node.js opens the port of its debugger.
+    // Bit 9 of the mask is SIGUSR1 (10), for which Node.js opens its debugger port.
     const caught = BigInt(`0x${statusLine(program, "SigCgt")}`);
     assert.equal((caught >> 9n) & 1n, 0n);
     onNode.signal(program, "TERM");

@@ -1,6 +1,6 @@
 /**
- * iptables mode on a real kernel: recorded states by way of the composition root; packets, kill and restart; changes
- * between all three modes, under traffic, with the built program and real pods.
+ * iptables mode on a real kernel: recorded states through the composition root; packets, kills and restarts; and
+ * changes between all three modes under traffic, with the built program and real pods.
  */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -123,11 +123,11 @@ function dnsWith(
   ];
 }
 
-/** Connections that stand to a cluster IP and a node port, and are used all the time. */
+/** Open connections to a cluster IP and a node port, which are used continuously. */
 class Standing {
   /**
-   * Each connection has a source port of its own, outside the client's narrow range: of two connections with one
-   * client address and port to one real server through two virtual servers, IPVS gives all answers to the later one.
+   * Each connection has its own source port outside the client's narrow range. If one client address and port reaches
+   * one real server through two virtual servers, IPVS sends all answers to the later connection.
    */
   static #nextPort = 41_000;
   readonly #connections: readonly Connection[];
@@ -137,7 +137,7 @@ class Standing {
   private constructor(connections: readonly Connection[]) {
     this.#connections = connections;
     this.#traffic = Promise.all(connections.map((one) => this.#use(one)));
-    // A connection that breaks meanwhile is seen at the end.
+    // A broken connection is reported at the end.
     this.#traffic.catch(() => {});
   }
 
@@ -155,7 +155,7 @@ class Standing {
     return new Standing(connections);
   }
 
-  /** Rejects where one broke. */
+  /** Closes all connections. Rejects if one broke. */
   async endAll(): Promise<void> {
     this.#isOver = true;
     await this.#traffic;
@@ -176,9 +176,9 @@ describe("iptables mode", () => {
 
   before(async () => {
     node = await LabNode.build(pods);
-    // IPVS mode sets it; to kube-proxy in iptables mode it is the node's affair.
+    // IPVS mode sets this sysctl, but in iptables mode kube-proxy leaves it to the node.
     shell("sysctl -qw net.ipv4.ip_forward=1");
-    // Its gateway is the client: redirects would use up what the kernel allows in ICMP messages to one host.
+    // The node's gateway is the client, so redirects would exhaust the kernel's limit of ICMP messages to one host.
     shell("sysctl -qw net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.eth0.send_redirects=0");
     node.apply(web(), webSlice("10.244.1.10", "10.244.1.20"), ...dns("10.244.1.10"));
     await node.start(flags);
@@ -189,7 +189,10 @@ describe("iptables mode", () => {
     await until(isSo, 60_000, async () => `${what}\n${node.program.output}`);
   }
 
-  /** The pods that answer 30 connections, each once: by chance one of two pods gets them all once in half a billion times. */
+  /**
+   * The pods that answer 30 connections. The probability that one of two pods answers all of them is one in half a
+   * billion.
+   */
   async function answering(address: string, port: number): Promise<string> {
     const names = new Set<string>();
     for (let index = 0; index < 30; index += 1) names.add(await askName(address, port));
@@ -328,7 +331,7 @@ describe("iptables mode", () => {
     const rulesRemoved = /"Removed leftover iptables rules" .*modes="?iptables/;
     const portalsRemoved = /"Removed leftover iptables rules" .*modes="?userspace/;
 
-    /** Chains of ours and, where IPVS mode is there, what else it has. */
+    /** Our chains, and the other objects of IPVS mode if they exist. */
     function left(): string {
       const chains = ["iptables-save", "ip6tables-save"].flatMap(
         (save) => shell(save).match(/^:KUBE-\S+/gm) ?? [],
@@ -365,7 +368,7 @@ describe("iptables mode", () => {
 
     before(() => {
       node.apply(web(), webSlice("10.244.1.10", "10.244.1.20"), ...dns("10.244.1.20"));
-      // So few that connections of the new mode use source ports that IPVS still has entries for.
+      // So few ports that connections in the new mode use source ports for which IPVS still has entries.
       const ports = ["ip_local_port_range='40000 40199'", "tcp_tw_reuse=1"];
       shell(`ip netns exec client sysctl -qw ${ports.map((one) => `net.ipv4.${one}`).join(" ")}`);
       wrapIptablesRestore();
@@ -441,7 +444,7 @@ describe("iptables mode", () => {
     });
 
     it("--cleanup removes the state of all three modes, but keeps kubelet's firewall", async () => {
-      // Beside another proxy nothing of other modes is touched; what IPVS mode left waits for a UDP flow.
+      // If another proxy may be running, leftovers of other modes stay. Leftovers of IPVS mode wait for a UDP flow.
       await change([...flags, "--kube-ipvs-ignore-running-kube-proxy"], "SIGKILL");
       assert.match(left(), /KUBE-IPVS-FILTER.* KUBE-PORTALS-HOST .*KUBE-SEP .*kube-ipvs0$/);
       await node.stop("SIGTERM");

@@ -1,4 +1,4 @@
-/** The IPVS client against a kernel, with ipvsadm as the witness. The contract suite has the everyday cases. */
+/** The IPVS client on a kernel, compared with ipvsadm. The contract suite contains the common cases. */
 import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
 import { describe, it } from "node:test";
@@ -56,7 +56,7 @@ function creations(virtualServer: VirtualServer, ...realServers: RealServer[]): 
   ];
 }
 
-/** The state as `ipvsadm -S -n` shows it. */
+/** The state in the format of `ipvsadm -S -n`. */
 function saved(): string[] {
   return shell("ipvsadm -S -n")
     .split("\n")
@@ -64,7 +64,7 @@ function saved(): string[] {
     .map((line) => line.trim());
 }
 
-/** Runs `body` with a client in a namespace of its own; `setUp` are shell lines. */
+/** Runs `body` with a client in its own namespace. `setUp` contains shell lines. */
 function inNamespace(
   setUp: Lines,
   body: (ipvs: IpvsClient) => Promise<void>,
@@ -81,7 +81,7 @@ function inNamespace(
     });
 }
 
-/** The same; `body` gets a line for each message that changes something. */
+/** Like {@link inNamespace}. `body` also gets a line for each message that changes something. */
 function withMessages(
   setUp: Lines,
   body: (ipvs: IpvsClient, sent: Lines) => Promise<void>,
@@ -378,7 +378,7 @@ async function flowsOf(
   return new Map(realServers.map((one) => [one.address, one.inactiveConnections]));
 }
 
-/** From a port of its own: a connection of its own. */
+/** Each datagram has its own source port, and is therefore a new connection. */
 async function sendDatagram(address: string): Promise<void> {
   const socket = createSocket("udp4");
   try {
@@ -390,13 +390,13 @@ async function sendDatagram(address: string): Promise<void> {
   }
 }
 
-/** Without counts, which only one of the two ways gives. */
+/** Formats real servers without counts, which only one of the two ways returns. */
 function byText(realServers: readonly RealServer[]): string[] {
   const fields = ["address", "port", "weight", "forwardingMethod"];
   return realServers.map((one) => JSON.stringify(one, fields)).sort();
 }
 
-/** Prints how long each step took and the longest time in which nothing else had its turn. */
+/** Prints the duration of each step, and the longest time that other work had to wait. */
 function stopwatch(): <T>(step: string, run: () => Promise<T>) => Promise<T> {
   return async (step, run) => {
     let longestMs = 0;

@@ -1,16 +1,16 @@
-/** What a lab kernel needs of this machine: memory, processors, paths. */
+/** Requirements of a lab kernel on this machine: memory, processors, paths. */
 import { readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 
-/** Suites take up to 692 MB, measured. */
+/** Suites use up to 692 MB (measured). */
 const neededMegabytes = 700;
 
-/** One line that names what a lab kernel would lack on this machine; undefined if it lacks nothing. */
+/** One line that names what this machine lacks for a lab kernel. Undefined if it lacks nothing. */
 export function findShortage(
   paths: readonly string[] = [import.meta.dirname, tmpdir()],
   availableBytes: number = process.availableMemory(),
 ): string | undefined {
-  // They are kernel parameters and mount options.
+  // Paths become kernel parameters and mount options.
   const path = paths.find((one) => /[\s,]/.test(one));
   if (path !== undefined)
     return `the path ${path} has a space or a comma, which a lab kernel cannot take: move the clone, or set TMPDIR to another folder`;
@@ -20,7 +20,7 @@ export function findShortage(
   return undefined;
 }
 
-/** How many of `wanted` lab kernels have room in memory at the same time; one at least. */
+/** How many of `wanted` lab kernels fit in memory at the same time, at least one. */
 export function kernelsInMemory(
   wanted: number,
   availableBytes: number = process.availableMemory(),
@@ -29,7 +29,7 @@ export function kernelsInMemory(
   return Math.max(1, Math.min(wanted, room));
 }
 
-/** The processor with this index among those that this process may use. */
+/** The processor with this index among those that this process can use. */
 export function allowedCpu(
   index: number,
   status: string = readFileSync("/proc/self/status", "utf8"),

@@ -1,4 +1,4 @@
-/** What we make in the kernel is what ipset(8), ip(8) and iptables(8) know, and the other way round. */
+/** Objects that we create are understood by ipset(8), ip(8) and iptables(8), and vice versa. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -27,7 +27,7 @@ async function withKernel(body: (kernel: OpenKernel) => Promise<void>): Promise<
   });
 }
 
-/** How kube-proxy creates a set. */
+/** The command with which kube-proxy creates a set. */
 function createCommand({ name, type, family }: IpSet): string {
   const options =
     type === "bitmap:port"
@@ -139,7 +139,10 @@ describe("iptables", () => {
   }
 });
 
-/** Takes the lock of legacy iptables for some seconds; resolves, when it is held, with its release. */
+/**
+ * Holds the lock of legacy iptables for some seconds. Resolves when the lock is held, with a function that waits for
+ * its release.
+ */
 async function holdLock(seconds: number): Promise<{ readonly released: Promise<unknown> }> {
   const script = `flock -x 9; echo held; sleep ${seconds}`;
   const holder = spawn("sh", ["-c", `exec 9>/run/xtables.lock; ${script}`], {

@@ -1,26 +1,26 @@
-/** docs/reports/kernels.md: what passes on which kernel, with which backend of iptables. Pure. */
+/** Writes docs/reports/kernels.md: which suites pass on which kernel and iptables backend. Pure. */
 
-/** One suite on one kernel with one backend. */
+/** The result of one suite on one kernel with one backend. */
 export interface Measured {
-  /** As `uname -r` has it. */
+  /** The release in the format of `uname -r`. */
   readonly release: string;
   /** "none": a kernel without iptables and ipset. */
   readonly backend: "legacy" | "nft" | "none";
   readonly suite: string;
   readonly passed: number;
   readonly failed: number;
-  /** Names of the cases that failed. */
+  /** Names of the failed cases. */
   readonly red: readonly string[];
-  /** What its output says is wrong. */
+  /** Reasons of failures in the suite's output. */
   readonly why?: readonly string[];
-  /** Figures that the report shows. */
+  /** Numbers for the report. */
   readonly notes?: readonly string[];
 }
 
-/** Cases that are red for a reason that is not ours, with the reason. */
+/** Cases that fail for reasons outside this project, with the reason. */
 export const knownDeviations: ReadonlyMap<string, string> = new Map();
 
-/** What the suite with both backends tries, and in which case. */
+/** The subjects of the suite with both backends, and their cases. */
 const tried: readonly (readonly [what: string, cases: string])[] = [
   [
     "one native nft rule in `ip nat` or `ip filter`: it is logged once, a Service that is added later is served, bound and in its set, and /healthz, /livez and /readyz return 200",
@@ -44,7 +44,7 @@ const tried: readonly (readonly [what: string, cases: string])[] = [
   ],
 ];
 
-/** What was measured now takes the place of what was measured of the same before. */
+/** Replaces earlier results with new results of the same suite, kernel and backend. */
 export function mergeMeasured(
   earlier: readonly Measured[],
   now: readonly Measured[],
@@ -56,7 +56,7 @@ export function mergeMeasured(
   return [...new Map(byKey).values()];
 }
 
-/** What was never run with a backend. */
+/** Names suites that were never run with a backend. */
 function missingLines(measured: readonly Measured[], suites: readonly string[]): readonly string[] {
   const keys = new Set(measured.map(({ release, backend }) => `${release}, ${backend}`));
   return [...keys].flatMap((key) => {
@@ -67,7 +67,7 @@ function missingLines(measured: readonly Measured[], suites: readonly string[]):
   });
 }
 
-/** In the order of `suites`, nft first. */
+/** Formats the report. Suites are in the order of `suites`, with nft first. */
 export function renderReport(measured: readonly Measured[], suites: readonly string[]): string {
   const sorted = measured.toSorted(
     (one, other) =>

@@ -1,7 +1,7 @@
 /**
- * Boots the lab kernel (user-mode Linux: a Linux kernel with IPVS as an ordinary program), runs one
- * command in it and switches it off. The guest sees the whole file system of the machine and writes only
- * to memory. See README.md for the facts behind the parameters.
+ * Boots the lab kernel (user-mode Linux, which is a Linux kernel as an ordinary program, with IPVS), runs one command
+ * in it and shuts it down. The guest sees the machine's file system and writes only to memory. README.md explains the
+ * parameters.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import {
@@ -19,10 +19,10 @@ import { dirname, join } from "node:path";
 import type { Readable } from "node:stream";
 import { allowedCpu } from "./kernel-needs.ts";
 
-/** The binary and the modules of a Debian package `user-mode-linux`, or what `make lab-kernel` built. */
+/** The binary and modules of Debian's package `user-mode-linux`, or those that `make lab-kernel` built. */
 export interface LabKernel {
   readonly binary: string;
-  /** Folder named after the kernel's version. */
+  /** Folder of the modules, named after the kernel's version. */
   readonly modules: string;
 }
 
@@ -36,18 +36,21 @@ export interface GuestCommand {
 }
 
 export interface LabOptions {
-  /** Processor the lab kernel is pinned to, of those allowed: unpinned it is three to four times slower. */
+  /** The processor to which the lab kernel is pinned. Without pinning, it is three to four times slower. */
   readonly cpu: number;
-  /** As the `mem=` parameter takes it: `2G`. */
+  /** Memory size in the format of the `mem=` parameter: `2G`. */
   readonly memory: string;
   readonly timeoutSeconds: number;
-  /** "absent": the modules are not loaded and cannot be. */
+  /** With "absent", the modules are not loaded and cannot be loaded. */
   readonly ipvs: "present" | "absent";
-  /** Absent: legacy; the kernel of the Debian package has no other. */
+  /** The iptables backend, by default legacy. The kernel in the Debian package has no other. */
   readonly iptables?: IptablesVariant;
-  /** A tap device of this network namespace that becomes link `vec0` of the lab kernel; absent: no way out. */
+  /**
+   * A tap device of this network namespace that becomes the link `vec0` of the lab kernel. If absent, the lab kernel
+   * has no external network.
+   */
   readonly tap?: string;
-  /** Standard input and output are a terminal of the command; absent: it reads nothing. */
+  /** Size of the terminal that is the command's standard input and output. If absent, the command has no input. */
   readonly terminal?: TerminalSize;
 }
 
@@ -62,12 +65,12 @@ export interface Output {
 }
 
 export type LabResult =
-  /** `cpuSeconds`: of this machine, all of the lab together; absent where the lab does not count them. */
+  /** `cpuSeconds` is the CPU time of the whole lab on this machine. Absent if the lab does not count it. */
   | { readonly kind: "exited"; readonly status: number; readonly cpuSeconds?: number }
   | { readonly kind: "timed-out" }
   /** The signal was aborted. */
   | { readonly kind: "stopped" }
-  /** The kernel ended without running the command to its end. `console` holds its last words. */
+  /** The kernel ended before the command. `console` contains its last lines. */
   | { readonly kind: "died"; readonly console: string };
 
 const BINARY = "/usr/bin/linux.uml";
@@ -75,22 +78,22 @@ const MODULES = "/usr/lib/uml/modules";
 const SCRIPTS: string = import.meta.dirname;
 const PROJECT: string = join(SCRIPTS, "../..");
 const FETCHED: string = join(PROJECT, "build/lab/kernel");
-/** See uml-registers.c; built by `make lab`. */
+/** See uml-registers.c. `make lab` builds it. */
 const REGISTERS_LIBRARY: string = join(PROJECT, "build/lab/uml-registers.so");
 
 /**
- * A boot measures how fast its loops run and which code for RAID 6 is the fastest: a sixth of its processor time. A pause is
- * too long with more loops for each tick than there are.
+ * Prevents measurements at boot: the speed of loops and the fastest code for RAID 6, which take a sixth of the CPU time
+ * of a boot. The given number of loops per tick is only an upper limit, so delays may be too long.
  */
 const withoutMeasuring = ["lpj=50000000", "initcall_blacklist=raid6_select_algo"];
 
-/** A lab kernel was once seen to stand still; where is not known. To boot takes 3 s, on a busy machine 20. */
+/** A lab kernel once hung for an unknown reason. A boot takes 3 s, or 20 s on a busy machine. */
 const bootSeconds = 90;
 const mostBoots = 2;
 
 /**
- * The lab kernel in `folder`; without one the kernel that toolchain/extract-lab-kernel.sh fetched, else the installed one;
- * undefined when there is none.
+ * Finds the lab kernel: the one in `folder`, otherwise the one that toolchain/extract-lab-kernel.sh fetched, otherwise
+ * the installed one. Undefined if there is none.
  */
 export function findLabKernel(
   folder: string | undefined = existsSync(FETCHED) ? FETCHED : undefined,
@@ -102,7 +105,7 @@ export function findLabKernel(
   return version === undefined ? undefined : { binary, modules: join(modules, version) };
 }
 
-/** Runs `command` in a fresh lab kernel. An aborted `signal` ends it at once. */
+/** Runs `command` in a new lab kernel. An aborted `signal` ends it immediately. */
 export async function runInLabKernel(
   kernel: LabKernel,
   command: GuestCommand,
@@ -148,7 +151,7 @@ async function bootOnce(
   }
 }
 
-/** The folder shared with the guest: what to run, and with which environment. */
+/** Writes the folder that is shared with the guest: the command and its environment. */
 function writeCommand(
   labDirectory: string,
   kernel: LabKernel,
@@ -171,7 +174,7 @@ function writeCommand(
   writeFileSync(join(labDirectory, "command"), script);
 }
 
-/** The Debian package's lab kernel has the legacy backend alone, whatever the machine's own commands speak to. */
+/** The lab kernel of the Debian package supports only the legacy backend, regardless of the machine's own commands. */
 function linkIptables(folder: string, variant: IptablesVariant): void {
   mkdirSync(folder);
   if (variant === "none") return;
@@ -192,8 +195,8 @@ export function shellQuote(text: string): string {
 }
 
 /**
- * Standard output: kernel messages; descriptors 3 and 4: the command's output, as terminals 1 and 2. Descriptors 0 and 5
- * are terminal 3, where the command has one.
+ * Standard output contains kernel messages. Descriptors 3 and 4 are the command's output, as terminals 1 and 2.
+ * Descriptors 0 and 5 are terminal 3 if the command has one.
  */
 function startKernel(kernel: LabKernel, labDirectory: string, options: LabOptions): ChildProcess {
   const parameters = [
@@ -215,14 +218,15 @@ function startKernel(kernel: LabKernel, labDirectory: string, options: LabOption
     ...(options.tap === undefined ? [] : [`vec0:transport=tap,ifname=${options.tap},depth=128`]),
   ];
   const preload = existsSync(REGISTERS_LIBRARY) ? { LD_PRELOAD: REGISTERS_LIBRARY } : {};
-  // A process namespace, whose end ends all of the kernel's processes; it dies with this process.
+  // A process namespace ends all processes of the kernel when it ends. It ends with this process.
   const isolate = [
     ...["--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child"],
     ...["--mount", "--propagation", "private"],
   ];
-  // The kernel keeps its memory in a file in /dev/shm, and a container often has 64 MB there.
+  // The kernel stores its memory in a file in /dev/shm, which often has only 64 MB in containers.
   const memory = "mount -t tmpfs -o size=100% lab /dev/shm || exit 125";
-  // Not the first process of that namespace, which its own SIGABRT would not end: a panic would last for ever.
+  // The kernel must not be the first process of that namespace, because its own SIGABRT would not end it, and a panic
+  // would hang.
   const notFirst = ["sh", "-c", `${memory}; "$@"; times > "$HOME/times"`, "sh"];
   const pin = ["taskset", "-c", String(allowedCpu(options.cpu))];
   return spawn("setpriv", [...isolate, ...notFirst, ...pin, kernel.binary, ...parameters], {
@@ -234,7 +238,7 @@ function startKernel(kernel: LabKernel, labDirectory: string, options: LabOption
   });
 }
 
-/** Passes the command's output on; returns the last words of the kernel's console. */
+/** Passes the command's output on, and returns the last lines of the kernel's console. */
 function collect(child: ChildProcess, output: Output): () => string {
   let console = "";
   const keep = (chunk: Buffer): void => {
@@ -247,7 +251,7 @@ function collect(child: ChildProcess, output: Output): () => string {
   return () => console;
 }
 
-/** Resolves when the kernel is gone and its output is read. True: it was killed for taking too long. */
+/** Resolves when the kernel has ended and its output was read. True if it was killed because of the timeout. */
 function waitForEnd(
   child: ChildProcess,
   timeoutMs: number,
@@ -281,14 +285,17 @@ function readCpuSeconds(labDirectory: string): { readonly cpuSeconds?: number } 
   return cpuSeconds === undefined ? {} : { cpuSeconds };
 }
 
-/** From what the shell's `times` prints: its second line, `0m4.20s 0m10.26s`, is user and system time of what it started. */
+/**
+ * Parses the output of the shell's `times`: the second line, `0m4.20s 0m10.26s`, is the user and system time of its
+ * child processes.
+ */
 export function childrenSeconds(times: string): number | undefined {
   const parts = [...(times.split("\n")[1] ?? "").matchAll(/(\d+)m([\d.]+)s/g)];
   if (parts.length === 0) return undefined;
   return parts.reduce((total, [, minutes, rest]) => total + 60 * Number(minutes) + Number(rest), 0);
 }
 
-/** PATH for commands in the lab: this Node first, so that `node` is the one that runs this file. */
+/** PATH for commands in the lab. The first folder is that of this Node.js. */
 export function labPath(): string {
   return `${dirname(process.execPath)}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`;
 }

@@ -1,4 +1,4 @@
-/** Which kernel runs a command that needs IPVS: the lab kernel, or on request this machine's own. */
+/** Chooses the kernel for a command that needs IPVS: the lab kernel, or on request this machine's own. */
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { runInHostNamespace } from "./host-namespace.ts";
@@ -17,15 +17,15 @@ import {
 export type Lab =
   | { readonly kind: "host" }
   | { readonly kind: "lab-kernel"; readonly kernel: LabKernel }
-  /** `missing`: one line, what is missing and what would have worked. */
+  /** `missing` is one line about what is missing and what would work. */
   | { readonly kind: "none"; readonly missing: string };
 
-/** What `findLab` asks about this machine. */
+/** Functions with which `findLab` inspects this machine. */
 export interface LabSources {
-  /** The installed lab kernel, or the one in a folder of `make lab-kernel`. */
+  /** Returns the installed lab kernel, or the one that `make lab-kernel` built in a folder. */
   findKernel(folder?: string): LabKernel | undefined;
   hostHasIpvs(): boolean;
-  /** One line, what a lab kernel would lack here. */
+  /** Returns one line about what this machine lacks for a lab kernel. */
   findShortage(): string | undefined;
   readonly architecture: string;
 }
@@ -38,8 +38,9 @@ const thisMachine: LabSources = {
 };
 
 /**
- * The lab kernel, also if this machine's own kernel has IPVS: tests set the clock, unload modules and set limits.
- * Only LAB=host in the environment chooses the machine's own kernel. LAB_KERNEL names the folder of a built lab kernel.
+ * Finds the lab kernel, even if this machine's own kernel has IPVS, because tests set the clock, unload modules and set
+ * limits. Only LAB=host in the environment selects the machine's own kernel. LAB_KERNEL names the folder of a built lab
+ * kernel.
  */
 export function findLab(
   environment: NodeJS.ProcessEnv = process.env,
@@ -67,7 +68,7 @@ export function findLab(
   return { kind: "none", missing: explainMissing(machine.architecture) };
 }
 
-/** The file is there once the module is loaded or when it is built in. */
+/** The file exists if the module is loaded or built in. */
 function hostHasIpvs(): boolean {
   if (existsSync("/proc/net/ip_vs")) return true;
   spawnSync("modprobe", ["-q", "ip_vs"], { stdio: "ignore" });
@@ -82,7 +83,7 @@ export function explainMissing(architecture: string): string {
     : `the lab kernel exists for amd64 only; ${useHost}`;
 }
 
-/** Runs a command in a fresh lab, in the current folder, and passes its output on. */
+/** Runs a command in a new lab, in the current folder, and passes its output on. */
 export function runInLab(
   lab: Exclude<Lab, { kind: "none" }>,
   argv: readonly string[],
@@ -118,7 +119,7 @@ function iptablesVariant(): IptablesVariant {
   return variant === "nft" || variant === "none" ? variant : "legacy";
 }
 
-/** Variables that choose what tests do pass into the lab; nothing else of the environment does. */
+/** Passes on only the variables that select what tests do. */
 function testEnvironment(): Record<string, string> {
   const entries = Object.entries(process.env).filter(
     (entry): entry is [string, string] =>

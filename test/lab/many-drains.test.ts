@@ -1,6 +1,6 @@
 /**
- * 5,000 real servers that drain at once, each with a flow: what looking at them asks of the kernel. How often
- * it looks is tested with a clock of its own, in test/unit/daemon/sync/drain-watch.test.ts.
+ * 5,000 real servers that drain at the same time, each with a flow: what each check requests from the kernel.
+ * test/unit/daemon/sync/drain-watch.test.ts tests the check intervals with a fake clock.
  */
 import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
@@ -19,7 +19,7 @@ import { endpoint, endpointSlice, service } from "../support/objects.ts";
 import { gaugeOf, silentMetrics } from "../support/silent-metrics.ts";
 
 const serviceCount = 5_000;
-/** Virtual servers that one look asks for, at most. */
+/** Maximum number of virtual servers per check. */
 const serversPerLook = 1_000;
 
 const flags = new Map([
@@ -38,7 +38,7 @@ function serviceObject(index: number): NamedObject {
   return service({ name: nameOf(index), clusterIps, ports }) as unknown as NamedObject;
 }
 
-/** Two endpoints; what becomes of the first. */
+/** A slice with two endpoints, and the state of the first. */
 function sliceObject(index: number, first: "ready" | "terminating" | "gone"): NamedObject {
   const conditions = first === "ready" ? {} : { conditions: terminating };
   const endpoints = [
@@ -50,7 +50,7 @@ function sliceObject(index: number, first: "ready" | "terminating" | "gone"): Na
   return endpointSlice({ ...names, endpoints, ports }) as unknown as NamedObject;
 }
 
-/** Two flows to each virtual server, so that each real server has one. */
+/** Creates two flows to each virtual server, so that each real server has one. */
 async function sendFlows(): Promise<void> {
   enterNetworkNamespace("client");
   const sockets = [createSocket("udp4"), createSocket("udp4")];
@@ -75,7 +75,7 @@ describe(`${serviceCount} drains`, () => {
   before(async () => {
     buildNodeNetwork([]);
     enterNetworkNamespace("node");
-    // Flows without an answer are tracked for 30 s only.
+    // Without an answer, flows are tracked for only 30 s.
     shell("echo 600 > /proc/sys/net/netfilter/nf_conntrack_udp_timeout");
     source.apply(
       ...indices.flatMap((index) => [serviceObject(index), sliceObject(index, "ready")]),

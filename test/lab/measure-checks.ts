@@ -1,7 +1,6 @@
 /**
- * What the checks of kernel state cost in processor time, at 5,000 Services with 5 endpoints each or another number:
- *
- *     node test/lab/boot.ts --memory 4G -- node test/lab/measure-checks.ts [SERVICES]
+ * Measures the CPU time of kernel state checks with 5,000 Services of 5 endpoints each, or another number of Services:
+ * node test/lab/boot.ts --memory 4G -- node test/lab/measure-checks.ts [SERVICES]
  */
 import { readFileSync } from "node:fs";
 import { systemClock } from "../../src/base/clock.ts";
@@ -19,10 +18,10 @@ import { withNetworkNamespace } from "../support/netns/network-namespace.ts";
 const serviceCount = Number(process.argv[2] ?? 5_000);
 const endpointCount = 5;
 const tickMs = 10;
-/** As kernel-checks.ts has it at the default period. */
+/** The value in kernel-checks.ts with the default period. */
 const periodsPerRound = 8;
 
-/** Milliseconds of processor time: of this process, and of those that it started. */
+/** Milliseconds of CPU time of this process and its child processes. */
 function spentMs(): number {
   const { user, system } = process.cpuUsage();
   const fields = readFileSync("/proc/self/stat", "latin1").split(") ")[1]?.split(" ") ?? [];

@@ -1,6 +1,6 @@
 /**
- * Histories of a node whose mode changes again and again, with the program killed at any moment of its start, and with
- * Services that change meanwhile: what is left in the end is what a start on an empty node leaves.
+ * Histories of a node whose mode changes repeatedly, while Services change and the program is killed at any moment of
+ * its start. The final state is that of a start on an empty node.
  */
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, it } from "node:test";
@@ -47,9 +47,9 @@ const sets: readonly (readonly ApiObject[])[] = [
 
 interface Start {
   readonly mode: Mode;
-  /** Which of {@link sets}. */
+  /** Index in {@link sets}. */
   readonly objects: number;
-  /** Lines of the log after which it is killed; 0: when it has settled. */
+  /** The program is killed after this number of log lines. 0: after it has settled. */
   readonly killedAfterLines: number;
   readonly signal: "SIGKILL" | "SIGTERM";
 }
@@ -73,7 +73,7 @@ function flagsOf(mode: Mode): readonly string[] {
   ];
 }
 
-/** All that a mode makes, without the ports that sockets of userspace mode happened to get. */
+/** Everything that a mode creates, without the random ports of userspace mode's sockets. */
 function state(): string {
   const rules = ["iptables-save", "ip6tables-save"].map((save) => recordedForm(shell(save)));
   return [
@@ -84,7 +84,7 @@ function state(): string {
           /--dport \d+ (-m conntrack --ctstate (?:DNAT -j ACCEPT|NEW -j DROP))/g,
           "--dport PORT $1",
         )
-        // kubelet has the chain, too.
+        // kubelet has this chain, too.
         .replaceAll(/^.*(?:KUBE-FIREWALL|"block incoming localnet connections").*\n?/gm, ""),
     ),
     shell("ipset save").split("\n").sort().join("\n"),
@@ -103,7 +103,7 @@ describe("a node whose mode changes", () => {
   afterEach(() => node.stop());
   after(() => node.destroy());
 
-  /** What an empty node comes to. */
+  /** The result of a start on an empty node. */
   async function freshState(mode: Mode, objects: number): Promise<string> {
     const key = `${mode} ${objects}`;
     const known = fresh.get(key);

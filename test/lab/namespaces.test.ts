@@ -1,6 +1,6 @@
 /**
- * Several network namespaces with a hundred virtual servers and more each, as with nested nodes: the program in one
- * of them sees its own whole, and nothing else. /proc/net/ip_vs does not say that much.
+ * Several network namespaces with a hundred or more virtual servers each, as with nested nodes. The program in one
+ * namespace sees all its own virtual servers and no others. /proc/net/ip_vs does not guarantee this.
  */
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
@@ -23,7 +23,7 @@ const endpointCount = 2;
 const staleCount = 40;
 const restoreFile = "/run/other-virtual-servers";
 
-/** As many in each of the others, under other addresses. */
+/** Creates the same number of virtual servers in each other namespace, at other addresses. */
 function fillOthers(): void {
   const lines = positions(serviceCount).flatMap((index) => {
     const place = `10.97.${1 + Math.floor(index / 250)}.${1 + (index % 250)}:80`;
@@ -56,7 +56,7 @@ const drifts = (kind?: string): Promise<number> =>
   node.metric("kube_ipvs_drift_total", kind === undefined ? {} : { kind });
 const writes = (): Promise<number> => node.metric("kube_ipvs_kernel_changes_total");
 
-/** One line for each virtual and each real server, of this namespace. */
+/** One line for each virtual and real server of this namespace. */
 function serverLines(): readonly string[] {
   return shell("ipvsadm -Sn")
     .split("\n")
@@ -65,7 +65,7 @@ function serverLines(): readonly string[] {
     .sort();
 }
 
-/** As many verifications from now on; another namespace changes meanwhile, which moves the kernel's lists. */
+/** Waits for this many verifications while another namespace changes, which moves the kernel's lists. */
 async function verifications(count: number): Promise<void> {
   for (let turn = 0; turn < count; turn += 1) {
     const ipvsadm = `ip netns exec ${others[0]} ipvsadm`;
@@ -83,7 +83,7 @@ describe("with two other namespaces that have a hundred virtual servers each", (
     const [driftBefore, writesBefore] = [await drifts(), await writes()];
     const count = 2;
     await verifications(count);
-    // Each verification puts one sysctl right, by which we see that it ran.
+    // Each verification repairs one sysctl, which shows that it ran.
     assert.equal((await drifts()) - driftBefore, count, node.tail());
     assert.equal((await writes()) - writesBefore, count, node.tail());
     assert.equal(await drifts("sysctl"), count);
@@ -92,7 +92,7 @@ describe("with two other namespaces that have a hundred virtual servers each", (
   it("a missing virtual server is repaired, and nothing else is written", async () => {
     const wanted = serverLines();
     const [first = "", last = ""] = [clusterIpOf(0), clusterIpOf(serviceCount - 1)];
-    // Not while one reads: it would see a virtual server that has just lost its real servers.
+    // Not during a read, which could see a virtual server that has just lost its real servers.
     await node.verified(1);
     const [writesBefore, driftBefore] = [await writes(), await drifts()];
     const real = wanted.find((line) => line.startsWith(`-a -t ${last}:80 `))?.split(" ")[4];
@@ -101,7 +101,7 @@ describe("with two other namespaces that have a hundred virtual servers each", (
     assert.equal(await drifts("virtual-server"), 1);
     assert.equal(await drifts("real-server"), 1);
     assert.equal((await drifts()) - driftBefore, 2, node.tail());
-    // The virtual server with its real servers, and the one real server.
+    // The virtual server with its real servers, and the single real server.
     assert.equal((await writes()) - writesBefore, 1 + endpointCount + 1, node.tail());
   });
 
@@ -111,7 +111,7 @@ describe("with two other namespaces that have a hundred virtual servers each", (
     assert.equal(await writes(), 0, node.tail());
     await node.stop();
     for (const index of positions(staleCount)) {
-      // From all over the list: what a torn reading hides is not at its beginning.
+      // At positions across the whole list, because an inconsistent read does not miss its beginning.
       const at = index * Math.floor(serviceCount / staleCount);
       node.api.delete(serviceOf(at), sliceOf(at, []));
     }

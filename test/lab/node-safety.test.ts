@@ -1,6 +1,6 @@
 /**
- * Services that name an address which the node cannot do without, with real packets: the node keeps its
- * network. A control shows what would happen: the same address bound to kube-ipvs0 cuts the node off.
+ * Services with addresses that the node needs, tested with real packets: the node keeps its network. In a control test,
+ * the same address is bound to kube-ipvs0, which disconnects the node.
  */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
@@ -32,7 +32,7 @@ function claiming(addresses: readonly string[], name = "web", clusterIp = "10.96
 
 const slice = endpointSlice({ endpoints: ["10.244.2.11"] });
 const all = [clientAddress, broadcast, apiServer, nodeAddress, harmless];
-/** How pods reach the API server: its endpoint is the control plane's real address. */
+/** Services through which pods reach the API server. The endpoint is the control plane's real address. */
 const apiServerObjects = [
   service({ name: "kubernetes", clusterIps: ["10.96.0.1"] }),
   endpointSlice({
@@ -55,18 +55,18 @@ function canPing(address: string): boolean {
   return shell(`ping -c 1 -W 1 ${address} > /dev/null 2>&1 && echo yes || echo no`) === "yes\n";
 }
 
-/** Its kernel lists no modules, and its root file system is the machine's. */
+/** Checks that fail because the lab's kernel lists no modules, and its root file system is the machine's. */
 const ofTheLab: ReadonlySet<string> = new Set(["modules", "modules-folder", "iptables-lock"]);
 const backends = ["iptables-nft", "iptables-legacy"] as const;
 
-/** The one that holds our rules. */
+/** The backend that contains our rules. */
 function inUse(): string | undefined {
   return backends.find((name) => shell(`${name}-save 2> /dev/null || true`).includes("KUBE-"));
 }
 
 before(() => {
   buildNodeNetwork([]);
-  // The gateway is the API server's host, too.
+  // The gateway is also the API server's host.
   shell(`ip -n client addr add ${apiServer}/24 dev eth0`);
   enterNetworkNamespace("node");
 });
@@ -182,7 +182,7 @@ describe("another Node's address as an external IP", () => {
   let proxy: ClusterNode;
   let monitor: Program;
 
-  /** What the log says of these, of all programs so far: the address each time. */
+  /** The addresses in log lines about these findings, of all programs so far. */
   function named(): readonly unknown[] {
     return proxy
       .lines()
@@ -194,7 +194,7 @@ describe("another Node's address as an external IP", () => {
     return proxy.metric("kube_ipvs_frontend_conflicts", { reason });
   }
 
-  /** Every address that was bound since the monitor began, even for a moment. */
+  /** Every address that was bound since the monitor started, even for a moment. */
   function everBound(): string {
     return monitor.output;
   }
@@ -204,7 +204,7 @@ describe("another Node's address as an external IP", () => {
   }
 
   before(async () => {
-    // Addresses that are bound already would not be seen.
+    // The monitor does not report addresses that are already bound.
     shell("ipvsadm -C; ip link del kube-ipvs0");
     monitor = new Program(["-4", "monitor", "address"], [], { program: "ip" });
     proxy = await ClusterNode.build(
@@ -291,7 +291,7 @@ describe("the doctor on this node", () => {
   const values = new Map([["manifests", ["/nowhere"]]]);
   const { config } = loadConfig(values, { readFile: () => "", hostname: () => "node-1" });
 
-  /** Checks that are not ok, `name verdict`, without those that the lab itself causes. */
+  /** Checks that are not ok, as `name verdict`, without those that fail because of the lab. */
   async function complaints(isBeforeInstall = false): Promise<readonly string[]> {
     const { checks } = await examineNode(config, systemClock, isBeforeInstall);
     return checks
@@ -300,9 +300,9 @@ describe("the doctor on this node", () => {
   }
 
   before(async () => {
-    // It syncs once: what is broken here stays broken.
+    // The daemon syncs only once, so it does not repair the following damage.
     daemon = await startLabDaemon([claiming([harmless]), slice]);
-    // A namespace is seen by its processes.
+    // A namespace is only visible through its processes.
     inClient = spawn("ip", ["netns", "exec", "client", "sleep", "60"]);
   });
 
@@ -334,7 +334,7 @@ describe("the doctor on this node", () => {
       "leftovers warn",
     ],
     [
-      // A cluster IP: the daemon lets go of others.
+      // A cluster IP, because the daemon unbinds other addresses.
       "ip link add probe0 type dummy; ip address add 10.96.0.10/32 dev probe0",
       "ip link del probe0",
       "vip-collisions fail",
@@ -373,7 +373,7 @@ describe("the doctor on this node", () => {
   it("reports iptables-backends warn if both have rules", async (test) => {
     const other = backends.find((name) => name !== inUse());
     const add = `${other} -t filter -A INPUT -s 192.0.2.9 -j ACCEPT`;
-    // The lab's own kernel has no nf_tables; the one of `make test-kernels` has.
+    // The lab's default kernel has no nf_tables, but that of `make test-kernels` has.
     if (other === undefined || shell(`${add} 2> /dev/null && echo yes || true`) !== "yes\n") {
       test.diagnostic("this kernel has one backend only");
       return;

@@ -1,4 +1,4 @@
-/** The operator's commands in modes iptables and userspace, beside the built program. */
+/** The operator's commands in iptables and userspace mode, with the running program. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { parseJson } from "../../src/base/parse-json.ts";
@@ -43,7 +43,7 @@ const objects: readonly ApiObject[] = [
   endpointSlice({ service: "sticky", endpoints: pods.map(({ address }) => address) }),
 ];
 
-/** Everything that a Service can be reached at. */
+/** A Service with every kind of address. */
 const edge = service({
   name: "edge",
   type: "LoadBalancer",
@@ -53,7 +53,7 @@ const edge = service({
   status: { loadBalancer: { ingress: [{ ip: "203.0.113.8" }] } },
 });
 
-/** No check repairs what a test breaks. */
+/** Disables checks that would repair the damage of a test. */
 const unrepaired = [
   "--kube-ipvs-rule-check-period=1h",
   "--iptables-sync-period=1h",
@@ -213,7 +213,7 @@ describe("the operator's commands in other modes", () => {
     });
 
     it("observe only: log the listeners and rules without opening or writing any", async (test) => {
-      // Its own servers stand at ports of their own.
+      // The program's own servers use other ports.
       const seen = "iptables-save; ss -Hltun | { grep -vE ':(10349|10356) ' || true; }";
       const before = shell(seen);
       await node.start([...flags, "--kube-ipvs-observe-only"]);
@@ -309,7 +309,7 @@ describe("the operator's commands in other modes", () => {
   });
 });
 
-/** iptables-save prints when it ran, and counters. */
+/** Removes the time and the counters from the output of iptables-save. */
 function withoutTimes(text: string): string {
   return text.replaceAll(/^#.*\n/gm, "").replaceAll(/\[\d+:\d+\]/g, "");
 }

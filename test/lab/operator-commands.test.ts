@@ -1,4 +1,4 @@
-/** The operator's commands beside the built program, on a node where something is wrong on purpose. */
+/** The operator's commands with the running program, on a deliberately damaged node. */
 import assert from "node:assert/strict";
 import { existsSync, statSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
@@ -25,9 +25,9 @@ const [first, second] = [
   { name: "pod-2", address: "10.244.1.20" },
 ];
 const web = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
-/** A third party's, on the address that a Service asks for. */
+/** A foreign virtual server at an address that a Service claims. */
 const foreign = "10.96.0.11:80";
-/** The kernel takes no broadcast address for a real server: EINVAL. */
+/** The kernel rejects a broadcast address as a real server: EINVAL. */
 const broadcast = "192.168.10.255";
 
 const one = endpoint(first.address, { nodeName: "node-1" });
@@ -65,7 +65,7 @@ function servicesOf(name: string): readonly ServiceRow[] {
   return (parseJson(out) as { readonly items: readonly ServiceRow[] }).items;
 }
 
-/** `10.244.1.10 drifted`; without a reason it takes connections. */
+/** `10.244.1.10 drifted`, or only the address if the endpoint accepts connections. */
 function endpointsOf(name: string): readonly string[] {
   const [row] = servicesOf(name);
   return (row?.endpoints ?? []).map(({ address, reason }) => `${address} ${reason ?? "-"}`);
@@ -173,7 +173,7 @@ describe("the operator's commands", () => {
       await connection.receives(1, 20_000);
       connection.reset();
     }
-    // Read every 5 s, of counters that are added up every 2 s.
+    // Traffic is read every 5 s, and the kernel updates its counters every 2 s.
     await until(
       async () => (await node.metric(name)) === before + 4,
       20_000,
@@ -206,7 +206,7 @@ describe("the operator's commands", () => {
         `^> +(?!0 )${rate} +${rate} +${rate} +[12] +\\d+  default/web:http TCP  10\\.96\\.0\\.10:80$`,
         "m",
       );
-      // Each reads what another connection adds.
+      // Each attempt reads the traffic of another connection.
       for (let tries = 0; tries < 8 && !counted.test(terminal.screen()); tries += 1) {
         (await Connection.open(web.address, web.port, "echo")).reset();
         await pause(900);

@@ -1,7 +1,7 @@
 /**
- * What became of our virtual servers while nobody looked, or where nothing was to be removed: the next start
- * and `--cleanup` come to the same answer, and nothing of ours is left that serves old pods. What others
- * made stays in every history.
+ * Changes of our virtual servers while the program was stopped or could not remove anything. The next start and
+ * `--cleanup` make the same decisions, and no virtual server with old pods is left. Foreign virtual servers stay in
+ * every history.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -44,16 +44,16 @@ const objects: readonly ApiObject[] = [
 interface History {
   readonly name: string;
   readonly settings?: NodeSettings;
-  /** While the program runs. */
+  /** Changes while the program runs. */
   readonly running?: (node: ClusterNode) => void | Promise<void>;
   readonly signal?: "SIGTERM" | "SIGKILL";
-  /** Once it was stopped. */
+  /** Changes after the program stopped. */
   readonly away?: (node: ClusterNode) => void;
-  /** After the next start. */
+  /** Changes after the next start. */
   readonly after?: (node: ClusterNode) => void | Promise<void>;
-  /** Clean-up, which knows of no Services, finds the kernel and the record of another history. */
+  /** A clean-up, which does not read Services, uses the kernel state and record of another history. */
   readonly isOldToCleanUp?: true;
-  /** Virtual servers with their real servers that are left in the end, as `ipvsadm -Sn` prints them. */
+  /** Remaining virtual servers with their real servers at the end, in the format of `ipvsadm -Sn`. */
   readonly left: readonly string[];
 }
 
@@ -71,7 +71,7 @@ const webAddresses = ["10.96.0.10:80", "192.168.10.11:30080", "172.16.5.11:30080
 const claimed = "10.96.0.12:80";
 const contested = service({ name: "contested", clusterIps: ["10.96.0.12"] });
 
-/** A Service that claims what a third party has, which the record names from then on. */
+/** A Service claims a foreign virtual server, which the record names from then on. */
 async function isContested(node: ClusterNode): Promise<void> {
   shell(`ipvsadm -A -t ${claimed} -s wlc; ipvsadm -a -t ${claimed} -r 10.50.1.1:80 -m`);
   node.api.apply(contested, endpointSlice({ service: "contested", endpoints: [oldPod] }));
@@ -81,7 +81,7 @@ async function isContested(node: ClusterNode): Promise<void> {
   await node.verified(1);
 }
 
-/** As kube-proxy does, or a version without a record. */
+/** Takes over like kube-proxy or a version without a record. */
 function takeOverByAnother(): void {
   shell(`ipset add KUBE-CLUSTER-IP 10.96.0.12,tcp:80; ipset add KUBE-IPVS-IPS 10.96.0.12
 ip address add 10.96.0.12/32 dev kube-ipvs0
@@ -186,7 +186,10 @@ const histories: readonly History[] = [
   },
 ];
 
-/** The Service goes; another change shows that its removal was seen. Its servers are excluded and stay. */
+/**
+ * Deletes the Service, and waits until another change shows that the deletion was processed. The Service's virtual
+ * servers are excluded and stay.
+ */
 async function leaves(node: ClusterNode): Promise<void> {
   node.api.delete(...objects.slice(0, 2));
   await node.until("its entries go", () => !shell("ipset save").includes("10.96.0.10,"));
@@ -197,7 +200,7 @@ function printed(): string {
   return shell("ipvsadm -Sn");
 }
 
-/** Sorted; those of others stand apart. */
+/** Sorted lines, with foreign virtual servers separate. */
 function splitServers(): { readonly ours: readonly string[]; readonly foreign: string } {
   const lines = printed()
     .split("\n")
@@ -211,7 +214,7 @@ function splitServers(): { readonly ours: readonly string[]; readonly foreign: s
   };
 }
 
-/** Up to the stop, and what happens then. */
+/** Runs a history up to the stop, and then `body`. */
 async function withHistory(
   { settings, running, signal, away }: History,
   body: (node: ClusterNode) => Promise<void>,
@@ -221,7 +224,7 @@ async function withHistory(
     try {
       await node.start();
       await running?.(node);
-      // What is kept over a restart has been written by then, so that a kill is as good as a stop.
+      // By then, the files for the next start are written, so a kill is like a stop.
       if (signal === "SIGKILL") await node.verified(1);
       await node.stop(signal);
       away?.(node);

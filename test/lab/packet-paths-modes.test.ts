@@ -1,4 +1,4 @@
-/** Where packets go in modes iptables and userspace: the sections that are quick, with real connections. */
+/** Packet paths in iptables and userspace mode: the sections that run fast, with real connections. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** Where packets go: every path of the matrix with real connections, and the document that says so. */
+/** Packet paths: every row of the matrix with real connections, compared with the document. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -53,7 +53,7 @@ describe("packet paths", () => {
           .filter((column) => isExplained(row.path, column))
           .map((column) => {
             const name = columnName(column);
-            // A system call that fails at once is a refusal, too.
+            // A system call that fails immediately also counts as refused.
             const seen = row.outcomes.get(name)?.replace("EPERM", "refused");
             const explained = row.explained?.get(name);
             return { seen: line(row, name, seen), explained: line(row, name, explained) };

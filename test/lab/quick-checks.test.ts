@@ -1,6 +1,6 @@
 /**
- * What others take away, and what becomes of the node's links and addresses: noticed long before the next
- * periodic sync (which is an hour away here), and repaired.
+ * Third-party removals, and changes of the node's links and addresses. They are noticed and repaired long before the
+ * next periodic sync, which is an hour away in this test.
  */
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
@@ -23,7 +23,7 @@ const namespace = "checks";
 const rulePeriodMs = 1_000;
 const hourMs = 3_600_000;
 const setPeriodMs = 5_000;
-/** A lab kernel on a busy machine takes its time for processes. */
+/** Timeout for processes, which are slow in a lab kernel on a busy machine. */
 const graceMs = 60_000;
 const foreignRuleCount = 10_000;
 
@@ -95,7 +95,7 @@ async function changes(kind: string): Promise<number> {
   return Number(lines[0]?.split(" ").at(-1) ?? 0);
 }
 
-/** Chains written, and jumps inserted or removed. */
+/** Number of written chains, and of inserted or removed jumps. */
 async function ruleChanges(): Promise<number> {
   const kinds = ["chain-write", "jump-insert", "jump-remove"];
   const counts = await Promise.all(kinds.map(changes));
@@ -161,7 +161,7 @@ describe("rules that disappear between two checks", () => {
   after(() => restart(rulePeriodMs));
 
   it("are checked immediately if a restore fails because they are gone", async (test) => {
-    // Without its target, the chain that a new set entry writes again cannot be written.
+    // The chain that a new set entry rewrites cannot be written without its target.
     shell("iptables -t nat -F; iptables -t nat -X");
     const before = await daemon.metrics("kube_ipvs_drift_detected_total");
     const ranges = service({

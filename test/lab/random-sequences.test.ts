@@ -1,6 +1,6 @@
 /**
- * Random changes, applied one after another with syncs and restarts in between, come to the same kernel as
- * a fresh start on the objects that are left, in a namespace that has seen nothing.
+ * Random changes that are applied one after another, with syncs and restarts in between, lead to the same kernel state
+ * as a fresh start with the final objects in an empty namespace.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -37,7 +37,7 @@ const interludes: fc.Arbitrary<Interlude> = fc.oneof(
 );
 
 const sequences: fc.Arbitrary<Sequence> = fc.record({
-  // Nobody is waited for who could bring a Node object later.
+  // The daemon does not wait for a Node object.
   flags: clusterFlags.map((flags) => ({ manifests: "/memory", ...flags })),
   steps: fc.array(fc.tuple(clusterChanges, interludes), {
     minLength: changeCount,
@@ -45,7 +45,7 @@ const sequences: fc.Arbitrary<Sequence> = fc.record({
   }),
 });
 
-/** A daemon that can be started again with the objects that it was given. */
+/** A daemon that can be restarted with its current objects. */
 class Subject {
   readonly #flags: Flags;
   readonly #objects = new MemorySource();
@@ -75,7 +75,7 @@ class Subject {
     this.#daemon = await startLabDaemon(this.#objects.objects(), this.#flags, undefined, held);
   }
 
-  /** Settles, waits for the last drain, and ends. Gives who had what several Services claim. */
+  /** Settles, waits for the last drain, and stops. Returns the owners of contested addresses. */
   async stop(): Promise<Holders> {
     await this.#daemon.settled();
     const drains = (): Promise<readonly string[]> =>
@@ -88,7 +88,7 @@ class Subject {
   }
 }
 
-/** The kernel's state after all steps, the objects that are left, and who holds what several of them claim. */
+/** The kernel state after all steps, the final objects, and the owners of contested addresses. */
 function incremental({
   flags,
   steps,

@@ -1,6 +1,6 @@
 /**
- * The random walks of test/unit/daemon, with the built program on the real kernel: each in a network
- * namespace of its own, compared wherever it settles with what a fresh start comes to.
+ * The random walks of test/unit/daemon with the built program on the real kernel. Each walk has its own network
+ * namespace, and is compared with a fresh start whenever it settles.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -20,7 +20,7 @@ function takeInLab(walk: Walk): Promise<void> {
     try {
       await runWalk(walk, node);
     } catch (error) {
-      // Lines of the daemon say what it did, and what it took for a third party's.
+      // The daemon's log shows its writes, and which objects it treated as foreign.
       throw new Error(`The log ends with\n${node.tail}`, { cause: error });
     } finally {
       await node.close();
@@ -34,7 +34,10 @@ describe(`random walks of ${walkLength} steps end in the state of a fresh start`
   }
 });
 
-/** The unit tests take all of them; here those of which a real kernel says more than the fake one, each half a minute. */
+/**
+ * The unit tests run all walks. This test runs those for which a real kernel shows more than the fake one. Each takes
+ * half a minute.
+ */
 const foundHere: ReadonlySet<string> = new Set([
   "node ports leave while excluded then the program is killed",
 ]);

@@ -1,7 +1,7 @@
 /**
- * One object that the kernel refuses among a hundred Services: it is named once, with its Service, and
- * nothing else suffers. An endpoint that no kernel takes, and by fault injection a set entry, an address,
- * virtual servers and a chain.
+ * One object among a hundred Services that the kernel rejects: it is logged once with its Service, and nothing else is
+ * affected. Tests an endpoint that every kernel rejects, and with fault injection a set entry, an address, virtual
+ * servers and a chain.
  */
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
@@ -38,7 +38,7 @@ import {
 
 const namespace = "refused";
 const serviceCount = 100;
-/** Of the subnet of eth0: the kernel answers EINVAL. */
+/** The broadcast address of eth0's network, for which the kernel returns EINVAL. */
 const broadcast = "192.168.10.255";
 const secondsToHealth = 15_000;
 
@@ -47,13 +47,13 @@ const bulk: readonly ApiObject[] = positions(serviceCount).flatMap((index) => [
   sliceOf(index, positions(2)),
 ]);
 
-/** The program with the library that refuses, and with the wrapper. */
+/** Runs the program with the library and the wrapper that reject requests. */
 const environment = {
   ...underFaults.environment,
   PATH: rejectingPath,
 };
 
-/** IPVS_CMD_NEW_SERVICE for this address, of linux/ip_vs.h, up to its port or with it. */
+/** IPVS_CMD_NEW_SERVICE of linux/ip_vs.h for this address, with or without its port. */
 function refuseCreation(address: string, port?: number): void {
   const after: VirtualServer = {
     ...{ protocol: "TCP", address: ip(address), port: port ?? 0, scheduler: "rr", flags: 0 },
@@ -73,7 +73,7 @@ before(async () => {
   enterNetworkNamespace(namespace);
   mkdirSync("/run/faults", { recursive: true });
   wrapIptablesRestore();
-  // A verification may read everything; what is counted here is what changes and refusals cost.
+  // A verification may read everything. This test counts only the cost of changes and rejections.
   node = await ClusterNode.build(bulk, { kubeIpvs: { verificationPeriod: "1h" } });
   await node.start(environment);
 });
@@ -83,7 +83,7 @@ after(async () => {
   removeNetworkNamespace(namespace);
 });
 
-/** Lines of one virtual server's real servers. */
+/** The lines of one virtual server's real servers. */
 function realServersAt(place: string): readonly string[] {
   const lines = shell("ipvsadm -Sn").split("\n");
   return lines.filter((line) => line.startsWith(`-a -t ${place} `));
@@ -101,7 +101,7 @@ function rejectedCount(kind: string, labels: Record<string, string> = {}): Promi
   return node.metric("kube_ipvs_refused_objects", { kind, ...labels });
 }
 
-/** Lines that name a thing the kernel refuses, its begin or its end. */
+/** Log lines about the beginning or end of an object's rejection. */
 function linesAbout(subject: RegExp): readonly string[] {
   return node
     .lines()
@@ -109,10 +109,7 @@ function linesAbout(subject: RegExp): readonly string[] {
     .map((line) => JSON.stringify(line));
 }
 
-/**
- * Ten changes of other Services: each is in the kernel, no full sync runs for any of them, and the node is
- * healthy throughout.
- */
+/** Ten changes of other Services: each reaches the kernel, none causes a full sync, and the node stays healthy. */
 async function changesElsewhereGoThrough(): Promise<void> {
   const slowMs = 5_000;
   const full = (): Promise<number> => node.metric("kube_ipvs_sync_runs_total", { kind: "full" });
@@ -141,14 +138,14 @@ async function becomesHealthy(): Promise<void> {
   );
 }
 
-/** Exactly one line when it begins, naming the Service; another when it ends. */
+/** Asserts that there is exactly one line for the beginning, which names the Service, and one for the end. */
 function toldOnce(subject: RegExp, serviceName: string, count: number): void {
   const lines = linesAbout(subject);
   assert.equal(lines.length, count, lines.join("\n"));
   for (const line of lines) assert.ok(line.includes(`"service":"default/${serviceName}"`), line);
 }
 
-/** From now until the count is this. */
+/** Waits until the count has this value, and returns the number of seconds. */
 async function secondsBetween(count: () => Promise<number>, wanted: number): Promise<number> {
   const begin = performance.now();
   await node.until(`there are ${wanted}`, async () => (await count()) === wanted);
@@ -210,8 +207,8 @@ describe("an endpoint that the kernel rejects", () => {
 });
 
 /**
- * Protocols and subsystems of linux/netlink.h and linux/netfilter/nfnetlink.h; `content`: what no other
- * request carries. For the entry that is IPSET_ATTR_PORT, since other sets name its address, too.
+ * Protocols and subsystems of linux/netlink.h and linux/netfilter/nfnetlink.h. `content` occurs in no other request.
+ * For the entry, it is IPSET_ATTR_PORT, because other sets also contain its address.
  */
 const injected = [
   {
@@ -311,7 +308,7 @@ describe("virtual servers that the kernel rejects", () => {
   it("unbind their address if none of them is left, since the node itself would answer there", async () => {
     refuseCreation(address);
     shell(`ipvsadm -D -t ${address}:80; ipvsadm -D -t ${address}:8081`);
-    // Its change finds that they are gone.
+    // A change of the Service finds that the virtual servers are gone.
     node.api.apply({ ...objects[1], endpoints: [endpoint("10.244.2.83")] } as ApiObject);
     await refusals(2);
     assert.deepEqual([isBound(), served()], [false, 0]);

@@ -18,7 +18,7 @@ import type { IptablesVariant } from "./lab-kernel.ts";
 
 const backends: readonly IptablesVariant[] = ["nft", "legacy", "none"];
 
-/** What the state of kernel and rules decides; the others are the same on every kernel. */
+/** Suites that depend on the state of the kernel and its rules. The others give the same result on every kernel. */
 const kernelSuites: readonly string[] = [
   "golden",
   "contract",
@@ -42,10 +42,10 @@ const suitesWithoutIptables: readonly string[] = ["contract", "packet-paths"];
 const runner: string = join(import.meta.dirname, "run-suites.ts");
 const project: string = join(import.meta.dirname, "../..");
 const report: string = join(project, "docs/reports/kernels.md");
-/** What was measured so far, of every kernel. */
+/** Results so far, for every kernel. */
 const measuredPath: string = join(project, "build/kernels.json");
 
-/** What suites say of themselves that belongs into the report: lines of compared states, shares of a processor. */
+/** Lines in the output of suites that belong in the report: numbers of compared states, and CPU shares. */
 const figureLine = /^ +(golden: \S+ +\d+ of \d+ match|with \d+ third-party rules in .*)$/gm;
 
 /** Runs the suites and passes their output on. */
@@ -71,7 +71,7 @@ async function runWith(
   return suites.map((suite) => ({ release, backend, suite, ...readMeasured(suite, output) }));
 }
 
-/** The suite's line in the table that run-suites.ts prints, and the names of its red cases. */
+/** Reads a suite's line in the table of run-suites.ts, and the names of its failed cases. */
 function readMeasured(
   suite: string,
   output: string,
@@ -132,7 +132,7 @@ async function main(): Promise<number> {
   const release = lab.kernel.modules.split("/").at(-1) ?? "";
   const now: Measured[] = [];
   for (const backend of wanted) now.push(...(await runWith(backend, suites, release)));
-  // Suites that the report does not have are for whoever runs them.
+  // Suites outside the report only print their result.
   const measured = mergeMeasured(readEarlier(), now).filter(({ suite }) =>
     kernelSuites.includes(suite),
   );

@@ -1,8 +1,4 @@
-/**
- * Runs the suites of the lab side by side and prints a table of their times:
- *
- *     node test/lab/run-suites.ts [NAME…]
- */
+/** Runs the lab suites in parallel and prints a table of their durations: node test/lab/run-suites.ts [NAME…] */
 import { runNamed } from "../queue/run-jobs.ts";
 import { labJobs } from "./suite-job.ts";
 

@@ -1,6 +1,6 @@
 /**
- * Sets that are there with other parameters than ours, in a real kernel: recreated under the rules that refer
- * to them. And the promise to kube-proxy: on what we leave, each of its set creations succeeds.
+ * Existing sets with other parameters, in a real kernel: they are recreated while rules refer to them. Also tests that
+ * each of kube-proxy's set creations succeeds on the state that kube-ipvs leaves.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -26,7 +26,7 @@ import {
 
 const rangeCount = 70_000;
 
-/** Something in nearly every set. */
+/** Objects that add entries to nearly every set. */
 const objects: readonly ApiObject[] = [
   service({
     type: "LoadBalancer",
@@ -55,14 +55,14 @@ function createLine({ name, type, family }: IpSet): string {
   return `ipset create ${name} ${type} family ${word} hashsize 1024 maxelem 65536 -exist`;
 }
 
-/** As kube-proxy starts. Fails with the first creation that the kernel refuses. */
+/** Creates sets like kube-proxy at its start. Fails with the first rejected creation. */
 function createAsKubeProxy(): number {
   const lines = ipFamilies.flatMap(setsFor).map(createLine);
   shell(lines.join("\n"));
   return lines.length;
 }
 
-/** Sets without what the kernel chooses, and rules without counters. */
+/** Sets without values that the kernel chooses, and rules without counters. */
 function state(): string {
   const sets = shell("ipset save | sort").replaceAll(
     / (?:hashsize|bucketsize) \d+| initval \S+/g,
@@ -71,7 +71,7 @@ function state(): string {
   const rules = ["iptables-save", "ip6tables-save"].map((program) =>
     shell(program).replaceAll(/ \[\d+:\d+\]$|^#.*\n/gm, ""),
   );
-  // Tables come in the order in which they were used first.
+  // Tables are printed in the order of their first use.
   return [
     sets,
     ...rules.map((text) =>
@@ -83,7 +83,7 @@ function state(): string {
   ].join("\n");
 }
 
-/** What a start in an empty namespace leaves. */
+/** The result of a start in an empty namespace. */
 async function freshState(): Promise<string> {
   let fresh = "";
   await inNamespace(() =>
@@ -110,12 +110,15 @@ describe("on the state that kube-ipvs leaves", () => {
 
 interface Misfit {
   readonly set: IpSet;
-  /** The rest of `ipset create NAME`. */
+  /** The arguments after `ipset create NAME`. */
   readonly how: string;
   readonly entry?: string;
 }
 
-/** Each of another set; and twice, for there are more ways than sets that hold something. */
+/**
+ * Each misfit replaces another set. There are two rounds, because there are more kinds of misfits than sets with
+ * entries.
+ */
 const rounds: readonly (readonly Misfit[])[] = [
   [
     {
@@ -141,7 +144,7 @@ const rounds: readonly (readonly Misfit[])[] = [
   ],
 ];
 
-/** No rule of the other family can refer to it. */
+/** Rules of the other family cannot refer to the set. */
 const ofOtherFamily: Misfit = {
   set: setFor("loadBalancer", "IPv4"),
   how: "hash:ip,port family inet6",
@@ -152,7 +155,7 @@ function createMisfit({ set, how, entry }: Misfit): string {
   return `ipset create ${set.name} ${how}\n${add}`;
 }
 
-/** Puts the misfits in the places of the sets, under the same rules. */
+/** Replaces sets with misfits, while the same rules refer to them. */
 function exchange(misfits: readonly Misfit[]): void {
   shell(`
     iptables-save > /run/rules4
@@ -214,7 +217,7 @@ describe("sets that exist with other parameters", () => {
       } finally {
         await daemon.stop();
       }
-      // Our own rules refer to it too by now.
+      // By now, our own rules also refer to the set.
       await cleanUpLab();
       await withLabDaemon(objects, {}, async () => {
         await eventually(state, fresh, 60_000);
@@ -242,7 +245,7 @@ describe("a set of more than 65,536 entries", () => {
     });
   }
 
-  /** maxelem, and how many entries there are. */
+  /** maxelem, and the number of entries. */
   function figures(): readonly (string | undefined)[] {
     const text = shell(`ipset list -t ${name}`);
     return [/maxelem (\d+)/.exec(text)?.[1], /entries: (\d+)/.exec(text)?.[1]];

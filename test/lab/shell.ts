@@ -1,6 +1,6 @@
 /**
- * A shell where the kernel has IPVS, on this terminal: `make shell`. Its exit status is that of the last command in it.
- * What is typed there changes nothing on this machine.
+ * A shell on a kernel with IPVS, on this terminal: `make shell`. The exit status is that of its last command. Commands
+ * in the shell do not change this machine.
  */
 import { spawnSync } from "node:child_process";
 import { findLab, runInLab } from "./lab.ts";
@@ -9,7 +9,7 @@ const longestSeconds = 86_400;
 const labFailedStatus = 125;
 const script = `${import.meta.dirname}/shell.sh`;
 
-/** Where standard input is not a terminal, as in a test. */
+/** The terminal size if standard input is not a terminal, as in a test. */
 const usualSize = { rows: 24, columns: 80 };
 
 async function main(): Promise<number> {
@@ -40,7 +40,7 @@ async function main(): Promise<number> {
   return labFailedStatus;
 }
 
-/** The lab kernel sets the terminal to raw and may end without setting it back. */
+/** The lab kernel sets the terminal to raw mode and may end without resetting it. */
 function terminalSettings(): string | undefined {
   const { status, stdout } = spawnSync("stty", ["-g"], { stdio: ["inherit", "pipe", "ignore"] });
   return status === 0 ? stdout.toString().trim() : undefined;

@@ -1,6 +1,6 @@
 /**
- * UDP clients that keep their source port while the pods behind a Service change: the built program, real
- * pods, a client outside; and what conntrack holds of it.
+ * UDP clients that keep their source port while a Service's pods change: the built program, real pods, an external
+ * client, and the conntrack entries.
  */
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, it } from "node:test";
@@ -35,7 +35,7 @@ function slice6(...endpoints: readonly string[]): ApiObject {
   return endpointSlice({ name: "dns-6", service: "dns", endpoints, ports: slicePorts });
 }
 
-/** Ways to the Service: what the client sends to, whom the pod answers, and the virtual server behind it. */
+/** Ways to reach the Service: the destination, the source that the pod sees, and the virtual server. */
 const ways = [
   { name: "cluster IP", address: clusterIp, port: 53, answersTo: podGateway },
   { name: "node port", address: nodeAddress, port: nodePort, answersTo: podGateway },
@@ -63,7 +63,7 @@ describe("a UDP client that keeps its source port", () => {
     client = await Datagrams.open(sourcePort);
   }
 
-  /** Asks until `name` answers; gives the milliseconds it took. */
+  /** Asks until `name` answers, and returns the number of milliseconds. */
   async function reaches(way: (typeof ways)[number], name: string): Promise<number> {
     const beganMs = performance.now();
     let answer = "";
@@ -122,7 +122,7 @@ describe("a UDP client that keeps its source port", () => {
       assert.match(flows(), new RegExp(`dst=${way.address} sport=${sourcePort} dport=${way.port}`));
       node.apply(dns(), slice(first.address));
       await reaches(way, "pod-1");
-      // The untranslated flow is gone; the one in its place is translated, and masqueraded where it must be.
+      // The untranslated flow is gone. The new one is translated, and masqueraded if necessary.
       const translated = `src=${first.address} dst=${way.answersTo} sport=5353`;
       const flow = `sport=${sourcePort} dport=${way.port} (\\[UNREPLIED\\] )?${translated}`;
       assert.match(flows(), new RegExp(flow));
@@ -138,7 +138,7 @@ describe("a UDP client that keeps its source port", () => {
     node.apply(dns(), slice(first.address, second.address));
     await node.hasWeights(way.server, "pod-1 1, pod-2 1");
     track({ destination: clusterIp, port: 53, answeredBy: first.address, answerPort: 5353 });
-    // The same port numbers elsewhere: another address of the node's, another host, another protocol.
+    // The same port numbers at another node address, another host, and with another protocol.
     track({ destination: nodeAddress, port: 53, answeredBy: first.address, answerPort: 5353 });
     track({ destination: "203.0.113.1", port: nodePort, answeredBy: "203.0.113.1" });
     track({ destination: "203.0.113.1", port: 53, answeredBy: first.address, answerPort: 5353 });
@@ -195,7 +195,7 @@ describe("a UDP client that keeps its source port", () => {
     assert.match(left.join("\n"), new RegExp(`dst=fd00:96::b .* src=${gone} `));
   });
 
-  /** A conntrack entry, as a packet would leave it. */
+  /** Creates a conntrack entry like that of a packet. */
   function track(flow: {
     readonly destination: string;
     readonly port: number;
@@ -219,7 +219,7 @@ function flows(family = "ipv4"): string {
   return shell(`conntrack -L -f ${family} -o id 2> /dev/null`);
 }
 
-/** Those with one of the ports of this suite, by the kernel's id. */
+/** Flows with one of this suite's ports, by the kernel's id. */
 function flowIds(family?: string): ReadonlyMap<string, string> {
   const lines = flows(family)
     .split("\n")

@@ -1,4 +1,4 @@
-/** How the program starts, what it refuses, how it ends: the built program in a kernel with IPVS. */
+/** How the program starts, what it rejects, and how it ends: the built program on a kernel with IPVS. */
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -31,7 +31,7 @@ function start(args: readonly string[] = [], command: readonly string[] = []): P
   return program;
 }
 
-/** Ports of its own let an instance run beside another. */
+/** Ports with which an instance can run next to another. */
 const elsewhere = [
   "--kube-ipvs-lock-name=elsewhere",
   "--metrics-bind-address=127.0.0.1:20249",

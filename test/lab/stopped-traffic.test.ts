@@ -1,4 +1,4 @@
-/** Compares what commands say about traffic that other software or the network stops with real connections. */
+/** Compares the commands' findings about traffic that other software or the network stops with real connections. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect } from "node:net";
@@ -18,7 +18,9 @@ const endpoints = [first, second].map(({ address }) => endpoint(address, { nodeN
 const web = { address: "10.96.0.10", port: 80 };
 const asked = ["explain", "--from", "192.168.10.1", "--to", "10.96.0.10:80"];
 
-/** Whether a TCP connection to the Service opens, from a namespace of the lab. `isExpected`: it is waited for longer. */
+/**
+ * Whether a TCP connection to the Service can be opened from a namespace of the lab. With `isExpected`, waits longer.
+ */
 async function connects(namespace: "node" | "client", isExpected: boolean): Promise<boolean> {
   enterNetworkNamespace(namespace);
   const socket = connect(web.port, web.address);
@@ -27,7 +29,7 @@ async function connects(namespace: "node" | "client", isExpected: boolean): Prom
     () => true,
     () => false,
   );
-  // The socket is opened with the next tick.
+  // The socket is opened in the next tick.
   await immediately();
   enterNetworkNamespace("node");
   const isOpen = await opened;

@@ -1,4 +1,4 @@
-/** What runs in the lab: every test file of this folder is a suite with a lab kernel of its own. */
+/** The suites of the lab: every test file of this folder is a suite with its own lab kernel. */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { countOf } from "../support/seeds.ts";
@@ -10,9 +10,9 @@ export interface Suite {
   /** Path from the project's root. */
   readonly file: string;
   readonly options: Omit<LabOptions, "cpu">;
-  /** It waits more than it works: it shares a processor with another suite. */
+  /** Whether the suite mostly waits, so that it can share a processor with another suite. */
   readonly waits: boolean;
-  /** What the suite changes beyond its network namespace: it runs in the lab kernel only. */
+  /** What the suite changes beyond its network namespace. Such a suite runs only in the lab kernel. */
   readonly machineWide?: string;
 }
 
@@ -23,7 +23,7 @@ interface Settings {
 
 const setsLimits = "sets the conntrack limits of the whole kernel";
 
-/** Only what differs from the defaults. */
+/** Settings that differ from the defaults. */
 const settingsByName: Readonly<Record<string, Settings>> = {
   drift: { waits: true },
   "packet-paths-modes": { waits: true },
@@ -47,11 +47,11 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   tuning: { waits: true },
 };
 
-/** For hangs, not for speed. */
+/** The timeout detects hangs, not slow suites. */
 const timeoutSeconds = countOf({ short: 1_200, long: 7_200 });
 const ending = ".test.ts";
 
-/** All suites; with `hasNft` also those that need a kernel with both backends of iptables. */
+/** All suites. With `hasNft`, also those that need a kernel with both iptables backends. */
 export function listSuites(hasNft: boolean): readonly Suite[] {
   return [...namesIn("."), ...(hasNft ? namesIn("kernels") : [])].map((name) => ({
     name,
@@ -62,7 +62,7 @@ export function listSuites(hasNft: boolean): readonly Suite[] {
   }));
 }
 
-/** In a folder of this one: `contract`, `kernels/backends`. */
+/** Names of suites in a subfolder: `contract`, `kernels/backends`. */
 function namesIn(folder: string): readonly string[] {
   return readdirSync(join(import.meta.dirname, folder))
     .filter((name) => name.endsWith(ending))

@@ -1,4 +1,4 @@
-/** What others see of the built program beside a cluster: health, health-check node ports, pages, events. */
+/** What others see of the built program in a cluster: health, health-check node ports, pages, Events. */
 import assert from "node:assert/strict";
 import { createServer } from "node:net";
 import { after, before, describe, it } from "node:test";
@@ -9,13 +9,13 @@ import { Program } from "../support/program.ts";
 
 const healthPort = 31_999;
 
-/** A load balancer of both families that wants to know where its endpoints are. */
+/** A load balancer with both families and policy Local. */
 const balanced: ApiObject = service({
   type: "LoadBalancer",
   clusterIps: ["10.96.0.10", "fd00:96::10"],
   spec: { externalTrafficPolicy: "Local", healthCheckNodePort: healthPort },
 });
-/** One endpoint is here over IPv4; over IPv6 there is none. */
+/** One local endpoint over IPv4, and none over IPv6. */
 const slices: readonly ApiObject[] = [
   endpointSlice({ endpoints: [endpoint("10.244.1.10", { nodeName: "node-1" })] }),
   endpointSlice({ name: "web-6", endpoints: [endpoint("fd00:244::9", { nodeName: "node-2" })] }),
@@ -26,7 +26,7 @@ const notReadyTaint = { key: "kube-ipvs/not-ready", effect: "NoSchedule" };
 
 let server: ApiServer;
 let program: Program;
-/** Someone else's: it has the IPv6 port. */
+/** Another program's server, which uses the IPv6 port. */
 const other = createServer();
 
 before(async () => {
@@ -51,7 +51,7 @@ async function get(target: string): Promise<readonly [status: number, body: stri
   return [response.status, await response.text()];
 }
 
-/** Waits until the check passes; the lab's own timeout bounds it. */
+/** Waits until the check passes. The lab's timeout limits this. */
 async function eventually(check: () => Promise<void>): Promise<void> {
   for (let attempt = 0; attempt < 100; attempt += 1) {
     if (

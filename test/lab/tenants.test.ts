@@ -1,6 +1,6 @@
 /**
- * A hostile tenant beside 50 Services of others, through the built program on a real kernel: connections to the others go on,
- * new ones get their pod, and the node keeps its own ports, its modules and its memory.
+ * A hostile tenant and 50 Services of other tenants, with the built program on a real kernel. Connections to the other
+ * Services continue, new ones reach their pod, and the node keeps its ports, modules and memory.
  */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
@@ -33,16 +33,21 @@ import { buildNodeNetwork, nodeAddress, removeNodeNetwork } from "../support/nod
 import type { ApiObject } from "../support/objects.ts";
 import { countOf, firstSeed } from "../support/seeds.ts";
 
-/** What the victims' endpoints are here: one pod. */
+/** The endpoint of every victim. */
 const pod = { name: "victim", address: "10.244.1.10" };
 const stepCount = countOf({ short: 100, long: 2_000 });
 const stepsBetweenChecks = 10;
 const openConnections = 5;
-/** The lab's processor is several times slower than a node's: this finds a loop that hangs, the fuzz targets measure. */
+/**
+ * The lab's processor is several times slower than a node's, so this limit only detects a loop that hangs. The fuzz
+ * targets measure delays.
+ */
 const longestDelaySeconds = 2.048;
-/** Resident memory has garbage and the tenant's present objects in it; the fuzz targets measure the heap without both. */
+/**
+ * Resident memory includes garbage and the tenant's current objects. The fuzz targets measure the heap without both.
+ */
 const mostMemoryGrowth = 1.3;
-/** Of Events: what one node writes at once, and then in a second. */
+/** The number of Events that one node can write immediately, and then per second. */
 const eventBurst = 25;
 const eventsPerSecond = 10;
 
@@ -52,7 +57,7 @@ const victims = victimObjects().map((object) => {
   return { ...slice, endpoints: [{ addresses: [pod.address], conditions: { ready: true } }] };
 });
 
-/** Each way to a victim in turn. */
+/** Alternates between the ways to reach a victim. */
 function wayTo(turn: number): readonly [string, number] {
   const index = turn % victimCount;
   const ways = [
@@ -152,7 +157,7 @@ for (const mode of ["ipvs", "iptables", "userspace"] as const) {
     });
 
     it(`does not affect the answers of victims during ${stepCount} objects, nor the node's ports and addresses`, async () => {
-      // Linux's schedulers, and the match of an SCTP port, which Services may have.
+      // Linux's schedulers and the match for SCTP ports, which Services may use.
       const expected =
         /^(?:ip_vs(?:_(?:rr|wrr|lc|wlc|lblcr?|dh|sh|sed|nq|fo|ovf|mh|twos))?|xt_sctp)$/;
       const modulesBefore = modules();

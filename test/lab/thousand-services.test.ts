@@ -1,6 +1,6 @@
 /**
- * The built program and an API server over HTTP, 1,000 Services with 5 endpoints each: what it writes, what
- * an outage of the API server costs, and what kills do to established connections.
+ * The built program and an API server over HTTP with 1,000 Services of 5 endpoints each: its writes, the cost of an API
+ * server outage, and the effect of kills on open connections.
  */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
@@ -34,13 +34,13 @@ const echoClusterPort = 7;
 const settleTimeoutMs = 60_000;
 const synced = /SyncProxyRules complete/;
 
-/** Objects as the API server holds them, by kind and name. */
+/** The API server's objects, by kind and name. */
 class Cluster {
   readonly objects = new Map<string, ApiObject>();
   server: ApiServer | undefined;
   #plan: KernelText | undefined;
 
-  /** Planned once for each state of the objects: it takes longer than to read the kernel. */
+  /** Planned once for each state of the objects, because planning takes longer than reading the kernel. */
   get planned(): KernelText {
     this.#plan ??= plannedText(this.objects.values());
     return this.#plan;
@@ -100,7 +100,7 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
       "--kube-ipvs-verification-period=300s",
       // A check of the rules starts programs.
       "--kube-ipvs-rule-check-period=0s",
-      // Only the first network namespace may set the limit.
+      // Only the first network namespace can set the limit.
       "--conntrack-max-per-core=0",
     ];
     return new Program([...flags, ...pace, `--master=http://127.0.0.1:${apiPort}`]);
@@ -160,7 +160,7 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
     cluster.server = undefined;
     await pause(3_000);
     await cluster.start(apiPort);
-    // The reflectors come back at their own time: the first change after the outage shows it.
+    // Reflectors reconnect at different times, so the first change after the outage shows when they are back.
     cluster.apply(sliceOf(18, positions(endpointCount + 1)));
     await until(async () => (await kernelChanges()).total > writes.total);
     const changed = await kernelChanges();
@@ -201,8 +201,8 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
   });
 
   /**
-   * A burst of new and changed Services; the kill comes with the first write of it that is seen (odd
-   * turns) or a little later. Returns whether writes of the burst were still to come.
+   * A burst of new and changed Services. The program is killed at the first visible write of the burst (odd turns) or a
+   * little later. Returns whether writes of the burst were missing.
    */
   async function killInBurst(turn: number): Promise<boolean> {
     const set = setFor("clusterIp", "IPv4");
@@ -248,7 +248,7 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
     readonly text: string;
   }
 
-  /** What the daemon counted; every message that changes the kernel is counted where it is sent. */
+  /** The daemon's count of messages that change the kernel, which it counts when it sends them. */
   async function kernelChanges(): Promise<Changes> {
     const response = await fetch("http://127.0.0.1:10249/metrics");
     const lines = (await response.text())
@@ -263,7 +263,7 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
     };
   }
 
-  /** Nothing written for a second. */
+  /** Waits for a second without writes. */
   async function idle(): Promise<void> {
     let last = -1;
     await until(async () => {

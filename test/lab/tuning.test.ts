@@ -1,4 +1,4 @@
-/** What annotations of a Service do to traffic: the built program, real pods, a client outside. */
+/** How annotations of a Service affect traffic: the built program, real pods, and an external client. */
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, describe, it } from "node:test";
 import { askName, Connection } from "../support/client-traffic.ts";
@@ -39,7 +39,7 @@ function web(annotations: Annotations): ApiObject {
   return service({ ports, metadata: { annotations: Object.fromEntries(named) } });
 }
 
-/** A slice of one endpoint, with a weight of its own. */
+/** A slice with one endpoint and its own weight. */
 function slice(name: string, address: string, weight: string): ApiObject {
   const annotations = { "kube-ipvs.io/weight": weight };
   return endpointSlice({
@@ -89,7 +89,7 @@ describe("annotations of a Service", () => {
     return connection;
   }
 
-  /** Of so many new connections, those that each pod got. */
+  /** Opens this many connections, and returns how many each pod got. */
   async function shareOf(count: number): Promise<Readonly<Record<string, number>>> {
     const shares: Record<string, number> = { "pod-1": 0, "pod-2": 0 };
     for (let turn = 0; turn < count; turn++) {
@@ -103,7 +103,7 @@ describe("annotations of a Service", () => {
     return new RegExp(`"Ignoring annotation" .* value="${scheduler}" reason="${reason}"`);
   }
 
-  // First: connections that are over count until the kernel forgets them.
+  // This test is first, because ended connections count until the kernel forgets them.
   it("limit the connections of an endpoint, and keep the existing ones", async () => {
     const lives = [await open(), await open()];
     node.apply(web({ "max-connections": "2,1" }), ...slices);
@@ -148,7 +148,7 @@ describe("annotations of a Service", () => {
     ];
     for (const [annotations, settings, weights, logged] of steps) {
       node.apply(web(annotations), ...slices);
-      // Where the kernel stays as it is, the log says that the step was seen at all.
+      // If the kernel does not change, the log shows that the step was processed.
       if (logged) await node.program.prints(logged);
       await hasServer("-t", 80, settings);
       await node.hasWeights(tcp, weights);
@@ -207,7 +207,7 @@ describe("annotations of a Service", () => {
   it("let the weight of a new endpoint grow, also across a restart", async () => {
     const slow = web({ scheduler: "wrr", "slow-start": "5s" });
     node.apply(slow, slices[0] as ApiObject);
-    // It keeps what the kernel remembers of connections that are over.
+    // IPVS remembers ended connections.
     await node.hasWeights(tcp, "pod-1 10, pod-2 0");
     node.apply(slow, ...slices);
     await node.hasWeights(tcp, "pod-1 10, pod-2 1");
@@ -247,7 +247,7 @@ describe("annotations of a Service", () => {
     assert.equal(await askName(clusterIp, 80), "pod-2");
   });
 
-  /** Datagrams that each pod has got so far. */
+  /** Number of datagrams that each pod has received so far. */
   function received(): readonly number[] {
     return [first, second].map(({ name }) => {
       const lines = shell(`ip netns exec ${name} grep ^Udp: /proc/net/snmp`).split("\n");
@@ -255,7 +255,7 @@ describe("annotations of a Service", () => {
     });
   }
 
-  /** Sends so many from one port of the client, and counts what arrives at each pod. */
+  /** Sends this many datagrams from one port of the client, and counts those that arrive at each pod. */
   function spread(source: string, port: number, count: number): readonly number[] {
     const before = received();
     const script = `
@@ -284,7 +284,7 @@ describe("annotations of a Service", () => {
     node.apply(web({ "one-packet": "true" }), ...slices);
     await hasServer("-u", 53, "-s rr -o");
     assert.deepEqual(spread(insider, 4001, 6), [3, 3]);
-    // Masquerading is bound to the link by which the first datagram left.
+    // Masquerading is bound to the link of the first datagram.
     assert.deepEqual(
       spread(clientAddress, 4002, 6).toSorted(),
       [0, 3],

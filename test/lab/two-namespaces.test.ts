@@ -1,6 +1,6 @@
 /**
- * What one network namespace reads is right while another one has hundreds of virtual servers: /proc/net/ip_vs is not,
- * in such a kernel, and the dumps are.
+ * One network namespace reads correct data while another one has hundreds of virtual servers. On such a kernel, the
+ * dumps are correct, but /proc/net/ip_vs is not.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -25,7 +25,9 @@ interface Held {
   readonly realServers: readonly RealServer[];
 }
 
-/** IPv4 and IPv6, with none to six real servers of differing weights; others in each namespace. */
+/**
+ * IPv4 and IPv6 virtual servers with up to six real servers of different weights. They differ between the namespaces.
+ */
 function serversOf(namespace: number): readonly Held[] {
   return Array.from({ length: serverCount }, (_, index): Held => {
     const isIpv6 = index % 3 === 0;
@@ -53,7 +55,7 @@ async function openIn(namespace: string): Promise<IpvsClient> {
   }
 }
 
-/** Comparable whatever the order. */
+/** Text that does not depend on the order. */
 function textOf(held: readonly Held[]): readonly string[] {
   return held
     .map(({ virtualServer, realServers }) => {

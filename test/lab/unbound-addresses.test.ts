@@ -27,7 +27,7 @@ const places = {
 const agentLink = "nodelocaldns";
 const announcerLink = "announcer0";
 const port = 53;
-/** pod-traffic.ts has other ports. */
+/** Ports that pod-traffic.ts does not use. */
 const podPort = 5300;
 const waitMs = 60_000;
 
@@ -63,7 +63,7 @@ const unbound = ipFamilies.flatMap((family) => {
   return [`${dns}/${prefix}`, `${balancer}/${prefix}`];
 });
 
-/** Answers with `name` over UDP and TCP. Returns the function that ends it. */
+/** Answers with `name` over UDP and TCP. Returns a function that ends this. */
 async function answer(
   namespace: string,
   name: string,
@@ -87,7 +87,7 @@ async function answer(
   };
 }
 
-/** Who answers over UDP and over TCP, for example `agent agent`. */
+/** The names that answer over UDP and TCP, for example `agent agent`. */
 async function asked(namespace: string, address: string): Promise<string> {
   const socket = createSocket(address.includes(":") ? "udp6" : "udp4");
   const answers = openIn(namespace, async () => {
@@ -237,7 +237,7 @@ describe("kubeIpvs.unboundAddresses", () => {
         assert.ok(hasServer(balancer));
         assert.equal(hasLink(balancer, "kube-ipvs0"), false);
         assert.equal(shell("ipset save").includes(`KUBE-IPVS-IPS ${balancer}`), false);
-        // Nobody has it: the packet leaves the node.
+        // No host has this address, so the packet leaves the node.
         assert.equal(await asked(pod.name, balancer), "nobody nobody");
       }
       addLink(

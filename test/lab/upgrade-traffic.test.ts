@@ -1,7 +1,7 @@
 /**
- * The present build takes the place of an older one while clients use what that one set up: connections that stand,
- * and new ones through a cluster IP and a node port. What the older build left is restored with the operator's tools;
- * `OLDER_PROGRAM=PATH` lets that build itself leave it.
+ * The current build replaces an older one while clients use its state: open connections, and new ones through a cluster
+ * IP and a node port. The operator's tools restore the older build's state, or `OLDER_PROGRAM=PATH` lets that build
+ * create it.
  */
 import assert from "node:assert/strict";
 import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -22,7 +22,7 @@ import { objects } from "../upgrade/objects.ts";
 
 const statesFolder = join(import.meta.dirname, "../upgrade/states");
 const olderProgram = process.env["OLDER_PROGRAM"];
-/** Without a program at all, as long as a DaemonSet takes to start the next pod. */
+/** Time without any program, as long as a DaemonSet takes to start the next pod. */
 const gapMs = 1_000;
 const longCount = 10 * targets.length;
 
@@ -77,14 +77,14 @@ async function end(running: Program, signal: "SIGTERM" | "SIGKILL"): Promise<voi
   await running.ends();
 }
 
-/** Starts the present build and waits for its first sync. */
+/** Starts the current build and waits for its first sync. */
 async function startPresent(): Promise<Program> {
   program = new Program(flags);
   await program.prints(/SyncProxyRules complete/);
   return program;
 }
 
-/** Lines of the metric that counts what was written. */
+/** Lines of the metric that counts writes. */
 async function writes(): Promise<readonly string[]> {
   const { text } = await ask("http://127.0.0.1:10249/metrics");
   return text.split("\n").filter((line) => line.startsWith("kube_ipvs_kernel_changes_total{"));

@@ -1,6 +1,7 @@
 /**
- * The present build on what others left in a kernel: an older build of ours, kube-proxy 1.36.2. States are restored
- * with the operator's tools; the daemon's own counter says what it changed, and a second look that nothing else did.
+ * The current build on the kernel state of others: an older build of kube-ipvs, and kube-proxy 1.36.2. The operator's
+ * tools restore these states. The daemon's own counter shows its changes, and a second comparison shows that nothing
+ * else changed.
  */
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
@@ -26,10 +27,10 @@ interface Found {
 }
 
 interface Adoption {
-  /** Lines of `kube_ipvs_kernel_changes_total`, without its name. */
+  /** Lines of `kube_ipvs_kernel_changes_total`, without the metric's name. */
   readonly changes: readonly string[];
   readonly errors: readonly string[];
-  /** Between what was found and what is there. */
+  /** Differences between the initial and the final state. */
   readonly differences: readonly string[];
 }
 
@@ -59,7 +60,7 @@ describe("the state of an older build", () => {
   }
 });
 
-/** Beside those of `foreign-state.test.ts`. */
+/** Takeovers in addition to those of `foreign-state.test.ts`. */
 const takeOvers: readonly { readonly scenario: string; readonly flags?: Flags }[] = [
   { scenario: "cfg-scheduler-mh", flags: { "ipvs-scheduler": "mh" } },
   { scenario: "cfg-masquerade-bit", flags: { "iptables-masquerade-bit": "18" } },
@@ -95,7 +96,7 @@ describe("the state of kube-proxy 1.36.2", () => {
   });
 });
 
-/** It has a chain of its own in nat, which names sets, and serves node ports on loopback, too. */
+/** It has its own chain in nat, which refers to sets, and also serves node ports on loopback. */
 describe("the state of kube-proxy 1.20.2", () => {
   it("is taken over without an error, and a clean-up removes all of it", async () => {
     const file = join(othersFolder, "kube-proxy-1.20.2-ipvs.json");

@@ -1,4 +1,4 @@
-/** The ports of userspace mode's own sockets, behind rules: who reaches them. */
+/** The ports of userspace mode's own sockets with rules, and who can reach them. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { IpFamily } from "../../src/base/ip.ts";

@@ -1,9 +1,7 @@
 /**
- * Fills the compile cache (NODE_COMPILE_CACHE) with the tests of the lab and what they import, and runs none of them:
- *
- *     NODE_COMPILE_CACHE=FOLDER node test/lab/warm-compile-cache.ts
- *
- * In a lab kernel a start of Node.js with a test takes twice as long without; what is written there is gone with it.
+ * Fills the compile cache (NODE_COMPILE_CACHE) with the lab tests and their imports, without running them:
+ * NODE_COMPILE_CACHE=FOLDER node test/lab/warm-compile-cache.ts Without the cache, starting a test in a lab kernel
+ * takes twice as long, because files that are written there are lost.
  */
 import { globSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +10,7 @@ import { pathToFileURL } from "node:url";
 const project = join(import.meta.dirname, "../..");
 const folders = ["lab", "faults", "support", "demo", "golden", "packet-paths"];
 
-/** Imported first: modules are all compiled before the first one runs, and this one ends the process. */
+/** Imported first. All modules are compiled before the first one runs, and this module ends the process. */
 const ending = "data:text/javascript,process.exit(0)";
 
 const sources = globSync(`test/{${folders.join(",")}}/**/*.ts`, { cwd: project });

@@ -1,6 +1,6 @@
 /**
- * Both backends of iptables in one kernel: the backend that the node uses changes between two runs, and native
- * nftables rules stand in the tables of iptables-nft. Needs a kernel with both.
+ * Both iptables backends in one kernel: the node's backend changes between two runs, and tables of iptables-nft contain
+ * native nftables rules. Needs a kernel with both backends.
  */
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
@@ -27,20 +27,20 @@ const slice = endpointSlice({ endpoints: ["10.244.2.11"] });
 const noticedMs = 60_000;
 const foreignRuleCount = 5_000;
 const measuredSeconds = 40;
-/** As an operator has them who sets none. */
+/** The default interval of rule checks. */
 const usualCheckMs = 10_000;
 const usualPeriods = {
   ipvs: { syncPeriod: "30s" },
   kubeIpvs: { ruleCheckPeriod: "10s", verificationPeriod: "30s" },
 };
-/** In the lab, where a process costs ten times what it costs elsewhere. */
+/** The maximum CPU share in the lab, where processes are ten times as expensive as elsewhere. */
 const mostShare = 0.06;
 
 function inNamespace(body: () => Promise<void>): Promise<void> {
   return withNetworkNamespace("backends", nodeSetUp, body);
 }
 
-/** The chain by which kubelet shows its backend. */
+/** The chain by which kubelet marks its backend. */
 function hint(backend: Backend, command: "-N" | "-X"): void {
   shell(`iptables-${backend} -t mangle ${command} KUBE-IPTABLES-HINT`);
 }
@@ -60,7 +60,7 @@ function ourSets(): readonly string[] {
     .filter((name) => name.startsWith("KUBE-"));
 }
 
-/** The daemon, with the backend that it finds now. */
+/** Starts the daemon with the backend that it detects now. */
 async function start(): Promise<LabDaemon> {
   return startLabDaemon([web, slice], {}, await chooseBackend(runProgram));
 }
@@ -96,7 +96,7 @@ for (const [before, after] of directions) {
         const removals = (): number =>
           daemon.lines.filter(({ event }) => /Removed leftover iptables rules/.test(event)).length;
         try {
-          // Logged once both families are done.
+          // Logged after both families are done.
           await eventually(removals, 1, noticedMs);
           assert.deepEqual(ours(before), []);
           assert.equal(ours(after).length, count);
@@ -282,16 +282,16 @@ describe("native nftables rules in the tables of iptables-nft", () => {
   }
 });
 
-/** The built program, with syncs so often that a failing one makes it unhealthy within seconds. */
+/** The built program with a short sync period, so that failing syncs make it unhealthy within seconds. */
 describe("the built program", () => {
   const settings = { ipvs: { syncPeriod: "2s" }, kubeIpvs: { ruleCheckPeriod: "1s" } };
   const objects = [web, slice];
-  /** What `nft list` prints of each, too. */
+  /** Native rules, with the text that `nft list` prints. */
   const natives = [
     { table: "nat", chain: "POSTROUTING", rule: 'oifname "eth0" masquerade' },
     { table: "filter", chain: "INPUT", rule: "ct state established accept" },
   ] as const;
-  /** More than twice the sync period: kube-proxy's timeout. */
+  /** More than kube-proxy's timeout of twice the sync period. */
   const unhealthyAfterMs = 6_000;
 
   for (const { table, chain, rule } of natives) {
@@ -370,7 +370,7 @@ function foreignRule(index: number): string {
   return `-A OTHERS -s 10.${index >> 8}.${index & 255}.1/32 -p tcp -m tcp --dport 80 -j RETURN`;
 }
 
-/** Of the process and of programs that it waited for; proc_pid_stat(5). A tick is 10 ms. */
+/** CPU ticks of 10 ms, of the process and of the programs that it waited for; proc_pid_stat(5). */
 function processorTicks(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
   return fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);

@@ -1,4 +1,4 @@
-/** Where and how IPVS' estimator runs, on a kernel that lets one say so: est_cpulist and est_nice, Linux 6.2 or newer. */
+/** The CPUs and priority of the IPVS estimator, on a kernel with est_cpulist and est_nice (Linux 6.2 or newer). */
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
@@ -14,18 +14,18 @@ function sysctl(name: string): string {
   return readFileSync(`${folder}/${name}`, "utf8").trim();
 }
 
-/** `CPUS NICE` of each of its kernel threads, which are named `ipvs-e:NUMBER:NUMBER`. */
+/** `CPUS NICE` of each kernel thread of the estimator. Their names are `ipvs-e:NUMBER:NUMBER`. */
 function threads(): readonly string[] {
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name) && textOf(`${name}/comm`).startsWith("ipvs-e:"))
     .map((pid) => {
       const cpus = /^Cpus_allowed_list:\s*(.*)$/m.exec(textOf(`${pid}/status`))?.[1];
-      // Behind the name, which stands in brackets, nice is the 17th; proc_pid_stat(5).
+      // After the name, which is in parentheses, nice is the 17th field; proc_pid_stat(5).
       return `${cpus} ${textOf(`${pid}/stat`).split(") ")[1]?.split(" ")[16]}`;
     });
 }
 
-/** Empty: the process is gone. */
+/** The text of a file. Empty if the process has ended. */
 function textOf(path: string): string {
   try {
     return readFileSync(`/proc/${path}`, "utf8");
