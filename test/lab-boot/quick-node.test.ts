@@ -21,7 +21,7 @@ describe("quick-node", { skip: process.arch === "x64" ? false : "amd64 only" }, 
     const script = `
       const { mkdtempSync, rmSync, statSync, writeFileSync } = require("node:fs");
       const folder = mkdtempSync(require("node:os").tmpdir() + "/quick-node-");
-      // File times are those of the kernel's last tick.
+      // The kernel stamps files with the time of its last tick.
       const tickMs = 10;
       for (let round = 0; round < 2_000; round++) {
         const before = Date.now();
