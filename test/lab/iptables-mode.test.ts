@@ -392,6 +392,27 @@ describe("iptables mode", () => {
       assert.equal(left(), modeChains.iptables);
     });
 
+    it("ipvs, iptables: addresses that lose their endpoints while open connections continue refuse new ones", async () => {
+      await change(ipvs, "SIGKILL");
+      await node.program.prints(rulesRemoved);
+      const throughIpvs = await Standing.open();
+      await change([...flags, "--kube-ipvs-udp-drain-deadline=0s"], "SIGKILL");
+      await node.program.prints(ipvsKept);
+      // The pods still answer. A virtual server that balances would send the client to them.
+      node.apply(web(), webSlice(), ...dns("10.244.1.20"));
+      await eventually("refusal", async () =>
+        /has no endpoints/.test(shell("iptables-save -t filter")),
+      );
+      await assert.rejects(askName(clusterIp, 80), /ECONNREFUSED/);
+      await assert.rejects(askName(nodeAddress, nodePort), /ECONNREFUSED/);
+      await throughIpvs.endAll();
+      await node.program.prints(ipvsRemoved);
+      node.apply(web(), webSlice("10.244.1.10", "10.244.1.20"), ...dns("10.244.1.20"));
+      await eventually("service", async () =>
+        /-j DNAT .*10\.244\.1\.10:/.test(shell("iptables-save -t nat")),
+      );
+    });
+
     it("ipvs, iptables: the next start repeats a removal that iptables-restore rejected", async () => {
       const toIptables = [...flags, "--kube-ipvs-udp-drain-deadline=0s"];
       await change(ipvs, "SIGKILL");
