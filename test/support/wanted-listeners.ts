@@ -1,7 +1,7 @@
 /** The listeners that a start of userspace mode requests, with the addresses of each Service. */
 import { finish } from "../../src/base/time-slice.ts";
+import { findHoldersInRules } from "../../src/daemon/node/served-by-rules.ts";
 import { ListenerPlan } from "../../src/daemon/userspace/listener-plan.ts";
-import { findPortalHolders } from "../../src/daemon/userspace/portal-holders.ts";
 import type { Iptables } from "../../src/kernel/kernel.ts";
 import type { ChangeTracker } from "../../src/model/change-tracker.ts";
 import type { PlanOptions } from "../../src/plan/options.ts";
@@ -22,7 +22,9 @@ export async function wantedListeners(
   }
   const { changed } = finish(plan.update(options));
   if (iptables !== undefined) {
-    await findPortalHolders(plan.claims, iptables, [...options.families.keys()]);
+    const families = [...options.families.keys()];
+    const undecided = plan.claims.undecided();
+    plan.claims.holdAll(await findHoldersInRules("userspace", undecided, iptables, families));
   }
   plan.claims.settle();
   return [...changed.values()].flat().map((listener) => plan.claims.won(listener));

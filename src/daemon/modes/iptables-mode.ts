@@ -57,7 +57,7 @@ function servedByTables(
 ): ServedAddresses | undefined {
   let reading: Promise<ServedByRules> | undefined;
   const read = (): Promise<ServedByRules> => {
-    reading ??= readServedByRules(iptables, families);
+    reading ??= readServedByRules("iptables", iptables, families);
     return reading;
   };
   const services = async (): Promise<ReadonlySet<IpAddress>> => (await read()).services;

@@ -1,47 +1,124 @@
+/** Reads which Services the rules of an earlier run or of kube-proxy serve, in iptables and userspace mode. */
 import { type IpAddress, type IpFamily, parseCidr } from "../../base/ip.ts";
+import type { Protocol } from "../../base/protocol.ts";
+import { parseRule } from "../../kernel/iptables/parse-rule.ts";
 import type { Iptables } from "../../kernel/kernel.ts";
-import type { Rule, RuleSet } from "../../state/rule.ts";
+import { servicePortName } from "../../model/service-port.ts";
+import { type Claim, type Holder, type Holders, holderOf } from "../../plan/claims/claim.ts";
+import type { UndecidedClaim } from "../../plan/claims/claims.ts";
+import type { Match, Rule } from "../../state/rule.ts";
+import { virtualServerKey } from "../../state/virtual-server.ts";
+import { portalChains } from "../../userspace/portal-rules.ts";
 
-/** Addresses of Services that have rules in iptables mode, and addresses of the endpoints in those rules. */
+type RulesMode = "iptables" | "userspace";
+
+/** Chains of nat with one rule for each address and port. The comment begins with the name of the service port. */
+const entrances: Readonly<Record<RulesMode, readonly string[]>> = {
+  iptables: ["KUBE-SERVICES", "KUBE-NODEPORTS"],
+  userspace: [portalChains.fromElsewhere],
+};
+
+const endpointChain = /^KUBE-SEP-[A-Z2-7]{16}$/;
+
+/** Addresses of Services that have rules, and in iptables mode addresses of the endpoints in those rules. */
 export interface ServedByRules {
   readonly services: ReadonlySet<IpAddress>;
   readonly endpoints: ReadonlySet<IpAddress>;
 }
 
-/** KUBE-SERVICES has one rule for each address and port. All other chains are reached from it. */
-const entrance: RuleSet = {
-  chains: [{ table: "nat", name: "KUBE-SERVICES", rules: [] }],
-  jumps: [],
-};
-const endpointChain = /^KUBE-SEP-[A-Z2-7]{16}$/;
-
-/**
- * Reads the served addresses from the rules that an earlier run or kube-proxy left. Rejects if rules cannot be read.
- */
+/** Rejects if rules cannot be read. */
 export async function readServedByRules(
-  iptables: Pick<Iptables, "observe" | "parse">,
+  mode: RulesMode,
+  iptables: Pick<Iptables, "observe">,
   families: readonly IpFamily[],
 ): Promise<ServedByRules> {
   const services = new Set<IpAddress>();
   const endpoints = new Set<IpAddress>();
   for (const family of families) {
-    const chains = await iptables.observe(family, { planned: entrance, hasOthers: true });
-    for (const { table, name, rules } of chains) {
-      if (table !== "nat" || !(name === "KUBE-SERVICES" || endpointChain.test(name))) continue;
-      for (const { text } of rules) {
-        const rule = iptables.parse(text);
-        if (rule === undefined) continue;
-        if (rule.target.kind === "translate") endpoints.add(rule.target.address);
-        else for (const address of destinationsOf(rule)) services.add(address);
-      }
+    for (const [chain, rule] of await readRules(mode, iptables, family)) {
+      const address = chain === entrances[mode][0] ? addressOf(rule) : undefined;
+      if (address !== undefined) services.add(address);
+      else if (rule.target.kind === "translate") endpoints.add(rule.target.address);
     }
   }
   return { services, endpoints };
 }
 
-function destinationsOf({ matches }: Rule): readonly IpAddress[] {
-  return matches.flatMap((match) => {
-    const cidr = match.kind === "destination" ? parseCidr(match.cidr) : undefined;
-    return cidr === undefined ? [] : [cidr.address];
+/**
+ * Finds the owners of contested addresses that have no recorded owner: the Service in the comment of the first rule
+ * for the address and port. Reads nothing if there are no such addresses. Rejects if rules cannot be read.
+ */
+export async function findHoldersInRules(
+  mode: RulesMode,
+  undecided: readonly UndecidedClaim<Claim>[],
+  iptables: Pick<Iptables, "observe">,
+  families: readonly IpFamily[],
+): Promise<Holders> {
+  const holders = new Map<string, Holder>();
+  for (const family of families) {
+    const ofFamily = undecided.filter(
+      ({ claims: [first] }) => first?.plan.servicePort.family === family,
+    );
+    if (ofFamily.length === 0) continue;
+    const rules = await readRules(mode, iptables, family);
+    // Reversed, so that the first rule for a key wins.
+    const names = new Map(rules.toReversed().flatMap(([, rule]) => nameOf(rule)));
+    for (const { key, claims } of ofFamily) {
+      const served = claims.find(({ plan: { servicePort } }) => {
+        const { protocol, nodePort } = servicePort;
+        const isNodePort = nodePort !== 0 && key.endsWith(`:${nodePort}`);
+        const name = names.get(key) ?? (isNodePort ? names.get(`${protocol} ${nodePort}`) : "");
+        return name === servicePortName(servicePort);
+      });
+      if (served !== undefined) holders.set(key, holderOf(served));
+    }
+  }
+  return holders;
+}
+
+/** The rules of the entrances and of endpoints, each with its chain. */
+async function readRules(
+  mode: RulesMode,
+  iptables: Pick<Iptables, "observe">,
+  family: IpFamily,
+): Promise<readonly (readonly [chain: string, rule: Rule])[]> {
+  const names = entrances[mode];
+  const chains = names.map((name) => ({ table: "nat", name, rules: [] }) as const);
+  const observed = await iptables.observe(family, {
+    planned: { chains, jumps: [] },
+    ...(mode === "iptables" ? { hasOthers: true } : {}),
   });
+  return observed
+    .filter(
+      ({ table, name }) => table === "nat" && (names.includes(name) || endpointChain.test(name)),
+    )
+    .flatMap(({ name, rules }) =>
+      rules.flatMap(({ text }) => {
+        const rule = parseRule(text);
+        return rule === undefined ? [] : [[name, rule] as const];
+      }),
+    );
+}
+
+function addressOf({ matches }: Rule): IpAddress | undefined {
+  return parseCidr(matchOf(matches, "destination")?.cidr ?? "")?.address;
+}
+
+/** Keys are those of claims; without an address, for node ports, `TCP 30080`. */
+function nameOf(rule: Rule): readonly (readonly [key: string, name: string])[] {
+  const { protocol: word, destination: port } = matchOf(rule.matches, "port") ?? {};
+  const name = matchOf(rule.matches, "comment")?.text.split(" ")[0];
+  if (word === undefined || port === undefined || name === undefined) return [];
+  const protocol = word.toUpperCase() as Protocol;
+  const address = addressOf(rule);
+  const key =
+    address === undefined ? `${protocol} ${port}` : virtualServerKey({ protocol, address, port });
+  return [[key, name]];
+}
+
+function matchOf<K extends Match["kind"]>(
+  matches: readonly Match[],
+  kind: K,
+): Extract<Match, { kind: K }> | undefined {
+  return matches.find((match): match is Extract<Match, { kind: K }> => match.kind === kind);
 }

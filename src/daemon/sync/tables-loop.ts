@@ -11,13 +11,12 @@ import { type FamilySync, TablesReconciler } from "../../reconcile/iptables/tabl
 import type { RuleSet } from "../../state/rule.ts";
 import { iptablesOptionsOf } from "../node/iptables-facts.ts";
 import { type PreparedTables, routeLocalnet } from "../node/prepare-tables.ts";
-import { readServedByRules } from "../node/served-by-rules.ts";
+import { findHoldersInRules, readServedByRules } from "../node/served-by-rules.ts";
 import type { ServedAddress } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { TablesReporter } from "../report/tables-reporter.ts";
 import { type CheckContext, Checks, checkShare, paceOf } from "./checks.ts";
 import type { KernelLoopContext } from "./cluster-input.ts";
-import { findHoldersInTables } from "./find-holders.ts";
 import { Loop, type LoopResult } from "./loop.ts";
 
 export interface TablesLoopContext extends KernelLoopContext {
@@ -41,7 +40,8 @@ export class TablesLoop extends Loop<TablesPlan, readonly FamilySync[], TablesLo
       ...{ live, families },
       makePlan: (context) =>
         new TablesPlan({ ...context, onPlan: (plan) => healthChecks.note(plan) }),
-      readServed: async () => (await readServedByRules(kernel.iptables, families)).services,
+      readServed: async () =>
+        (await readServedByRules("iptables", kernel.iptables, families)).services,
     });
     this.#prepared = prepared;
     const { isObserveOnly: isDryRun } = live.current;
@@ -86,12 +86,15 @@ export class TablesLoop extends Loop<TablesPlan, readonly FamilySync[], TablesLo
   }
 
   protected override async reconcile(): Promise<LoopResult<readonly FamilySync[]>> {
+    const { desired } = this.plan;
     if (!this.#hasGoal) {
-      await findHoldersInTables(this.plan, this.parts.kernel.iptables, this.families);
+      const { iptables } = this.parts.kernel;
+      const undecided = desired.claims.undecided();
+      desired.holdClaims(await findHoldersInRules("iptables", undecided, iptables, this.families));
     }
     this.#hasGoal = true;
     // From now on, every Service keeps the addresses that it owns.
-    this.plan.desired.claims.settle();
+    desired.claims.settle();
     const report = await this.#reconciler.sync(this.plan);
     const { families } = report;
     return { report, isFull: families.some(({ isFull }) => isFull), findings: families };

@@ -1,4 +1,5 @@
 import type { ServiceName } from "../../api/objects.ts";
+import type { Holders } from "../../plan/claims/claim.ts";
 import { claimKey, claimsOf } from "../../plan/claims/claimed-keys.ts";
 import { type ClaimingPlan, PortClaims } from "../../plan/claims/port-claims.ts";
 import type { ServiceListener } from "../../userspace/service-listeners.ts";
@@ -30,6 +31,11 @@ export class PortalClaims extends PortClaims<ClaimingPlan> {
     }
     if (after.size === 0) this.#byService.delete(service);
     else this.#byService.set(service, after);
+  }
+
+  /** Records that these Services are already served at these addresses. */
+  holdAll(holders: Holders): void {
+    for (const [key, holder] of holders) this.hold(key, holder);
   }
 
   /** The listener without the addresses and node port that other Services own. */

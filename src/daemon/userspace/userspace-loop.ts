@@ -10,6 +10,7 @@ import { emptyReport, type SyncReport } from "../../reconcile/report.ts";
 import type { OpenListener } from "../../userspace/listener.ts";
 import type { UserspaceProxier } from "../../userspace/proxier.ts";
 import type { ServiceListener } from "../../userspace/service-listeners.ts";
+import { findHoldersInRules, readServedByRules } from "../node/served-by-rules.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { PendingChange } from "../report/dry-run-reporter.ts";
 import type { ListenerFindings, ListenerReporter } from "../report/listener-reporter.ts";
@@ -18,7 +19,6 @@ import { Loop, type LoopChecks, type LoopOptions, type LoopResult } from "../syn
 import type { ListenerFlows } from "./listener-flows.ts";
 import { ListenerPlan } from "./listener-plan.ts";
 import type { PortalClaims } from "./portal-claims.ts";
-import { findPortalHolders, readServedByPortals } from "./portal-holders.ts";
 import type { Portals } from "./portals.ts";
 
 /** The open listeners; see {@link UserspaceProxier}. */
@@ -63,7 +63,9 @@ export class UserspaceLoop extends Loop<ListenerPlan, ListenerFindings, Userspac
       ...{ live, families },
       makePlan: (context) => new ListenerPlan(context),
       readServed: async () =>
-        iptables === undefined ? none : readServedByPortals(iptables, families),
+        iptables === undefined
+          ? none
+          : (await readServedByRules("userspace", iptables, families)).services,
     });
     const period = new Periodic(
       {
@@ -160,10 +162,13 @@ export class UserspaceLoop extends Loop<ListenerPlan, ListenerFindings, Userspac
    * owners.
    */
   async #settleClaims(): Promise<void> {
+    const { claims } = this.plan;
     const { iptables } = this.parts;
-    if (!this.#isSettled && iptables !== undefined)
-      await findPortalHolders(this.plan.claims, iptables, this.families);
-    this.plan.claims.settle();
+    if (!this.#isSettled && iptables !== undefined) {
+      const undecided = claims.undecided();
+      claims.holdAll(await findHoldersInRules("userspace", undecided, iptables, this.families));
+    }
+    claims.settle();
     this.#isSettled = true;
   }
 

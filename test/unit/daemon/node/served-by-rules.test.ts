@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { readServedByRules } from "../../../../src/daemon/node/served-by-rules.ts";
-import { parseRule } from "../../../../src/kernel/iptables/parse-rule.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { iptablesModeRules } from "../../../support/iptables-mode.ts";
 
@@ -17,20 +16,20 @@ it("reads the addresses of Services and endpoints from kube-proxy's rules", asyn
     const rules = ofChain.map(([, , text = ""]) => ({ text }));
     return { table: "nat", name, rules } as const;
   });
-  const served = await readServedByRules({ observe: async () => chains, parse: parseRule }, [
-    "IPv4",
-  ]);
+  const served = await readServedByRules("iptables", { observe: async () => chains }, ["IPv4"]);
   assert.deepEqual([...served.services], ["10.96.0.10"]);
   assert.deepEqual([...served.endpoints], ["10.244.1.10"]);
 });
 
 it("finds nothing on a node without rules", async () => {
-  const { services, endpoints } = await readServedByRules(new FakeKernel().iptables, ["IPv4"]);
+  const { services, endpoints } = await readServedByRules("iptables", new FakeKernel().iptables, [
+    "IPv4",
+  ]);
   assert.deepEqual([services.size, endpoints.size], [0, 0]);
 });
 
 it("rejects if rules cannot be read, because lists could not be judged", async () => {
   const { iptables, operations } = new FakeKernel();
   operations.failWhere(({ action }) => action === "observe", new Error("cannot read"));
-  await assert.rejects(readServedByRules(iptables, ["IPv4"]), /cannot read/);
+  await assert.rejects(readServedByRules("iptables", iptables, ["IPv4"]), /cannot read/);
 });
