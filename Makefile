@@ -1,32 +1,32 @@
-# The one list of commands. `make help` prints the text after ##; a line that begins with ## continues it.
-# Everything is built into build/ and dist/; the Node.js of this project comes first in PATH.
+# All commands of the project. `make help` prints the text after ##; a line that begins with ## continues it.
+# Outputs are in build/ and dist/. The project's own Node.js is the first one in PATH.
 MAKEFLAGS += --no-print-directory
 ifneq ($(words $(CURDIR)),1)
 $(error The path of this folder has a space, which make and the lab kernel cannot handle: move "$(CURDIR)")
 endif
-# The locale that the caller names may not be installed.
+# The caller's locale may not be installed.
 export LC_ALL := C.UTF-8
 export TMPDIR := $(shell toolchain/temporary-folder.sh)
 architecture := $(patsubst x86_64,x64,$(patsubst aarch64,arm64,$(shell uname -m)))
-# Biome comes as its binary alone: the package around it names one for every system, and not all are to be had.
+# Only Biome's binary for this system is installed, because its main package requires binaries for all systems.
 biome := $(CURDIR)/node_modules/@biomejs/cli-linux-$(architecture)
 export PATH := $(CURDIR)/build/toolchain/bin:$(CURDIR)/node_modules/.bin:$(biome):$(PATH)
 
 addon := build/native-shim/$(architecture)/netlink_socket.node
 step := toolchain/step.sh
-# What Node.js keeps of the sources of tests, types taken out: half of a start's time. The program has its own beside it.
+# Node.js' compile cache for the sources of tests, which halves the startup time. The program has its own cache.
 with_cache := NODE_COMPILE_CACHE=$(CURDIR)/build/compile-cache
 bench_programs := build/bench/limit build/bench/observe build/bench/connect build/bench/forward build/bench/pretend-ipvs.so
 
 spelled := $(wildcard *.md) Makefile deploy docs native-shim src test toolchain
 
 version := $(shell sed -n 's/^  "version": "\(.*\)",$$/\1/p' package.json)
-# The seed of make nightly.
+# The seed of `make nightly`.
 SEED := $(or $(SEED),$(shell date +%Y%m%d))
 release_folder := build/release/kube-ipvs-$(version)
 
 .DEFAULT_GOAL := help
-# Names without a slash are commands, the others are files.
+# Targets without a slash are commands. The others are files.
 .PHONY: $(shell sed -n 's/^\([a-z][a-z0-9-]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## list the commands
@@ -80,7 +80,7 @@ test: setup ## run lint, types and all tests in one queue
 	@$(MAKE) lint types
 	@$(MAKE) test-suites
 
-# What every suite needs, and then all of them, or those in SUITES, side by side.
+# Builds everything that suites need, then runs all suites, or those in SUITES, in parallel.
 test-suites: setup-build shim setup-prometheus build/test/chart-renderer setup-lab build lab image
 	@cp -r dist/lib/compile-cache build && $(with_cache) node test/lab/warm-compile-cache.ts
 	@$(with_cache) node test/run.ts $(if $(RECORD),--record) $(SUITES)
@@ -223,7 +223,7 @@ audit: setup-build ## ask the npm registry for known vulnerabilities; fail
 	@toolchain/install-npm.sh
 	@npm audit --omit=dev --audit-level=high
 
-# IMAGE: the repository that manifests and chart are to name; default: where the archives load to, localhost/kube-ipvs.
+# IMAGE is the repository in manifests and chart. The default, localhost/kube-ipvs, is the name of loaded archives.
 release: setup-release sbom image ## build images, chart and manifests in build/release
 ## IMAGE=REPOSITORY
 	@$(step) "Release" node toolchain/release/main.ts $(release_folder) build/image/root
@@ -245,7 +245,7 @@ pictures: docs ## draw docs/pictures from docs/quick-start.md
 clean: ## remove build and dist
 	rm -rf build dist
 
-# -- what is built -----------------------------------------------------------------------------------
+# -- build outputs -----------------------------------------------------------------------------------
 
 bundle_sources := $(shell find src native-shim -name '*.ts') package.json package-lock.json $(wildcard toolchain/*.ts) toolchain/launcher.sh
 
@@ -259,11 +259,11 @@ build/image/root/usr/local/bin/kube-proxy: dist/kube-ipvs deploy/image/packages.
 	@$(step) "Assembling the image's root" deploy/image/assemble-root.sh build/image/root
 	@touch $@
 
-# -- small things for the tests ----------------------------------------------------------------------
+# -- programs and data for tests ----------------------------------------------------------------------
 
 compile_test_library = gcc -shared -fPIC -O2 -Wall -Wextra -Werror
 
-# User-mode Linux is for x86_64 alone.
+# User-mode Linux supports only x86_64.
 build/lab/%.so: test/lab/%.c | setup-build
 	@mkdir -p $(@D)
 	@case $$(uname -m) in x86_64) $(compile_test_library) -o $@ $< -ldl ;; esac

@@ -1,17 +1,17 @@
 #!/bin/sh
 # build-chart-renderer.sh SOURCE TARGET: compiles the program that renders the Helm chart in tests. Go and the template
-# functions come from Debian packages, unpacked for this and removed again: about 85 MB to fetch.
+# functions come from Debian packages (85 MB), which are unpacked temporarily and not installed.
 target=$2
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 packages="golang-1.19-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev"
 
-# apt-get, for a system on which none of these is installed.
+# Runs apt-get as on a system without any packages.
 apt_get() {
   apt-get -q -y -o Debug::NoLocking=1 -o APT::Install-Recommends=false -o Dir::State::status="$folder/status" "$@"
 }
 
-# What the packages need beside themselves is C libraries and tools, which are not for us.
+# Only golang packages are needed. Their other dependencies are C libraries and tools.
 names() {
   # shellcheck disable=SC2086 # a list of names
   apt_get -s install $packages | sed -n 's/^Inst \(golang[^ ]*\) .*/\1/p'

@@ -8,7 +8,7 @@ config=$here/../test/lab/kernel/config
 steps=$here/step.sh
 PATH=$PATH:/usr/sbin:/sbin
 
-# The newest of the two that the package archive has; 6.12 is that of Debian 13, backported to 12.
+# Uses the newer of the two sources in the package archive. 6.12 is Debian 13's kernel, backported to 12.
 version=6.1
 apt-cache show linux-source-6.12 > /dev/null 2>&1 && version=6.12
 target=${LAB_KERNEL:-${XDG_CACHE_HOME:-$HOME/.cache}/kube-ipvs/lab-kernel-$version}
@@ -20,7 +20,7 @@ if [ "$1" = --without-xtables ]; then
 fi
 [ "$1" = --folder ] && echo "$target" && exit
 
-# Built already, with this configuration.
+# The kernel was already built with this configuration.
 wanted=$(grep -vE "$left_out_options" "$config")
 [ "$wanted" = "$(cat "$target/config" 2> /dev/null)" ] && exit
 
@@ -42,14 +42,14 @@ trap 'exit 130' INT TERM HUP
 cd "$build" || exit
 "$steps" "Configuring the lab kernel" \
   env KCONFIG_ALLCONFIG="$target/wanted" make -s ARCH=um alldefconfig || exit
-# What a version does not know, or what something else is needed for, is left out in silence.
+# Options that a version does not know, or whose requirements are missing, are silently dropped.
 left_out=$(grep -E '^CONFIG_[A-Z0-9_]+=[^n]' "$target/wanted" | grep -vxFf .config)
 [ -z "$left_out" ] || echo "lab-kernel: not in Linux $version:" $left_out
 "$steps" "Compiling the lab kernel, $(nproc) at a time" make -s ARCH=um -j"$(nproc)" linux || exit
 
 release=$(make -s ARCH=um kernelrelease)
 mkdir -p "$target/modules/$release" "$build/root/lib"
-# modprobe finds in these files that everything is built in.
+# In these files, modprobe finds that all modules are built in.
 cp modules.builtin modules.builtin.modinfo "$target/modules/$release/"
 : > "$target/modules/$release/modules.order"
 ln -s "$target/modules" "$build/root/lib/modules"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# extract-file.sh PACKAGE FILE TARGET: takes one file out of a Debian package, which is not installed.
+# extract-file.sh PACKAGE FILE TARGET: extracts one file from a Debian package without installing the package.
 package=$1 file=$2 target=$3
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT

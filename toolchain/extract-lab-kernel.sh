@@ -1,13 +1,13 @@
 #!/bin/sh
-# extract-lab-kernel.sh: puts user-mode Linux 6.12 of Debian 13 into build/lab/kernel, for tests on Debian 12. System calls cost
-# a third less there than on Debian 12's own 6.1. The package and the C library that it needs are unpacked, not
-# installed. Where they cannot be had, the lab runs on the installed kernel. Some 25 MB to fetch.
+# extract-lab-kernel.sh: puts user-mode Linux 6.12 of Debian 13 into build/lab/kernel, for tests on Debian 12. Its system
+# calls take a third less time than those of Debian 12's own 6.1. The package and the C library that it needs are unpacked, not
+# installed. If the packages (25 MB) are not available, the lab uses the installed kernel.
 suite=trixie
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 target=$here/../build/lab/kernel
 [ -e "$target/linux" ] || [ -n "$LAB_KERNEL" ] || [ "$LAB" = host ] && exit 0
 [ "$(uname -m)" = x86_64 ] && command -v apt-get > /dev/null || exit 0
-# Debian 13 and later bring that kernel or a newer one.
+# Debian 13 and later contain that kernel or a newer one.
 [ "$(sed -n 's/^VERSION_ID="\(.*\)"$/\1/p' /etc/os-release)" = 12 ] || exit 0
 
 fetch() {
@@ -25,13 +25,13 @@ fetch() {
   "$@" update && (cd "$folder" && "$@" download user-mode-linux libc6)
 }
 
-# The kernel takes the C library that lies beside it. What runs in the lab takes the machine's own.
+# The kernel uses the C library next to it. Programs in the lab use the machine's own.
 unpack() {
   new=$target.new
   rm -rf "$new" "$target"
   mkdir -p "$new"
   for package in "$1"/*.deb; do dpkg-deb -x "$package" "$1/files" || return 1; done
-  # The name of the loader is as long as the one it replaces.
+  # The new path of the loader must be as long as the replaced one.
   LC_ALL=C sed 's|/lib64/ld-linux-x86-64\.so\.2\x00|./ld-linux-x86-64.so.2\x00\x00\x00\x00\x00\x00|' \
     "$1/files/usr/bin/linux.uml" > "$new/linux.uml" || return 1
   grep -q '\./ld-linux-x86-64' "$new/linux.uml" || { echo "the kernel names no loader" >&2; return 1; }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# extract-prometheus.sh: puts prometheus and promtool of the Debian package into build/toolchain/bin, for tests. The
-# package is unpacked, not installed: its installation would start a server on this machine. Some 20 MB to fetch.
+# extract-prometheus.sh: puts prometheus and promtool of the Debian package (20 MB) into build/toolchain/bin, for
+# tests. The package is only unpacked, because its installation would start a server on this machine.
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 target=$here/../build/toolchain
 PATH=$target/bin:$PATH

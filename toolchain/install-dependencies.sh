@@ -1,5 +1,5 @@
 #!/bin/sh
-# install-dependencies.sh: installs what package-lock.json names, install scripts off, unless that is what is there.
+# install-dependencies.sh: installs the packages in package-lock.json without install scripts, if they changed.
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=${here%/*}
 installed=$root/node_modules/.package-lock.json

@@ -1,6 +1,6 @@
 #!/bin/sh
-# install-node.sh: makes build/toolchain/bin/node, the Node.js of this project: the machine's own where it is new
-# enough, else the pinned one from the npm registry (package-lock.json in this folder).
+# install-node.sh: creates build/toolchain/bin/node, the project's Node.js: the machine's own if it is new
+# enough, otherwise the pinned version from the npm registry (package-lock.json in this folder).
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=${here%/*}
 link=$root/build/toolchain/bin/node
@@ -40,7 +40,7 @@ if ! [ -x "$pinned" ]; then
   "$here/install-npm.sh" || exit 1
   "$here/step.sh" "Installing Node.js for this project" "$here/npm-ci.sh" "$here" || exit 1
 fi
-# It is an optional dependency, which npm leaves out without an error.
+# Node.js is an optional dependency. If its installation fails, npm reports no error.
 if ! [ -x "$pinned" ]; then
   echo "setup: npm did not install $pinned: npm says why in its newest log (npm config get cache, folder _logs): often a certificate that it does not know (npm config get cafile) or a mirror without the package; or install Node.js $needed or newer" >&2
   exit 1

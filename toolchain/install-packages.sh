@@ -1,7 +1,7 @@
 #!/bin/sh
-# install-packages.sh GROUP…: installs the packages of packages.txt that are missing, by apt. A package counts as
-# there when the command or file that it brings is there, however it got there. One line says what is missing
-# where it cannot be installed, and what would have worked.
+# install-packages.sh GROUP…: installs the missing packages of packages.txt with apt. A package is not missing if its
+# command or file exists, regardless of how it was installed. If the installation fails, one line says what is missing and
+# what would work.
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 PATH=$PATH:/usr/sbin:/sbin
 

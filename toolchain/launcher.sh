@@ -1,22 +1,22 @@
 #!/bin/sh
-# Starts the program with the Node.js beside it, from any folder and through links: in ./lib, or in ../lib/kube-ipvs
-# where it is installed. Signals and exit status are the program's own: exec. The image has no readlink, and no link
-# here either. docs/decisions/0011 gives the reasons for the flags and for the allocator's settings.
+# Starts the program with its own Node.js, from any folder and through links. Both are in ./lib, or in ../lib/kube-ipvs
+# if the program is installed. Because of `exec`, signals and the exit status are those of the program. The image has no
+# readlink, and does not need it, because it contains no links to this script. docs/decisions/0011 gives the reasons for the flags and for the allocator's settings.
 self=$0
 if [ -h "$self" ]; then self=$(readlink -f -- "$self") || exit 1; fi
 case $self in */*) folder=${self%/*} ;; *) folder=. ;; esac
 lib=$folder/lib
 [ -d "$lib" ] || lib=$folder/../lib/kube-ipvs
-# No core dump, which would hold the account's token; no debugger on a signal.
+# Disables core dumps, which would contain the account's token, and the debugger that a signal starts.
 ulimit -c 0
 NODE_COMPILE_CACHE=${NODE_COMPILE_CACHE-$lib/compile-cache}
 export NODE_COMPILE_CACHE
-# The C library keeps what threads freed, each its own, and takes ever larger blocks for ones to be kept: 6 MB. The engine's compilers
-# take blocks of 32 KB, 13 MB of them for one large function: those go back when they are freed, where they were mapped.
+# Without these settings, the C library keeps freed memory in each thread, and reserves growing blocks (6 MB). The engine's
+# compilers allocate up to 13 MB in blocks of 32 KB. Mapped blocks are returned to the kernel when they are freed.
 export MALLOC_ARENA_MAX="${MALLOC_ARENA_MAX-1}" MALLOC_TRIM_THRESHOLD_="${MALLOC_TRIM_THRESHOLD_-131072}"
 export MALLOC_MMAP_THRESHOLD_="${MALLOC_MMAP_THRESHOLD_-32768}"
 
-# Sets limit_mb to the smallest memory limit of this process's cgroup and of those above it; empty if there is none.
+# Sets limit_mb to the smallest memory limit of this process's cgroup and its parents. Empty without a limit.
 find_memory_limit() {
   limit_mb=
   [ -r /proc/self/cgroup ] || return 0
@@ -26,7 +26,7 @@ find_memory_limit() {
       *,memory,*) root=/sys/fs/cgroup/memory file=memory.limit_in_bytes ;;
       *) continue ;;
     esac
-    # A container may see the node's path, while the root of its mount is its own cgroup: paths that do not exist are skipped.
+    # A container may see the path on the node, although the root of its mount is its own cgroup. Missing paths are skipped.
     path=${path%/}
     while :; do
       bytes=max
@@ -41,7 +41,7 @@ find_memory_limit() {
   done < /proc/self/cgroup
 }
 
-# Beside the heap the program needs about 50 MB. Below 2 GB the engine lets the heap grow more slowly, so the maximum stays below.
+# In addition to the heap, the program needs about 50 MB. The maximum is below 2 GB, so that the engine lets the heap grow more slowly.
 heap_mb=${KUBE_IPVS_MAX_HEAP_MB-}
 if [ -z "$heap_mb" ]; then
   find_memory_limit
@@ -51,7 +51,7 @@ if [ -z "$heap_mb" ]; then
   [ "$heap_mb" -le 1920 ] || heap_mb=1920
 fi
 heap=--max-old-space-size=$heap_mb young=--max-semi-space-size=2 threads=--v8-pool-size=1
-# What NODE_OPTIONS gives stays: flags of the command line would override it.
+# Omits flags that NODE_OPTIONS contains, because command-line flags would override them.
 case ${NODE_OPTIONS-} in
   *max[-_]old[-_]space[-_]size* | *max[-_]heap[-_]size*) [ -n "${KUBE_IPVS_MAX_HEAP_MB-}" ] || heap= ;;
 esac

