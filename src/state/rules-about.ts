@@ -1,5 +1,6 @@
 /** Selects the chains and rules that packets to some addresses and ports may traverse. Pure. */
 import { cidrContains, type IpAddress, parseCidr } from "../base/ip.ts";
+import { finish } from "../base/time-slice.ts";
 import { chainKey, type Match, type Rule, type TableName } from "./rule.ts";
 
 /** The destination of packets. */
@@ -30,23 +31,34 @@ const builtInChains: ReadonlySet<string> = new Set([
  * parsed. `rulesOf` returns undefined if a chain does not exist or must not be followed.
  */
 export function chainsAbout<T extends ReadableRule>(
+  ...query: Parameters<typeof chainsAboutInSteps<T>>
+): ReadonlyMap<string, readonly T[]> {
+  return finish(chainsAboutInSteps(...query));
+}
+
+/** Like {@link chainsAbout}, but yields after each rule. */
+export function* chainsAboutInSteps<T extends ReadableRule>(
   destinations: readonly RuleDestination[],
   rulesOf: (key: string) => readonly T[] | undefined,
-): ReadonlyMap<string, readonly T[]> {
+): Generator<void, ReadonlyMap<string, readonly T[]>> {
   const found = new Map<string, readonly T[]>();
-  const visit = (table: TableName, name: string): void => {
+  const next: (readonly [TableName, string])[] = (
+    ["raw", "mangle", "nat", "filter"] as const
+  ).flatMap((table) => [...builtInChains].map((name) => [table, name] as const));
+  for (const [table, name] of next) {
     const key = chainKey(table, name);
     const rules = found.has(key) ? undefined : rulesOf(key);
-    if (rules === undefined) return;
-    const isKept = ({ rule }: T): boolean => rule === undefined || isAbout(rule, destinations);
-    const kept = name.startsWith("KUBE-") ? rules.filter(isKept) : rules;
-    found.set(key, kept);
-    for (const { rule } of kept) {
-      if (rule?.target.kind === "jump") visit(table, rule.target.chain);
+    if (rules === undefined) continue;
+    const kept: T[] = [];
+    for (const one of rules) {
+      yield;
+      const { rule } = one;
+      const isOurs = name.startsWith("KUBE-");
+      if (isOurs && rule !== undefined && !isAbout(rule, destinations)) continue;
+      kept.push(one);
+      if (rule?.target.kind === "jump") next.push([table, rule.target.chain]);
     }
-  };
-  for (const table of ["raw", "mangle", "nat", "filter"] as const) {
-    for (const name of builtInChains) visit(table, name);
+    found.set(key, kept);
   }
   return found;
 }
@@ -59,6 +71,11 @@ export function isAbout({ matches }: Rule, destinations: readonly RuleDestinatio
 function mayMatch(match: Match, { protocol, address, port }: RuleDestination): boolean {
   switch (match.kind) {
     case "destination": {
+      // Nearly all rules are for one address, which is in canonical form.
+      const [one = "", length] = match.cidr.split("/", 2);
+      if (length === (one.includes(":") ? "128" : "32")) {
+        return (one === address) !== match.isNegated;
+      }
       const cidr = parseCidr(match.cidr);
       return (cidr !== undefined && cidrContains(cidr, address)) !== match.isNegated;
     }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parseRule } from "../../../src/kernel/iptables/parse-rule.ts";
 import type { Rule } from "../../../src/state/rule.ts";
-import { chainsAbout, isAbout } from "../../../src/state/rules-about.ts";
+import { chainsAbout, chainsAboutInSteps, isAbout } from "../../../src/state/rules-about.ts";
 import { ip } from "../../support/records.ts";
 
 const web = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 };
@@ -23,6 +23,24 @@ describe("rules about a destination", () => {
       assert.equal(isAbout(ruleOf(text), [web]), isSo);
     });
   }
+
+  it("keep an IPv6 network whose prefix has 32 bits", () => {
+    const rule = ruleOf("-d fd00:96::/32 -j DROP");
+    assert.equal(isAbout(rule, [{ ...web, address: ip("fd00:96::10") }]), true);
+    assert.equal(isAbout(rule, [{ ...web, address: ip("fd00:97::10") }]), false);
+  });
+
+  it("yield after each rule, so that thousands of Services do not delay the daemon", () => {
+    const rules = Array.from({ length: 1_000 }, (_, index) => ({
+      rule: ruleOf(`-d 10.96.${index >> 8}.${index & 255}/32 -j DROP`),
+    }));
+    const search = chainsAboutInSteps([web], (key) =>
+      key === "nat PREROUTING" ? rules : undefined,
+    );
+    let yields = 0;
+    while (search.next().done !== true) yields += 1;
+    assert.equal(yields, 1_000);
+  });
 
   it("are in chains that packets reach, and include all rules of built-in chains", () => {
     const chains: Readonly<Record<string, readonly string[]>> = {
