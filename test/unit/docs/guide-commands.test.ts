@@ -1,29 +1,49 @@
-/** Commands in guides and README: their flags, targets and files exist. What a node or a cluster is needed for is run in the lab. */
+/** Commands in guides and READMEs: their flags, targets and files exist. The lab runs commands that need a node or a cluster. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { parseCommandLine } from "../../../src/cli/command-line.ts";
+import { readOptions } from "../../../src/e2e/options.ts";
 import { argumentsOf, commandsOf } from "../../support/documents/guide-commands.ts";
 import { readGuides, shellBlocksOf } from "../../support/documents/guides.ts";
 
 const project = join(import.meta.dirname, "../../..");
 const makefile = readFileSync(join(project, "Makefile"), "utf8");
 const pages = [
-  { path: "../README.md", text: readFileSync(join(project, "README.md"), "utf8") },
+  ...["README.md", "deploy/README.md", "deploy/systemd/README.md"].map((path) => ({
+    path: `../${path}`,
+    text: readFileSync(join(project, path), "utf8"),
+  })),
   ...readGuides(),
 ];
+const [, rollOutUsage = ""] = readFileSync(join(project, "deploy/roll-out"), "utf8").split("END");
 
-/** What our own program says about the arguments; undefined: it takes them. */
+/** The error of kube-ipvs for these arguments. Undefined if it accepts them. */
 function mistakeIn(args: readonly string[]): string | undefined {
   const line = parseCommandLine(args.filter((argument) => argument !== "…"));
   return line.kind === "mistake" ? `kube-ipvs ${args.join(" ")}: ${line.message}` : undefined;
 }
 
+/** The error of the acceptance test for these arguments. Undefined if it accepts them. */
+function e2eMistakeIn(args: readonly string[]): string | undefined {
+  try {
+    readOptions(args, {});
+    return undefined;
+  } catch (error) {
+    return `kube-ipvs-e2e ${args.join(" ")}: ${String(error)}`;
+  }
+}
+
+/** The arguments of deploy/roll-out that its usage does not contain. */
+function unknownToRollOut(args: readonly string[]): readonly string[] {
+  return args.filter((word) => /^[a-z-]/.test(word) && !rollOutUsage.includes(word));
+}
+
 const filePath = /(?<![\w./-])(?:deploy|docs|test)\/[\w./-]+(?![\w./[-])/g;
 
-/** Targets of a `make` that do not exist. */
+/** The missing targets of a `make` command. */
 function missingTargets(args: readonly string[]): readonly string[] {
   return args
     .filter((argument) => /^[a-z-]+$/.test(argument))
@@ -35,11 +55,15 @@ describe("commands in a guide", () => {
     const commands = commandsOf(text);
 
     it(`have valid flags: docs/${path}`, () => {
-      const calls = commands.flatMap((command) => argumentsOf("kube-ipvs", command));
+      const callsOf = (program: string) =>
+        commands.flatMap((command) => argumentsOf(program, command));
+      const e2eCalls = ["kube-ipvs-e2e", "dist/kube-ipvs-e2e"].flatMap(callsOf);
+      const mistakes = [...callsOf("kube-ipvs").map(mistakeIn), ...e2eCalls.map(e2eMistakeIn)];
       assert.deepEqual(
-        calls.map(mistakeIn).filter((mistake) => mistake !== undefined),
+        mistakes.filter((mistake) => mistake !== undefined),
         [],
       );
+      assert.deepEqual(callsOf("deploy/roll-out").flatMap(unknownToRollOut), []);
     });
 
     it(`name targets and files that exist: docs/${path}`, () => {
@@ -67,5 +91,7 @@ describe("commands in a guide", () => {
     assert.deepEqual(call, ["status", "--no-such"]);
     assert.match(mistakeIn(call) ?? "", /--no-such/);
     assert.deepEqual(missingTargets(["no-such", "A=1"]), ["no-such"]);
+    assert.match(e2eMistakeIn(["--no-such"]) ?? "", /--no-such/);
+    assert.deepEqual(unknownToRollOut(["--wave", "3", "start", "no-such"]), ["no-such"]);
   });
 });
