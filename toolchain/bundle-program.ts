@@ -1,27 +1,27 @@
-/** The program as a bundle: text of files and the packages that are in them. Depends on nothing but the sources. */
+/** Bundles the program: the text of its files, and the packages in them. Depends only on the sources. */
 import { basename, join } from "node:path";
 import { build, type OutputFile, transform } from "esbuild";
 import { narrowPackages } from "./narrow-packages.ts";
 
 export interface Bundle {
-  /** By name, as they lie in dist/lib. */
+  /** File contents by name in dist/lib. */
   readonly files: ReadonlyMap<string, string>;
-  /** Folders of the packages of which something is in the bundle, from the project's root, sorted. */
+  /** Folders of the packages in the bundle, relative to the project's root, sorted. */
   readonly packageFolders: readonly string[];
 }
 
-/** What esbuild's files of the program end in; others hold legal comments. */
+/** Suffix of the program's files. esbuild's other files contain legal comments. */
 export const moduleEnding = ".cjs";
 
 const target = "node22.19";
 
-/** Programs by their names in dist/. Each has chunks of its own: what the daemon loads does not depend on the other. */
+/** Programs by their names in dist/. Each has its own chunks, so that the daemon does not load code of the others. */
 export const programEntries: Readonly<Record<string, string>> = {
   "kube-ipvs": "src/main.ts",
   "kube-ipvs-e2e": "src/e2e/main.ts",
 };
 
-/** All programs. */
+/** Bundles all programs. */
 export async function bundleProgram(project: string): Promise<Bundle> {
   const entries = Object.entries(programEntries);
   const bundles = await Promise.all(
@@ -33,13 +33,13 @@ export async function bundleProgram(project: string): Promise<Bundle> {
   };
 }
 
-/** Chunks are cut only in the newer module format; each is put into the older one afterwards. */
+/** esbuild splits only ES modules into chunks. Each chunk is then converted to CommonJS. */
 async function bundleOne(
   project: string,
   { name, source }: { readonly name: string; readonly source: string },
 ): Promise<Bundle> {
   const { outputFiles, metafile } = await build({
-    // Paths in comments and in the names of chunks are from here.
+    // Paths in comments and names of chunks are relative to this folder.
     absWorkingDir: project,
     entryPoints: { [name]: join(project, source) },
     outdir: join(project, "dist/lib"),
@@ -69,7 +69,8 @@ async function asCommonJs({ path, text }: OutputFile): Promise<string> {
     platform: "node",
     target,
     supported: { "dynamic-import": false },
-    // The text stays in memory for functions that are compiled at their first call. Names stay, for stack traces.
+    // Whitespace is removed because the text stays in memory, for functions that are compiled at their first call.
+    // Names are kept for stack traces.
     minifyWhitespace: true,
     banner: 'const moduleUrl = require("node:url").pathToFileURL(__filename).href;',
   });

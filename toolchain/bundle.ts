@@ -27,14 +27,14 @@ const project: string = join(import.meta.dirname, "..");
 const dist: string = join(project, "dist");
 const library: string = join(dist, "lib");
 const addon: string = join(project, "build/native-shim", process.arch, "netlink_socket.node");
-/** What each launcher starts. */
+/** The module that each launcher starts. */
 const modulesByLauncher: Readonly<Record<string, string>> = {
   "kube-ipvs": "kube-ipvs",
   "kube-proxy": "kube-ipvs",
   "kube-ipvs-e2e": "kube-ipvs-e2e",
 };
 
-/** Its files, and the licenses of what is in them. */
+/** Writes the program's files, and the licenses of their contents. */
 async function placeProgram(): Promise<void> {
   const { files, packageFolders } = await bundleProgram(project);
   for (const [name, text] of files) writeFileSync(join(library, name), text);
@@ -42,7 +42,7 @@ async function placeProgram(): Promise<void> {
   writeFileSync(join(library, "THIRD-PARTY.txt"), thirdPartyText(parties));
 }
 
-/** The running Node.js, by a second name where the file system allows it. */
+/** Places the running Node.js, as a hard link if the file system allows it. */
 function placeNode(): void {
   const target = join(library, "node");
   try {
@@ -61,7 +61,7 @@ function placeLaunchers(): void {
   }
 }
 
-/** Runs each once: proves that they start, and fills the compile cache for the next start. */
+/** Runs each program once, which proves that it starts and fills the compile cache for the next start. */
 function tryPrograms(): void {
   run("kube-ipvs-e2e", "ask", "[]");
   run("kube-ipvs-e2e", "--help");

@@ -1,6 +1,7 @@
 /**
- * Packages of which the program uses a part, cut down to that part, and what few clusters need, put off until it is
- * asked for: what is loaded takes time at each start, and stays in memory for as long as the node is up. Sources and unit tests see the whole packages, so types and behavior are checked against those.
+ * Reduces packages to the part that the program uses, and delays loading what few clusters need. Loaded code takes time
+ * at each start, and stays in memory. Sources and unit tests use the complete packages, so types and behavior are
+ * checked with those.
  */
 import { dirname, join } from "node:path";
 import type { OnLoadResult, Plugin } from "esbuild";
@@ -15,10 +16,13 @@ const prometheusClient = `
   export { default as Registry } from "prom-client/lib/registry.js";
 `;
 
-/** Only KubeConfig is used, and of it what makes options for node:https; requests of its own it never makes. */
+/**
+ * The program only uses KubeConfig, and of it only the code that creates options for node:https. The library never
+ * sends requests.
+ */
 const clientLibrary = 'export { KubeConfig } from "@kubernetes/client-node/dist/config.js";';
 
-/** The acceptance test uses typed clients, over our own connection, and pods/exec besides. */
+/** The acceptance test also uses typed clients, over our own connection, and pods/exec. */
 const clientLibraryOfE2e = `
   ${clientLibrary}
   export { Exec } from "@kubernetes/client-node/dist/exec.js";
@@ -27,12 +31,12 @@ const clientLibraryOfE2e = `
   export * from "@kubernetes/client-node/dist/gen/index.js";
 `;
 
-/** Kubeconfigs are read by src/api/cluster/kubeconfig-file.ts; the library is given JSON. */
+/** src/api/cluster/kubeconfig-file.ts reads kubeconfigs, and passes JSON to the library. */
 const jsonForYaml = "export const load = JSON.parse;";
 
 const replacements: readonly {
   readonly path: RegExp;
-  /** Where it is imported from; absent: anywhere in the program. */
+  /** The modules that import the package. If absent, all modules of the program. */
   readonly importer?: RegExp;
   readonly contents: string;
 }[] = [
@@ -43,7 +47,8 @@ const replacements: readonly {
     contents: clientLibraryOfE2e,
   },
   { path: /^@kubernetes\/client-node$/, contents: clientLibrary },
-  // Another HTTP client, and 1.4 MB of API types and calls: for applySecurityAuthentication and makeApiClient.
+  // Another HTTP client, and 1.4 MB of API types and calls, which only applySecurityAuthentication and makeApiClient
+  // need.
   { path: /^undici$/, contents: leftOut("undici", ["Agent", "ProxyAgent", "fetch"]) },
   {
     path: /^\.\/gen\/index\.js$/,
@@ -51,7 +56,7 @@ const replacements: readonly {
     contents: leftOut("the generated API", ["createConfiguration", "ServerConfiguration"]),
   },
   { path: /^js-yaml$/, importer: /client-node\/dist\/config\.js$/, contents: jsonForYaml },
-  // SOCKS proxies on the way to the API server.
+  // Used for SOCKS proxies between the node and the API server.
   { path: /^socks-proxy-agent$/, contents: laterClasses("socks-proxy-agent", ["SocksProxyAgent"]) },
   {
     path: /^socks$/,
@@ -60,7 +65,7 @@ const replacements: readonly {
   },
 ];
 
-/** Functions that tell whoever calls them, after an update of a package, that the bundle lacks them. */
+/** Functions that throw an error if an updated package calls code that the bundle lacks. */
 function leftOut(what: string, names: readonly string[]): string {
   const lines = names.map((name) => {
     const message = `${name} is not in this program: ${what} is left out by toolchain/narrow-packages.ts`;
@@ -69,7 +74,7 @@ function leftOut(what: string, names: readonly string[]): string {
   return lines.join("\n");
 }
 
-/** Classes of a package that is loaded with the first object of one. */
+/** Classes of a package that is loaded when the first object is created. */
 function laterClasses(name: string, classes: readonly string[]): string {
   const lines = classes.map(
     (one) =>
@@ -78,7 +83,7 @@ function laterClasses(name: string, classes: readonly string[]): string {
   return lines.join("\n");
 }
 
-/** An object with these functions of what `expression` loads, at the first call of one. */
+/** An object with these functions of the module that `expression` loads at the first call. */
 function laterMethods(expression: string, names: readonly string[]): string {
   const members = names.map((name) => `${name}: (...given) => ${expression}.${name}(...given)`);
   return `{ ${members.join(", ")} }`;

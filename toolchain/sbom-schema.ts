@@ -1,4 +1,4 @@
-/** CycloneDX' own JSON schemas, and whether a document fits them. */
+/** Validates documents with CycloneDX' own JSON schemas. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Ajv } from "ajv";
@@ -8,7 +8,7 @@ const folder: string = join(
   "../node_modules/@cyclonedx/cyclonedx-library/res/schema",
 );
 
-/** What is wrong with a bill of materials of version 1.5; empty: nothing. */
+/** Returns the problems of a version 1.5 bill of materials. Empty if it is valid. */
 export function schemaProblems(bom: object): readonly string[] {
   const ajv = new Ajv({ strict: false, validateFormats: false });
   for (const name of ["spdx", "jsf-0.82"]) ajv.addSchema(schema(name));
@@ -17,7 +17,7 @@ export function schemaProblems(bom: object): readonly string[] {
   return (validate.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message}`);
 }
 
-/** Schemas refer to each other by the names of their files. */
+/** Schemas refer to each other by file name. */
 function schema(name: string): object {
   const file = `${name}.SNAPSHOT.schema.json`;
   const object = JSON.parse(readFileSync(join(folder, file), "utf8")) as object;

@@ -1,4 +1,4 @@
-/** The bill of materials (CycloneDX 1.5): what npm knows of the dependencies, and what the bundle made of them. */
+/** The bill of materials (CycloneDX 1.5) from npm's list of dependencies and the contents of the bundle. */
 
 interface Component {
   readonly "bom-ref": string;
@@ -20,15 +20,15 @@ export interface Bom {
 }
 
 export interface Shipped {
-  /** `commander@15.1.0`: packages of which something is in the bundle. */
+  /** Packages with code in the bundle, such as `commander@15.1.0`. */
   readonly bundled: ReadonlySet<string>;
-  /** Without a v: 24.1.0. */
+  /** Version without a v: 24.1.0. */
   readonly nodeVersion: string;
 }
 
 /**
- * npm's document with the program's own name, Node.js among the components, and scope `excluded` for packages of
- * which nothing is in the bundle. Without what differs each time it is written: serial number and time.
+ * npm's document with the program's own name, Node.js as a component, and scope `excluded` for packages without code in
+ * the bundle. Omits the serial number and time, which differ in every run.
  */
 export function completeBom(bom: Bom, { bundled, nodeVersion }: Shipped): Bom {
   const { serialNumber: _, ...document } = bom;

@@ -1,4 +1,4 @@
-/** dist/lib/THIRD-PARTY.txt: whose work is in the bundle, and under which license. */
+/** Writes dist/lib/THIRD-PARTY.txt: the authors of the packages in the bundle, and their licenses. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -6,9 +6,9 @@ import { join } from "node:path";
 export interface ThirdParty {
   readonly name: string;
   readonly version: string;
-  /** SPDX expression, as the package states it. */
+  /** SPDX expression from the package's metadata. */
   readonly license: string;
-  /** The package's own words; empty: it ships none, and its README or metadata name the license. */
+  /** The package's license text. Empty if it contains none, and only its README or metadata name the license. */
   readonly text: string;
 }
 
@@ -27,7 +27,7 @@ export function readThirdParty(folder: string): ThirdParty {
   return { name, version, license, text: texts.join("\n\n") };
 }
 
-/** A table of all, then the words of each. */
+/** A table of all packages, followed by each license text. */
 export function thirdPartyText(parties: readonly ThirdParty[]): string {
   const nameWidth = Math.max(...parties.map(({ name }) => name.length));
   const versionWidth = Math.max(...parties.map(({ version }) => version.length));

@@ -51,7 +51,7 @@ function valuesIn(map: YAMLMap, prefix: string): readonly Value[] {
   });
 }
 
-/** Groups of the chart's own fields; the others are Kubernetes' objects. */
+/** Groups of the chart's own fields. Other maps are Kubernetes objects. */
 const groups: ReadonlySet<string> = new Set(
   "image config serviceAccount rbac podMonitor serviceMonitor prometheusRule dashboard endpointController tests".split(
     " ",
@@ -62,7 +62,7 @@ function keyOf({ key }: Pair): string {
   return isScalar(key) ? String(key.value) : String(key);
 }
 
-/** The yaml package gives the comment before a map's first key to the map. */
+/** The yaml package attaches the comment before a map's first key to the map. */
 function commentOf(map: YAMLMap, { key }: Pair, index: number): string {
   const before = isScalar(key) ? key.commentBefore : undefined;
   const text = before ?? (index === 0 ? map.commentBefore : undefined) ?? "";

@@ -1,10 +1,10 @@
-/** The documents that are generated: `make docs` writes them, a test compares them with what is there. */
+/** The generated documents: `make docs` writes them, and a test compares them with the existing files. */
 import { chartReadme } from "./chart.ts";
 import { configurationDocument } from "./configuration.ts";
 import { metricsDocument } from "./metrics.ts";
 import { terminalPicture } from "./picture.ts";
 
-/** Text by path from the project's root. */
+/** Document text by path, relative to the project's root. */
 export const documents: Readonly<Record<string, () => string>> = {
   "deploy/helm/kube-ipvs/README.md": chartReadme,
   "docs/configuration.md": configurationDocument,

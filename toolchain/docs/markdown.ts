@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 const project: string = join(import.meta.dirname, "../..");
 
-/** A table whose columns line up in the source too. */
+/** A table whose columns are also aligned in the source. */
 export function table(
   head: readonly string[],
   rows: readonly (readonly string[])[],
@@ -27,14 +27,14 @@ export function code(text: string): string {
   return text === "" ? "" : `\`${text}\``;
 }
 
-/** Lines with one blank line between the parts, and a line end. */
+/** Joins parts with one blank line between them, and a final line end. */
 export function documentOf(parts: readonly (readonly string[])[]): string {
   return `${parts.map((part) => part.join("\n")).join("\n\n")}\n`;
 }
 
 /**
- * The document at a path of the project with each table behind its mark, `<!-- table: NAME -->`. Throws if a mark is unknown, or a
- * table has none.
+ * Returns the document at a path, relative to the project's root, with each table after its mark, `<!-- table: NAME
+ * -->`. Throws if a mark is unknown or a table has no mark.
  */
 export function withTables(
   path: string,

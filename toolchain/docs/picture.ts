@@ -1,4 +1,4 @@
-/** A terminal as a picture: what docs/quick-start.md shows, which a test runs in the lab (SVG 1.1). */
+/** A picture of a terminal (SVG 1.1) with commands of docs/quick-start.md, which a test runs in the lab. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -11,7 +11,7 @@ interface Colors {
   readonly verdict: string;
 }
 
-/** Contrast at least 4.5 on either background (WCAG 2.1, 1.4.3). */
+/** The contrast is at least 4.5 on both backgrounds (WCAG 2.1, 1.4.3). */
 const colorsOf: Readonly<Record<Theme, Colors>> = {
   light: { background: "#f6f8fa", text: "#1f2328", prompt: "#116329", verdict: "#0550ae" },
   dark: { background: "#0d1117", text: "#e6edf3", prompt: "#7ee787", verdict: "#79c0ff" },
@@ -41,7 +41,7 @@ export function terminalPicture(theme: Theme): string {
   ].join("\n");
 }
 
-/** Commands that the picture is about, with what they print, an empty line between two. */
+/** The commands in the picture with their output, separated by empty lines. */
 function shownLines(document: string): readonly string[] {
   const blocks = [...document.matchAll(/^```console lab\n(.*?)^```$/gms)].map(
     ([, block = ""]) => block,

@@ -1,19 +1,19 @@
-/** tar files of which two runs are the same, byte by byte. */
+/** Reproducible tar files: two runs create the same bytes. */
 import { execFileSync } from "node:child_process";
 import { gzipSync } from "node:zlib";
 
 export interface ArchiveOptions {
-  /** Every member's time, in seconds since the epoch. */
+  /** Modification time of every member, in seconds since the epoch. */
   readonly epochSeconds: number;
-  /** Paths below the folder, `./usr/local`; default: all of it. */
+  /** Paths relative to the folder, such as `./usr/local`. By default, everything. */
   readonly members?: readonly string[];
-  /** Paths that are left out, with what is below them. */
+  /** Excluded paths, with everything below them. */
   readonly without?: readonly string[];
-  /** A change of every member's mode, as chmod takes it. */
+  /** A change of every member's mode, in the format of chmod. */
   readonly mode?: string;
 }
 
-/** The content of a folder as a tar file: GNU tar's, sorted by name, owned by root. */
+/** Archives the contents of a folder with GNU tar, sorted by name and owned by root. */
 export function tarOf(folder: string, options: ArchiveOptions): Buffer {
   const { epochSeconds, members = ["."], without = [], mode } = options;
   const same = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"];
@@ -21,7 +21,7 @@ export function tarOf(folder: string, options: ArchiveOptions): Buffer {
     "tar",
     [
       ...["--create", "--file=-", `--directory=${folder}`, `--mtime=@${epochSeconds}`, ...same],
-      // Members that share an inode here are separate files there: links depend on how the folder was made.
+      // Members that share an inode are stored as separate files, because links depend on how the folder was created.
       "--hard-dereference",
       ...without.map((path) => `--exclude=${path}`),
       ...(mode === undefined ? [] : [`--mode=${mode}`]),
@@ -31,10 +31,13 @@ export function tarOf(folder: string, options: ArchiveOptions): Buffer {
   );
 }
 
-/** For sources: whatever the umask was when they were checked out. */
+/** The mode of sources, which does not depend on the umask of the checkout. */
 export const plainMode = "u+rw,go=u,go-w";
 
-/** As gzip -n: no name and no time in the header. Level 9 takes half as long again for Node.js, and saves 0.3 %. */
+/**
+ * Compresses like gzip -n: without name and time in the header. For Node.js, level 9 would take half as long again and
+ * save 0.3 %.
+ */
 export function gzipped(bytes: Buffer): Buffer {
   return gzipSync(bytes, { level: 6 });
 }

@@ -1,4 +1,4 @@
-/** The bill of materials of an image: that of the program, and the packages of Debian in its root. */
+/** The bill of materials of an image: that of the program, and the Debian packages in its root. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Bom } from "../sbom.ts";
@@ -7,7 +7,7 @@ import type { Bom } from "../sbom.ts";
 export interface DebianPackage {
   readonly name: string;
   readonly version: string;
-  /** all, too. */
+  /** May also be `all`. */
   readonly architecture: string;
 }
 
@@ -32,7 +32,7 @@ function packageIn(text: string, file: string): DebianPackage {
   };
 }
 
-/** The program's document with Debian's packages; purl as package-url's type deb says. */
+/** Adds Debian's packages to the program's document. The purl has package-url's type deb. */
 export function imageBill(program: Bom, packages: readonly DebianPackage[]): Bom {
   const components = packages.map(({ name, version, architecture }) => {
     const encoded = encodeURIComponent(version).replaceAll("%3A", ":");

@@ -1,4 +1,4 @@
-/** The chart as `helm package` writes it: kube-ipvs/ in a .tgz, links replaced by what they lead to. */
+/** Writes the chart like `helm package`: kube-ipvs/ in a .tgz, with links replaced by their targets. */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -16,7 +16,7 @@ export function packageChart(chart: string, folder: string, facts: ChartFacts): 
   const { repository, version, epochSeconds } = facts;
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(dirname(folder), { recursive: true });
-  // fs.cpSync follows no links below the folder.
+  // fs.cpSync does not follow links below the folder.
   execFileSync("cp", ["-RL", chart, folder]);
   const about = readFileSync(join(folder, "Chart.yaml"), "utf8");
   for (const field of ["version", "appVersion"]) {

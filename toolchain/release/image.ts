@@ -1,46 +1,46 @@
-/** An image of one architecture from an assembled root. */
+/** Creates an image of one architecture from an assembled root. */
 import { gzipped, tarOf } from "./archive.ts";
 import { type Blob, blobOf, digestOf, jsonBlob, mediaTypes } from "./layout.ts";
 
-/** Debian's name, which is also Go's and hence OCI's. */
+/** Debian's name, which Go and OCI also use. */
 export type Architecture = "amd64" | "arm64";
 
 export interface ImageFacts {
   readonly architecture: Architecture;
   readonly version: string;
-  /** The commit; empty: unknown. */
+  /** The commit. Empty if unknown. */
   readonly revision: string;
   readonly epochSeconds: number;
 }
 
 export interface Image {
   readonly manifest: Blob;
-  /** Configuration and layers. */
+  /** The configuration and the layers. */
   readonly blobs: readonly Blob[];
 }
 
 const node = "./usr/local/lib/kube-ipvs/node";
 
-/** As deploy/image/Containerfile says. */
+/** The same as in deploy/image/Containerfile. */
 export const execution = {
   Env: ["PATH=/usr/local/bin:/usr/sbin:/usr/bin", "NODE_COMPILE_CACHE=/var/cache/kube-ipvs"],
   Entrypoint: ["/usr/local/bin/kube-proxy"],
 } as const;
 
-/** What changes least comes first, so that nodes fetch little with an update. */
+/** Layers that rarely change are first, so that nodes fetch little in an update. */
 const layers: readonly { readonly what: string; readonly members: readonly string[] }[] = [
   { what: "Debian packages", members: ["."] },
   { what: "Node.js", members: [node] },
   { what: "kube-ipvs", members: ["./usr/local"] },
 ];
 
-/** What a layer leaves to the next ones. */
+/** The members of a layer that belong to later layers. */
 function leftOut(members: readonly string[]): readonly string[] {
   if (members.includes(node)) return [];
   return members.includes(".") ? ["./usr/local"] : [node];
 }
 
-/** The layers of the root at a path, its configuration and its manifest. */
+/** Creates the layers of the root at a path, with configuration and manifest. */
 export function imageOf(root: string, facts: ImageFacts): Image {
   const { architecture, epochSeconds } = facts;
   const created = new Date(epochSeconds * 1_000).toISOString().replace(".000Z", "Z");
@@ -78,7 +78,7 @@ function annotationsOf({ version, revision }: ImageFacts, created: string): obje
   };
 }
 
-/** One index for images of several architectures. */
+/** Creates one index for images of several architectures. */
 export function indexOf(images: readonly Image[]): Blob {
   return jsonBlob(mediaTypes.index, {
     schemaVersion: 2,

@@ -1,4 +1,4 @@
-/** OCI image layouts (image-spec 1.0.2) as files: blobs by digest, an index, and the archive of these. */
+/** OCI image layouts (image-spec 1.0.2) as files: blobs by digest, an index, and their archive. */
 import { createHash } from "node:crypto";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ export interface Descriptor {
   readonly platform?: { readonly architecture: string; readonly os: string };
 }
 
-/** Bytes, and what points to them. */
+/** A blob's bytes, and the descriptor that refers to them. */
 export interface Blob {
   readonly descriptor: Descriptor;
   readonly bytes: Buffer;
@@ -40,16 +40,16 @@ export function jsonBlob(mediaType: string, value: object): Blob {
 }
 
 export interface Layout {
-  /** What index.json names: images, or one index of images. */
+  /** The entries of index.json: images, or one index of images. */
   readonly entries: readonly Descriptor[];
   readonly blobs: readonly Blob[];
 }
 
-/** The layout of one image under a name, `kube-ipvs:0.2.0`. */
+/** The layout of one image with a name, such as `kube-ipvs:0.2.0`. */
 export function layoutOf(top: Blob, blobs: readonly Blob[], name: string): Layout {
   const tag = name.slice(name.lastIndexOf(":") + 1);
   const annotations = {
-    // containerd and podman name the image by this one, skopeo finds it by the other.
+    // containerd and podman use this annotation as the image's name. skopeo uses the other one.
     "io.containerd.image.name": `localhost/${name}`,
     "org.opencontainers.image.ref.name": tag,
   };

@@ -1,6 +1,6 @@
 /**
- * Writes the artifacts of a release: `node toolchain/release/main.ts TARGET [ROOT]`, where ROOT is the assembled root of this
- * machine's architecture (default: one is made). See README.md.
+ * Writes the artifacts of a release: `node toolchain/release/main.ts TARGET [ROOT]`, where ROOT is the assembled root
+ * of this machine's architecture (by default, a new one). See README.md.
  */
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -15,7 +15,7 @@ import { archiveOf, digestOf, layoutOf } from "./layout.ts";
 import { placeManifests } from "./manifests.ts";
 import { releaseNotes } from "./notes.ts";
 
-// Modes of archive members do not depend on the umask of whoever runs this.
+// Modes of archive members must not depend on the caller's umask.
 process.umask(0o022);
 
 const project: string = join(import.meta.dirname, "../..");
@@ -28,7 +28,7 @@ const repository = process.env["IMAGE"] || "localhost/kube-ipvs";
 const work = `${target}.work`;
 const assembleRoot = join(project, "deploy/image/assemble-root.sh");
 
-/** What git says, or nothing outside of a repository. */
+/** The output of git, or an empty text outside of a repository. */
 function git(...args: readonly string[]): string {
   try {
     return execFileSync("git", ["-C", project, ...args], {
@@ -50,7 +50,10 @@ function run(program: string, ...args: readonly string[]): void {
   execFileSync(program, args, { stdio: ["ignore", "ignore", "inherit"] });
 }
 
-/** Roots by architecture. An arm64 machine has no cross compiler for amd64 in packages.txt: it makes its own alone. */
+/**
+ * Roots by architecture. An arm64 machine has no cross compiler for amd64 in packages.txt, so it creates only its own
+ * root.
+ */
 function assembleRoots(): ReadonlyMap<Architecture, string> {
   const own: Architecture = process.arch === "arm64" ? "arm64" : "amd64";
   const ownRoot = givenRoot ?? join(work, `root-${own}`);
@@ -78,7 +81,9 @@ function writeBill(architecture: Architecture, root: string): void {
   write(`sbom-${architecture}.cdx.json`, `${JSON.stringify(bill, undefined, 2)}\n`);
 }
 
-/** Ours, those of what is bundled, of Node.js, and of Debian's packages (the same for each architecture). */
+/**
+ * Writes our license and those of the bundle, Node.js and Debian's packages, which are the same for each architecture.
+ */
 function writeLicenses(root: string): void {
   const folder = join(work, "licenses");
   rmSync(folder, { recursive: true, force: true });
@@ -96,7 +101,7 @@ function writeLicenses(root: string): void {
   );
 }
 
-/** The package that the Node.js in dist/ came from. */
+/** The package of the Node.js in dist/. */
 function nodePackage(): string {
   return join(process.execPath, "../..");
 }

@@ -1,17 +1,17 @@
-/** deploy/ as it is released: manifests, kustomize and monitoring, with the name of the released image. */
+/** The released parts of deploy/: manifests, kustomize and monitoring, with the name of the released image. */
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** What the manifests in the repository name. */
+/** The image name in the repository's manifests. */
 const placeholder = /^(\s*(?:- )?image: )kube-ipvs:\S+$/gm;
 
-/** The text with `image` where it names our image; throws where it names none. */
+/** Replaces our image's name with `image`. Throws if the text does not contain our image's name. */
 export function withImage(text: string, image: string): string {
   if (text.search(placeholder) < 0) throw new Error("A manifest names no image of kube-ipvs");
   return text.replaceAll(placeholder, `$1${image}`);
 }
 
-/** Copies what is applied to clusters; `repository` without a tag. */
+/** Copies the files that are applied to clusters. `repository` has no tag. */
 export function placeManifests(
   project: string,
   target: string,

@@ -1,4 +1,4 @@
-/** Release notes: the written part (docs/releases/), and what the artifacts are. */
+/** Release notes: the written part (docs/releases/), and the list of artifacts. */
 import type { DebianPackage } from "./bill.ts";
 import type { Architecture } from "./image.ts";
 
@@ -6,14 +6,14 @@ export interface ReleaseFacts {
   readonly version: string;
   readonly revision: string;
   readonly nodeVersion: string;
-  /** Without a tag. */
+  /** The repository without a tag. */
   readonly repository: string;
   /** Digest of the index of all architectures. */
   readonly indexDigest: string;
   readonly images: readonly {
     readonly architecture: Architecture;
     readonly digest: string;
-    /** Of what a node fetches, in bytes. */
+    /** Size of the files that a node fetches, in bytes. */
     readonly size: number;
     readonly packages: readonly DebianPackage[];
   }[];
