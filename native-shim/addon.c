@@ -66,7 +66,7 @@ static const char *read_call(napi_env env, const napi_value *arguments, struct c
  * callback will be called.
  */
 static napi_value refused_result(napi_env env, int error) {
-  napi_value result = make_result(env, error, OPERATION_SEND, &no_replies);
+  napi_value result = make_result(env, error, &no_replies);
   return result != NULL ? result : throw_errno(env, "send to netlink socket", ENOMEM, "allocate");
 }
 

@@ -67,12 +67,12 @@ static void drop_exception(napi_env env) {
 }
 
 /* Calls back without a result if there is no memory for the result. */
-static void settle(napi_env env, struct pending *pending, int error, int operation,
+static void settle(napi_env env, struct pending *pending, int error,
                    const struct reply_buffer *replies) {
   napi_value callback = NULL;
   napi_get_reference_value(env, pending->callback, &callback);
   pending_free(env, pending);
-  napi_value result = make_result(env, error, operation, replies);
+  napi_value result = make_result(env, error, replies);
   if (result == NULL) drop_exception(env);
   call_back(env, callback, result == NULL ? 0 : 1, &result);
 }
@@ -98,7 +98,7 @@ static void hand_over_watched(napi_env env, const struct delivery *delivery) {
 static void hand_over_delivery(napi_env env, struct delivery *delivery) {
   struct exchange *exchange = &delivery->exchange;
   if (delivery->is_watched) hand_over_watched(env, delivery);
-  else settle(env, delivery->context, exchange->error, exchange->operation, &exchange->replies);
+  else settle(env, delivery->context, exchange->error, &exchange->replies);
   delivery_free(delivery);
 }
 
@@ -135,9 +135,8 @@ static void on_ring(napi_env env, napi_value callback, void *context, void *data
 }
 
 void give_up(napi_env env, struct netlink_socket *socket, int64_t deadline_ns, int error) {
-  struct abandoned abandoned;
-  while (netlink_socket_abandon(socket, deadline_ns, &abandoned))
-    settle(env, abandoned.context, error, (int)abandoned.operation, &no_replies);
+  for (void *call; (call = netlink_socket_abandon(socket, deadline_ns)) != NULL;)
+    settle(env, call, error, &no_replies);
 }
 
 static void handle_link(struct handle *handle) {
@@ -222,9 +221,8 @@ int handle_watch(napi_env env, struct handle *handle, napi_value self, napi_valu
 
 /* Frees all calls without settling them. */
 static void forget_calls(struct environment *environment, struct netlink_socket *socket) {
-  struct abandoned abandoned;
-  while (netlink_socket_abandon(socket, INT64_MAX, &abandoned))
-    pending_free(environment->env, abandoned.context);
+  for (void *call; (call = netlink_socket_abandon(socket, INT64_MAX)) != NULL;)
+    pending_free(environment->env, call);
 }
 
 static void forget_finished(struct environment *environment) {

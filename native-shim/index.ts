@@ -19,11 +19,7 @@ export type { OpenOptions, SocketHandle, TransactResult } from "./load-addon.ts"
 const graceMs = 20;
 
 /** ENOMEM: replies were received, but there is no memory to return them. */
-const withoutMemory: TransactResult = {
-  errno: 12,
-  operation: "receive",
-  replies: new Uint8Array(),
-};
+const withoutMemory: TransactResult = { errno: 12, replies: new Uint8Array() };
 
 /** Longest delay that a timer accepts. */
 const maxDelayMs = 2 ** 31 - 1;

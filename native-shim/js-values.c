@@ -61,14 +61,11 @@ napi_value copy_bytes(napi_env env, const struct reply_buffer *buffer) {
   return status == napi_ok ? array : NULL;
 }
 
-napi_value make_result(napi_env env, int error, int operation, const struct reply_buffer *replies) {
-  static const char *const names[] = {
-      [OPERATION_NONE] = "", [OPERATION_SEND] = "send", [OPERATION_RECEIVE] = "receive"};
+napi_value make_result(napi_env env, int error, const struct reply_buffer *replies) {
   napi_value result;
   napi_value bytes = copy_bytes(env, replies);
   if (bytes == NULL || napi_create_object(env, &result) != napi_ok) return NULL;
   bool is_whole = set_int(env, result, "errno", error) &&
-                  set_text(env, result, "operation", names[operation]) &&
                   napi_set_named_property(env, result, "replies", bytes) == napi_ok;
   return is_whole ? result : NULL;
 }

@@ -30,7 +30,7 @@ bool read_arguments(napi_env env, napi_callback_info call, size_t count, napi_va
 napi_value copy_bytes(napi_env env, const struct reply_buffer *buffer);
 
 /* Makes a TransactResult; NULL if there is no memory. */
-napi_value make_result(napi_env env, int error, int operation, const struct reply_buffer *replies);
+napi_value make_result(napi_env env, int error, const struct reply_buffer *replies);
 
 /* Makes `{pid, uid}`; NULL if there is no memory. */
 napi_value make_peer(napi_env env, int pid, unsigned uid);

@@ -28,8 +28,6 @@ export interface TransactResult {
    * call), EBUSY (the socket is watched), and others.
    */
   readonly errno: number;
-  /** The system call that failed: "send" or "receive"; "" if errno is 0. */
-  readonly operation: "" | "send" | "receive";
   /**
    * All received messages, including those received before an error. A datagram whose length is not a multiple of
    * four is padded. The memory is never shared with later calls.

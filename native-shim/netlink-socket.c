@@ -250,21 +250,19 @@ static struct delivery *take_queued(struct netlink_socket *socket, int64_t deadl
   return call;
 }
 
-bool netlink_socket_abandon(struct netlink_socket *socket, int64_t deadline_ns,
-                            struct abandoned *abandoned) {
+void *netlink_socket_abandon(struct netlink_socket *socket, int64_t deadline_ns) {
+  void *context = NULL;
   struct delivery *queued = NULL;
   pthread_mutex_lock(&socket->lock);
   struct delivery *running = socket->running;
-  bool takes_running =
-      running != NULL && running->context != NULL && running->exchange.deadline_ns <= deadline_ns;
-  if (takes_running) {
-    *abandoned = (struct abandoned){running->context, atomic_load(&running->exchange.operation)};
+  if (running != NULL && running->exchange.deadline_ns <= deadline_ns) {
+    context = running->context;
     running->context = NULL;
-  } else {
-    queued = take_queued(socket, deadline_ns);
-    if (queued != NULL) *abandoned = (struct abandoned){queued->context, OPERATION_SEND};
   }
+  if (context == NULL) queued = take_queued(socket, deadline_ns);
   pthread_mutex_unlock(&socket->lock);
-  if (queued != NULL) delivery_free(queued);
-  return takes_running || queued != NULL;
+  if (queued == NULL) return context;
+  context = queued->context;
+  delivery_free(queued);
+  return context;
 }

@@ -74,7 +74,7 @@ struct delivery {
   /* The context that the owner passed with the call or the watch. */
   void *context;
   bool is_watched;
-  /* `error`, `operation` and `replies` are the result; the other fields describe the call. */
+  /* `error` and `replies` are the result; the other fields describe the call. */
   struct exchange exchange;
   /*
    * A copy of the request: the thread may still read it after the owner has abandoned the call.
@@ -110,18 +110,11 @@ int netlink_socket_submit(struct netlink_socket *socket, const struct call *call
  */
 int netlink_socket_watch(struct netlink_socket *socket, void *context);
 
-/* An abandoned call: the owner's context, and the operation in progress at that time. */
-struct abandoned {
-  void *context;
-  enum operation operation;
-};
-
 /*
  * Abandons one unfinished call whose deadline is not later than `deadline_ns`; INT64_MAX matches
- * any call. Returns false if there is no such call.
+ * any call. Returns the owner's context, or NULL if there is no such call.
  */
-bool netlink_socket_abandon(struct netlink_socket *socket, int64_t deadline_ns,
-                            struct abandoned *abandoned);
+void *netlink_socket_abandon(struct netlink_socket *socket, int64_t deadline_ns);
 
 /* True after `netlink_socket_close`. */
 bool netlink_socket_is_closed(struct netlink_socket *socket);

@@ -170,12 +170,9 @@ static int receive_replies(struct exchange *exchange, size_t piece_bytes, int fd
 /* Sends a part of the request and receives until `last_sequence` is answered. */
 static void run_part(struct exchange *exchange, size_t at, size_t length, size_t piece_bytes, int fd,
                      int wake_fd) {
-  atomic_store(&exchange->operation, OPERATION_SEND);
   exchange->error = send_request(exchange, at, length, fd, wake_fd);
-  if (exchange->error != 0) return;
-  atomic_store(&exchange->operation, OPERATION_RECEIVE);
-  exchange->error = receive_replies(exchange, piece_bytes, fd, wake_fd);
-  if (exchange->error == 0) atomic_store(&exchange->operation, OPERATION_NONE);
+  if (exchange->error == 0)
+    exchange->error = receive_replies(exchange, piece_bytes, fd, wake_fd);
 }
 
 /*
@@ -196,12 +193,8 @@ static void run_one_by_one(struct exchange *exchange, int fd, int wake_fd) {
   size_t end = exchange->request_length, piece_bytes = exchange->piece_bytes;
   for (size_t at = 0, length; at < end; at += NLMSG_ALIGN(length)) {
     length = message_at(exchange, at, &exchange->last_sequence);
-    if (length == 0) {
-      exchange->error = EBADMSG;
-      atomic_store(&exchange->operation, OPERATION_SEND);
-      return;
-    }
-    run_part(exchange, at, length, 0, fd, wake_fd);
+    if (length == 0) exchange->error = EBADMSG;
+    else run_part(exchange, at, length, 0, fd, wake_fd);
     if (exchange->error != 0) return;
     if (piece_bytes != 0 && exchange->replies.length >= piece_bytes) return;
   }

@@ -6,7 +6,6 @@
 #ifndef RECEIVE_LOOP_H
 #define RECEIVE_LOOP_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,8 +30,6 @@ struct reply_buffer {
   size_t capacity;
 };
 
-enum operation { OPERATION_NONE, OPERATION_SEND, OPERATION_RECEIVE };
-
 struct exchange {
   const uint8_t *request;
   size_t request_length;
@@ -52,11 +49,6 @@ struct exchange {
   int64_t deadline_ns;
   /* Result: 0 or the errno that ended the exchange. */
   int error;
-  /*
-   * The operation in progress and, at the end, the operation that `error` came from. Other
-   * threads read it during the exchange.
-   */
-  _Atomic int operation;
   /* Result: everything received, even if `error` is set. */
   struct reply_buffer replies;
 };

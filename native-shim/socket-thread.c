@@ -58,9 +58,7 @@ static void carry_out(struct netlink_socket *socket, struct exchange *exchange,
   *received = exchange->replies;
   exchange->replies = (struct reply_buffer){0};
   int error = move_bytes(received, &exchange->replies);
-  if (error == 0) return;
-  exchange->error = error;
-  exchange->operation = OPERATION_RECEIVE;
+  if (error != 0) exchange->error = error;
 }
 
 /* Executes the oldest queued call. Enters and leaves with the lock held. */

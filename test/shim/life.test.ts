@@ -46,7 +46,6 @@ describe("close()", () => {
       results.map(({ errno }) => errno),
       [errnos.EBADF, errnos.EBADF],
     );
-    assert.equal(results[1]?.operation, "send");
     assert.ok(performance.now() - startMs < 2000);
     await settled();
   });

@@ -44,7 +44,6 @@ describe("a netlink socket", () => {
   it("dumps the links, each time with the same result", async () => {
     const result = await call(socket, linkDump(1));
     assert.equal(result.errno, 0);
-    assert.equal(result.operation, "");
     const links = messagesOf(result.replies);
     assert.equal(links.at(-1)?.type, types.done);
     assert.ok(links.some(({ payload }) => payload.includes("lo\0")));
@@ -72,7 +71,7 @@ describe("a netlink socket", () => {
   it("rejects many requests if the last one is truncated, after executing the others", async () => {
     const requests = Buffer.concat([14, 15].map(linkDump)).subarray(0, -4);
     const result = await transactEach(socket, requests, 5000, 2 ** 20);
-    assert.deepEqual([result.errno, result.operation], [errnos.EBADMSG, "send"]);
+    assert.equal(result.errno, errnos.EBADMSG);
     assert.equal(messagesOf(result.replies).at(-1)?.sequence, 14);
   });
 
@@ -147,7 +146,6 @@ describe("a netlink socket", () => {
   it("ends with ETIMEDOUT and the received data, and the next call sees the stale replies first", async () => {
     const silent = await transact(socket, linkDump(30), 31, 500);
     assert.equal(silent.errno, errnos.ETIMEDOUT);
-    assert.equal(silent.operation, "receive");
     assert.equal(messagesOf(silent.replies).at(-1)?.type, types.done);
 
     const unread = message({ type: types.noop, flags: flags.request, sequence: 33 });
@@ -178,7 +176,6 @@ describe("a netlink socket", () => {
     const bytes = Buffer.alloc(64 * 1024 * 1024);
     const result = await transact(socket, bytes, 1, 1000);
     assert.equal(result.errno, errnos.EMSGSIZE);
-    assert.equal(result.operation, "send");
   });
 });
 
@@ -189,7 +186,6 @@ describe("a receive buffer too small for the replies", () => {
     for (let round = 0; round < 2; round += 1) {
       const result = await transact(socket, batch, 1999, 5000);
       assert.equal(result.errno, errnos.ENOBUFS);
-      assert.equal(result.operation, "receive");
       const replies = messagesOf(result.replies);
       assert.ok(replies.length > 0 && replies.length < 2000, `${replies.length} replies`);
       assert.deepEqual(

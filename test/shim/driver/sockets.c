@@ -83,12 +83,9 @@ static void gives_up_a_stuck_call_and_recovers(void) {
   CHECK_EQUAL(submit(socket, 2, 2, 40, &queued), 0);
   pause_ms(60);
 
-  struct abandoned abandoned;
-  CHECK(netlink_socket_abandon(socket, monotonic_ns(), &abandoned));
-  CHECK(abandoned.context == &stuck && abandoned.operation == OPERATION_SEND);
-  CHECK(netlink_socket_abandon(socket, monotonic_ns(), &abandoned));
-  CHECK(abandoned.context == &queued && abandoned.operation == OPERATION_SEND);
-  CHECK(!netlink_socket_abandon(socket, monotonic_ns(), &abandoned));
+  CHECK(netlink_socket_abandon(socket, monotonic_ns()) == &stuck);
+  CHECK(netlink_socket_abandon(socket, monotonic_ns()) == &queued);
+  CHECK(netlink_socket_abandon(socket, monotonic_ns()) == NULL);
 
   CHECK_EQUAL(submit(socket, 4, 4, 5000, &later), 0);
   let_sends_go();
@@ -110,8 +107,7 @@ static void closes_while_stuck(void) {
   stall_sends();
   CHECK_EQUAL(submit(socket, 1, 1, 5000, &stuck), 0);
   wait_for_stalled_send();
-  struct abandoned abandoned;
-  CHECK(netlink_socket_abandon(socket, INT64_MAX, &abandoned));
+  CHECK(netlink_socket_abandon(socket, INT64_MAX) == &stuck);
   netlink_socket_close(socket);
   CHECK(count_entries("/proc/self/fd") > before);
   let_sends_go();
@@ -231,11 +227,10 @@ static void opens_and_closes_without_leaking(void) {
   int before = count_entries("/proc/self/fd");
   for (int index = 0; index < 1000; index++) {
     struct netlink_socket *socket = open_route(&owner, 0, index % 3 == 0 ? RTNLGRP_LINK : 0);
-    struct abandoned abandoned;
     if (index % 3 == 0) CHECK_EQUAL(netlink_socket_watch(socket, &marker), 0);
     else CHECK_EQUAL(submit(socket, 1, 1, 5000, &marker), 0);
     if (index % 3 == 1) expect_delivery(&owner, &marker, 0);
-    while (netlink_socket_abandon(socket, INT64_MAX, &abandoned)) continue;
+    while (netlink_socket_abandon(socket, INT64_MAX) != NULL) continue;
     netlink_socket_close(socket);
   }
   wait_for_threads();

@@ -32,7 +32,7 @@ export function answeringSocket(
   const answerTo = (datagram: Uint8Array): TransactResult => {
     sent.push(datagram);
     const reply = answer([...messagesOf(datagram)], sent.length - 1);
-    return reply instanceof Uint8Array ? { errno: 0, operation: "", replies: reply } : reply;
+    return reply instanceof Uint8Array ? { errno: 0, replies: reply } : reply;
   };
   const counted = async (run: () => TransactResult): Promise<TransactResult> => {
     atOnce += 1;
@@ -56,7 +56,7 @@ export function answeringSocket(
           const all = { ...result, replies: new Uint8Array(Buffer.concat(replies)) };
           if (result.errno !== 0 || receivedBytes >= pieceBytes) return all;
         }
-        return { errno: 0, operation: "", replies: new Uint8Array(Buffer.concat(replies)) };
+        return { errno: 0, replies: new Uint8Array(Buffer.concat(replies)) };
       }),
     watch: (socket, onDatagram) => {
       watchers.set(socket, onDatagram);

@@ -75,7 +75,7 @@ function readNumber({ body }: Message): number {
 }
 
 function failure(errno: number): Answer {
-  return { errno, operation: "receive", replies: new Uint8Array() };
+  return { errno, replies: new Uint8Array() };
 }
 
 describe("request", () => {
@@ -515,7 +515,7 @@ describe("dump", () => {
 
   it("ends at a piece that the socket failed to receive", async () => {
     const { transport } = open((requests, count) => {
-      if (count > 0) return { errno: ENOBUFS, operation: "receive", replies: new Uint8Array(0) };
+      if (count > 0) return { errno: ENOBUFS, replies: new Uint8Array(0) };
       const sequence = sequenceOf(requests);
       return messages(...Array.from({ length: 3_000 }, () => item(sequence, 1)));
     });
@@ -603,7 +603,7 @@ describe("dumpMany", () => {
       messages(count === 1 ? acknowledgement(sequenceOf(requests), 1) : done(sequenceOf(requests))),
     );
     await assert.rejects(refused.transport.dumpMany(kind, [1, 2, 3], readNumbers), /EPERM/);
-    const lost = open(() => ({ errno: 105, operation: "receive", replies: new Uint8Array() }));
+    const lost = open(() => ({ errno: 105, replies: new Uint8Array() }));
     await assert.rejects(lost.transport.dumpMany(kind, [1, 2], readNumbers), /ENOBUFS/);
     const silent = open(() => new Uint8Array());
     await assert.rejects(silent.transport.dumpMany(kind, [1, 2], readNumbers), DecodeError);

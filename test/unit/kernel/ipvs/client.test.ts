@@ -192,7 +192,6 @@ describe("apply", () => {
   it("rejects when replies were lost", async () => {
     const { ipvs } = await open(() => ({
       errno: ENOBUFS,
-      operation: "receive",
       replies: new Uint8Array(),
     }));
     await assert.rejects(ipvs.apply([createWeb]), { code: "ENOBUFS" });

@@ -158,7 +158,7 @@ describe("the client of the dummy link", () => {
   });
 
   it("rejects when replies were lost", async () => {
-    const lost = { errno: 105, operation: "receive", replies: new Uint8Array() } as const;
+    const lost = { errno: 105, replies: new Uint8Array() } as const;
     const { link } = setUp((received, count) => (count === 0 ? found("find", received) : lost));
     await assert.rejects(link.apply(change("add", "10.96.0.1")), { code: "ENOBUFS" });
   });
