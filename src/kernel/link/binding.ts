@@ -1,20 +1,14 @@
 /** Messages that bind virtual IPs: addresses on the link, or local routes. */
 import { errno } from "../../base/errno.ts";
-import {
-  familyOf,
-  hostPrefixLength,
-  type IpAddress,
-  ipAddressFromBytes,
-  ipAddressToBytes,
-} from "../../base/ip.ts";
-import { bytes, ipAddress, u32 } from "../../netlink/attribute-field.ts";
-import { type AttributeSet, attributeSet, writeAttribute } from "../../netlink/attribute-set.ts";
+import { familyOf, hostPrefixLength, type IpAddress, ipAddressToBytes } from "../../base/ip.ts";
+import { ipAddress } from "../../netlink/attribute-field.ts";
+import { writeAttribute } from "../../netlink/attribute-set.ts";
 import type { Description } from "../../netlink/errors.ts";
 import type { Message, MessageWriter } from "../../netlink/message.ts";
 import { addressFamilies } from "../../netlink/netfilter.ts";
 import { messageFlags } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
-import { writeAddressHeader } from "./codec.ts";
+import { ipOf, writeAddressHeader } from "./codec.ts";
 import {
   hostScope,
   localRoute,
@@ -24,6 +18,7 @@ import {
   ownRouteProtocol,
 } from "./constants.ts";
 import { meaningOf } from "./requests.ts";
+import { decodeRoute, writeRoute } from "./route-messages.ts";
 
 export interface BindingRequest {
   readonly kind: "add" | "remove";
@@ -88,49 +83,35 @@ function encodeAddress(writer: MessageWriter, { address, linkIndex }: BindingReq
 /** IFA_ADDRESS and IFA_LOCAL, as in `addressAttributes`. */
 const bothEnds = { address: ipAddress(1), local: ipAddress(2) } as const;
 
-/** RTA_*, linux/rtnetlink.h: the attributes of a local route. */
-const localRouteAttributes: AttributeSet<{
-  readonly destination?: Uint8Array;
-  readonly linkIndex?: number;
-}> = attributeSet({ destination: bytes(1), linkIndex: u32(4) });
-
 /** The request of `ip route append local ADDRESS dev lo table local scope host proto 75`. */
 function encodeLocalRoute(writer: MessageWriter, { address }: BindingRequest): void {
-  writeLocalRouteHeader(writer, hostPrefixLength("IPv4"));
-  const destination = ipAddressToBytes(address);
-  localRouteAttributes.encode(writer, { destination, linkIndex: loopbackIndex });
-}
-
-/** struct rtmsg: u8 family, two prefix lengths, tos, table, protocol, scope, type; u32 flags. */
-function writeLocalRouteHeader(writer: MessageWriter, prefixLength: number): void {
-  for (const value of [addressFamilies.IPv4, prefixLength]) writer.u8(value);
-  writer.zeros(2);
-  for (const value of [localTable, ownRouteProtocol, hostScope, localRoute]) writer.u8(value);
-  writer.zeros(4);
+  writeRoute(
+    writer,
+    { ...ownLocalRoute, prefixLength: hostPrefixLength("IPv4"), scope: hostScope },
+    { destination: ipAddressToBytes(address), outLink: loopbackIndex },
+  );
 }
 
 /** The request of `ip route show table local proto 75`. The kernel filters by table and protocol. */
 export const listLocalRoutesKind: RequestKind<undefined> = {
   type: () => messageTypes.getRoute,
-  encode(writer) {
-    writer.u8(addressFamilies.IPv4);
-    writer.zeros(3);
-    for (const value of [localTable, ownRouteProtocol, 0, localRoute]) writer.u8(value);
-    writer.zeros(4);
-  },
+  encode: (writer) => writeRoute(writer, ownLocalRoute),
   describe: () => ({ operation: "list local routes", subject: "IPv4" }),
 };
 
+const ownLocalRoute = {
+  family: addressFamilies.IPv4,
+  table: localTable,
+  protocol: ownRouteProtocol,
+  type: localRoute,
+} as const;
+
 /** The destination of one of our local routes; undefined for any other message. Throws DecodeError. */
-export function decodeLocalRoute({ type, body }: Message): IpAddress | undefined {
-  if (type !== messageTypes.newRoute) return undefined;
-  const family = body.u8("route family");
-  body.skip(3, "route lengths and tos");
-  const table = body.u8("route table");
-  const protocol = body.u8("route protocol");
-  body.skip(6, "route scope, type and flags");
-  const { destination } = localRouteAttributes.decode(body);
+export function decodeLocalRoute(message: Message): IpAddress | undefined {
+  const route = decodeRoute(message);
   const isOurs =
-    family === addressFamilies.IPv4 && table === localTable && protocol === ownRouteProtocol;
-  return isOurs && destination?.length === 4 ? ipAddressFromBytes(destination) : undefined;
+    route?.family === addressFamilies.IPv4 &&
+    route.table === localTable &&
+    route.protocol === ownRouteProtocol;
+  return isOurs ? ipOf(route.family, route.destination) : undefined;
 }

@@ -19,7 +19,7 @@ import {
   isBindingDone,
   listLocalRoutesKind,
 } from "./binding.ts";
-import { decodeAddress, decodeGateways, decodeLink, type ObservedLink } from "./codec.ts";
+import { decodeAddress, decodeLink, type ObservedLink } from "./codec.ts";
 import { LinkWatch } from "./link-watch.ts";
 import {
   type LinkRequest,
@@ -27,6 +27,7 @@ import {
   listAddressesKind,
   listRoutesKind,
 } from "./requests.ts";
+import { decodeGateways } from "./route-messages.ts";
 
 /** A link with our name that is not a dummy link. It is neither used nor removed. */
 export class LinkKindError extends Error {

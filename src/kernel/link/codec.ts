@@ -1,12 +1,11 @@
-/** Link, address and route messages: headers, attributes and values. */
+/** Link and address messages: headers, attributes and values. */
 import { type IpAddress, ipAddressFromBytes } from "../../base/ip.ts";
-import { bytes, type Field, text, u32 } from "../../netlink/attribute-field.ts";
+import { bytes, text, u32 } from "../../netlink/attribute-field.ts";
 import { type AttributeSet, attributeSet, nested } from "../../netlink/attribute-set.ts";
-import { ByteReader } from "../../netlink/byte-reader.ts";
 import type { Message, MessageWriter } from "../../netlink/message.ts";
 import { addressFamilies } from "../../netlink/netfilter.ts";
 import type { NodeAddress } from "../kernel.ts";
-import { mainTable, messageTypes, unicastRoute } from "./constants.ts";
+import { messageTypes } from "./constants.ts";
 
 /** IFLA_INFO_* */
 interface LinkInfoValues {
@@ -41,30 +40,6 @@ export const addressAttributes: AttributeSet<AddressValues> = attributeSet({
   local: bytes(2),
 });
 
-/** RTA_*, linux/rtnetlink.h */
-export interface RouteValues {
-  readonly gateway?: Uint8Array;
-  /** Multiple next hops, each a struct rtnexthop followed by attributes. */
-  readonly nextHops?: Uint8Array;
-  /** u16 address family, then the address. Used if the gateway is of the other family. */
-  readonly via?: Uint8Array;
-  /** Replaces the table number in the header, which has only 8 bits. */
-  readonly table?: number;
-}
-
-const gatewayFields = { gateway: bytes(5), via: bytes(18) } as const satisfies Record<
-  string,
-  Field<Uint8Array>
->;
-
-const routeAttributes: AttributeSet<RouteValues> = attributeSet({
-  ...gatewayFields,
-  nextHops: bytes(9),
-  table: u32(15),
-});
-
-const nextHopAttributes = attributeSet(gatewayFields);
-
 export interface ObservedLink {
   readonly index: number;
   readonly name: string;
@@ -93,16 +68,6 @@ export function writeAddressHeader(
   writer.u32(header.linkIndex);
 }
 
-/** struct rtmsg: u8 family, two prefix lengths, tos, table, protocol, scope, type; u32 flags. */
-export function writeRouteHeader(writer: MessageWriter, family: number): void {
-  writer.u8(family);
-  writer.zeros(3);
-  writer.u8(mainTable);
-  writer.zeros(2);
-  writer.u8(unicastRoute);
-  writer.zeros(4);
-}
-
 /** Decodes RTM_NEWLINK; undefined for any other message. Throws DecodeError. */
 export function decodeLink({ type, body }: Message): ObservedLink | undefined {
   if (type !== messageTypes.newLink) return undefined;
@@ -123,43 +88,6 @@ export function decodeAddress({ type, body }: Message): NodeAddress | undefined 
   const { local, address } = addressAttributes.decode(body);
   const ip = ipOf(family, local ?? address);
   return ip === undefined ? undefined : { address: ip, prefixLength, linkIndex };
-}
-
-/**
- * The gateways of an RTM_NEWROUTE message of the main table; undefined for any other message. The table is checked
- * here because old kernels ignore the filter and send all tables. Throws DecodeError.
- */
-export function decodeGateways({ type, body }: Message): readonly IpAddress[] | undefined {
-  if (type !== messageTypes.newRoute) return undefined;
-  const family = body.u8("route family");
-  body.skip(3, "route lengths and tos");
-  const shortTable = body.u8("route table");
-  body.skip(7, "route protocol, scope, type and flags");
-  const route = routeAttributes.decode(body);
-  if ((route.table ?? shortTable) !== mainTable) return undefined;
-  const hops = [route, ...decodeNextHops(route.nextHops)];
-  return hops.flatMap((hop) => gatewayOf(family, hop) ?? []);
-}
-
-/** struct rtnexthop: u16 total length, u8 flags, u8 weight, s32 link index; padded to 4 bytes. */
-function decodeNextHops(bytes: Uint8Array | undefined): readonly RouteValues[] {
-  const hops: RouteValues[] = [];
-  const headerBytes = 8;
-  for (let rest = bytes ?? new Uint8Array(); rest.length > 0; ) {
-    const reader = new ByteReader(rest);
-    const length = reader.u16("next hop length");
-    reader.skip(headerBytes - 2, "next hop header");
-    const attributes = reader.bytes(Math.max(0, length - headerBytes), "next hop attributes");
-    hops.push(nextHopAttributes.decode(new ByteReader(attributes)));
-    rest = rest.subarray(Math.max(headerBytes, (length + 3) & ~3));
-  }
-  return hops;
-}
-
-function gatewayOf(family: number, { gateway, via }: RouteValues): IpAddress | undefined {
-  if (via === undefined) return ipOf(family, gateway);
-  const reader = new ByteReader(via);
-  return ipOf(reader.u16("family of gateway"), reader.bytes(reader.remaining, "gateway"));
 }
 
 /** Undefined for families other than IPv4 and IPv6: a dump of all families also contains MPLS and others. */

@@ -6,8 +6,9 @@ import type { MessageWriter } from "../../netlink/message.ts";
 import { addressFamilies } from "../../netlink/netfilter.ts";
 import { messageFlags } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
-import { linkAttributes, writeAddressHeader, writeLinkHeader, writeRouteHeader } from "./codec.ts";
-import { messageTypes } from "./constants.ts";
+import { linkAttributes, writeAddressHeader, writeLinkHeader } from "./codec.ts";
+import { mainTable, messageTypes, unicastRoute } from "./constants.ts";
+import { writeRoute } from "./route-messages.ts";
 
 export type LinkRequest =
   | { readonly operation: "find" | "create"; readonly name: string }
@@ -56,7 +57,8 @@ export const listAddressesKind: RequestKind<undefined> = {
 /** The request of `ip route show table main` for one family. */
 export const listRoutesKind: RequestKind<IpFamily> = {
   type: () => messageTypes.getRoute,
-  encode: (writer, family) => writeRouteHeader(writer, addressFamilies[family]),
+  encode: (writer, family) =>
+    writeRoute(writer, { family: addressFamilies[family], table: mainTable, type: unicastRoute }),
   describe: (family) => ({ operation: "list routes", subject: family }),
 };
 

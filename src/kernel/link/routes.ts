@@ -1,9 +1,6 @@
 /** Looks up the route to an address, like `ip route get`. */
 import { familyOf, hostPrefixLength, type IpAddress, ipAddressToBytes } from "../../base/ip.ts";
-import { bytes, u32 } from "../../netlink/attribute-field.ts";
-import { type AttributeSet, attributeSet } from "../../netlink/attribute-set.ts";
 import { NetlinkError } from "../../netlink/errors.ts";
-import type { Message, MessageWriter } from "../../netlink/message.ts";
 import { addressFamilies } from "../../netlink/netfilter.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
@@ -11,50 +8,17 @@ import { NetlinkTransport, type TransportParts } from "../../netlink/transport.t
 import type { Route, Routes } from "../kernel.ts";
 import { decodeLink, ipOf, writeLinkHeader } from "./codec.ts";
 import { localRoute, messageTypes } from "./constants.ts";
-
-/** RTA_*, linux/rtnetlink.h */
-interface LookupValues {
-  readonly destination?: Uint8Array;
-  readonly outLink?: number;
-  readonly source?: Uint8Array;
-}
-
-const lookupAttributes: AttributeSet<LookupValues> = attributeSet({
-  destination: bytes(1),
-  outLink: u32(4),
-  source: bytes(7),
-});
+import { decodeRoute, writeRoute } from "./route-messages.ts";
 
 const lookupKind: RequestKind<IpAddress> = {
   type: () => messageTypes.getRoute,
-  encode: encodeLookup,
+  encode(writer, address) {
+    const family = familyOf(address);
+    const header = { family: addressFamilies[family], prefixLength: hostPrefixLength(family) };
+    writeRoute(writer, header, { destination: ipAddressToBytes(address) });
+  },
   describe: (address) => ({ operation: "find route to", subject: address }),
 };
-
-/** struct rtmsg with only the family and the destination length set. */
-function encodeLookup(writer: MessageWriter, address: IpAddress): void {
-  const family = familyOf(address);
-  writer.u8(addressFamilies[family]);
-  writer.u8(hostPrefixLength(family));
-  writer.zeros(10);
-  lookupAttributes.encode(writer, { destination: ipAddressToBytes(address) });
-}
-
-interface FoundRoute {
-  readonly isLocal: boolean;
-  readonly linkIndex: number;
-  readonly source: IpAddress | undefined;
-}
-
-function decodeRoute({ type, body }: Message): FoundRoute | undefined {
-  if (type !== messageTypes.newRoute) return undefined;
-  const family = body.u8("route family");
-  body.skip(6, "route lengths, tos, table, protocol and scope");
-  const isLocal = body.u8("route type") === localRoute;
-  body.skip(4, "route flags");
-  const { outLink = 0, source } = lookupAttributes.decode(body);
-  return { isLocal, linkIndex: outLink, source: ipOf(family, source) };
-}
 
 const linkByIndexKind: RequestKind<number> = {
   type: () => messageTypes.getLink,
@@ -74,11 +38,12 @@ export class RoutesClient implements Routes {
     try {
       const [route] = await this.#transport.request(lookupKind, address, decodeRoute);
       if (route === undefined) return undefined;
-      const { isLocal, linkIndex, source } = route;
-      const [link] = await this.#transport.request(linkByIndexKind, linkIndex, decodeLink);
+      const { family, type, outLink = 0 } = route;
+      const source = ipOf(family, route.source);
+      const [link] = await this.#transport.request(linkByIndexKind, outLink, decodeLink);
       return {
-        isLocal,
-        link: link?.name ?? String(linkIndex),
+        isLocal: type === localRoute,
+        link: link?.name ?? String(outLink),
         isBridge: link?.kind === "bridge",
         ...(source === undefined ? {} : { source }),
       };

@@ -8,7 +8,6 @@ import {
 import {
   addressAttributes,
   decodeAddress,
-  decodeGateways,
   decodeLink,
   linkAttributes,
 } from "../../../../src/kernel/link/codec.ts";
@@ -19,6 +18,7 @@ import {
   listAddressesKind,
   listRoutesKind,
 } from "../../../../src/kernel/link/requests.ts";
+import { decodeGateways } from "../../../../src/kernel/link/route-messages.ts";
 import { DecodeError } from "../../../../src/netlink/errors.ts";
 import { type Message, MessageWriter, messagesOf } from "../../../../src/netlink/message.ts";
 import { readReply } from "../../../../src/netlink/reply.ts";
