@@ -227,7 +227,7 @@ export class DesiredState {
     for (const id of before.flatMap(({ deniedToNode }) => deniedToNode)) this.#admit(family, id);
   }
 
-  /** What a plan contributes at present. It contributes nothing to virtual servers that another Service owns. */
+  /** The current effects of a service port's plan. It has no effect on virtual servers that another Service owns. */
   #effectsOf(plan: ServicePortPlan): Effects {
     return {
       plan,

@@ -36,7 +36,10 @@ export interface IpvsGoal {
   readonly hasIpvs: boolean;
 }
 
-/** What to remove. Only code that cleans up makes this goal; an empty list of Services is not a clean-up. */
+/**
+ * The goal of a clean-up. Only `--cleanup` and removals of leftovers use it. An empty list of Services is not a
+ * clean-up.
+ */
 export interface CleanUpGoal {
   readonly rules: ReadonlyMap<IpFamily, RulesGoal>;
   /** If undefined, only rules are removed. */

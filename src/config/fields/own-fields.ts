@@ -1,7 +1,7 @@
 /**
- * Settings that kube-proxy does not have, under the key `kubeIpvs` of the same file. Their flags override the file. Unless
- * a row has a flag, the flag is derived from the path: `--kube-ipvs-lock-name` for `kubeIpvs.lockName`. Zero is a valid
- * number or duration, unless the row has a minimum or `isPositive`.
+ * Settings that kube-proxy does not have, under the key `kubeIpvs` of the same file. Their flags override the file.
+ * Unless a row has a flag, the flag is derived from the path: `--kube-ipvs-lock-name` for `kubeIpvs.lockName`. Zero is
+ * a valid number or duration, unless the row has a minimum or `isPositive`.
  */
 export const ownFields = [
   // This must be the first row, because it determines the defaults of rows with a kubeProxyDefault.
@@ -11,7 +11,7 @@ export const ownFields = [
     default: "kube-ipvs",
     words: ["kube-ipvs", "kube-proxy"],
     isLive: true,
-    help: "defaults of other settings: kube-ipvs, or kube-proxy, whose defaults are to delete foreign virtual servers, never to end a TCP drain early, not to drain UDP, and to use iptables if the mode is empty. Explicit settings override the profile",
+    help: "defaults of other settings. With kube-proxy, foreign virtual servers are deleted, TCP drains have no deadline, UDP does not drain, and an empty mode means iptables. Explicit settings override the profile",
   },
   {
     path: "kubeIpvs.manifests",

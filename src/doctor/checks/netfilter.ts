@@ -27,7 +27,7 @@ export const netfilterChecks: readonly Check[] = [
   check({
     name: "ipset-limits",
     modes: ipvsMode,
-    why: "a full ipset rejects the entries of more Services",
+    why: "if an ipset is full, it rejects entries, and their Services do not work completely",
     read: (node) => node.sets(),
     judge(all) {
       const ours = all.filter(

@@ -81,8 +81,8 @@ class StagedWrite implements TablesWrite {
   }
 
   /**
-   * Empties chains that rules lead to without their source range check, and fills chains for which this is no longer
-   * the case.
+   * Empties chains to which a rule jumps without a source range check. Fills a chain again once every jump to it has
+   * its check.
    */
   async #guard(before: ReadonlySet<string>): Promise<void> {
     const { cached } = this.#context;
