@@ -31,7 +31,7 @@ function rowOf({ services, changeCpuMs }: Growth, base: Growth): Row {
   const isTarget = services === 1_000 || services === 50_000;
   return {
     subject: "kube-ipvs",
-    what: `CPU per change with ${services.toLocaleString("en")} Services, times that with ${base.services.toLocaleString("en")}`,
+    what: `CPU per change with ${services.toLocaleString("en")} Services, divided by that with ${base.services.toLocaleString("en")}`,
     kind: "figure",
     unit: "×",
     value: changeCpuMs / base.changeCpuMs,

@@ -41,7 +41,7 @@ export async function planFacts(view: ModeView, query: PlanQuery): Promise<PlanF
   };
 }
 
-/** Services of a sample: the last ones are as likely as the first ones to have node ports. */
+/** Maximum number of Services in a sample. */
 const maxSampled = 20;
 
 function servicesAsked(
