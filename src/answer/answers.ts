@@ -225,7 +225,10 @@ export interface EndpointRow {
   readonly port: number;
   /** Undefined if unknown. */
   readonly node?: string;
-  /** This and the next three fields are undefined if no EndpointSlice contains the endpoint anymore. */
+  /**
+   * The endpoint's node. If no EndpointSlice contains the endpoint anymore, this field and the next three are
+   * undefined.
+   */
   readonly ready?: boolean;
   readonly serving?: boolean;
   readonly terminating?: boolean;
@@ -300,8 +303,8 @@ export interface PlannedState {
   /** Rows of `/v1/services` for the destinations, with endpoints. Includes losing Services. */
   readonly services: readonly ServiceRow[];
   /**
-   * IPVS mode: all rules. iptables mode: the rules that packets to the destinations may traverse. Userspace mode: the rules
-   * that redirect to listeners.
+   * IPVS mode: all rules. iptables mode: the rules that packets to the destinations may traverse. Userspace mode: the
+   * rules that redirect to listeners.
    */
   readonly rules: Readonly<Partial<Record<IpFamily, RuleSet>>>;
   /** Destinations that kube-ipvs itself forwards: node ports on a loopback address. */

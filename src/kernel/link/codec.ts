@@ -15,7 +15,7 @@ interface LinkInfoValues {
 /** IFLA_*, linux/if_link.h */
 export interface LinkValues {
   readonly name?: string;
-  /** In packets; the default for new links is 1000. */
+  /** Transmit queue length in packets. The kernel's default for new links is 1000. */
   readonly transmitQueueLength?: number;
   /** Present on links created by software, such as dummy, veth, bridge. */
   readonly info?: LinkInfoValues;

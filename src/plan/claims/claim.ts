@@ -53,7 +53,7 @@ export interface LostClaim {
   readonly reason: ClaimReason;
 }
 
-/** The owner of an address that another Service lost. */
+/** The owner of a contested address, as reported to a losing Service. */
 export interface LostTo {
   readonly service: ServiceName;
   readonly reason: ClaimReason;

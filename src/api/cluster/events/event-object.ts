@@ -10,7 +10,7 @@ const maxNameLength = 253;
 const fallbackNamespace = "default";
 
 export interface EventStamp {
-  /** Hex digits that are unique within this process. */
+  /** The last part of an Event's name: hex digits that are unique within this process. */
   readonly serial: string;
   /** Milliseconds since the epoch. */
   readonly timeMs: number;
