@@ -3,12 +3,11 @@ import { errorText } from "../../base/error-text.ts";
 import { familyOf, hostPort, type IpAddress } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import { none } from "../../base/none.ts";
-import { sameSet } from "../../base/same-set.ts";
 import type { Conntrack } from "../../kernel/kernel.ts";
 import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { UdpDestination } from "../../plan/iptables/udp-destinations.ts";
 import { loopbackAddresses } from "../../plan/loopback-node-ports.ts";
-import { ConntrackCleaner, flowCheckOf } from "../../reconcile/kinds/stale-flows.ts";
+import { ConntrackCleaner, KnownAnswers } from "../../reconcile/kinds/stale-flows.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { OpenListener } from "../../userspace/listener.ts";
 import { countConntrackPass } from "../report/loop-reporter.ts";
@@ -28,7 +27,7 @@ export interface ListenerFlowsParts {
 export class ListenerFlows {
   readonly #parts: ListenerFlowsParts;
   readonly #cleaner: ConntrackCleaner;
-  #known: ReadonlyMap<string, UdpDestination> = new Map();
+  readonly #answers = new KnownAnswers();
 
   constructor(parts: ListenerFlowsParts) {
     this.#parts = parts;
@@ -44,17 +43,10 @@ export class ListenerFlows {
     nodeAddresses: readonly IpAddress[],
     wereRulesMissing: boolean,
   ): Promise<void> {
-    const wanted = udpDestinations(open, nodeAddresses);
-    const known = wereRulesMissing ? new Map<string, UdpDestination>() : this.#known;
-    const changed = [...wanted.values()].filter(
-      ({ key, answers }) => !sameSet(answers, known.get(key)?.answers ?? new Set()),
-    );
-    const gone = [...this.#known.values()].filter(({ key }) => !wanted.has(key));
-    this.#known = wanted;
     const { log, metrics } = this.#parts;
-    const unanswered = gone.map((one) => ({ ...one, answers: new Set<string>() }));
+    const wanted = udpDestinations(open, nodeAddresses);
     try {
-      await this.#cleaner.clean([...changed, ...unanswered].map(flowCheckOf), (pass) =>
+      await this.#cleaner.clean(this.#answers.changed(wanted, wereRulesMissing), (pass) =>
         countConntrackPass(pass, metrics),
       );
     } catch (error) {
@@ -64,15 +56,15 @@ export class ListenerFlows {
 }
 
 /**
- * UDP destinations by key. `answers` are the addresses and ports from which replies may come: the socket at an
+ * UDP destinations. `answers` are the addresses and ports from which replies may come: the socket at an
  * address of the node, or at loopback for local processes. An earlier mode may also have sent a flow to an endpoint,
  * so all serving endpoints are included.
  */
 function udpDestinations(
   open: readonly OpenListener[],
   nodeAddresses: readonly IpAddress[],
-): ReadonlyMap<string, UdpDestination> {
-  const destinations = open.flatMap(({ wanted, localPorts }): readonly UdpDestination[] => {
+): readonly UdpDestination[] {
+  return open.flatMap(({ wanted, localPorts }): readonly UdpDestination[] => {
     const { family, protocol, addresses, nodePort, serving } = wanted;
     if (protocol !== "UDP") return none;
     const loopback = loopbackAddresses[family];
@@ -90,5 +82,4 @@ function udpDestinations(
       ...(nodePort === 0 ? none : [...ofNode, loopback].map((address) => at(address, nodePort))),
     ];
   });
-  return new Map(destinations.map((one) => [one.key, one]));
 }

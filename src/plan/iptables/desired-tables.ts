@@ -18,7 +18,7 @@ import {
   type SharedRule,
   sharedChains,
 } from "./shared-chains.ts";
-import { type UdpDestination, UdpDestinations, type WinnerAt } from "./udp-destinations.ts";
+import { type UdpDestination, UdpDestinations } from "./udp-destinations.ts";
 
 type TableClaims = PortClaims<ServicePortRules>;
 
@@ -33,7 +33,6 @@ class FamilyTables {
   /** Service ports with rules in a shared chain. */
   readonly #shared = new Map<SharedChainKey, Map<string, ServicePortRules>>();
   readonly #claims: TableClaims;
-  readonly #onWinner: (key: string) => void;
   /** The chains to which several Services contribute. Chains that planning has touched since are absent. */
   readonly #made = new Map<SharedChainKey, Chain>();
   /** Undefined if planning has touched a chain since. */
@@ -42,11 +41,9 @@ class FamilyTables {
   /** The options of `#made`, `#fixed` and `#ruleSet`. */
   #options: IptablesOptions | undefined;
 
-  /** `onWinner` is called when an address and port passes from one service port to another. */
-  constructor(family: IpFamily, claims: TableClaims, onWinner: (key: string) => void) {
+  constructor(family: IpFamily, claims: TableClaims) {
     this.#family = family;
     this.#claims = claims;
-    this.#onWinner = onWinner;
   }
 
   /** Records that a Service is already served at this address and port. */
@@ -143,7 +140,6 @@ class FamilyTables {
     const [left, right] = [before?.plan.servicePort, after?.plan.servicePort];
     if (left === undefined || right === undefined) return;
     if (servicePortKey(left) === servicePortKey(right)) return;
-    this.#onWinner(key);
     for (const plan of [before?.plan, after?.plan]) {
       for (const { chain, claim } of plan?.shared ?? none) {
         if (claim === key) this.#touch(chain);
@@ -255,14 +251,9 @@ export class DesiredTables {
     this.#udp.replace(...change);
   }
 
-  /** UDP destinations whose answers changed since the last call. Tracked UDP flows must be compared with them. */
-  takeTouchedUdp(): readonly UdpDestination[] {
-    return this.#udp.takeTouched(this.#winnerAt);
-  }
-
-  /** All UDP destinations, for comparison with any tracked UDP flow. */
-  allUdp(): readonly UdpDestination[] {
-    return this.#udp.all(this.#winnerAt);
+  /** All UDP destinations, to compare tracked UDP flows with them. */
+  udpDestinations(): readonly UdpDestination[] {
+    return this.#udp.all((key) => this.#claims.winner(key)?.plan);
   }
 
   /** Everything that one family's tables should contain. Yields after each shared chain. */
@@ -287,11 +278,8 @@ export class DesiredTables {
     }
   }
 
-  readonly #winnerAt: WinnerAt = (key) => this.#claims.winner(key)?.plan;
-
   #tables(family: IpFamily): FamilyTables {
-    const touchUdp = (key: string): void => this.#udp.touch(key);
-    const tables = this.#families.get(family) ?? new FamilyTables(family, this.#claims, touchUdp);
+    const tables = this.#families.get(family) ?? new FamilyTables(family, this.#claims);
     this.#families.set(family, tables);
     return tables;
   }

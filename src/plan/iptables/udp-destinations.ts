@@ -1,5 +1,4 @@
 import type { IpAddress } from "../../base/ip.ts";
-import { sameSet } from "../../base/same-set.ts";
 import type { ServicePortRules } from "./service-port-rules.ts";
 import type { UdpFlows, UdpPlace } from "./udp-flows.ts";
 
@@ -22,61 +21,37 @@ interface Known {
   readonly flows: Set<UdpFlows>;
 }
 
-/** UDP destinations of all Services. Marks those whose answers changed. */
+/** UDP destinations of all Services. */
 export class UdpDestinations {
   readonly #known = new Map<string, Known>();
-  #touched = new Map<string, UdpPlace>();
 
   /** Replaces the flows of one service port. */
   replace(before: ServicePortRules | undefined, after: ServicePortRules | undefined): void {
     const [removed, added] = [before?.udpFlows, after?.udpFlows];
-    // If the flows are unchanged, conntrack need not be searched.
-    const isTouched = removed === undefined || added === undefined || !sameFlows(removed, added);
-    if (removed !== undefined) this.#forEach(removed, (set) => set.delete(removed), isTouched);
-    if (added !== undefined) this.#forEach(added, (set) => set.add(added), isTouched);
-  }
-
-  /** Marks a destination that passed from one service port to another. */
-  touch(key: string): void {
-    const known = this.#known.get(key);
-    if (known !== undefined) this.#touched.set(key, known.place);
-  }
-
-  takeTouched(winnerAt: WinnerAt): readonly UdpDestination[] {
-    const touched = [...this.#touched.values()];
-    this.#touched = new Map();
-    return touched.map((place) => this.#destination(place, winnerAt));
-  }
-
-  all(winnerAt: WinnerAt): readonly UdpDestination[] {
-    return [...this.#known.values()].map(({ place }) => this.#destination(place, winnerAt));
+    if (removed !== undefined) this.#forEach(removed, (flows) => flows.delete(removed));
+    if (added !== undefined) this.#forEach(added, (flows) => flows.add(added));
   }
 
   /**
-   * Destinations on loopback have no claims, so the endpoints of all their service ports may answer. Otherwise returns
-   * the winner's own set, because thousands of destinations of one Service share it.
+   * Destinations on loopback have no claims, so the endpoints of all their service ports may answer. All destinations
+   * of another winner share its set, because there may be thousands.
    */
-  #destination(place: UdpPlace, winnerAt: WinnerAt): UdpDestination {
-    const winner = winnerAt(place.key);
-    if (winner?.udpFlows !== undefined) return { ...place, answers: winner.udpFlows.answers };
-    const flows = winner === undefined ? [...(this.#known.get(place.key)?.flows ?? [])] : [];
-    return { ...place, answers: new Set(flows.flatMap(({ answers }) => [...answers])) };
+  all(winnerAt: WinnerAt): readonly UdpDestination[] {
+    return [...this.#known.values()].map(({ place, flows }) => {
+      const winner = winnerAt(place.key);
+      if (winner?.udpFlows !== undefined) return { ...place, answers: winner.udpFlows.answers };
+      const answers = winner === undefined ? [...flows].flatMap((one) => [...one.answers]) : [];
+      return { ...place, answers: new Set(answers) };
+    });
   }
 
-  #forEach(flows: UdpFlows, change: (claims: Set<UdpFlows>) => void, isTouched: boolean): void {
-    for (const place of flows.destinations) {
+  #forEach({ destinations }: UdpFlows, change: (flows: Set<UdpFlows>) => void): void {
+    for (const place of destinations) {
       const { key } = place;
       const known = this.#known.get(key) ?? { place, flows: new Set<UdpFlows>() };
       change(known.flows);
       if (known.flows.size === 0) this.#known.delete(key);
       else this.#known.set(key, known);
-      if (isTouched) this.#touched.set(key, place);
     }
   }
-}
-
-function sameFlows(left: UdpFlows, right: UdpFlows): boolean {
-  const keyOf = ({ destinations }: UdpFlows): string =>
-    destinations.map(({ key }) => key).join(",");
-  return keyOf(left) === keyOf(right) && sameSet(left.answers, right.answers);
 }

@@ -8,7 +8,7 @@ import type { UdpDestination } from "../../plan/iptables/udp-destinations.ts";
 import type { RuleSet, TableName } from "../../state/rule.ts";
 import { OutcomeCollector } from "../apply/outcome.ts";
 import type { Change } from "../change.ts";
-import { ConntrackCleaner, cleanFlows, flowCheckOf } from "../kinds/stale-flows.ts";
+import { ConntrackCleaner, cleanFlows, KnownAnswers } from "../kinds/stale-flows.ts";
 import { Reconciler } from "../reconciler.ts";
 import { emptyReport, type Failure, reportOf, type SyncReport } from "../report.ts";
 import { emptyGoal } from "../sync-goal.ts";
@@ -25,11 +25,7 @@ export interface TablesReconcilerContext {
 /** The desired state of a sync. */
 export interface TablesGoal {
   ruleSetInSteps(family: IpFamily): Iterator<unknown, RuleSet>;
-  readonly desired: {
-    takeTouchedUdp(): readonly UdpDestination[];
-    /** Only requested if rules were missing or were not written. */
-    allUdp(): readonly UdpDestination[];
-  };
+  readonly desired: { udpDestinations(): readonly UdpDestination[] };
 }
 
 /** The result of one sync of one family. */
@@ -69,6 +65,7 @@ interface Family {
 export class TablesReconciler {
   readonly #context: TablesReconcilerContext;
   readonly #cleaner: ConntrackCleaner;
+  readonly #answers = new KnownAnswers();
   readonly #families: readonly Family[];
 
   constructor(context: TablesReconcilerContext) {
@@ -109,15 +106,13 @@ export class TablesReconciler {
 
   /** Never rejects: failures are in the report. */
   async sync(goal: TablesGoal): Promise<TablesReport> {
-    const touchedUdp = goal.desired.takeTouchedUdp();
     const outcomes = new OutcomeCollector();
     const syncs: (readonly [FamilySync, SyncReport])[] = [];
     for (const one of this.#families) syncs.push(await this.#syncFamily(one, goal));
     if (!this.#context.isDryRun) {
-      // While rules were missing, any client may have created a conntrack entry that leads nowhere.
       const wereMended = syncs.some(([{ isFull }, { plan }]) => isFull && plan.changes.length > 0);
-      const destinations = wereMended ? [...touchedUdp, ...goal.desired.allUdp()] : touchedUdp;
-      await cleanFlows(this.#cleaner, destinations.map(flowCheckOf), outcomes);
+      const checks = this.#answers.changed(goal.desired.udpDestinations(), wereMended);
+      await cleanFlows(this.#cleaner, checks, outcomes);
     }
     const flows = { ...emptyReport, ...reportOf(outcomes) };
     return {

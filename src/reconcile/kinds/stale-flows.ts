@@ -4,6 +4,7 @@
  */
 import type { Clock } from "../../base/clock.ts";
 import { familyOf, hostPort, ipFamilies } from "../../base/ip.ts";
+import { sameSet } from "../../base/same-set.ts";
 import type { Conntrack } from "../../kernel/kernel.ts";
 import type { UdpDestination } from "../../plan/iptables/udp-destinations.ts";
 import { type Flow, type FlowSelection, servedDestination } from "../../state/flow.ts";
@@ -36,8 +37,30 @@ export interface FlowCheck {
   answers(): ReadonlySet<string>;
 }
 
+/** Remembers which endpoints may answer at each UDP destination, and finds those that changed. */
+export class KnownAnswers {
+  #known: ReadonlyMap<string, UdpDestination> = new Map();
+
+  /**
+   * The checks of destinations that changed or are gone since the last call. If rules were missing, any client may have
+   * created a conntrack entry that leads nowhere, so all destinations are checked.
+   */
+  changed(wanted: readonly UdpDestination[], wereRulesMissing: boolean): readonly FlowCheck[] {
+    const before = this.#known;
+    const after = new Map(wanted.map((one) => [one.key, one]));
+    this.#known = after;
+    const changed = wanted.filter(({ key, answers }) => {
+      const known = wereRulesMissing ? undefined : before.get(key);
+      return known === undefined || !sameSet(known.answers, answers);
+    });
+    const gone = [...before.values()].filter(({ key }) => !after.has(key));
+    const unanswered = gone.map((one) => ({ ...one, answers: new Set<string>() }));
+    return [...changed, ...unanswered].map(flowCheckOf);
+  }
+}
+
 /** Selects all flows to a destination. */
-export function flowCheckOf({ key, address, port, answers }: UdpDestination): FlowCheck {
+function flowCheckOf({ key, address, port, answers }: UdpDestination): FlowCheck {
   const selection = { destination: address, destinationPort: port };
   return { key, selection, answers: () => answers };
 }

@@ -48,7 +48,7 @@ describe("the plan of iptables mode", () => {
 
   it("shares the answers of a service port between its UDP destinations", () => {
     const { plan } = planned();
-    const byAnswers = Map.groupBy(plan.desired.takeTouchedUdp(), ({ answers }) => answers);
+    const byAnswers = Map.groupBy(plan.desired.udpDestinations(), ({ answers }) => answers);
     assert.equal(byAnswers.size, portCount);
   });
 });

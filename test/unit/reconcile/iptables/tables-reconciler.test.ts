@@ -49,21 +49,20 @@ function start({ isDryRun = false, families = ["IPv4"] as readonly IpFamily[] } 
 
 interface SyncInput {
   readonly wanted: readonly Chain[];
-  readonly touchedUdp?: readonly UdpDestination[];
-  readonly allUdp?: readonly UdpDestination[];
+  readonly udp?: readonly UdpDestination[];
 }
 
 function kindsOf(rejected: TablesReport["rejected"]): readonly string[] {
   return rejected.map(({ change }) => change.kind);
 }
 
-function sync({ wanted, touchedUdp = [], allUdp = [] }: SyncInput) {
+function sync({ wanted, udp = [] }: SyncInput) {
   const goal: TablesGoal = {
     *ruleSetInSteps() {
       yield;
       return { chains: wanted, jumps: [], ofServices };
     },
-    desired: { takeTouchedUdp: () => touchedUdp, allUdp: () => allUdp },
+    desired: { udpDestinations: () => udp },
   };
   return reconciler.sync(goal);
 }
@@ -199,7 +198,7 @@ describe("a sync of the tables", () => {
     start({ isDryRun: true });
     kernel.conntrack.flows = [dnsFlow()];
     for (let time = 0; time < 2; time += 1) {
-      const input = { wanted: [services], touchedUdp: [dns], allUdp: [dns] };
+      const input = { wanted: [services], udp: [dns] };
       const { plan, families, failures } = await sync(input);
       assert.deepEqual(
         [plan.changes.length, families[0]?.isFull, failures, kernel.operations.texts()],
@@ -333,25 +332,29 @@ describe("tracked UDP flows", () => {
     return deleted;
   };
 
-  it("are deleted if planning touched them, and all stale ones after rules were missing", async () => {
-    const allUdp = [dns];
-    assert.deepEqual(await cleaned({ wanted: [services], allUdp }), [1]);
-    reconciler.invalidate();
-    assert.deepEqual(await cleaned({ wanted: [services], allUdp }), [], "none was missing");
+  it("are deleted if their endpoints changed, and all stale ones after rules were missing", async () => {
+    const udp = [dns];
     const wanted = [services, ofPort];
-    assert.deepEqual(await cleaned({ wanted, allUdp }), []);
-    assert.deepEqual(await cleaned({ wanted, touchedUdp: [dns] }), [1]);
+    assert.deepEqual(await cleaned({ wanted: [services], udp }), [1]);
+    reconciler.invalidate();
+    assert.deepEqual(await cleaned({ wanted: [services], udp }), [], "none was missing");
+    assert.deepEqual(await cleaned({ wanted, udp }), []);
+    kernel.iptables.table("IPv4", "nat").flush();
+    reconciler.invalidate();
+    assert.deepEqual(await cleaned({ wanted, udp }), [1]);
+    assert.deepEqual(await cleaned({ wanted, udp: [{ ...dns, answers: new Set(["a"]) }] }), [1]);
+    assert.deepEqual(await cleaned({ wanted, udp: [] }), [1], "the destination is gone");
   });
 
   it("cause a failure if they cannot be listed, and are checked again", async () => {
     const isList = ({ action }: Operation): boolean => action === "list-udp-flows";
     kernel.operations.failWhere(isList, errno.EPERM, 1);
     kernel.conntrack.flows = [dnsFlow()];
-    const { failures } = await sync({ wanted: [services], touchedUdp: [dns] });
+    const { failures } = await sync({ wanted: [services], udp: [dns] });
     assert.deepEqual(
       failures.map(({ kind }) => kind),
       ["conntrack-delete"],
     );
-    assert.deepEqual(await cleaned({ wanted: [services] }), [1]);
+    assert.deepEqual(await cleaned({ wanted: [services], udp: [dns] }), [1]);
   });
 });
