@@ -1,37 +1,37 @@
-/** What can be asked of the agent in the lab. */
+/** Requests to the agent in the lab. */
 
-/** Of a process with all its descendants. */
+/** Resource usage of a process and all its descendants. */
 export interface ProcessFigures {
-  /** User and system time, in ticks of 10 ms; of those that ended, too. */
+  /** User and system time in ticks of 10 ms, including ended processes. */
   readonly cpuMs: number;
-  /** Of that, what the process itself took, without any descendant. */
+  /** The part of `cpuMs` that the process itself used, without descendants. */
   readonly ownCpuMs: number;
   /** VmRSS. */
   readonly residentKb: number;
-  /** VmHWM: the most that it ever was. */
+  /** VmHWM: the maximum so far. */
   readonly peakKb: number;
-  /** RssAnon: without the pages of files, which the kernel may drop at any time. */
+  /** RssAnon: memory without the pages of files, which the kernel can drop at any time. */
   readonly anonymousKb: number;
   readonly processCount: number;
 }
 
 export interface ExecResult {
-  /** Null: a signal ended it. */
+  /** Null if a signal ended the process. */
   readonly status: number | null;
   readonly stdout: string;
   readonly stderr: string;
   readonly elapsedMs: number;
 }
 
-/** By name: body of the question, body of the answer. */
+/** Requests by name, with the types of their bodies and answers. */
 export interface AgentRequests {
-  /** Runs a command to its end. */
+  /** Runs a command and waits for its end. */
   readonly exec: {
     readonly body: {
       readonly argv: readonly string[];
-      /** A file as standard input; absent: none. */
+      /** A file for standard input. If absent, there is no input. */
       readonly stdinPath?: string;
-      /** Network namespace, by name; absent: that of the daemon. */
+      /** Name of a network namespace. If absent, that of the daemon. */
       readonly namespace?: string;
     };
     readonly answer: ExecResult;
@@ -47,10 +47,10 @@ export interface AgentRequests {
     readonly body: { readonly pid: number; readonly text: string; readonly timeoutMs: number };
     readonly answer: { readonly isThere: boolean };
   };
-  /** Both streams so far. */
+  /** Output on both streams so far. */
   readonly output: { readonly body: { readonly pid: number }; readonly answer: string };
   readonly figures: { readonly body: { readonly pid: number }; readonly answer: ProcessFigures };
-  /** Processes and threads that the kernel has made since boot. */
+  /** Number of processes and threads that the kernel has created since boot. */
   readonly forkCount: { readonly body: object; readonly answer: number };
   readonly end: {
     readonly body: { readonly pid: number; readonly signal: NodeJS.Signals };

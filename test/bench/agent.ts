@@ -1,8 +1,6 @@
 /**
- * The bench's hand inside the lab: starts programs, reads /proc and answers, asked over HTTP by the bench
- * outside. It does nothing unasked, so that it takes no time from what is measured.
- *
- *     node test/bench/agent.ts ADDRESS/PREFIX PORT
+ * The bench's agent inside the lab: starts programs and reads /proc when the bench outside requests it over HTTP. It is
+ * idle otherwise, so that it does not affect measurements. Usage: node test/bench/agent.ts ADDRESS/PREFIX PORT
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { createReadStream, openSync, readdirSync, readFileSync } from "node:fs";
@@ -93,7 +91,10 @@ function of(pid: number): Started {
   return one;
 }
 
-/** A process with all its descendants, those that ended included in the CPU time of who waited for them. */
+/**
+ * A process with all its descendants. The CPU time of ended processes is included in that of the process that waited
+ * for them.
+ */
 function figuresOf(pid: number): ProcessFigures {
   const family = descendants(pid);
   let [cpuTicks, residentKb, peakKb, anonymousKb] = [0, 0, 0, 0];
@@ -118,7 +119,7 @@ interface ProcessFiles {
   readonly status: string;
 }
 
-/** Undefined: it ended meanwhile, and whoever waited for it has its CPU time. */
+/** Undefined for an ended process, whose CPU time belongs to the process that waited for it. */
 function filesOf(pid: number): ProcessFiles | undefined {
   try {
     return { fields: statFields(pid), status: readFileSync(`/proc/${pid}/status`, "utf8") };
@@ -144,7 +145,7 @@ function descendants(pid: number): readonly number[] {
   return family;
 }
 
-/** Fields of /proc/PID/stat from the state on: the name before them may hold spaces. */
+/** Fields of /proc/PID/stat after the name, which may contain spaces, starting with the state. */
 function statFields(pid: number): readonly string[] {
   const text = readFileSync(`/proc/${pid}/stat`, "utf8");
   return text.slice(text.lastIndexOf(")") + 2).split(" ");
@@ -164,7 +165,7 @@ async function textOf(stream: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-/** The node of every bench: the link to the bench outside, and the LAN that carries the node's address. */
+/** Builds the node of every bench: the link to the bench outside, and the LAN with the node's address. */
 function buildLinks(address: string): void {
   shell(`
     ip link set lo up
@@ -191,5 +192,5 @@ createServer((request, response) => {
     (error: unknown) => response.writeHead(500).end(String(error)),
   );
 }).listen(Number(port), "0.0.0.0", () => console.log("agent listens"));
-// Warm, so that the first question costs what the others cost.
+// Reads the file once in advance, so that the first request costs as much as later ones.
 createReadStream("/proc/self/stat").resume();

@@ -1,8 +1,6 @@
 /**
- * The least that a restart must do: lists all Services and EndpointSlices in pages and reads the kernel's IPVS, sets
- * and addresses once, with nothing kept and nothing compared.
- *
- *     node test/bench/baseline.ts URL
+ * The minimum work of a restart: lists all Services and EndpointSlices in pages and reads the kernel's IPVS, sets and
+ * addresses once, without storing or comparing anything. Usage: node test/bench/baseline.ts URL
  */
 import { Agent, get } from "node:http";
 import { silentLogger } from "../../src/base/log.ts";

@@ -1,15 +1,15 @@
-/** What a case is: it measures, and gives rows. */
+/** The type of a case, which measures and returns rows. */
 import { ApiServer } from "../support/api-server/api-server.ts";
 import type { ApiObject } from "../support/objects.ts";
 import { Machine, type MachineOptions } from "./machine.ts";
 import type { Growth, Row } from "./rows.ts";
 
 export interface CaseContext {
-  /** The step that runs now, for the progress line. */
+  /** Shows the current step in the progress line. */
   step(text: string): void;
-  /** What is measured so far, in case that the case does not come to its end. */
+  /** Stores the results so far, in case the case does not finish. */
   keep(rows: readonly Row[], growth?: readonly Growth[]): void;
-  /** Another proxy's command with `{config}`; absent: none. */
+  /** Command of another proxy with `{config}`, if one is measured. */
   readonly peer?: string;
 }
 
@@ -25,7 +25,7 @@ export interface Case {
   run(context: CaseContext): Promise<CaseOutcome>;
 }
 
-/** A machine and an API server outside it, for the time of `body`. */
+/** Runs `body` with a machine and an API server outside it. */
 export async function withMachine<T>(
   { objects, ...options }: MachineOptions & { readonly objects: readonly ApiObject[] },
   body: (machine: Machine, server: ApiServer) => Promise<T>,

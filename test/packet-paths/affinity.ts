@@ -1,4 +1,7 @@
-/** Session affinity: connections of one client over time. Takes half a minute; runs beside the other sections. */
+/**
+ * Session affinity: connections of one client over time. Takes half a minute and runs in parallel with the other
+ * sections.
+ */
 import { setTimeout as pause } from "node:timers/promises";
 import type { Explainer } from "./explained.ts";
 import { type Column, columnName, type Path, type Row, type Section, transports } from "./path.ts";
@@ -8,13 +11,13 @@ import { connectFrom, type Stations } from "./walk.ts";
 
 const service = "affinity";
 const expected = "kept, then another";
-/** Less than the timeout alone, more than it together. */
+/** Each pause is shorter than the timeout, but their sum is longer. */
 const breaksMs: readonly number[] = [0, 0, affinitySeconds * 600, affinitySeconds * 600];
 /** The kernel checks its timers a little later. */
 const expiryMs: number = affinitySeconds * 1_000 + 4_000;
 const answerMs = 5_000;
 
-/** One client for each virtual server: the order in which round robin serves several is not the point. */
+/** One client for each virtual server, because the order of round robin over several clients is not tested here. */
 const clients: readonly (readonly [Frontend, from: string])[] = [
   ["cluster IP", "pod"],
   ["node port", "client"],

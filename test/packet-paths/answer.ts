@@ -1,4 +1,4 @@
-/** A backend: answers with its name, the source it saw and how much arrived. */
+/** A backend, which answers with its name, the source that it saw and the number of bytes that arrived. */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
@@ -7,7 +7,7 @@ import { answerSctp } from "./sctp.ts";
 
 const headBytes = 32;
 
-/** Resolves when all of them listen. */
+/** Resolves when all listeners are open. */
 export async function answerOn(listeners: readonly Listener[], name: string): Promise<void> {
   const of = (protocol: Listener["protocol"]): readonly Listener[] =>
     listeners.filter((listener) => listener.protocol === protocol);
@@ -24,7 +24,7 @@ async function answerTcp({ address, port }: Listener, name: string): Promise<voi
   await once(server, "listening");
 }
 
-/** Answers when the announced payload is there, so that neither side has to close first. */
+/** Answers when the announced payload has arrived, so that neither side must close first. */
 function answerConnection(socket: Socket, backend: string): void {
   let head = "";
   let received = 0;
@@ -48,16 +48,16 @@ async function answerUdp({ address, port }: Listener, backend: string): Promise<
     if (request === undefined) return;
     const receivedBytes = message.length - request.headBytes;
     const answer: Answer = { backend, source: plain(source), receivedBytes };
-    // The error is that of an earlier answer that was too large; the client asks again.
+    // The error belongs to an earlier answer that was too large. The client asks again.
     socket.send(answerText(answer, request.answerBytes), sourcePort, source, () => {});
   });
-  // A client that is gone answers with an ICMP error.
+  // A client that has ended causes an ICMP error.
   socket.on("error", () => {});
   socket.bind(port, address);
   await once(socket, "listening");
 }
 
-/** An IPv4 address that came over a socket of both families. */
+/** Converts an IPv4-mapped address from a socket of both families. */
 function plain(address: string | undefined): string {
   return (address ?? "").replace(/^::ffff:/, "");
 }

@@ -1,10 +1,10 @@
-/** A client: one new connection, or one flow of datagrams, and what came of it. */
+/** A client: one new connection or one flow of datagrams, and its outcome. */
 import { createSocket } from "node:dgram";
 import { connect } from "node:net";
 import { type Outcome, type Probe, parseAnswer, requestText } from "./probe.ts";
 import { askSctp } from "./sctp.ts";
 
-/** A datagram is sent again: one that was too large for the path is lost, and its sender learns the size. */
+/** Datagrams are sent again, because one that is too large for the path is lost while its sender learns the size. */
 const resendMs = 300;
 
 type Finish = (outcome: Outcome) => void;
@@ -16,11 +16,11 @@ export function ask(probe: Probe): Promise<Outcome> {
   });
 }
 
-/** Returns what ends it. */
+/** Returns a function that ends the connection. */
 function askTcp(probe: Probe, finish: Finish): () => void {
   const { address, port, source = address.includes(":") ? "::" : "0.0.0.0" } = probe;
-  // A socket that is bound first has a port of its own. Otherwise two connections to different virtual servers may have the
-  // same one, and if both reach the same real server, IPVS gives all answers to the later one.
+  // A bound socket has its own port. Otherwise two connections to different virtual servers could have the same port,
+  // and if both reached the same real server, IPVS would send all answers to the later one.
   const socket = connect({ host: address, port, localAddress: source });
   let received = "";
   socket.on("error", (error) => finish(outcomeOf(error)));
@@ -30,11 +30,11 @@ function askTcp(probe: Probe, finish: Finish): () => void {
   });
   socket.on("close", () => finish({ kind: "failure", code: "closed" }));
   socket.write(requestText(probe));
-  // By reset: IPVS forgets a connection that was reset after 10 s instead of 120.
+  // Uses a reset, because IPVS forgets a reset connection after 10 s instead of 120.
   return () => socket.resetAndDestroy();
 }
 
-/** Returns what ends it. */
+/** Returns a function that ends the flow. */
 function askUdp(probe: Probe, finish: Finish): () => void {
   const { address, port, source } = probe;
   const socket = createSocket(address.includes(":") ? "udp6" : "udp4");
@@ -67,7 +67,7 @@ function finishWith(text: string, finish: Finish): void {
   if (answer !== undefined) finish({ kind: "answer", answer });
 }
 
-/** Resolves with what `begin` finishes with, or with silence; ends it in both cases. */
+/** Resolves with the outcome of `begin`, or with silence after the timeout, and ends the connection. */
 function until(timeoutMs: number, begin: (finish: Finish) => () => void): Promise<Outcome> {
   const { promise, resolve } = Promise.withResolvers<Outcome>();
   const timer = setTimeout(() => resolve({ kind: "silence" }), timeoutMs);

@@ -56,7 +56,7 @@ go](packet-paths.md). Every path was tried with real connections, and \`kube-ipv
 \`make packet-paths\` writes the file, and \`test/lab/packet-paths-modes.test.ts\` tests a part of it in each run.
 `;
 
-/** The document of iptables mode and userspace mode. */
+/** Writes the document of iptables mode and userspace mode. */
 export function modesDocumentText(all: readonly ModeResult[]): string {
   const modes = all.map(({ given, results }) =>
     [
@@ -70,7 +70,7 @@ export function modesDocumentText(all: readonly ModeResult[]): string {
   return [modesIntroduction, ...modes].join("\n");
 }
 
-/** One section of a document. `mode`: of a document of several modes. */
+/** Formats one section of a document. `mode` is set in a document of several modes. */
 function sectionText({ section }: SectionResult, mode?: string): string {
   return `## ${sectionTitle(section.title, mode)}\n\n${section.text.map(wrap).join("\n\n")}\n`;
 }
@@ -79,12 +79,12 @@ function sectionTitle(title: string, mode?: string): string {
   return mode === undefined ? title : `${mode}: ${title}`;
 }
 
-/** The data file beside documentText. */
+/** Writes the data file of documentText. */
 export function dataText(results: readonly SectionResult[]): string {
   return [dataHead, ...results.map((result) => dataRows(result))].join("");
 }
 
-/** The data file beside modesDocumentText. */
+/** Writes the data file of modesDocumentText. */
 export function modesDataText(all: readonly ModeResult[]): string {
   const rows = all.flatMap(({ given, results }) =>
     results.map((result) => dataRows(result, given.mode)),
@@ -114,7 +114,7 @@ interface OutcomeOver {
   readonly outcome: string;
 }
 
-/** One line where all columns agree, else one for each outcome. */
+/** One line if all columns have the same outcome, otherwise one line for each outcome. */
 function outcomesOf(row: Row, names: readonly ColumnName[]): readonly OutcomeOver[] {
   const namesByOutcome = Map.groupBy(names, (name) => row.outcomes.get(name) ?? "?");
   return [...namesByOutcome].map(([outcome, some]) => ({

@@ -1,4 +1,7 @@
-/** Where a setting of ours does better than upstream's IPVS mode; all of them at once, the tables before are without. */
+/**
+ * Settings of kube-ipvs that change outcomes of kube-proxy's IPVS mode, all at the same time. The earlier sections do
+ * not use them.
+ */
 import { inColumns } from "./matrix.ts";
 import { echoes, type Path, type Section, transports } from "./path.ts";
 import { type Addresses, branch, node } from "./places.ts";
@@ -145,7 +148,7 @@ const pings: Section = {
   headings: ["address", "from"],
   columns: echoes,
   configuration,
-  // Each ping is a process of its own, and these are dear: every address once, from every place once.
+  // Each ping starts a process, which is expensive, so each address is pinged once from each place.
   paths: (
     [
       ["cluster IP", "pod"],

@@ -7,7 +7,7 @@ import {
   type SectionResult,
 } from "./path.ts";
 
-/** What was explained of each path that differs from what the packets did; empty: all is well. */
+/** Differences between the predictions of `explain` and the actual outcomes. Empty if there are none. */
 export function explainedOtherwise(results: readonly SectionResult[]): readonly string[] {
   return results.flatMap(({ section, rows }) =>
     rows.flatMap((row) =>
@@ -18,7 +18,7 @@ export function explainedOtherwise(results: readonly SectionResult[]): readonly 
   );
 }
 
-/** Where size decides, what the packets did. */
+/** If the size decides, the actual outcome. */
 function explainedIn(row: Row, column: Column): string | undefined {
   const { path, outcomes, explained } = row;
   return (isExplained(path, column) ? explained : outcomes)?.get(columnName(column));

@@ -1,4 +1,7 @@
-/** What `kube-ipvs explain` says of every row, from the plan and the kernel as they are: to be held against the packets. */
+/**
+ * Predictions of `kube-ipvs explain` for every row from the plan and the kernel state, to compare with the actual
+ * outcomes.
+ */
 
 import type { Destination, PlanFacts } from "../../src/answer/answers.ts";
 import type { Explanation } from "../../src/answer/explanation.ts";
@@ -18,7 +21,7 @@ import { type Column, type ColumnName, columnName, type Path } from "./path.ts";
 import { type Addresses, branch, client, guests, node, node2, ownerOf } from "./places.ts";
 import { destinationIn, ownPort } from "./services.ts";
 
-/** By column, in the words of the matrix. */
+/** Predictions by column, in the matrix's words. */
 export type Explained = ReadonlyMap<ColumnName, string>;
 
 export interface Explainer {
@@ -29,7 +32,7 @@ export interface Explainer {
   ): Promise<ReadonlyMap<Path, Explained>>;
 }
 
-/** What is planned for all Services; the daemon may be stopped afterwards. */
+/** Reads the plan for all Services. The daemon may be stopped afterwards. */
 export async function readPlan(view: DaemonView): Promise<PlanFacts> {
   const all: PlanFacts[] = [];
   for (const service of view.plan.tracker.serviceNames()) {
@@ -58,7 +61,7 @@ export async function readPlan(view: DaemonView): Promise<PlanFacts> {
   };
 }
 
-/** No Service has them among its virtual servers: they are asked about one by one. */
+/** Loopback addresses belong to no virtual server, so they are queried separately. */
 function loopbackDestinations({ config, families, plan }: DaemonView): readonly Destination[] {
   if (!config.areNodePortsOnLocalhost) return [];
   const ports = [...plan.tracker.serviceNames()].flatMap(
@@ -74,7 +77,7 @@ function loopbackDestinations({ config, families, plan }: DaemonView): readonly 
   );
 }
 
-/** Reads rules, sets and virtual servers once; sockets are open until `body` ends. */
+/** Reads rules, sets and virtual servers once. Sockets are open until `body` ends. */
 export async function withExplainer<T>(
   facts: PlanFacts,
   body: (explainer: Explainer) => Promise<T>,
@@ -91,7 +94,7 @@ export async function withExplainer<T>(
   }
 }
 
-/** Nobody moves: one lookup is enough for all sections. */
+/** Addresses do not move, so one lookup is enough for all sections. */
 const routes = new Map<IpAddress, ReturnType<Routes["find"]>>();
 
 function rememberedRoutes({ routes: lookup }: KernelReaders): Routes["find"] {
@@ -128,7 +131,7 @@ async function explainAll(
   );
 }
 
-/** Everybody who sends or receives. */
+/** All sources and destinations of packets. */
 function peersOf(family: IpFamily): readonly IpAddress[] {
   const all = [client, branch, ...guests.map(({ addresses }) => addresses)];
   return all.map((addresses) => addressOf(addresses[family]));
@@ -157,7 +160,9 @@ function fromOf(path: Path, family: IpFamily): From {
   return source === undefined ? "node" : addressOf(source[family]);
 }
 
-/** In modes iptables and userspace: asks as the command does, once for each path. Rules are read once for each section. */
+/**
+ * In iptables and userspace mode: queries once for each path, like the command. Rules are read once for each section.
+ */
 export async function withCommand<T>(
   view: ModeView,
   body: (explainer: Explainer) => Promise<T>,
@@ -187,7 +192,7 @@ export async function withCommand<T>(
   }
 }
 
-/** Nobody writes rules while a section is explained. */
+/** No program writes rules while a section is explained. */
 function readersOnce(opened: KernelReaders): Parameters<typeof explainWith>[0] {
   const addresses = opened.link.listAddresses();
   const link = opened.link.find();
@@ -235,10 +240,10 @@ function targetOf(path: Path, { protocol, family }: Column): Destination {
   };
 }
 
-/** The words that a row of the matrix has for what happens. */
+/** Converts an explanation to the matrix's words for an outcome. */
 function outcomeText(explanation: Explanation, destination: Destination): string {
   const packet = explanation.packets.at(-1);
-  // The process that forwards has accepted the connection before it finds nobody.
+  // The forwarding process accepts the connection before it finds that there are no endpoints.
   const isTaken = packet?.summary.includes(" are taken by kube-ipvs ") === true;
   const isReset =
     explanation.verdict === "refused" && (explanation.forwardedTo !== undefined || isTaken);
@@ -252,14 +257,14 @@ function outcomeText(explanation: Explanation, destination: Destination): string
     case "dropped":
       return "silence";
     case "forwarded":
-      // Nobody listens there; behind other addresses is nobody who could say so.
+      // The port is closed there. Other addresses belong to no host that could answer.
       return destination.address === node2[familyOf(destination.address)] ? "refused" : "silence";
     case "node":
       return processText(destination, packet?.source ?? "");
   }
 }
 
-/** What filter stops in OUTPUT fails the system call that sends a datagram. */
+/** If filter rejects a datagram in OUTPUT, the system call fails. */
 function isDenied({ protocol, verdict, packets }: Explanation): boolean {
   const isStopped = verdict === "refused" || verdict === "dropped";
   return isStopped && protocol === "UDP" && packets.at(-1)?.path.at(-1)?.hook === "OUTPUT";
@@ -280,11 +285,11 @@ function balancedText({ packets, virtualServer }: Explanation, destination: stri
   return isKept ? "kept, then another" : [...new Set(outcomes)].sort().join(", ");
 }
 
-/** What the node's own processes do is known here, and to nobody else. */
+/** Outcomes of the node's own processes, which only this test knows. */
 function processText({ protocol, address, port }: Destination, source: string): string {
   if (protocol === "ICMP") return "answered";
   if (port !== ownPort) return "refused";
-  // A socket for all addresses answers from the node's, which is not the one that was asked.
+  // A socket for all addresses answers from the node's address, not from the one that the client used.
   const isAnswered = protocol === "TCP" || address === node[familyOf(address)];
   return isAnswered ? `node←${ownerOf(source, address)}` : "silence";
 }

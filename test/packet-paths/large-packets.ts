@@ -1,11 +1,11 @@
-/** Packets that are too large for a link on their way: both ends believe in 1500 bytes, the link takes 1300. */
+/** Packets that are too large for a link on their path: both ends assume 1500 bytes, but the link's MTU is 1300. */
 import { expectationOf, inColumns } from "./matrix.ts";
 import { type Path, type Section, type Size, transports } from "./path.ts";
 import { frontends, type ServiceName } from "./services.ts";
 
 const size: Size = { TCP: 100_000, UDP: 1_400 };
 
-/** The source that an endpoint sees of a client in a pod, and of any other. */
+/** The source that an endpoint sees for a client in a pod, and for any other client. */
 const sources: readonly (readonly [ServiceName, masqueraded: string])[] = [
   ["narrow", "gateway"],
   ["remote-narrow", "node"],

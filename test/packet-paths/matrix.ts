@@ -1,12 +1,12 @@
-/** Rows of {kind of address} × {traffic policy} × {from where}: what is to be expected, as tables. */
+/** Expected outcomes for {kind of address} × {traffic policy} × {source}, as tables. */
 import { columnName, type Path, transports } from "./path.ts";
 import { type Frontend, frontends, type ServiceName } from "./services.ts";
 
 type Except = NonNullable<Path["except"]>;
-/** The same in every column, or that and where a column differs. */
+/** The same outcome in every column, or an outcome with exceptions for some columns. */
 type Expectation = string | readonly [expected: string, except: Except];
 
-/** What becomes of connections from a pod, from the node, from outside. */
+/** Outcomes of connections from a pod, from the node, and from outside. */
 export type Expectations = readonly [
   frontend: Frontend,
   policy: string,
@@ -16,15 +16,15 @@ export type Expectations = readonly [
 ];
 
 interface Side {
-  /** By traffic policy. */
+  /** Services by traffic policy. */
   readonly services: Readonly<Record<string, ServiceName>>;
-  /** The place that stands for "a pod of this node". */
+  /** The place that represents a pod of this node. */
   readonly pod: string;
 }
 
 export const headings: readonly string[] = ["address", "traffic policy", "from"];
 
-/** One row for each expectation. */
+/** Returns one row for each expectation. */
 export function pathsOf(table: readonly Expectations[], { services, pod }: Side): readonly Path[] {
   return table.flatMap(([frontend, policy, ...expectations]) => {
     const service = services[policy];
@@ -52,7 +52,7 @@ export function inColumns(word: string, outcome: string): Except {
 
 const spread = "local←gateway, remote←node";
 
-/** Routed pods; endpoints here and on the other node. Everything else is compared with this. */
+/** Routed pods with endpoints on this node and on another one. Other sections are compared with this one. */
 export const routed: readonly Expectations[] = [
   ["cluster IP", "Cluster", "local←pod, remote←pod", spread, spread],
   ["cluster IP", "Local", "local←pod", "local←gateway", "local←gateway"],
@@ -99,7 +99,7 @@ export const hostNetwork: readonly Expectations[] = [
 
 const bridgedSpread = "bridged←gateway, remote←node";
 
-/** A client and an endpoint on one bridge; `direct` and `both` are what the client there gets. */
+/** A client and an endpoint behind one bridge. `direct` and `both` are the outcomes of the client there. */
 function bridged(direct: string, both: string): readonly Expectations[] {
   return [
     ["cluster IP", "Cluster", both, bridgedSpread, bridgedSpread],

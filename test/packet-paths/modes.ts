@@ -1,4 +1,6 @@
-/** The matrix in iptables and userspace mode: the sections of IPVS mode, with their different outcomes and the reasons. */
+/**
+ * The matrix in iptables and userspace mode: the sections of IPVS mode with their different outcomes and the reasons.
+ */
 import { inColumns } from "./matrix.ts";
 import type { Path, Section } from "./path.ts";
 import { transports } from "./path.ts";
@@ -11,11 +13,11 @@ export interface ModeSections {
   readonly mode: "iptables" | "userspace";
   readonly text: readonly string[];
   readonly sections: readonly Section[];
-  /** Tried in each `make test`; the others by `make packet-paths`. */
+  /** Sections that each `make test` runs. `make packet-paths` runs all of them. */
   readonly always: ReadonlySet<Section>;
   /** By title: sections of IPVS mode that do not apply, and the reason. */
   readonly without: readonly (readonly [title: string, reason: string])[];
-  /** As `WalkOptions` has them. */
+  /** See `WalkOptions`. */
   readonly mostProbes?: number;
   readonly isTurnShared?: boolean;
 }
@@ -221,7 +223,7 @@ const quickProxied: readonly Section[] = [
 const sockets: ModeSections = {
   mode: "userspace",
   text: ["iptables rules redirect virtual IPs and node ports to the listeners."],
-  // Round robin, but an endpoint that takes longer than 250 ms is passed over.
+  // Round robin, except that an endpoint that takes longer than 250 ms is skipped.
   mostProbes: 24,
   isTurnShared: true,
   always: new Set(quickProxied),

@@ -1,4 +1,4 @@
-/** Builds the namespaces and links of places.ts. Needs root and a /run of its own. */
+/** Builds the namespaces and links of places.ts. Needs root and its own /run. */
 import { createNetworkNamespace, shell } from "../support/netns/network-namespace.ts";
 import {
   type Addresses,
@@ -17,8 +17,8 @@ import {
 const namespaces = ["lan", "client", "node", "node-2", ...guests.map(({ name }) => name)];
 
 export function buildNetwork(): void {
-  // Errors are answers here, and many are asked for: no limit on how many ICMP messages are sent.
-  // Kernels older than 6.13 have one limit for all namespaces, which only the first of them can set.
+  // Errors are outcomes here, and there are many, so the limit of ICMP messages is removed. Kernels before 6.13 have
+  // one limit for all namespaces, which only the first namespace can set.
   const limit = "/proc/sys/net/ipv4/icmp_msgs_per_sec";
   shell(`[ ! -e ${limit} ] || echo 100000 > ${limit}`);
   for (const name of namespaces) createNetworkNamespace(name, ownSettings);
@@ -35,7 +35,7 @@ const ownSettings: readonly string[] = [
   "for file in /proc/sys/net/bridge/bridge-nf-call-ip*tables; do echo 0 > $file; done",
 ];
 
-/** Several commands of `ip` in a namespace by one process, which counts in the lab kernel. */
+/** Several `ip` commands in one process, because processes are slow in the lab kernel. */
 function ipLines(place: string, commands: readonly string[]): string {
   return [`ip -n ${place} -batch - <<END`, ...commands, "END", ""].join("\n");
 }
@@ -65,7 +65,7 @@ function lanLines(): string {
   ].join("");
 }
 
-/** As calico does it: an address of its own behind each link, no bridge. */
+/** Like Calico: each link has its own address, without a bridge. */
 function routedLines({ name, addresses, attachment, mtu = 1500 }: Guest, index: number): string {
   const router = attachment === "routed" ? "node" : "node-2";
   const gateway = attachment === "routed" ? podGateway : node2Gateway;
@@ -93,7 +93,7 @@ function routedLines({ name, addresses, attachment, mtu = 1500 }: Guest, index: 
   ].join("");
 }
 
-/** As the bridge plug-in does it: the pods of a node share a network. */
+/** Like the bridge plug-in: the pods of a node share a network. */
 function bridgedLines({ name, addresses }: Guest, index: number): string {
   const link = linkOf(index);
   return [
@@ -115,7 +115,7 @@ function linkOf(index: number): string {
   return `veth${index}`;
 }
 
-/** The way out of the LAN is the client, which forwards nothing: what has no other route is lost. */
+/** The LAN's default route leads to the client, which does not forward, so packets without another route are lost. */
 function routeLines(): string {
   const far = guestNamed("far");
   const virtual4 = ["10.96.0.0/16", "203.0.113.0/24", "198.18.0.0/15"];
@@ -155,7 +155,7 @@ function forwardLines(name: string): string {
   `;
 }
 
-/** Only what comes from there: pods behind node-2 must not find the virtual addresses on the node. */
+/** Only for packets from there, because pods behind node-2 must not reach the virtual IPs on the node. */
 function farLines(link: string): string {
   return `
     ip -n node-2 rule add iif ${link} lookup 100

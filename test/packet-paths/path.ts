@@ -1,4 +1,4 @@
-/** The matrix as values: sections of rows, each row one path that is tried in every column of its section. */
+/** The matrix as values: sections with rows. A row is one path that is tried in every column of its section. */
 import type { IpFamily } from "../../src/base/ip.ts";
 import type { Protocol } from "../../src/base/protocol.ts";
 import type { Addresses } from "./places.ts";
@@ -26,17 +26,17 @@ export const echoes: readonly Column[] = [
   { protocol: "ping", family: "IPv6" },
 ];
 
-/** `TCP IPv4`, … */
+/** For example `TCP IPv4`. */
 export type ColumnName = `${Column["protocol"]} ${IpFamily}`;
 
 export function columnName({ protocol, family }: Column): ColumnName {
   return `${protocol} ${family}`;
 }
 
-/** What a client connects to. */
+/** The destination of a connection. */
 export type Target =
   | { readonly kind: "service"; readonly service: ServiceName; readonly frontend: Frontend }
-  /** An address of the Service, a port that it does not have there. */
+  /** A Service address with a port that the Service does not have there. */
   | {
       readonly kind: "other-port";
       readonly service: ServiceName;
@@ -45,42 +45,42 @@ export type Target =
     }
   | { readonly kind: "loopback"; readonly port: number };
 
-/** Bytes in one direction. A datagram has to fit into 1500 bytes, but not into a narrow link. */
+/** Bytes in one direction. A datagram must fit in 1500 bytes, but not in a narrow link. */
 export type Size = Readonly<Partial<Record<Protocol, number>>>;
 
 /**
- * One row: who connects to what, and what must come of it. The outcome is text: `local←client` is an answer
- * of backend `local`, which saw the client's address; several are joined by `, `, sorted; `refused` and
- * `silence` stand for themselves, an error of the system call by its code.
+ * One row: the source, the destination and the expected outcome. The outcome is text: `local←client` is an answer of
+ * backend `local`, which saw the client's address. Several outcomes are sorted and joined by `, `. `refused` and
+ * `silence` are used as they are, and a failed system call is its error code.
  */
 export interface Path {
   /** The first cells of the row, under the section's headings. */
   readonly labels: readonly string[];
   /** A place of places.ts. */
   readonly from: string;
-  /** The client's own address, where the kernel's choice is not meant. */
+  /** The client's source address, if it is not chosen by the kernel. */
   readonly source?: Addresses;
   readonly target: Target;
   readonly expected: string;
-  /** Where columns differ from the others. */
+  /** Outcomes of columns that differ from the others. */
   readonly except?: Readonly<Partial<Record<ColumnName, string>>>;
   readonly payload?: Size;
-  /** A first flow of datagrams, whose outcome does not count, teaches the kernel the size. */
+  /** A first flow of datagrams, whose outcome is ignored, so that the kernel learns the size. */
   readonly isRehearsed?: boolean;
   readonly answer?: Size;
 }
 
 export interface Section {
   readonly title: string;
-  /** What a reader must know, and why it is so. Paragraphs. */
+  /** Explanations of the outcomes for readers, one paragraph each. */
   readonly text: readonly string[];
   readonly headings: readonly string[];
   readonly columns: readonly Column[];
   readonly paths: readonly Path[];
-  /** Shell lines run on the node before, and after, its paths are tried. */
+  /** Shell lines for the node before and after its paths are tried. */
   readonly before?: string;
   readonly after?: string;
-  /** Fields of the configuration file that differ from the others'. */
+  /** Fields of the configuration file that differ from those of other sections. */
   readonly configuration?: Readonly<Record<string, unknown>>;
 }
 
@@ -88,7 +88,7 @@ export function expectedIn(path: Path, column: Column): string {
   return path.except?.[columnName(column)] ?? path.expected;
 }
 
-/** What is lost for its size is lost by the link: the rules let it pass. */
+/** Packets that are too large are lost at the link, not because of a rule. */
 export function isExplained(path: Path, column: Column): boolean {
   return path.payload === undefined || expectedIn(path, column) !== "silence";
 }
@@ -96,7 +96,7 @@ export function isExplained(path: Path, column: Column): boolean {
 export interface Row {
   readonly path: Path;
   readonly outcomes: ReadonlyMap<ColumnName, string>;
-  /** What `explain` said before. */
+  /** The earlier prediction of `explain`. */
   readonly explained?: ReadonlyMap<ColumnName, string>;
 }
 

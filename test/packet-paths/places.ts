@@ -1,12 +1,6 @@
 /**
- * Who takes part, and where each is. A place is a network namespace of the same name:
- *
- *     client ──┐                                 ┌── pod, local, narrow      routed: a link each
- *             lan ──── node, with the proxy ─────┤
- *     node-2 ──┘                                 └── cni0 ── bridged-pod, bridged
- *       └── remote, remote-narrow, far
- *
- * node-2 is a router without a proxy.
+ * The participants and their places. A place is a network namespace with the same name. docs/reports/packet-paths.md
+ * has a picture of the network. node-2 is a router without a proxy.
  */
 import type { IpFamily } from "../../src/base/ip.ts";
 
@@ -16,12 +10,12 @@ export type Addresses = Readonly<Record<IpFamily, string>>;
 export const node: Addresses = { IPv4: "192.168.10.11", IPv6: "fd00:10::11" };
 export const node2: Addresses = { IPv4: "192.168.10.12", IPv6: "fd00:10::12" };
 export const client: Addresses = { IPv4: "192.168.10.1", IPv6: "fd00:10::1" };
-/** Also the client's: an address in another network, for source ranges. */
+/** Also an address of the client, in another network, for source ranges. */
 export const branch: Addresses = { IPv4: "192.168.20.1", IPv6: "fd00:20::1" };
-/** What the node has on the links to its routed pods. */
+/** The node's address on the links to its routed pods. */
 export const podGateway: Addresses = { IPv4: "10.244.1.1", IPv6: "fd00:244:1::1" };
 export const node2Gateway: Addresses = { IPv4: "10.244.2.1", IPv6: "fd00:244:2::1" };
-/** What the node has on the bridge. */
+/** The node's address on the bridge. */
 export const bridgeGateway: Addresses = { IPv4: "10.244.8.1", IPv6: "fd00:244:8::1" };
 
 /** A place behind one of the nodes. */
@@ -29,13 +23,16 @@ export interface Guest {
   readonly name: string;
   readonly addresses: Addresses;
   readonly attachment: "routed" | "bridged" | "behind node-2";
-  /** Bytes, of the link's other end; the place itself believes in 1500. */
+  /** MTU of the link's other end. The place itself assumes 1500 bytes. */
   readonly mtu?: number;
 }
 
 const narrowMtu = 1300;
 
-/** `pod`, `bridged-pod` and `far` connect; the others are endpoints. `far` is no pod: a client beyond a narrow link. */
+/**
+ * `pod`, `bridged-pod` and `far` connect. The others are endpoints. `far` is not a pod, but a client beyond a narrow
+ * link.
+ */
 export const guests: readonly Guest[] = [
   { name: "pod", attachment: "routed", addresses: podAddresses(1, 5) },
   { name: "local", attachment: "routed", addresses: podAddresses(1, 10) },
@@ -82,7 +79,7 @@ const ownerByAddress: ReadonlyMap<string, string> = new Map(
   ]),
 );
 
-/** The matrix's word for a source that a backend saw; `destination` is what the client connected to. */
+/** The matrix's word for a source that a backend saw. `destination` is the address that the client connected to. */
 export function ownerOf(address: string, destination: string): string {
   return ownerByAddress.get(address) ?? (address === destination ? "VIP" : address);
 }

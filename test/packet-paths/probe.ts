@@ -1,9 +1,9 @@
-/** What one end of a connection is asked to do, and what it saw. Values that travel between threads. */
+/** The request to one end of a connection, and its result, as values that are passed between threads. */
 import type { Protocol } from "../../src/base/protocol.ts";
 
 export interface Listener {
   readonly protocol: Protocol;
-  /** `::` is every address of both families. */
+  /** `::` means every address of both families. */
   readonly address: string;
   readonly port: number;
 }
@@ -12,28 +12,28 @@ export interface Probe {
   readonly protocol: Protocol;
   readonly address: string;
   readonly port: number;
-  /** The client's own address; absent: the kernel's choice. */
+  /** The client's source address. If absent, the kernel chooses it. */
   readonly source?: string;
-  /** Bytes sent; in one datagram with UDP. SCTP: 1. */
+  /** Number of bytes to send, in one datagram with UDP. 1 with SCTP. */
   readonly payloadBytes: number;
-  /** Bytes that the answer is to have at least; in one datagram with UDP. SCTP: it is as long as it is. */
+  /** Minimum size of the answer, in one datagram with UDP. Ignored with SCTP. */
   readonly answerBytes: number;
   readonly timeoutMs: number;
 }
 
-/** What a backend says of itself. */
+/** A backend's answer. */
 export interface Answer {
-  /** Name of the place. */
+  /** Name of the backend's place. */
   readonly backend: string;
-  /** The client's address, as it saw it. */
+  /** The client's address that the backend saw. */
   readonly source: string;
-  /** How much of the payload reached it. */
+  /** Number of payload bytes that reached the backend. */
   readonly receivedBytes: number;
 }
 
 export type Outcome =
   | { readonly kind: "answer"; readonly answer: Answer }
-  /** Someone said no at once: TCP reset or ICMP port unreachable. */
+  /** An immediate TCP reset or ICMP port unreachable. */
   | { readonly kind: "refused" }
   | { readonly kind: "silence" }
   | { readonly kind: "failure"; readonly code: string };
@@ -42,7 +42,7 @@ export type Request =
   | { readonly kind: "listen"; readonly listeners: readonly Listener[] }
   | { readonly kind: "probe"; readonly probe: Probe };
 
-/** What the thread gets, and what it answers under the same number. */
+/** A request to the thread, and its answer with the same number. */
 export interface Call {
   readonly id: number;
   readonly request: Request;
@@ -50,14 +50,14 @@ export interface Call {
 
 export interface Reply {
   readonly id: number;
-  /** Absent: done, nothing to report. */
+  /** Undefined if there is nothing to report. */
   readonly outcome?: Outcome;
   readonly error?: string;
 }
 
 /**
- * The wire format. A request begins with the line "payload answer", both in bytes, followed by the payload;
- * an answer is a line of JSON, made longer by blanks.
+ * The wire format. A request starts with the line "payload answer", both in bytes, followed by the payload. An answer
+ * is a line of JSON, padded with blanks.
  */
 export function requestText({ payloadBytes, answerBytes }: Probe): string {
   const head = `${payloadBytes} ${answerBytes}\n`;

@@ -1,4 +1,4 @@
-/** The proxy in this process: the composition root on objects in memory. */
+/** The proxy in this process: the composition root with objects in memory. */
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
@@ -21,7 +21,7 @@ export type Proxy = Pick<InProcessDaemon, "stop" | "view" | "modeView">;
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Starts it in the namespace of this thread; resolves when every Service is in the kernel. */
+/** Starts the proxy in the namespace of this thread. Resolves when every Service is in the kernel. */
 export async function startProxy(fields: Fields = {}): Promise<Proxy> {
   const source = sourceOfAll();
   const daemon = await startInProcess({ config: configOf(fields), source });
@@ -32,11 +32,11 @@ export async function startProxy(fields: Fields = {}): Promise<Proxy> {
   return daemon;
 }
 
-/** As {@link startProxy}, in userspace mode; resolves when every Service has its listeners. */
+/** Like {@link startProxy}, in userspace mode. Resolves when every Service has its listeners. */
 export async function startUserspaceProxy(
   fields: Fields = {},
 ): Promise<Pick<Proxy, "stop" | "modeView">> {
-  // A machine under load may take longer for an answer than a client may be quiet.
+  // On a busy machine, an answer may take longer than the idle timeout of a client.
   const config = { ...configOf({ mode: "userspace", ...fields }), udpTimeoutMs: 10_000 };
   const health = new ProxyHealth(systemClock, 2 * config.syncPeriodMs);
   const parts = { clock: systemClock, log: silentLogger, metrics: silentMetrics, health };
@@ -50,7 +50,7 @@ export async function startUserspaceProxy(
 }
 
 function configOf(fields: Fields): Config {
-  // UDP flows must be gone before an affinity ends.
+  // UDP flows must end before an affinity ends.
   const base = { kubeIpvs: { ignoreRunningKubeProxy: true }, ipvs: { udpTimeout: "5s" } };
   const text = configurationText({ ...base, ...fields });
   const path = "proxy.yaml";

@@ -12,10 +12,10 @@ export interface ModeResult {
   readonly results: readonly SectionResult[];
 }
 
-/** All sections, or those that are tried always. */
+/** Runs all sections, or those that are always tried. */
 export async function runModes(which: "all" | "always"): Promise<readonly ModeResult[]> {
   const { stations, stop } = await buildWorld();
-  // To modes without IPVS it is the node's affair.
+  // In modes without IPVS, kube-ipvs leaves this sysctl to the node.
   shell("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
   try {
     const all: ModeResult[] = [];
@@ -64,7 +64,7 @@ function start(
   return startUserspaceProxy(fields);
 }
 
-/** They outlive the proxy. */
+/** The rules stay after the proxy has ended. */
 function removeRules(): void {
   for (const tool of ["iptables", "ip6tables"]) {
     for (const table of ["nat", "filter", "mangle"]) {

@@ -1,4 +1,4 @@
-/** Runs every section in one set of namespaces. Needs a kernel with IPVS (test/lab) that is all its own. */
+/** Runs every section in one set of namespaces. Needs its own kernel with IPVS (test/lab). */
 import { affinity, walkAffinity } from "./affinity.ts";
 import { type Explainer, readPlan, withExplainer } from "./explained.ts";
 import type { Section, SectionResult } from "./path.ts";
@@ -8,7 +8,7 @@ import { type Stations, walk } from "./walk.ts";
 import { walkWithoutParts, withoutParts } from "./without.ts";
 import { buildWorld } from "./world.ts";
 
-/** In the order of the document. */
+/** Results in the order of the document. */
 export async function runPacketPaths(): Promise<readonly SectionResult[]> {
   const { stations, stop } = await buildWorld();
   try {
@@ -40,7 +40,7 @@ async function runWith<T>(
   }
 }
 
-/** Neighbors with one configuration share a proxy. */
+/** Consecutive sections with the same configuration share a proxy. */
 function byConfiguration(sections: readonly Section[]): readonly (readonly Section[])[] {
   const groups: Section[][] = [];
   for (const section of sections) {

@@ -1,4 +1,4 @@
-/** SCTP by a small program, since Node.js has no sockets for it; its processes are in the thread's namespace. */
+/** Uses a small program for SCTP, because Node.js has no SCTP sockets. Its processes are in the thread's namespace. */
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { type Listener, type Outcome, type Probe, parseAnswer } from "./probe.ts
 
 const program = join(import.meta.dirname, "../../build/test/sctp-station");
 
-/** Resolves when all of them listen; the process ends with this thread. */
+/** Resolves when all listeners are open. The process ends with this thread. */
 export async function answerSctp(listeners: readonly Listener[], name: string): Promise<void> {
   const [first] = listeners;
   if (first === undefined) return;
@@ -21,7 +21,7 @@ export async function answerSctp(listeners: readonly Listener[], name: string): 
   if (String(chunk) !== "ready\n") throw new Error(`sctp-station at ${name} does not listen`);
 }
 
-/** The process that connects from this place: starting one for each association would cost more than it. */
+/** The process that connects from this place. A process for each association would cost more than the association. */
 class Asker {
   readonly #process: ChildProcessByStdio<Writable, Readable, null>;
   readonly #lines: AsyncIterator<string>;
@@ -44,7 +44,7 @@ class Asker {
 
 let asker: Asker | undefined;
 
-/** One association, and what came of it. */
+/** Opens one association and returns its outcome. */
 export async function askSctp(probe: Probe): Promise<Outcome> {
   asker ??= new Asker();
   const line = await asker.ask(probe);

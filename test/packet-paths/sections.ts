@@ -1,4 +1,4 @@
-/** What is tried, in the order of the document. */
+/** The sections in the order of the document. */
 import { affinity } from "./affinity.ts";
 import { edges } from "./edges.ts";
 import { large, largeAnswers } from "./large-packets.ts";
@@ -328,7 +328,7 @@ const bridgedUnfiltered: Section = {
   paths: pathsOf(matrix.bridgedUnfiltered, bridgedSide),
 };
 
-/** With the configuration of the suite, one after the other. */
+/** Sections that run with the suite's configuration, one after the other. */
 export const withDefaults: readonly Section[] = [
   routed,
   sctp,
@@ -349,7 +349,7 @@ export const withDefaults: readonly Section[] = [
   bridgedUnfiltered,
 ];
 
-/** Each with a configuration of its own, or that of the one before. */
+/** Sections with their own configuration, or with that of the section before. */
 export const variants: readonly Section[] = [
   {
     ...grid,
@@ -374,7 +374,7 @@ export const variants: readonly Section[] = [
   ...edges,
 ];
 
-/** In the order in which they are run and printed. */
+/** All sections, in the order in which they run and are printed. */
 export const allSections: readonly Section[] = [
   ...withDefaults,
   affinity,
@@ -382,7 +382,7 @@ export const allSections: readonly Section[] = [
   withoutParts,
 ];
 
-/** For the matrix of other modes. */
+/** Returns a section for the matrix of other modes. */
 export function sectionNamed(title: string): Section {
   const found = allSections.find((one) => one.title === title);
   if (found === undefined) throw new Error(`No section is called ${title}`);

@@ -1,4 +1,6 @@
-/** The Services that packets are sent to: dual stack, each with all four kinds of address; TCP and UDP alike, or SCTP. */
+/**
+ * The Services that receive packets: dual stack, each with all four kinds of address, with TCP and UDP or with SCTP.
+ */
 import type { IpFamily } from "../../src/base/ip.ts";
 import type { Protocol } from "../../src/base/protocol.ts";
 import {
@@ -14,12 +16,12 @@ import { type Addresses, branch, guestNamed, node, node2 } from "./places.ts";
 
 export const servicePort = 80;
 export const podPort = 8080;
-/** Of the endpoint in the node's own network. */
+/** Port of the endpoint in the host network. */
 export const hostPort = 9090;
-/** No Service has it, on any address; the node's own service listens there, on all addresses. */
+/** A port that no Service has at any address. The node's own service listens there on all addresses. */
 export const ownPort = 9999;
 
-/** How a client may address a Service. */
+/** Kinds of addresses of a Service. */
 export type Frontend = "cluster IP" | "node port" | "load-balancer IP" | "external IP";
 export const frontends: readonly Frontend[] = [
   "cluster IP",
@@ -33,16 +35,16 @@ type Policy = "Cluster" | "Local";
 const usualProtocols: readonly Protocol[] = ["TCP", "UDP"];
 
 interface TestService {
-  /** Places that are its endpoints; `node` is the host network. */
+  /** Places that are endpoints of the Service. `node` is the host network. */
   readonly endpoints: readonly string[];
-  /** Both traffic policies. */
+  /** Applies to both traffic policies. */
   readonly policy?: Policy;
   readonly spec?: ServiceOptions["spec"];
-  /** Has nothing but a cluster IP. */
+  /** Whether the Service has only a cluster IP. */
   readonly isInternal?: boolean;
-  /** Absent: TCP and UDP. */
+  /** By default TCP and UDP. */
   readonly protocols?: readonly Protocol[];
-  /** Absent: addresses of its own. */
+  /** By default the Service has its own external IPs. */
   readonly externalIps?: Addresses;
 }
 
@@ -54,7 +56,7 @@ const affinity = (timeoutSeconds: number): ServiceOptions["spec"] => ({
   sessionAffinityConfig: { clientIP: { timeoutSeconds } },
 });
 
-/** Seconds after the last new connection; longer than what IPVS keeps of a closed connection. */
+/** Seconds after the last new connection. Longer than IPVS remembers a closed connection. */
 export const affinitySeconds = 12;
 
 export type ServiceName =
@@ -127,7 +129,7 @@ export interface Destination {
   readonly port: number;
 }
 
-/** Where a client connects to. */
+/** The address and port to which a client connects. */
 export function destinationOf(
   name: ServiceName,
   frontend: Frontend,

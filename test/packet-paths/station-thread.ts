@@ -1,4 +1,4 @@
-/** The thread behind station.ts: enters the namespace it is named after, then does what it is asked. */
+/** The thread behind station.ts, which enters the namespace of its name and then executes requests. */
 import { parentPort, workerData } from "node:worker_threads";
 import { enterNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { answerOn } from "./answer.ts";

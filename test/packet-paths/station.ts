@@ -1,6 +1,6 @@
 /**
- * One end of connections in a namespace: a thread that has entered it, listens there and connects from there.
- * A thread starts in a fraction of the time of a process, which counts in the lab kernel.
+ * One end of connections: a thread that has entered a namespace, and listens and connects there. A thread starts much
+ * faster than a process, which is important in the lab kernel.
  */
 import { Worker } from "node:worker_threads";
 import type { Listener, Outcome, Probe, Reply, Request } from "./probe.ts";
@@ -16,7 +16,7 @@ export class Station {
   readonly #pending = new Map<number, Pending>();
   #calls = 0;
 
-  /** `name` is that of the namespace, and what this place answers. */
+  /** `name` is that of the namespace, and the answer of this place. */
   constructor(name: string) {
     this.name = name;
     this.#worker = new Worker(new URL("./station-thread.ts", import.meta.url), {
@@ -29,7 +29,7 @@ export class Station {
     });
   }
 
-  /** Resolves when all of them listen. */
+  /** Resolves when all listeners are open. */
   async listen(listeners: readonly Listener[]): Promise<void> {
     await this.#call({ kind: "listen", listeners });
   }

@@ -1,4 +1,4 @@
-/** Tries every path of a section and says what came of it, as text. */
+/** Tries every path of a section and returns the outcomes as text. */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { shell } from "../support/netns/network-namespace.ts";
@@ -19,10 +19,10 @@ import type { Station } from "./station.ts";
 
 export type Stations = ReadonlyMap<string, Station>;
 
-/** Silence has to be sat out where it is expected; where an answer is, a slow machine has time. */
+/** Expected silence must be waited for. If an answer is expected, a slow machine has more time. */
 const silenceMs = 1_200;
 const answerMs = 10_000;
-/** Where some connections are answered and others are not. */
+/** Timeout if some connections are answered and others are not. */
 const mixedMs = 3_000;
 const lanes = 24;
 
@@ -33,9 +33,12 @@ interface Cell {
 }
 
 export interface WalkOptions {
-  /** Where endpoints are chosen at random: connections until every one that is expected was seen, at most. Absent: round robin. */
+  /**
+   * Maximum number of connections until every expected endpoint was seen, if endpoints are chosen at random. If absent,
+   * round robin is assumed.
+   */
   readonly mostProbes?: number;
-  /** The addresses of a Service take turns with one another: one balancer serves them all. Absent: each has turns of its own. */
+  /** Whether all addresses of a Service share one rotation. If absent, each address has its own. */
   readonly isTurnShared?: boolean;
 }
 
@@ -73,7 +76,9 @@ export async function walk(
   return { section, rows };
 }
 
-/** Cells by virtual server, or by Service: another client at the same time would spoil the round robin. */
+/**
+ * Cells by virtual server or by Service, because another client at the same time would change the round-robin order.
+ */
 function queuesOf({ paths, columns }: Section, { isTurnShared = false }: WalkOptions): Cell[][] {
   const queues = new Map<string, Cell[]>();
   for (const path of paths) {
@@ -130,13 +135,13 @@ function timeoutFor(expected: string): number {
   return expected.includes("silence") ? mixedMs : answerMs;
 }
 
-/** Round robin over at most two endpoints: where one answers, both are seen, and one of them twice. */
+/** Number of connections for round robin over at most two endpoints: each is seen, and one of them twice. */
 function probesFor(expected: string): number {
   if (expected.includes("←")) return 3;
   return expected === "silence" ? 2 : 1;
 }
 
-/** One connection, or flow of datagrams, from a place. */
+/** Opens one connection or flow of datagrams from a place. */
 export function connectFrom(stations: Stations, place: string, probe: Probe): Promise<Outcome> {
   const station = stations.get(place);
   if (station === undefined) throw new Error(`Nobody is at ${place}`);
@@ -158,7 +163,7 @@ function outcomeText(outcome: Outcome, { address, payloadBytes }: Probe): string
   }
 }
 
-/** `refused`: someone said that the destination is unreachable, as `ping` shows it. */
+/** `refused` if `ping` prints that the destination is unreachable. */
 async function ping(from: string, address: string): Promise<string> {
   const argv = ["netns", "exec", from, "ping", "-n", "-c", "1", "-W", "2", address];
   const { stdout } = await promisify(execFile)("ip", argv).catch((error) => error);

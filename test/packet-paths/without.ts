@@ -1,6 +1,6 @@
 /**
- * What each part is for: the proxy is stopped (the kernel keeps its state), one part is removed, and paths
- * come out otherwise. It shows too that the suite sees such a loss.
+ * What each part is for: the proxy is stopped (the kernel keeps its state), one part of the state is removed, and
+ * outcomes change. This also shows that the tests detect such a loss.
  */
 import type { PlanFacts } from "../../src/answer/answers.ts";
 import { shell } from "../support/netns/network-namespace.ts";
@@ -12,9 +12,9 @@ import { type Frontend, ownPort, type ServiceName } from "./services.ts";
 import { type Stations, walk } from "./walk.ts";
 
 interface Part {
-  /** As the document names it. */
+  /** Name of the part in the document. */
   readonly name: string;
-  /** Shell lines that take it away, for both families. */
+  /** Shell lines that remove the part, for both families. */
   readonly lines: string;
   readonly paths: readonly PartPath[];
 }
@@ -23,7 +23,7 @@ interface PartPath {
   readonly from: string;
   readonly service: ServiceName;
   readonly frontend: Frontend;
-  /** A port that the Service does not have; absent: its own. */
+  /** A port that the Service does not have. If absent, the Service's own port. */
   readonly otherPort?: number;
   readonly complete: string;
   readonly without: string;
@@ -64,7 +64,7 @@ const parts: readonly Part[] = [
       {
         ...fromTo("client", "cluster", "cluster IP", "refused", "node←client"),
         otherPort: ownPort,
-        // It gets there too, but a socket for all addresses answers from the node's.
+        // The datagram arrives there, too, but a socket for all addresses answers from the node's address.
         except: inColumns("UDP", "silence"),
       },
     ],
@@ -140,7 +140,7 @@ export const withoutParts: Section = {
 export async function walkWithoutParts(stations: Stations): Promise<readonly Row[]> {
   const rows: Row[] = [];
   for (const [{ lines }, paths] of pathsByPart) {
-    // It puts back what the part before has lost.
+    // This restores the part that was removed before.
     const facts = await planAndStop();
     shell(lines);
     const result = await withExplainer(facts, (explainer) =>

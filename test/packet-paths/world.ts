@@ -1,4 +1,4 @@
-/** The network with everybody in it, ready for packets. */
+/** The network with all participants, ready for packets. */
 import { enterNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { buildNetwork } from "./network.ts";
 import { guestNamed, guests, node } from "./places.ts";
@@ -12,7 +12,7 @@ export interface World {
   stop(): Promise<void>;
 }
 
-/** Builds it; afterwards this thread is on the node. */
+/** Builds the network. Afterwards this thread is on the node. */
 export async function buildWorld(): Promise<World> {
   buildNetwork();
   enterNetworkNamespace("node");
@@ -30,14 +30,14 @@ export async function buildWorld(): Promise<World> {
 function listenersOf(place: string): readonly Listener[] {
   if (place === "client") return [];
   if (place !== "node") return [...onBoth("::", podPort), ...onSctp(place)];
-  // The endpoint in the host network answers from the address it was asked at.
+  // The endpoint in the host network answers from the destination address of the request.
   return [
     ...Object.values(node).flatMap((address) => onBoth(address, hostPort)),
     ...onBoth("::", ownPort),
   ];
 }
 
-/** The endpoints of the Services with SCTP. An address of its own for each, see sctp-station.c. */
+/** Listeners of the endpoints of Services with SCTP. Each has its own address, see sctp-station.c. */
 function onSctp(place: string): readonly Listener[] {
   if (!sctpEndpoints.includes(place)) return [];
   return Object.values(guestNamed(place).addresses).map((address) => {

@@ -1,4 +1,7 @@
-/** Writes what print-document.ts printed to a page of docs/reports/ and its data file: `node write-documents.ts PRINTED NAME`. */
+/**
+ * Writes the output of print-document.ts to a page of docs/reports/ and its data file: `node write-documents.ts PRINTED
+ * NAME`.
+ */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 

@@ -1,6 +1,6 @@
 /**
- * What an API server sends to one node: bytes of the lists and of an event, from objects as large as real ones. Not
- * packed: real objects are less alike than these, so how well gzip packs these says nothing.
+ * What an API server sends to one node: bytes of the lists and of an event, with objects as large as real ones. Sizes
+ * are uncompressed, because real objects are less similar than these, and gzip would compress them less.
  */
 import { get } from "node:http";
 import { ApiServer } from "../../support/api-server/api-server.ts";
@@ -15,7 +15,7 @@ const sizes: readonly ClusterSize[] = [
   { services: 5_000, endpoints: 50 },
 ];
 const eventEndpoints: readonly number[] = [1, 5, 50, 100];
-/** As the daemon asks. */
+/** The daemon's page size. */
 const pageSize = 500;
 const paths = {
   services: "/api/v1/services",
@@ -72,7 +72,7 @@ function bytesRow(what: string, value: number): Row {
   return { subject: "API server", kind: "figure", unit: "bytes", what, value: Math.round(value) };
 }
 
-/** Page by page, as the daemon does it. */
+/** Lists page by page, like the daemon. */
 async function list(url: string): Promise<Listed> {
   let [requests, plainBytes, next] = [0, 0, ""];
   do {
@@ -120,7 +120,7 @@ function firstLineBytes(url: string): Promise<number> {
         resolve(text.indexOf("\n") + 1);
       });
     });
-    // Also when the watch is cut off here, after the answer.
+    // Also emitted when this code ends the watch after the response.
     sent.on("error", reject);
   });
 }

@@ -1,4 +1,4 @@
-/** Many changes at once: a rolling update beside idle Services, and a burst of new ones. */
+/** Many changes at the same time: a rolling update in a cluster with idle Services, and a burst of new Services. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { ApiServer } from "../../support/api-server/api-server.ts";
 import { clusterIpOf, positions } from "../../support/many-services.ts";
@@ -29,7 +29,7 @@ export const busyNodeCases: readonly Case[] = [
   },
 ];
 
-/** Positions 0 to 249 at first; each step replaces ten of them by those 250 higher. */
+/** Positions 0 to 249 at first. Each step replaces ten of them with positions that are 250 higher. */
 function rolledPositions(step: number): readonly number[] {
   const replaced = step * rolling.perStep;
   return positions(rolling.endpoints).map((position) =>
@@ -51,7 +51,7 @@ function runRolling(context: CaseContext): Promise<CaseOutcome> {
     await subject.hasSynced();
     await subject.becomesIdle();
     const [changes, forks] = [await subject.changes(), await machine.ask("forkCount", {})];
-    // To ask for metrics makes the program render them, which is no part of the update.
+    // A request for metrics makes the program render them, which is not part of the update.
     await pause(1_000);
     const [syncs, delays] = [await subject.syncTimesMs(), await loopDelays(machine, probe)];
     const steps = rolling.endpoints / rolling.perStep;
@@ -158,7 +158,7 @@ function runBurst(context: CaseContext): Promise<CaseOutcome> {
   });
 }
 
-/** Evenly over a second; gives the milliseconds that it took. */
+/** Creates Services evenly over a second, and returns the number of milliseconds. */
 async function makeBurst(server: ApiServer): Promise<number> {
   const perSlot = burst.services / burst.slots;
   const endpoints = positions(burst.endpoints);

@@ -1,4 +1,4 @@
-/** One endpoint of one Service changes, with more and more Services present: the growth curve. */
+/** One endpoint of one Service changes, with different numbers of Services. The result is the growth curve. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { ApiServer } from "../../support/api-server/api-server.ts";
 import { clusterIpOf, positions } from "../../support/many-services.ts";
@@ -22,7 +22,7 @@ const servicePort = 80;
 interface Plan {
   readonly services: number;
   readonly changes: number;
-  /** Of another proxy, which may take many seconds for each; absent: it is not measured. */
+  /** Number of changes for another proxy, each of which may take many seconds. If absent, it is not measured. */
   readonly peerChanges?: number;
   readonly memory: string;
   readonly expectedSeconds: number;
@@ -103,12 +103,12 @@ function measure(
 interface Changed {
   readonly cpuMs: number;
   readonly latenciesMs: readonly number[];
-  /** Undefined where the proxy does not count them. */
+  /** Undefined if the proxy does not count them. */
   readonly messages: number | undefined;
   readonly processes: number;
 }
 
-/** Endpoints come and go by turns, each change on a Service of its own until all have had one. */
+/** Alternately adds and removes endpoints. Each change affects another Service until all were changed. */
 async function makeChanges(
   {
     machine,
@@ -133,7 +133,7 @@ async function makeChanges(
     if (turn % 100 === 0) context.step(`${command.name}: change ${turn} of ${count}`);
     latenciesMs.push(await changeOne(machine, server, turn));
   }
-  // A sync of another proxy goes on for long after the change that it began with.
+  // A sync of another proxy continues for a long time after the change that started it.
   await (command.isOurs ? pause(500) : subject.becomesIdle());
   const [after, forksAfter] = [await subject.figures(), await machine.ask("forkCount", {})];
   const messagesAfter = await countMessages();
@@ -145,7 +145,7 @@ async function makeChanges(
   };
 }
 
-/** From the API server's write to the kernel showing the change. */
+/** Time from the API server's write until the kernel shows the change. */
 async function changeOne(machine: Machine, server: ApiServer, turn: number): Promise<number> {
   const index = Math.floor(turn / 2);
   const wanted = endpoints + (turn % 2 === 0 ? 1 : 0);
@@ -160,7 +160,7 @@ interface Measured extends Changed {
   readonly startUpCpuMs: number;
   readonly idleAfterMs: number;
   readonly anonymousMb: number;
-  /** Of changes. */
+  /** Number of changes. */
   readonly count: number;
 }
 

@@ -1,4 +1,4 @@
-/** What one change costs besides time, counted from outside: system calls of the running daemon. */
+/** The cost of one change besides time, counted from outside by the daemon's system calls. */
 import { setTimeout as pause } from "node:timers/promises";
 import { clusterIpOf, positions } from "../../support/many-services.ts";
 import { type Case, type CaseContext, type CaseOutcome, withMachine } from "../case.ts";
@@ -55,7 +55,7 @@ function run(context: CaseContext): Promise<CaseOutcome> {
   });
 }
 
-/** What the process did while `body` ran. */
+/** Returns the system calls of the process while `body` ran. */
 async function traced(
   machine: Machine,
   daemon: number,

@@ -1,6 +1,6 @@
 /**
- * New connections through a ClusterIP and a NodePort, beside direct ones between the same two ends and in the
- * same run, with 1, 1,000 and 10,000 Services present; and what the kernel keeps for a connection and a Service.
+ * New connections through a ClusterIP and a NodePort, compared with direct ones between the same ends in the same run,
+ * with 1, 1,000 and 10,000 Services. Also the kernel's memory for a connection and a Service.
  */
 import { join } from "node:path";
 import type { ApiServer } from "../../support/api-server/api-server.ts";
@@ -20,20 +20,20 @@ import type { Machine } from "../machine.ts";
 import { quantile, type Row } from "../rows.ts";
 import { ourCommand, quietFlags, Subject } from "../subject.ts";
 
-/** The target's Service comes first, so that it ends at the far end of its hash chain: the worst place. */
+/** The target's Service is created first, so that it is at the end of its hash chain, the worst position. */
 const sizes: readonly number[] = [1, 1_000, 10_000];
 const rounds = 3;
 const roundMs = 1_000;
 const workers = 8;
 /**
- * Direct connections have a port of their own: IPVS knows the answers of a real server by (server, port, client, port),
- * so a direct connection whose client port was used through the Service within two minutes would be taken for it.
+ * Direct connections use another port. IPVS identifies answers by server, port, client and client port, so it would
+ * treat a direct connection as one through the Service if the same client port was used within two minutes.
  */
 const ports = { service: 8080, direct: 8081 };
 const nodePort = 30_080;
 /**
- * A closed connection is tracked for 2 minutes, in which a quick machine opens more than the kernel has room for (65,536 with
- * 3 GB): it then drops packets at random, of direct connections too.
+ * A closed connection is tracked for 2 minutes, in which a fast machine opens more connections than the kernel can
+ * track (65,536 with 3 GB). The kernel would then drop random packets, including those of direct connections.
  */
 const mostTracked = 2 ** 20;
 const program: string = join(import.meta.dirname, "../../../build/bench/connect");
@@ -49,7 +49,7 @@ interface Path {
   readonly from: string;
   readonly address: string;
   readonly port: number;
-  /** The path between the same ends without IPVS; absent: this is one. */
+  /** The path between the same ends without IPVS. Absent if this path is direct. */
   readonly direct?: string;
 }
 
@@ -93,7 +93,7 @@ function run(context: CaseContext): Promise<CaseOutcome> {
       const subject = await startDaemon(machine, apiServer, services);
       rows.push(...(await measureSize(machine, services, context)));
       context.keep(rows);
-      // What it wrote stays in the kernel, and the next one goes on from there.
+      // The kernel keeps the daemon's state, and the next daemon continues with it.
       await subject.end();
     }
     rows.push(...(await kernelRows(machine)));
@@ -101,7 +101,7 @@ function run(context: CaseContext): Promise<CaseOutcome> {
   });
 }
 
-/** Service 0: a NodePort Service with the one pod that serves. */
+/** Service 0: a NodePort Service with the only serving pod. */
 function target(): readonly ApiObject[] {
   return [
     service({
@@ -114,12 +114,12 @@ function target(): readonly ApiObject[] {
   ];
 }
 
-/** Services `from` to `to` - 1, one endpoint each. */
+/** Services `from` to `to` - 1 with one endpoint each. */
 function others(from: number, to: number): readonly ApiObject[] {
   return clusterOf({ services: to - from, endpoints: 1 }, from);
 }
 
-/** The first namespace of the lab is the node; its dummy eth0 makes room for the LAN. */
+/** The first namespace of the lab is the node. Its dummy eth0 is replaced by the LAN. */
 async function buildNetwork(machine: Machine): Promise<void> {
   await machine.script(`
     ip link del eth0
@@ -167,7 +167,7 @@ interface Measured {
   readonly latenciesMs: number[];
 }
 
-/** The paths by turns, so that what else runs on the machine meets all of them alike. */
+/** Alternates between the paths, so that other work on the machine affects all of them equally. */
 async function measureSize(
   machine: Machine,
   services: number,
@@ -260,7 +260,7 @@ function ratioRows(one: Measured, direct: Measured, where: string): readonly Row
   ];
 }
 
-/** What the kernel keeps for each connection, from its slab allocator; nothing where that does not show it. */
+/** The kernel's memory for each connection, according to its slab allocator. Empty if that is not available. */
 async function kernelRows(machine: Machine): Promise<readonly Row[]> {
   const rows: Row[] = [];
   for (const [slab, what] of [

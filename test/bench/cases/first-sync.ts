@@ -1,4 +1,4 @@
-/** The first sync into an empty kernel, beside the limit program and the usual tools, in one run. */
+/** The first sync into an empty kernel, compared with the limit program and the usual tools in the same run. */
 import { join } from "node:path";
 import { desiredFrom } from "../../support/many-services.ts";
 import type { ApiObject } from "../../support/objects.ts";
@@ -12,14 +12,14 @@ import { objectsRead, ourCommand, quietFlags, Subject } from "../subject.ts";
 
 interface Plan extends ClusterSize {
   readonly expectedSeconds: number;
-  /** Of the daemon; the limit program runs once more than that. */
+  /** Number of runs of the daemon. The limit program runs one more time. */
   readonly runs: number;
-  /** Milliseconds, given what the limit program took. */
+  /** Maximum number of milliseconds for a given duration of the limit program. */
   readonly most: (limitMs: number) => Target;
   readonly timesFasterThanTools: number;
   /**
-   * `ip -batch` gets each n-th address only: with all of 44,000 it takes longer than everything else together, since one
-   * address costs more the more there are. What it would have taken is not guessed: the tools come off better for it.
+   * `ip -batch` gets only every n-th address, because all 44,000 would take longer than everything else: the cost of an
+   * address grows with their number. The omitted time is not estimated, so the tools look faster than they are.
    */
   readonly addressStep: number;
 }
@@ -53,7 +53,7 @@ const files = {
   ip: join(folder, "ip.txt"),
 };
 
-/** With `kubeIpvs.virtualAddresses: routes`, where no address is bound. */
+/** With `kubeIpvs.virtualAddresses: routes`, which binds no addresses. */
 const routePlans: readonly (ClusterSize & {
   readonly mostMs: number;
   readonly expectedSeconds: number;
@@ -110,7 +110,7 @@ async function run(plan: Plan, context: CaseContext): Promise<CaseOutcome> {
   const daemon: DaemonRun[] = [];
   let messages = 0;
   let toolsMs: ToolTimes | undefined;
-  // A machine for each run: what a kernel keeps of removed real servers makes the next run slower.
+  // A new machine for each run, because the kernel keeps data of removed real servers that slows down later runs.
   for (let turn = 0; turn < plan.runs; turn++) {
     await withMachine({ objects, memory: "3G" }, async (machine, server) => {
       context.step(`limit program, run ${turn + 1} of ${plan.runs}`);
@@ -142,7 +142,7 @@ function prepare(objects: readonly ApiObject[], addressStep: number): void {
 
 interface DaemonRun {
   readonly elapsedMs: number;
-  /** By the daemon's own log. */
+  /** According to the daemon's log. */
   readonly syncMs: number;
   readonly messages: number;
   readonly peakMb: number;
@@ -162,7 +162,7 @@ interface LimitTimes {
   readonly messages: number;
 }
 
-/** In a network namespace of its own, which takes everything with it at its end. */
+/** Runs in its own network namespace, whose end removes everything in it. */
 async function runLimit(machine: Machine): Promise<LimitTimes> {
   const { stdout } = await inFreshNamespace(machine, [
     join(folder, "limit"),
@@ -209,7 +209,7 @@ async function runTools(machine: Machine, context: CaseContext): Promise<ToolTim
   };
 }
 
-/** What the daemon wrote, gone, so that the hash chains are as short as they were. */
+/** Removes everything that the daemon wrote, so that hash chains are as short as before. */
 async function emptyKernel(machine: Machine): Promise<void> {
   await machine.script(`
     ipvsadm -C

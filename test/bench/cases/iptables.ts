@@ -1,4 +1,4 @@
-/** iptables mode: the first sync, and one endpoint of one Service that changes, with few and with many Services. */
+/** iptables mode: the first sync, and a change of one endpoint, with few and with many Services. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { ApiServer } from "../../support/api-server/api-server.ts";
 import { positions } from "../../support/many-services.ts";
@@ -19,11 +19,11 @@ import {
 interface Plan extends ClusterSize {
   readonly changes: number;
   readonly firstSync?: Target;
-  /** CPU of one change, all processes. */
+  /** CPU time of one change, for all processes. */
   readonly change?: Target;
 }
 
-/** kube-proxy's own figures, in this lab, at the smaller size: first sync 2.2 s, a partial sync 0.9 to 1.6 s of CPU. */
+/** kube-proxy's values in this lab at the smaller size: first sync 2.2 s, a partial sync 0.9 to 1.6 s of CPU time. */
 const plans: readonly Plan[] = [
   {
     services: 1_000,
@@ -35,7 +35,7 @@ const plans: readonly Plan[] = [
   { services: 5_000, endpoints: 5, changes: 20 },
 ];
 const peerChanges = 10;
-/** What is ours of a change may not grow with the cluster; ticks of 10 ms leave some room. */
+/** kube-ipvs' own part of a change must not grow with the cluster. Ticks of 10 ms require some tolerance. */
 const mostGrowth = 1.5;
 
 export const iptablesCases: readonly Case[] = [
@@ -51,13 +51,13 @@ interface Measured {
   readonly plan: Plan;
   readonly command: SubjectCommand;
   readonly firstSyncMs: number;
-  /** Of one change: of all processes, and of the daemon without the programs that it starts. */
+  /** CPU time of one change, for all processes and for the daemon without its child processes. */
   readonly cpuMs: number;
   readonly ownCpuMs: number;
   readonly latenciesMs: readonly number[];
-  /** Of all changes. */
+  /** Number of processes for all changes. */
   readonly processes: number;
-  /** Syncs that compared everything, during the changes; undefined where the proxy has no such metric. */
+  /** Number of syncs during the changes that compared everything. Undefined if the proxy has no such metric. */
   readonly fullSyncs: number;
   readonly residentMb: number;
 }
@@ -112,8 +112,8 @@ function measure(plan: Plan, context: CaseContext, commandFor: CommandFor): Prom
 }
 
 /**
- * Entries in nat of a Service with one port: a rule in KUBE-SERVICES; a chain with its head, its end, a rule that
- * masquerades and one for each endpoint; a chain of two rules for each endpoint.
+ * Number of nat entries of a Service with one port: a rule in KUBE-SERVICES; a chain with its head, its end, a
+ * masquerading rule and one rule for each endpoint; and a chain of two rules for each endpoint.
  */
 function entriesOf(endpoints: number): number {
   return 1 + (3 + endpoints) + 4 * endpoints;
@@ -137,13 +137,16 @@ async function standing(
   return { ...figures, forks: await machine.ask("forkCount", {}), fullSyncs };
 }
 
-/** Endpoints come and go by turns; milliseconds from the API server's write to the kernel showing each. */
+/**
+ * Alternately adds and removes endpoints. Returns the milliseconds from each write at the API server until the kernel
+ * shows it.
+ */
 async function makeChanges(
   parts: {
     readonly machine: Machine;
     readonly server: ApiServer;
     readonly plan: Plan;
-    /** In the kernel at the beginning. */
+    /** Number of entries in the kernel at the beginning. */
     readonly entries: number;
   },
   onTurn: (turn: number) => void,
@@ -213,7 +216,7 @@ function rowsOfOne(measured: Measured): readonly Row[] {
   ];
 }
 
-/** Of the proxies that were measured with both sizes. */
+/** Growth of the proxies that were measured with both sizes. */
 function growthRows(all: readonly Measured[]): readonly Row[] {
   const [few, many] = plans as [Plan, Plan];
   const ofSize = (subject: string, { services }: Plan): Measured | undefined =>

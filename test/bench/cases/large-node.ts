@@ -1,4 +1,4 @@
-/** A node with 10,000 Services of 10 endpoints: restart with nothing changed, and periodic verification. */
+/** A node with 10,000 Services of 10 endpoints: a restart without changes, and periodic verification. */
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { type Case, type CaseContext, type CaseOutcome, megabytes, withMachine } from "../case.ts";
@@ -153,7 +153,10 @@ function runVerification(context: CaseContext): Promise<CaseOutcome> {
   });
 }
 
-/** As an operator runs it: every periodic look is on. Gives the CPU time from the first sync's end to there. */
+/**
+ * Runs the daemon like an operator, with every periodic check. Returns the CPU time from the end of the first sync to
+ * the first verification.
+ */
 async function reachFirstVerification(subject: Subject, context: CaseContext): Promise<number> {
   await subject.hasSynced();
   const { cpuMs } = await subject.figures();
@@ -169,7 +172,7 @@ async function watch(context: CaseContext, periods: number): Promise<void> {
   }
 }
 
-/** In a process of its own: the probe of the event loop takes CPU time too. */
+/** Uses a separate process, because the probe of the event loop also uses CPU time. */
 async function verificationDelays(
   machine: Machine,
   master: string,
@@ -180,7 +183,7 @@ async function verificationDelays(
   const subject = await Subject.start(machine, ourCommand(master, [], probe.environment));
   await reachFirstVerification(subject, context);
   const before = await loopDelays(machine, probe);
-  // Of one period alone its end may lie outside.
+  // Two periods, because the end of a single one may be outside the measurement.
   await watch(context, 2);
   const delays = (await loopDelays(machine, probe)).slice(before.length);
   await subject.end();
