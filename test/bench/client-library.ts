@@ -1,7 +1,7 @@
 /**
- * What a list of a large cluster costs by the informers of @kubernetes/client-node and by our own list and watch, for
- * docs/decisions/0017: `node test/bench/client-library.ts [SERVICES] [ENDPOINTS]`. The API server and each client are processes
- * of their own; clients run one after the other, with the engine flags of the daemon. No kernel is involved.
+ * The cost of listing a large cluster with the informers of @kubernetes/client-node and with our own list and watch,
+ * for docs/decisions/0017: `node test/bench/client-library.ts [SERVICES] [ENDPOINTS]`. The API server and each client
+ * are separate processes. Clients run one after the other, with the daemon's engine flags and without a kernel.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -25,14 +25,14 @@ const settleMs = 3_000;
 interface Figures {
   readonly seconds: number;
   readonly longestBlockSeconds: number;
-  /** Processor time of the client's process, its start included. */
+  /** CPU time of the client's process, including its start. */
   readonly processorSeconds: number;
   readonly objects: number;
   /** Anonymous memory before the first request. */
   readonly loadedMb: number;
 }
 
-/** Each reads both resources and resolves with the number of objects once they are complete. */
+/** Each client reads both resources and resolves with the number of objects when they are complete. */
 const clients: Readonly<Record<string, (url: string) => Promise<number>>> = {
   "client-node informers": readByInformers,
   "kube-ipvs": readByOurs,
@@ -54,7 +54,7 @@ async function readByInformers(url: string): Promise<number> {
       throw new Error("The informer ended", { cause: error });
     });
   }
-  // A start resolves when the watch behind the list is open.
+  // The start resolves when the watch after the list is open.
   await Promise.all(informers.map((informer) => informer.start()));
   return informers.reduce((sum, informer) => sum + informer.list().length, 0);
 }
@@ -88,7 +88,7 @@ async function readByOurs(url: string): Promise<number> {
   return objects;
 }
 
-/** In the client's process: reads, prints the figures as a line of JSON, and stays until it is killed. */
+/** Runs in the client's process: reads, prints the results as a line of JSON, and waits until it is killed. */
 async function runClient(name: string, url: string): Promise<void> {
   const delay = monitorEventLoopDelay({ resolution: 1 });
   delay.enable();

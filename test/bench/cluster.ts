@@ -1,4 +1,4 @@
-/** Clusters of many alike Services, their objects as large as a real API server's. */
+/** Clusters of many similar Services with objects as large as those of a real API server. */
 import { clusterIpOf, nameOf, positions } from "../support/many-services.ts";
 import { type ApiObject, endpoint, endpointSlice, node, service } from "../support/objects.ts";
 
@@ -9,10 +9,10 @@ export interface ClusterSize {
 
 /** The EndpointSlice controller's default. */
 const endpointsPerSlice = 100;
-/** Endpoints of a Service have numbers of their own; room for this many of each, and for 131,072 Services. */
+/** Each Service has its own numbers of endpoints. There is room for this many endpoints of 131,072 Services. */
 const numbersPerService = 64;
 
-/** The n-th endpoint of a Service: 10.128.0.0 and up. */
+/** Address of the n-th endpoint of a Service, starting with 10.128.0.0. */
 export function endpointAddress(service: number, position: number): string {
   const number = service * numbersPerService + position;
   return `10.${128 + (number >> 16)}.${(number >> 8) & 255}.${number & 255}`;
@@ -33,7 +33,7 @@ export function serviceOf(index: number): ApiObject {
   });
 }
 
-/** The slices of a Service with these endpoints. */
+/** The slices of a Service for these endpoints. */
 export function slicesOf(index: number, given: readonly number[]): readonly ApiObject[] {
   const count = Math.max(1, Math.ceil(given.length / endpointsPerSlice));
   return positions(count).map((part) => {
@@ -124,7 +124,7 @@ function managedBy(manager: string, fields: object): object {
   };
 }
 
-/** The Node, and Services `from` … with as many endpoints each. */
+/** The Node, and Services starting with number `from`, each with the same number of endpoints. */
 export function clusterOf(size: ClusterSize, from = 0): readonly ApiObject[] {
   const endpoints = positions(size.endpoints);
   const services = positions(size.services).flatMap((offset) => [
@@ -134,7 +134,7 @@ export function clusterOf(size: ClusterSize, from = 0): readonly ApiObject[] {
   return [node(), ...services];
 }
 
-/** Lines of /proc/net/ip_vs behind its head, once all is there. */
+/** Number of lines in /proc/net/ip_vs without the header, when everything exists. */
 export function tableLines({ services, endpoints }: ClusterSize): number {
   return services * (1 + endpoints);
 }

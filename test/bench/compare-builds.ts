@@ -1,8 +1,7 @@
 /**
- * The first sync of two or more builds on the kernel of this machine, in turn: whether a change for speed shows where
- * programs and system calls cost what they cost on a node. Needs root; works in a network namespace of its own.
- *
- *     node test/bench/compare-builds.ts [--runs 20] [--size 5000x5] [--cpus 1] before=FOLDER/dist after=dist
+ * Compares the first sync of two or more builds on this machine's kernel, alternating between them, where programs and
+ * system calls cost the same as on a node. Needs root, and uses its own network namespace. Usage: node
+ * test/bench/compare-builds.ts [--runs 20] [--size 5000x5] [--cpus 1] before=FOLDER/dist after=dist
  */
 import { spawn, spawnSync } from "node:child_process";
 import {
@@ -27,11 +26,11 @@ import { quantile } from "./rows.ts";
 import { ourCommand } from "./subject.ts";
 
 const namespaceMark = "BENCH_NAMESPACE";
-/** Services, EndpointSlices and the Node. */
+/** Watches of Services, EndpointSlices and the Node. */
 const watches = 3;
 const timeoutMs = 120_000;
 const synced = "SyncProxyRules complete";
-/** What a node of a fresh start has not. */
+/** Removes what a node does not have before a first start. */
 const emptyKernel = `ip link del kube-ipvs0 2> /dev/null || true
 for restore in iptables-restore ip6tables-restore; do printf '*nat\\nCOMMIT\\n*filter\\nCOMMIT\\n*mangle\\nCOMMIT\\n' | $restore; done
 ipset destroy`;
@@ -41,13 +40,15 @@ interface Build {
   readonly folder: string;
 }
 
-/** Of one moment of a process: the clock, and processor time of all its threads and its ended children. */
+/** A point in time of a process: the clock, and CPU time of all its threads and its ended children. */
 interface Moment {
   readonly clockMs: number;
   readonly processorMs: number;
 }
 
-/** Milliseconds from the start of the process to its lists, from there to the end of the first sync, and both. */
+/**
+ * Milliseconds from the start of the process to its lists, from the lists to the end of the first sync, and in total.
+ */
 interface FirstSync {
   readonly lists: Moment;
   readonly sync: Moment;
@@ -55,14 +56,14 @@ interface FirstSync {
   readonly anonymousMb: number;
 }
 
-/** A copy of the build; its link is of the kind ifb where this kernel has no dummy links. */
+/** A copy of the build. Its link has the kind ifb if this kernel has no dummy links. */
 function copyOf(dist: string, folder: string, linkKind: string): void {
   cpSync(dist, folder, { recursive: true });
   rmSync(join(folder, "lib/compile-cache"), { recursive: true, force: true });
   for (const path of globSync(join(folder, "lib/*.cjs"))) {
     writeFileSync(path, readFileSync(path, "utf8").replaceAll('"dummy"', `"${linkKind}"`));
   }
-  // As the build fills it.
+  // Fills the compile cache like the build does.
   spawnSync(join(folder, "kube-ipvs"), ["--version"]);
 }
 
@@ -82,7 +83,7 @@ function momentOf(pid: number, startedMs: number): Moment {
       );
       processorMs += Number(nanoseconds) / 1e6;
     } catch {
-      // The thread ended meanwhile.
+      // The thread has ended meanwhile.
     }
   }
   const text = readFileSync(`/proc/${pid}/stat`, "utf8");
@@ -101,7 +102,10 @@ const between = (from: Moment, to: Moment): Moment => ({
   processorMs: to.processorMs - from.processorMs,
 });
 
-/** One start on an empty kernel, killed after its first sync: a program that ends by itself would write its compile cache. */
+/**
+ * One start on an empty kernel. The program is killed after its first sync, because it would write its compile cache if
+ * it exited.
+ */
 async function firstSyncOf(
   folder: string,
   objects: readonly ApiObject[],
@@ -155,7 +159,7 @@ const figures: readonly (readonly [name: string, of: (run: FirstSync) => number]
   ["anonymous memory then, MB", (run) => run.anonymousMb],
 ];
 
-/** Medians, and how the later builds compare with the first: the mean of the differences of runs in turn, ± 95 %. */
+/** Medians, and comparisons of the later builds with the first one: the mean difference of alternating runs, ± 95 %. */
 function tableOf(builds: readonly Build[], runs: readonly (readonly FirstSync[])[]): string {
   const header = [
     "",

@@ -1,11 +1,11 @@
-/** What no case can say alone: one changed endpoint with few and with many Services present. */
+/** Comparisons that need several cases: one changed endpoint with few and with many Services. */
 import type { CaseResult, Growth, Row } from "./rows.ts";
 
 const comparedWith = 5_000;
-/** Within 50 %; to be cheaper is no fault. */
+/** The ratio must be within 50 %. A lower cost is not a failure. */
 const mostTimes = 1.5;
 
-/** A result of its own; none until two sizes are measured. */
+/** Returns the comparison as a result. Empty until two sizes are measured. */
 export function comparison(results: readonly CaseResult[]): readonly CaseResult[] {
   const growth = results.flatMap((result) =>
     result.growth.filter(({ subject }) => subject === "kube-ipvs"),

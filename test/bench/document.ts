@@ -1,4 +1,4 @@
-/** docs/reports/benchmarks.md, its data file and docs/reports/plots/*.svg, from what was measured. */
+/** Writes docs/reports/benchmarks.md, its data file and docs/reports/plots/*.svg from the results. */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, release, totalmem } from "node:os";
@@ -11,7 +11,7 @@ import { loadText, number, totals } from "./table.ts";
 const project: string = join(import.meta.dirname, "../..");
 const plotsFolder: string = join(project, "docs/reports/plots");
 
-/** Of the program in this tree. */
+/** Version of the program in this tree. */
 export const version: string = (
   JSON.parse(readFileSync(join(project, "package.json"), "utf8")) as { readonly version: string }
 ).version;
@@ -51,7 +51,7 @@ cases and how they are measured from outside the daemon.
 `;
 }
 
-/** Every figure that has a target, in one table. */
+/** A table of all results that have a target. */
 function targetsText(results: readonly CaseResult[]): string {
   const lines = results.flatMap(({ name, rows }) =>
     rows
@@ -127,7 +127,7 @@ function documentCells(row: Row): readonly string[] {
   ];
 }
 
-/** None before two sizes have it: it came later than the other curves. */
+/** Undefined unless at least two sizes have results, because this curve was added later. */
 function verificationPlot(ours: readonly Growth[], xLabel: string): readonly PlotFile[] {
   const points = ours
     .flatMap(({ services, verificationCpuMs }): [number, number][] =>
@@ -150,7 +150,7 @@ interface PlotFile {
   readonly plot: Plot;
 }
 
-/** Services against what they cost; none before two sizes are measured. */
+/** Plots of costs by number of Services. Empty until two sizes are measured. */
 function plotsOf(growth: readonly Growth[]): readonly PlotFile[] {
   const ours = growth.filter(({ subject }) => subject === "kube-ipvs");
   if (ours.length < 2) return [];

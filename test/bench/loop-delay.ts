@@ -1,9 +1,9 @@
-/** How long the daemon's event loop is blocked, seen by a probe that Node.js loads before the program. */
+/** Measures how long the daemon's event loop is blocked, with a probe that Node.js loads before the program. */
 import { join } from "node:path";
 import type { Machine } from "./machine.ts";
 
 export interface LoopProbe {
-  /** A file in the lab: a line with the milliseconds for each half second. */
+  /** A file in the lab with one line of milliseconds for each half second. */
   readonly path: string;
   readonly environment: Readonly<Record<string, string>>;
 }

@@ -1,7 +1,6 @@
 /**
- * The machine under test: a lab kernel pinned to one processor, and this process beside it on another one,
- * joined by a tap device. The API server runs here, outside the measured processor; what happens inside is
- * asked of the agent.
+ * The machine under test: a lab kernel pinned to one processor, and this process on another one, connected by a tap
+ * device. The API server runs in this process, outside the measured processor. The agent reads data inside the lab.
  */
 import { createSocket, type Socket } from "node:dgram";
 import { request } from "node:http";
@@ -22,12 +21,12 @@ const bootTimeoutMs = 60_000;
 const project: string = join(import.meta.dirname, "../..");
 
 export interface MachineOptions {
-  /** As `mem=` takes it. */
+  /** Memory size in the format of `mem=`. */
   readonly memory?: string;
   readonly timeoutSeconds?: number;
 }
 
-/** The API server's processor, and the lab's: another one, where there are two. */
+/** The API server's processor, and the lab's, which differ if there are two. */
 export const outsideCpu = 0;
 const labCpu: number = cpus().length > 1 ? 1 : 0;
 
@@ -40,7 +39,7 @@ export class Machine {
   readonly #waiting = new Map<string, (count: number) => void>();
 
   private constructor(options: MachineOptions) {
-    // Always the lab kernel, so that figures of different machines can be compared.
+    // Always the lab kernel, so that results of different machines are comparable.
     const kernel = findLabKernel();
     if (kernel === undefined) {
       throw new Error(
@@ -67,8 +66,8 @@ export class Machine {
   }
 
   /**
-   * Boots, with a network namespace of this process's own around both ends of the link. One segment a frame: the lab kernel drops
-   * what comes as several ("Incoming GSO frames and GRO disabled").
+   * Boots the lab. This process's own network namespace contains both ends of the link. Frames contain only one
+   * segment, because the lab kernel drops others ("Incoming GSO frames and GRO disabled").
    */
   static async boot(options: MachineOptions = {}): Promise<Machine> {
     shell(`
@@ -83,12 +82,12 @@ export class Machine {
     return machine;
   }
 
-  /** Where the API server listens, as the daemon inside sees it. */
+  /** The API server's address for the daemon inside. */
   get outside(): string {
     return outsideAddress;
   }
 
-  /** Asks the agent. */
+  /** Sends a request to the agent. */
   ask<Name extends keyof AgentRequests>(
     name: Name,
     body: AgentRequests[Name]["body"],
@@ -98,7 +97,7 @@ export class Machine {
     >;
   }
 
-  /** Runs a command that must succeed. */
+  /** Runs a command, and throws if it fails. */
   async run(
     argv: readonly string[],
     more: Partial<AgentRequests["exec"]["body"]> = {},
@@ -113,27 +112,27 @@ export class Machine {
     return this.run(["sh", "-ec", text], more);
   }
 
-  /** Resolves when this virtual server has `count` real servers that serve. */
+  /** Resolves when this virtual server has `count` real servers with a weight. */
   async hasServers(address: string, port: number, count: number): Promise<void> {
     const found = await this.#observe(`servers ${address} ${port} ${count}`);
     if (found !== count)
       throw new Error(`${address}:${port} has ${found} real servers, not ${count}`);
   }
 
-  /** Resolves when /proc/net/ip_vs has `count` lines or more behind its head. */
+  /** Resolves when /proc/net/ip_vs has at least `count` lines without the header. */
   async hasLines(count: number): Promise<void> {
     const found = await this.#observe(`lines ${count}`);
     if (found < count) throw new Error(`/proc/net/ip_vs has ${found} lines of ${count}`);
   }
 
-  /** Resolves with their number when the nat table of legacy iptables, IPv4, has `least` entries or more. */
+  /** Resolves with the number of entries when the IPv4 nat table of legacy iptables has at least `least`. */
   async hasEntries(least: number): Promise<number> {
     const found = await this.#observe(`entries ${least}`);
     if (found < least) throw new Error(`The nat table has ${found} entries of ${least}`);
     return found;
   }
 
-  /** Resolves with their number when the nat table has more or fewer entries than that. */
+  /** Resolves with the number of entries when the nat table no longer has `than`. */
   async hasOtherEntries(than: number): Promise<number> {
     const found = await this.#observe(`other-entries ${than}`);
     if (found === than) throw new Error(`The nat table still has ${found} entries`);

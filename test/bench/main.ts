@@ -1,11 +1,9 @@
 /**
  * `make bench`: runs the cases one after the other, prints their table, and writes build/bench/*.json,
- * docs/reports/benchmarks.md and docs/reports/plots/*.svg.
- *
- *     node test/bench/main.ts [--cases a,b] [--peer 'command with {config}'] [--table]
- *
- * A case is chosen by its name or the beginning of it. With --table nothing is measured: what lies in
- * build/bench is shown again. Exit status 1: a count does not hold, or a case broke off. Never for a time.
+ * docs/reports/benchmarks.md and docs/reports/plots/*.svg. Usage: node test/bench/main.ts [--cases a,b] [--peer
+ * 'command with {config}'] [--table]. A case is selected by its name or the beginning of its name. With --table,
+ * nothing is measured, and the results in build/bench are shown again. Exit status 1: a count is wrong, or a case
+ * failed. Times never cause a failure.
  */
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -44,7 +42,7 @@ function chosen(): readonly Case[] {
   );
 }
 
-/** Here: what runs, since when, and at which step; a line that is written over, on a terminal. */
+/** Shows the running case, its start time and its current step. On a terminal, the line is overwritten. */
 class Progress {
   readonly #label: string;
   readonly #beganMs = performance.now();
@@ -87,7 +85,9 @@ class Progress {
   }
 }
 
-/** A case that is not over after several times its time will not end well. Another proxy may take many times ours. */
+/**
+ * A case that takes several times its expected duration will not finish. Another proxy may take much longer than ours.
+ */
 function limitSeconds({ expectedSeconds }: Case): number {
   return 60 + (values.peer === "" ? 6 : 30) * expectedSeconds;
 }
@@ -103,7 +103,7 @@ async function measure(one: Case, place: string): Promise<void> {
     stdio: ["ignore", "pipe", "inherit"],
     env: { ...process.env, BENCH_PEER: values.peer },
   });
-  // It ends itself in time; a process that hangs is killed a little later.
+  // The case ends itself at its limit. A process that hangs is killed a little later.
   const kill = (): void => void child.kill("SIGKILL");
   process.once("exit", kill);
   const timer = setTimeout(kill, (limitSeconds(one) + 30) * 1_000);

@@ -1,4 +1,4 @@
-/** A cluster as netlink messages in a file, for limit.c; and as input of the usual tools. */
+/** Writes a cluster as netlink messages to a file for limit.c, and as input of the usual tools. */
 import { closeSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { ipFamilies } from "../../src/base/ip.ts";
 import { groupChanges } from "../../src/kernel/ipset/messages.ts";
@@ -16,7 +16,7 @@ import { entriesText, ipvsText } from "../support/plan-text.ts";
 
 const linkName = "kube-ipvs0";
 
-/** What a first sync writes besides rules and the link itself: sets, entries, addresses, virtual servers. */
+/** The messages of a first sync, except rules and the link itself: sets, entries, addresses and virtual servers. */
 export function writeMessages(path: string, desired: DesiredState): void {
   const file = openSync(path, "w");
   const creations = ipFamilies
@@ -32,7 +32,7 @@ export function writeMessages(path: string, desired: DesiredState): void {
   closeSync(file);
 }
 
-/** limit.c fills in the family's number. */
+/** limit.c sets the family's number. */
 const ipvsKind: RequestKind<IpvsChange> = {
   type: () => 0,
   flags: () => 0,
@@ -95,7 +95,7 @@ function ipvsChanges(desired: DesiredState): readonly IpvsChange[] {
   });
 }
 
-/** Standard input for `ipvsadm -R`, `ipset restore` and `ip -batch -`; of the addresses only each `addressStep`-th. */
+/** Standard input for `ipvsadm -R`, `ipset restore` and `ip -batch -`, with only every `addressStep`-th address. */
 export function writeToolInput(
   paths: { readonly ipvsadm: string; readonly ipset: string; readonly ip: string },
   desired: DesiredState,

@@ -1,5 +1,5 @@
 /**
- * How long answers to operators hold up the event loop: the daemon on a fake kernel with many Services, asked on its
+ * How long answers to operators block the event loop: the daemon on a fake kernel with many Services, queried on its
  * socket. `node test/bench/operator-answers.ts [services] [endpoints]`
  */
 import { mkdtempSync, rmSync } from "node:fs";
@@ -36,7 +36,7 @@ const targets = [
 const folder = mkdtempSync(join(tmpdir(), "operator-bench-"));
 const path = join(folder, "bench.sock");
 
-/** The reader is a process of its own on a node; here it shares the loop and throws away what comes. */
+/** On a node, the reader is a separate process. Here, it shares the event loop and discards the data. */
 function ask(target: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const asked = request({ socketPath: path, path: target }, (response) => {

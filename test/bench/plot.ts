@@ -1,4 +1,4 @@
-/** Line plots as SVG: small, readable on light and dark pages, no library. */
+/** Line plots as SVG: small, readable on light and dark pages, without a library. */
 
 export interface Series {
   readonly name: string;
@@ -8,10 +8,10 @@ export interface Series {
 export interface Plot {
   readonly title: string;
   readonly xLabel: string;
-  /** With its unit. */
+  /** Label of the y axis with its unit. */
   readonly yLabel: string;
   readonly series: readonly Series[];
-  /** A horizontal line with its words: a target. */
+  /** A horizontal line with a label, such as a target. */
   readonly limit?: { readonly y: number; readonly text: string };
 }
 
@@ -20,7 +20,7 @@ const height = 400;
 const frame = { left: 72, right: 24, top: 56, bottom: 60 };
 const lineColors = ["line1", "line2", "line3", "line4"];
 
-/** Both color schemes, with a background of their own: a page may be dark on a light system, and the other way round. */
+/** Both color schemes have their own background, because a page may be dark on a light system, and vice versa. */
 const style = `
   .page { fill: #ffffff }
   text { font: 13px system-ui, sans-serif; fill: #24292f }
@@ -51,7 +51,7 @@ interface Scale {
   readonly ticks: readonly number[];
 }
 
-/** The whole picture. */
+/** Returns the complete picture. */
 export function plotSvg(plot: Plot): string {
   const points = plot.series.flatMap((series) => series.points);
   const x = scale(0, Math.max(...points.map(([value]) => value)), [

@@ -1,18 +1,18 @@
-/** What a case measured: one row of the table each. */
+/** The results of a case, with one row in the table for each. */
 
-/** A count holds or does not; a figure depends on the machine. */
+/** A count is right or wrong. A figure depends on the machine. */
 export type RowKind = "count" | "figure";
 
 export interface Target {
-  /** As in the table of targets. */
+  /** The text in the table of targets. */
   readonly text: string;
-  /** The measured value must not be above. */
+  /** The maximum of the measured value. */
   readonly most?: number;
   readonly least?: number;
 }
 
 export interface Row {
-  /** Whose figure it is: `kube-ipvs`, `limit`, `tools`, `baseline`, `forwarder`, or `peer`, the other proxy. */
+  /** The measured program: `kube-ipvs`, `limit`, `tools`, `baseline`, `forwarder`, or `peer`, the other proxy. */
   readonly subject: string;
   readonly what: string;
   readonly unit: string;
@@ -21,9 +21,9 @@ export interface Row {
   readonly target?: Target;
   /** Each measurement, in the row's unit. */
   readonly samples?: readonly number[];
-  /** Changes of the kernel, by netlink. */
+  /** Number of netlink messages that change the kernel. */
   readonly messages?: number;
-  /** Processes that were started. */
+  /** Number of started processes. */
   readonly processes?: number;
   readonly residentMb?: number;
 }
@@ -44,21 +44,21 @@ export interface Growth {
 export interface CaseResult {
   readonly name: string;
   readonly title: string;
-  /** Of the program that was measured. */
+  /** Version of the measured program. */
   readonly version: string;
   readonly startedAt: string;
   readonly elapsedSeconds: number;
-  /** Load average of the machine over a minute, before and after. */
+  /** Load average of the machine over a minute, before and after the case. */
   readonly load: readonly number[];
   readonly rows: readonly Row[];
   readonly growth: readonly Growth[];
   /** The other proxy and its version. */
   readonly peer?: string;
-  /** Why the case could not be measured to its end. */
+  /** Why the case did not finish. */
   readonly failure?: string;
 }
 
-/** Of rows that begin so, the peer's row of the same name is the target. Pure. */
+/** For rows with this prefix, the target is the peer's row with the same name. Pure. */
 export function notAbove(
   ours: readonly Row[],
   peers: readonly Row[],
@@ -97,7 +97,7 @@ export function summarize(samples: readonly number[] | undefined): Summary | und
   };
 }
 
-/** The smallest sample that is not below the share `q` of all; 0 where there is none. */
+/** The smallest sample that is not below the share `q` of all samples. 0 without samples. */
 export function quantile(samples: readonly number[], q: number): number {
   const sorted = samples.toSorted((one, other) => one - other);
   return sorted[Math.max(0, Math.ceil(q * sorted.length) - 1)] ?? 0;

@@ -1,6 +1,6 @@
 /**
- * One case, in a process and a network namespace of its own: `run-case.ts NAME FILE SECONDS` writes the result as JSON
- * to FILE, at the latest after so many seconds, and each step as a line to standard output.
+ * Runs one case in its own process and network namespace: `run-case.ts NAME FILE SECONDS` writes the result as JSON to
+ * FILE, after at most this many seconds, and each step as a line to standard output.
  */
 import { writeFileSync } from "node:fs";
 import { loadavg } from "node:os";

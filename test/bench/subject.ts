@@ -1,4 +1,4 @@
-/** A proxy under measurement: ours, or another one given as a command. */
+/** A measured proxy: ours, or another one that is given as a command. */
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import type { ApiServer } from "../support/api-server/api-server.ts";
@@ -9,11 +9,11 @@ import type { Machine } from "./machine.ts";
 const project: string = join(import.meta.dirname, "../..");
 const startTimeoutMs = 300_000;
 const idleTimeoutMs = 240_000;
-/** Of a second: three ticks. */
+/** CPU time of an idle process in a second: three ticks. */
 const idleCpuMs = 30;
 const synced = "SyncProxyRules complete";
 
-/** Nothing but the events: each periodic look has a case of its own. */
+/** Disables periodic checks, because each has its own case. */
 export const quietFlags: readonly string[] = [
   "--ipvs-sync-period=1h",
   "--kube-ipvs-verification-period=1h",
@@ -40,7 +40,7 @@ export function ourCommand(
       "--hostname-override=node-1",
       "--cluster-cidr=10.244.0.0/16",
       "--ipvs-min-sync-period=0s",
-      // Only the first network namespace of a kernel may set it.
+      // Only the first network namespace of a kernel can set this limit.
       ...["--conntrack-max-per-core=0", "--conntrack-min=0"],
       "-v=2",
       `--master=${master}`,
@@ -51,14 +51,14 @@ export function ourCommand(
   };
 }
 
-/** Syncs at once, where IPVS mode has these among the flags of {@link ourCommand}. */
+/** Flags of iptables mode without a pause between syncs, in place of those of IPVS mode in {@link ourCommand}. */
 export const tablesFlags: readonly string[] = [
   "--proxy-mode=iptables",
   "--iptables-min-sync-period=0s",
   "--iptables-sync-period=1h",
 ];
 
-/** `template` as `make bench PEER=…` takes it. */
+/** `template` has the format of `make bench PEER=…`. */
 export function peerCommand(
   template: string,
   master: string,
@@ -87,14 +87,14 @@ export class Subject {
     return new Subject(machine, pid);
   }
 
-  /** Ours alone prints it: the first sync is over. */
+  /** Resolves when the first sync is over, which only our program logs. */
   async hasSynced(): Promise<void> {
     const wanted = { pid: this.pid, text: synced, timeoutMs: startTimeoutMs };
     const { isThere } = await this.#machine.ask("waitForOutput", wanted);
     if (!isThere) throw new Error(`No first sync:\n${(await this.output()).slice(-4_000)}`);
   }
 
-  /** Waits until it does nothing any more; gives the CPU time that it took until then. */
+  /** Waits until the process is idle, and returns its CPU time until then. */
   async becomesIdle(): Promise<number> {
     const deadlineMs = performance.now() + idleTimeoutMs;
     const first = (await this.figures()).cpuMs;
@@ -114,12 +114,12 @@ export class Subject {
     return this.#machine.ask("output", { pid: this.pid });
   }
 
-  /** How long each sync took by its own log, in its order. */
+  /** Durations of the syncs in the program's log, in order. */
   async syncTimesMs(): Promise<readonly number[]> {
     return [...(await this.output()).matchAll(/elapsed="?([\d.]+)ms/g)].map(([, ms]) => Number(ms));
   }
 
-  /** Sum of a metric over its labels, of those lines that hold `part`. */
+  /** Sum of a metric over the lines that contain `part`. */
   async metric(name: string, part = ""): Promise<number> {
     const url = "http://127.0.0.1:10249/metrics";
     const text = await this.#machine.ask("fetch", { url });
@@ -129,7 +129,7 @@ export class Subject {
       .reduce((total, line) => total + Number(line.split(" ").at(-1)), 0);
   }
 
-  /** Every message that changes the kernel is counted where it is sent. */
+  /** Number of messages that change the kernel, which are counted when they are sent. */
   changes(): Promise<number> {
     return this.metric("kube_ipvs_kernel_changes_total");
   }
@@ -139,7 +139,7 @@ export class Subject {
   }
 }
 
-/** Resolves when the daemon has read all objects: its watches of all three kinds are open. */
+/** Resolves when the daemon has read all objects, so that its watches of all three kinds are open. */
 export async function objectsRead(server: ApiServer, watches = 3): Promise<number> {
   const deadlineMs = performance.now() + startTimeoutMs;
   while (server.openWatches < watches) {

@@ -1,4 +1,6 @@
-/** What `strace` saw a daemon do: the netlink messages it sent, the files it opened, the processes it started. */
+/**
+ * Reads from strace's output which netlink messages a daemon sent, and which files and processes it opened and started.
+ */
 
 /** Arguments for strace: follow all threads, distinguish sockets, show the first bytes of each payload. */
 export function straceArguments(pid: number, output: string): readonly string[] {
@@ -10,13 +12,13 @@ export function straceArguments(pid: number, output: string): readonly string[] 
 export interface SystemCalls {
   /** Netlink messages that change something: new, set, delete, add, swap, flush. */
   readonly changeMessages: readonly string[];
-  /** Those that ask: GET, LIST and dumps. */
+  /** Netlink messages that read: GET, LIST and dumps. */
   readonly readMessages: readonly string[];
   readonly openedFiles: readonly string[];
   readonly startedProcesses: readonly string[];
 }
 
-/** Commands of the generic family IPVS that only ask: IPVS_CMD_GET_*, linux/ip_vs.h. */
+/** Commands of the generic family IPVS that only read: IPVS_CMD_GET_*, linux/ip_vs.h. */
 const ipvsQueries: ReadonlySet<number> = new Set([4, 8, 12, 13, 14]);
 
 /** Reads strace's output. */
@@ -35,7 +37,7 @@ export function readSystemCalls(text: string): SystemCalls {
   };
 }
 
-/** One text for each message of a datagram: from its header to the next one's. */
+/** Splits a datagram into one text for each message, from its header to the next one. */
 function messagesOf(line: string): readonly string[] {
   return line.split("{nlmsg_len=").slice(1);
 }
@@ -49,7 +51,7 @@ function isQuery(message: string): boolean {
   );
 }
 
-/** The daemon checks the sizes of its sets every 5 s; that belongs to no change. */
+/** Whether a message belongs to the check of set sizes every 5 s, which no change causes. */
 export function isSetLook(message: string): boolean {
   return message.includes("IPSET_CMD_LIST");
 }

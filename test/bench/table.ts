@@ -48,7 +48,7 @@ export function number(value: number): string {
   });
 }
 
-/** The whole table; colors where they are wanted. */
+/** Formats the whole table, optionally with colors. */
 export function tableText(results: readonly CaseResult[], hasColor: boolean): string {
   const body = results.map((result) => ({ result, rows: result.rows.map(cells) }));
   const all = [columns, ...body.flatMap(({ rows }) => rows)];
@@ -73,7 +73,7 @@ function caseHead({ name, title, elapsedSeconds, load }: CaseResult): string {
   return `${name}: ${title} (${elapsedSeconds.toFixed(0)} s, load ${loads})`;
 }
 
-/** The least and the most of a machine's load averages: `0.8 to 1.6`. */
+/** The range of a machine's load averages: `0.8 to 1.6`. */
 export function loadText(load: readonly number[]): string {
   return [Math.min(...load), Math.max(...load)].map((one) => one.toFixed(1)).join(" to ");
 }
@@ -93,7 +93,7 @@ function bold(text: string, hasColor: boolean): string {
   return hasColor ? `\u001b[1m${text}\u001b[0m` : text;
 }
 
-/** `18 pass, 2 MISS`, of counts and of figures. */
+/** Numbers of counts and figures that passed and missed: `18 pass, 2 MISS`. */
 export function totals(results: readonly CaseResult[]): string {
   const rows = results.flatMap((result) => result.rows);
   const count = (kind: Row["kind"], verdict: Verdict): number =>

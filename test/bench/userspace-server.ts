@@ -1,4 +1,4 @@
-/** A backend in a process of its own: port 8080 echoes, port 8081 sends 256 MiB to whoever connects. */
+/** A backend in a separate process: port 8080 echoes, and port 8081 sends 256 MiB to each client. */
 import { createServer } from "node:net";
 
 const [, , address = "127.0.0.1"] = process.argv;

@@ -1,18 +1,18 @@
-/** What a periodic verification costs. */
+/** The cost of a periodic verification. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { ApiServer } from "../support/api-server/api-server.ts";
 import type { CaseContext } from "./case.ts";
 import type { Machine } from "./machine.ts";
 import { ourCommand, quietFlags, Subject } from "./subject.ts";
 
-/** Each period costs about the same, so they come often here. */
+/** Each period costs about the same, so the test uses a short period. */
 const verificationFlags = quietFlags.map((flag) =>
   flag.startsWith("--kube-ipvs-verification-period") ? "--kube-ipvs-verification-period=5s" : flag,
 );
 const watchedVerifications = 3;
 const verificationTimeoutMs = 240_000;
 
-/** CPU time of one period of the verification that finds nothing to do, in a daemon that was started again. */
+/** CPU time of one verification period that finds nothing to do, in a restarted daemon. */
 export async function measureVerification(
   machine: Machine,
   server: ApiServer,
@@ -30,7 +30,10 @@ export async function measureVerification(
   return (after.cpuMs - before.cpuMs) / (last - first);
 }
 
-/** Each period of the verification ends with a partial sync, and there are no others: nothing changes. Gives how many there were. */
+/**
+ * Each verification period ends with a partial sync. There are no other partial syncs, because nothing changes. Returns
+ * their number.
+ */
 export async function verificationsReach(subject: Subject, count: number): Promise<number> {
   const deadlineMs = performance.now() + verificationTimeoutMs;
   for (;;) {

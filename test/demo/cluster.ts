@@ -1,4 +1,4 @@
-/** Everything the steps work with: the network, the pods, the manifests, the daemon. */
+/** The parts with which the steps work: the network, the pods, the manifests and the daemon. */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { get } from "node:http";
@@ -24,11 +24,11 @@ export const pods: readonly Pod[] = [
 const podPort = 8080;
 const here = import.meta.dirname;
 const program = join(here, "../../dist/kube-ipvs");
-/** For hangs: on a busy machine the lab kernel takes minutes. */
+/** Detects hangs. On a busy machine, the lab kernel takes minutes. */
 const readyTimeoutMs = 180_000;
 
 export interface Traffic {
-  /** Ends it and gives the counts. */
+  /** Ends the traffic and returns the counts. */
   finish(): Promise<TrafficReport>;
 }
 
@@ -43,7 +43,7 @@ interface CommandFailure {
   readonly stderr: string;
 }
 
-/** The parts of the demo that live: started once, stopped at the end whatever happens. */
+/** The running parts of the demo, which are started once and always stopped at the end. */
 export class Cluster {
   readonly #folder = mkdtempSync(join(tmpdir(), "kube-ipvs-demo-"));
   readonly #pods = new Map<string, ChildProcess>();
@@ -53,7 +53,7 @@ export class Cluster {
   #daemonLog = "";
   #isBuilt = false;
 
-  /** From here on this process is "the node": commands and requests are made there. */
+  /** From now on, this process is in the node's namespace, where commands and requests run. */
   async build(): Promise<void> {
     buildNodeNetwork(pods);
     this.#isBuilt = true;
@@ -74,7 +74,7 @@ export class Cluster {
     if (child !== undefined) await stopped(child, "SIGTERM");
   }
 
-  /** Writes the manifests as an editor does: a new file put in the place of the old one. */
+  /** Writes the manifests like an editor does: replaces the file with a new one. */
   writeManifests(ready: readonly Pod[]): void {
     const path = join(this.#folder, "web.yaml");
     writeFileSync(`${path}.new`, manifests(ready));
@@ -84,7 +84,7 @@ export class Cluster {
   async startDaemon(): Promise<void> {
     const flags = ["--manifests", this.#folder, "--cluster-cidr", "10.244.0.0/16", "-v=2"];
     const naming = ["--hostname-override", "node-1", "--ipvs-min-sync-period", "0s"];
-    // The limit of tracked connections is the host's, and may not be set from the demo's node.
+    // The limit of tracked connections belongs to the host and cannot be set from the demo's node.
     const conntrack = ["--conntrack-max-per-core", "0"];
     this.#daemonFlags = [...flags, ...naming, ...conntrack];
     this.#daemon = spawn(program, this.#daemonFlags, {
@@ -99,12 +99,12 @@ export class Cluster {
     await this.waitFor(() => shell("ipvsadm -Sn").split("\n").filter(isRealServer).length >= 6);
   }
 
-  /** It would put back what is taken away. */
+  /** Stops the daemon for a while, because it would repair what the test removes. */
   freezeDaemon(): void {
     this.#daemon?.kill("SIGSTOP");
   }
 
-  /** SIGTERM; returns the exit status and how long it took. */
+  /** Sends SIGTERM, and returns the exit status and the duration. */
   async stopDaemon(): Promise<{ readonly status: number | null; readonly elapsedMs: number }> {
     const daemon = this.#daemon;
     if (daemon === undefined) throw new Error("The daemon does not run");
@@ -114,7 +114,7 @@ export class Cluster {
     return { status, elapsedMs: performance.now() - beganMs };
   }
 
-  /** A command of the operator's, with the daemon's flags; what it prints, and the exit status. */
+  /** Runs an operator's command with the daemon's flags, and returns its output and exit status. */
   async command(...args: readonly string[]): Promise<CommandResult> {
     try {
       const { stdout } = await promisify(execFile)(program, [...args, ...this.#daemonFlags]);
@@ -135,7 +135,7 @@ export class Cluster {
     return this.#daemonLog;
   }
 
-  /** Requests from a namespace, as fast as eight at once go. */
+  /** Sends requests from a namespace as fast as possible, eight at the same time. */
   async requests(from: string, url: string, count: number): Promise<TrafficReport> {
     const argv = [
       "netns",
@@ -150,7 +150,7 @@ export class Cluster {
     return JSON.parse(stdout) as TrafficReport;
   }
 
-  /** Requests at a steady rate until they are finished. */
+  /** Sends requests at a steady rate until the caller ends this. */
   traffic(from: string, url: string, perSecond: number): Traffic {
     const child = this.#spawn(from, [join(here, "traffic.ts"), url, "1000000", String(perSecond)]);
     let output = "";
@@ -196,7 +196,7 @@ function isRealServer(line: string): boolean {
   return line.startsWith("-a ");
 }
 
-/** Resolves with the exit status; `null` when a signal ended it. */
+/** Resolves with the exit status, or `null` if a signal ended the process. */
 function stopped(child: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {
   if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve(child.exitCode);
   return new Promise((resolve) => {
@@ -209,7 +209,7 @@ export function pause(delayMs: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, delayMs));
 }
 
-/** The body of an answer, or undefined when nobody listens. */
+/** The body of a response. Undefined if nothing listens. */
 export function fetchText(url: string): Promise<string | undefined> {
   return new Promise((resolve) => {
     const request = get(url, { agent: false, timeout: 2_000 }, (response) => {
@@ -224,7 +224,7 @@ export function fetchText(url: string): Promise<string | undefined> {
   });
 }
 
-/** How long was waited, and how busy the machine is. */
+/** Text with the waiting time and the load of the machine. */
 function waitText(): string {
   return `${readyTimeoutMs / 1_000} s; load average here ${loadavg()[0]?.toFixed(1)}`;
 }

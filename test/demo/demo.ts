@@ -1,4 +1,4 @@
-/** `make demo`: runs the story where the kernel has IPVS. Exit status 0 only when every step holds. */
+/** `make demo`: runs the demo on a kernel with IPVS. Exit status 0 only if every step succeeds. */
 import { findLab, runInLab } from "../lab/lab.ts";
 
 const options = { cpu: 0, memory: "2G", timeoutSeconds: 180, ipvs: "present" } as const;

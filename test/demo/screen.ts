@@ -1,4 +1,4 @@
-/** Lines of the demo: steps, facts, verdicts. Color only where a person looks. */
+/** Lines of the demo: steps, facts and verdicts. Colors are used only on a terminal. */
 const hasColor = process.env["DEMO_COLOUR"] === "yes";
 
 function paint(code: number, text: string): string {
@@ -9,7 +9,7 @@ const patienceMs = 2_000;
 let hasOpenDots = false;
 let dots: NodeJS.Timeout | undefined;
 
-/** From now on a dot follows every two seconds without a line, until the end is shown. */
+/** From now on, prints a dot every two seconds without a line, until the end. */
 export function startDots(): void {
   clearInterval(dots);
   dots = setInterval(() => {
@@ -28,12 +28,12 @@ export function showStep(number: number, title: string): void {
   print(`\n${paint(1, `${number}. ${title}`)}`);
 }
 
-/** Something to show, indented below the step. */
+/** Prints a text, indented below the step. */
 export function show(text: string): void {
   for (const line of text.trimEnd().split("\n")) print(`     ${line}`);
 }
 
-/** A line with its verdict in front. */
+/** Prints a line that starts with its verdict. */
 export function showVerdict(isGood: boolean, text: string): void {
   print(`  ${isGood ? paint(32, "ok") : paint(31, "NO")} ${text}`);
 }
@@ -46,7 +46,7 @@ export function showEnd(failed: number, seconds: number): void {
   else print(`\n${paint(31, "The demo failed")}: ${failed} of the checks above, ${time}`);
 }
 
-/** Rows under headings, columns aligned. */
+/** Formats rows under headings with aligned columns. */
 export function table(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_, column) =>
     Math.max(...rows.map((row) => row[column]?.length ?? 0)),

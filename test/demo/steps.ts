@@ -1,4 +1,4 @@
-/** What each step does, shows and expects. */
+/** The actions, outputs and expectations of each step. */
 import { shell } from "../support/netns/network-namespace.ts";
 import { clientAddress, nodeAddress, type Pod, podGateway } from "../support/node-network.ts";
 import {
@@ -13,7 +13,7 @@ import {
 import { show, table } from "./screen.ts";
 import type { TrafficReport } from "./traffic.ts";
 
-/** One thing a step expects, in words, and whether it held. */
+/** An expectation of a step, in words, and whether it was met. */
 export interface Check {
   readonly text: string;
   readonly isGood: boolean;
@@ -29,9 +29,9 @@ const nodePortUrl = `http://${nodeAddress}:${nodePort}/`;
 const requestCount = 300;
 const leaving = pods[2] as Pod;
 const staying = pods.slice(0, 2);
-/** How long a pod that was removed from the endpoints serves on, as in Kubernetes. */
+/** How long a pod serves after its removal from the endpoints, as in Kubernetes. */
 const terminationMs = 5_000;
-/** Connections to the pod that leaves, before it does. */
+/** Number of connections to a pod before its removal. */
 const answersBefore = 20;
 
 export const steps: readonly Step[] = [
@@ -161,7 +161,10 @@ async function daemonState(): Promise<readonly Check[]> {
   ];
 }
 
-/** Four questions about the same Service: is it well, who serves it, what becomes of packets, what would change. */
+/**
+ * Four commands about the same Service: whether it works, who serves it, what happens to packets, and what would
+ * change.
+ */
 async function operatorCommands(cluster: Cluster): Promise<readonly Check[]> {
   const ask = async (...args: readonly string[]): Promise<CommandResult> => {
     show(`$ kube-ipvs ${args.join(" ")}`);
@@ -222,7 +225,7 @@ async function cleanUp(cluster: Cluster): Promise<readonly Check[]> {
   ];
 }
 
-/** Connections that IPVS knows to a pod, ended ones of the last two minutes among them. */
+/** Number of IPVS connections to a pod, including those that ended in the last two minutes. */
 function connectionsTo({ address }: Pod): number {
   const lines = linesOf("ipvsadm -Ln").filter((line) => line.includes(`-> ${address}:`));
   const counts = lines.map((line) => line.trim().split(/\s+/).slice(4).map(Number));
@@ -257,7 +260,7 @@ function noFailures({ failures, requests }: TrafficReport): Check {
   };
 }
 
-/** Round robin: each within a tenth of its share. */
+/** Whether each pod's share is within a tenth of an even distribution. */
 function evenly({ answersByPod, requests }: TrafficReport, expected: readonly Pod[]): Check {
   const share = requests / expected.length;
   const isEven = expected.every(

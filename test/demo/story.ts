@@ -1,10 +1,10 @@
-/** The demo itself; runs inside the lab. One verdict for each check; the exit status is the sum. */
+/** The demo itself, which runs inside the lab. Each check has a verdict, and the exit status combines them. */
 import { shell } from "../support/netns/network-namespace.ts";
 import { Cluster, clusterIp, pods } from "./cluster.ts";
 import { show, showEnd, showStep, showVerdict, startDots } from "./screen.ts";
 import { type Step, steps } from "./steps.ts";
 
-/** What a test takes away while the daemon is stopped, to see that the demo notices. */
+/** What a test removes while the daemon is stopped, to verify that the demo detects it. */
 const sabotages: Readonly<Record<string, string>> = {
   "masquerade-rule":
     "iptables -t nat -D KUBE-POSTROUTING -m comment --comment 'kubernetes service traffic requiring SNAT' -j MASQUERADE --random-fully",
@@ -27,7 +27,7 @@ async function prepare(cluster: Cluster): Promise<void> {
   shell(sabotage);
 }
 
-/** Number of checks that did not hold. */
+/** Returns the number of failed checks. */
 async function runStep(step: Step, number: number, cluster: Cluster): Promise<number> {
   showStep(number, step.title);
   const checks = await step.run(cluster);
@@ -44,7 +44,7 @@ async function main(): Promise<number> {
     await prepare(cluster);
     for (const [index, step] of steps.entries()) {
       failed += await runStep(step, index + 2, cluster);
-      // The test of the demo has seen what it wanted to see.
+      // The test of the demo needs no further steps.
       if (failed > 0 && isSabotaged) break;
     }
   } catch (error) {

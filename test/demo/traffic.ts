@@ -1,6 +1,6 @@
 /**
- * Makes requests, each over a connection of its own, and prints one line of JSON: who answered how often,
- * which sources they saw, what failed. `node traffic.ts URL COUNT [PER-SECOND]`; SIGTERM ends it early.
+ * Sends requests over separate connections, and prints one line of JSON: the number of answers by pod, the sources that
+ * pods saw, and failures. `node traffic.ts URL COUNT [PER-SECOND]`; SIGTERM ends it early.
  */
 import { get } from "node:http";
 
@@ -18,7 +18,7 @@ interface Answer {
 }
 
 const requestTimeoutMs = 5_000;
-/** Requests under way at once when no rate is given; many where the test of the demo takes away what answers. */
+/** Number of concurrent requests without a rate. It is high if the test of the demo removes the backends. */
 const parallel = process.env["DEMO_SABOTAGE"] === undefined ? 8 : 100;
 
 function ask(url: string): Promise<Answer> {
@@ -89,7 +89,7 @@ async function main(): Promise<void> {
   console.log(JSON.stringify(traffic.report()));
 }
 
-/** Starts requests at a steady rate, whatever the answers take. */
+/** Starts requests at a steady rate, regardless of the duration of answers. */
 async function atRate(traffic: Traffic, perSecond: number, mayGoOn: () => boolean): Promise<void> {
   const pending: Promise<void>[] = [];
   const beganMs = performance.now();

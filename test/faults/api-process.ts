@@ -1,4 +1,4 @@
-/** The test API server in a process of its own, over TLS, with its control port. */
+/** The test API server in a separate process, over TLS, with its control port. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
@@ -15,7 +15,7 @@ export interface ApiStart {
   readonly port: number;
   readonly files: ServerFiles;
   readonly objects: Iterable<ApiObject>;
-  /** Absent: the clock gives it, so that a restarted server does not count from the beginning. */
+  /** If absent, the clock determines it, so that a restarted server does not start at 1 again. */
   readonly firstRevision?: number;
 }
 
@@ -28,7 +28,7 @@ export class ApiProcess {
     this.#control = control;
   }
 
-  /** Resolves when it listens. */
+  /** Resolves when the server listens. */
   static async start({
     folder,
     port,
@@ -48,7 +48,7 @@ export class ApiProcess {
     return new ApiProcess(child, control);
   }
 
-  /** A command of its control port. */
+  /** Sends a command to the control port. */
   async command(name: string, body?: unknown): Promise<unknown> {
     const text = body === undefined ? "" : JSON.stringify(body);
     const answer = await ask(`${this.#control}/${name}`, text);
@@ -60,7 +60,7 @@ export class ApiProcess {
     await this.command("fault", faults);
   }
 
-  /** At once. */
+  /** Stops immediately. */
   async stop(): Promise<void> {
     const closed = once(this.#child, "close");
     this.#child.kill("SIGKILL");

@@ -1,13 +1,14 @@
 import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 
-/** An HTTP request over a connection of its own: those that are kept do not survive a jump of the clock. */
+/** An HTTP request over a new connection, because kept connections do not survive a jump of the clock. */
 export async function ask(
   url: string,
   body?: string,
 ): Promise<{ readonly status: number; readonly text: string }> {
   const sent = request(url, { agent: false, method: body === undefined ? "GET" : "POST" });
-  // Where the connection breaks after the head, reading the body fails: the request's own event must not end the process.
+  // If the connection breaks after the headers, reading the body fails. The request's own event must not end the
+  // process.
   sent.on("error", () => {});
   sent.end(body);
   const [response] = (await once(sent, "response")) as [IncomingMessage];

@@ -1,4 +1,6 @@
-/** Two self-signed certificates for 127.0.0.1, both trusted by the kubeconfig: one is good, one expired long ago. */
+/**
+ * Two self-signed certificates for 127.0.0.1, both trusted by the kubeconfig. One is valid, and one expired long ago.
+ */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { shell } from "../support/netns/network-namespace.ts";
@@ -11,7 +13,7 @@ export interface ServerFiles {
 export interface Certificates {
   readonly good: ServerFiles;
   readonly expired: ServerFiles;
-  /** Trusts both. */
+  /** A kubeconfig that trusts both certificates. */
   readonly kubeconfig: string;
 }
 
@@ -36,7 +38,7 @@ distinguished_name = name
 [name]
 `;
 
-/** Makes them in this folder; `port`: where the server listens. */
+/** Creates the certificates in this folder. `port` is that of the server. */
 export function makeCertificates(folder: string, port: number): Certificates {
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, "settings"), settings);

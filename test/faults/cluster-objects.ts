@@ -1,4 +1,4 @@
-/** The cluster of the faults: an echo Service with a live pod, and many alike Services that change. */
+/** The cluster of the fault tests: an echo Service with a live pod, and many similar Services that change. */
 import { positions, serviceOf, sliceOf } from "../support/many-services.ts";
 import { clientAddress, nodeAddress } from "../support/node-network.ts";
 import { type ApiObject, endpoint, endpointSlice, node, service } from "../support/objects.ts";
@@ -7,10 +7,10 @@ export const echoPod = { name: "pod-1", address: "10.244.1.10" } as const;
 export const echoNodePort = 30_777;
 const echoClusterIp = "10.96.0.7";
 
-/** Of the same client; see traffic-client.ts. */
+/** Another address of the same client; see traffic-client.ts. */
 export const otherClientAddress = "192.168.10.2";
 
-/** As the client dials the echo Service: through its cluster IP and its node port. */
+/** The echo Service's cluster IP and node port, to which the client connects. */
 export const echoTargets: readonly string[] = [
   `${echoClusterIp}:7@${clientAddress}`,
   `${nodeAddress}:${echoNodePort}@${otherClientAddress}`,
@@ -30,7 +30,7 @@ function echoObjects(): readonly ApiObject[] {
   ];
 }
 
-/** A Service over UDP: when it loses an endpoint, stale conntrack entries are looked for. */
+/** A Service over UDP. If it loses an endpoint, stale conntrack entries are searched. */
 function datagramObjects(endpointAddress: string): readonly ApiObject[] {
   const port = { name: "dns", protocol: "UDP", port: 53, targetPort: 5353 };
   return [
@@ -52,7 +52,7 @@ function keyOf({ kind, metadata }: ApiObject): string {
   return `${kind} ${String(metadata["name"])}`;
 }
 
-/** What one step of the churn does to the objects. */
+/** The changes of objects in one churn step. */
 export interface Change {
   readonly applied: readonly ApiObject[];
   readonly deleted: readonly ApiObject[];
@@ -70,7 +70,7 @@ export class ClusterObjects {
     for (const index of positions(serviceCount)) this.#put(...alike(index, endpointCount));
   }
 
-  /** Grows with each change. */
+  /** The version, which grows with each change. */
   get version(): number {
     return this.#version;
   }
@@ -79,23 +79,23 @@ export class ClusterObjects {
     return [...this.#objects.values()];
   }
 
-  /** Only the objects of the first `count` Services: what a server has that lost the others. */
+  /** Only the objects of the first `count` Services, as in a server that lost the others. */
   first(count: number): readonly ApiObject[] {
     return positions(count).flatMap((index) => alike(index, endpointCount));
   }
 
-  /** The same with the Node and the echo Service, which the clients need. */
+  /** Like {@link first}, with the Node and the echo Service, which the clients need. */
   firstWithEcho(count: number): readonly ApiObject[] {
     return [node(), ...echoObjects(), ...this.first(count)];
   }
 
-  /** Puts back what {@link all} gave before. */
+  /** Restores an earlier result of {@link all}. */
   reset(objects: readonly ApiObject[]): void {
     this.#objects.clear();
     this.#put(...objects);
   }
 
-  /** As a restored cluster has them: the same objects, each with a UID of its own. */
+  /** The objects of a restored cluster: the same objects with new UIDs. */
   withOtherUids(): readonly ApiObject[] {
     return this.all().map((object) => {
       const uid = `restored-${String(object.metadata["uid"])}`;
@@ -104,8 +104,8 @@ export class ClusterObjects {
   }
 
   /**
-   * A step of the churn: `size` Services come and as many go, others get and lose endpoints, the Service over UDP
-   * moves. Never the same state twice in a row.
+   * A churn step: `size` Services are created and as many deleted, others get and lose endpoints, and the Service over
+   * UDP moves. Two consecutive states always differ.
    */
   change(size: number): Change {
     this.#step += 1;

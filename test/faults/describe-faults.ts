@@ -1,4 +1,4 @@
-/** Rows as tests of a suite of the lab, with one world for all of them. */
+/** Runs rows as tests of a lab suite, with one world for all of them. */
 import { after, before, describe, it } from "node:test";
 import { skippedOnHost } from "../support/machine-wide.ts";
 import { isLong } from "../support/seeds.ts";
@@ -10,7 +10,7 @@ import { World } from "./world.ts";
 const serviceCount = 100;
 const form: Form = isLong ? "long" : "short";
 
-/** Each row is a test; `more` adds others, which get at the world while they run. */
+/** Each row is a test. `more` adds other tests, which can use the world. */
 export function describeFaults(rows: readonly Row[], more?: (world: () => World) => void): void {
   describe(`faults at ${serviceCount} Services, with clients that count`, () => {
     const results: RowResult[] = [];

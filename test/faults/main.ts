@@ -1,8 +1,7 @@
 /**
- * Runs the faults in the lab: `node test/lab/boot.ts -- node test/faults/main.ts [--form long] [--rows TEXT]
- * [--minutes N]`. In rounds, each with its share of every row, so that what there was no time for is missing from
- * all rows alike. The table goes to standard error, the results as JSON to standard output. Exit status 1: a row
- * does not hold.
+ * Runs the faults in the lab: `node test/lab/boot.ts -- node test/faults/main.ts [--form long] [--rows TEXT] [--minutes
+ * N]`. Runs in rounds with a share of every row, so that if time runs out, all rows are shortened equally. Writes the
+ * table to standard error and the results as JSON to standard output. Exit status 1: a row failed.
  */
 import { parseArgs } from "node:util";
 import { skippedOnHost } from "../support/machine-wide.ts";
@@ -17,9 +16,9 @@ const { values } = parseArgs({
     form: { type: "string", default: "long" },
     /** Only rows whose names match. */
     rows: { type: "string", default: "" },
-    /** So often instead of as often as the form says. */
+    /** Number of tries, instead of that of the form. */
     times: { type: "string" },
-    /** No row begins after so many. */
+    /** No row starts after this number of minutes. */
     minutes: { type: "string", default: "180" },
   },
 });
@@ -43,7 +42,7 @@ const all = [...results.values()];
 console.error(resultTable(all).join("\n"));
 console.log(JSON.stringify({ form, results: all }, null, 2));
 
-/** Says which rows are skipped, and why. */
+/** Prints which rows are skipped, and why. */
 function isAllowedHere({ name, machineWide }: Row): boolean {
   const reason = machineWide !== undefined && skippedOnHost(machineWide);
   if (reason !== false) console.error(`${name}: skipped: ${reason}`);

@@ -1,4 +1,4 @@
-/** Says to netlink-fault.c, in front of a running program, what the kernel is to refuse, or when to die. */
+/** Tells netlink-fault.c in a running program which requests to reject, or when to kill the program. */
 import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ProgramStart, World } from "./world.ts";
@@ -7,7 +7,7 @@ export const library: string = join(import.meta.dirname, "../../build/test/netli
 const file = "/run/faults/netlink-fault";
 const hitsFile = `${file}.hits`;
 
-/** A program with the library, which does nothing until it is asked to. */
+/** A program with the library, which does nothing until a test requests it. */
 export const underFaults: ProgramStart = {
   environment: { LD_PRELOAD: [library, ...otherLibraries()].join(":"), NETLINK_FAULT: file },
 };
@@ -17,20 +17,23 @@ function otherLibraries(): readonly string[] {
   return others === undefined ? [] : [others];
 }
 
-/** The rows after one that did this go on with the library. */
+/** Rows after one that used this continue with the library. */
 export async function putUnderFaults(world: World): Promise<void> {
   if (readFileSync(`/proc/${world.program.pid}/maps`, "utf8").includes(library)) return;
   await world.restartProgram(underFaults);
 }
 
-/** `protocol`, `subsystem`: linux/netlink.h, linux/netfilter/nfnetlink.h; -1: the protocol has none. */
+/**
+ * `protocol` and `subsystem` are from linux/netlink.h and linux/netfilter/nfnetlink.h. -1 if the protocol has no
+ * subsystem.
+ */
 export interface Refusal {
   readonly protocol: number;
   readonly subsystem: number;
   readonly errno: number;
-  /** Of the requests. */
+  /** Percentage of rejected requests. */
   readonly percent: number;
-  /** Only requests for a change that carry these bytes: an address, say. Absent: all. */
+  /** Rejects only changes that contain these bytes, such as an address. If absent, rejects all requests. */
   readonly content?: Uint8Array;
 }
 
@@ -39,13 +42,13 @@ export function rejectRequests(refusal: Refusal): void {
   writeFileSync(file, refusalText(refusal));
 }
 
-/** The content of the file that the library reads. */
+/** The contents of the file that the library reads. */
 export function refusalText({ protocol, subsystem, errno, percent, content }: Refusal): string {
   const hex = content === undefined ? "" : ` ${Buffer.from(content).toString("hex")}`;
   return `${protocol} ${subsystem} ${errno} ${percent}${hex}\n`;
 }
 
-/** The program dies when this write of the many from now on is done. */
+/** Kills the program after this write, counting from now on. */
 export function dieAfterWrite(number: number): void {
   writeFileSync(file, `kill ${number}\n`);
 }
@@ -54,7 +57,7 @@ export function endFaults(): void {
   rmSync(file);
 }
 
-/** How many requests were refused since {@link rejectRequests}. */
+/** Number of rejected requests since {@link rejectRequests}. */
 export function rejectedRequests(): number {
   return existsSync(hitsFile) ? statSync(hitsFile).size : 0;
 }

@@ -1,4 +1,4 @@
-/** Broken states of the kernel, and the two ways out of each: a start, and `--cleanup` and a start. */
+/** Damaged kernel states, with two ways to recover: a start, and `--cleanup` followed by a start. */
 import assert from "node:assert/strict";
 import { shell } from "../support/netns/network-namespace.ts";
 import { Program } from "../support/program.ts";
@@ -6,14 +6,15 @@ import type { World } from "./world.ts";
 
 export interface BrokenState {
   readonly name: string;
-  /** Called when the program is dead. */
+  /** Shell lines that run after the program was killed. */
   readonly shellLines: string;
   /**
-   * The set entries that mark virtual servers as ours are lost. The program is then killed with nothing left to do: a server whose
-   * Service was deleted meanwhile could not be told from a third party's and stays (decision 0013).
+   * The set entries that mark virtual servers as ours are lost. The program is killed only when nothing is pending,
+   * because a virtual server whose Service was deleted meanwhile could not be distinguished from a foreign one and
+   * would stay (decision 0013).
    */
   readonly losesMarks?: true;
-  /** `make test` tries `--cleanup` in these states only. */
+  /** `make test` tests `--cleanup` only in these states. */
   readonly cleansUpInShortForm?: true;
 }
 
@@ -31,7 +32,7 @@ const restoreOthers = ["iptables-restore", "ip6tables-restore"]
   )
   .join("\n");
 
-/** What a kill, a reboot of parts, an operator or a firewall service leaves behind. */
+/** States that a kill, a partial reboot, an operator or a firewall service leaves behind. */
 export const brokenStates: readonly BrokenState[] = [
   { name: "killed in a burst of changes", cleansUpInShortForm: true, shellLines: "true" },
   { name: "virtual servers cleared", shellLines: "ipvsadm -C" },
@@ -82,7 +83,7 @@ export const brokenStates: readonly BrokenState[] = [
   { name: "sysctl set back", shellLines: "echo 0 >/proc/sys/net/ipv4/vs/conntrack" },
 ];
 
-/** Kills the program in a burst of changes, or after it, then breaks the kernel's state. */
+/** Kills the program during or after a burst of changes, then damages the kernel state. */
 async function breakState(world: World, { shellLines, losesMarks }: BrokenState): Promise<void> {
   await world.churn(burst);
   if (losesMarks === true) await world.repaired();
@@ -91,13 +92,13 @@ async function breakState(world: World, { shellLines, losesMarks }: BrokenState)
   shell(shellLines);
 }
 
-/** Resolves when the start alone reached the plan. */
+/** Resolves when the start alone has restored the desired state. */
 export async function recoverByStart(world: World, state: BrokenState): Promise<void> {
   await breakState(world, state);
   await startAndServe(world);
 }
 
-/** Resolves when nothing was left by `--cleanup` and the start after it reached the plan. */
+/** Resolves when `--cleanup` left nothing and the following start has restored the desired state. */
 export async function recoverByCleanUp(world: World, state: BrokenState): Promise<void> {
   await breakState(world, state);
   const cleanUp = new Program(["--cleanup"]);
@@ -107,7 +108,7 @@ export async function recoverByCleanUp(world: World, state: BrokenState): Promis
   await startAndServe(world);
 }
 
-/** The kernel is as planned, and packets say the same. */
+/** Asserts that the kernel state equals the plan, and that packets reach their endpoints. */
 async function startAndServe(world: World): Promise<void> {
   world.startProgram();
   await world.serves();

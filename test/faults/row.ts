@@ -2,51 +2,57 @@ import type { World } from "./world.ts";
 
 export type Form = "short" | "long";
 
-/** Which time of how many it is. */
+/** The number of this try, and the total number. */
 export interface Turn {
   readonly form: Form;
   readonly index: number;
 }
 
-/** One kind of fault: how it is done, and what must hold. */
+/** One kind of fault: how it is injected, and what must be true. */
 export interface Row {
-  /** As it stands in the document. */
+  /** The name in the document. */
   readonly name: string;
-  /** How often it is tried in `make test` (0: only in the long form), and how often in `make nightly` and `make faults`. */
+  /** Number of tries in `make test` (0: only in the long form), and in `make nightly` and `make faults`. */
   readonly short: number;
   readonly long: number;
   /**
-   * Does the fault and undoes it; the world changes meanwhile, so that there is something to repair. The result
-   * is what was seen, for the log of the run. Throws where something that must hold does not.
+   * Injects the fault and removes it, while the world changes, so that there is something to repair. Returns an
+   * observation for the log of the run. Throws if a requirement is violated.
    */
   readonly inject: (world: World, turn: Turn) => Promise<string>;
-  /** Each turn has a program that has just started: its pauses after failures begin with the shortest. */
+  /** Each try uses a newly started program, whose retry delays start with the shortest one. */
   readonly startsAnew?: true;
-  /** Before the first turn and after the last one. */
+  /** Runs before the first try and after the last one. */
   readonly before?: (world: World) => Promise<void>;
   readonly after?: (world: World) => Promise<void>;
-  /** Why new connections of the clients may fail meanwhile; absent: none may. Those that stand never break. */
+  /**
+   * Why new connections of the clients may fail during the fault. If absent, none may fail. Open connections must never
+   * break.
+   */
   readonly mayFail?: string;
-  /** What the row changes beyond its network namespace, as in "sets the clock": it runs in the lab kernel only. */
+  /**
+   * What the row changes beyond its network namespace, for example "sets the clock". Such a row runs only in the lab
+   * kernel.
+   */
   readonly machineWide?: string;
 }
 
-/** What came of a row. */
+/** The result of a row. */
 export interface RowResult {
   readonly name: string;
-  /** Turns that came to their end. */
+  /** Number of completed tries. */
   readonly tried: number;
-  /** Connections that stood, summed over the turns. */
+  /** Number of open connections, summed over the tries. */
   readonly long: number;
   readonly broken: number;
-  /** Connections opened meanwhile. */
+  /** Number of connections opened during the tries. */
   readonly short: number;
   readonly failed: number;
-  /** Milliseconds from the end of the fault until the kernel was as planned. */
+  /** Milliseconds from the end of the fault until the kernel state equaled the plan. */
   readonly repairMs: readonly number[];
   readonly mayFail?: string;
-  /** What was seen, one for each turn. */
+  /** Observations, one for each try. */
   readonly notes: readonly string[];
-  /** Why the turn after those did not. */
+  /** Why the last try failed. */
   readonly failure?: string;
 }

@@ -1,4 +1,4 @@
-/** One row: the fault, what the clients saw of it, and how long the repair took. */
+/** Runs one row: injects the fault, and measures its effect on the clients and the duration of the repair. */
 import assert from "node:assert/strict";
 import type { Form, Row, RowResult, Turn } from "./row.ts";
 import type { World } from "./world.ts";
@@ -12,7 +12,7 @@ interface Seen {
   readonly note: string;
 }
 
-/** Does a row as often as its form says, or until a turn fails. */
+/** Runs a row as often as its form requires, or until a try fails. */
 export async function runRow(row: Row, world: World, form: Form): Promise<RowResult> {
   const seen: Seen[] = [];
   let failure: string | undefined;
@@ -51,7 +51,7 @@ async function doOnce(row: Row, world: World, turn: Turn): Promise<Seen> {
   return { long, broken, short, failed, repairMs, note: note + why };
 }
 
-/** The same row again. */
+/** Adds two results of the same row. */
 export function addResults(one: RowResult, other: RowResult): RowResult {
   return {
     ...one,
@@ -67,7 +67,7 @@ export function addResults(one: RowResult, other: RowResult): RowResult {
   };
 }
 
-/** Throws where a turn failed, a connection broke, or a new one failed that must not. */
+/** Throws if a try failed, an open connection broke, or a new one failed that must not fail. */
 export function assertHolds(result: RowResult): void {
   const { name, broken, failed, mayFail, notes, failure } = result;
   const seen = `${name}: ${notes.join("; ")}`;

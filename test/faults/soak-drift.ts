@@ -1,11 +1,11 @@
-/** What third parties change in a soak, with the operator's tools: never what the clients' connections need. */
+/** Third-party changes in a soak, made with the operator's tools. They never affect the clients' connections. */
 import { clusterIpOf, endpointOf } from "../support/many-services.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 
-/** Something that someone does to the kernel. */
+/** A third-party change of the kernel state. */
 export interface Intrusion {
   readonly name: string;
-  /** `index`: the number of a Service that is always there, and its first endpoint too. */
+  /** `index` is the number of a Service that always exists, with its first endpoint. */
   readonly shellLine: (index: number) => string;
 }
 
@@ -38,15 +38,15 @@ export const intrusions: readonly Intrusion[] = [
 ];
 
 /**
- * Tracks connections as other software of a node does, in a table that nobody flushes here. Where the last rule that
- * needs tracking goes, the kernel tracks no more in this namespace (nf_ct_netns_put in xt_conntrack and the nat table),
- * and masqueraded connections break, whoever proxies.
+ * Tracks connections like other software on a node, in a table that no test flushes. If the last rule that needs
+ * tracking is deleted, the kernel stops tracking in this namespace (nf_ct_netns_put in xt_conntrack and the nat table),
+ * and masqueraded connections break with any proxy.
  */
 export function trackConnections(): void {
   shell("iptables -t mangle -A PREROUTING -m conntrack --ctstate INVALID -j RETURN");
 }
 
-/** Does it to the Service with this number. */
+/** Makes the change on the Service with this number. */
 export function intrude({ shellLine }: Intrusion, index: number): void {
   shell(shellLine(index));
 }

@@ -1,4 +1,4 @@
-/** What is sampled in a soak, and whether it grows. Pure but for {@link takeSample}. */
+/** The samples of a soak, and whether they grow. Pure, except {@link takeSample}. */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 
 export interface Sample {
@@ -7,10 +7,10 @@ export interface Sample {
   readonly heapMiB: number;
   readonly files: number;
   readonly sockets: number;
-  /** What holds the event loop but timers: sockets, listeners, requests. */
+  /** Handles of the event loop except timers: sockets, listeners, requests. */
   readonly handles: number;
   readonly timers: number;
-  /** Since the program's start. */
+  /** Counted since the program's start. */
   readonly delayMs: {
     readonly p50: number;
     readonly p99: number;
@@ -28,7 +28,7 @@ interface Probe {
 
 const mebibyte = 1_048_576;
 
-/** `probeFile`: what soak-probe.cjs writes in the program. */
+/** `probeFile` is the file that soak-probe.cjs writes in the program. */
 export function takeSample(pid: number, probeFile: string, minute: number): Sample {
   const { active, delayMs, heapUsed, rss } = JSON.parse(readFileSync(probeFile, "utf8")) as Probe;
   const links = readdirSync(`/proc/${pid}/fd`).map((name) => linkOf(`/proc/${pid}/fd/${name}`));
@@ -45,7 +45,7 @@ export function takeSample(pid: number, probeFile: string, minute: number): Samp
   };
 }
 
-/** A file may be closed meanwhile. */
+/** A file may have been closed meanwhile. */
 function linkOf(path: string): string {
   try {
     return readlinkSync(path);
@@ -54,7 +54,7 @@ function linkOf(path: string): string {
   }
 }
 
-/** By how much the last quarter's median may be above the second's: what is left of noise. */
+/** By how much the last quarter's median may exceed the second's. The rest is noise. */
 const allowances = {
   memoryMiB: 16,
   heapMiB: 12,
@@ -64,13 +64,13 @@ const allowances = {
   timers: 4,
 } as const;
 
-/** In a quarter: fewer prove nothing, since some faults leave sockets open for a while. */
+/** Minimum number of samples in a quarter, because some faults leave sockets open for a while. */
 const fewestSamples = 8;
 
 type Grown = keyof typeof allowances;
 const grown = Object.keys(allowances) as readonly Grown[];
 
-/** Medians of the second quarter and of the last; the first one warms up. Undefined: too few samples. */
+/** Medians of the second and the last quarter. The first one is the warm-up. Undefined with too few samples. */
 function quarterMedians(
   samples: readonly Sample[],
 ): readonly { readonly key: Grown; readonly early: number; readonly late: number }[] | undefined {
@@ -83,14 +83,14 @@ function quarterMedians(
   }));
 }
 
-/** One sentence for each figure that grew between the second quarter and the last. */
+/** One sentence for each figure that grew between the second and the last quarter. */
 export function findGrowth(samples: readonly Sample[]): readonly string[] {
   return (quarterMedians(samples) ?? [])
     .filter(({ key, early, late }) => late > early + allowances[key])
     .map(({ key, early, late }) => `${key} grew from ${early.toFixed(1)} to ${late.toFixed(1)}`);
 }
 
-/** One line that says what each figure was, and became. */
+/** One line with each figure's first and last median. */
 export function growthLine(samples: readonly Sample[]): string {
   const figures = (quarterMedians(samples) ?? []).map(
     ({ key, early, late }) => `${key} ${early.toFixed(1)} → ${late.toFixed(1)}`,
@@ -116,7 +116,7 @@ const columns: readonly (readonly [string, (sample: Sample) => string])[] = [
   ["worst", ({ delayMs }) => delayMs.worst.toFixed(0)],
 ];
 
-/** A header, and a line for every sample. */
+/** A header and one line for every sample. */
 export function sampleTable(samples: readonly Sample[]): readonly string[] {
   const widths = columns.map(([title]) => Math.max(title.length, 7));
   const line = (texts: readonly string[]): string =>

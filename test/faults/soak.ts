@@ -1,8 +1,8 @@
 /**
- * `make soak`: 2,000 Services, constant churn, random faults, for an hour. Faults come from the API server, from
- * netlink, from the machine and from others who change what is in the kernel; all of them leave the process
- * alive, or else nothing could grow. After each step memory, files, sockets, timers and event-loop delay of the
- * program are sampled. Exit status 1: something grew, a connection broke, or the kernel was not as planned.
+ * `make soak`: 2,000 Services, constant churn and random faults for an hour. Faults come from the API server, netlink,
+ * the machine, and third parties that change the kernel state. None of them ends the process, because otherwise nothing
+ * could grow. After each step, memory, files, sockets, timers and event loop delay of the program are sampled. Exit
+ * status 1: a figure grew, a connection broke, or the kernel state differed from the plan.
  */
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -35,7 +35,7 @@ interface Fault {
   readonly inject: (world: World) => unknown;
 }
 
-/** Of the machine's only those that need no preparation. */
+/** Only those faults of the machine that need no preparation. */
 const machine: readonly string[] = ["Event loop blocked", "Out of file descriptors"];
 const rows = [
   ...apiServer,
@@ -91,7 +91,7 @@ async function soak(): Promise<void> {
   }
 }
 
-/** Churn, and now and then a fault; the kernel is as planned afterwards. Returns the fault's name. */
+/** Churn, and sometimes a fault. Afterwards the kernel state must equal the plan. Returns the fault's name. */
 async function step(faultsToCome: Iterator<Fault, never>): Promise<string> {
   totals.steps += 1;
   await world.churn();
@@ -118,7 +118,7 @@ async function countTraffic(name: string): Promise<void> {
   totals.broken += broken;
 }
 
-/** All faults in any order, and again: none comes so often that its repair would be suppressed. */
+/** All faults in random order, repeatedly. None occurs often enough that its repair would back off. */
 function* shuffled(): Generator<Fault, never> {
   for (;;) {
     const places = faults.map((fault) => ({ fault, place: random() }));

@@ -1,4 +1,4 @@
-/** What came of the rows, as a table. Pure. */
+/** Formats the results of rows as a table. Pure. */
 import type { RowResult } from "./row.ts";
 
 const head = [
@@ -12,7 +12,7 @@ const head = [
   "Repair, worst",
 ];
 
-/** Lines of a Markdown table, aligned; the reasons of failures stand below it. */
+/** Lines of an aligned Markdown table, with the reasons of failures below. */
 export function resultTable(results: readonly RowResult[]): readonly string[] {
   const reasons = [...new Set(results.flatMap(({ mayFail }) => mayFail ?? []))];
   const body = results.map((result) => cells(result, reasons));
@@ -29,7 +29,7 @@ export function resultTable(results: readonly RowResult[]): readonly string[] {
   return [line(head), rule, ...body.map(line), ...(notes.length > 0 ? ["", ...notes] : [])];
 }
 
-/** The same as tab-separated values. */
+/** The same data as tab-separated values. */
 export function resultData(results: readonly RowResult[]): string {
   const reasons = [...new Set(results.flatMap(({ mayFail }) => mayFail ?? []))];
   return [head, ...results.map((result) => cells(result, reasons))]
@@ -46,7 +46,7 @@ function cells(result: RowResult, reasons: readonly string[]): readonly string[]
   return [name, ...counts, `${failed}${star}`, ...times];
 }
 
-/** Of sorted numbers; the lower of the two in the middle. */
+/** Median of sorted numbers. Of two middle numbers, the lower one. */
 function median(sorted: readonly number[]): number {
   return sorted[Math.floor((sorted.length - 1) / 2)] ?? 0;
 }

@@ -1,28 +1,25 @@
 /**
- * Clients that count, `node traffic-client.ts ADDRESS:PORT@OWN-ADDRESS…`: ten connections to each target stay and carry
- * a byte each half second; each 50 ms one more is opened to one of the targets, gets an answer and ends. Connections
- * that broke are opened again. Lines on standard input:
- *
- * - `figures`: answered with a line of JSON, what came since the last such line. First everything gets its end: each
- *   new connection its answer or its failure, each one that stands the answer to a byte sent after the question – so
- *   that a busy machine counts nothing as broken that only takes its time.
- * - `reopen`: all connections are given up without being counted, and new ones take their places.
- *
- * Each target has an address of its own to be called from: IPVS distinguishes answers by client, client's port and real
- * server alone, so that two connections from one port through two frontends of one pod would disturb each other.
+ * Clients that count, `node traffic-client.ts ADDRESS:PORT@OWN-ADDRESS…`. Ten connections to each target stay open and
+ * send a byte each half second. Each 50 ms, another connection to one of the targets is opened, gets an answer and
+ * ends. Broken connections are opened again. Commands on standard input: `figures` prints a line of JSON with the
+ * counts since the last such command, after every new connection has its answer or failure, and every open one has
+ * answered another byte, so that a slow answer on a busy machine does not count as broken. `reopen` replaces all
+ * connections without counting them. Each target has its own client address, because IPVS identifies answers by client,
+ * client port and real server, so two connections from one port through two frontends of one pod would affect each
+ * other.
  */
 import { connect, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
 
 const longPerTarget = 10;
-/** A turn of this process. */
+/** Duration of a turn of this process. */
 const turnMs = 50;
-/** Between two bytes over a connection that stays: more would be half of all work in the lab. */
+/** Turns between two bytes over an open connection. More bytes would be half of all work in the lab. */
 const turnsPerByte = 10;
-/** Before another connection takes the place of one that broke. */
+/** Delay before a broken connection is replaced. */
 const reopenMs = 500;
-/** A minute of own turns, not of the clock: where the machine stood still, nobody was silent. */
+/** A minute of this process's turns instead of the clock, so that a paused machine does not count as silence. */
 const patienceTurns = 1_200;
 
 const figures = { broken: 0, short: 0, failed: 0, reasons: {} as Record<string, number> };
@@ -38,7 +35,7 @@ const targets: readonly Target[] = process.argv.slice(2).map((target) => {
   return { host, port: Number(port), localAddress };
 });
 
-/** All that are to stay; those of them that stand; new ones on their way. What is in none of these is not counted. */
+/** All connections that should stay open; those that are open; and new ones in progress. Others are not counted. */
 const held = new Set<Socket>();
 const standing = new Set<Socket>();
 const opening = new Set<Socket>();
@@ -50,7 +47,10 @@ function note(reason: string): void {
 /** Called at each turn. */
 const everyTurn = new Set<() => void>();
 
-/** Calls `end` once: with a reason after an error, an end, or too long a silence. The result ends the watch. */
+/**
+ * Calls `end` once, with a reason after an error, an end, or too long a silence. Returns a function that ends the
+ * watch.
+ */
 function watchOver(socket: Socket, end: (reason: string) => void): () => void {
   let turnsLeft = patienceTurns;
   const countDown = (): void => {
@@ -100,7 +100,7 @@ function holdLong(target: Target): void {
   });
 }
 
-/** Resolves when all that was there at the call has its end, or its answer to a byte of after the call. */
+/** Resolves when every connection of the call has ended, or has answered a byte that was sent after the call. */
 async function settle(): Promise<void> {
   const begun = [...opening];
   const asked = [...standing].map((socket) => {

@@ -1,13 +1,13 @@
-/** Traffic from the client through the node: an echo pod behind a ClusterIP and a NodePort. */
+/** Traffic from the client through the node, to an echo pod with a ClusterIP and a NodePort. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface, type Interface } from "node:readline";
 
 export interface Figures {
-  /** Connections that stand now. */
+  /** Number of open connections. */
   readonly long: number;
-  /** Since the last figures: those that broke, new ones, and new ones that failed. */
+  /** Since the last figures: broken connections, new ones, and failed new ones. */
   readonly broken: number;
   readonly short: number;
   readonly failed: number;
@@ -22,7 +22,7 @@ export class Traffic {
   readonly #client: ChildProcess;
   readonly #lines: Interface;
 
-  /** `pod`: the namespace of the pod that answers; `targets`: `ADDRESS:PORT` as the client dials them. */
+  /** `pod` is the namespace of the answering pod. `targets` are `ADDRESS:PORT`, to which the client connects. */
   constructor(pod: string, targets: readonly string[]) {
     this.#echo = inNamespace(pod, [echoScript, "echo", "8080"]);
     this.#client = inNamespace("client", [clientScript, ...targets]);
@@ -30,7 +30,7 @@ export class Traffic {
     this.#lines = createInterface(this.#client.stdout);
   }
 
-  /** Figures since the last call, when everything that was on its way has its end. */
+  /** Returns the figures since the last call, after all connections in progress have ended. */
   async take(): Promise<Figures> {
     const answer = once(this.#lines, "line");
     this.#client.stdin?.write("figures\n");
@@ -38,7 +38,7 @@ export class Traffic {
     return JSON.parse(line) as Figures;
   }
 
-  /** New connections in place of all that there are; none of those counts. */
+  /** Replaces all connections with new ones, without counting the old ones. */
   reopen(): void {
     this.#client.stdin?.write("reopen\n");
   }

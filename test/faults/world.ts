@@ -1,4 +1,4 @@
-/** A node in the lab with the built program, an API server, clients – and what a fault may do to them. */
+/** A node in the lab with the built program, an API server and clients, and the actions of faults. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
@@ -17,10 +17,10 @@ import { Traffic } from "./traffic.ts";
 
 const folder = "/run/faults";
 const apiPort = 6_443;
-/** For anything that must come about: ten times what a calm machine needs, and more. */
+/** Timeout for any event: more than ten times what an idle machine needs. */
 const settleMs = 300_000;
 const churnSize = 10;
-/** Services, EndpointSlices, Nodes. */
+/** Services, EndpointSlices and Nodes. */
 const watchedKinds = 3;
 const flags = [
   "--hostname-override=node-1",
@@ -30,13 +30,13 @@ const flags = [
   "--ipvs-sync-period=30s",
   "--kube-ipvs-verification-period=10s",
   "--kube-ipvs-manual-weights=repair",
-  // Only the first network namespace may set the limit.
+  // Only the first network namespace can set the limit.
   "--conntrack-max-per-core=0",
 ];
 
-/** How a program of a row differs. */
+/** How the program of a row is started differently. */
 export interface ProgramStart {
-  /** Stands before the program. */
+  /** A command that precedes the program. */
   readonly command?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
   readonly flags?: readonly string[];
@@ -68,7 +68,7 @@ export class World {
     this.traffic = new Traffic(echoPod.name, echoTargets);
   }
 
-  /** Builds everything; the program has synced, and the clients have their connections. */
+  /** Builds everything. Resolves after the program has synced and the clients have their connections. */
   static async build(serviceCount: number): Promise<World> {
     buildNodeNetwork([echoPod]);
     shell(`ip -n client addr add ${otherClientAddress}/24 dev eth0`);
@@ -86,7 +86,7 @@ export class World {
       await world.trafficFlows();
       return world;
     } catch (error) {
-      // Children that live on would keep the lab up.
+      // Remaining child processes would keep the lab running.
       program.kill("SIGKILL");
       await api.stop();
       throw error;
@@ -102,19 +102,19 @@ export class World {
 
   // -- what changes ------------------------------------------------------------------------------------
 
-  /** One step of the churn, sent to the API server. */
+  /** Makes a churn step and sends it to the API server. */
   async churn(size: number = churnSize): Promise<void> {
     const { applied, deleted } = this.objects.change(size);
     await this.api.command("delete", deleted);
     await this.api.command("apply", applied);
   }
 
-  /** One step of the churn that the API server learns when it starts again. */
+  /** Makes a churn step that the API server gets when it starts again. */
   churnUnseen(): void {
     this.objects.change(churnSize);
   }
 
-  /** Breaks all connections to the API server, and lets it forget its history: everything is listed again. */
+  /** Breaks all connections to the API server and deletes its history, so that everything is listed again. */
   async forceLists(): Promise<void> {
     await this.api.command("apply", this.objects.all().slice(0, 1));
     await this.api.command("compact");
@@ -132,12 +132,12 @@ export class World {
     this.api = await ApiProcess.start({ folder, port: apiPort, files, objects, ...other });
   }
 
-  /** Another program in place of the one that ended; does not wait. */
+  /** Starts a new program after the last one has ended, without waiting. */
   startProgram(start: ProgramStart = {}): void {
     this.program = startProgram(this.certificates, start);
   }
 
-  /** Ends the program and starts it in another way; resolves when the kernel is as planned. */
+  /** Ends the program and starts it in another way. Resolves when the kernel state equals the plan. */
   async restartProgram(start: ProgramStart = {}): Promise<void> {
     this.program.kill("SIGTERM");
     await this.program.ends();
@@ -156,7 +156,7 @@ export class World {
     return this.#rules === rulesText();
   }
 
-  /** Resolves, with the milliseconds it took, when the kernel holds what the objects plan to, and the rules. */
+  /** Resolves with the number of milliseconds when the kernel contains the planned state and rules. */
   async repaired(withinMs: number = settleMs): Promise<number> {
     const beginMs = performance.now();
     for (;;) {
@@ -167,7 +167,7 @@ export class World {
     }
   }
 
-  /** Resolves when all connections of the clients stand. */
+  /** Resolves when all connections of the clients are open. */
   async trafficFlows(): Promise<void> {
     await this.until("all connections stand", async () => {
       const { long, failed } = await this.traffic.take();
@@ -175,7 +175,7 @@ export class World {
     });
   }
 
-  /** The sum of the metric's series with this beginning. */
+  /** The sum of the metric's series that start with this text. */
   async metric(beginning: string): Promise<number> {
     const { text } = await ask("http://127.0.0.1:10249/metrics");
     const lines = text.split("\n").filter((line) => line.startsWith(beginning));
@@ -190,7 +190,7 @@ export class World {
     });
   }
 
-  /** Resolves when the API server has done all the faults that it was given. */
+  /** Resolves when all faults of the API server have happened. */
   faultsDone(): Promise<void> {
     return this.until("all faults have happened", async () => {
       const { faultsLeft } = (await this.api.command("state")) as { readonly faultsLeft: number };
@@ -202,7 +202,7 @@ export class World {
     return (await ask("http://127.0.0.1:10256/healthz")).status;
   }
 
-  /** Resolves when the program answers on its port for metrics and has synced. */
+  /** Resolves when the program answers on its metrics port and has synced. */
   serves(): Promise<void> {
     return this.until("the program has synced", async () => {
       return (await this.metric("kube_ipvs_sync_runs_total{").catch(() => 0)) > 0;
@@ -220,7 +220,7 @@ export class World {
     }
   }
 
-  /** Says whether the program printed this since the mark that {@link mark} gave. */
+  /** Whether the program printed this text after the mark from {@link mark}. */
   hasPrinted(text: string, mark: number): boolean {
     return this.program.output.includes(text, mark);
   }
@@ -229,7 +229,7 @@ export class World {
     return this.program.output.length;
   }
 
-  /** Planned once for each state of the objects: it is asked for again and again. */
+  /** Planned once for each state of the objects, because it is read repeatedly. */
   #planned(): KernelText {
     const { version } = this.objects;
     if (this.#plan.version !== version) {

@@ -1,4 +1,4 @@
-/** The KubeProxyConfiguration of a scenario: the base of all, with the scenario's own fields over it. */
+/** The KubeProxyConfiguration of a scenario: the common base with the scenario's own fields. */
 import { nodeName } from "./node-world.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -24,7 +24,7 @@ const base = {
   ipvs: { scheduler: "rr", minSyncPeriod: "0s", syncPeriod: "10s" },
 } as const;
 
-/** Text of the file; JSON is YAML. Nested fields are merged. */
+/** Text of the file, which is JSON and therefore valid YAML. Nested fields are merged. */
 export function configurationText(fields: Fields): string {
   return `${JSON.stringify(merge(base, fields), undefined, 2)}\n`;
 }

@@ -1,4 +1,4 @@
-/** Looks until the kernel holds what was recorded, or the time is up. */
+/** Reads the kernel state until it equals the recorded state, or the timeout passes. */
 import { pauseAfterCheck } from "../support/pause-after-check.ts";
 import { compareStates, type Difference, type KernelState } from "./kernel-state.ts";
 import { observeKernel } from "./observe.ts";

@@ -1,6 +1,6 @@
 /**
- * Runs a scenario through the built program, in a namespace of its own: `dist/kube-ipvs --config FILE --master
- * URL`, with an API server over HTTP. SIGTERM ends it.
+ * Runs a scenario with the built program in its own namespace: `dist/kube-ipvs --config FILE --master URL`, with an API
+ * server over HTTP. Ends it with SIGTERM.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -16,13 +16,13 @@ import { nodeSetUp } from "./node-world.ts";
 import { type ApiObject, healthCheckNodePorts, type Scenario } from "./scenario.ts";
 
 const program: string = join(import.meta.dirname, "../../dist/kube-ipvs");
-/** From the change in the API server to the kernel, in a lab kernel on a busy machine. */
+/** Timeout from the change in the API server to the kernel, in a lab kernel on a busy machine. */
 const deadlineMs = 60_000;
 
 export interface ExecutableRun {
-  /** The differences after each step; of the last one after the end, too. */
+  /** The differences after each step, and for the last step also after the end. */
   readonly steps: readonly (readonly Difference[])[];
-  /** After SIGTERM. */
+  /** Exit status after SIGTERM. */
   readonly exitStatus: number | null;
   readonly log: string;
 }
@@ -66,7 +66,7 @@ async function runSteps(
   return { steps, exitStatus: await endOf(child), log };
 }
 
-/** Deletions name no namespace. The test server stamps version and revision. */
+/** Deletions contain no namespace. The test server adds version and revision. */
 function served(object: ApiObject): ServedObject {
   const namespace = object.kind === "Node" ? {} : { namespace: "default" };
   return { apiVersion: "", ...object, metadata: { ...namespace, ...object.metadata } };

@@ -1,6 +1,6 @@
 /**
- * Runs a scenario in this process, in a namespace of its own: the configuration is parsed from a file, the
- * objects come from a folder through the manifest source, and the composition root does the rest.
+ * Runs a scenario in this process in its own namespace: the configuration comes from a file, and the objects from a
+ * folder through the manifest source. Uses the daemon's composition root.
  */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
@@ -20,13 +20,16 @@ import type { Difference } from "./kernel-state.ts";
 import { nodeSetUp } from "./node-world.ts";
 import { type ApiObject, healthCheckNodePorts, type Scenario, type Step } from "./scenario.ts";
 
-/** For what reaches the daemon only after the sync was asked for: events of links and addresses. */
+/** Timeout for events of links and addresses, which reach the daemon after the sync was requested. */
 const deadlineMs = 60_000;
 
-/** Where a namespace has no rules yet: the same each time, found out once, for it takes five programs. */
+/**
+ * The backend in a namespace without rules. It is always the same, and is detected once because that takes five
+ * programs.
+ */
 let emptyBackend: BackendChoice | undefined;
 
-/** The differences after each step; of the last one when the daemon has ended, too. */
+/** The differences after each step, and for the last step also after the daemon has ended. */
 export function runInProcess(scenario: Scenario): Promise<readonly (readonly Difference[])[]> {
   return withNetworkNamespace("golden", [...nodeSetUp, ...scenario.pre], async () => {
     const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-golden-"));
@@ -69,7 +72,7 @@ async function runSteps(
   }
 }
 
-/** Undefined where there may be rules: the daemon looks for itself. */
+/** Undefined if the namespace may have rules, so that the daemon detects the backend itself. */
 async function backendOf({ pre }: Scenario): Promise<BackendChoice | undefined> {
   if (pre.length > 0) return undefined;
   emptyBackend ??= await chooseBackend(runProgram);

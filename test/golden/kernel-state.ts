@@ -1,7 +1,4 @@
-/**
- * What the kernel holds, as text in the form in which the golden states were recorded, and how two such
- * states differ. Pure.
- */
+/** The kernel state as text in the format of the recorded states, and the differences between two states. Pure. */
 
 /** The recorded files of a step, without `.txt`. */
 export const stateFiles = [
@@ -17,7 +14,7 @@ export const stateFiles = [
 
 export type StateFile = (typeof stateFiles)[number];
 
-/** `health` is there only where a Service of the scenario has a health-check node port. */
+/** `health` exists only if a Service of the scenario has a health-check node port. */
 export type KernelState = { readonly [File in StateFile]?: string };
 
 /** One line that only one side has. */
@@ -27,10 +24,10 @@ export interface Difference {
   readonly line: string;
 }
 
-/** Files whose lines have an order: chains of rules. Elsewhere lines are sorted. */
+/** Files whose lines have an order, because they contain chains of rules. In other files, lines are sorted. */
 const orderedFiles: ReadonlySet<StateFile> = new Set(["iptables", "ip6tables"]);
 
-/** Empty: the states are equal, byte for byte. */
+/** Empty if the states are equal, byte for byte. */
 export function compareStates(recorded: KernelState, actual: KernelState): readonly Difference[] {
   return stateFiles.flatMap((file) => compareFile(file, recorded[file] ?? "", actual[file] ?? ""));
 }
@@ -46,7 +43,7 @@ function compareFile(file: StateFile, recorded: string, actual: string): readonl
   ];
 }
 
-/** Lines of `text` that `other` has less often. */
+/** Lines that `text` contains more often than `other`. */
 function linesBeyond(text: string, other: string): readonly string[] {
   const counts = new Map<string, number>();
   for (const line of other.split("\n")) counts.set(line, (counts.get(line) ?? 0) + 1);
@@ -57,7 +54,7 @@ function linesBeyond(text: string, other: string): readonly string[] {
   });
 }
 
-/** The same lines, in another order. */
+/** The difference between files with the same lines in another order. */
 function orderDifference(file: StateFile, recorded: string, actual: string): Difference {
   const others = actual.split("\n");
   const line = recorded.split("\n").find((text, index) => text !== others[index]) ?? "";

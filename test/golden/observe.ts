@@ -1,11 +1,11 @@
-/** Reads the kernel of the current network namespace with the operator's tools, not with code of ours. */
+/** Reads the kernel state of the current network namespace with the operator's tools, not with our own code. */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { get } from "node:http";
 import type { KernelState } from "./kernel-state.ts";
 import { addressesForm, ipsetForm, iptablesForm, linkForm, sortedLines } from "./recorded-form.ts";
 
-/** One process tree for all tools: starting a process is what costs in a lab kernel. */
+/** One process tree for all tools, because starting a process is expensive in a lab kernel. */
 const script = `
 echo "==== ipvs"; ipvsadm -Sn
 echo "==== timeouts"; ipvsadm -l --timeout
@@ -31,7 +31,7 @@ const sysctls = [
   "net.ipv4.conf.all.route_localnet",
 ] as const;
 
-/** Where the recorded proxy was asked for its health-check node ports. */
+/** The address at which the recorded proxy was queried for its health-check node ports. */
 const nodeAddress = "192.168.10.11";
 
 export async function observeKernel(healthPorts: readonly number[]): Promise<KernelState> {
@@ -63,7 +63,7 @@ function readSections(text: string): ReadonlyMap<string, string> {
   return sections;
 }
 
-/** Read by this thread: it is the one that is in the namespace. */
+/** This thread reads the sysctls, because it is in the namespace. */
 function readSysctls(): string {
   return sysctls
     .map((name) => `${name} = ${readFileSync(sysctlPath(name), "utf8").trim()}\n`)
@@ -74,7 +74,7 @@ function sysctlPath(name: string): string {
   return `/proc/sys/${name.replaceAll(".", "/")}`;
 }
 
-/** "port body status", white space folded; status 000 without a body where nothing listens. */
+/** Returns "port body status" with white space combined. The status is 000 without a body if nothing listens. */
 function askHealth(port: number): Promise<string> {
   return new Promise((resolve) => {
     const request = get({ host: nodeAddress, port, agent: false, timeout: 2000 }, (response) => {

@@ -1,15 +1,14 @@
 /**
- * Brings a recording into the tree: a folder NAME for each scenario, with `scenario.json` and the files of each step in
- * `stepN/`. Writes scenarios/NAME.json and, with the base that is there, STATES/NAME.txt; what is there is replaced.
- *
- *     node test/golden/pack.ts RECORDING STATES
+ * Adds a recording to the tree: a folder NAME for each scenario, with `scenario.json` and the files of each step in
+ * `stepN/`. Writes scenarios/NAME.json and, based on the existing base, STATES/NAME.txt. Existing files are replaced.
+ * Usage: node test/golden/pack.ts RECORDING STATES
  */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type KernelState, type StateFile, stateFiles } from "./kernel-state.ts";
 import { baseFile, formatStates, parseStates } from "./recorded-states.ts";
 
-/** Levels of JSON that get lines of their own: the file, its steps, each of them, the objects of it. */
+/** Levels of JSON with separate lines: the file, its steps, each step, and its objects. */
 const linedLevels = 4;
 
 function readRecording(folder: string): readonly KernelState[] {
@@ -26,7 +25,7 @@ function readState(folder: string): KernelState {
   return state;
 }
 
-/** "Nothing" is recorded as one empty line. */
+/** An empty output is recorded as one empty line. */
 function readLines(path: string): string {
   const text = readFileSync(path, "utf8");
   return text === "\n" ? "" : text;

@@ -1,11 +1,11 @@
-/** Brings what the tools print into the form in which the golden states were recorded. Pure. */
+/** Converts the output of tools to the format of the recorded states. Pure. */
 
 /** `ipvsadm -Sn`, `ip -o address`: lines in byte order, without trailing spaces. */
 export function sortedLines(text: string): string {
   return joinLines(nonEmptyLines(text).sort());
 }
 
-/** `ipset save` without what the kernel chose by itself (sizes, a random seed). */
+/** `ipset save` without values that the kernel chooses (sizes, a random seed). */
 export function ipsetForm(text: string): string {
   const chosen = / (?:hashsize|maxelem|bucketsize|initval) \S+/g;
   return sortedLines(text.replaceAll(chosen, ""));
@@ -30,8 +30,8 @@ export function linkForm(text: string): string {
 const recordedTables = ["filter", "nat"] as const;
 
 /**
- * `iptables-save`: the tables filter and nat, chains in byte order, the rules of a chain behind it in
- * their own order; without counters and without the chains by which a proxy sees that rules were flushed.
+ * `iptables-save` with the tables filter and nat: chains in byte order, each followed by its rules in their order,
+ * without counters and without the chains by which a proxy detects that rules were flushed.
  */
 export function iptablesForm(text: string): string {
   const tables = readTables(text);
@@ -40,7 +40,7 @@ export function iptablesForm(text: string): string {
 }
 
 interface SavedChain {
-  /** ACCEPT, DROP, or `-` for a chain that someone made. */
+  /** ACCEPT, DROP, or `-` for a user-defined chain. */
   readonly policy: string;
   readonly rules: string[];
 }
@@ -70,7 +70,7 @@ function tableLines(chains: ReadonlyMap<string, SavedChain> | undefined): readon
   });
 }
 
-/** The rules of KUBE-IPVS-OUT-FILTER have no order of their own: one per denied address, none hides another. */
+/** The rules of KUBE-IPVS-OUT-FILTER have no defined order, because each rejects a different address. */
 export function inRecordedOrder(chainName: string, rules: readonly string[]): readonly string[] {
   return chainName === "KUBE-IPVS-OUT-FILTER" ? rules.toSorted() : rules;
 }

@@ -1,11 +1,11 @@
 /**
- * The recorded states of a scenario as text: each step as the lines in which it differs from the step before, and the
- * first step from a base. Pure. README.md shows the format.
+ * The recorded states of a scenario as text. The first step is stored as the lines that differ from a base, and each
+ * later step as those that differ from the step before. Pure. README.md describes the format.
  */
 import { diff } from "node:util";
 import { type KernelState, type StateFile, stateFiles } from "./kernel-state.ts";
 
-/** The state that those of all scenarios begin from, in the same format. */
+/** The state from which all scenarios start, in the same format. */
 export const baseFile = "base.txt";
 
 export function formatStates(states: readonly KernelState[], base: KernelState): string {
@@ -37,9 +37,9 @@ function formatFile(
   return [`-- ${file}`, ...formatEdits(splitLines(previous ?? ""), splitLines(current))];
 }
 
-/** `3- TEXT`: line 3 is gone. `3+ TEXT`: a new line behind line 3. */
+/** `3- TEXT`: line 3 was removed. `3+ TEXT`: a new line after line 3. */
 function formatEdits(previous: readonly string[], current: readonly string[]): readonly string[] {
-  // util.diff throws when both lists are empty.
+  // util.diff throws if both lists are empty.
   if (previous.length === 0 && current.length === 0) return [];
   const edits: string[] = [];
   let number = 0;

@@ -1,10 +1,10 @@
 /**
- * Shell lines that bring a recorded state into an empty namespace with the operator's tools. With them the
- * recorder itself is tested: what was replayed must be observed as it was recorded.
+ * Shell lines that create a recorded state in an empty namespace with the operator's tools. They test the recorder
+ * itself: a replayed state must be observed as it was recorded.
  */
 import type { KernelState } from "./kernel-state.ts";
 
-/** Recorded text → shell lines; the order of `ipset` before `iptables` matters. */
+/** Converts recorded text to shell lines. `ipset` must precede `iptables`. */
 export function replayLines(state: KernelState): readonly string[] {
   return [
     ...addressLines(state.addresses ?? ""),
@@ -28,14 +28,14 @@ function addressLines(text: string): readonly string[] {
   ];
 }
 
-/** Sets first, entries after them; recorded in byte order it is the other way round. */
+/** Sets first, then entries. In the recorded byte order, entries come first. */
 function ipsetLines(text: string): readonly string[] {
   const isSet = (line: string): boolean => line.startsWith("create");
   const lines = linesOf(text);
   return [...lines.filter(isSet), ...lines.filter((line) => !isSet(line))];
 }
 
-/** All chains of a table before its rules, and a COMMIT behind them. */
+/** All chains of a table before its rules, and a COMMIT after them. */
 function iptablesLines(text: string): readonly string[] {
   const tables = text.split(/^(?=\*)/m).filter((table) => table !== "");
   return tables.flatMap((table) => {

@@ -1,11 +1,11 @@
-/** The scenarios: objects and settings to apply, and the kernel state that kube-proxy left. See README.md. */
+/** The scenarios: objects and settings to apply, and kube-proxy's kernel state. See README.md. */
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { KernelState } from "./kernel-state.ts";
 import { baseFile, parseStates } from "./recorded-states.ts";
 
-/** A Service, EndpointSlice or Node as an API server serves it. */
+/** A Service, EndpointSlice or Node as an API server returns it. */
 export interface ApiObject {
   readonly kind: string;
   readonly metadata: { readonly name: string; readonly namespace?: string };
@@ -13,19 +13,19 @@ export interface ApiObject {
 }
 
 export interface Step {
-  /** Shell lines, run in the namespace just before the objects change. */
+  /** Shell lines that run in the namespace just before the objects change. */
   readonly run: readonly string[];
   readonly delete: readonly ApiObject[];
   readonly apply: readonly ApiObject[];
-  /** What the kernel held after this step. */
+  /** The kernel state after this step. */
   readonly recorded: KernelState;
 }
 
 export interface Scenario {
   readonly name: string;
-  /** Fields of KubeProxyConfiguration beyond the base. */
+  /** Fields of KubeProxyConfiguration in addition to the base. */
   readonly config: Readonly<Record<string, unknown>>;
-  /** Shell lines, run in the namespace before the proxy starts. */
+  /** Shell lines that run in the namespace before the proxy starts. */
   readonly pre: readonly string[];
   readonly steps: readonly Step[];
 }
@@ -39,7 +39,7 @@ interface ScenarioFile {
 const scenariosFolder: string = join(import.meta.dirname, "scenarios");
 const statesFolder: string = join(import.meta.dirname, "states");
 
-/** Of IPVS mode, or those whose states are in another folder. */
+/** The scenarios of IPVS mode, or those with states in another folder. */
 export function listScenarios(states: string = statesFolder): readonly string[] {
   return readdirSync(states)
     .filter((file) => file !== baseFile)
@@ -67,7 +67,7 @@ function readStates(name: string, folder: string): readonly KernelState[] {
   return parseStates(readFileSync(join(folder, `${name}.txt`), "utf8"), base);
 }
 
-/** Every health-check node port that a Service of the scenario has in any of its steps. */
+/** Every health-check node port of the scenario's Services, over all steps. */
 export function healthCheckNodePorts(scenario: Scenario): readonly number[] {
   const objects = scenario.steps.flatMap((step) => step.apply);
   const ports = objects.map((object) => {

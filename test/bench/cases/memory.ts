@@ -1,6 +1,7 @@
 /**
- * Memory of a proxy, its peak included: idle, with clusters of four sizes, and after thousands of changes. What counts is
- * anonymous memory: pages of files (programs, libraries) are the page cache's, which the kernel may drop at any time.
+ * Memory of a proxy with its peak: idle, with clusters of four sizes, and after thousands of changes. The measure is
+ * anonymous memory, because pages of files (programs, libraries) belong to the page cache, which the kernel can drop at
+ * any time.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import type { ApiServer } from "../../support/api-server/api-server.ts";
@@ -18,21 +19,21 @@ interface Plan extends ClusterSize {
   readonly expectedSeconds: number;
 }
 
-/** The bounds with up to 5,000 × 5 are what kube-proxy 1.36 took in IPVS mode. */
+/** The bounds up to 5,000 × 5 are the memory of kube-proxy 1.36 in IPVS mode. */
 const plans: readonly Plan[] = [
   { services: 1_000, endpoints: 5, mostMb: 73, expectedSeconds: 40 },
   { services: 5_000, endpoints: 5, mostMb: 127, expectedSeconds: 50 },
   { services: 10_000, endpoints: 10, mostMb: 140, expectedSeconds: 70 },
   { services: 5_000, endpoints: 50, mostMb: 220, expectedSeconds: 80 },
 ];
-/** Enough to replace what is kept of each endpoint slice of the largest cluster several times. */
+/** Enough changes to replace the data of each endpoint slice of the largest cluster several times. */
 const changes = 30_000;
 const peerChanges = 200;
 const changesAtOnce = 20;
-/** More than this over the second half of the changes is a leak. */
+/** More growth than this in the second half of the changes is a leak. */
 const flatMb = 5;
 const servicePort = 80;
-/** As an operator runs it, but for more frequent verifications: the peak must hold one. */
+/** The flags of an operator, but with more frequent verifications, so that the peak includes one. */
 const flags = ["--kube-ipvs-verification-period=10s"];
 const verificationsMs = 15_000;
 
@@ -70,7 +71,7 @@ function runIdle(context: CaseContext): Promise<CaseOutcome> {
   });
 }
 
-/** After a while in which every periodic look had its turn. */
+/** Memory after every periodic check has run. */
 async function idleMemory(machine: Machine, argv: readonly string[]): Promise<ProcessFigures> {
   const subject = await Subject.start(machine, {
     name: "",
@@ -136,7 +137,7 @@ function measure(
   });
 }
 
-/** Anonymous memory, in megabytes, ten times while they are made. */
+/** Makes changes, and returns ten samples of anonymous memory in megabytes. */
 async function makeChanges(
   {
     machine,
@@ -169,7 +170,7 @@ async function makeChanges(
   return samples;
 }
 
-/** How much more the most of the second half is than the most of the first half. */
+/** The difference between the maximum of the second half and that of the first half. */
 function growthRow(size: string, samples: readonly number[]): Row {
   const half = samples.length / 2;
   const growthMb = Math.max(...samples.slice(half)) - Math.max(...samples.slice(0, half));
@@ -193,7 +194,7 @@ function rowsAt(
   const filesKb = residentKb - anonymousKb;
   return [
     { ...memoryRow(name, `anonymous memory, ${when}`), value: megabytes(anonymousKb) },
-    // The kernel keeps the peak of both together; the pages of files hardly change once a program runs.
+    // The kernel records only the peak of both kinds together. The pages of files hardly change while a program runs.
     {
       ...memoryRow(name, `anonymous memory, peak so far: ${when}`),
       value: megabytes(peakKb - filesKb),

@@ -1,4 +1,4 @@
-/** Startup on the host itself: CPU until the first watch. No IPVS is needed for that. */
+/** Startup on the host itself: CPU time until the first watch. This needs no IPVS. */
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
@@ -62,7 +62,7 @@ async function run(context: CaseContext): Promise<CaseOutcome> {
   };
 }
 
-/** Only a program that ends by itself leaves what it compiled for the next one. */
+/** Only a program that exits by itself stores its compiled code for the next start. */
 async function startOnce(signal: "SIGTERM" | "SIGKILL"): Promise<Start> {
   const server = await ApiServer.start({ objects: [node()] });
   const { argv } = ourCommand(server.url);

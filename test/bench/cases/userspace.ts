@@ -1,6 +1,6 @@
 /**
- * Userspace mode beside a direct connection and a forwarder of 150 lines of C: throughput, latency, a thousand
- * connections, memory. On the host.
+ * Userspace mode compared with a direct connection and a forwarder in C (150 lines): throughput, latency, a thousand
+ * connections and memory, on the host.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -20,7 +20,7 @@ const serverScript: string = join(import.meta.dirname, "../userspace-server.ts")
 
 const forwarderPath: string = join(import.meta.dirname, "../../../build/bench/forward");
 
-/** Two node ports: one for the echo, one for what sends. */
+/** Two node ports: one for the echo server, and one for the sending server. */
 const manifest = `
 kind: Service
 metadata: { name: web }
@@ -45,7 +45,7 @@ export const userspaceCases: readonly Case[] = [
   },
 ];
 
-/** Where the two ports are reached. */
+/** The addresses of the two ports. */
 interface Way {
   readonly subject: "baseline" | "forwarder" | "kube-ipvs";
   readonly host: string;
@@ -135,7 +135,7 @@ async function latency({ subject, host, echoPort }: Way): Promise<readonly Row[]
   ];
 }
 
-/** Every connection asks ten times, all at once. */
+/** Every connection sends ten requests, and all connections work at the same time. */
 async function exchanges({ subject }: Way, sockets: readonly Socket[]): Promise<Row> {
   const rounds = 10;
   const beganMs = performance.now();
@@ -157,7 +157,7 @@ async function exchanges({ subject }: Way, sockets: readonly Socket[]): Promise<
 
 const question = Buffer.alloc(64, 1);
 
-/** Milliseconds until the whole answer is there. */
+/** Milliseconds until the whole answer has arrived. */
 async function exchange(socket: Socket): Promise<number> {
   const beganMs = performance.now();
   socket.write(question);

@@ -1,11 +1,11 @@
-/** The API server is away, slow, broken or in need of rest; the kernel keeps what it has, then follows. */
+/** The API server is down, slow or faulty. The kernel keeps its state and later follows the changes. */
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import type { FaultEffect } from "../../support/api-server/faults.ts";
 import type { Row } from "../row.ts";
 import type { World } from "../world.ts";
 
-/** Every kind of object is listed and watched by itself. */
+/** Every kind of object is listed and watched separately. */
 const kinds = 3;
 const awayMs = 2_000;
 
@@ -32,7 +32,7 @@ async function slow(world: World): Promise<string> {
   return "lists in pieces of 20 kB, 50 ms apart";
 }
 
-/** Every watch is reset for a while, and each new one. */
+/** Resets every watch for some time, including new ones. */
 async function resetWatches(world: World): Promise<string> {
   await world.api.fault({ on: "watch", effect: "reset", times: 2 * kinds });
   await world.api.command("reset");
@@ -51,7 +51,7 @@ function answerStatus(code: number): Row["inject"] {
   };
 }
 
-/** Spoils lists and watches in this way. */
+/** Damages lists and watches in this way. */
 function spoil(what: string, ...effects: readonly FaultEffect[]): Row["inject"] {
   return async (world) => {
     for (const on of ["list", "watch"] as const) {
@@ -75,7 +75,7 @@ async function expire(world: World): Promise<string> {
   return "refused by name";
 }
 
-/** Each turn with a program that has just started, or else the pauses after failures grow from turn to turn. */
+/** Each try uses a newly started program, because the delays after failures would grow from try to try. */
 const kindsOfTrouble: readonly Pick<Row, "name" | "inject">[] = [
   { name: "API server away", inject: refuse },
   { name: "API server slow", inject: slow },

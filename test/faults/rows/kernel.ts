@@ -1,4 +1,4 @@
-/** The kernel is short of something, or others hold it. */
+/** The kernel lacks a resource, or another program holds it. */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -10,13 +10,13 @@ import type { Row, Turn } from "../row.ts";
 import type { World } from "../world.ts";
 
 const leastLockMs = 30_000;
-/** Longer than anything takes. */
+/** Longer than any test takes. */
 const mostLockSeconds = 600;
 const busy = "another program holds the xtables lock";
 const chain = "KUBE-SERVICES";
 
 async function holdLock(): Promise<ChildProcess> {
-  // Without a process of flock's own, which would leave the lock to its child when it is killed.
+  // Does not start a separate flock process, which would leave the lock to its child when it is killed.
   const command = [
     "--no-fork",
     "/run/xtables.lock",
@@ -30,7 +30,7 @@ async function holdLock(): Promise<ChildProcess> {
   return child;
 }
 
-/** Holds the lock until all was seen that is to be seen, in the long form for thirty seconds at least. */
+/** Holds the lock while `work` runs, in the long form for at least thirty seconds. */
 async function whileLocked<T>({ form }: Turn, work: () => Promise<T>): Promise<T> {
   const holder = await holdLock();
   const beginMs = performance.now();
@@ -45,12 +45,12 @@ async function whileLocked<T>({ form }: Turn, work: () => Promise<T>): Promise<T
   }
 }
 
-/** Under a lock of its own, as a program that does not know the common one. */
+/** Uses another lock, like a program that does not know the common one. */
 function emptyChain(): void {
   shell(`XTABLES_LOCKFILE=/run/other.lock iptables -t nat -F ${chain}`);
 }
 
-/** Rules cannot be repaired while the lock is held; what needs no rules goes on. */
+/** Rules cannot be repaired while the lock is held, but other changes continue. */
 function lockRules(world: World, turn: Turn): Promise<string> {
   return whileLocked(turn, async () => {
     await world.churn();
@@ -65,7 +65,7 @@ function lockRules(world: World, turn: Turn): Promise<string> {
   });
 }
 
-/** A start while someone holds the lock: both families are served, the rules follow. */
+/** Starts the program while the lock is held: both families are served, and the rules follow. */
 async function startLocked(world: World, turn: Turn): Promise<string> {
   world.program.kill("SIGKILL");
   await world.program.ends();
@@ -85,7 +85,7 @@ async function startLocked(world: World, turn: Turn): Promise<string> {
 const setsLimit = "sets the conntrack limit of the whole kernel";
 const unloadsModules = "unloads kernel modules";
 const fullMs = 3_000;
-/** Counted in the whole kernel; only the first network namespace may write it. */
+/** The limit applies to the whole kernel, but only the first network namespace can change it. */
 const limitPath = "/proc/sys/net/netfilter/nf_conntrack_max";
 
 function inFirstNamespace(command: string): string {
@@ -96,9 +96,9 @@ function inFirstNamespace(command: string): string {
 async function fillConntrack(world: World): Promise<string> {
   const before = inFirstNamespace(`cat ${limitPath}`).trim();
   const present = Number(shell("cat /proc/sys/net/netfilter/nf_conntrack_count"));
-  // The connections to the API server count too: who is to change something must say so before.
+  // Connections to the API server also count, so changes must be sent before the limit is reached.
   await world.churn();
-  // Those that stand are more than the limit, so that none can be dropped early for a new one.
+  // There are more open connections than the limit, so that none can be dropped early in favor of a new one.
   const limit = Math.ceil(present / 4);
   inFirstNamespace(`echo ${limit} > ${limitPath}`);
   const droppedBefore = droppedPackets();
@@ -109,7 +109,10 @@ async function fillConntrack(world: World): Promise<string> {
   return `limit ${limit} at ${present} entries, for ${fullMs / 1_000} s: ${dropped} packets dropped`;
 }
 
-/** Of new connections, because the table was full. Numbers are hexadecimal, a line for each processor. */
+/**
+ * Number of packets of new connections that were dropped because the table was full. Numbers are hexadecimal, with one
+ * line per processor.
+ */
 function droppedPackets(): number {
   const text = shell("cat /proc/net/stat/nf_conntrack").trim();
   const [header = [], ...lines] = text.split("\n").map((line) => line.trim().split(/\s+/));

@@ -1,4 +1,4 @@
-/** SIGKILL in bursts of changes: at a random instant, or between the first and the last write of a sync. */
+/** SIGKILL during bursts of changes: at a random time, or between the first and the last write of a sync. */
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { firstSeed, seededRandom } from "../../support/seeds.ts";
@@ -8,7 +8,7 @@ import type { World } from "../world.ts";
 
 const burst = 30;
 const longestDelayMs = 400;
-/** Fewer than a burst needs. */
+/** Less than the number of writes in a burst. */
 const mostWrites = 100;
 const mostTries = 5;
 
@@ -24,7 +24,7 @@ async function killAtRandom(world: World, { index }: Turn): Promise<string> {
   return `seed ${seed}: ${delayMs.toFixed(0)} ms after a burst`;
 }
 
-/** The write before which nothing was left to do may come: then once more. */
+/** The chosen write may be the last one. In that case, the try is repeated. */
 async function killInside(world: World, { index }: Turn): Promise<string> {
   const seed = firstSeed + index;
   const random = seededRandom(seed);

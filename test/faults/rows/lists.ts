@@ -1,18 +1,18 @@
-/** The API server gives another history: an older one, that of a restored cluster, or next to nothing. */
+/** The API server returns another history: an older one, that of a restored cluster, or nearly nothing. */
 import assert from "node:assert/strict";
 import { assertNotLogged } from "../../support/not-logged.ts";
 import type { Row } from "../row.ts";
 import type { World } from "../world.ts";
 
-/** A version long before those that the clock gives. */
+/** A version much lower than those from the clock. */
 const old = 1_000;
 const held = "List quarantined, it would remove much of what is served";
 const few = 10;
 const noGuard = "--kube-ipvs-relist-guard-percent=0";
 
 /**
- * The state of before a step of the churn, and then changes under versions that are all smaller: the watch that goes
- * on where the program was says no more than those.
+ * Restores the state before a churn step, and then makes changes with lower versions. A watch that continues at the
+ * program's version does not return them.
  */
 async function goBack(world: World): Promise<string> {
   const before = world.objects.all();
@@ -34,7 +34,7 @@ async function restore(world: World): Promise<string> {
   return "every object with another UID";
 }
 
-/** Few objects after a gap: held until the server has everything again. */
+/** A list with few objects after a gap is quarantined until the server has all objects again. */
 async function loseObjects(world: World, kept: number): Promise<string> {
   const mark = world.mark();
   await world.restartApi({ objects: world.objects.first(kept) });
@@ -46,7 +46,7 @@ async function loseObjects(world: World, kept: number): Promise<string> {
   return `${kept} Services left, held`;
 }
 
-/** The second list says the same as the first: it counts, and nothing is held any more. */
+/** The second list equals the first one, so it is applied, and nothing is quarantined anymore. */
 async function confirmFewObjects(world: World): Promise<string> {
   const before = world.objects.all();
   const mark = world.mark();
@@ -62,7 +62,7 @@ async function confirmFewObjects(world: World): Promise<string> {
   return `${few} Services left, held and confirmed`;
 }
 
-/** Where no list is guarded, the first one counts. */
+/** If the relist guard is disabled, the first list is applied. */
 async function takeFewObjects(world: World): Promise<string> {
   const before = world.objects.all();
   world.objects.reset(world.objects.firstWithEcho(few));
@@ -99,7 +99,7 @@ export const lists: readonly Row[] = [
   },
   {
     name: "Much smaller list, refuted",
-    // The empty one is refuted likewise.
+    // The empty list is refuted in the same way.
     short: 0,
     long: 3,
     inject: (world) => loseObjects(world, few),

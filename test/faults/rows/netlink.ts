@@ -1,4 +1,4 @@
-/** The kernel refuses netlink requests of one family; see netlink-fault.c. */
+/** The kernel rejects netlink requests of one family; see netlink-fault.c. */
 import { endFaults, putUnderFaults, rejectedRequests, rejectRequests } from "../netlink-fault.ts";
 import type { Row } from "../row.ts";
 
@@ -19,7 +19,7 @@ function refuse(family: keyof typeof families, errno: keyof typeof errnos): Row[
       await world.churn();
       await world.until(`${family} was refused with ${errno}`, async () => {
         if (rejectedRequests() > 0) return true;
-        // What a step wants of this family may have come through: another one.
+        // The step's requests of this family may all have succeeded. In that case, another step follows.
         if (world.isRepaired()) await world.churn();
         return false;
       });
@@ -31,7 +31,7 @@ function refuse(family: keyof typeof families, errno: keyof typeof errnos): Row[
   };
 }
 
-/** The short form tries two errnos with each family and two families with each errno. */
+/** The short form tests two errnos with each family, and two families with each errno. */
 export const netlink: readonly Row[] = (Object.keys(families) as (keyof typeof families)[]).flatMap(
   (family, familyIndex) =>
     (Object.keys(errnos) as (keyof typeof errnos)[]).map(

@@ -1,4 +1,4 @@
-/** The machine treats the program badly: its clock, its time, its disk, its files. */
+/** Faults of the machine that affect the program: its clock, CPU time, disk and files. */
 import { setTimeout as pause } from "node:timers/promises";
 import { requireLabKernel } from "../../support/machine-wide.ts";
 import { shell } from "../../support/netns/network-namespace.ts";
@@ -9,7 +9,7 @@ const setsClock = "sets the machine's clock";
 const daySeconds = 86_400;
 const blockedMs = 5_000;
 
-/** There and back again, with changes on both sides. */
+/** Jumps and returns, with changes at both times. */
 function jump(seconds: number): Row["inject"] {
   return async (world) => {
     const move = (by: number): void => {
@@ -35,7 +35,7 @@ async function block(world: World): Promise<string> {
 
 const disk = "/run/kube-ipvs";
 
-/** The file of drain start times and the log share a disk of 64 kB. */
+/** The state file and the log share a disk of 64 kB. */
 async function mountSmallDisk(world: World): Promise<void> {
   shell(`mkdir -p ${disk}; mount -t tmpfs -o size=64k tmpfs ${disk}`);
   const command = ["sh", "-c", `exec "$@" >>${disk}/log 2>&1`, "sh"];
@@ -60,7 +60,7 @@ async function unmountSmallDisk(world: World): Promise<void> {
   shell(`umount -l ${disk}`);
 }
 
-/** Standard input, output and error have all numbers below this: not one more file can be opened. */
+/** All numbers below this belong to standard input, output and error, so no other file can be opened. */
 const fewestFiles = 3;
 
 async function denyFiles(world: World): Promise<string> {
