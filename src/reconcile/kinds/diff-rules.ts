@@ -61,7 +61,7 @@ function removals(
   const wanted = new Set(chains.map(({ name }) => name));
   return cached
     .namesIn("nat")
-    .filter((name) => own.test(name) && !wanted.has(name))
+    .filter((name) => !wanted.has(name) && own.test(name))
     .map((chainName) => {
       return { kind: "chain-remove", family, table: "nat", chainName, reason: "unwanted" };
     });

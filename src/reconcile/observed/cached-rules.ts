@@ -10,6 +10,7 @@ export class CachedRules {
   /** The planned chain if the chain in the kernel matches it; otherwise the rule texts in the kernel. */
   readonly #chains = new Map<string, Chain | Texts>();
   readonly #jumps = new Map<string, Texts>();
+  readonly #totals = new Map<TableName, number>();
   readonly #render: RenderRule;
   /** The plan that these rules match exactly; undefined if they have not been compared yet. */
   plan: RuleSet | undefined;
@@ -53,13 +54,7 @@ export class CachedRules {
 
   /** Number of rules in our chains, by table. */
   get totals(): ReadonlyMap<TableName, number> {
-    const totals = new Map<TableName, number>();
-    for (const [key, chain] of this.#chains) {
-      const table = key.slice(0, key.indexOf(" ")) as TableName;
-      const { length } = "rules" in chain ? chain.rules : chain;
-      totals.set(table, (totals.get(table) ?? 0) + length);
-    }
-    return totals;
+    return this.#totals;
   }
 
   has(key: string): boolean {
@@ -90,11 +85,11 @@ export class CachedRules {
     const key = chainKey(table, name);
     const texts = rules.map((rule) => inOneForm(rule.text));
     if (planned.chains.has(key) || (table === "nat" && planned.own?.test(name) === true)) {
-      this.#chains.set(key, texts);
+      this.#set(table, key, texts);
       return;
     }
     // Another program fills this chain, and our jumps may be among its rules.
-    if (planned.others.has(key)) this.#chains.set(key, []);
+    if (planned.others.has(key)) this.#set(table, key, []);
     const ours = texts.filter((text) => planned.jumps.has(`${key} ${text}`));
     if (ours.length > 0) this.#jumps.set(key, ours);
   }
@@ -104,9 +99,10 @@ export class CachedRules {
     this.version += 1;
     this.plan = undefined;
     if (change.kind === "chain-write") {
-      this.#chains.set(chainKey(change.chain.table, change.chain.name), change.chain);
+      const { table, name } = change.chain;
+      this.#set(table, chainKey(table, name), change.chain);
     } else if (change.kind === "chain-remove") {
-      this.#chains.delete(chainKey(change.table, change.chainName));
+      this.#set(change.table, chainKey(change.table, change.chainName), undefined);
     } else {
       const place = chainKey(change.jump.table, change.jump.from);
       const text = this.text(change.jump.rule);
@@ -116,6 +112,18 @@ export class CachedRules {
       else if (at >= 0) this.#jumps.set(place, present.toSpliced(at, 1));
     }
   }
+
+  #set(table: TableName, key: string, chain: Chain | Texts | undefined): void {
+    const added = ruleCount(chain) - ruleCount(this.#chains.get(key));
+    if (chain === undefined) this.#chains.delete(key);
+    else this.#chains.set(key, chain);
+    this.#totals.set(table, (this.#totals.get(table) ?? 0) + added);
+  }
+}
+
+function ruleCount(chain: Chain | Texts | undefined): number {
+  if (chain === undefined) return 0;
+  return "rules" in chain ? chain.rules.length : chain.length;
 }
 
 /** Selects our rules from all observed rules. */
