@@ -14,7 +14,6 @@ import type { LiveConfig } from "../process/live-config.ts";
 import type { LoopReporter, LoopSummary } from "../report/loop-reporter.ts";
 import type { Checks } from "./checks.ts";
 import { ClusterInput, type ClusterInputOptions, type LoopContext } from "./cluster-input.ts";
-import { RetryTimer } from "./retry-timer.ts";
 import { Runner, runnerOptions } from "./runner.ts";
 
 /** The desired state of a mode, which is updated Service by Service. */
@@ -59,7 +58,6 @@ export abstract class Loop<
   protected readonly exclusive: Exclusive = new Exclusive();
   protected abstract readonly checks: LoopChecks;
   readonly #runner: Runner;
-  readonly #retry: RetryTimer;
   readonly #holderRecord: HolderRecord;
   readonly #claimMemory: ClaimMemory;
 
@@ -83,7 +81,6 @@ export abstract class Loop<
       onListed: (counts) => reporter.firstSync.listed(counts),
     });
     this.#runner = new Runner(() => this.#run(), parts, runnerOptions(live));
-    this.#retry = new RetryTimer(clock, () => this.#runner.request());
   }
 
   /** The last known objects. */
@@ -112,7 +109,6 @@ export abstract class Loop<
   async stop(): Promise<void> {
     this.input.stop();
     this.checks.stop();
-    this.#retry.stop();
     await this.#runner.stop();
     await this.exclusive.idle();
     await this.parts.healthChecks?.stop();
@@ -182,7 +178,7 @@ export abstract class Loop<
       await healthChecks?.serve(this.node.healthCheckAddresses);
       await this.serve(hasWorked);
     }
-    this.#retry.at(hasWorked ? this.dueMs : undefined);
+    this.#runner.requestAt(hasWorked ? this.dueMs : undefined);
     return hasWorked;
   }
 

@@ -47,6 +47,7 @@ export class Runner {
   #failuresInARow = 0;
   #pauseEndsAtMs = 0;
   #cancelTimer: () => void = () => {};
+  #cancelRequest: () => void = () => {};
   readonly #waiters = new Set<() => void>();
 
   /** `run` resolves with whether it succeeded. A rejection counts as a failure. */
@@ -81,6 +82,18 @@ export class Runner {
     }
   }
 
+  /**
+   * Requests a run at this time (monotonic), which replaces the previous time. Undefined if no run is needed. A request
+   * without delay belongs to the current run, so the runner is not settled in between.
+   */
+  requestAt(dueMs: number | undefined): void {
+    this.#cancelRequest();
+    if (dueMs === undefined || this.#isStopped) return;
+    const delayMs = dueMs - this.#clock.monotonicMs();
+    if (delayMs <= 0) this.request();
+    else this.#cancelRequest = this.#clock.after(delayMs, () => this.request());
+  }
+
   /** Resolves when no run is requested or running and the last run succeeded. */
   settled(): Promise<void> {
     if (this.#isSettled()) return Promise.resolve();
@@ -91,6 +104,7 @@ export class Runner {
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#cancelTimer();
+    this.#cancelRequest();
     await this.#running;
   }
 
