@@ -3,7 +3,7 @@ import type { IpFamily } from "../../base/ip.ts";
 import type { ObservedChain } from "../../kernel/kernel.ts";
 import { chainKey, type Rule, type RuleSet } from "../../state/rule.ts";
 import type { PlannedRuleChange } from "../kinds/diff-rules.ts";
-import { jumpText, type RenderRule } from "../kinds/rule-texts.ts";
+import type { RenderRule } from "../observed/cached-rules.ts";
 
 /** Names of chains and jumps of proxy modes. Keys have the form `nat KUBE-SERVICES`. */
 export interface RuleNames {
@@ -15,7 +15,9 @@ export interface RuleNames {
 /** The names in a rule set. */
 export function namesIn({ chains, jumps }: RuleSet, render: RenderRule): RuleNames {
   const keys = new Set(chains.map(({ table, name }) => chainKey(table, name)));
-  const texts = new Set(jumps.map((jump) => jumpText(jump, render)));
+  const texts = new Set(
+    jumps.map(({ table, from, rule }) => `${chainKey(table, from)} ${render(rule)}`),
+  );
   return { hasChain: (key) => keys.has(key), hasJump: (key, text) => texts.has(`${key} ${text}`) };
 }
 

@@ -3,7 +3,6 @@ import type { IpFamily } from "../../base/ip.ts";
 import { type Chain, chainKey, type Jump, type RuleSet } from "../../state/rule.ts";
 import type { ChangeReason, FamilyRuleChange } from "../change.ts";
 import type { CachedRules } from "../observed/cached-rules.ts";
-import { groupKey, jumpGroups, wantedOrder } from "./rule-texts.ts";
 
 export type PlannedRuleChange = FamilyRuleChange & { readonly reason: ChangeReason };
 
@@ -34,7 +33,8 @@ export function* diffRules(input: RulesInput): Generator<void, readonly PlannedR
     yield;
   }
   const added = changes.filter(({ reason }) => reason === "missing").length;
-  for (const group of jumpGroups(planned)) changes.push(...groupChanges(group, input));
+  const jumps = Map.groupBy(planned.jumps, ({ table, from }) => chainKey(table, from));
+  for (const [from, group] of jumps) changes.push(...groupChanges(from, group, input));
   return [...changes, ...removals(input, added)];
 }
 
@@ -67,12 +67,14 @@ function removals(
     });
 }
 
+/** The jumps in one chain, in insertion order. The last inserted jump comes first in the chain. */
 function groupChanges(
+  from: string,
   group: readonly Jump[],
   { family, cached }: RulesInput,
 ): readonly PlannedRuleChange[] {
-  const present = cached.jumps.get(groupKey(group)) ?? [];
-  const wanted = wantedOrder(group, (rule) => cached.text(rule));
+  const present = cached.jumps.get(from) ?? [];
+  const wanted = group.map(({ rule }) => cached.text(rule)).reverse();
   const insertions = group.map(
     (jump): PlannedRuleChange => ({ kind: "jump-insert", family, jump, reason: "missing" }),
   );

@@ -1,9 +1,11 @@
 import type { ObservedChain } from "../../kernel/kernel.ts";
 import { type Chain, chainKey, type Rule, type RuleSet, type TableName } from "../../state/rule.ts";
 import type { FamilyRuleChange } from "../change.ts";
-import { jumpText, type RenderRule } from "../kinds/rule-texts.ts";
 
 type Texts = readonly string[];
+
+/** Formats a rule like `iptables-save`, without `-A CHAIN `. */
+export type RenderRule = (rule: Rule) => string;
 
 /** Our rules in one family's tables, as last observed or written. Keys have the form `nat KUBE-SERVICES`. */
 export class CachedRules {
@@ -146,7 +148,9 @@ export function* cachedRulesInSteps(
   const planned = {
     chains: keysOf(chains),
     others: keysOf(ofServices?.others),
-    jumps: new Set(jumps.map((jump) => jumpText(jump, (rule) => cached.text(rule)))),
+    jumps: new Set(
+      jumps.map(({ table, from, rule }) => `${chainKey(table, from)} ${cached.text(rule)}`),
+    ),
     own: ofServices?.own,
   };
   for (const chain of observed) {
