@@ -13,7 +13,8 @@ import type { OpenListener } from "../../userspace/listener.ts";
 import { portalRules } from "../../userspace/portal-rules.ts";
 import { byKey, listenerKey } from "../../userspace/service-listeners.ts";
 import type { ListenersView } from "./daemon-view.ts";
-import { type Claim, rowsOfClaims } from "./object-claims.ts";
+import { rowsOfClaims } from "./object-claims.ts";
+import type { WantedFrontend } from "./wanted-frontends.ts";
 
 export async function listenerFacts(
   view: ListenersView,
@@ -69,6 +70,9 @@ function factOf({ wanted, localPorts }: OpenListener, view: ListenersView): List
   };
 }
 
-function byListener({ servicePort: one }: Claim, { servicePort: other }: Claim): number {
+function byListener(
+  { servicePort: one }: WantedFrontend,
+  { servicePort: other }: WantedFrontend,
+): number {
   return listenerKey(one, one.family) < listenerKey(other, other.family) ? -1 : 1;
 }

@@ -4,24 +4,17 @@
 
 import type { Destination, ServiceRow } from "../../answer/answers.ts";
 import type { ServiceName } from "../../api/objects.ts";
-import { familyOf, type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
+import { familyOf, type IpAddress, isLoopback } from "../../base/ip.ts";
 import { inSlices } from "../../base/time-slice.ts";
-import { type ServicePort, servicePortKey } from "../../model/service-port.ts";
+import type { ServicePort } from "../../model/service-port.ts";
 import { servicePortsOf } from "../../model/service-ports.ts";
 import type { LostTo } from "../../plan/claims/claim.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import { absenceOf } from "./absence.ts";
-import type { ObjectsView, ServedAddress } from "./daemon-view.ts";
+import type { ObjectsView } from "./daemon-view.ts";
 import { claimedBy, lostReason } from "./row-fields.ts";
 import { rowOf } from "./service-rows.ts";
-import { wantedFrontends } from "./wanted-frontends.ts";
-
-/** A service port that claims the address and port of a destination. */
-export interface Claim {
-  readonly service: ServiceName;
-  readonly servicePort: ServicePort;
-  readonly kind: ServedAddress["kind"];
-}
+import { type WantedFrontend, wantedFrontends } from "./wanted-frontends.ts";
 
 /**
  * All addresses and ports of one Service, except loopback. `nodeAddresses` are used for service ports that are served
@@ -48,43 +41,52 @@ export function destinationsOf(
   });
 }
 
-/** Finds the service ports that claim a destination. Iterates over all Services and yields after each. */
+/** Finds the frontends that claim a destination. Iterates over all Services and yields after each. */
 function* findClaims(
   view: ObjectsView,
   destination: Destination,
-): Generator<void, readonly Claim[]> {
-  const claims: Claim[] = [];
+): Generator<void, readonly WantedFrontend[]> {
+  const claims: WantedFrontend[] = [];
   const family = familyOf(destination.address);
   for (const service of view.objects.serviceNames()) {
     yield;
     const record = view.objects.service(service);
-    if (record === undefined || !hasPort(record, destination)) continue;
-    for (const servicePort of servicePortsOf(record, family)) {
-      const found = claimOf(view, servicePort, family, destination);
-      if (found !== undefined) claims.push({ service, servicePort, kind: found.kind });
+    // A cheap check that excludes nearly all Services.
+    if (!record?.ports.some(({ port, nodePort }) => isEither(destination.port, port, nodePort))) {
+      continue;
+    }
+    const isClaimed = servicePortsOf(record, family).some((port) => isAt(view, port, destination));
+    if (!isClaimed) continue;
+    for (const wanted of wantedFrontends(view, [service])) {
+      const { servicePort, kind, server } = wanted;
+      // A cluster IP or node port has a single row, whichever address was requested.
+      const isSoleRow = kind === "cluster-ip" || kind === "node-port";
+      const isAddress = isSoleRow || server.address === destination.address;
+      if (isAddress && isAt(view, servicePort, destination, kind)) claims.push(wanted);
     }
   }
   return claims;
 }
 
-/** A cheap check that excludes nearly all Services. */
-function hasPort(
-  { ports }: { readonly ports: readonly { readonly port: number; readonly nodePort: number }[] },
-  { port: wanted }: Destination,
-): boolean {
-  return ports.some(({ port, nodePort }) => port === wanted || nodePort === wanted);
+function isEither(wanted: number, ...ports: readonly number[]): boolean {
+  return ports.includes(wanted);
 }
 
-function claimOf(
+/** Whether a service port is served at the destination, by a frontend of this kind or of any kind. */
+function isAt(
   view: ObjectsView,
   servicePort: ServicePort,
-  family: IpFamily,
   { protocol, address: wanted, port: number }: Destination,
-): ServedAddress | undefined {
-  if (servicePort.protocol !== protocol) return undefined;
-  const isWanted = ({ address = wanted, port }: ServedAddress): boolean =>
-    address === wanted && port === number;
-  return view.frontends(servicePort, family).find(isWanted);
+  only?: WantedFrontend["kind"],
+): boolean {
+  const { family } = servicePort;
+  if (servicePort.protocol !== protocol || family !== familyOf(wanted)) return false;
+  return view
+    .frontends(servicePort, family)
+    .some(
+      ({ kind, address = wanted, port }) =>
+        address === wanted && port === number && kind === (only ?? kind),
+    );
 }
 
 /**
@@ -94,43 +96,27 @@ function claimOf(
 export async function rowsOfClaims(
   view: ObjectsView,
   destinations: readonly Destination[],
-  order: (one: Claim, other: Claim) => number,
+  order: (one: WantedFrontend, other: WantedFrontend) => number,
 ): Promise<readonly ServiceRow[]> {
+  const context = { view, absence: absenceOf(view.history) };
+  const query = { hasEndpoints: true, hasConnections: false };
   const rows: ServiceRow[] = [];
   for (const destination of destinations) {
     const { address } = destination;
     const claims = await inSlices(view.clock, findClaims(view, destination));
-    const lostTo = ({ servicePort }: Claim): LostTo | undefined =>
+    const lostTo = ({ servicePort }: WantedFrontend): LostTo | undefined =>
       view.lostTo(servicePort, virtualServerKey(destination));
-    const byRight = (one: Claim, other: Claim): number =>
-      Number(lostTo(one) !== undefined) - Number(lostTo(other) !== undefined) || order(one, other);
-    for (const [index, claim] of claims.toSorted(byRight).entries()) {
-      const row = claimRow(view, claim, address);
-      if (row === undefined) continue;
+    const isLost = (one: WantedFrontend): number => Number(lostTo(one) !== undefined);
+    const sorted = claims.toSorted(
+      (one, other) => isLost(one) - isLost(other) || order(one, other),
+    );
+    for (const [index, claim] of sorted.entries()) {
       const lost = index === 0 ? {} : { reason: lostReason };
-      rows.push({ ...row, ...lost, ...claimedBy(lostTo(claim)), address });
+      rows.push({
+        ...rowOf(claim, context, query),
+        ...{ ...lost, ...claimedBy(lostTo(claim)), address },
+      });
     }
   }
   return rows;
-}
-
-/** The row of a claim. A cluster IP or node port has a single row, whichever address was requested. */
-function claimRow(
-  view: ObjectsView,
-  { service, servicePort, kind }: Claim,
-  address: IpAddress,
-): ServiceRow | undefined {
-  const isSoleRow = kind === "cluster-ip" || kind === "node-port";
-  const claimed = servicePortKey(servicePort);
-  const context = { view, absence: absenceOf(view.history) };
-  for (const wanted of wantedFrontends(view, [service])) {
-    const { server } = wanted;
-    const isAddress = isSoleRow || server.address === address;
-    const isFamily = familyOf(server.address) === servicePort.family;
-    const isPort = servicePortKey(wanted.servicePort) === claimed;
-    if (isPort && isAddress && isFamily && wanted.kind === kind) {
-      return rowOf(wanted, context, { hasEndpoints: true, hasConnections: false });
-    }
-  }
-  return undefined;
 }

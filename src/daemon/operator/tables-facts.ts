@@ -10,7 +10,8 @@ import { bySeniority, servicePortKey } from "../../model/service-port.ts";
 import { type Chain, chainKey, type RuleSet } from "../../state/rule.ts";
 import { chainsAboutInSteps } from "../../state/rules-about.ts";
 import type { TablesView } from "./daemon-view.ts";
-import { type Claim, rowsOfClaims } from "./object-claims.ts";
+import { rowsOfClaims } from "./object-claims.ts";
+import type { WantedFrontend } from "./wanted-frontends.ts";
 
 export async function tablesFacts(
   view: TablesView,
@@ -30,11 +31,11 @@ export async function tablesFacts(
   };
 }
 
-function byAge(one: Claim, other: Claim): number {
+function byAge(one: WantedFrontend, other: WantedFrontend): number {
   return bySeniority(seniorityOf(one), seniorityOf(other));
 }
 
-function seniorityOf({ servicePort }: Claim): Parameters<typeof bySeniority>[0] {
+function seniorityOf({ servicePort }: WantedFrontend): Parameters<typeof bySeniority>[0] {
   return { ...servicePort, name: servicePortKey(servicePort) };
 }
 
