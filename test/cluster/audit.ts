@@ -1,7 +1,7 @@
-/** What a proxy asked of the API server, by the server's audit log, beside what its role grants. */
+/** Counts a proxy's requests in the API server's audit log, and shows them with the rights of its role. */
 import { readFileSync } from "node:fs";
 
-/** Users that are logged: a DaemonSet's service account, and a program with kube-proxy's certificate. */
+/** Users in the log: a DaemonSet's service account, and a program with kube-proxy's certificate. */
 const users = ["system:serviceaccount:kube-system:kube-ipvs", "system:kube-proxy"];
 
 /** An entry of audit.k8s.io/v1 at level Metadata. */
@@ -26,15 +26,15 @@ export interface PolicyRule {
 /** One verb on one resource. */
 export interface RequestCount {
   readonly verb: string;
-  /** `RESOURCE`, or `RESOURCE.GROUP` as kubectl writes it; a path where there is no resource. */
+  /** `RESOURCE`, or `RESOURCE.GROUP` as in kubectl. A path if there is no resource. */
   readonly resource: string;
   readonly count: number;
-  /** Answered with 403. */
+  /** Number of 403 responses. */
   readonly forbidden: number;
   readonly isGranted: boolean;
 }
 
-/** A watch counts once, when it ends or the log does. */
+/** A watch counts once, when the watch or the log ends. */
 export const auditPolicy: object = {
   apiVersion: "audit.k8s.io/v1",
   kind: "Policy",
@@ -42,7 +42,7 @@ export const auditPolicy: object = {
   rules: [{ level: "Metadata", users }, { level: "None" }],
 };
 
-/** Every verb that is used or granted, by resource. `rules`: of the role that the proxy has. */
+/** Every used or granted verb, by resource. `rules` are those of the proxy's role. */
 export function requestCounts(log: string, rules: readonly PolicyRule[]): readonly RequestCount[] {
   const events = log
     .split("\n")

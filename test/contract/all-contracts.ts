@@ -6,7 +6,7 @@ import { describeIpvsContract } from "./ipvs-contract.ts";
 import { describeLinkContract } from "./link-contract.ts";
 import { describeModulesContract, describeSysctlContract } from "./settings-contract.ts";
 
-/** Everything that a kernel must do. */
+/** All contracts of a kernel. */
 export function describeKernelContract(name: string, open: OpenContractKernel): void {
   describeIpvsContract(name, open);
   describeIpSetsContract(name, open);

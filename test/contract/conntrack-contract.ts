@@ -12,7 +12,7 @@ const ipv6Flow: Flow = dnsFlow({
   replySource: ip("fd00:244::5"),
 });
 
-/** Without what only the kernel knows. */
+/** Lists flows without values that only the kernel knows. */
 async function listed(
   conntrack: Conntrack,
   family: IpFamily,

@@ -1,7 +1,7 @@
 /**
- * What a contract suite needs: a kernel for itself, empty, and a way to bring in what only others make.
- * Suites are functions `describe…Contract(name, openKernel)`; `fake.test.ts` runs them against the fake
- * kernel, `test/lab/contract.test.ts` against the real one.
+ * The requirements of a contract suite: an empty kernel of its own, and a way to add third-party state. Suites are
+ * functions `describe…Contract(name, openKernel)`. `fake.test.ts` runs them on the fake kernel, and
+ * `test/lab/contract.test.ts` on the real one.
  */
 import { it } from "node:test";
 import { type IpAddress, parseIpAddress } from "../../src/base/ip.ts";
@@ -10,30 +10,30 @@ import type { Flow } from "../../src/state/flow.ts";
 
 export interface ContractKernel {
   readonly kernel: Kernel;
-  /** The same kernel through clients of their own: another program. */
+  /** The same kernel through separate clients, like another program. */
   readonly others: Kernel;
-  /** Tracks a UDP flow, as a packet would. */
+  /** Tracks a UDP flow like a packet would. */
   addFlow(flow: Flow): void;
   /**
-   * Adds a rule of another program at the end of a chain; text as `iptables-save` prints it. Returns the text with which
-   * the client reports it.
+   * Appends a third-party rule to a chain, as text in the format of `iptables-save`. Returns the text with which the
+   * client reports it.
    */
   addForeignRule(table: "nat" | "filter", chain: string, text: string): string;
-  /** Puts an IPv4 rule that only nft can print behind the others of a built-in chain. */
+  /** Appends an IPv4 rule to a built-in chain that only nft can print. */
   addNativeRule(table: "nat" | "filter", chain: string): void;
-  /** Takes those of the chain away, and nothing else. */
+  /** Removes only the native rules of the chain. */
   removeNativeRules(table: "nat" | "filter", chain: string): void;
-  /** Adds routes of all kinds by these gateways, one of each family. */
+  /** Adds routes of all kinds through these gateways, one of each family. */
   addGateways(ipv4: string, ipv6: string): void;
   /** Whether the link is administratively up, as another program sees it. */
   isLinkUp(): boolean;
   close(): void;
 }
 
-/** Makes an empty kernel: for the real one, a network namespace. */
+/** Creates an empty kernel, which is a new network namespace for the real one. */
 export type OpenContractKernel = () => Promise<ContractKernel>;
 
-/** One case of a contract, with a kernel of its own. `skip`: why this kernel cannot have it. */
+/** One case of a contract with its own kernel. `skip` is the reason why this kernel does not support the case. */
 export function contractCase(
   open: OpenContractKernel,
   name: string,

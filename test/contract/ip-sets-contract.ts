@@ -66,7 +66,7 @@ const shapes: readonly {
   { type: "bitmap:port", family: "IPv4", entries: ["0", "30080", "65535"] },
 ];
 
-/** What the ipset subsystem has and sets of nf_tables do not have. */
+/** Features of ipset that nf_tables sets do not have. */
 const ipsetAlone = { capacities: true, references: true };
 
 export function describeIpSetsContract(

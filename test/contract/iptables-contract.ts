@@ -31,7 +31,7 @@ async function textsOf(
   return chain?.rules.map(({ text }) => text);
 }
 
-/** Every form of rule that we write. Both tables: MASQUERADE belongs to nat, REJECT to filter. */
+/** Every form of rule that we write. Both tables are needed, because MASQUERADE belongs to nat and REJECT to filter. */
 function everyForm(family: IpFamily): readonly Chain[] {
   const isIpv4 = family === "IPv4";
   const network = isIpv4 ? "10.244.0.0/16" : "fd00:244::/32";
@@ -150,7 +150,7 @@ export function describeIptablesContract(name: string, open: OpenContractKernel)
     contractCase(open, "tells by a number whether rules were changed", async (kernel, contract) => {
       const { iptables } = kernel;
       const read = async (): Promise<number> => {
-        // A single reading may fail on a busy kernel, and the daemon then lists the rules instead.
+        // A single read may fail on a busy kernel. The daemon lists the rules in this case.
         let generation = await iptables.readGeneration("IPv4");
         for (let tries = 1; generation === undefined && tries < 5; tries += 1) {
           generation = await iptables.readGeneration("IPv4");
@@ -297,7 +297,7 @@ export function describeIptablesContract(name: string, open: OpenContractKernel)
         await assert.rejects(iptables.apply("IPv4", changes), message);
         assert.deepEqual(await textsOf(iptables, "IPv4", "filter", "KUBE-A"), ["-j ACCEPT"]);
         assert.equal(await textsOf(iptables, "IPv4", "filter", "KUBE-B"), undefined);
-        // Each table is committed on its own, filter before nat.
+        // Each table is committed separately, filter before nat.
         assert.deepEqual(await textsOf(iptables, "IPv4", "nat", "KUBE-A"), []);
       });
     }

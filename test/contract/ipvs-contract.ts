@@ -12,7 +12,7 @@ import { observeIpvs } from "../support/observe-ipvs.ts";
 import { contractCase, ip, type OpenContractKernel } from "./contract-kernel.ts";
 import { create, real, virtual } from "./servers.ts";
 
-/** What is there, without counts, in an order of its own. */
+/** The state without counts, sorted. */
 async function state(ipvs: Ipvs): Promise<readonly string[]> {
   const virtualServers = await observeIpvs(ipvs);
   return virtualServers

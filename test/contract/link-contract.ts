@@ -7,7 +7,7 @@ function change(kind: "add" | "remove", ...texts: readonly string[]): AddressCha
   return texts.map((text) => ({ kind: `address-${kind}`, address: ip(text) }));
 }
 
-/** Addresses of the dummy link with their lengths, sorted; what the kernel adds by itself left out. */
+/** Addresses of the dummy link with their prefix lengths, sorted, without those that the kernel adds. */
 async function bound(link: DummyLink): Promise<readonly string[]> {
   const found = await link.find();
   const addresses = await link.listAddresses();

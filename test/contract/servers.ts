@@ -1,11 +1,11 @@
-/** Virtual and real servers for the contracts, and the changes that make them. */
+/** Virtual and real servers for the contracts, and the changes that create them. */
 import { familyOf, hostPrefixLength } from "../../src/base/ip.ts";
 import type { IpvsChange } from "../../src/kernel/kernel.ts";
 import type { RealServer } from "../../src/state/real-server.ts";
 import type { VirtualServer } from "../../src/state/virtual-server.ts";
 import { ip } from "./contract-kernel.ts";
 
-/** TCP 10.96.0.1:80, scheduler rr, unless given otherwise. */
+/** By default TCP 10.96.0.1:80 with scheduler rr. */
 export function virtual(overrides: Partial<VirtualServer> = {}): VirtualServer {
   const address = overrides.address ?? ip("10.96.0.1");
   return {

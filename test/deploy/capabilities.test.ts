@@ -1,4 +1,4 @@
-/** Why NET_RAW is granted with both backends of iptables: tried in a network namespace of this machine. */
+/** Why NET_RAW is granted with both iptables backends, tested in a network namespace of this machine. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { describe, it } from "node:test";
@@ -8,7 +8,7 @@ interface Answer {
   readonly output: string;
 }
 
-/** Restores a rule with a set in a new network namespace, with nothing but these capabilities. */
+/** Restores a rule with a set in a new network namespace, with only these capabilities. */
 function restoreRule(program: string, capabilities: readonly string[]): Answer {
   const bounding = ["-all", ...capabilities.map((name) => `+${name}`)].join(",");
   const rules = "*nat\n:TRY - [0:0]\n-A TRY -m set --match-set TRY dst,dst -j RETURN\nCOMMIT\n";

@@ -1,4 +1,4 @@
-/** What the chart takes, what it refuses, and what it makes of it. */
+/** The values that the chart accepts and rejects, and the rendered objects. */
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -22,7 +22,7 @@ const defaults = readChartFile("values.yaml") as Values;
 const schema = readChartFile("values.schema.json") as { readonly properties: object };
 const validate = new Ajv({ allErrors: true, strictTypes: false }).compile(schema);
 
-/** Paths of what is wrong. */
+/** Paths of invalid values. */
 function problems(values: Values): readonly string[] {
   validate({ ...defaults, ...values });
   return (validate.errors ?? []).map(({ instancePath }) => instancePath);
@@ -119,7 +119,7 @@ describe("the chart, rendered", () => {
     for (const image of [{}, { repository: "" }, { digest: `sha256:${"0".repeat(64)}` }]) {
       const { error } = renderChart({ ...leastValues, image });
       assert.match(error, /image\.repository is needed: where you pushed the image/);
-      // The schema leaves this to the template: its own message would not name the value to set.
+      // The schema leaves this check to the template, because its own message would not name the value to set.
       assert.deepEqual(problems({ ...leastValues, image: { repository: "", ...image } }), []);
     }
   });

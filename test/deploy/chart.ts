@@ -1,4 +1,4 @@
-/** The chart, rendered with the engine that Helm uses (chart-renderer/). */
+/** Renders the chart with Helm's template engine (chart-renderer/). */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,20 +12,20 @@ const renderer: string = join(project, "build/test/chart-renderer");
 
 export type Values = Readonly<Record<string, unknown>>;
 
-/** The least that an operator must say beside an existing ConfigMap. */
+/** The minimum values with an existing ConfigMap. */
 export const leastWithConfigMap: Values = {
   image: { repository: "registry.example/kube-ipvs" },
   existingConfigMap: "kube-proxy",
 };
 
-/** The least that an operator must say without one. */
+/** The minimum values without an existing ConfigMap. */
 export const leastValues: Values = {
   image: { repository: "registry.example/kube-ipvs" },
   apiServer: "https://10.0.0.1:6443",
   config: { clusterCIDR: "10.244.0.0/16" },
 };
 
-/** Every part that is off by default. */
+/** Enables every part that is off by default. */
 export const everything: Values = {
   ...leastValues,
   imagePullSecrets: [{ name: "pull" }],
@@ -56,27 +56,27 @@ export const everything: Values = {
   dashboard: { enabled: true, annotations: { folder: "network" } },
 };
 
-/** A preset, with the least that an operator must add. */
+/** A preset with the minimum of additional values. */
 export function presetValues(name: string): Values {
   const preset = readChartFile(`presets/${name}`) as Values;
   return { image: leastValues["image"], apiServer: leastValues["apiServer"], ...preset };
 }
 
-/** A file of the chart as a value. */
+/** Parses a file of the chart. */
 export function readChartFile(name: string): unknown {
   return parse(readFileSync(join(chartPath, name), "utf8"));
 }
 
 export interface Rendering {
-  /** Absent: it could not be rendered. */
+  /** Undefined if rendering failed. */
   readonly objects?: readonly Manifest[];
-  /** What `helm test` applies. */
+  /** The objects that `helm test` applies. */
   readonly tests?: readonly Manifest[];
   readonly text: string;
   readonly error: string;
 }
 
-/** Renders all templates; `values` are laid over the chart's. `cluster` has existing objects by KIND/NAME. */
+/** Renders all templates. `values` override the chart's. `cluster` contains existing objects by KIND/NAME. */
 export function renderChart(
   values: Values,
   release = "kube-ipvs",
@@ -98,7 +98,7 @@ export function renderChart(
   return { objects, tests, text: stdout, error: "" };
 }
 
-/** NOTES.txt is for people. */
+/** Skips NOTES.txt, which is not an object. */
 function objectsIn(text: string): readonly Manifest[] {
   const parts = text.split(/^---$/m).filter((part) => !part.includes("# Source: NOTES.txt"));
   return parts

@@ -1,4 +1,4 @@
-/** The values that guides and README give Helm: each such command renders the chart, with the image that it names. */
+/** The Helm values in guides and README: each such command renders the chart with the image that it names. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -17,7 +17,7 @@ const pages = [
   ...readGuides(),
 ];
 
-/** What a reader fills in. */
+/** Values for the placeholders in the guides. */
 const filledIn: Readonly<Record<string, string>> = {
   REPOSITORY: "registry.example/network",
   HOST: "10.0.0.1",
@@ -25,13 +25,13 @@ const filledIn: Readonly<Record<string, string>> = {
   CIDR: "10.244.0.0/16",
 };
 
-/** With `--reuse-values` and the like: what was installed before. */
+/** The values of the installed release, for `--reuse-values` and similar flags. */
 const installed: Readonly<Record<string, string>> = {
   "image.repository": "registry.example/network/kube-ipvs",
   existingConfigMap: "kube-proxy",
 };
 
-/** `--set config.clusterCIDR=CIDR` as Helm reads it: a number or a boolean where it looks like one. */
+/** Parses `--set config.clusterCIDR=CIDR` like Helm: text that looks like a number or boolean becomes one. */
 function valuesIn(args: readonly string[]): Values {
   const values: Record<string, unknown> = {};
   if (args.some((argument) => argument.endsWith("reuse-values"))) {

@@ -1,14 +1,14 @@
 /**
- * Objects against what the API server takes. Two judges, both of the packages kubernetes-models and
- * @kubernetes-models/prometheus-operator, made from Kubernetes' own OpenAPI and the operator's CRDs: their JSON
- * schemas for types and formats, and their TypeScript types for unknown fields, which the schemas let pass.
+ * Validates objects with two packages, kubernetes-models and @kubernetes-models/prometheus-operator, which are
+ * generated from Kubernetes' OpenAPI and the operator's CRDs. Their JSON schemas check types and formats, and their
+ * TypeScript types find unknown fields, which the schemas accept.
  */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Manifest } from "../support/container/pod.ts";
 
-/** `apps/v1`, `DaemonSet` → the module that has class and interface. */
+/** Returns the module with class and interface for `apps/v1`, `DaemonSet`. */
 function moduleOf({ apiVersion, kind }: Manifest): string {
   const isOperators = String(apiVersion).startsWith("monitoring.coreos.com/");
   const base = isOperators ? "@kubernetes-models/prometheus-operator" : "kubernetes-models";
@@ -17,7 +17,7 @@ function moduleOf({ apiVersion, kind }: Manifest): string {
 
 type Model = new (object: Manifest) => { validate(): void };
 
-/** What is wrong with an object by the schemas; undefined: nothing. */
+/** The problem that the schemas find in an object. Undefined if there is none. */
 export async function schemaProblem(manifest: Manifest): Promise<string | undefined> {
   const module = (await import(moduleOf(manifest))) as Readonly<Record<string, Model>>;
   const Class = module[manifest.kind];
@@ -32,7 +32,7 @@ export async function schemaProblem(manifest: Manifest): Promise<string | undefi
 
 const project: string = join(import.meta.dirname, "../..");
 
-/** What the compiler says when each object is written as a literal of its type; empty: nothing. */
+/** The compiler's errors if each object is written as a literal of its type. Empty if there are none. */
 export function typeProblems(manifests: readonly Manifest[]): string {
   const folder = join(project, "build/deploy-types");
   mkdirSync(folder, { recursive: true });

@@ -1,4 +1,4 @@
-/** Everything under deploy/ that goes to an API server, judged by Kubernetes' own types. */
+/** All objects under deploy/ for an API server, validated with Kubernetes' own types. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
@@ -48,7 +48,7 @@ const endpointController = ["rbac.yaml", "deployment.yaml"].flatMap((name) =>
 );
 const notReadyTaint = objectsOf("kustomize/not-ready-taint/rbac.yaml");
 const e2e = ["rbac.yaml", "job.yaml"].flatMap((name) => objectsOf(`kustomize/e2e/${name}`));
-/** What the acceptance test applies: no API server is at hand that would refuse a wrong field. */
+/** The objects of the acceptance test. No API server rejects wrong fields here. */
 const appliedByE2e = [
   namespaceObject("e2e"),
   podObject({
@@ -115,7 +115,7 @@ describe("objects for an API server", () => {
   });
 });
 
-/** Each DaemonSet that runs the proxy, whether it changes the node or only observes. */
+/** Each DaemonSet that runs the proxy, including observers. */
 const running = sets
   .filter(({ objects }) => objects.some(({ kind }) => kind === "DaemonSet"))
   .filter(({ objects }) => podOf(objects).containers[0]?.name !== "done");
@@ -128,10 +128,10 @@ function isObserver({ objects }: { readonly objects: readonly Manifest[] }): boo
 
 const proxies = running.filter((set) => !isObserver(set));
 const observers = running.filter(isObserver);
-/** All but Talos, whose workloads cannot load modules. */
+/** All except Talos, whose workloads cannot load modules. */
 const prepared = proxies.filter(({ objects }) => podOf(objects).initContainers !== undefined);
 
-/** Of its own, and not kubeadm's. */
+/** Whether the manifest has its own configuration instead of kubeadm's. */
 function hasConfiguration({ objects }: { readonly objects: readonly Manifest[] }): boolean {
   return objects.some(({ data }) => Object.hasOwn(data ?? {}, "config.conf"));
 }

@@ -1,4 +1,4 @@
-/** Alert rules and dashboard, judged by promtool and by the table of metrics. */
+/** Alert rules and the dashboard, validated with promtool and with the table of metrics. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -47,7 +47,7 @@ function promtool(...args: readonly string[]): string {
   return stdout;
 }
 
-/** Metrics beside the table's: registered from /proc, or by Prometheus itself. */
+/** Metrics that are not in the table: registered from /proc, or by Prometheus itself. */
 const others = /^(?:process_|nodejs_|up$)/;
 
 function namesIn(expression: string): readonly string[] {
@@ -72,7 +72,7 @@ describe("the alert rules", () => {
   });
 });
 
-/** The anchors of a document's headings, as forges make them. */
+/** The anchors of a document's headings, in the format of code hosting sites. */
 function anchorsOf(path: string): ReadonlySet<string> {
   const text = readFileSync(path, "utf8");
   const headings = [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading]) => heading ?? "");

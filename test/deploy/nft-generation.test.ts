@@ -1,4 +1,7 @@
-/** Whether nft's rules were changed, tried in a network namespace of this machine: the lab's kernel has legacy alone. */
+/**
+ * Detection of nft rule changes, tested in a network namespace of this machine, because the lab's kernel supports only
+ * legacy.
+ */
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
 import { describe, it } from "node:test";
@@ -11,7 +14,7 @@ import { nativeSocket } from "../../src/netlink/native-socket.ts";
 const isInside = process.argv[2] === "inside";
 const addRule = ["-A", "INPUT", "-s", "192.0.2.1", "-j", "DROP"];
 
-/** In the namespace: prints the generation after each step. */
+/** Prints the generation after each step, in the namespace. */
 async function printGenerations(): Promise<void> {
   const generations = openGenerations("nft", {
     shim: nativeSocket,

@@ -1,4 +1,6 @@
-/** `deploy/roll-out` with a kubectl that keeps nodes in files and patches kube-proxy's DaemonSet with the real kubectl. */
+/**
+ * `deploy/roll-out` with a kubectl that stores nodes in files and patches kube-proxy's DaemonSet with the real kubectl.
+ */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

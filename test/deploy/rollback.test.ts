@@ -1,6 +1,6 @@
 /**
- * The commands of docs/migrate/kubeadm.md that save kubeadm's DaemonSet and put it back, run by kubectl against a server with the API
- * server's rule for updates: one that carries another resourceVersion than the stored object's is a conflict.
+ * The commands of docs/migrate/kubeadm.md that save and restore kubeadm's DaemonSet. kubectl runs them on a server with
+ * the API server's rule for updates: one with an outdated resourceVersion is a conflict.
  */
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
@@ -19,7 +19,7 @@ const guide = readFileSync(join(project, "docs/migrate/kubeadm.md"), "utf8");
 
 const upgradeGuide = readFileSync(join(project, "docs/upgrade.md"), "utf8");
 
-/** The command lines of the guide that hold `part`, without comments; exactly one block has them. */
+/** The command lines of the guide that contain `part`, without comments. Exactly one block must contain them. */
 function commandsWith(part: string, page = guide): string {
   const [block, ...more] = shellBlocksOf(page).filter((text) => text.includes(part));
   assert.ok(block !== undefined && more.length === 0, `not one block of the guide has ${part}`);
@@ -110,7 +110,7 @@ async function bodyOf(request: IncomingMessage): Promise<Stored> {
   return JSON.parse(Buffer.concat(await request.toArray()).toString()) as Stored;
 }
 
-/** As the API server: what is new has no version yet. */
+/** Like an API server, assigns the version of a new object. */
 function create(object: Stored, send: (status: number, body: object) => void): void {
   if (object.metadata["resourceVersion"] === undefined) {
     stored.set(path, replaced(object, 1));
@@ -145,7 +145,7 @@ after(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Runs lines as a shell does; `without` names commands that are left out. */
+/** Runs lines in a shell. `without` names commands that are omitted. */
 async function run(script: string): Promise<{ readonly code: number; readonly output: string }> {
   const child = spawn("sh", ["-euc", script], {
     cwd: folder,
@@ -160,13 +160,13 @@ async function run(script: string): Promise<{ readonly code: number; readonly ou
   return { code, output: Buffer.concat(chunks).toString() };
 }
 
-/** The logical lines of a block that begin with `start`. */
+/** The logical lines of a block that start with `start`. */
 function linesOf(block: string, start: string): string {
   const lines = block.replaceAll("\\\n", "").split("\n");
   return lines.filter((line) => line.startsWith(start)).join("\n");
 }
 
-/** The guide's command; the server here has no schemas to validate with. */
+/** The guide's command without validation, because the server has no schemas. */
 function rollback(): string {
   const command = linesOf(commandsWith("kubectl replace"), "kubectl replace");
   return command.replace("replace", "replace --validate=false");

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** Kept inputs of one target: the files of `corpus/NAME/`; none where there is no such folder. */
+/** Kept inputs of one target: the files in `corpus/NAME/`. Empty if there is no such folder. */
 export function readCorpus(name: string): readonly Uint8Array<ArrayBuffer>[] {
   const folder = join(import.meta.dirname, "corpus", name);
   try {
@@ -13,7 +13,7 @@ export function readCorpus(name: string): readonly Uint8Array<ArrayBuffer>[] {
   }
 }
 
-/** The same as text. */
+/** Like {@link readCorpus}, as text. */
 export function readCorpusTexts(name: string): readonly string[] {
   return readCorpus(name).map((bytes) => new TextDecoder().decode(bytes));
 }

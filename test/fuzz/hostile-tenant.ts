@@ -1,4 +1,4 @@
-/** Objects of one tenant, within what an API server's own validation admits, aimed at everybody else. */
+/** Objects of one tenant that an API server would accept, directed against all others. */
 import fc from "fast-check";
 import type { NamedObject } from "../support/memory-source.ts";
 import { endpoint, endpointSlice, node, service } from "../support/objects.ts";
@@ -9,11 +9,11 @@ export const otherNodeAddresses = ["192.168.10.12", "fd00:10::12"] as const;
 export const apiServer = "192.168.10.5";
 export const apiServerPort = 6_443;
 export const metadataAddress = "169.254.169.254";
-/** Where processes of the node listen. */
+/** Ports on which processes of the node listen. */
 export const nodePorts: readonly number[] = [22, 2_379, 10_250];
 export const victimCount = 50;
 export const victimPort = 80;
-/** Of IPv4, then of IPv6. */
+/** The IPv4 address, then the IPv6 address. */
 export const victimClusterIps = (index: number): readonly [string, string] => [
   `10.96.1.${index + 1}`,
   `fd00:96:1::${index + 1}`,
@@ -28,7 +28,7 @@ export const victimEndpoints = (index: number): readonly [string, string] => [
   `fd00:244:9::${index + 1}`,
 ];
 
-/** Two of the tenant's objects at a time are enough to take memory; more of them cost the test its time. */
+/** A few of the tenant's objects at a time are enough to use memory, and more would slow the test down. */
 const tenantServices = 8;
 
 /** One step of the tenant: objects that are applied or deleted. */
@@ -39,7 +39,10 @@ export interface TenantStep {
 
 const families = fc.constantFrom<0 | 1>(0, 0, 0, 1);
 const victims = fc.integer({ min: 0, max: victimCount - 1 });
-/** One that another Service, the node or another Node has, or nobody; its validation lets a tenant name each of them. */
+/**
+ * Addresses of other Services, the node or another Node, or unused ones. The API server's validation lets a tenant
+ * claim each of them.
+ */
 const contestedAddresses = fc
   .tuple(families, victims, fc.integer({ min: 0, max: 8 }), fc.integer({ min: 1, max: 250 }))
   .map(([family, victim, choice, last]) => {
@@ -54,7 +57,10 @@ const contestedAddresses = fc
     ];
     return contested[choice] ?? [`198.51.100.${last}`, `2001:db8:51::${last}`][family] ?? apiServer;
   });
-/** A cloud's controller writes them, or a tenant that may write the status. Those of Services come before external IPs. */
+/**
+ * A cloud's controller or a tenant with permission to write the status sets these. They take precedence over external
+ * IPs.
+ */
 const balancerAddresses = fc.oneof(
   fc.constantFrom(...nodeAddresses, ...gateways, ...otherNodeAddresses, apiServer, metadataAddress),
   fc.integer({ min: 1, max: 250 }).map((last) => `198.19.0.${last}`),
@@ -65,7 +71,7 @@ const portNumbers = fc.oneof(
   victims.map(victimNodePort),
   fc.integer({ min: 1, max: 65_535 }),
 );
-/** Mostly ordinary, now and then as large as an object can be. */
+/** Usually small, sometimes as large as an object can be. */
 const portCounts = fc.oneof(
   { weight: 40, arbitrary: fc.integer({ min: 1, max: 4 }) },
   { weight: 1, arbitrary: fc.constantFrom(100, 500) },
@@ -110,7 +116,7 @@ function serviceOf(given: ServiceShape): NamedObject {
   const { index, type } = given;
   const isBalanced = type === "LoadBalancer";
   const isLocal = isBalanced && given.external === "Local";
-  // An API server allocates node ports; nobody has one that another Service has.
+  // An API server allocates node ports, so no two Services have the same one.
   const nodePortOf = (port: number): number =>
     type === "ClusterIP" || port > 4 || !given.hasAllocatedNodePorts
       ? 0
@@ -244,15 +250,15 @@ const manyAddresses = [
   serviceOf({ ...plainShape, index: 2, ports: 1, firstPorts: [victimPort], addressCount: 30_000 }),
 ];
 
-/** Each IPv4 network of 24 bits from 20.0.0.0 on. */
+/** IPv4 networks of 24 bits, starting with 20.0.0.0. */
 const manyRanges = Array.from(
   { length: 20_000 },
   (_, index) => `${20 + (index >> 16)}.${(index >> 8) & 255}.${index & 255}.0/24`,
 );
 
 /**
- * As large as objects can be: 500 addresses by 500 ports, 30,000 addresses, written twice, 20,000 source ranges by 100 ports,
- * and 1,000 slices of 100 endpoints behind one Service.
+ * Objects of maximum size: 500 addresses by 500 ports; 30,000 addresses, written twice; 20,000 source ranges by 100
+ * ports; and 1,000 slices of 100 endpoints for one Service.
  */
 const largestObjects: readonly (readonly NamedObject[])[] = [
   manyAddresses,

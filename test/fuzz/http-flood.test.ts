@@ -1,4 +1,4 @@
-/** Strangers who hold connections, send slowly, ask without reading: probes are answered all the same. */
+/** Clients that hold connections, send slowly, or request without reading. Probes must still be answered. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -47,7 +47,7 @@ async function open(): Promise<Socket> {
   return socket;
 }
 
-/** What a load balancer does: one connection, one question. */
+/** A load balancer's probe: one connection with one request. */
 async function probe(): Promise<void> {
   const answer = await fetch(`http://127.0.0.1:${port}/healthz`, {
     headers: { connection: "close" },

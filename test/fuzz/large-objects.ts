@@ -1,4 +1,4 @@
-/** Objects of sizes and depths that no API server should let through: kept inputs that are too large for files. */
+/** Kept inputs that are too large for files: objects of sizes and depths that an API server would reject. */
 import { parseJson } from "../../src/base/parse-json.ts";
 import { endpointSlice, service } from "../support/objects.ts";
 
@@ -6,10 +6,10 @@ const annotationBytes = 10_000_000;
 const depth = 100_000;
 const addressCount = 5_000;
 
-/** JSON text nested this deep, which JSON.stringify could not write. */
+/** JSON text with this nesting depth, which JSON.stringify cannot write. */
 const deepText = `${"[".repeat(depth)}${"]".repeat(depth)}`;
 
-/** `object` as JSON with `value`, which is JSON text, in the place of the one text "HERE". */
+/** Returns `object` as JSON, with the JSON text `value` in place of the text "HERE". */
 function withText(object: object, value: string): unknown {
   return parseJson(JSON.stringify(object).replace('"HERE"', () => value));
 }
@@ -30,7 +30,7 @@ export const largeServices: readonly unknown[] = [
   withText({ ...service(), metadata: "HERE" }, deepText),
 ];
 
-/** Addresses of a /16, each one once. */
+/** Different addresses of a /16 network. */
 const addresses = Array.from(
   { length: addressCount },
   (_, index) => `10.244.${Math.floor(index / 250)}.${1 + (index % 250)}`,

@@ -1,7 +1,7 @@
-/** Inputs made of kept ones: bytes, texts and trees with something changed. */
+/** Inputs that are changed versions of kept ones: bytes, texts and trees. */
 import fc from "fast-check";
 
-/** Numbers at which widths, signs and lengths end. */
+/** Limits of widths, signs and lengths. */
 const edges = [0, 1, 2, 3, 4, 7, 8, 15, 16, 0x20, 0x3f, 0x7f, 0x80, 0xfe, 0xff] as const;
 
 type Edit = readonly [kind: number, place: number, value: number];
@@ -11,7 +11,7 @@ const edits: fc.Arbitrary<readonly Edit[]> = fc.array(
   { minLength: 1, maxLength: 8 },
 );
 
-/** Bytes of `kept` with bits, bytes, pieces and lengths changed. */
+/** Bytes of `kept` with changed bits, bytes, pieces and lengths. */
 export function mutatedBytes(kept: readonly Uint8Array[]): fc.Arbitrary<Uint8Array> {
   return fc.tuple(fc.constantFrom(...kept), edits).map(([bytes, list]) => {
     let changed = Buffer.from(bytes);
@@ -42,7 +42,7 @@ function edited(bytes: Buffer, [kind, place, value]: Edit): Buffer<ArrayBuffer> 
         copy.subarray(at),
       ]);
     case 5:
-      // Lengths and types of attributes stand at multiples of four.
+      // Lengths and types of attributes are at multiples of four.
       copy[at & ~3] = value;
       return copy;
     default:
@@ -50,7 +50,7 @@ function edited(bytes: Buffer, [kind, place, value]: Edit): Buffer<ArrayBuffer> 
   }
 }
 
-/** What others like to put where a text is expected. */
+/** Texts that attackers use where a text is expected. */
 export const nastyTexts: readonly string[] = [
   "",
   " ",
@@ -101,21 +101,21 @@ export const nastyTexts: readonly string[] = [
 ];
 
 /**
- * Any code point but surrogates: what `unit: "binary"` is, without its table of all million of them, which takes each
+ * Any code point except surrogates: like `unit: "binary"`, without its table of a million code points, which takes each
  * process two seconds.
  */
 const codePoint: fc.Arbitrary<string> = fc
   .nat({ max: 0x10_f7ff })
   .map((index) => String.fromCodePoint(index < 0xd800 ? index : index + 0x800), indexOfCodePoint);
 
-/** Throws where the text is not one code point: fast-check asks so which of its own odd words it can put in. */
+/** Throws if the text is not one code point. fast-check uses this to find its own special texts that fit. */
 function indexOfCodePoint(text: unknown): number {
   const point = typeof text === "string" && text.isWellFormed() ? text.codePointAt(0) : undefined;
   if (point === undefined || String.fromCodePoint(point) !== text) throw new Error("no code point");
   return point < 0xd800 ? point : point - 0x800;
 }
 
-/** Anything in the place of anything: other types, edges of numbers, texts that mean something elsewhere. */
+/** Values of other types, limits of numbers, and texts with a special meaning. */
 export const nastyValues: fc.Arbitrary<unknown> = fc.oneof(
   { weight: 8, arbitrary: fc.constantFrom<unknown>(...nastyTexts, ...nastyConstants()) },
   { weight: 1, arbitrary: fc.string({ unit: codePoint, maxLength: 40 }) },
@@ -142,12 +142,12 @@ const treeEdits: fc.Arbitrary<readonly TreeEdit[]> = fc.array(
   { minLength: 1, maxLength: 4 },
 );
 
-/** JSON trees of `kept` in which any part is replaced, removed, doubled, or given a neighbor. */
+/** JSON trees of `kept` in which any part is replaced, removed or duplicated, or gets a neighbor. */
 export function mutatedTrees(kept: readonly unknown[]): fc.Arbitrary<unknown> {
   return fc.tuple(fc.constantFrom(...kept), treeEdits).map(([tree, list]) => {
     let changed = structuredClone(tree);
     for (const [path, kind, value] of list) {
-      // A copy: the value may be a constant, and later edits go into it.
+      // A copy, because the value may be a constant, and later edits change it.
       changed = editedTree(changed, [path, kind, structuredClone(value)]);
     }
     return changed;
@@ -182,7 +182,7 @@ function editedTree(tree: unknown, [path, kind, value]: TreeEdit): unknown {
   }
 }
 
-/** As JSON.parse sets it: `__proto__` is a key like any other. */
+/** Sets a key like JSON.parse: `__proto__` is an ordinary key. */
 function define(parent: object, key: string, value: unknown): void {
   if (Array.isArray(parent) && !/^\d+$/.test(key)) return;
   Object.defineProperty(parent, key, {
@@ -199,7 +199,7 @@ function placesIn(tree: unknown): readonly Place[] {
   return Object.keys(parent).flatMap((key) => [{ parent, key }, ...placesIn(parent[key])]);
 }
 
-/** Texts of `kept` with characters and lines changed. */
+/** Texts of `kept` with changed characters and lines. */
 export function mutatedTexts(kept: readonly string[]): fc.Arbitrary<string> {
   const bytes = mutatedBytes(kept.map((text) => new TextEncoder().encode(text)));
   const spliced = fc
@@ -218,7 +218,7 @@ export function mutatedTexts(kept: readonly string[]): fc.Arbitrary<string> {
   );
 }
 
-/** Lines doubled, dropped and exchanged. */
+/** Duplicates, removes and swaps lines. */
 function movedLines(text: string, places: readonly number[]): string {
   const lines = text.split("\n");
   for (const place of places) {

@@ -1,10 +1,10 @@
-/** Raw bytes to an HTTP server, and the statuses that come back. */
+/** Sends raw bytes to an HTTP server, and reads the returned statuses. */
 import assert from "node:assert/strict";
 import { connect, type NetConnectOpts } from "node:net";
 
 const timeoutMs = 20_000;
 
-/** Sends raw bytes. The other side says that it has said all: an answer, or none, and the end must come. */
+/** Sends raw bytes and closes its side. The server must answer or not, and must end the connection. */
 export function ask(place: NetConnectOpts, text: string): Promise<string> {
   return new Promise((resolve, reject) => {
     let answer = "";
@@ -19,7 +19,7 @@ export function ask(place: NetConnectOpts, text: string): Promise<string> {
   });
 }
 
-/** Undefined: it said nothing. */
+/** The statuses in the answer. Undefined if there was no answer. */
 export function statusesIn(answer: string): readonly number[] | undefined {
   if (answer === "") return undefined;
   const statuses = [...answer.matchAll(/^HTTP\/1\.1 (\d+) /gm)].map(([, status]) => Number(status));

@@ -1,30 +1,33 @@
-/** What is fuzzed, and how an input is judged. */
+/** The type of a fuzz target, and how inputs are judged. */
 import type fc from "fast-check";
 
 /**
- * One way into the program for bytes of others. `run` ends normally where the input was taken or refused as it
- * should be, and throws where something was found.
+ * An input path for untrusted bytes. `run` returns if the input was accepted or rejected as expected, and throws for a
+ * finding.
  */
 export interface FuzzTarget<T = unknown> {
   readonly name: string;
-  /** Decoders are cheap: the long form gives them ten million inputs each. */
+  /** Whether the target is a decoder. Decoders are fast, so the long form uses ten million inputs for each. */
   readonly isDecoder: boolean;
-  /** Of inputs that are a node's history; absent: as many as the form of the run has. */
+  /** Number of inputs that are a node's history. If absent, the number depends on the form of the run. */
   readonly runs?: { readonly short: number; readonly long: number };
-  /** Kept inputs: recorded from the real thing, or found once. They are tried first, as they are. */
+  /** Recorded inputs and earlier findings, which are tried first without changes. */
   readonly kept: readonly T[];
-  /** Kept inputs, changed; and others out of thin air. */
+  /** Changed versions of kept inputs, and random ones. */
   readonly inputs: fc.Arbitrary<T>;
-  /** Says whether the input was taken or refused; the sum is printed, so that neither is all. */
+  /**
+   * Returns whether the input was accepted or rejected. The totals are printed, so that a reader sees whether both
+   * occur.
+   */
   run(input: T): Verdict | Promise<Verdict>;
   stop?(): Promise<void>;
-  /** What was measured, for people; asked after the stop. */
+  /** Returns measurements as text, after the stop. */
   figures?(): string;
 }
 
 export type Verdict = "taken" | "refused";
 
-/** Runs `read`; an error for which `isExpected` holds is a refusal, any other is a find. */
+/** Runs `read`. An error for which `isExpected` is true is a rejection, and any other error is a finding. */
 export function verdictOf(read: () => unknown, isExpected: (error: unknown) => boolean): Verdict {
   try {
     read();

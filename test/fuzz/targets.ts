@@ -1,4 +1,4 @@
-/** Every way into the program that is fuzzed, by name. Loaded one by one: each runs in its own process. */
+/** All fuzz targets by name. They are loaded separately, because each runs in its own process. */
 import type { FuzzTarget } from "./target.ts";
 
 type TargetsFile = { readonly targets: readonly unknown[] };
@@ -28,7 +28,7 @@ const files: Readonly<Record<string, () => Promise<TargetsFile>>> = {
   "tenant-userspace": () => import("./targets/tenants.ts"),
 };
 
-/** The slow ones first, so that both processors end together. */
+/** The slow targets are first, so that both processors finish at the same time. */
 export const targetNames: readonly string[] = [
   ...[
     "configuration",
@@ -47,7 +47,7 @@ export const targetNames: readonly string[] = [
   ...Object.keys(files),
 ].filter((name, index, names) => names.indexOf(name) === index);
 
-/** Throws where there is no such target. */
+/** Throws if there is no such target. */
 export async function loadTarget(name: string): Promise<FuzzTarget> {
   const targets = ((await files[name]?.())?.targets ?? []) as readonly FuzzTarget[];
   const found = targets.find((target) => target.name === name);

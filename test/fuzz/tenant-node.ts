@@ -1,4 +1,4 @@
-/** A node in one mode, with Services of victims and the objects of a hostile tenant, on the fake kernel. */
+/** A node in one mode on the fake kernel, with Services of victims and the objects of a hostile tenant. */
 import assert from "node:assert/strict";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -42,10 +42,10 @@ export type Mode = ModeView["mode"];
 const longestTurnMs = 200;
 const mostMemoryGrowth = 1.2;
 const stepsBetweenMemoryChecks = 100;
-/** What one node writes at once, and how far apart afterwards; see `EventShare`. */
+/** Number of Events that one node writes immediately, and the interval afterwards; see `EventShare`. */
 const eventBurst = 25;
 const eventIntervalMs = 100;
-/** Time series of the tenant's own Services may come; their number is bounded. */
+/** The tenant's own Services may add time series, but their number is limited. */
 const mostMetricLines = 3_000;
 
 class TenantSource extends MemorySource {
@@ -112,10 +112,10 @@ export class TenantNode {
     this.#packets = new TenantPackets(this.#kernel, this.#running.view);
   }
 
-  /** Throws if anybody else notices the step. */
+  /** Throws if the step affects other tenants. */
   async step({ isGone, objects }: TenantStep): Promise<void> {
     await this.#calm();
-    // Many objects are many events of a watch: only all of them are planned in one sync.
+    // Many objects are many watch events. They are only planned in one sync if they are applied together.
     if (objects.length === 1) this.#apply(isGone, objects);
     else this.#turns.exclude(() => this.#apply(isGone, objects));
     await this.#running?.settled();
@@ -158,7 +158,7 @@ export class TenantNode {
     this.#turns.stop();
   }
 
-  /** What the test has done in this turn is not measured. */
+  /** Excludes the test's own work of this turn from the measurement. */
   async #calm(): Promise<void> {
     await nextTurn();
     await nextTurn();
@@ -191,7 +191,7 @@ export class TenantNode {
     assert.ok(eventsWritten <= most, `${eventsWritten} Events were written in ${elapsedMs} ms`);
   }
 
-  /** Memory without the tenant's objects is what it was before them. */
+  /** Without the tenant's objects, memory must be the same as before. */
   async #checkMemory(): Promise<void> {
     this.#source.delete(...this.#objects.values());
     this.#objects.clear();
@@ -213,7 +213,7 @@ export class TenantNode {
     this.#writer.record(event);
   };
 
-  /** Its facilities answer in a later turn. */
+  /** A kernel whose answers arrive in a later turn. */
   #slowKernel(): Kernel {
     const facilities = Object.entries(this.#kernel).map(
       ([name, facility]) => [name, this.#turns.answeringLater(facility as object)] as const,

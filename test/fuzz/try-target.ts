@@ -4,22 +4,22 @@ import { inspect } from "node:util";
 import fc from "fast-check";
 import type { FuzzTarget } from "./target.ts";
 
-/** What came of one target. */
+/** The result of one target. */
 export interface Outcome {
   readonly name: string;
   readonly tried: number;
   readonly taken: number;
-  /** Of processor time. */
+  /** CPU time in seconds. */
   readonly cpuSeconds: number;
-  /** The longest time that one input took. */
+  /** The longest duration of one input. */
   readonly slowestMs: number;
-  /** What the target measured, for people. */
+  /** Measurements of the target, as text. */
   readonly figures?: string;
-  /** Words for people; absent: nothing was found. */
+  /** A description of the finding. Undefined if there was none. */
   readonly find?: string;
 }
 
-/** Gives a target its kept inputs and then `runs` others; stops at the first find, made as small as it goes. */
+/** Runs a target with its kept inputs and then `runs` others. Stops at the first finding and shrinks its input. */
 export async function tryTarget(target: FuzzTarget, runs: number, seed: number): Promise<Outcome> {
   const counts = { tried: 0, taken: 0, slowestMs: 0 };
   const tryOne = async (input: unknown): Promise<void> => {
@@ -90,7 +90,7 @@ function told(name: string, input: unknown, error: unknown, origin: string): str
 const prototypes = [Object.prototype, Array.prototype, String.prototype, Function.prototype];
 const sizes = prototypes.map((prototype) => Reflect.ownKeys(prototype).length);
 
-/** No input may reach what all objects share. */
+/** No input may change the prototypes that all objects share. */
 function assertUnpolluted(): void {
   for (const [index, prototype] of prototypes.entries()) {
     if (Reflect.ownKeys(prototype).length !== sizes[index]) {

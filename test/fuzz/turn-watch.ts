@@ -1,4 +1,7 @@
-/** The longest turn of the event loop, in processor time of its thread: time that passes says how busy the machine is. */
+/**
+ * Measures the longest turn of the event loop in CPU time of its thread, because elapsed time depends on other work on
+ * the machine.
+ */
 export class TurnWatch {
   #longestMs = 0;
   #excludedMs = 0;
@@ -8,14 +11,14 @@ export class TurnWatch {
     this.#turn();
   }
 
-  /** Since it was asked last. */
+  /** Returns the longest turn since the last call. */
   takeLongestMs(): number {
     const longest = this.#longestMs;
     this.#longestMs = 0;
     return longest;
   }
 
-  /** Runs work of the test itself, which does not count. */
+  /** Runs work of the test itself, which is not measured. */
   exclude<T>(work: () => T): T {
     const before = process.threadCpuUsage();
     try {
@@ -25,7 +28,10 @@ export class TurnWatch {
     }
   }
 
-  /** The same object, whose asynchronous answers come in a later turn, as a kernel's do; its work does not count. */
+  /**
+   * Wraps an object so that its asynchronous answers arrive in a later turn, like those of a kernel. Its own work is
+   * not measured.
+   */
   answeringLater<T extends object>(facility: T): T {
     return new Proxy(facility, {
       get: (target, name) => {

@@ -14,7 +14,7 @@ export interface Command {
   readonly name: string;
   readonly argv: readonly string[];
   readonly waits?: true;
-  /** It prints no summary of `node --test`: its exit status says all. */
+  /** Whether the command prints no summary of `node --test`, so that only its exit status is used. */
   readonly hasNoSummary?: true;
 }
 
@@ -33,13 +33,13 @@ export function commandJob({ name, argv, waits, hasNoSummary }: Command): Job {
 }
 
 interface Ended {
-  /** Why it is not green; undefined: exit status 0. */
+  /** Why the command failed. Undefined with exit status 0. */
   readonly end: string | undefined;
   readonly output: string;
   readonly cpuSeconds: number | undefined;
 }
 
-/** In a process group of its own, which is killed when the time is up or the signal is aborted. */
+/** Runs the command in its own process group, which is killed after the timeout or when the signal is aborted. */
 function runCommand(argv: readonly string[], cpu: number, signal: AbortSignal): Promise<Ended> {
   const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-job-"));
   const times = join(folder, "times");
@@ -74,7 +74,7 @@ function runCommand(argv: readonly string[], cpu: number, signal: AbortSignal): 
   });
 }
 
-/** As a shell reports it: above 128 a signal. */
+/** Describes a status like a shell: above 128 means a signal. */
 export function describeStatus(status: number): string {
   const [signal] =
     Object.entries(constants.signals).find(([, number]) => number === status - 128) ?? [];

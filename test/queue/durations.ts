@@ -18,7 +18,7 @@ export function writeDurations(durations: Durations): void {
   writeFileSync(path, `${JSON.stringify(durations, undefined, 2)}\n`);
 }
 
-/** With the durations of the jobs that passed. */
+/** Returns the durations with those of the passed jobs. */
 export function updatedDurations(known: Durations, outcomes: readonly Outcome[]): Durations {
   const measured = outcomes
     .filter(({ failure }) => failure === undefined)

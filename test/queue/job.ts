@@ -1,20 +1,20 @@
-/** A test suite in the queue: of the lab, of units, of native-shim and so on. */
+/** A test suite in the queue, for example a lab suite or the unit tests. */
 import type { TestSummary } from "./test-summary.ts";
 
 export interface Job {
   readonly name: string;
-  /** It waits more than it works, so it shares a processor with a job that works. */
+  /** Whether the job mostly waits, so that it shares a processor with another job. */
   readonly waits: boolean;
-  /** Runs on one processor. An aborted signal ends it at once. */
+  /** Runs on one processor. An aborted signal ends it immediately. */
   run(cpu: number, signal: AbortSignal): Promise<JobResult>;
 }
 
 export interface JobResult {
-  /** Undefined if the job did not run to its end, or if nobody counted. */
+  /** Undefined if the job did not finish, or if its CPU time is unknown. */
   readonly cpuSeconds: number | undefined;
   readonly output: string;
   readonly summary: TestSummary | undefined;
-  /** Why the job is not green. */
+  /** Why the job failed. */
   readonly failure: string | undefined;
 }
 

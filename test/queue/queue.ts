@@ -1,4 +1,4 @@
-/** Runs jobs side by side on the processors, those that take longest first. */
+/** Runs jobs in parallel on all processors, starting with the longest ones. */
 import { availableParallelism } from "node:os";
 import { kernelsInMemory } from "../lab/kernel-needs.ts";
 import type { Durations } from "./durations.ts";
@@ -7,19 +7,19 @@ import type { Job, Outcome } from "./job.ts";
 export interface Run {
   readonly outcomes: readonly Outcome[];
   readonly seconds: number;
-  /** Of each processor: seconds from the beginning until it had nothing left to run. */
+  /** For each processor: seconds from the start until it had no more jobs. */
   readonly ends: readonly number[];
 }
 
 export const processors: number = Math.min(2, availableParallelism());
-/** A job that was never measured starts before all others. */
+/** A job without a measured duration starts before all others. */
 const unmeasured = Number.MAX_VALUE;
 const progressIntervalMs = 15_000;
 
 /**
- * Each processor has three lanes: one starts with jobs that work, two with jobs that mostly wait. With two lanes a processor
- * was idle for a sixth of the time. A lane takes the next job as soon as it is free.
- * There are fewer lanes if memory is short.
+ * Each processor has three lanes: one starts with jobs that use CPU time, and two with jobs that mostly wait. With two
+ * lanes, a processor was idle for a sixth of the time. A lane takes the next job as soon as it is free. If memory is
+ * short, there are fewer lanes.
  */
 export async function runJobs(
   jobs: readonly Job[],

@@ -1,4 +1,4 @@
-/** What a run of jobs prints at its end. */
+/** Prints the results of a run of jobs. */
 import type { Outcome } from "./job.ts";
 import type { Run } from "./queue.ts";
 import { readFailingTests, readNotes, readSkippedTests } from "./test-summary.ts";
@@ -28,7 +28,7 @@ function printTable(outcomes: readonly Outcome[]): void {
   }
 }
 
-/** What suites say of themselves: counts, measurements. */
+/** Prints the counts and measurements that suites report. */
 function printNotes(outcomes: readonly Outcome[]): void {
   for (const { name, output } of outcomes) {
     const notes = readNotes(output);
@@ -41,7 +41,7 @@ function printSkippedTests(outcomes: readonly Outcome[]): void {
     for (const test of readSkippedTests(output)) console.log(`${name}: skipped: ${test}`);
 }
 
-/** How busy the processors were, and whether one of them was idle at the end. */
+/** Prints how busy the processors were, and whether one of them was idle at the end. */
 function printTimes(seconds: number, outcomes: readonly Outcome[], ends: readonly number[]): void {
   const cpuSeconds = outcomes.reduce((total, one) => total + (one.cpuSeconds ?? 0), 0);
   const done = ends.map((end) => `${end.toFixed(1)} s`).join(" and ");
@@ -61,7 +61,7 @@ function printFailures(outcomes: readonly Outcome[]): void {
     if (failure !== undefined) console.log(`\n──── ${name}: ${failure}\n${output}`);
 }
 
-/** Once more, at the end: of a long log often only that is kept. */
+/** Prints failures again at the end, because often only the end of a long log is kept. */
 function printFailingTests(outcomes: readonly Outcome[]): void {
   for (const { name, output, failure } of outcomes)
     if (failure !== undefined) console.log(`\n${name}: ${failure}\n${readFailingTests(output)}\n`);

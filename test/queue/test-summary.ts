@@ -5,7 +5,7 @@ export interface TestSummary {
   readonly skipped: number;
 }
 
-/** Undefined where the output has no such lines: the run broke off. */
+/** Undefined if the output has no such lines because the run was interrupted. */
 export function parseTestSummary(output: string): TestSummary | undefined {
   const count = (word: string): number | undefined => {
     const match = new RegExp(`^ℹ ${word} (\\d+)$`, "m").exec(output);
@@ -23,13 +23,13 @@ export function readNotes(output: string): readonly string[] {
   return [...own, ...diagnostics.map((line) => line.trim().replace(/^ℹ /, ""))];
 }
 
-/** What `node --test` says again at its end of each test that failed; empty where none did, or the run broke off. */
+/** The failures that `node --test` repeats at the end. Empty if no test failed or the run was interrupted. */
 export function readFailingTests(output: string): string {
   const start = output.lastIndexOf("\n✖ failing tests:\n");
   return start < 0 ? "" : output.slice(start).trim();
 }
 
-/** The tests that were skipped, with their reasons: `name: reason`. */
+/** The skipped tests with their reasons: `name: reason`. */
 export function readSkippedTests(output: string): readonly string[] {
   const lines = output.matchAll(/^ *﹣ (.*) \([\d.]+ms\) # (.*)$/gm);
   return [...lines].map(([, name, reason]) => `${name}: ${reason}`);

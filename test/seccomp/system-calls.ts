@@ -1,15 +1,15 @@
-/** What strace saw: names of system calls, and the programs that were started. */
+/** Reads strace's output: names of system calls, and the started programs. */
 
-/** `-f -qq`: a line begins with the process's number. A call that another interrupted is named where it began. */
+/** With `-f -qq`, a line starts with the process id. An interrupted call is named where it started. */
 const call = /^\d+ +(\w+)\(/gm;
 const start = /^\d+ +execve\("([^"]+)"/gm;
 
-/** Sorted, each once. */
+/** Sorted names, each once. */
 export function namesOfCalls(text: string): readonly string[] {
   return sorted(text.matchAll(call));
 }
 
-/** Paths given to execve(2), those that were not there left out. */
+/** Paths passed to execve(2), without those that do not exist. */
 export function startedPrograms(text: string): readonly string[] {
   const found = text.split("\n").filter((line) => !line.includes("ENOENT"));
   return sorted(found.join("\n").matchAll(start));

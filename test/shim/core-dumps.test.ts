@@ -1,4 +1,4 @@
-/** A process without core dumps, seen from outside: what it owns in /proc becomes root's, as prctl(2) says. */
+/** A process without core dumps, seen from outside: root owns its files in /proc, as described in prctl(2). */
 import assert from "node:assert/strict";
 import { type ChildProcessByStdio, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -11,7 +11,7 @@ import { after, describe, it } from "node:test";
 const nobody = 65_534;
 const project = join(import.meta.dirname, "../..");
 
-/** Copies of Node.js and the shim that everybody can read: the clone may lie in a folder of root's. */
+/** Copies of Node.js and the shim that every user can read, because the clone may be in a folder of root. */
 const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-core-dumps-"));
 after(() => rmSync(folder, { recursive: true }));
 const node = join(folder, "node");

@@ -3,8 +3,8 @@ import { setTimeout as delay } from "node:timers/promises";
 const times = 5;
 
 /**
- * The bytes by which this process grows while `work` is done, after a first time: the median of five. A leak grows most times;
- * what the allocator keeps for later, or has not given back yet, does not.
+ * The median of the bytes by which this process grows in five runs of `work`, after a first run. A leak grows in most
+ * runs, but memory that the allocator keeps does not.
  */
 export async function usualGrowth(work: () => Promise<void>): Promise<number> {
   await work();
@@ -19,7 +19,7 @@ export async function usualGrowth(work: () => Promise<void>): Promise<number> {
   return grown.toSorted((one, other) => one - other)[Math.floor(times / 2)] ?? 0;
 }
 
-/** After everything that can be collected is. */
+/** Resident bytes after a full garbage collection. */
 async function residentBytes(): Promise<number> {
   for (let round = 0; round < 4; round += 1) {
     globalThis.gc?.();

@@ -1,4 +1,4 @@
-/** Tables of legacy iptables: what is asked of the kernel, and what it answers. Their content is tried in the lab. */
+/** Tables of legacy iptables: the requests to the kernel and its answers. The lab tests their contents. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { readLegacyTable } from "../../native-shim/legacy-table.ts";

@@ -1,4 +1,4 @@
-/** Closing, collecting, leaking; and how sockets and the process end. */
+/** Closing, garbage collection and leaks, and the end of sockets and of the process. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { createRequire } from "node:module";
@@ -17,7 +17,10 @@ const addonFile = new URL(
   import.meta.url,
 );
 
-/** Notes what is open; the result waits until no more than that is left. Threads end by themselves. */
+/**
+ * Records open files and threads. The returned function waits until no more than these are left. Threads end by
+ * themselves.
+ */
 function leavesNothing(): () => Promise<void> {
   const files = countOpenFiles();
   const threads = countThreads();
@@ -124,21 +127,21 @@ describe("many sockets", () => {
   for (const [name, count, cycle] of kinds) {
     it(`leave no descriptor, thread or memory behind: ${count} ${name}`, async () => {
       const settled = leavesNothing();
-      // In hundreds, so that threads on their way out do not pile up and count as memory.
+      // In groups of hundreds, because threads that are about to end would count as memory.
       const grown = await usualGrowth(async () => {
         for (let index = 1; index <= count / 6; index += 1) {
           await cycle();
           if (index % 100 === 0) await settled();
         }
       });
-      // A leak of one receive buffer per cycle would be above 20 MB.
+      // A leak of one receive buffer per cycle would exceed 20 MB.
       assert.ok(grown < 12 * 2 ** 20, `${grown} bytes more`);
     });
   }
 });
 
 describe("the process", () => {
-  /** What a program of its own prints before it ends by itself. */
+  /** Runs a separate program and returns its output after it has ended by itself. */
   async function outputOf(lines: string): Promise<string> {
     const shim = JSON.stringify(
       fileURLToPath(new URL("../../native-shim/index.ts", import.meta.url)),

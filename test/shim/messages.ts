@@ -1,4 +1,4 @@
-/** Messages that the tests send, and what they read of the replies. Offsets: linux/netlink.h. */
+/** Messages of the tests, and functions to read replies. Offsets: linux/netlink.h. */
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
 import { networkInterfaces } from "node:os";
@@ -35,7 +35,7 @@ export interface Message {
   readonly payload: Buffer;
 }
 
-/** One message; the length is filled in. */
+/** Builds one message and sets its length. */
 export function message(parts: {
   readonly type: number;
   readonly flags: number;
@@ -52,18 +52,18 @@ export function message(parts: {
   return bytes;
 }
 
-/** A request that the kernel only acknowledges, for anybody. */
+/** A request that the kernel only acknowledges, without requiring rights. */
 export function noop(sequence: number): Buffer {
   return message({ type: types.noop, flags: flags.request | flags.acknowledge, sequence });
 }
 
-/** As `ip link show`. */
+/** The request of `ip link show`. */
 export function linkDump(sequence: number): Buffer {
   const payload = new Uint8Array(LINK_BYTES);
   return message({ type: types.getLink, flags: flags.request | flags.dump, sequence, payload });
 }
 
-/** As `ip link add type KIND`. */
+/** The request of `ip link add type KIND`. */
 export function linkOfKind(sequence: number, kind: string): Buffer {
   const name = attribute(1, Buffer.from(`${kind}\0`));
   const payload = Buffer.concat([new Uint8Array(LINK_BYTES), attribute(18, name)]);
@@ -71,7 +71,7 @@ export function linkOfKind(sequence: number, kind: string): Buffer {
   return message({ type: types.newLink, flags: wanted, sequence, payload });
 }
 
-/** As `ip link set lo up` or `down`. */
+/** The request of `ip link set lo up` or `down`. */
 export function setLoopback(sequence: number, isUp: boolean): Buffer {
   const payload = Buffer.alloc(LINK_BYTES);
   payload.writeInt32LE(1, 4);
@@ -89,7 +89,7 @@ export function attribute(type: number, value: Uint8Array): Buffer {
   return bytes;
 }
 
-/** Splits replies; a broken length is a failure of the test. */
+/** Splits replies. An invalid length fails the test. */
 export function messagesOf(replies: Uint8Array): Message[] {
   const bytes = Buffer.from(replies.buffer, replies.byteOffset, replies.length);
   const found: Message[] = [];
@@ -112,7 +112,7 @@ export function errorNumber(reply: Message): number {
   return Math.abs(reply.payload.readInt32LE(0));
 }
 
-/** Sends one message and expects the call, not the kernel's answer, to succeed. */
+/** Sends one message. The call must succeed, but the kernel's answer may be an error. */
 export async function ask(socket: SocketHandle, bytes: Buffer): Promise<Message[]> {
   const sequence = bytes.readUInt32LE(8);
   const result = await transact(socket, bytes, sequence, 5000);
@@ -120,20 +120,23 @@ export async function ask(socket: SocketHandle, bytes: Buffer): Promise<Message[
   return messagesOf(result.replies);
 }
 
-/** Flips `lo` once, which is an event for RTNLGRP_LINK. */
+/** Changes the state of `lo` once, which causes an event for RTNLGRP_LINK. */
 export async function flipLoopback(socket: SocketHandle, sequence: number): Promise<void> {
   const [reply] = await ask(socket, setLoopback(sequence, sequence % 2 === 0));
   assert.ok(reply !== undefined && errorNumber(reply) === 0, "lo cannot be set up or down");
 }
 
-/** Flips `lo` so often by one datagram: all of it happens before anybody hears of the first. */
+/**
+ * Changes the state of `lo` several times with one datagram, so that all changes happen before the first event is
+ * received.
+ */
 export async function flipLoopbackOften(socket: SocketHandle, count: number): Promise<void> {
   const flips = Array.from({ length: count }, (_, flip) => setLoopback(flip, flip % 2 === 0));
   const { errno } = await transact(socket, Buffer.concat(flips), count - 1, 5000);
   assert.equal(errno, 0);
 }
 
-/** The tests turn `lo` up and down and must have a namespace of their own for that. */
+/** The tests change the state of `lo`, so they need their own network namespace. */
 export function assertOwnNamespace(): void {
   assert.deepEqual(
     Object.keys(networkInterfaces()).filter((name) => name !== "lo"),

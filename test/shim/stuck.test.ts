@@ -1,6 +1,6 @@
 /**
- * A request that the kernel does not let go of. `stall.c`, preloaded into a Node.js of its own, plays the
- * kernel lock: send(2) of the request with sequence number `stuck` blocks until `release()`.
+ * A request that hangs in the kernel. `stall.c`, which is preloaded into a separate Node.js, simulates a kernel lock:
+ * send(2) of the request with sequence number `stuck` blocks until `release()`.
  */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -32,7 +32,7 @@ const preamble = `
   const outcome = ({ errno, replies }) => [errno, ...messagesOf(replies).map((m) => m.sequence)];
   const print = (value) => console.log(JSON.stringify(value));`;
 
-/** Runs a program whose sockets can be made to stall; returns what it prints as JSON. */
+/** Runs a program whose sockets can hang, and returns its JSON output. */
 async function stalling(lines: string): Promise<unknown> {
   const folder = await mkdtemp(join(tmpdir(), "stall-"));
   const file = join(folder, "stall");
@@ -83,7 +83,7 @@ describe("a request that hangs in the kernel", () => {
     `);
     assert.deepEqual(seen, {
       poisoned: [[ETIMEDOUT], [ETIMEDOUT], [ETIMEDOUT]],
-      // The reply to the call that was given up was received, and dropped, when the kernel let go.
+      // The reply to the canceled call was received and dropped when the kernel returned.
       patient: [0, 5],
       after: [0, 6],
     });

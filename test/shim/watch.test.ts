@@ -14,7 +14,7 @@ import {
   types,
 } from "./messages.ts";
 
-/** Collects what a watch delivers. */
+/** Collects the events of a watch. */
 class Seen {
   readonly errnos: number[] = [];
   readonly datagrams: Uint8Array[] = [];
@@ -25,7 +25,7 @@ class Seen {
   };
 }
 
-/** The timers keep the event loop alive, which a watch does not. */
+/** Timers keep the event loop alive, because a watch does not. */
 async function until(isEnough: () => boolean): Promise<void> {
   for (let tries = 0; !isEnough(); tries += 1) {
     assert.ok(tries < 1000, "no event in 5 s");
@@ -53,7 +53,7 @@ describe("watch()", () => {
     );
     assert.equal(new Set(seen.datagrams.map(({ buffer }) => buffer)).size, seen.datagrams.length);
 
-    // The event is on its way when the socket is closed: nothing is handed over while this thread waits.
+    // The event arrives while the socket is closed, because nothing is delivered while this thread waits.
     const flipped = flipLoopback(actor, 10);
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
     close(socket);

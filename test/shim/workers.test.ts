@@ -1,4 +1,4 @@
-/** Each worker thread has an environment of its own; ending one touches no other. */
+/** Each worker thread has its own environment, and ending one does not affect others. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { describe, it } from "node:test";

@@ -1,11 +1,8 @@
 /**
- * Hands a node over from another proxy to the present build and back, and cleans up, under traffic; prints what came of each
- * step. In the lab:
- *
- *     node test/lab/boot.ts -- node test/upgrade/hand-over.ts 'kube-proxy --config={config}' [MODE] [OUR-MODE]
- *
- * MODE is `ipvs` (or `iptables`), of both where OUR-MODE is not given. Exit status 1: a connection broke, a new one failed, or
- * something was left behind.
+ * Hands a node over from another proxy to the current build and back, and cleans up, under traffic. Prints the result
+ * of each step. In the lab: node test/lab/boot.ts -- node test/upgrade/hand-over.ts 'kube-proxy --config={config}'
+ * [MODE] [OUR-MODE]. MODE is `ipvs` or `iptables`, for both programs if OUR-MODE is absent. Exit status 1: a connection
+ * broke, a new one failed, or something was left behind.
  */
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -24,7 +21,7 @@ import { objects } from "./objects.ts";
 import { stableState, startOtherProxy } from "./other-proxy.ts";
 
 const [template = "", mode = "ipvs", ourMode = mode] = process.argv.slice(2);
-/** Without a program at all, as long as a DaemonSet takes to start the next pod. */
+/** Time without any program, as long as a DaemonSet takes to start the next pod. */
 const gapMs = 1_000;
 const longCount = 10 * targets.length;
 const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-hand-over-"));
@@ -72,7 +69,7 @@ function report(title: string, differences: readonly Difference[]): void {
   for (const difference of differences) console.log(`  ${differenceText(difference)}`);
 }
 
-/** Sysctls stay as they are, and so do the kernel's own chains, once a table is there. */
+/** Sysctls do not change, and neither do the kernel's own chains once a table exists. */
 function isLeft({ file, line }: Difference): boolean {
   return file !== "sysctl" && !/^:[A-Z]+ ACCEPT$/.test(line);
 }
@@ -80,7 +77,7 @@ function isLeft({ file, line }: Difference): boolean {
 console.log(`${peerTitle(template)} in mode ${mode}, the present build in mode ${ourMode}`);
 const first = await startPeer();
 const ofPeer = await stableState();
-// Not before: conntrack keeps without translation what came before there were rules.
+// Not earlier, because conntrack keeps connections that started before the rules without translation.
 const traffic = new Traffic(podNamespace, targets);
 while ((await traffic.take()).long < longCount) await pause(500);
 await reportTraffic("under the other proxy");

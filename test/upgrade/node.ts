@@ -1,22 +1,22 @@
 /**
- * The node of the recorded states with something at its ends: a client on its LAN, and the pods of `objects.ts` in one
- * namespace. The node has no other addresses than the recorded ones, or node ports would be served there too.
+ * The node of the recorded states with participants: a client on its LAN, and the pods of `objects.ts` in one
+ * namespace. The node has only the recorded addresses, because node ports would be served at others, too.
  */
 import { clientAddress, nodeAddress } from "../support/node-network.ts";
 
 export const podNamespace = "pods";
 
-/** Of the same client; see ../faults/traffic-client.ts. */
+/** Another address of the same client; see ../faults/traffic-client.ts. */
 const otherClientAddress = "192.168.10.2";
 
-/** As the client dials: the cluster IP of two pods, and the node port of a third. */
+/** Destinations of the client: the cluster IP of two pods, and the node port of a third. */
 export const targets: readonly string[] = [
   `10.96.0.10:80@${clientAddress}`,
   `${nodeAddress}:30443@${otherClientAddress}`,
 ];
 
 const podAddresses = ["10.244.1.10", "10.244.2.11", "10.244.1.14"] as const;
-/** Nobody has it: the node answers for it (proxy_arp), as calico's nodes do. */
+/** No host has this address. The node answers ARP for it (proxy_arp), like Calico's nodes. */
 const podGateway = "169.254.1.1";
 
 /** Shell lines that build the namespaces `client`, `node` and that of the pods. */

@@ -1,4 +1,4 @@
-/** A cluster with every kind of Service that leaves something of its own in the kernel. */
+/** A cluster with every kind of Service that has its own kernel state. */
 import {
   type ApiObject,
   endpoint,

@@ -1,4 +1,4 @@
-/** Another proxy on a node of this folder: when it has synced, and what it leaves. */
+/** Another proxy on this folder's node: waits until it has synced, and reads its kernel state. */
 import { setTimeout as pause } from "node:timers/promises";
 import { ask } from "../faults/ask.ts";
 import { compareStates, type KernelState } from "../golden/kernel-state.ts";
@@ -10,7 +10,7 @@ import { Program } from "../support/program.ts";
 const startLimitMs = 120_000;
 const stableMs = 5_000;
 
-/** Resolves when the proxy's metrics name the time of a sync. */
+/** Resolves when the proxy's metrics contain the time of a sync. */
 export async function startOtherProxy(template: string, options: PeerOptions): Promise<Program> {
   const [program = "", ...args] = peerArguments(template, options);
   const proxy = new Program(args, [], { program });
@@ -22,7 +22,7 @@ export async function startOtherProxy(template: string, options: PeerOptions): P
   return proxy;
 }
 
-/** Waits until the kernel does not change any more. */
+/** Waits until the kernel state no longer changes. */
 export async function stableState(): Promise<KernelState> {
   for (let last = await observeKernel([]); ; ) {
     await pause(stableMs);

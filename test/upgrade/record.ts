@@ -1,7 +1,7 @@
 /**
- * Prints the kernel state that this build leaves for `objects.ts`, to be kept as states/VERSION-DATE.json: before a change
- * of what is written to the kernel, `node test/lab/boot.ts -- node test/upgrade/record.ts`. With a command that has
- * `{config}` in it, and `ipvs` or `iptables`: what that proxy leaves, to be kept in other-proxies/.
+ * Prints this build's kernel state for `objects.ts`, to be kept as states/VERSION-DATE.json before a change of the
+ * written state: `node test/lab/boot.ts -- node test/upgrade/record.ts`. With a command that contains `{config}`, and
+ * `ipvs` or `iptables`: prints the state of that proxy, to be kept in other-proxies/.
  */
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";

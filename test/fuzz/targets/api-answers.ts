@@ -1,4 +1,4 @@
-/** Bodies that an API server, or something in its place, sends; in pieces. */
+/** Response bodies of an API server, or of another server in its place, in pieces. */
 import fc from "fast-check";
 import { ApiError } from "../../../src/api/api-error.ts";
 import { readListHead, readWatchEvent } from "../../../src/api/cluster/answers.ts";
@@ -38,7 +38,7 @@ function targetOf(name: string, read: (body: Body) => void): FuzzTarget<Body> {
   };
 }
 
-/** The reflector takes any error of these two for a broken answer and asks again. */
+/** The reflector treats errors of these two classes as an invalid response and retries. */
 function isRefusal(error: unknown): boolean {
   return (
     error instanceof ApiError ||

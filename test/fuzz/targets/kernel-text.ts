@@ -1,4 +1,4 @@
-/** What comes from the kernel and its tools as text. */
+/** Text from the kernel and its tools. */
 import assert from "node:assert/strict";
 import { parseSaved, SavedTextError } from "../../../src/kernel/iptables/parse.ts";
 import { readCorpusTexts } from "../corpus.ts";
@@ -10,7 +10,7 @@ function targetOf(name: string, run: (text: string) => Verdict): FuzzTarget<stri
   return { name, isDecoder: true, kept, inputs: mutatedTexts(kept), run };
 }
 
-/** Each rule is read with the whole of its line, or rules of others would look like ours. */
+/** A rule must be parsed with its whole line, because third-party rules could look like ours otherwise. */
 function readRules(text: string): Verdict {
   return verdictOf(
     () => {

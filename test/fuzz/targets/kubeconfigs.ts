@@ -1,4 +1,4 @@
-/** The file that says how to reach the cluster, up to the point where a request could be made. No plugin is asked. */
+/** Reads kubeconfigs up to the point where a request could be sent. Starts no plugin. */
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { parse } from "yaml";
@@ -9,10 +9,10 @@ import { readCorpusTexts } from "../corpus.ts";
 import { mutatedTexts, mutatedTrees } from "../mutations.ts";
 import { type FuzzTarget, type Verdict, verdictOf } from "../target.ts";
 
-/** In every kept file, where a token, a password or a key stands. */
+/** The token, password or key in every kept file. */
 const secret = "s3cr3t";
 
-/** A change may put it where names and addresses stand, which are printed. */
+/** A change may move the secret to a name or an address, which are printed. */
 const isShown = new RegExp(`(?:server|name|user|cluster|current-context)["']?:.*${secret}`, "u");
 
 function open(text: string): Verdict {
@@ -34,7 +34,7 @@ function open(text: string): Verdict {
 }
 
 const kept = readCorpusTexts("kubeconfigs");
-/** JSON is YAML. */
+/** JSON is valid YAML. */
 const trees = mutatedTrees(kept.map((text) => parse(text) as unknown)).map(
   (tree) => JSON.stringify(tree) ?? "",
 );

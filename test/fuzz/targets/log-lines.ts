@@ -1,4 +1,4 @@
-/** Whatever is logged is one line that says what was given, in both forms. */
+/** Every log line must be one line that contains the logged values, in both formats. */
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { parseJson } from "../../../src/base/parse-json.ts";

@@ -1,4 +1,4 @@
-/** What comes from the kernel as bytes: recorded datagrams, changed, and any bytes. */
+/** Bytes from the kernel: recorded datagrams, changed ones, and random bytes. */
 import fc from "fast-check";
 import { decodeFlow } from "../../../src/kernel/conntrack/codec.ts";
 import { entryText, entryValues } from "../../../src/kernel/ipset/entry.ts";
@@ -23,7 +23,7 @@ const setTypes: readonly IpSetType[] = [
 
 type Decode = (message: Message) => unknown;
 
-/** A body is read once: each decoder gets a reader of its own. */
+/** Returns a copy, because a body is read once and each decoder needs its own reader. */
 function again(bytes: Uint8Array): Uint8Array {
   return bytes.slice();
 }
@@ -60,7 +60,7 @@ function targetOf(
   };
 }
 
-/** A decoder that takes no message that the kernel really sent is tried in vain. */
+/** A decoder that accepts no recorded message of the kernel would be tested in vain. */
 function takesOne(bytes: Uint8Array, decode: Decode): boolean {
   const taken = (message: Message): boolean =>
     verdictOf(() => decode(message), isRefusal) === "taken";
@@ -71,7 +71,7 @@ function takesOne(bytes: Uint8Array, decode: Decode): boolean {
   return isTaken;
 }
 
-/** Taken where one of the decoders takes all of it. */
+/** Accepted if one of the decoders reads all of it. */
 function verdicts(bytes: Uint8Array, decoders: readonly Decode[]): Verdict {
   let verdict: Verdict = "refused";
   for (const decode of decoders) {
@@ -97,7 +97,7 @@ function replyTarget(): FuzzTarget<Uint8Array> {
   };
 }
 
-/** What a listing gives must be possible to write again: entries are removed by their text. */
+/** Listed entries must be encodable again, because entries are removed by their text. */
 function readEntries(message: Message): void {
   const { entries = [] } = decodeListing(message);
   for (const values of entries) {

@@ -1,4 +1,6 @@
-/** API objects with anything in the place of anything, through decoders and planning to the text and bytes of the kernel. */
+/**
+ * API objects with arbitrary values in any field, through decoders and planning to the text and bytes for the kernel.
+ */
 import assert from "node:assert/strict";
 import { decodeObject, type RecordOf } from "../../../src/api/decode/decode-object.ts";
 import { TextPool } from "../../../src/api/decode/flat-text.ts";
@@ -24,7 +26,7 @@ const families = ["IPv4", "IPv6"] as const;
 function targetOf<Kind extends ResourceKind>(
   name: Kind,
   check: (record: RecordOf[Kind]) => void,
-  /** Tried as they are; changed ones would take their time. */
+  /** Only tried without changes, because changed ones would take too long. */
   large: readonly unknown[] = [],
 ): FuzzTarget {
   const kept = readCorpusTexts(name).map(parseJson);
@@ -42,7 +44,7 @@ function targetOf<Kind extends ResourceKind>(
   };
 }
 
-/** Decodes it; refusals carry known reasons and one printable line each. */
+/** Decodes an object. Refusals must have known reasons, and one printable line each. */
 function decoded<Kind extends ResourceKind>(
   kind: Kind,
   object: unknown,
@@ -55,7 +57,7 @@ function decoded<Kind extends ResourceKind>(
   return decodeObject(kind, object, { refuse, texts: new TextPool() })?.record;
 }
 
-/** Plans a Service with these endpoints and checks all that would be given to the kernel. */
+/** Plans a Service with these endpoints and checks everything that would be sent to the kernel. */
 function checkPlan(
   service: RecordOf["services"],
   slices: readonly RecordOf["endpointslices"][],
@@ -97,7 +99,7 @@ function checkFamily(desired: DesiredState, family: (typeof families)[number]): 
 
 const restoreLine = /^(?:\*(?:nat|filter)|COMMIT|:KUBE-[A-Z-]+ - \[0:0\]|-A KUBE-[A-Z-]+ [ -~]+)$/;
 
-/** Each line is one that we mean to write, in our chains: nothing of an object became a line of its own. */
+/** Each line must be an intended one in our chains, so that no text of an object became a separate line. */
 function checkRestoreText(text: string): void {
   for (const line of text.trimEnd().split("\n")) assert.match(line, restoreLine);
 }

@@ -1,4 +1,4 @@
-/** Raw bytes to the operator's socket, behind which a daemon serves a few Services. */
+/** Raw bytes to the operator's socket of a daemon that serves a few Services. */
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,10 +17,10 @@ import { mutatedTexts } from "../mutations.ts";
 import { ask, statusesIn } from "../raw-http.ts";
 import type { FuzzTarget, Verdict } from "../target.ts";
 
-/** Of the socket for one answer. */
+/** Timeout of the socket for one answer. */
 const timeoutMs = 20_000;
 const good = [100, 200];
-/** 500 and a dead daemon are finds. 503: a second request on one connection. */
+/** 500 and a dead daemon are findings. 503 is the answer to a second request on one connection. */
 const refusals = [400, 404, 405, 408, 413, 417, 431, 503];
 
 const targetsOfSocket = [

@@ -1,4 +1,7 @@
-/** A hostile tenant beside 50 Services of others, in each mode: nobody else is served otherwise, whatever it writes. */
+/**
+ * A hostile tenant and 50 Services of other tenants, in each mode. Nothing that the tenant writes may change how others
+ * are served.
+ */
 import { largestSteps, type TenantStep, tenantSteps } from "../hostile-tenant.ts";
 import type { FuzzTarget } from "../target.ts";
 import { type Mode, TenantNode } from "../tenant-node.ts";
