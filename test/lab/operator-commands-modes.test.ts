@@ -207,6 +207,7 @@ describe("the operator's commands in other modes", () => {
       const json = kubeIpvs("plan", ...given, "-o", "json");
       const { listeners } = parseJson(json.out) as { readonly listeners: readonly object[] };
       assert.deepEqual(listeners[0], {
+        text: "+ TCP 0.0.0.0 at a free port for 10.96.0.11:80",
         ...{ protocol: "TCP", host: "0.0.0.0", service: "default/empty" },
         ...{ portName: "default/empty:http", addresses: ["10.96.0.11:80"], nodePort: 0 },
       });
