@@ -76,7 +76,7 @@ describe("a UDP client that keeps its source port", () => {
   }
 
   for (const way of ways) {
-    it(`reaches another pod through the ${way.name} soon after its pod is gone`, async (test) => {
+    it(`sends UDP to another pod soon after its pod is gone: ${way.name}`, async (test) => {
       await newClient();
       node.apply(dns(), slice(first.address));
       await node.start();
@@ -91,7 +91,7 @@ describe("a UDP client that keeps its source port", () => {
       assert.doesNotMatch(flows(), new RegExp(`src=${first.address} `));
     });
 
-    it(`reaches another pod through the ${way.name} immediately if UDP does not drain`, async (test) => {
+    it(`sends UDP to another pod immediately if UDP does not drain: ${way.name}`, async (test) => {
       await newClient();
       node.apply(dns(), slice(first.address));
       await node.start(["--kube-ipvs-udp-drain-deadline=0s"]);

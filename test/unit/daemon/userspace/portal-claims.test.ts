@@ -102,7 +102,7 @@ describe("userspace mode", () => {
 
   for (const way of ways) {
     for (const createdAtSeconds of [1, 10]) {
-      it(`leaves the ${way} to its owner against a Service created at ${createdAtSeconds}, also after restarts`, () => {
+      it(`leaves an address to its owner, also after restarts: ${way}, other Service created at ${createdAtSeconds}`, () => {
         const held = claimant(b, way, 5);
         const node = new Node().put(held).sync();
         node.put(claimant(a, way, createdAtSeconds)).sync();

@@ -110,7 +110,7 @@ function ownerOf({ matches }: Rule): string {
 describe("iptables mode", () => {
   for (const [winner, loser] of unequalWays) {
     for (const createdAtSeconds of [1, 10]) {
-      it(`contains only rules of the ${winner}, not of the ${loser} of a Service created at ${createdAtSeconds}`, () => {
+      it(`contains rules of one Service per address: ${winner} against ${loser} created at ${createdAtSeconds}`, () => {
         const better = claimant(b, winner, 5);
         const worse = claimant(a, loser, createdAtSeconds);
         for (const order of [
@@ -130,7 +130,7 @@ describe("iptables mode", () => {
 
   for (const way of ways) {
     for (const createdAtSeconds of [1, 10]) {
-      it(`leaves the ${way} to its owner against a Service created at ${createdAtSeconds}, also after restarts`, () => {
+      it(`leaves an address to its owner, also after restarts: ${way}, other Service created at ${createdAtSeconds}`, () => {
         const held = claimant(b, way, 5);
         const late = claimant(a, way, createdAtSeconds);
         const reason = createdAtSeconds === 1 ? "held-before" : "older";
