@@ -37,9 +37,14 @@ interface Value {
   readonly mask: Uint8Array;
 }
 
+interface Registers extends Value {
+  /** Registers with a link that is unknown, but is not the loopback link. */
+  readonly notLoopback: Set<number>;
+}
+
 /** Undefined if the rule does not match. */
 export function matchNftRule({ expressions }: NftRule, place: NftPlace): NftMatch | undefined {
-  const registers: Value = { bytes: new Uint8Array(96), mask: new Uint8Array(96) };
+  const registers: Registers = { ...unknown(96), notLoopback: new Set() };
   let isCertain = true;
   for (const one of expressions) {
     if (one.kind === "verdict") return { isCertain, verdict: one.verdict };
@@ -59,10 +64,12 @@ export function matchNftRule({ expressions }: NftRule, place: NftPlace): NftMatc
 }
 
 /** Undefined if it is unknown whether the expression matches. */
-function evaluate(one: NftExpression, registers: Value, place: NftPlace): boolean | undefined {
+function evaluate(one: NftExpression, registers: Registers, place: NftPlace): boolean | undefined {
   switch (one.kind) {
     case "load":
       store(registers, one.register, loadedValue(one.source, place));
+      registers.notLoopback.delete(one.register);
+      if (isOtherLink(one.source, place)) registers.notLoopback.add(one.register);
       return true;
     case "mask": {
       const { bytes, mask } = slice(registers, one.from, one.mask.length);
@@ -74,6 +81,9 @@ function evaluate(one: NftExpression, registers: Value, place: NftPlace): boolea
       return true;
     }
     case "compare":
+      if (registers.notLoopback.has(one.register) && isLoopback(one.value)) {
+        return one.operator === "!=";
+      }
       return compare(slice(registers, one.register, one.value.length), one.operator, one.value);
     case "range": {
       const value = slice(registers, one.register, one.first.length);
@@ -204,6 +214,10 @@ function metaValue(key: number, place: NftPlace): Value {
       return known(etherTypes[packet.family]);
     case 3:
       return hostWord(mark);
+    case 4:
+      return indexValue(inLinkOf(place));
+    case 5:
+      return indexValue(outLinkOf(place));
     case 6:
       return linkValue(inLinkOf(place));
     case 7:
@@ -234,7 +248,24 @@ function outLinkOf({ hook, onPath: { destination }, state }: NftPlace): string |
   return isHere(destination, state) ? "lo" : state.network.routes.get(destination)?.link;
 }
 
-/** IFNAMSIZ bytes. An unknown link is not `lo`. */
+/** Whether a value is a link other than the loopback link, of which more may not be known. */
+function isOtherLink(source: NftSource, place: NftPlace): boolean {
+  if (source.from !== "meta" || source.key < 4 || source.key > 7) return false;
+  return (source.key % 2 === 0 ? inLinkOf(place) : outLinkOf(place)) !== "lo";
+}
+
+/** Linux's loopback link has the name `lo` and the index 1. */
+function isLoopback(value: Uint8Array): boolean {
+  const loopback = value.length === 4 ? hostWord(1) : linkValue("lo");
+  return order(value, loopback.bytes) === 0;
+}
+
+/** Of indices, only that of the loopback link is known. */
+function indexValue(link: string | undefined): Value {
+  return link === "lo" ? hostWord(1) : unknown(4);
+}
+
+/** IFNAMSIZ bytes. */
 function linkValue(name: string | undefined): Value {
   if (name === undefined) return unknown(16);
   const bytes = new Uint8Array(16);

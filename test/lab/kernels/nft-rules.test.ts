@@ -42,6 +42,13 @@ const cases: readonly Case[] = [
     rules: ["ct state { established, related } accept", "tcp dport { 22, 80-90 } accept"],
   },
   {
+    title: "a policy of input that lets the loopback link in",
+    hook: "input",
+    policy: "drop",
+    rules: ["iif lo accept", "ct state established accept"],
+    named: "input: policy drop",
+  },
+  {
     title: "a rule of input by port",
     hook: "input",
     rules: ["tcp dport 81 drop", "tcp dport { 22, 80-90 } drop"],

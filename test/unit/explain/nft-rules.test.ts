@@ -80,7 +80,7 @@ function ruleset({
 
 async function explainedWith(
   nft: NftRuleset,
-  from: From = client,
+  from: From | "anybody" = client,
   mode = "ipvs",
 ): Promise<Explanation> {
   let explanation: Explanation | undefined;
@@ -88,7 +88,16 @@ async function explainedWith(
     objects,
     async (onNode) => {
       onNode.kernel.sysctl.values.set("net/ipv4/ip_forward", "1");
-      explanation = await explained(onNode, from, web, [], undefined, undefined, {}, nft);
+      explanation = await explained(
+        onNode,
+        from === "anybody" ? undefined : from,
+        web,
+        [],
+        undefined,
+        undefined,
+        {},
+        nft,
+      );
     },
     { "proxy-mode": mode },
   );
@@ -220,6 +229,26 @@ describe("explain of other software's nftables rules", () => {
       unknown.packets[0]?.path.some(({ isMaybe }) => isMaybe),
       true,
     );
+  });
+
+  it("knows that a packet from elsewhere does not come in through the loopback link", async () => {
+    const name = [load({ from: "meta", key: 6 }), compare(108, 111, ...new Array(14).fill(0))];
+    const index = [load({ from: "meta", key: 4 }), compare(1, 0, 0, 0)];
+    for (const isLoopback of [name, index]) {
+      const rules = { "iif lo accept": [...isLoopback, verdict("accept")] };
+      const nft = ruleset({ isDropPolicy: true, rules });
+      const { packets } = await explainedWith(nft, "anybody");
+      const elsewhere = packets.find(({ from }) => from === "elsewhere") ?? assert.fail();
+      assert.deepEqual(elsewhere.losses, [
+        { cause: "are dropped by inet fw input: policy drop", isCertain: true },
+      ]);
+    }
+    const eth0 = [load({ from: "meta", key: 4 }), compare(2, 0, 0, 0), verdict("accept")];
+    const nft = ruleset({ isDropPolicy: true, rules: { "iif eth0 accept": eth0 } });
+    const [packet] = (await explainedWith(nft, "anybody")).packets.filter(
+      ({ from }) => from === "elsewhere",
+    );
+    assert.equal(packet?.losses[0]?.isCertain, false);
   });
 
   it("follows answers, which are established", async () => {
