@@ -73,6 +73,7 @@ export function linkOfKind(sequence: number, kind: string): Buffer {
 
 /** The request of `ip link set lo up` or `down`. */
 export function setLoopback(sequence: number, isUp: boolean): Buffer {
+  assertOwnNamespace();
   const payload = Buffer.alloc(LINK_BYTES);
   payload.writeInt32LE(1, 4);
   payload.writeUInt32LE(isUp ? 1 : 0, 8);
@@ -136,12 +137,12 @@ export async function flipLoopbackOften(socket: SocketHandle, count: number): Pr
   assert.equal(errno, 0);
 }
 
-/** The tests change the state of `lo`, so they need their own network namespace. */
+/** In the machine's own network namespace, every program would lose its connections through `lo`. */
 export function assertOwnNamespace(): void {
   assert.deepEqual(
     Object.keys(networkInterfaces()).filter((name) => name !== "lo"),
     [],
-    "not in a network namespace of its own: run it by `make -C native-shim check`",
+    "not in a network namespace of its own: run it with `make test-shim` or `unshare --net`",
   );
 }
 
