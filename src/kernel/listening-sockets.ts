@@ -1,6 +1,6 @@
 /** Listening sockets of this network namespace: /proc/net/tcp, udp, tcp6 and udp6. */
 import { closeSync, existsSync, openSync, readSync } from "node:fs";
-import { type IpAddress, parseIpAddress } from "../base/ip.ts";
+import { type IpAddress, ipAddressFromBytes } from "../base/ip.ts";
 
 export interface ListeningSocket {
   readonly protocol: "TCP" | "UDP";
@@ -54,13 +54,16 @@ export function parseSockets(
 ): readonly ListeningSocket[] {
   const state = protocol === "TCP" ? "0A" : "07";
   const line = new RegExp(
-    `^ *\\d+: ([0-9A-F]+):([0-9A-F]{4}) [0-9A-F]+:0000 ${state}(?: +\\S+){3} +(\\d+)`,
+    `^ *\\d+: ([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4}) [0-9A-F]+:0000 ${state}(?: +\\S+){3} +(\\d+)`,
     "gm",
   );
-  return [...table.matchAll(line)].flatMap(([, words = "", port = "", uid]) => {
-    const address = addressOf(words);
-    if (address === undefined) return [];
-    return [{ protocol, address, port: Number.parseInt(port, 16), uid: Number(uid) }];
+  return [...table.matchAll(line)].map(([, words = "", port = "", uid]) => {
+    return {
+      protocol,
+      address: addressOf(words),
+      port: Number.parseInt(port, 16),
+      uid: Number(uid),
+    };
   });
 }
 
@@ -68,10 +71,6 @@ export function parseSockets(
  * The address is printed as 32-bit words in host byte order, so on amd64 and arm64 the bytes of each word are
  * reversed.
  */
-function addressOf(words: string): IpAddress | undefined {
-  const bytes = (words.match(/.{8}/g) ?? []).flatMap((word) => (word.match(/../g) ?? []).reverse());
-  if (bytes.length === 4)
-    return parseIpAddress(bytes.map((one) => Number.parseInt(one, 16)).join("."));
-  const groups = bytes.join("").match(/.{4}/g) ?? [];
-  return parseIpAddress(groups.join(":"));
+function addressOf(words: string): IpAddress {
+  return ipAddressFromBytes(Buffer.from(words, "hex").swap32());
 }

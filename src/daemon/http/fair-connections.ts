@@ -1,6 +1,6 @@
 /** Chooses which connections a server closes if there are too many. */
 import type { Socket } from "node:net";
-import { parseIpAddress } from "../../base/ip.ts";
+import { parseCidr, parseIpAddress } from "../../base/ip.ts";
 
 /**
  * Makes room for a new connection by closing the oldest one of the source that has the most. Refusing the new
@@ -44,12 +44,7 @@ function mostOf<T>(bySource: ReadonlyMap<string, ReadonlySet<T>>) {
  * An IPv4 address, or the /64 network of an IPv6 address: a client with one address of a /64 may have all of them.
  */
 export function sourceOf(text: string): string {
-  const address = parseIpAddress(text.replace(/^::ffff:(?=\d+\.)/, "").replace(/%.*$/, ""));
+  const address = parseIpAddress(text.replace(/%.*$/, ""));
   if (address?.includes(":") !== true) return address ?? "";
-  const [head = "", tail] = address.split("::");
-  const groups = head === "" ? [] : head.split(":");
-  const missing =
-    tail === undefined ? 0 : 8 - groups.length - (tail === "" ? 0 : tail.split(":").length);
-  const all = [...groups, ...Array<string>(missing).fill("0"), ...(tail ? tail.split(":") : [])];
-  return all.slice(0, 4).join(":");
+  return parseCidr(`${address}/64`)?.address ?? address;
 }

@@ -1,7 +1,7 @@
 /** Sets the IPVS estimator as configured, and warns if it has too many servers to process. */
-import { background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
+import { type NextRun, Periodic } from "../../base/periodic.ts";
 import { inSlices } from "../../base/time-slice.ts";
 import type { Kernel, Sysctl } from "../../kernel/kernel.ts";
 import { type EstimatorOptions, estimatorPaths, planEstimator } from "../../plan/estimator.ts";
@@ -50,23 +50,17 @@ export interface EstimatorWatchParts {
  */
 export function watchEstimator(parts: EstimatorWatchParts): () => void {
   let isReported = false;
-  let isStopped = false;
-  let cancel = (): void => {};
-  const check = async (): Promise<void> => {
+  const run = async (): Promise<NextRun> => {
     const count = await estimatedServers(parts);
-    if (isStopped) return;
     if (count >= manyServers && !isReported) warn(parts, count);
     isReported = count >= manyServers;
-    arm(pauseMs);
+    checks.configure({ intervalMs: pauseMs });
+    return "soon";
   };
-  const arm = (delayMs: number): void => {
-    cancel = parts.clock.after(delayMs, () => background(check(), parts.log, "estimator check"));
-  };
-  arm(firstPauseMs);
-  return () => {
-    isStopped = true;
-    cancel();
-  };
+  const task = { name: "estimator check", intervalMs: firstPauseMs, maxShare: 1, run };
+  const checks = new Periodic(task, parts);
+  checks.start();
+  return () => checks.stop();
 }
 
 /** Number of virtual and real servers whose counters the estimator processes; 0 if the estimator is off. */

@@ -57,9 +57,9 @@ describe("connections of a server", () => {
     for (const [address, source] of [
       ["10.0.0.1", "10.0.0.1"],
       ["::ffff:10.0.0.1", "10.0.0.1"],
-      ["fe80::1%eth0", "fe80:0:0:0"],
-      ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2"],
-      ["::1", "0:0:0:0"],
+      ["fe80::1%eth0", "fe80::"],
+      ["2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"],
+      ["::1", "::"],
       ["", ""],
     ] as const) {
       assert.equal(sourceOf(address), source);
