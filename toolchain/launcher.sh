@@ -1,6 +1,6 @@
 #!/bin/sh
 # Starts the program with its own Node.js, from any folder and through links. Both are in ./lib, or in ../lib/kube-ipvs
-# if the program is installed. Because of `exec`, signals and the exit status are those of the program. The image has no
+# if the program is installed. Because of exec, signals and the exit status are those of the program. The image has no
 # readlink, and does not need it, because it contains no links to this script. docs/decisions/0011 gives the reasons for the flags and for the allocator's settings.
 self=$0
 if [ -h "$self" ]; then self=$(readlink -f -- "$self") || exit 1; fi
