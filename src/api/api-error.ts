@@ -32,6 +32,12 @@ export class ApiError extends Error {
   }
 }
 
+/** Reasons of kube-ipvs itself, apart from those of the connection. */
+const ownReasons: ReadonlySet<string> = new Set([
+  ...["endless-list", "idle-timeout", "malformed-answer", "older-history", "short-watch"],
+  "no-credentials",
+]);
+
 /** Whether the server no longer knows the resourceVersion or the continue token. */
 export function isGone(error: unknown): boolean {
   return error instanceof ApiError && error.status === 410;
@@ -45,6 +51,11 @@ export function isEndless(error: unknown): boolean {
 /** Whether the reported objects may be outdated, so that a new list is necessary. */
 export function needsList(error: unknown): boolean {
   return isGone(error) || (error instanceof ApiError && error.reason === "older-history");
+}
+
+/** Whether the connection failed, so that the server may have been restored from a backup before the next one. */
+export function isOutage(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 0 && !ownReasons.has(error.reason);
 }
 
 /** Whether a watch received nothing for too long, not even a bookmark. */

@@ -70,6 +70,7 @@ async function run(fault: Fault, faulty: Faulty): Promise<FaultResult> {
     if (restored === undefined) await pointCanary(cluster, backendOn(1));
     seconds = await canaryAnswers(cluster, restored ?? backendOn(1));
   } catch (error) {
+    if (cluster.signal.aborted) holder.stop();
     cluster.signal.throwIfAborted();
     console.log(error instanceof Error ? error.message : String(error));
   }

@@ -1,7 +1,15 @@
 import { type Clock, sleep } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
-import { ApiError, isAnswered, isEndless, isGone, isSilence, needsList } from "../api-error.ts";
+import {
+  ApiError,
+  isAnswered,
+  isEndless,
+  isGone,
+  isOutage,
+  isSilence,
+  needsList,
+} from "../api-error.ts";
 import type { ApiConnection } from "../connection.ts";
 import type { DecodeContext } from "../decode/fields.ts";
 import { TextPool } from "../decode/flat-text.ts";
@@ -36,17 +44,11 @@ const objectLimitBytes = 64 * 1024 * 1024;
 const listIdleMs = 60_000;
 /** The API server sends a bookmark about once a minute. 150 s without one indicate a dead connection. */
 const watchIdleMs = 150_000;
-/** The same for the first watch after an outage, because a restored server may never send a bookmark. */
-const resumedWatchIdleMs = 90_000;
 /** Requested duration of a watch. Up to 100% random jitter is added. */
 const watchSeconds = 300;
 /** A watch that the server ends earlier without an event is a failure. */
 const shortWatchMs = 1_000;
-/**
- * After this many consecutive error responses or silent watches, a new list is necessary. A server that was restored
- * from a backup sends nothing until its versions exceed the version of the watch. Therefore, one silent watch is enough
- * after an outage.
- */
+/** After this many consecutive error responses or silent watches, a new list is necessary. */
 const failuresBeforeList = 3;
 
 /**
@@ -68,8 +70,8 @@ export class Reflector<T> {
   readonly #selectors: ResourceSelectors;
   #isSynced = false;
   #failedWatches = 0;
-  /** Whether the latest watch is the first one after an outage. */
-  #isResumed = false;
+  /** Whether the connection failed after the last list or watch. */
+  #mayBeRestored = false;
   #troubleSinceMs: number | undefined;
 
   constructor(
@@ -136,6 +138,7 @@ export class Reflector<T> {
 
   #takeList(listed: ListedObjects<T>, head: ListHead): void {
     listed.takeAway();
+    this.#mayBeRestored = false;
     this.#advance(head.resourceVersion);
     if (this.#isSynced) return;
     this.#isSynced = true;
@@ -158,9 +161,8 @@ export class Reflector<T> {
 
   async #watch(resourceVersion: string, signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#dependencies;
+    if (this.#mayBeRestored) await this.#expectSameHistory(resourceVersion, signal);
     const openedAtMs = clock.monotonicMs();
-    this.#isResumed = this.#troubleSinceMs !== undefined;
-    const idleMs = this.#isResumed ? resumedWatchIdleMs : watchIdleMs;
     const lines = new LineSplitter(objectLimitBytes);
     const query = {
       ...this.#selectors.current,
@@ -169,7 +171,7 @@ export class Reflector<T> {
       resourceVersion,
       timeoutSeconds: String(Math.floor(watchSeconds * (1 + random()))),
     };
-    await this.#read(query, { idleMs, signal }, (chunk) => {
+    await this.#read(query, { idleMs: watchIdleMs, signal }, (chunk) => {
       for (const line of lines.push(chunk)) if (!signal.aborted) this.#takeLine(line);
     });
     if (signal.aborted) return;
@@ -182,6 +184,24 @@ export class Reflector<T> {
       const message = `Cannot watch ${this.#resource.name}: the API server closed the watch immediately`;
       throw new ApiError(message, { reason: "short-watch", resource: this.#resource.name });
     }
+  }
+
+  /**
+   * Throws ApiError `older-history` if the server was restored from a backup during an outage. It would accept the watch,
+   * send nothing until its versions exceed the version of the watch, and never report changes in between.
+   */
+  async #expectSameHistory(position: string, signal: AbortSignal): Promise<void> {
+    const splitter = new ListSplitter(objectLimitBytes);
+    // Without a version, caches that lag behind do not answer.
+    const query = { limit: "1", resourceVersion: "" };
+    await this.#read(query, { idleMs: listIdleMs, signal }, (chunk) => {
+      for (const _ of splitter.push(chunk));
+    });
+    if (signal.aborted) return;
+    const envelope = parsed(this.#resource, () => splitter.end());
+    const { resourceVersion } = readListHead(this.#resource, envelope);
+    expectNewer(this.#resource, resourceVersion, position);
+    this.#mayBeRestored = false;
   }
 
   #read(
@@ -236,8 +256,8 @@ export class Reflector<T> {
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
     const reason = error instanceof ApiError ? error.reason : "unexpected";
     if (this.#dropsSelectors(error)) return;
-    if (isAnswered(error)) this.#failedWatches += 1;
-    else if (isSilence(error)) this.#failedWatches += this.#isResumed ? failuresBeforeList : 1;
+    if (isOutage(error)) this.#mayBeRestored = true;
+    if (isAnswered(error) || isSilence(error)) this.#failedWatches += 1;
     if (needsList(error)) this.#relist();
     else if (this.#resourceVersion === undefined) this.#noteFailedList(error);
     else if (this.#failedWatches >= failuresBeforeList) this.#listFrom(this.#resourceVersion);
