@@ -9,7 +9,7 @@ export interface Plan extends Envelope<"Plan">, PlannedChanges {
   readonly sctpPorts?: readonly string[];
   /** The following fields are those of a clean-up. Changes of the iptables backend that is not in use. */
   readonly unusedBackend?: PlannedChanges & { readonly name?: string };
-  /** Tables of kube-proxy's nftables mode, for example `ip kube-proxy`. */
+  /** Tables of kube-proxy's nftables mode and of kube-ipvs, for example `ip kube-proxy`. */
   readonly nftTables?: readonly string[];
   readonly files?: readonly string[];
   readonly kept?: readonly KeptObject[];
@@ -43,7 +43,7 @@ export const planView: View<Plan> = {
       ...groupsOf(plan.changes),
       first.length === 0 ? [] : [`In ${unusedBackend?.name}, which is not in use:`, ...first],
       ...groups,
-      listed("Tables of kube-proxy's nftables mode", nftTables.map(removed)),
+      listed("nftables tables", nftTables.map(removed)),
       listed("Files", files.map(removed)),
     ].filter(({ length }) => length > 0);
     const notes = [

@@ -133,6 +133,7 @@ function configOf(
     isConfigReloaded: settings["kubeIpvs.configReload"],
     isOtherProxyAllowed: settings["kubeIpvs.ignoreRunningKubeProxy"],
     waitsForKubeProxy: settings["kubeIpvs.waitForKubeProxy"],
+    rules: settings["kubeIpvs.rules"],
     virtualAddresses: settings["kubeIpvs.virtualAddresses"],
     nodeAddressPeriodMs: settings["kubeIpvs.nodeAddressPeriod"],
     isLeftoverRemoved: settings["kubeIpvs.removeLeftovers"],

@@ -17,6 +17,9 @@ export function checkSettings(
     report("mode", undefined, emptyModeReason);
   }
   checkMode(settings, report);
+  if (settings["kubeIpvs.rules"] === "nftables" && mode !== "ipvs") {
+    report("kubeIpvs.rules", "nftables", `not supported in ${mode} mode, which needs iptables`);
+  }
   checkPeriods(settings, mode === "iptables" ? "iptables" : "ipvs", report);
   checkSchedulers(settings, report);
 }

@@ -169,6 +169,8 @@ export interface Config {
   readonly isOtherProxyAllowed: boolean;
   /** Whether to wait while a kube-proxy runs on this node, instead of failing. */
   readonly waitsForKubeProxy: boolean;
+  /** How IPVS mode writes rules and sets. `auto`: with iptables if the node has iptables and ipset. */
+  readonly rules: "auto" | "iptables" | "nftables";
   /** How IPv4 virtual IPs become local: as addresses on kube-ipvs0, or by local routes. */
   readonly virtualAddresses: "addresses" | "routes";
   /** Minimum interval between two lists of all Nodes, which provide their addresses. If 0, Nodes are never listed. */

@@ -10,13 +10,25 @@ import type { Kernel } from "../kernel/kernel.ts";
 import { observeOnly } from "../kernel/observe-only.ts";
 import type { ChangeKind } from "../reconcile/change.ts";
 import { emptyPlan } from "../reconcile/change-plan.ts";
-import { type CleanUpFailure, type CleanUpReport, cleanUp } from "../reconcile/clean-up.ts";
+import {
+  type CleanUpFailure,
+  type CleanUpReport,
+  cleanUp,
+  type CleanUpContext as ReconcileContext,
+} from "../reconcile/clean-up.ts";
 import { planObject } from "../reconcile/plan-object.ts";
 import { ownedBy } from "./leftovers/ipvs-leftovers.ts";
-import { type NftRemoval, presentNftTables, removeNftTables } from "./leftovers/nft-leftovers.ts";
+import {
+  type NftRemoval,
+  presentNftTables,
+  removeNftTables,
+  tableOfIpvsMode,
+  tableOfKubeProxy,
+} from "./leftovers/nft-leftovers.ts";
 import { mayBeInUse } from "./leftovers/remove-leftovers.ts";
-import { rulesGoals } from "./leftovers/rule-leftovers.ts";
+import { type LeftoverModes, rulesGoals } from "./leftovers/rule-leftovers.ts";
 import type { Mode } from "./leftovers/rules-of-modes.ts";
+import { withUnusedIptables } from "./leftovers/unused-iptables.ts";
 import { type OtherProxy, proxyText } from "./node/other-proxy.ts";
 import { removeLeftoverSocket } from "./operator/operator-socket.ts";
 import { removeStateFile, statePaths } from "./process/state-file.ts";
@@ -31,7 +43,7 @@ export interface CleanUpContext {
 interface NodeCleanUp extends CleanUpReport {
   /** Rules in the iptables backend that is not in use. They may refer to our ipsets. */
   readonly unused: Pick<CleanUpReport, "plan" | "changes"> & { readonly backend: string };
-  /** Tables of kube-proxy's nftables mode, for example `ip kube-proxy`. */
+  /** Tables of kube-proxy's nftables mode and of kube-ipvs, for example `ip kube-proxy`. */
   readonly nftTables: readonly string[];
   /** Describes a kube-proxy that may be using the rules of iptables and nftables mode. Undefined if there is none. */
   readonly kubeProxy?: string;
@@ -52,7 +64,8 @@ export async function cleanUpAndPrint(
     ...removedWords.map(({ kinds, ...words }) => ({ count: countOf(done, kinds), ...words })),
     { count: countOf(done.unused, ruleKinds), ...unusedWords(done) },
     ...done.nftTables.map((table) => {
-      return { count: 1, one: `nft table of kube-proxy's nftables mode: ${table}`, many: "" };
+      const whose = table.endsWith(tableOfKubeProxy) ? "kube-proxy's nftables mode" : "kube-ipvs";
+      return { count: 1, one: `nft table of ${whose}: ${table}`, many: "" };
     }),
     ...files.removed.map((path) => ({ count: 1, one: `file ${path}`, many: "" })),
   ].filter(({ count }) => count > 0);
@@ -98,42 +111,71 @@ async function removeAll(
   const ours: readonly Mode[] = ["ipvs", "userspace"];
   const modes = user === undefined ? [...ours, "iptables" as const] : ours;
   const leftovers = { modes, current: undefined };
-  const { iptables, unusedBackend } = kernel;
+  const { iptables } = kernel;
   const ipvs = { ...(await ownedBy(kernel, config)), hasIpvs: await findIpvs(kernel) };
-  const present = user === undefined ? await presentNftTables(kernel) : [];
+  const present = user === undefined ? await presentNftTables(kernel, tableOfKubeProxy) : [];
+  const ourTables = await presentNftTables(kernel, tableOfIpvsMode);
   const probes = await Promise.all(ipFamilies.map((family) => iptables.probe(family)));
   const families = ipFamilies.filter((_, index) => probes[index]?.isSupported);
-  const unused =
-    unusedBackend === undefined
-      ? nothingUnused
-      : await cleanUp(
-          { kernel: { ...kernel, iptables: unusedBackend }, clock, isDryRun },
-          { rules: rulesGoals(ipFamilies, leftovers, config, unusedBackend) },
-        );
-  const nft: NftRemoval = isDryRun
-    ? { removed: present, failures: [] }
-    : await removeNftTables(kernel, present);
+  const unused = await cleanUpUnused({ kernel, clock, isDryRun }, leftovers, config);
+  const removeTables = async (tables: readonly string[]): Promise<NftRemoval> =>
+    isDryRun ? { removed: tables, failures: [] } : removeNftTables(kernel, tables);
+  const nft = await removeTables(present);
   const rules = rulesGoals(families, leftovers, config, iptables);
   const used = await cleanUp({ kernel, clock, isDryRun }, { rules, ipvs });
-  const inUnused = <T extends { readonly subject: string }>(found: T): T => {
-    return { ...found, subject: `${found.subject} in ${unusedBackend?.backend}` };
-  };
+  // Source ranges must hold as long as there are virtual servers.
+  const own = await removeTables(ourTables);
   return {
     ...used,
     ...(user === undefined ? {} : { kubeProxy: user }),
-    nftTables: nft.removed,
-    unused: { ...unused, backend: unusedBackend?.backend ?? "" },
-    failures: [...unused.failures.map(inUnused), ...nft.failures, ...used.failures],
-    kept: [...used.kept, ...unused.kept.map(inUnused)],
+    nftTables: [...nft.removed, ...own.removed],
+    unused,
+    failures: [...unused.failures, ...nft.failures, ...used.failures, ...own.failures],
+    kept: [...used.kept, ...unused.kept],
   };
 }
 
-const nothingUnused: CleanUpReport = {
-  plan: emptyPlan,
-  changes: new Map(),
-  failures: [],
-  kept: [],
-};
+/** Cleans up iptables backends that are not in use, and ipset if sets are in nf_tables. */
+async function cleanUpUnused(
+  { kernel, ...context }: ReconcileContext,
+  leftovers: LeftoverModes,
+  config: Config,
+): Promise<NodeCleanUp["unused"] & CleanUpReport> {
+  const reports: (CleanUpReport & { readonly backend: string })[] = [];
+  await withUnusedIptables(kernel, async (unused) => {
+    for (const iptables of unused.iptables) {
+      const rules = rulesGoals(ipFamilies, leftovers, config, iptables);
+      const report = await cleanUp({ ...context, kernel: { ...kernel, iptables } }, { rules });
+      reports.push(inBackend(report, iptables.backend));
+    }
+    if (unused.ipSets === undefined) return;
+    const goal = { rules: new Map(), hasSets: true } as const;
+    const withSets = { ...kernel, ipSets: unused.ipSets };
+    reports.push(inBackend(await cleanUp({ ...context, kernel: withSets }, goal), "ipset"));
+  });
+  const changes = new Map<ChangeKind, number>();
+  for (const report of reports) {
+    for (const [kind, count] of report.changes) changes.set(kind, (changes.get(kind) ?? 0) + count);
+  }
+  return {
+    plan: { ...emptyPlan, changes: reports.flatMap(({ plan }) => plan.changes) },
+    changes,
+    failures: reports.flatMap(({ failures }) => failures),
+    kept: reports.flatMap(({ kept }) => kept),
+    backend: reports.map(({ backend }) => backend).join(" and "),
+  };
+}
+
+function inBackend(
+  report: CleanUpReport,
+  backend: string,
+): CleanUpReport & { readonly backend: string } {
+  const inUnused = <T extends { readonly subject: string }>(found: T): T => {
+    return { ...found, subject: `${found.subject} in ${backend}` };
+  };
+  const { failures, kept } = report;
+  return { ...report, backend, failures: failures.map(inUnused), kept: kept.map(inUnused) };
+}
 
 /** State files, which are kept between runs. */
 function recordPaths({ statePath, claimsPath }: Config): readonly string[] {

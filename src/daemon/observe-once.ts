@@ -2,9 +2,9 @@
 import { silentEvents } from "../api/event.ts";
 import { version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
-import { openKernel } from "../kernel/open-kernel.ts";
 import { prometheusMetrics } from "../metrics/prometheus-metrics.ts";
 import type { SyncReport } from "../reconcile/report.ts";
+import { openNodeKernel } from "./node/open-node-kernel.ts";
 import type { ModeView } from "./operator/daemon-view.ts";
 import { answerDeadline } from "./process/answer-deadline.ts";
 import { openClaimMemory } from "./process/claim-record.ts";
@@ -32,8 +32,7 @@ export async function observeOnce<T>(
   read: (observation: Observation) => T | Promise<T>,
 ): Promise<T> {
   if (config.mode === "userspace") throw new Error(userspaceText);
-  const { virtualAddresses } = config;
-  const kernel = await openKernel({ ...parts, virtualAddresses });
+  const kernel = await openNodeKernel(config, parts);
   try {
     const { running, report } = await firstSync(config, parts, (context, state) =>
       startDaemon({

@@ -2,10 +2,10 @@
 import { apiVersion } from "../answer/answers.ts";
 import type { Plan } from "../answer/plan.ts";
 import type { Config } from "../config/config.ts";
-import { openKernel } from "../kernel/open-kernel.ts";
 import { withoutFlowChecks } from "../reconcile/change-plan.ts";
 import { planObject } from "../reconcile/plan-object.ts";
 import { planCleanUp } from "./clean-up.ts";
+import { openKernelForCleanUp } from "./node/open-node-kernel.ts";
 import { findOtherProxy } from "./node/other-proxy.ts";
 import { observeOnce } from "./observe-once.ts";
 import type { RunContext } from "./run.ts";
@@ -16,7 +16,7 @@ export async function planNodeCleanUp(
   config: Config,
   { clock, log }: Pick<RunContext, "clock" | "log">,
 ): Promise<Plan> {
-  const kernel = await openKernel({ clock, log });
+  const kernel = await openKernelForCleanUp(config, { clock, log });
   try {
     return await planCleanUp(kernel, config, { clock, proxy: await findOtherProxy() });
   } finally {

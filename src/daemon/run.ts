@@ -7,7 +7,6 @@ import type { Config } from "../config/config.ts";
 import { configObject } from "../config/config-text.ts";
 import { gateStates } from "../config/feature-gates.ts";
 import type { Kernel } from "../kernel/kernel.ts";
-import { openKernel } from "../kernel/open-kernel.ts";
 import { measureEventLoopDelay } from "../metrics/event-loop-delay.ts";
 import { type PrometheusMetrics, prometheusMetrics } from "../metrics/prometheus-metrics.ts";
 import type { ClaimMemory } from "../plan/claims/claim-memory.ts";
@@ -16,6 +15,7 @@ import { cleanUpAndPrint } from "./clean-up.ts";
 import type { ShownConfig } from "./http/metrics-server.ts";
 import { startServers } from "./http/servers.ts";
 import { watchEstimator } from "./node/estimator.ts";
+import { openKernelForCleanUp, openNodeKernel } from "./node/open-node-kernel.ts";
 import {
   findOtherProxy,
   findOtherProxyAt,
@@ -107,7 +107,7 @@ export async function cleanUpNode(config: Config, parts: RunContext): Promise<bo
   checkCapabilities();
   const lock = parts.isCleanupForced ? undefined : await lockForCleanup(config.lockName);
   try {
-    const kernel = await openNodeKernel(config, parts);
+    const kernel = await openKernelForCleanUp(config, parts);
     try {
       const proxy = await findOtherProxy();
       return await cleanUpAndPrint(kernel, config, parts.print, { proxy });
@@ -208,13 +208,6 @@ async function* beginParts(
   yield () => daemon.stop();
   // Only IPVS has an estimator.
   if (daemon.view.mode === "ipvs") yield watchEstimator({ clock, log, sysctl, view: daemon.view });
-}
-
-function openNodeKernel(
-  { virtualAddresses }: Config,
-  parts: Pick<RunContext, "clock" | "log">,
-): ReturnType<typeof openKernel> {
-  return openKernel({ ...parts, virtualAddresses });
 }
 
 /** Passes Nodes and successful syncs to the removal of the taint. */

@@ -28,6 +28,11 @@ export interface Kernel {
   readonly iptables: Iptables;
   /** The iptables backend that is not in use, if it contains anything. Its rules are in force nevertheless. */
   readonly unusedBackend?: Iptables;
+  /**
+   * Present if rules are written with nf_tables: opens ipset, and iptables with each backend that the node has. They
+   * may contain leftovers.
+   */
+  readonly unusedIptables?: () => Promise<UnusedIptables>;
   /** Absent if the kernel has no nftables, or if this kernel is only observed. */
   readonly nftTables?: NftTables;
   /** Absent if this kernel is a simulation. */
@@ -35,6 +40,13 @@ export interface Kernel {
   readonly conntrack: Conntrack;
   readonly sysctl: Sysctl;
   readonly modules: Modules;
+}
+
+/** Clients that write nothing of the current mode. */
+export interface UnusedIptables {
+  readonly iptables: readonly Iptables[];
+  readonly ipSets: IpSets;
+  close(): void;
 }
 
 /** A change of a list that the kernel rejected. The other changes were executed. */

@@ -54,6 +54,10 @@ export class ProgramError extends Error {
   }
 }
 
+export function isProgramMissing(error: unknown): boolean {
+  return error instanceof ProgramError && error.failure === "not-found";
+}
+
 /** The error for a program that exceeded its timeout. */
 export function timedOut({ program, timeoutMs }: ProgramCall, cause?: unknown): ProgramError {
   const detail = `it did not finish within ${timeoutMs / 1000} s and was killed`;

@@ -42,8 +42,10 @@ export interface IpvsGoal {
  */
 export interface CleanUpGoal {
   readonly rules: ReadonlyMap<IpFamily, RulesGoal>;
-  /** If undefined, only rules are removed. */
+  /** If undefined, kernel state of IPVS mode other than rules and sets is kept. */
   readonly ipvs?: IpvsGoal;
+  /** Without `ipvs`: whether to remove our sets. */
+  readonly hasSets?: true;
 }
 
 /** An object that is kept, and the reason. */
@@ -76,14 +78,17 @@ export interface CleanUpContext {
  */
 export async function cleanUp(
   { kernel, clock, isDryRun = false }: CleanUpContext,
-  { rules: goals, ipvs }: CleanUpGoal,
+  { rules: goals, ipvs, hasSets }: CleanUpGoal,
 ): Promise<CleanUpReport> {
   const { removals, failures: unread } = await planRules(kernel, goals);
   const { ownership, recorded, nodeAddresses, hasIpvs } = ipvs ?? noIpvs;
   const reconciler = new Reconciler({
     ...{ kernel, clock, isDryRun, log: silentLogger },
     ownershipRecord: { ...noOwnershipRecord, recorded },
-    parts: ipvs === undefined ? [] : observedParts.filter((part) => hasIpvs || part !== "servers"),
+    parts: observedParts.filter((part) => {
+      if (ipvs === undefined) return part === "sets" && hasSets === true;
+      return hasIpvs || part !== "servers";
+    }),
   });
   const report = await reconciler.sync({
     ...{ ...emptyGoal, nodeAddresses, ownership },

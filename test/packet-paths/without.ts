@@ -4,6 +4,7 @@
  */
 import type { PlanFacts } from "../../src/answer/answers.ts";
 import { shell } from "../support/netns/network-namespace.ts";
+import { flushChain, flushSet } from "../support/rules-writer.ts";
 import { readPlan, withExplainer } from "./explained.ts";
 import { inColumns } from "./matrix.ts";
 import { type Path, type Row, type Section, transports } from "./path.ts";
@@ -85,15 +86,13 @@ const parts: readonly Part[] = [
 ];
 
 function flushed(table: "nat" | "filter", chain: string): Pick<Part, "name" | "lines"> {
-  const lines = ["iptables", "ip6tables"].map((tool) => `${tool} -w 5 -t ${table} -F ${chain}`);
-  return { name: `rules of ${chain}`, lines: lines.join("\n") };
+  return { name: `rules of ${chain}`, lines: flushChain(table, chain) };
 }
 
 function emptied(...sets: readonly string[]): Pick<Part, "name" | "lines"> {
-  const lines = sets.flatMap((set) => [`ipset flush KUBE-${set}`, `ipset flush KUBE-6-${set}`]);
   return {
     name: `entries of ${sets.map((set) => `KUBE-${set}`).join(", ")}`,
-    lines: lines.join("\n"),
+    lines: sets.map(flushSet).join("\n"),
   };
 }
 

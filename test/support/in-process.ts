@@ -7,6 +7,7 @@ import { type DaemonParts, startDaemon } from "../../src/daemon/start.ts";
 import type { BackendChoice } from "../../src/kernel/iptables/backend.ts";
 import type { Kernel } from "../../src/kernel/kernel.ts";
 import { openKernel } from "../../src/kernel/open-kernel.ts";
+import { labRules } from "./rules-writer.ts";
 import { silentMetrics } from "./silent-metrics.ts";
 
 export interface InProcessParts extends Pick<DaemonParts, "config" | "source" | "holderRecord"> {
@@ -35,8 +36,9 @@ export async function startInProcess(parts: InProcessParts): Promise<InProcessDa
   const { config, source, log = silentLogger, metrics = silentMetrics, iptablesBackend } = parts;
   const record = parts.holderRecord === undefined ? {} : { holderRecord: parts.holderRecord };
   const backend = iptablesBackend === undefined ? {} : { iptablesBackend };
-  const { virtualAddresses } = config;
-  const kernel = await openKernel({ log: silentLogger, virtualAddresses, ...backend });
+  const { mode, virtualAddresses } = config;
+  const rules = mode === "ipvs" ? labRules : undefined;
+  const kernel = await openKernel({ log: silentLogger, rules, virtualAddresses, ...backend });
   const clock = systemClock;
   const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);
   try {

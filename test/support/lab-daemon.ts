@@ -14,6 +14,7 @@ import { MemorySource, type NamedObject } from "./memory-source.ts";
 import type { ApiObject } from "./objects.ts";
 import { pauseAfterCheck } from "./pause-after-check.ts";
 import { type RecordedLine, RecordingLogger } from "./recording-logger.ts";
+import { labRules } from "./rules-writer.ts";
 
 const usualBackend: BackendChoice = await chooseBackend(runProgram);
 
@@ -135,7 +136,8 @@ export async function withLabDaemon<T>(
 
 /** Runs `--cleanup` and returns the lines that it prints. */
 export async function cleanUpLab(flags: Flags = {}): Promise<readonly string[]> {
-  const kernel = await openKernel({ log: silentLogger, iptablesBackend: usualBackend });
+  const backend = { iptablesBackend: usualBackend, rules: labRules };
+  const kernel = await openKernel({ log: silentLogger, ...backend });
   const printed: string[] = [];
   try {
     await cleanUpAndPrint(kernel, configOf(flags), (line) => printed.push(line));

@@ -188,6 +188,13 @@ export const ownFields = [
     help: "what to do with weights that other software or an administrator set (ipvsadm -e … -w 0): keep them until a restart, as kube-proxy does, or repair them",
   },
   {
+    path: "kubeIpvs.rules",
+    kind: "text",
+    default: "auto",
+    words: ["auto", "iptables", "nftables"],
+    help: "how IPVS mode writes rules and sets: with iptables and ipset, as kube-proxy does, or with nf_tables, which needs neither; auto: iptables if the node has both, otherwise nftables",
+  },
+  {
     path: "kubeIpvs.virtualAddresses",
     kind: "text",
     default: "addresses",

@@ -1,12 +1,19 @@
 /** Removes leftovers of earlier modes, backends and versions, both ours and kube-proxy's, while a mode runs. */
+import { errorText } from "../../base/error-text.ts";
 import { ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import { removeIpvs } from "./ipvs-leftovers.ts";
 import { removeAndLogNftTables } from "./nft-leftovers.ts";
-import { type LeftoverLog, removeRules } from "./rule-leftovers.ts";
+import {
+  type LeftoverLog,
+  type LeftoverModes,
+  removeAndLog,
+  removeRules,
+} from "./rule-leftovers.ts";
 import type { Mode } from "./rules-of-modes.ts";
+import { type Unused, withUnusedIptables } from "./unused-iptables.ts";
 
 /** Maximum number of chains that a log line names. */
 const namedChains = 5;
@@ -86,7 +93,7 @@ export function leftoverRemoval(
   const ofIptables: readonly Mode[] = isIptablesLeft ? ["iptables"] : [];
   let ranIpvs = ran.has("ipvs");
   const removeIn = async (kernel: Kernel, stop: AbortSignal): Promise<boolean> => {
-    const { iptables, unusedBackend } = kernel;
+    const { iptables } = kernel;
     const { leftovers, hasPortals } = iptables.choice;
     const inUse: Mode[] = mode === "iptables" || leftovers === undefined ? [] : [...ofIptables];
     if (hasPortals === true && mode !== "userspace") inUse.push("userspace");
@@ -96,9 +103,7 @@ export function leftoverRemoval(
         ...{ modes: inUse, current: mode, clock, log },
         ...(mode === "userspace" ? { emptied: "ipvs" } : {}),
       }),
-      await removeRules(kernel, unusedBackend, config, {
-        ...{ modes: unused, current: undefined, clock, log },
-      }),
+      await removeUnused(kernel, config, { modes: unused, current: undefined, clock, log }),
       await removeAndLogNftTables(kernel, log),
     ];
     if (mode === "ipvs") return results.every(Boolean);
@@ -114,4 +119,30 @@ export function leftoverRemoval(
     if (config.isObserveOnly || mayBeInUse(config)) return true;
     return withKernel((kernel) => removeIn(kernel, stop));
   };
+}
+
+/** Removes rules in iptables backends that are not in use, and ipsets if sets are in nf_tables. Never rejects. */
+async function removeUnused(
+  kernel: Kernel,
+  config: Config,
+  { clock, log, ...leftovers }: LeftoverModes & LeftoverLog,
+): Promise<boolean> {
+  const remove = async ({ iptables, ipSets }: Unused): Promise<boolean> => {
+    const results: boolean[] = [];
+    for (const one of iptables) {
+      results.push(await removeRules(kernel, one, config, { ...leftovers, clock, log }));
+    }
+    if (ipSets !== undefined) {
+      const goal = { rules: new Map(), hasSets: true } as const;
+      const what = "leftover ipsets";
+      results.push(await removeAndLog({ ...kernel, ipSets }, goal, { clock, log, what }));
+    }
+    return results.every(Boolean);
+  };
+  try {
+    return await withUnusedIptables(kernel, remove);
+  } catch (error) {
+    log.warn("Cannot remove leftovers from iptables and ipset", { err: errorText(error) });
+    return false;
+  }
 }

@@ -63,8 +63,8 @@ export async function supportedFamilies(kernel: Kernel, log: Logger): Promise<re
   }
   if (supported.length > 0) return supported;
   throw new StartError(
-    "Cannot start: neither iptables nor ip6tables works on this node; install iptables, or grant the " +
-      "process the capabilities NET_ADMIN and NET_RAW",
+    "Cannot start: neither iptables nor ip6tables works on this node; install iptables, set kubeIpvs.rules: " +
+      "nftables, or grant the process the capabilities NET_ADMIN and NET_RAW",
   );
 }
 

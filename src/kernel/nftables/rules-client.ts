@@ -166,10 +166,10 @@ export class NftRulesClient implements Iptables {
     this.#transport.close();
   }
 
-  /** Throws the first rejection. */
+  /** Throws the first rejection. The transaction then had no effect. */
   async #transact(messages: readonly NftMessage[]): Promise<void> {
     const [failed] = await this.#transport.transaction(nftMessageKind, messages);
-    if (failed !== undefined) throw failed.error;
+    if (failed !== undefined) throw Object.assign(failed.error, { isRejection: true });
   }
 
   /** The rules of our table by chain. */

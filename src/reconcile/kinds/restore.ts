@@ -129,10 +129,13 @@ export async function restoreRules(
 }
 
 /**
- * True if the program ran and failed. If it did not run, or another program held the lock, the outcome is unknown.
+ * True if the program ran and failed, or if nf_tables rejected a message. If the program did not run, if another
+ * program held the lock, or if the reply of nf_tables was lost, the outcome is unknown.
  */
 function isRefusal(error: unknown): error is Error {
-  return error instanceof Error && "exitCode" in error && !isLockHeld(error);
+  if (!(error instanceof Error)) return false;
+  if ("exitCode" in error) return !isLockHeld(error);
+  return "isRejection" in error && error.isRejection === true;
 }
 
 function isLockHeld(error: Error): boolean {

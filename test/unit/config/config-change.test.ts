@@ -26,6 +26,7 @@ const others: Readonly<Record<string, string>> = {
   "kubeIpvs.estimatorCpus": "0-3",
   "kubeIpvs.estimatorNice": "5",
   "kubeIpvs.schedulerFlags": "sh-port",
+  "kubeIpvs.rules": "iptables",
   "kubeIpvs.virtualAddresses": "routes",
   "kubeIpvs.weights": "slice",
   healthzBindAddress: "127.0.0.1:7",

@@ -71,6 +71,7 @@ describe("the default configuration", () => {
       waitsForKubeProxy: false,
       isLeftoverRemoved: false,
       isNotReadyTaintRemoved: false,
+      rules: "auto",
       virtualAddresses: "addresses",
       nodeAddressPeriodMs: 600_000,
       udpTimeoutMs: 250,

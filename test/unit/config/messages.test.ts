@@ -113,6 +113,10 @@ describe("the message for an invalid flag", () => {
       { "proxy-mode": "nftables" },
       '--proxy-mode: "nftables": kube-ipvs supports the proxy modes ipvs, iptables and userspace; for nftables mode, use kube-proxy',
     ],
+    [
+      { "proxy-mode": "iptables", "kube-ipvs-rules": "nftables" },
+      '--kube-ipvs-rules: "nftables": not supported in iptables mode, which needs iptables',
+    ],
     [{ "ipvs-sync-period": "0s" }, '--ipvs-sync-period: "0s": must be greater than zero'],
     [{ v: "much" }, '--v: "much": must be an integer'],
     [{ "masquerade-all": "yes" }, '--masquerade-all: "yes": must be true or false'],

@@ -232,7 +232,10 @@ describe("cleanUp and kube-proxy's iptables and nftables modes", () => {
       const print = (line: string): void => void lines.push(line);
       assert.equal(await cleanUpAndPrint(kernel, config as Config, print, { proxy }), true);
       const left = /KUBE-(?:SVC|SEP|NODEPORTS)/.test(iptablesText(kernel, "IPv4"));
-      assert.deepEqual([left, lines.some((line) => /nft table/.test(line))], [isKept, !isKept]);
+      assert.deepEqual(
+        [left, lines.some((line) => /nft table of kube-proxy/.test(line))],
+        [isKept, !isKept],
+      );
       assert.equal(
         lines.some((line) => /^Kept rules of kube-proxy's .*running/.test(line)),
         isKept,

@@ -11,6 +11,7 @@ import {
 import type { Mode } from "../../../../src/daemon/leftovers/rules-of-modes.ts";
 import type { Kernel } from "../../../../src/kernel/kernel.ts";
 import { planEmptyRules } from "../../../../src/plan/rules.ts";
+import { setsFor } from "../../../../src/plan/sets.ts";
 import type { RuleSet } from "../../../../src/state/rule.ts";
 import { portalRules } from "../../../../src/userspace/portal-rules.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
@@ -239,4 +240,37 @@ it("userspace mode retries if sets of IPVS mode could not be read", async () => 
   assert.equal(await remove(), false);
   mend();
   assert.equal(await remove(), true);
+});
+
+describe("moving between iptables and nf_tables", () => {
+  it("removes our nf_tables tables if rules are written with iptables", async () => {
+    const present = new Set(["IPv4 kube-ipvs", "IPv6 kube-ipvs", "IPv4 other"]);
+    const nftTables: NonNullable<Kernel["nftTables"]> = {
+      has: async (family, name) => present.has(`${family} ${name}`),
+      remove: async (family, name) => void present.delete(`${family} ${name}`),
+    };
+    const remove = removal(configOf("ipvs"), [], Object.assign(kernel, { nftTables }));
+    assert.equal(await remove(), true);
+    assert.deepEqual([...present], ["IPv4 other"]);
+    assert.deepEqual(
+      log.lines.map(({ event }) => event),
+      ["Removed leftover rules and sets from nf_tables"],
+    );
+  });
+
+  it("removes rules and sets from iptables and ipset if rules are written with nf_tables", async () => {
+    const [legacy, nft] = [unusedBackend, new FakeIptables(new Operations())];
+    const { ipSets } = new FakeKernel();
+    for (const set of setsFor("IPv4")) await ipSets.create(set);
+    for (const one of [legacy, nft]) await write(one, planEmptyRules("IPv4", configOf("ipvs")));
+    const closed: string[] = [];
+    const close = (): void => void closed.push("iptables and ipset");
+    const unusedIptables = async () => ({ iptables: [legacy, nft], ipSets, close });
+    const node = Object.assign(kernel, { unusedIptables });
+    const remove = removal(configOf("ipvs"), [], node);
+    assert.equal(await remove(), true);
+    assert.deepEqual([chainsIn(legacy), chainsIn(nft)], [[], []]);
+    assert.deepEqual(await ipSets.listSets(), []);
+    assert.deepEqual(closed, ["iptables and ipset"]);
+  });
 });

@@ -1,0 +1,25 @@
+/** iptables and ipset where no rules of the current mode are written. */
+import type { IpSets, Iptables, Kernel } from "../../kernel/kernel.ts";
+
+export interface Unused {
+  readonly iptables: readonly Iptables[];
+  /** Undefined if the current mode uses ipset. */
+  readonly ipSets?: IpSets;
+}
+
+/** Opens them for `work`, which removes leftovers. */
+export async function withUnusedIptables<T>(
+  { unusedBackend, unusedIptables }: Pick<Kernel, "unusedBackend" | "unusedIptables">,
+  work: (unused: Unused) => Promise<T>,
+): Promise<T> {
+  if (unusedIptables === undefined) {
+    return work({ iptables: unusedBackend === undefined ? [] : [unusedBackend] });
+  }
+  const { iptables, ipSets, close } = await unusedIptables();
+  try {
+    const sets = await ipSets.listSets().catch(() => []);
+    return await work({ iptables, ...(sets.length === 0 ? {} : { ipSets }) });
+  } finally {
+    close();
+  }
+}

@@ -1,0 +1,21 @@
+/** Opens the kernel as the configuration requires. */
+import type { Config } from "../../config/config.ts";
+import { type OpenKernel, openKernel } from "../../kernel/open-kernel.ts";
+import type { RunContext } from "../run.ts";
+
+type KernelContext = Pick<RunContext, "clock" | "log">;
+
+export function openNodeKernel(
+  { mode, rules, virtualAddresses }: Config,
+  context: KernelContext,
+): Promise<OpenKernel> {
+  return openKernel({
+    ...{ ...context, virtualAddresses },
+    rules: mode === "ipvs" ? rules : undefined,
+  });
+}
+
+/** The clean-up removes the rules of both writers, whichever is configured. */
+export function openKernelForCleanUp(config: Config, context: KernelContext): Promise<OpenKernel> {
+  return openNodeKernel({ ...config, rules: "auto" }, context);
+}

@@ -1,0 +1,125 @@
+/** Chooses how rules and sets are written: iptables with ipset, or nf_tables. */
+import { errorText } from "../base/error-text.ts";
+import { ipFamilies } from "../base/ip.ts";
+import type { Logger } from "../base/log.ts";
+import { NetlinkError } from "../netlink/errors.ts";
+import type { TransportParts } from "../netlink/transport.ts";
+import { IpSetsClient } from "./ipset/client.ts";
+import { type BackendChoice, chooseBackend } from "./iptables/backend.ts";
+import { IptablesClient } from "./iptables/client.ts";
+import { openGenerations } from "./iptables/generations.ts";
+import type { Iptables, Kernel, UnusedIptables } from "./kernel.ts";
+import { NftRulesClient } from "./nftables/rules-client.ts";
+import { NftSetsClient } from "./nftables/sets-client.ts";
+import { isProgramMissing } from "./program.ts";
+import { runProgram } from "./run-program.ts";
+
+/** `auto`: iptables if the node has iptables and ipset, otherwise nf_tables. */
+export type RulesWriter = "auto" | "iptables" | "nftables";
+
+export interface RulesOptions extends TransportParts {
+  readonly log: Logger;
+  /** If undefined, iptables is used, and ipset is not needed. */
+  readonly rules?: RulesWriter | undefined;
+  /** An earlier result of {@link chooseBackend}. */
+  readonly iptablesBackend?: BackendChoice | undefined;
+}
+
+interface OpenRules
+  extends Pick<Kernel, "ipSets" | "iptables" | "unusedBackend" | "unusedIptables"> {
+  close(): void;
+}
+
+/** Rejects if the wanted programs or kernel facilities are missing. The error says what to do. */
+export async function openRules(options: RulesOptions): Promise<OpenRules> {
+  const { log, rules, iptablesBackend } = options;
+  if (rules === "nftables") return openNftRules(options, "kubeIpvs.rules is nftables");
+  const ipSets = new IpSetsClient(options);
+  let problem: unknown;
+  try {
+    if (rules !== undefined) await ipSets.listSets();
+    const choice = iptablesBackend ?? (await chooseBackend(runProgram));
+    if (iptablesBackend === undefined) reportBackend(choice, log);
+    return openIptablesRules(options, ipSets, choice);
+  } catch (error) {
+    ipSets.close();
+    const isMissing = error instanceof NetlinkError || isProgramMissing(error);
+    if (rules === undefined || !isMissing) throw error;
+    problem = error;
+  }
+  const reason = `Cannot write rules with iptables and ipset: ${errorText(problem)}`;
+  if (rules === "iptables") {
+    throw new Error(`${reason}; set kubeIpvs.rules: nftables`, { cause: problem });
+  }
+  const opened = openNftRules(options, errorText(problem));
+  const missing = await missingNftables(opened.iptables);
+  if (missing === undefined) return opened;
+  opened.close();
+  throw new Error(`${reason}; and nf_tables does not work: ${missing}`, { cause: problem });
+}
+
+function openIptablesRules(
+  options: RulesOptions,
+  ipSets: IpSetsClient,
+  choice: BackendChoice,
+): OpenRules {
+  const { log } = options;
+  const generations = openGenerations(choice.backend, options);
+  const { unused } = choice;
+  return {
+    ipSets,
+    iptables: new IptablesClient({ runProgram, generations, log }, choice),
+    ...(unused === undefined
+      ? {}
+      : { unusedBackend: new IptablesClient({ runProgram, log }, unused) }),
+    close() {
+      ipSets.close();
+      generations.close();
+    },
+  };
+}
+
+function openNftRules(options: RulesOptions, reason: string): OpenRules {
+  const { log } = options;
+  const sockets = {
+    ipSets: new NftSetsClient(options),
+    iptables: new NftRulesClient(options, reason),
+  };
+  log.info("Writing rules with nf_tables, without iptables and ipset", { reason });
+  return {
+    ...sockets,
+    unusedIptables: () => openUnusedIptables(options),
+    close() {
+      for (const socket of Object.values(sockets)) socket.close();
+    },
+  };
+}
+
+/** The iptables backends that contain anything, and ipset. Without the programs, there are no rules to remove. */
+async function openUnusedIptables(options: RulesOptions): Promise<UnusedIptables> {
+  const { log } = options;
+  const ipSets = new IpSetsClient(options);
+  const close = (): void => ipSets.close();
+  try {
+    const { unused, ...used } = await chooseBackend(runProgram);
+    const iptables = [used, ...(unused === undefined ? [] : [unused])].map(
+      (choice) => new IptablesClient({ runProgram, log }, choice),
+    );
+    return { iptables, ipSets, close };
+  } catch (error) {
+    if (isProgramMissing(error)) return { iptables: [], ipSets, close };
+    close();
+    throw error;
+  }
+}
+
+/** Why nf_tables supports neither family. Undefined if it works. */
+async function missingNftables(iptables: Iptables): Promise<string | undefined> {
+  const probes = await Promise.all(ipFamilies.map((family) => iptables.probe(family)));
+  return probes.some(({ isSupported }) => isSupported) ? undefined : probes[0]?.reason;
+}
+
+function reportBackend({ backend, reason, warning }: BackendChoice, log: Logger): void {
+  log.info("Using iptables", { backend, reason });
+  if (warning !== undefined) log.warn("Two iptables backends are in use", { reason: warning });
+}
