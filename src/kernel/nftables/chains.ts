@@ -12,17 +12,14 @@ export interface BaseChain {
   readonly priority: number;
 }
 
-/**
- * They replace the built-in chains of iptables, at the same priorities. Rules in OUTPUT precede IPVS, which handles a
- * local packet at priorities -99 and -98, because nf_tables cannot match the virtual address afterwards.
- */
+/** They replace the built-in chains of iptables, at the same priorities. */
 export const baseChains: readonly BaseChain[] = [
   { table: "nat", name: "PREROUTING", type: "nat", hook: 0, priority: -100 },
   { table: "nat", name: "OUTPUT", type: "nat", hook: 3, priority: -100 },
   { table: "nat", name: "POSTROUTING", type: "nat", hook: 4, priority: 100 },
   { table: "filter", name: "INPUT", type: "filter", hook: 1, priority: 0 },
   { table: "filter", name: "FORWARD", type: "filter", hook: 2, priority: 0 },
-  { table: "filter", name: "OUTPUT", type: "filter", hook: 3, priority: -150 },
+  { table: "filter", name: "OUTPUT", type: "filter", hook: 3, priority: 0 },
 ];
 
 /** For example `nat-KUBE-SERVICES`. Chains of both iptables tables are in one nf_tables table. */

@@ -89,12 +89,7 @@ function encodeMatch(match: Match, context: MatchContext): readonly Expression[]
     case "physical-in":
       return physicalIn(match);
     case "ipvs":
-      return [
-        loadAddress(family, "dst"),
-        compare(ipAddressToBytes(checkAddress(family, match.address))),
-        ...protocol(match.protocolNumber),
-        ...port(match.port),
-      ];
+      return virtualServer(family, match);
     case "chance":
     case "recent-check":
     case "recent-set":
@@ -142,7 +137,11 @@ function protocol(number: number): readonly Expression[] {
 }
 
 function port(number: number): readonly Expression[] {
-  return [loadPort("dst"), compare(Uint8Array.of(number >> 8, number & 0xff))];
+  return [loadPort("dst"), compare(portBytes(number))];
+}
+
+function portBytes(number: number): Uint8Array {
+  return Uint8Array.of(number >> 8, number & 0xff);
 }
 
 function network(
@@ -223,12 +222,44 @@ function conntrackState({
     if (bit === undefined) throw new RuleValueError("connection state", state, "a known state");
     bits |= bit;
   }
-  // NFT_CT_STATE. Any of the bits matches.
+  // Any of the bits matches.
   return [
-    expression("ct", [1, firstRegister], [2, 0]),
+    loadConntrack(conntrackKeys.state),
     bitwise(word(bits)),
     compare(word(0), isNegated !== true),
   ];
+}
+
+/**
+ * The rule sees packets after IPVS has translated them. Their original destination is that of the connection: IPVS does
+ * not change the original direction of conntrack entries.
+ */
+function virtualServer(
+  family: IpFamily,
+  { address, protocolNumber, port: number }: Match & { readonly kind: "ipvs" },
+): readonly Expression[] {
+  const loadOriginal = (key: number): Expression =>
+    expression("ct", [1, firstRegister], [2, key], [3, Uint8Array.of(0)]);
+  const addressKey = family === "IPv4" ? conntrackKeys.destinationIp : conntrackKeys.destinationIp6;
+  return [
+    loadConntrack(conntrackKeys.direction),
+    compare(Uint8Array.of(0)),
+    loadOriginal(addressKey),
+    compare(ipAddressToBytes(checkAddress(family, address))),
+    ...protocol(protocolNumber),
+    loadOriginal(conntrackKeys.destinationPort),
+    compare(portBytes(number)),
+  ];
+}
+
+/** NFT_CT_*. */
+const conntrackKeys = {
+  ...{ state: 0, direction: 1 },
+  ...{ destinationPort: 12, destinationIp: 20, destinationIp6: 22 },
+} as const;
+
+function loadConntrack(key: number): Expression {
+  return expression("ct", [1, firstRegister], [2, key]);
 }
 
 function addressType({

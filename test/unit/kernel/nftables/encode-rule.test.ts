@@ -77,6 +77,14 @@ describe("nf_tables expressions", () => {
       "meta(1:8 2:16) cmp(1:8 2:0 3:(1:06)) payload(1:8 2:2 3:2 4:2) lookup(1:S 2:8)",
     ],
     [
+      "finds the virtual address of a translated packet in its conntrack entry",
+      "IPv4",
+      {
+        matches: [{ kind: "ipvs", protocolNumber: 6, address: "203.0.113.9", port: 443 }],
+      },
+      "ct(1:8 2:1) cmp(1:8 2:0 3:(1:00)) ct(1:8 2:20 3:00) cmp(1:8 2:0 3:(1:cb007109)) meta(1:8 2:16) cmp(1:8 2:0 3:(1:06)) ct(1:8 2:12 3:00) cmp(1:8 2:0 3:(1:01bb))",
+    ],
+    [
       "matches the prefix of an interface name",
       "IPv4",
       { matches: [{ kind: "in-interface", name: "veth+", isNegated: false }] },
