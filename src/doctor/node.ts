@@ -125,6 +125,8 @@ export interface Node extends Host {
   /** Names of required capabilities that this process lacks. */
   readonly missingCapabilities: () => Answer<readonly string[]>;
   readonly modules: () => Promise<readonly ModuleFact[]>;
+  /** How rules are written, or would be. */
+  readonly rulesWriter: () => Promise<"iptables" | "nftables">;
   /** Why the scheduler cannot be used. Undefined if it can. */
   readonly schedulerProblem: () => Promise<string | undefined>;
   /** Reads a path under /proc/sys. Undefined if the kernel does not have the setting or its module is not loaded. */

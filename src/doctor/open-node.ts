@@ -5,7 +5,7 @@ import { attempt } from "../base/attempt.ts";
 import type { Clock } from "../base/clock.ts";
 import { version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
-import { openReaders } from "../kernel/open-readers.ts";
+import { type KernelReaders, openReaders } from "../kernel/open-readers.ts";
 import type { Node } from "./node.ts";
 import { readCluster } from "./read/cluster.ts";
 import { readDaemon, readPackets } from "./read/daemon.ts";
@@ -37,6 +37,8 @@ export function openNode(
     (port) => port !== undefined,
   );
   const readers = openReaders(clock);
+  const backends = once(() => readBackends(readers));
+  const rulesWriter = once(() => readRulesWriter(config, readers, backends));
   const skipped = skipReason(config, environment);
   let connection: ApiConnection | undefined;
   const connect = async (): Promise<ApiConnection> => {
@@ -51,14 +53,18 @@ export function openNode(
     scheduler,
     isStrictArp,
     missingCapabilities: readMissingCapabilities,
-    modules: once(() => readModules(readers, mode)),
+    modules: once(async () => readModules(readers, mode, await rulesWriter())),
+    rulesWriter,
     schedulerProblem: () => readSchedulerProblem(readers, scheduler),
     sysctl: (path) => attempt(() => readers.sysctl.read(path)),
     otherNamespaces: readOtherNamespaces,
     ipvs: once(() => readIpvs(readers)),
     connTabBits: () => readConnTabBits(readers),
-    sets: () => readers.ipSets.listSets(),
-    backends: once(() => readBackends(readers)),
+    sets: async () => {
+      const { ipSets, nftSets } = readers;
+      return ((await rulesWriter()) === "nftables" ? nftSets : ipSets).listSets();
+    },
+    backends,
     nftTables: () => readNftTables(readers),
     addresses: () => readAddresses(readers),
     reversePath: () => readReversePath(readers),
@@ -73,6 +79,19 @@ export function openNode(
       connection?.close();
     },
   };
+}
+
+/** As the daemon chooses: nf_tables if it is configured, or if iptables or ipset is missing. */
+async function readRulesWriter(
+  { mode, rules }: Config,
+  { ipSets }: Pick<KernelReaders, "ipSets">,
+  backends: Node["backends"],
+): Promise<"iptables" | "nftables"> {
+  if (mode !== "ipvs" || rules === "iptables") return "iptables";
+  if (rules === "nftables") return "nftables";
+  const hasSets = (await ipSets.listSets().catch(() => undefined)) !== undefined;
+  const { legacy, nft } = await backends();
+  return hasSets && (legacy.isInstalled || nft.isInstalled) ? "iptables" : "nftables";
 }
 
 /** Why the API server is not checked. Undefined if one is configured, or if this process runs in a pod. */

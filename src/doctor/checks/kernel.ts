@@ -85,14 +85,16 @@ export const kernelChecks: readonly Check[] = [
     modes: kernelModes,
     why: "virtual servers, ipsets, rules and kube-ipvs0 need kernel modules",
     read: (node) => node.modules(),
-    judge(needed, { kernelRelease }) {
+    judge(needed, { kernelRelease, mode }) {
       // ip_vs has its own check.
       const all = needed.filter(({ name }) => name !== "ip_vs");
       const named = (wanted: ModuleState): readonly string[] =>
         all.filter(({ state }) => state === wanted).map(({ name }) => name);
       const missing = named("missing");
       if (missing.length > 0) {
-        const remedy = `install the kernel's extra modules for ${kernelRelease}, or a kernel that has them`;
+        const isOfIptables = mode === "ipvs" && missing.some((name) => /^(?:ip|xt)_/.test(name));
+        const other = isOfIptables ? ", or set kubeIpvs.rules: nftables" : "";
+        const remedy = `install the kernel's extra modules for ${kernelRelease}, or a kernel that has them${other}`;
         return fail(`the kernel has no ${missing.join(", ")}`, remedy);
       }
       const unsure = named("unknown");

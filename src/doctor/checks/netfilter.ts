@@ -54,10 +54,14 @@ export const netfilterChecks: readonly Check[] = [
     name: "iptables-backends",
     modes: kernelModes,
     why: "the kernel applies the rules of both backends, but the programs of one do not show those of the other",
-    read: (node) => node.backends(),
-    judge({ legacy, nft }) {
-      if (!legacy.isInstalled && !nft.isInstalled)
-        return fail("neither iptables-nft nor iptables-legacy is installed", "install iptables");
+    read: async (node) => ({ writer: await node.rulesWriter(), ...(await node.backends()) }),
+    judge({ writer, legacy, nft }, { mode }) {
+      if (!legacy.isInstalled && !nft.isInstalled) {
+        const evidence = "neither iptables-nft nor iptables-legacy is installed";
+        if (writer === "nftables") return ok(`${evidence}; rules are written with nf_tables`);
+        const other = mode === "ipvs" ? ", or set kubeIpvs.rules: nftables" : "";
+        return fail(evidence, `install iptables${other}`);
+      }
       const rules = `nft has ${counted(nft.ruleCount, "rule")}, legacy ${legacy.ruleCount}`;
       if (legacy.ruleCount === 0 || nft.ruleCount === 0) return ok(rules);
       return warn(

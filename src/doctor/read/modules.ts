@@ -32,17 +32,29 @@ const needed: Readonly<Record<Config["mode"], readonly NeededModule[]>> = {
   userspace: [],
 };
 
+/** The modules of IPVS mode if rules are written with nf_tables. */
+const neededWithNftables: readonly NeededModule[] = [
+  { name: "ip_vs", shownBy: "/proc/net/ip_vs" },
+  conntrack,
+  { name: "nf_tables" },
+  { name: "dummy" },
+];
+
 /** Reads files, and asks the kernel for ipsets and kube-ipvs0. Loads no modules. */
 export async function readModules(
   readers: KernelReaders,
   mode: Config["mode"],
+  rulesWriter: "iptables" | "nftables",
 ): Promise<readonly ModuleFact[]> {
   const hasSets = (await readers.ipSets.listSets().catch(() => undefined)) !== undefined;
   const hasLink = (await readers.link.find().catch(() => undefined)) !== undefined;
-  return needed[mode].map(({ name, shownBy }) => {
+  const hasNft = (await readers.nftSets.listSets().catch(() => undefined)) !== undefined;
+  const modules = rulesWriter === "nftables" ? neededWithNftables : needed[mode];
+  return modules.map(({ name, shownBy }) => {
     const isShown =
       (shownBy !== undefined && existsSync(shownBy)) ||
       (name === "ip_set" && hasSets) ||
+      (name === "nf_tables" && hasNft) ||
       (name === "dummy" && hasLink);
     return { name, state: isShown ? "available" : stateOf(name, readers.modules) };
   });

@@ -168,7 +168,7 @@ const cases: readonly Case[] = [
     check: "modules",
     verdict: "fail",
     node: { modules: known([{ name: "xt_set", state: "missing" }]) },
-    says: /no xt_set/,
+    says: /no xt_set.*kubeIpvs\.rules: nftables/,
   },
   {
     check: "modules",
@@ -383,7 +383,16 @@ const cases: readonly Case[] = [
     node: {
       backends: backendsWith({ nft: { isInstalled: false }, legacy: { isInstalled: false } }),
     },
-    says: /install iptables/,
+    says: /install iptables, or set kubeIpvs.rules: nftables/,
+  },
+  {
+    check: "iptables-backends",
+    verdict: "ok",
+    node: {
+      rulesWriter: async () => "nftables",
+      backends: backendsWith({ nft: { isInstalled: false }, legacy: { isInstalled: false } }),
+    },
+    says: /rules are written with nf_tables/,
   },
   { check: "iptables-backends", verdict: "unknown", node: { backends: unreadable }, says: /E/ },
 

@@ -67,6 +67,7 @@ export function nodeWith(changed: Partial<Node> = {}): Node {
     mode: "ipvs",
     scheduler: "rr",
     isStrictArp: false,
+    rulesWriter: async () => "iptables",
     missingCapabilities: known([]),
     modules: known([
       { name: "ip_vs", state: "available" },
