@@ -34,6 +34,7 @@ const kernelSuites: readonly string[] = [
   "kernels/backends",
   "kernels/estimator",
   "kernels/nft-rules",
+  "kernels/rules-writers",
 ];
 
 /** Suites that do not depend on iptables or ipset in what they prepare and inspect. */

@@ -37,7 +37,8 @@ export async function startInProcess(parts: InProcessParts): Promise<InProcessDa
   const record = parts.holderRecord === undefined ? {} : { holderRecord: parts.holderRecord };
   const backend = iptablesBackend === undefined ? {} : { iptablesBackend };
   const { mode, virtualAddresses } = config;
-  const rules = mode === "ipvs" ? labRules : undefined;
+  const wanted = config.rules === "auto" ? labRules : config.rules;
+  const rules = mode === "ipvs" ? wanted : undefined;
   const kernel = await openKernel({ log: silentLogger, rules, virtualAddresses, ...backend });
   const clock = systemClock;
   const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);

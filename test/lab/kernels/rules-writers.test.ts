@@ -1,0 +1,176 @@
+/** Rules by iptables and by nf_tables on one node: moves between them, and edits of other software. */
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect, createServer, type Socket } from "node:net";
+import { describe, it } from "node:test";
+import { nodeSetUp } from "../../golden/node-world.ts";
+import {
+  cleanUpLab,
+  eventually,
+  type LabDaemon,
+  startLabDaemon,
+} from "../../support/lab-daemon.ts";
+import { shell, withNetworkNamespace } from "../../support/netns/network-namespace.ts";
+import { endpointSlice, service, servicePort } from "../../support/objects.ts";
+
+type Writer = "iptables" | "nftables";
+
+const web = service({
+  type: "NodePort",
+  clusterIps: ["10.96.0.10"],
+  ports: [servicePort({ port: 80, targetPort: 8080, nodePort: 30_080 })],
+});
+const endpointAddress = "10.244.2.11";
+const slice = endpointSlice({ endpoints: [endpointAddress] });
+const noticedMs = 60_000;
+
+function inNamespace(body: () => Promise<void>): Promise<void> {
+  return withNetworkNamespace("writers", nodeSetUp, body);
+}
+
+/** Lines of rules, and names of sets, of each writer. */
+const contents: Readonly<Record<Writer, () => readonly string[]>> = {
+  iptables: () =>
+    shell("iptables-save; ip6tables-save; ipset list -n")
+      .split("\n")
+      .filter((line) => /KUBE-/.test(line)),
+  nftables: () =>
+    shell("nft list ruleset")
+      .split("\n")
+      .filter((line) => /table ip6? kube-ipvs|chain (?:nat|filter)-|set KUBE-/.test(line)),
+};
+
+function start(writer: Writer): Promise<LabDaemon> {
+  return startLabDaemon([web, slice], {
+    "kube-ipvs-rules": writer,
+    "kube-ipvs-rule-check-period": "1s",
+  });
+}
+
+const moves: readonly (readonly [Writer, Writer])[] = [
+  ["iptables", "nftables"],
+  ["nftables", "iptables"],
+];
+
+for (const [before, after] of moves) {
+  it(`moves from ${before} to ${after}: an open connection continues, and the old rules go`, async () => {
+    await inNamespace(async () => {
+      shell(`ip address add ${endpointAddress}/32 dev lo`);
+      const server = createServer((socket) => socket.pipe(socket)).listen(8080, endpointAddress);
+      await once(server, "listening");
+      const first = await start(before);
+      assert.deepEqual(first.errors, []);
+      assert.ok(contents[before]().length > 20);
+      assert.deepEqual(contents[after](), []);
+      const open = await connected();
+      assert.equal(await echo(open, "before"), "before");
+      await first.stop();
+      const second = await start(after);
+      try {
+        await eventually(contents[before], [], noticedMs);
+        assert.ok(contents[after]().length > 20);
+        assert.equal(await echo(open, "after"), "after");
+        const other = await connected();
+        assert.equal(await echo(other, "new"), "new");
+        other.destroy();
+        assert.deepEqual(second.errors, []);
+      } finally {
+        open.destroy();
+        server.close();
+        await second.stop();
+      }
+    });
+  });
+
+  it(`removes the rules of both with --cleanup, if a move from ${before} to ${after} was cut off`, async () => {
+    await inNamespace(async () => {
+      await (await start(before)).stop();
+      const daemon = await start(after);
+      await daemon.stop();
+      assert.ok(contents[after]().length > 20);
+      await cleanUpLab();
+      assert.deepEqual([contents.iptables(), contents.nftables()], [[], []]);
+    });
+  });
+}
+
+/** A chain's rule with this text. */
+function handleOf(chain: string, text: RegExp): string {
+  const line = shell(`nft -a list chain ip kube-ipvs ${chain}`)
+    .split("\n")
+    .find((one) => text.test(one));
+  return /# handle (\d+)/.exec(line ?? "")?.[1] ?? "";
+}
+
+describe("rules written with nf_tables", () => {
+  const table = "ip kube-ipvs";
+  const edits: readonly (readonly [string, () => string])[] = [
+    ["a flushed chain", () => `nft flush chain ${table} nat-KUBE-MARK-MASQ`],
+    ["an added rule", () => `nft add rule ${table} nat-KUBE-SERVICES ip saddr 192.0.2.1 return`],
+    [
+      "a removed rule",
+      () =>
+        `nft delete rule ${table} filter-KUBE-IPVS-FILTER handle ${handleOf("filter-KUBE-IPVS-FILTER", /reject/)}`,
+    ],
+    [
+      "a rule replaced under its comment",
+      () =>
+        `nft replace rule ${table} nat-KUBE-POSTROUTING handle ${handleOf("nat-KUBE-POSTROUTING", /requiring SNAT/)} accept comment '"kubernetes service traffic requiring SNAT"'`,
+    ],
+    [
+      "a removed jump",
+      () =>
+        `nft delete rule ${table} nat-PREROUTING handle ${handleOf("nat-PREROUTING", /KUBE-SERVICES/)}`,
+    ],
+    ["a flushed ruleset", () => "nft flush ruleset"],
+  ];
+
+  it("are written again after edits of other software", async () => {
+    await inNamespace(async () => {
+      const daemon = await start("nftables");
+      const listed = (): readonly string[] =>
+        shell("nft list ruleset")
+          .split(/[\s,]+/)
+          .toSorted();
+      try {
+        const written = listed();
+        for (const [what, edit] of edits) {
+          shell(edit());
+          assert.notDeepEqual(listed(), written, what);
+          await eventually(listed, written, noticedMs);
+        }
+        assert.deepEqual(daemon.errors, []);
+      } finally {
+        await daemon.stop();
+      }
+    });
+  });
+
+  it("are not written again by a restart", async () => {
+    await inNamespace(async () => {
+      await (await start("nftables")).stop();
+      const handles = shell("nft -a list ruleset")
+        .split(/[\s,]+/)
+        .toSorted();
+      await (await start("nftables")).stop();
+      assert.deepEqual(
+        shell("nft -a list ruleset")
+          .split(/[\s,]+/)
+          .toSorted(),
+        handles,
+      );
+    });
+  });
+});
+
+async function connected(): Promise<Socket> {
+  const socket = connect({ host: "10.96.0.10", port: 80 });
+  await once(socket, "connect", { signal: AbortSignal.timeout(10_000) });
+  return socket;
+}
+
+async function echo(socket: Socket, text: string): Promise<string> {
+  socket.write(text);
+  const [data] = await once(socket, "data", { signal: AbortSignal.timeout(10_000) });
+  return String(data);
+}
