@@ -8,10 +8,15 @@ import { describeModulesContract, describeSysctlContract } from "./settings-cont
 
 /** All contracts of a kernel. */
 export function describeKernelContract(name: string, open: OpenContractKernel): void {
-  describeIpvsContract(name, open);
   describeIpSetsContract(name, open);
-  describeLinkContract(name, open);
   describeIptablesContract(name, open);
+  describeOtherContracts(name, open);
+}
+
+/** All contracts but those of sets and rules. */
+export function describeOtherContracts(name: string, open: OpenContractKernel): void {
+  describeIpvsContract(name, open);
+  describeLinkContract(name, open);
   describeConntrackContract(name, open);
   describeSysctlContract(name, open);
   describeModulesContract(name, open);

@@ -57,7 +57,11 @@ async function runWith(
 ): Promise<readonly Measured[]> {
   console.log(`\niptables: ${backend}`);
   const child = spawn(process.execPath, [runner, ...suites], {
-    env: { ...process.env, LAB_IPTABLES: backend },
+    env: {
+      ...process.env,
+      LAB_IPTABLES: backend,
+      ...(backend === "none" ? { TEST_RULES: "nftables" } : {}),
+    },
     stdio: ["ignore", "pipe", "inherit"],
   });
   let output = "";
