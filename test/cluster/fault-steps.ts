@@ -116,7 +116,7 @@ function clientsOf(address: string): readonly string[] {
   const [program = "", ...args] = inNamespace(
     ...["ss", "-Htn", "state", "established", "src", `${address}:6443`],
   );
-  const lines = execFileSync(program, args, { encoding: "utf8" }).trim().split("\n");
-  const peers = lines.map((line) => line.trim().split(/\s+/).at(-1)?.split(":")[0] ?? "");
-  return [...new Set(peers.filter((peer) => peer !== ""))];
+  const lines = execFileSync(program, args, { encoding: "utf8" }).split("\n");
+  // The server's socket is of both families: "[::ffff:192.168.10.2]:6443 [::ffff:192.168.10.11]:57026".
+  return [...new Set(lines.flatMap((line) => /([\d.]+)\]?:\d+\s*$/.exec(line)?.[1] ?? []))];
 }
