@@ -1,6 +1,7 @@
 /** Reads the node on which this process runs. Changes nothing. */
 import { availableParallelism, release } from "node:os";
 import type { ApiConnection } from "../api/connection.ts";
+import { neededRights, rightsTo } from "../api/needed-rights.ts";
 import { attempt } from "../base/attempt.ts";
 import type { Clock } from "../base/clock.ts";
 import { version } from "../base/version.ts";
@@ -39,6 +40,9 @@ export function openNode(
   const readers = openReaders(clock);
   const backends = once(() => readBackends(readers));
   const rulesWriter = once(() => readRulesWriter(config, readers, backends));
+  const rights = config.isNotReadyTaintRemoved
+    ? [...neededRights, ...rightsTo("", "nodes", ["patch"])]
+    : neededRights;
   const skipped = skipReason(config, environment);
   let connection: ApiConnection | undefined;
   const connect = async (): Promise<ApiConnection> => {
@@ -73,7 +77,8 @@ export function openNode(
     mounts: () => readMounts(readers.modules.releaseFolder),
     daemon: once(() => readDaemon(operatorSocketPath)),
     packets: () => readPackets(operatorSocketPath, readers),
-    cluster: skipped === undefined ? readCluster({ connect, clock, nodeName }) : { skipped },
+    cluster:
+      skipped === undefined ? readCluster({ connect, clock, nodeName, rights }) : { skipped },
     close() {
       readers.close();
       connection?.close();

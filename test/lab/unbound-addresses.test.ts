@@ -108,8 +108,10 @@ async function asked(namespace: string, address: string): Promise<string> {
   return answers.finally(() => socket.close());
 }
 
-function hasLink(address: string, link: string): boolean {
-  return shell(`ip -o address show ${link} 2> /dev/null || true`).includes(` ${address}/`);
+/** Whether kube-ipvs makes the address local, by an address or a route. */
+function isBound(address: string): boolean {
+  const lines = shell("ip -o address show kube-ipvs0; ip route show table local proto 75");
+  return lines.includes(` ${address}/`) || lines.includes(`local ${address} `);
 }
 
 function hasServer(address: string): boolean {
@@ -175,84 +177,95 @@ describe("kubeIpvs.unboundAddresses", () => {
     for (const family of ipFamilies) {
       const { dns } = places[family];
       for (const from of [pod.name, "node"]) await answers(from, dns, "coredns coredns");
-      assert.ok(hasLink(dns, "kube-ipvs0"));
+      assert.ok(isBound(dns));
     }
     stopAgent();
     await node.stop();
   });
 
-  describe("has the cluster IP and the load-balancer IP", () => {
-    before(() => start(`--kube-ipvs-unbound-addresses=${unbound.join(",")}`));
+  for (const form of ["addresses", "routes"] as const)
+    describe(`has the cluster IP and the load-balancer IP, with virtual IPs as ${form}`, () => {
+      before(() =>
+        start(
+          `--kube-ipvs-unbound-addresses=${unbound.join(",")}`,
+          `--kube-ipvs-virtual-addresses=${form}`,
+        ),
+      );
 
-    it("binds and serves the cluster IP while no other link has it", async () => {
-      for (const family of ipFamilies) {
-        const { dns } = places[family];
-        for (const from of [pod.name, "node"]) await answers(from, dns, "coredns coredns");
-        assert.ok(hasLink(dns, "kube-ipvs0"));
-      }
-    });
+      after(async () => {
+        await node.stop();
+        shell(`ip link del ${announcerLink}`);
+      });
 
-    it("leaves the cluster IP to the agent while its link has it", async () => {
-      await startAgent();
-      for (const family of ipFamilies) {
-        const { dns } = places[family];
-        for (const from of [pod.name, "node"]) await answers(from, dns, "agent agent");
-        await until(
-          async () => !hasLink(dns, "kube-ipvs0") && !hasServer(dns),
-          waitMs,
-          async () => shell("ip address show kube-ipvs0; ipvsadm -Sn"),
-        );
-        assert.equal(shell("ipset save").includes(dns), false);
-      }
-      assert.equal(kubeIpvs("plan").code, 0);
-    });
-
-    it("shows in `services` and `explain` that the node has it", () => {
-      const { out } = kubeIpvs("services");
-      for (const family of ipFamilies) {
-        const { dns } = places[family];
-        const rows = out.split("\n").filter((line) => line.includes(dns));
-        assert.equal(rows.length, 2, out);
-        for (const row of rows) assert.match(row, /held-by-node$/);
-        for (const { verdict, differences } of explained(
-          dns.includes(":") ? `[${dns}]:53` : `${dns}:53`,
-        )) {
-          assert.deepEqual([verdict, differences], ["node", []]);
+      it("binds and serves the cluster IP while no other link has it", async () => {
+        for (const family of ipFamilies) {
+          const { dns } = places[family];
+          for (const from of [pod.name, "node"]) await answers(from, dns, "coredns coredns");
+          assert.ok(isBound(dns));
         }
-      }
-    });
+      });
 
-    it("takes the cluster IP back when the agent's link is gone", async () => {
-      stopAgent();
-      for (const family of ipFamilies) {
-        const { dns } = places[family];
-        for (const from of [pod.name, "node"]) await answers(from, dns, "coredns coredns");
-        assert.ok(hasLink(dns, "kube-ipvs0"));
-      }
-    });
+      it("leaves the cluster IP to the agent while its link has it", async () => {
+        await startAgent();
+        for (const family of ipFamilies) {
+          const { dns } = places[family];
+          for (const from of [pod.name, "node"]) await answers(from, dns, "agent agent");
+          await until(
+            async () => !isBound(dns) && !hasServer(dns),
+            waitMs,
+            async () => shell("ip address show kube-ipvs0; ipvsadm -Sn"),
+          );
+          assert.equal(shell("ipset save").includes(dns), false);
+        }
+        assert.equal(kubeIpvs("plan").code, 0);
+      });
 
-    it("serves the load-balancer IP without binding it, on an announcer's link or none", async () => {
-      for (const family of ipFamilies) {
-        const { balancer } = places[family];
-        assert.ok(hasServer(balancer));
-        assert.equal(hasLink(balancer, "kube-ipvs0"), false);
-        assert.equal(shell("ipset save").includes(`KUBE-IPVS-IPS ${balancer}`), false);
-        // No host has this address, so the packet leaves the node.
-        assert.equal(await asked(pod.name, balancer), "nobody nobody");
-      }
-      addLink(
-        announcerLink,
-        ipFamilies.map((family) => places[family].balancer),
-      );
-      for (const family of ipFamilies) {
-        const { balancer } = places[family];
-        await answers(pod.name, balancer, "coredns coredns");
-        assert.equal(hasLink(balancer, "kube-ipvs0"), false);
-      }
-      assertNotLogged(
-        node.program.output,
-        "Address is never bound to kube-ipvs0: the node needs it",
-      );
+      it("shows in `services` and `explain` that the node has it", () => {
+        const { out } = kubeIpvs("services");
+        for (const family of ipFamilies) {
+          const { dns } = places[family];
+          const rows = out.split("\n").filter((line) => line.includes(dns));
+          assert.equal(rows.length, 2, out);
+          for (const row of rows) assert.match(row, /held-by-node$/);
+          for (const { verdict, differences } of explained(
+            dns.includes(":") ? `[${dns}]:53` : `${dns}:53`,
+          )) {
+            assert.deepEqual([verdict, differences], ["node", []]);
+          }
+        }
+      });
+
+      it("takes the cluster IP back when the agent's link is gone", async () => {
+        stopAgent();
+        for (const family of ipFamilies) {
+          const { dns } = places[family];
+          for (const from of [pod.name, "node"]) await answers(from, dns, "coredns coredns");
+          assert.ok(isBound(dns));
+        }
+      });
+
+      it("serves the load-balancer IP without binding it, on an announcer's link or none", async () => {
+        for (const family of ipFamilies) {
+          const { balancer } = places[family];
+          assert.ok(hasServer(balancer));
+          assert.equal(isBound(balancer), false);
+          assert.equal(shell("ipset save").includes(`KUBE-IPVS-IPS ${balancer}`), false);
+          // No host has this address, so the packet leaves the node.
+          assert.equal(await asked(pod.name, balancer), "nobody nobody");
+        }
+        addLink(
+          announcerLink,
+          ipFamilies.map((family) => places[family].balancer),
+        );
+        for (const family of ipFamilies) {
+          const { balancer } = places[family];
+          await answers(pod.name, balancer, "coredns coredns");
+          assert.equal(isBound(balancer), false);
+        }
+        assertNotLogged(
+          node.program.output,
+          "Address is never bound to kube-ipvs0: the node needs it",
+        );
+      });
     });
-  });
 });

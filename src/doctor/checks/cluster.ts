@@ -6,8 +6,18 @@ import type { Cluster, Node, RightFact } from "../node.ts";
 const smallSkewMs = 5_000;
 const largeSkewMs = 60_000;
 
-/** Permissions that are needed only to write Events. */
-const optionalGroup = /^events(?:\.|$)/;
+/** Services work without writing Events and without removing the Node's taint. */
+function isOptional(right: RightFact): boolean {
+  return right.resource.startsWith("events.") || isForTaint(right);
+}
+
+function isForTaint({ resource, verb }: RightFact): boolean {
+  return resource === "nodes" && verb === "patch";
+}
+
+const roleRemedy = "bind the user of kube-ipvs to the ClusterRole system:node-proxier";
+const taintRemedy =
+  "bind the user of kube-ipvs to a ClusterRole that may patch nodes, or set kubeIpvs.removeNotReadyTaint: false";
 
 /** Throws if no API server is configured. */
 export function clusterOf({ cluster }: Pick<Node, "cluster">): Cluster {
@@ -53,11 +63,9 @@ export const clusterChecks: readonly Check[] = [
     judge(rights) {
       const denied = rights.filter(({ isAllowed }) => !isAllowed);
       if (denied.length === 0) return ok(rightsText(rights));
-      const verdict = denied.every(({ resource }) => optionalGroup.test(resource)) ? warn : fail;
-      return verdict(
-        `denied: ${rightsText(denied)}`,
-        "bind the user of kube-ipvs to the ClusterRole system:node-proxier",
-      );
+      const verdict = denied.every(isOptional) ? warn : fail;
+      const remedy = denied.every(isForTaint) ? taintRemedy : roleRemedy;
+      return verdict(`denied: ${rightsText(denied)}`, remedy);
     },
   }),
 ];

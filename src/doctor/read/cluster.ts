@@ -6,7 +6,7 @@ import { type ListConnection, listItems } from "../../api/cluster/list-pages.ts"
 import { collections } from "../../api/cluster/watched-resources.ts";
 import type { ApiConnection } from "../../api/connection.ts";
 import { fieldOf, pathOf } from "../../api/decode/fields.ts";
-import { neededRights, type Right } from "../../api/needed-rights.ts";
+import type { Right } from "../../api/needed-rights.ts";
 import type { Clock } from "../../base/clock.ts";
 import { escapeUnprintable } from "../../base/printable.ts";
 import type { Cluster, OtherNode, RightFact } from "../node.ts";
@@ -20,9 +20,11 @@ export interface ClusterOptions {
   readonly connect: () => Promise<ApiConnection>;
   readonly clock: Clock;
   readonly nodeName: string;
+  /** The rights to check. */
+  readonly rights: readonly Right[];
 }
 
-export function readCluster({ connect, clock, nodeName }: ClusterOptions): Cluster {
+export function readCluster({ connect, clock, nodeName, rights }: ClusterOptions): Cluster {
   const connected = once(async () => ({ connection: await connect(), clock }));
   const version = once(async () => await readVersion(await connected()));
   // If the server does not answer, all methods fail with the same error.
@@ -32,7 +34,7 @@ export function readCluster({ connect, clock, nodeName }: ClusterOptions): Clust
   };
   return {
     version,
-    rights: async () => await readRights(await answering()),
+    rights: async () => await readRights(await answering(), rights),
     otherNodes: async () => await readOtherNodes(await answering(), nodeName),
     metalLb: async () => await readMetalLb(await answering()),
   };
@@ -48,9 +50,12 @@ async function readVersion({ connection, clock }: ListConnection): ReturnType<Cl
   return { server: connection.server, version: escapeUnprintable(String(version ?? "?")), aheadMs };
 }
 
-async function readRights(asked: ListConnection): Promise<readonly RightFact[]> {
+async function readRights(
+  asked: ListConnection,
+  rights: readonly Right[],
+): Promise<readonly RightFact[]> {
   const facts: RightFact[] = [];
-  for (const right of neededRights) {
+  for (const right of rights) {
     const { group, resource, verb } = right;
     const name = group === "" ? resource : `${resource}.${group}`;
     facts.push({ resource: name, verb, isAllowed: await review(asked, right) });

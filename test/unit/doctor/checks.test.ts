@@ -575,6 +575,17 @@ const cases: readonly Case[] = [
   },
   {
     check: "api-rights",
+    verdict: "warn",
+    node: {
+      cluster: {
+        ...cluster,
+        rights: known([{ resource: "nodes", verb: "patch", isAllowed: false }]),
+      },
+    },
+    says: /denied: nodes \(patch\).*may patch nodes/s,
+  },
+  {
+    check: "api-rights",
     verdict: "unknown",
     node: { cluster: { ...cluster, rights: unreadable } },
     says: /EACCES/,

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { ApiConnection, ApiResponse } from "../../../src/api/connection.ts";
+import { neededRights } from "../../../src/api/needed-rights.ts";
 import type { Cluster } from "../../../src/doctor/node.ts";
 import { readCluster } from "../../../src/doctor/read/cluster.ts";
 import { readDaemon } from "../../../src/doctor/read/daemon.ts";
@@ -167,7 +168,10 @@ const node = (name: string, address: string): object => ({
 
 describe("data from an API server", () => {
   const clusterOf = (connection: ApiConnection): Cluster =>
-    readCluster({ connect: async () => connection, clock: new FakeClock(), nodeName: "node-1" });
+    readCluster({
+      ...{ connect: async () => connection, clock: new FakeClock(), nodeName: "node-1" },
+      rights: neededRights,
+    });
 
   it("contains its version and clock, the account's rights and the other nodes", async () => {
     const server = serverWith(
