@@ -264,7 +264,10 @@ export interface BackendFinding {
   readonly hasPortals?: true;
 }
 
-/** iptables and ip6tables, used through their programs, because there is no stable netlink API for legacy tables. */
+/**
+ * Rules, written with iptables and ip6tables through their programs, because there is no stable netlink API for legacy
+ * tables, or with nf_tables.
+ */
 export interface Iptables {
   /** The backend in use; determined once at startup. */
   readonly backend: BackendFinding["backend"];
@@ -290,7 +293,8 @@ export interface Iptables {
    */
   readGeneration(family: IpFamily): Promise<number | undefined>;
   /**
-   * Runs `iptables-restore --noflush --counters` once for all tables. Each table is changed completely or not at all.
+   * Runs `iptables-restore --noflush --counters` once for all tables. Each table is changed completely or not at all. With
+   * nf_tables, all changes are one transaction.
    */
   apply(family: IpFamily, changes: readonly RuleChange[]): Promise<void>;
   /** The canonical text of a rule after `-A CHAIN `, to compare with an observed rule. */
@@ -301,7 +305,7 @@ export interface Iptables {
   probe(family: IpFamily): Promise<{ readonly isSupported: boolean; readonly reason?: string }>;
 }
 
-/** Whole nftables tables: nfnetlink subsystem 10. kube-ipvs has no tables of its own there. */
+/** Whole nftables tables: nfnetlink subsystem 10. */
 export interface NftTables {
   has(family: IpFamily, name: string): Promise<boolean>;
   /** Removes a table and its contents. Succeeds if the table does not exist. */

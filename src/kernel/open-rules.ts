@@ -47,11 +47,15 @@ export async function openRules(options: RulesOptions): Promise<OpenRules> {
     if (rules === undefined || !isMissing) throw error;
     problem = error;
   }
-  const reason = `Cannot write rules with iptables and ipset: ${errorText(problem)}`;
+  const problemText =
+    problem instanceof NetlinkError
+      ? `the kernel has no ip_set (${problem.code})`
+      : errorText(problem);
+  const reason = `Cannot write rules with iptables and ipset: ${problemText}`;
   if (rules === "iptables") {
     throw new Error(`${reason}; set kubeIpvs.rules: nftables`, { cause: problem });
   }
-  const opened = openNftRules(options, errorText(problem));
+  const opened = openNftRules(options, problemText);
   const missing = await missingNftables(opened.iptables);
   if (missing === undefined) return opened;
   opened.close();
