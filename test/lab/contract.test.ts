@@ -5,14 +5,11 @@ import { systemClock } from "../../src/base/clock.ts";
 import { type Logger, silentLogger } from "../../src/base/log.ts";
 import { chooseBackend } from "../../src/kernel/iptables/backend.ts";
 import type { AddressChange } from "../../src/kernel/kernel.ts";
-import { readNftGeneration } from "../../src/kernel/nftables/generation.ts";
-import { nftTransportOptions } from "../../src/kernel/nftables/message.ts";
 import { NftRulesClient } from "../../src/kernel/nftables/rules-client.ts";
 import { NftSetsClient } from "../../src/kernel/nftables/sets-client.ts";
 import { openKernel } from "../../src/kernel/open-kernel.ts";
 import { runProgram } from "../../src/kernel/run-program.ts";
 import { nativeSocket } from "../../src/netlink/native-socket.ts";
-import { NetlinkTransport } from "../../src/netlink/transport.ts";
 import { cleanUp } from "../../src/reconcile/clean-up.ts";
 import type { VirtualAddresses } from "../../src/state/dummy-link.ts";
 import type { Flow } from "../../src/state/flow.ts";
@@ -38,12 +35,7 @@ const log: Logger = { ...silentLogger, info: (event, keys) => console.error(even
 /** Undefined if iptables is not installed. Kernels then have the rules of nf_tables. */
 const iptablesBackend = await chooseBackend(runProgram).catch(() => undefined);
 const rules = iptablesBackend === undefined ? { rules: "nftables" as const } : { iptablesBackend };
-const hasNfTables = await readNftGeneration(
-  new NetlinkTransport({ shim: nativeSocket, clock: systemClock }, nftTransportOptions),
-).then(
-  () => true,
-  () => false,
-);
+const hasNfTables = await supportsNfTables();
 
 async function openRealKernel(
   virtualAddresses: VirtualAddresses = "addresses",
@@ -114,6 +106,16 @@ function routeCommands(ipv4: string, ipv6: string): string {
     ip route add 10.1.0.0/16 via ${ipv4}9 table 77
     ip route add default via ${ipv6}
   `;
+}
+
+/** Whether the kernel can create tables. Debian's lab kernel loads nf_tables, but supports no family. */
+async function supportsNfTables(): Promise<boolean> {
+  const rules = new NftRulesClient({ shim: nativeSocket, clock: systemClock }, "the contract");
+  try {
+    return (await rules.probe("IPv4")).isSupported;
+  } finally {
+    rules.close();
+  }
 }
 
 /** Opens a kernel with nf_tables sets and rules instead of ipset and iptables. */
