@@ -2,8 +2,11 @@
 import type { PlannedChange, PlannedChanges } from "../state/planned-change.ts";
 import type { Envelope } from "./answers.ts";
 import type { View } from "./render.ts";
+import { writerWords } from "./writer-words.ts";
 
 export interface Plan extends Envelope<"Plan">, PlannedChanges {
+  /** The writer of rules and sets. Undefined in userspace mode. */
+  readonly iptablesBackend?: "legacy" | "nft" | "nftables";
   /** Userspace mode: listeners to open, and names of SCTP service ports, which that mode does not serve. */
   readonly listeners?: readonly { readonly text: string; readonly portName: string }[];
   readonly sctpPorts?: readonly string[];
@@ -40,7 +43,7 @@ export const planView: View<Plan> = {
         "Listeners",
         listeners.map(({ text, portName }) => `${text}  # missing, service ${portName}`),
       ),
-      ...groupsOf(plan.changes),
+      ...groupsOf(plan.changes, plan.iptablesBackend),
       first.length === 0 ? [] : [`In ${unusedBackend?.name}, which is not in use:`, ...first],
       ...groups,
       listed("nftables tables", nftTables.map(removed)),
@@ -73,13 +76,12 @@ const keptReasons: Readonly<Record<KeptObject["reason"], string>> = {
   "excluded-network": "excludeCIDRs contains its address",
 };
 
-const headings: Readonly<Record<string, string>> = {
+const fixedHeadings: Readonly<Record<string, string>> = {
   module: "Kernel modules",
   sysctl: "Sysctls",
   link: "Link",
   set: "Sets",
   entry: "Set entries",
-  chain: "iptables chains and jumps",
   "virtual-server": "Virtual servers",
   "real-server": "Real servers",
   address: "Addresses on kube-ipvs0",
@@ -87,8 +89,15 @@ const headings: Readonly<Record<string, string>> = {
 };
 
 /** The changes by type of object, in order of first occurrence. */
-function groupsOf(changes: readonly PlannedChange[]): readonly (readonly string[])[] {
+function groupsOf(
+  changes: readonly PlannedChange[],
+  backend?: Plan["iptablesBackend"],
+): readonly (readonly string[])[] {
   const groups = Map.groupBy(changes, ({ subject }) => subject.type);
+  const headings: typeof fixedHeadings = {
+    ...fixedHeadings,
+    chain: `${writerWords(backend).rules} chains and jumps`,
+  };
   return [...groups].map(([type, group]) => listed(headings[type] ?? type, group.map(changeLine)));
 }
 

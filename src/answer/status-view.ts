@@ -3,6 +3,7 @@ import { grouped } from "../base/counted.ts";
 import { durationText } from "../base/duration-text.ts";
 import type { Status, StatusWithoutDaemon, SyncStatus } from "./answers.ts";
 import { type Fact, facts, type View } from "./render.ts";
+import { writerWords } from "./writer-words.ts";
 
 export const statusView: View<Status | StatusWithoutDaemon> = {
   blocks: (status) =>
@@ -49,7 +50,7 @@ function factsOf(status: Status): readonly Fact[] {
     ],
     ...(isIpvs ? tuning : []),
     [
-      "iptables",
+      writerWords(iptables?.backend).rules,
       iptables === undefined ? "-" : `${iptables.backend}: ${iptables.reason}`,
       iptables?.warning === undefined ? [] : [iptables.warning],
     ],

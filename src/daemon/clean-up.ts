@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { apiVersion } from "../answer/answers.ts";
 import { keptTexts, type Plan } from "../answer/plan.ts";
+import { writerWords } from "../answer/writer-words.ts";
 import { type Clock, systemClock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
 import { ipFamilies } from "../base/ip.ts";
@@ -42,7 +43,9 @@ export interface CleanUpContext {
 /** The result of a clean-up: what it removed, or would remove in a dry run, and what it keeps. */
 interface NodeCleanUp extends CleanUpReport {
   /** Rules in the iptables backend that is not in use. They may refer to our ipsets. */
-  readonly unused: Pick<CleanUpReport, "plan" | "changes"> & { readonly backend: string };
+  readonly unused: Pick<CleanUpReport, "plan" | "changes"> & {
+    readonly backends: readonly string[];
+  };
   /** Tables of kube-proxy's nftables mode and of kube-ipvs, for example `ip kube-proxy`. */
   readonly nftTables: readonly string[];
   /** Describes a kube-proxy that may be using the rules of iptables and nftables mode. Undefined if there is none. */
@@ -60,9 +63,13 @@ export async function cleanUpAndPrint(
   // After a failure, keep the state files: the next clean-up needs them to recognize our objects.
   const files = await removeFiles(done.failures.length === 0 ? recordPaths(config) : [], config);
   const failures = [...done.failures, ...files.failures];
+  const { backend } = kernel.iptables;
   const removed = [
-    ...removedWords.map(({ kinds, ...words }) => ({ count: countOf(done, kinds), ...words })),
-    { count: countOf(done.unused, ruleKinds), ...unusedWords(done) },
+    ...removedWords(backend).map((words) => ({ ...words, count: countOf(done, words.kinds) })),
+    ...unusedWords(done.unused).map((words) => ({
+      ...words,
+      count: countOf(done.unused, words.kinds),
+    })),
     ...done.nftTables.map((table) => {
       const whose = table.endsWith(tableOfKubeProxy) ? "kube-proxy's nftables mode" : "kube-ipvs";
       return { count: 1, one: `nft table of ${whose}: ${table}`, many: "" };
@@ -95,8 +102,8 @@ export async function planCleanUp(
   const { plan, kept, nftTables, unused, kubeProxy } = planned;
   return {
     ...{ apiVersion, kind: "Plan", ...planObject(plan) },
-    ...{ kept, files, nftTables },
-    unusedBackend: { name: unused.backend, ...planObject(unused.plan) },
+    ...{ kept, files, nftTables, iptablesBackend: kernel.iptables.backend },
+    unusedBackend: { name: unused.backends.join(" and "), ...planObject(unused.plan) },
     ...(kubeProxy === undefined ? {} : { kubeProxy }),
   };
 }
@@ -162,7 +169,7 @@ async function cleanUpUnused(
     changes,
     failures: reports.flatMap(({ failures }) => failures),
     kept: reports.flatMap(({ kept }) => kept),
-    backend: reports.map(({ backend }) => backend).join(" and "),
+    backends: reports.map(({ backend }) => backend),
   };
 }
 
@@ -227,24 +234,40 @@ async function removeFiles(
 }
 
 interface RemovedWords {
+  readonly kinds: readonly ChangeKind[];
   readonly one: string;
   readonly many: string;
 }
 
-const ruleKinds: readonly ChangeKind[] = ["chain-remove", "jump-remove"];
-const removedWords: readonly (RemovedWords & { readonly kinds: readonly ChangeKind[] })[] = [
-  { kinds: ["virtual-server-remove"], one: "virtual server", many: "virtual servers" },
-  { kinds: ruleKinds, one: "iptables chain or jump", many: "iptables chains and jumps" },
-  { kinds: ["link-remove"], one: "link kube-ipvs0 with its addresses", many: "links" },
-  { kinds: ["set-destroy"], one: "ipset", many: "ipsets" },
-];
+/** `backend`: the writer of the rules and sets that were removed. */
+function removedWords(backend: string): readonly RemovedWords[] {
+  const { rules, set } = writerWords(backend);
+  return [
+    { kinds: ["virtual-server-remove"], one: "virtual server", many: "virtual servers" },
+    ruleWords(rules),
+    { kinds: ["link-remove"], one: "link kube-ipvs0 with its addresses", many: "links" },
+    { kinds: ["set-destroy"], one: set, many: `${set}s` },
+  ];
+}
 
-function unusedWords({ unused: { backend } }: NodeCleanUp): RemovedWords {
-  const where = `${backend}, which is not in use`;
-  return {
-    one: `iptables chain or jump from ${where}`,
-    many: `iptables chains and jumps from ${where}`,
-  };
+function unusedWords({ backends }: NodeCleanUp["unused"]): readonly RemovedWords[] {
+  const ofRules = backends.filter((backend) => backend !== "ipset");
+  const verb = ofRules.length > 1 ? "are" : "is";
+  const where = `${ofRules.join(" and ")}, which ${verb} not in use`;
+  const { kinds, one, many } = ruleWords("iptables");
+  return [
+    { kinds, one: `${one} from ${where}`, many: `${many} from ${where}` },
+    {
+      kinds: ["set-destroy"],
+      one: "ipset, which is not in use",
+      many: "ipsets, which are not in use",
+    },
+  ];
+}
+
+function ruleWords(writer: string): RemovedWords {
+  const kinds = ["chain-remove", "jump-remove"] as const;
+  return { kinds, one: `${writer} chain or jump`, many: `${writer} chains and jumps` };
 }
 
 function countOf(
@@ -254,6 +277,10 @@ function countOf(
   return kinds.reduce((sum, kind) => sum + (changes.get(kind) ?? 0), 0);
 }
 
-function removedText({ count, one, many }: RemovedWords & { readonly count: number }): string {
+function removedText({
+  count,
+  one,
+  many,
+}: Omit<RemovedWords, "kinds"> & { readonly count: number }): string {
   return `Removed ${String(count).padStart(5)} ${count === 1 ? one : many}`;
 }

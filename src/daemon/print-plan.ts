@@ -30,8 +30,9 @@ export async function planSync(
   parts: Pick<RunContext, "clock" | "log">,
 ): Promise<Plan> {
   if (config.mode === "userspace") return await planUserspaceStart(config, parts);
-  return await observeOnce(config, parts, ({ report }) => ({
+  return await observeOnce(config, parts, ({ report, view }) => ({
     ...{ apiVersion, kind: "Plan" },
     ...planObject(withoutFlowChecks(report.plan)),
+    ...(view.iptables === undefined ? {} : { iptablesBackend: view.iptables.choice.backend }),
   }));
 }

@@ -15,6 +15,7 @@ import type { Kernel, RuleChange } from "../../../src/kernel/kernel.ts";
 import { DesiredState } from "../../../src/plan/desired-state.ts";
 import { planService } from "../../../src/plan/planner.ts";
 import { planRules } from "../../../src/plan/rules.ts";
+import { setsFor } from "../../../src/plan/sets.ts";
 import { Reconciler } from "../../../src/reconcile/reconciler.ts";
 import { portalRules } from "../../../src/userspace/portal-rules.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
@@ -120,6 +121,29 @@ describe("cleanUp", () => {
         "Removed 40 iptables chains and jumps",
         "Removed 1 link kube-ipvs0 with its addresses",
         "Removed 34 ipsets",
+      ],
+    );
+  });
+
+  it("names what nf_tables and the programs that are not in use contained", async () => {
+    const kernel = await programmed();
+    const iptables = Object.assign(kernel.iptables, { backend: "nftables" });
+    const { ipSets } = new FakeKernel();
+    for (const set of setsFor("IPv4")) await ipSets.create(set);
+    const legacy = new FakeIptables(new Operations());
+    putRules(legacy, iptablesModeRules);
+    const unusedIptables = async () => ({ iptables: [legacy], ipSets, close() {} });
+    const { worked, lines } = await clean(Object.assign(kernel, { iptables, unusedIptables }));
+    assert.equal(worked, true);
+    assert.deepEqual(
+      lines.map((line) => line.replaceAll(/\s+/g, " ")),
+      [
+        "Removed 2 virtual servers",
+        "Removed 40 nf_tables chains and jumps",
+        "Removed 1 link kube-ipvs0 with its addresses",
+        "Removed 34 sets",
+        "Removed 29 iptables chains and jumps from legacy, which is not in use",
+        "Removed 17 ipsets, which are not in use",
       ],
     );
   });
@@ -294,6 +318,22 @@ describe("the plan of a clean-up", () => {
     assert.ok(text.endsWith(`\n\nFiles: 1\n  - ${import.meta.filename}`), text);
     assert.deepEqual(kernel.operations.texts(), []);
     assert.ok((plan.unusedBackend?.changes.length ?? 0) > 10);
+  });
+
+  it("names chains by how rules are written, and those of other backends by iptables", async () => {
+    const legacy = new FakeIptables(new Operations());
+    putRules(legacy, iptablesModeRules);
+    const kernel = await programmed();
+    putRules(kernel.iptables, iptablesModeRules);
+    const written = Object.assign(kernel, {
+      iptables: Object.assign(kernel.iptables, { backend: "nftables" }),
+      unusedBackend: legacy,
+    });
+    const text = planView.blocks(await planOf(written), false).join("\n");
+    assert.deepEqual(text.match(/^\w+ chains and jumps(?=:)/gm), [
+      "nf_tables chains and jumps",
+      "iptables chains and jumps",
+    ]);
   });
 });
 

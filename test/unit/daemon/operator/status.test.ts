@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Status } from "../../../../src/answer/answers.ts";
+import { rendered } from "../../../../src/answer/render.ts";
+import { statusView } from "../../../../src/answer/status-view.ts";
 import { errno } from "../../../../src/base/errno.ts";
 import { answerTo } from "../../../../src/daemon/operator/routes.ts";
 import { type StatusSources, statusOf } from "../../../../src/daemon/operator/status.ts";
@@ -101,6 +103,13 @@ describe("the status", () => {
     const { services, endpoints, virtualServers, realServers, draining } = status.counts;
     assert.deepEqual([services, endpoints, virtualServers, realServers, draining], [1, 2, 1, 2, 0]);
     assert.equal(status.iptables?.backend, "legacy");
+    for (const [backend, row] of [
+      ["legacy", /^iptables +legacy: the reason$/m],
+      ["nftables", /^nf_tables +nftables: the reason$/m],
+    ] as const) {
+      const answer = { ...status, iptables: { backend, reason: "the reason" } };
+      assert.match(rendered(answer, statusView, "text", {}), row);
+    }
     assert.equal(status.node.name, "node-1");
     await onNode.stop();
   });
