@@ -138,6 +138,7 @@ function configOf(
     nodeAddressPeriodMs: settings["kubeIpvs.nodeAddressPeriod"],
     isLeftoverRemoved: settings["kubeIpvs.removeLeftovers"],
     isNotReadyTaintRemoved: settings["kubeIpvs.removeNotReadyTaint"],
+    stopDelayMs: settings["kubeIpvs.stopDelay"],
     lockName,
     operatorSocketPath: settings["kubeIpvs.operatorSocket"].replaceAll("{lockName}", lockName),
     ...serviceProxyName(settings, report),

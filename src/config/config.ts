@@ -179,6 +179,8 @@ export interface Config {
   readonly isLeftoverRemoved: boolean;
   /** Whether to remove the taint kube-ipvs/not-ready from this node after the first sync. */
   readonly isNotReadyTaintRemoved: boolean;
+  /** How long the program continues after it is told to stop, while /healthz fails. */
+  readonly stopDelayMs: number;
   /** Only one instance with this name can run in a network namespace. */
   readonly lockName: string;
   /** Unix socket that answers operator commands. Empty means no socket. */

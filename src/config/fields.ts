@@ -8,6 +8,7 @@ import { ownFields } from "./fields/own-fields.ts";
 import { conntrackFields, processFields } from "./fields/process-fields.ts";
 import { serverFields } from "./fields/server-fields.ts";
 import { startFields } from "./fields/start-fields.ts";
+import { userspaceFields } from "./fields/userspace-fields.ts";
 
 /** Every setting, in the order of --help. */
 export const fieldGroups: readonly FieldGroup[] = [
@@ -18,7 +19,7 @@ export const fieldGroups: readonly FieldGroup[] = [
   { title: "Connection tracking", fields: conntrackFields },
   { title: "Process", fields: processFields },
   { title: "Logging", fields: loggingFields.map(winning) },
-  { title: "Options specific to kube-ipvs", fields: ownFields.map(own) },
+  { title: "Options specific to kube-ipvs", fields: [...ownFields, ...userspaceFields].map(own) },
   { title: "Ignored for compatibility", fields: ignoredFields },
 ];
 
@@ -63,7 +64,8 @@ type ReadField =
   | (typeof conntrackFields)[number]
   | (typeof processFields)[number]
   | (typeof loggingFields)[number]
-  | (typeof ownFields)[number];
+  | (typeof ownFields)[number]
+  | (typeof userspaceFields)[number];
 
 /** The value of each setting that has an effect, by its path. */
 export type Settings = { readonly [F in ReadField as F["path"]]: SettingOf<F> };

@@ -81,7 +81,10 @@ type DaemonRunParts = RunContext & {
 /** Runs until a signal arrives. Rejects if startup cannot continue. */
 export async function runDaemon(config: Config, parts: RunContext): Promise<void> {
   parts.log.info(`Using ${config.mode} Proxier`, { version, node: config.nodeName });
-  await runUntilSignal(parts, (signal, fail) => start(config, { ...parts, fail, signal }));
+  const { stopDelayMs } = config;
+  await runUntilSignal({ ...parts, stopDelayMs }, (signal, fail) =>
+    start(config, { ...parts, fail, signal }),
+  );
 }
 
 /**

@@ -129,6 +129,18 @@ describe("the chart, rendered", () => {
     assert.match(error, /config\.clusterCIDR is needed/);
   });
 
+  it("requires a stop delay below the pod's grace period, and says so", () => {
+    const error = (stopDelay: string, terminationGracePeriodSeconds: number | null): string => {
+      const config = { clusterCIDR: "10.244.0.0/16", kubeIpvs: { stopDelay } };
+      return renderChart({ ...leastValues, config, terminationGracePeriodSeconds }).error;
+    };
+    for (const [delay, grace] of [["30s", null] as const, ["60s", 60] as const])
+      assert.match(error(delay, grace), /terminationGracePeriodSeconds \(default 30\) must be/);
+    assert.match(error("1m", 90), /stopDelay must be in whole seconds/);
+    for (const [delay, grace] of [["29s", null] as const, ["60s", 90] as const])
+      assert.equal(error(delay, grace), "");
+  });
+
   it("merges the given configuration into its own", () => {
     const config = {
       clusterCIDR: "10.244.0.0/16",

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import type { Clock } from "../../base/clock.ts";
+import { type Clock, sleep } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
 
 /** The parts of `process` that this module uses. Tests supply their own. */
@@ -17,9 +17,9 @@ const stopSignals = [
 export type Stop = () => Promise<void> | void;
 
 /**
- * Runs `start`, waits for SIGTERM or SIGINT, stops what was started, and resolves. As process 1, the program needs
- * these listeners, because the kernel drops signals that process 1 does not handle. A signal during startup aborts
- * it. If the stop hangs, the process exits with 0, because leaving the kernel state in place is what a stop does. On
+ * Runs `start`, waits for SIGTERM or SIGINT, and for `stopDelayMs`, stops what was started, and resolves. As process 1,
+ * the program needs these listeners, because the kernel drops signals that process 1 does not handle. A signal during
+ * startup aborts it without a delay. If the stop hangs, the process exits with 0, because leaving the kernel state in place is what a stop does. On
  * a second signal, it exits with 128 + n, as shells expect. If `start` later reports a failure, stops what was
  * started and rejects.
  */
@@ -29,6 +29,8 @@ export async function runUntilSignal(
     readonly log: Logger;
     /** The log message when stopping. Defaults to the daemon's message. */
     readonly stopEvent?: string;
+    /** How long the program continues after the signal. Defaults to 0. */
+    readonly stopDelayMs?: number;
   },
   start: (signal: AbortSignal, fail: (error: Error) => void) => Promise<Stop>,
   target: ProcessLike = process,
@@ -36,13 +38,15 @@ export async function runUntilSignal(
   const { clock, log, stopEvent = "Shutting down, leaving kernel state in place" } = parts;
   const stopping = new AbortController();
   const failure = Promise.withResolvers<never>();
+  const failing = new AbortController();
   // The promise may reject before anything awaits it.
-  failure.promise.catch(() => {});
+  failure.promise.catch(() => failing.abort());
+  let delayMs = 0;
   let cancelDeadline = (): void => {};
   const stopListening = onSignals(target, (name, number) => {
     if (stopping.signal.aborted) return target.exit(128 + number);
     log.info(stopEvent, { signal: name });
-    cancelDeadline = clock.after(stopDeadlineMs, () => {
+    cancelDeadline = clock.after(delayMs + stopDeadlineMs, () => {
       log.warn("Shutdown timed out", { deadline: `${stopDeadlineMs}ms` });
       target.exit(0);
     });
@@ -54,7 +58,11 @@ export async function runUntilSignal(
     const stop = await start(stopping.signal, failure.reject);
     try {
       const { signal } = stopping;
-      if (!signal.aborted) await Promise.race([once(signal, "abort"), failure.promise]);
+      if (!signal.aborted) {
+        delayMs = parts.stopDelayMs ?? 0;
+        await Promise.race([once(signal, "abort"), failure.promise]);
+        if (delayMs > 0) await sleep(clock, delayMs, failing.signal);
+      }
     } catch (error) {
       cancelDeadline = clock.after(stopDeadlineMs, () => target.exit(1));
       throw error;

@@ -71,6 +71,7 @@ describe("the default configuration", () => {
       waitsForKubeProxy: false,
       isLeftoverRemoved: false,
       isNotReadyTaintRemoved: false,
+      stopDelayMs: 0,
       rules: "auto",
       virtualAddresses: "addresses",
       nodeAddressPeriodMs: 600_000,

@@ -28,11 +28,12 @@ interface Run {
 
 async function run(
   start: (signal: AbortSignal, fail: (error: Error) => void) => Promise<Stop>,
+  stopDelayMs = 0,
 ): Promise<Run> {
   const target = new FakeProcess();
   const clock = new FakeClock();
   const log = new RecordingLogger();
-  const done = runUntilSignal({ clock, log }, start, target);
+  const done = runUntilSignal({ clock, log, stopDelayMs }, start, target);
   await clock.advance(0);
   return { target, clock, log, done };
 }
@@ -115,6 +116,71 @@ describe("runUntilSignal", () => {
       await done;
     });
   }
+
+  describe("with a stop delay", () => {
+    const delayMs = 20_000;
+    const beginStop = async (stop: Stop) => {
+      let fail = (_error: Error): void => {};
+      let isTold = false;
+      const running = await run(async (signal, onFailure) => {
+        fail = onFailure;
+        signal.addEventListener("abort", () => {
+          isTold = true;
+        });
+        return stop;
+      }, delayMs);
+      running.target.emit("SIGTERM");
+      assert.ok(isTold);
+      return { ...running, fail };
+    };
+
+    it("stops when the delay has passed", async () => {
+      let stops = 0;
+      const { target, clock, done } = await beginStop(() => {
+        stops += 1;
+      });
+      await clock.advance(delayMs - 1);
+      assert.equal(stops, 0);
+      await clock.advance(1);
+      await done;
+      assert.deepEqual([stops, target.codes, clock.pendingTimers], [1, [], 0]);
+    });
+
+    it("exits within a second after the delay if the stop hangs", async () => {
+      const { stop, release } = hanging();
+      const { target, clock, done } = await beginStop(stop);
+      await clock.advance(delayMs + 899);
+      assert.deepEqual(target.codes, []);
+      await clock.advance(1);
+      assert.deepEqual(target.codes, [0]);
+      release();
+      await done;
+    });
+
+    it("exits immediately on a second signal", async () => {
+      const { target, clock, done } = await beginStop(() => {});
+      target.emit("SIGTERM");
+      assert.deepEqual(target.codes, [143]);
+      await clock.advance(delayMs);
+      await done;
+    });
+
+    it("stops early if the program fails meanwhile", async () => {
+      const { target, clock, done, fail } = await beginStop(() => {});
+      fail(new Error("no pod CIDR"));
+      await done;
+      assert.deepEqual([target.codes, clock.pendingTimers], [[], 0]);
+    });
+
+    it("aborts a running start without a delay", async () => {
+      const started = Promise.withResolvers<Stop>();
+      const { target, done } = await run(() => started.promise, delayMs);
+      target.emit("SIGTERM");
+      started.resolve(() => {});
+      await done;
+      assert.deepEqual(target.codes, []);
+    });
+  });
 
   it("aborts a running start, whose error is then ignored", async () => {
     const { target, done } = await run(async (signal) => {

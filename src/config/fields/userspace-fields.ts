@@ -1,0 +1,29 @@
+/** Settings of userspace mode under the key `kubeIpvs`; see own-fields.ts. */
+export const userspaceFields = [
+  {
+    path: "kubeIpvs.udpTimeout",
+    kind: "duration",
+    default: "250ms",
+    min: 1,
+    flag: "udp-timeout",
+    help: "userspace mode: a UDP client that is idle for this long may get another endpoint",
+  },
+  {
+    path: "kubeIpvs.userspaceMaxConnections",
+    kind: "integer",
+    default: "16384",
+    isPositive: true,
+    max: 1_000_000,
+    flag: "userspace-max-connections",
+    help: "userspace mode: maximum number of TCP connections and UDP clients of all Services in total. A low limit of open files reduces this number",
+  },
+  {
+    path: "kubeIpvs.userspaceMaxServiceConnections",
+    kind: "integer",
+    default: "4096",
+    isPositive: true,
+    max: 1_000_000,
+    flag: "userspace-max-service-connections",
+    help: "userspace mode: maximum number of TCP connections and UDP clients of a Service, but at most a quarter of kubeIpvs.userspaceMaxConnections. At the limit, new TCP connections are closed, and a new UDP client replaces the one that has been idle longest",
+  },
+] as const;
