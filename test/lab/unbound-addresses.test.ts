@@ -72,7 +72,8 @@ async function answer(
 ): Promise<() => void> {
   const datagrams = createSocket(at.includes(":") ? "udp6" : "udp4");
   datagrams.on("message", (_, { address, port: from }) => datagrams.send(name, from, address));
-  const server = createServer((socket) => socket.end(name));
+  // A client that stops waiting resets its connection.
+  const server = createServer((socket) => socket.on("error", () => {}).end(name));
   await openIn(namespace, async () => {
     datagrams.bind(on, at);
     await once(datagrams, "listening");
