@@ -10,7 +10,7 @@ const readme = readFileSync(join(import.meta.dirname, "../../../README.md"), "ut
 const screenLines = 45;
 const screenColumns = 100;
 const mostScreens = 3;
-const mostWords = 9_600;
+const mostWords = 9_000;
 const mostReadmeWords = 900;
 const mostReportWords = 12_000;
 
