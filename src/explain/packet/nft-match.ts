@@ -236,7 +236,7 @@ function protocolNumber({ packet: { protocol, family } }: PacketOnPath): number 
   return protocolNumbers[protocol];
 }
 
-/** Undefined if the link is unknown. Empty where rules see none. */
+/** Undefined if the link is unknown. Empty if packets have no such link at this hook. */
 function inLinkOf({ hook, onPath: { packet } }: NftPlace): string | undefined {
   if (hook === "OUTPUT" || hook === "POSTROUTING") return "";
   if (packet.isFromNode) return "lo";
@@ -248,7 +248,7 @@ function outLinkOf({ hook, onPath: { destination }, state }: NftPlace): string |
   return isHere(destination, state) ? "lo" : state.network.routes.get(destination)?.link;
 }
 
-/** Whether a value is a link other than the loopback link, of which more may not be known. */
+/** Whether a value is a link other than the loopback link, even if it is unknown which one. */
 function isOtherLink(source: NftSource, place: NftPlace): boolean {
   if (source.from !== "meta" || source.key < 4 || source.key > 7) return false;
   return (source.key % 2 === 0 ? inLinkOf(place) : outLinkOf(place)) !== "lo";

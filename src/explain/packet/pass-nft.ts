@@ -50,7 +50,7 @@ export function passNft(
 /** Limits the depth of jumps, as the kernel does. */
 const maxDepth = 16;
 
-/** If it is not `isCertain` that the packet gets here, no rule of the chain decides. */
+/** If `isCertain` is false, the packet may not reach this chain, so none of its rules decides. */
 function walkChain(name: string, walk: Walk, isCertain: boolean, depth: number): End {
   const { chain, onPath, state } = walk;
   const { chains, sets } = state.nft ?? noNftRules;

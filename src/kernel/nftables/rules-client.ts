@@ -76,8 +76,8 @@ export class NftRulesClient implements Iptables {
   }
 
   /**
-   * Reads our table completely, because it has no rules for single Services. A rule of other software has a text that
-   * no rule of ours has.
+   * Reads our table completely, because it has no rules for single Services. Rules of other software get a text that
+   * differs from that of every rule of ours.
    */
   async observe(
     family: IpFamily,
@@ -186,7 +186,7 @@ export class NftRulesClient implements Iptables {
   }
 }
 
-/** One removal for each copy of a jump, as far as there are copies. */
+/** One removal for each existing copy of a jump. */
 function jumpMessages(
   family: IpFamily,
   changes: readonly RuleChange[],

@@ -55,7 +55,7 @@ export interface KeyShape {
 
 /**
  * `ether_addr`. The kernel compares keys of intervals as a whole. That is correct, because the network is the last field.
- * The kernel's sets of intervals of concatenations (pipapo) are no alternative: removing 100 of 4,000 elements takes a
+ * The kernel's sets of intervals of concatenations (pipapo) are too slow: removing 100 of 4,000 elements takes a
  * second. `nft list` crashes if such a key has the type of a concatenation, or a type with symbols. As an Ethernet
  * address, it prints the key's bytes.
  */
@@ -210,8 +210,7 @@ function keyValues(layout: Layout, family: IpFamily, key: Uint8Array): EntryValu
 }
 
 /**
- * The number of leading bits that `first` and `last` share; undefined if other keys than those from `first` to `last`
- * share them too.
+ * The number of leading bits that `first` and `last` share. Undefined if keys outside this interval also share them.
  */
 function prefixLengthOf(first: Uint8Array, last: Uint8Array): number | undefined {
   const at = first.findIndex((byte, index) => byte !== last[index]);

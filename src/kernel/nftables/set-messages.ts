@@ -62,7 +62,7 @@ export const entriesPerMessage = 550;
 const meanings: Readonly<Record<number, string>> = {
   [errno.ENOENT]: "the set does not exist",
   [errno.EEXIST]: "a set of that name exists with another type or family; destroy or rename it",
-  [errno.EBUSY]: "a rule references the set; remove that first",
+  [errno.EBUSY]: "a rule references the set; remove that rule first",
   [errno.EOPNOTSUPP]: "the kernel does not support this kind of set",
 };
 
