@@ -278,7 +278,8 @@ export class Reconciler {
 
   #noteOutcomes({ outcomes }: Pass, plan: ChangePlan): void {
     this.#freshness.noteUnknown(outcomes);
-    this.#freshness.noteContradictions(outcomes);
+    // The pass of iptables mode reads the rules itself after a rejection.
+    if (this.#dependencies.newPass === undefined) this.#freshness.noteContradictions(outcomes);
     const notMade = [...outcomes.refused, ...plan.deferred].map(({ change }) => change);
     for (const change of [...notMade, ...outcomes.blocked]) {
       if (change.kind === "virtual-server-create") this.#ownership.noteNotCreated(change.key);

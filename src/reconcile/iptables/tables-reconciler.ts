@@ -4,8 +4,10 @@ import type { IpFamily } from "../../base/ip.ts";
 import { silentLogger } from "../../base/log.ts";
 import { inSlices } from "../../base/time-slice.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
+import { noMarks } from "../../plan/dirty-keys.ts";
+import { sharedChains } from "../../plan/iptables/shared-chains.ts";
 import type { UdpDestination } from "../../plan/iptables/udp-destinations.ts";
-import type { RuleSet, TableName } from "../../state/rule.ts";
+import { type Chain, chainKey, type RuleSet, type TableName } from "../../state/rule.ts";
 import { OutcomeCollector } from "../apply/outcome.ts";
 import type { Change } from "../change.ts";
 import { ConntrackCleaner, cleanFlows, KnownAnswers } from "../kinds/stale-flows.ts";
@@ -49,13 +51,17 @@ export interface TablesReport extends SyncReport {
 /** Rules are read at least this often, even if no change is detected. */
 const longestUnreadMs = 3_600_000;
 
+const sharedKeys: ReadonlySet<string> = new Set(sharedChains.map(({ key }) => key));
+
 /** One family's reconciler, and when its rules were last read or written. */
 interface Family {
   readonly family: IpFamily;
   readonly reconciler: Reconciler;
-  /** Generation of the tables after the last write. */
+  /** Generation of the tables after the last write; undefined if a third party may have changed rules before it. */
   generation: number | undefined;
   readAtMs: number;
+  /** Chains whose last change is pending, as planned; by key. */
+  pending: ReadonlyMap<string, Chain | undefined>;
 }
 
 /**
@@ -80,6 +86,7 @@ export class TablesReconciler {
       }),
       generation: undefined,
       readAtMs: Number.NEGATIVE_INFINITY,
+      pending: new Map(),
     }));
   }
 
@@ -121,22 +128,34 @@ export class TablesReconciler {
     };
   }
 
+  /** Undefined if unknown. */
+  #readGeneration(family: IpFamily): Promise<number | undefined> {
+    return this.#context.kernel.iptables.readGeneration(family).catch(() => undefined);
+  }
+
   async #syncFamily(
     one: Family,
     goal: TablesGoal,
   ): Promise<readonly [family: FamilySync, report: SyncReport]> {
-    const { clock, kernel, isDryRun } = this.#context;
+    const { clock, isDryRun } = this.#context;
     const { family, reconciler } = one;
     const beganMs = clock.monotonicMs();
     // A rejected change is retried with the rules that are there then.
     if ((reconciler.nextRetryMs ?? Number.POSITIVE_INFINITY) <= beganMs) reconciler.invalidate();
     const isFull = isDryRun || reconciler.needsObservation;
     const planned = await inSlices(clock, goal.ruleSetInSteps(family), "large");
-    const report = await reconciler.sync({ ...emptyGoal, rules: new Map([[family, planned]]) });
+    const isOurs = isFull || (await this.#readGeneration(family)) === one.generation;
+    const touched = isPlannedAgain(one.pending, planned) ? [family] : [];
+    const report = await reconciler.sync({
+      ...emptyGoal,
+      touched: { ...noMarks(), rules: new Set(touched) },
+      rules: new Map([[family, planned]]),
+    });
+    one.pending = pendingChains(report);
     const hasWorked = report.failures.length === 0;
     // If nothing was written or read, the current generation may include a third party's change.
     if (hasWorked && (isFull || report.changes.size > 0)) {
-      one.generation = await kernel.iptables.readGeneration(family).catch(() => undefined);
+      one.generation = isOurs ? await this.#readGeneration(family) : undefined;
     }
     if (hasWorked && isFull) one.readAtMs = clock.monotonicMs();
     return [
@@ -149,6 +168,32 @@ export class TablesReconciler {
       { ...report, failures: report.failures.map((failure) => ofFamily(failure, family)) },
     ];
   }
+}
+
+/** Chains that were rejected now or earlier. The chains to which several Services contribute are skipped. */
+function pendingChains({ rejected, plan }: SyncReport): Family["pending"] {
+  const changes = [...rejected, ...plan.deferred].map(({ change }) => change);
+  const keyed = changes.flatMap((change): (readonly [string, Chain | undefined])[] => {
+    if (change.kind === "chain-remove") {
+      return [[chainKey(change.table, change.chainName), undefined]];
+    }
+    return change.kind === "chain-write" && !sharedKeys.has(keyOf(change.chain))
+      ? [[keyOf(change.chain), change.chain]]
+      : [];
+  });
+  return new Map(keyed);
+}
+
+/** Whether planning has changed a pending chain, so that the kernel may accept it now. */
+function isPlannedAgain(pending: Family["pending"], { chains }: RuleSet): boolean {
+  return (
+    pending.size > 0 &&
+    chains.some((chain) => pending.has(keyOf(chain)) && pending.get(keyOf(chain)) !== chain)
+  );
+}
+
+function keyOf({ table, name }: Chain): string {
+  return chainKey(table, name);
 }
 
 function ofFamily(failure: Failure, family: IpFamily): Failure {

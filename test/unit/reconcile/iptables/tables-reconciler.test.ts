@@ -252,6 +252,45 @@ describe("a rejected rule", () => {
     ]);
   });
 
+  it("is sent at once if its chain is planned again", async () => {
+    reject(({ name, rules }) => name === ofPort.name && rules.includes(accept));
+    for (let time = 0; time < 4; time += 1) await sync({ wanted: [both, ofPort, other] });
+    const { rejections } = await sync({ wanted: [both, natChain(ofPort.name, drop), other] });
+    assert.deepEqual(rulesOf(ofPort.name), [ofPort.name, "-j DROP"]);
+    assert.deepEqual(rulesOf("KUBE-SERVICES").length, 3);
+    assert.deepEqual(rejections, []);
+  });
+
+  it("of KUBE-SERVICES is not sent again before its retry is due", async () => {
+    reject(({ rules }) => rules.includes(drop));
+    for (let time = 0; time < 2; time += 1) await sync({ wanted: [services] });
+    const { nextRetryMs } = reconciler;
+    let reads = 0;
+    const isRead = ({ action }: Operation): boolean => {
+      if (action === "observe") reads += 1;
+      return false;
+    };
+    kernel.operations.failWhere(isRead, errno.EPERM);
+    const withOther = { ...services, rules: [...services.rules, jumpTo(other.name)] };
+    assert.deepEqual(await writesOf({ wanted: [services] }), []);
+    assert.deepEqual(await writesOf({ wanted: [withOther, other] }), [
+      `iptables apply IPv4: chain-write nat ${other.name}`,
+      "iptables apply IPv4: chain-write nat KUBE-SERVICES",
+    ]);
+    assert.deepEqual([reads, reconciler.nextRetryMs], [0, nextRetryMs]);
+  });
+
+  it("of a removed chain does not delay a new Service with this chain", async () => {
+    await sync({ wanted: [both, ofPort, other] });
+    const users = { table: "nat" as const, name: "USERS", rules: [jumpTo(ofPort.name)] };
+    await kernel.iptables.apply("IPv4", [{ kind: "chain-write", chain: users }]);
+    const onlyOther = natChain("KUBE-SERVICES", jumpTo(other.name));
+    for (let time = 0; time < 3; time += 1) await sync({ wanted: [onlyOther, other] });
+    const changed = natChain(ofPort.name, drop);
+    await sync({ wanted: [both, changed, other] });
+    assert.deepEqual(rulesOf(ofPort.name), [ofPort.name, "-j DROP"]);
+  });
+
   it("of KUBE-SERVICES is omitted, and the rules of the other Services are written", async () => {
     reject(({ rules }) => rules.some(({ target }) => target.kind === "drop"));
     const many = Array.from({ length: 300 }, (_, index): Rule => {
@@ -305,6 +344,13 @@ describe("rules that may have been changed by any program", () => {
     reconciler.invalidate();
     await sync({ wanted: [services, ofPort] });
     assert.equal(await reconciler.mayDiffer(), false);
+  });
+
+  it("may differ if another program wrote rules before kube-ipvs' own write", async () => {
+    await sync({ wanted: [services] });
+    kernel.iptables.table("IPv4", "nat").flush();
+    await sync({ wanted: [services, ofPort] });
+    assert.equal(await reconciler.mayDiffer(), true);
   });
 
   it("are compared at least once an hour", async () => {
