@@ -51,6 +51,12 @@ class FamilyTables {
     this.#touchRulesOf(key, this.#claims.hold(key, holder));
   }
 
+  /** Makes the next rule set build all shared chains again. */
+  rebuild(): void {
+    this.#made.clear();
+    this.#touch();
+  }
+
   #touch(chain?: SharedChainKey): void {
     this.#ruleSet = undefined;
     if (chain !== undefined) this.#made.delete(chain);
@@ -61,8 +67,7 @@ class FamilyTables {
     if (options !== this.#options) {
       this.#options = options;
       this.#fixed = fixedChains(options);
-      this.#made.clear();
-      this.#touch();
+      this.rebuild();
     }
     if (this.#ruleSet !== undefined) return this.#ruleSet;
     const own = options.families.get(this.#family);
@@ -259,6 +264,11 @@ export class DesiredTables {
   /** Everything that one family's tables should contain. Yields after each shared chain. */
   ruleSet(family: IpFamily, options: IptablesOptions): Generator<void, RuleSet> {
     return this.#tables(family).ruleSet(options);
+  }
+
+  /** Makes the next rule set of a family build all shared chains again, in case a change was not noted. */
+  rebuild(family: IpFamily): void {
+    this.#tables(family).rebuild();
   }
 
   /** Number of service ports for which this policy is Local and all endpoints are on other nodes. */

@@ -5,8 +5,8 @@ import { silentLogger } from "../../base/log.ts";
 import { inSlices } from "../../base/time-slice.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import { noMarks } from "../../plan/dirty-keys.ts";
+import type { DesiredTables } from "../../plan/iptables/desired-tables.ts";
 import { sharedChains } from "../../plan/iptables/shared-chains.ts";
-import type { UdpDestination } from "../../plan/iptables/udp-destinations.ts";
 import { type Chain, chainKey, type RuleSet, type TableName } from "../../state/rule.ts";
 import { OutcomeCollector } from "../apply/outcome.ts";
 import type { Change } from "../change.ts";
@@ -27,7 +27,7 @@ export interface TablesReconcilerContext {
 /** The desired state of a sync. */
 export interface TablesGoal {
   ruleSetInSteps(family: IpFamily): Iterator<unknown, RuleSet>;
-  readonly desired: { udpDestinations(): readonly UdpDestination[] };
+  readonly desired: Pick<DesiredTables, "rebuild" | "udpDestinations">;
 }
 
 /** The result of one sync of one family. */
@@ -143,6 +143,7 @@ export class TablesReconciler {
     // A rejected change is retried with the rules that are there then.
     if ((reconciler.nextRetryMs ?? Number.POSITIVE_INFINITY) <= beganMs) reconciler.invalidate();
     const isFull = isDryRun || reconciler.needsObservation;
+    if (isFull) goal.desired.rebuild(family);
     const planned = await inSlices(clock, goal.ruleSetInSteps(family), "large");
     const isOurs = isFull || (await this.#readGeneration(family)) === one.generation;
     const touched = isPlannedAgain(one.pending, planned) ? [family] : [];

@@ -4,6 +4,9 @@ import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../../src/base/errno.ts";
 import type { IpFamily } from "../../../../src/base/ip.ts";
 import { ofServices } from "../../../../src/plan/iptables/fixed-chains.ts";
+import type { ServiceRules } from "../../../../src/plan/iptables/planner.ts";
+import type { SharedRule } from "../../../../src/plan/iptables/shared-chains.ts";
+import { TablesPlan } from "../../../../src/plan/iptables/tables-plan.ts";
 import type { UdpDestination } from "../../../../src/plan/iptables/udp-destinations.ts";
 import {
   type TablesGoal,
@@ -15,7 +18,8 @@ import { FakeClock } from "../../../support/fake-clock.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import type { Operation } from "../../../support/fake-kernel/operations.ts";
 import { dnsFlow } from "../../../support/flows.ts";
-import { ip } from "../../../support/records.ts";
+import { iptablesOptions } from "../../../support/iptables-records.ts";
+import { endpointRecord, ip, serviceRecord, sliceRecord } from "../../../support/records.ts";
 
 const accept: Rule = { matches: [], target: { kind: "accept" } };
 const drop: Rule = { matches: [], target: { kind: "drop" } };
@@ -62,7 +66,7 @@ function sync({ wanted, udp = [] }: SyncInput) {
       yield;
       return { chains: wanted, jumps: [], ofServices };
     },
-    desired: { udpDestinations: () => udp },
+    desired: { rebuild() {}, udpDestinations: () => udp },
   };
   return reconciler.sync(goal);
 }
@@ -367,6 +371,24 @@ describe("rules that may have been changed by any program", () => {
     await sync({ wanted: [services] });
     assert.equal(await reconciler.mayDiffer(), true);
   });
+});
+
+it("a sync that reads the rules plans shared chains again, even if no change of them was noted", async () => {
+  const planned: ServiceRules[] = [];
+  const plan = new TablesPlan({ startedAtMs: 0, onPlan: (one) => planned.push(one) });
+  plan.tracker.noteService(undefined, serviceRecord());
+  plan.tracker.noteSlice(undefined, sliceRecord([endpointRecord("10.244.1.10")]));
+  for (const _ of plan.update(iptablesOptions()));
+  await reconciler.sync(plan);
+  const service = /-d 10\.96\.0\.10\/32/;
+  assert.match(rulesOf("KUBE-SERVICES").join(), service);
+  // Stands for a change that was not noted.
+  (planned[0]?.servicePorts[0]?.shared as SharedRule[]).length = 0;
+  await reconciler.sync(plan);
+  assert.match(rulesOf("KUBE-SERVICES").join(), service);
+  reconciler.invalidate();
+  await reconciler.sync(plan);
+  assert.doesNotMatch(rulesOf("KUBE-SERVICES").join(), service);
 });
 
 describe("tracked UDP flows", () => {
