@@ -122,6 +122,10 @@ describe("rules written with nf_tables", () => {
       () =>
         `nft delete rule ${table} nat-PREROUTING handle ${handleOf("nat-PREROUTING", /KUBE-SERVICES/)}`,
     ],
+    [
+      "a table deleted because it was dormant",
+      () => `nft add table ${table} '{ flags dormant ; }'; nft delete table ${table}`,
+    ],
     ["a flushed ruleset", () => "nft flush ruleset"],
   ];
 
