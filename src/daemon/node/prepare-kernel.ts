@@ -53,15 +53,25 @@ export async function configureKernel(
   await setTimeouts(kernel, config, log);
 }
 
-/** Families that iptables and the kernel support on this node. Rejects if neither is supported. */
+/** Families for which this node supports rules. Rejects if there are none. */
 export async function supportedFamilies(kernel: Kernel, log: Logger): Promise<readonly IpFamily[]> {
   const supported: IpFamily[] = [];
+  const reasons: string[] = [];
   for (const family of ipFamilies) {
     const reason = await unsupportedReason(kernel, family);
-    if (reason === undefined) supported.push(family);
-    else log.info("IP family is not supported on this node", { ipFamily: family, reason });
+    if (reason === undefined) {
+      supported.push(family);
+      continue;
+    }
+    reasons.push(reason);
+    log.info("IP family is not supported on this node", { ipFamily: family, reason });
   }
   if (supported.length > 0) return supported;
+  if (kernel.iptables.backend === "nftables") {
+    throw new StartError(
+      `Cannot start: nf_tables does not work on this node (${reasons[0]}); load its kernel modules, or grant the process the capability NET_ADMIN`,
+    );
+  }
   throw new StartError(
     "Cannot start: neither iptables nor ip6tables works on this node; install iptables, set kubeIpvs.rules: " +
       "nftables, or grant the process the capabilities NET_ADMIN and NET_RAW",

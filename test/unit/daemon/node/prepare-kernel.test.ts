@@ -58,6 +58,17 @@ describe("preparing the kernel", () => {
 
   it("fails if the programs of neither family work", async () => {
     for (const family of ["IPv4", "IPv6"] as const) kernel.iptables.unsupported.set(family, "no");
-    await assert.rejects(supportedFamilies(kernel, log), StartError);
+    await assert.rejects(supportedFamilies(kernel, log), (error) => {
+      return error instanceof StartError && /neither iptables nor ip6tables/.test(error.message);
+    });
+  });
+
+  it("does not suggest nf_tables if nf_tables itself does not work", async () => {
+    for (const family of ["IPv4", "IPv6"] as const) kernel.iptables.unsupported.set(family, "no");
+    const iptables = Object.assign(kernel.iptables, { backend: "nftables" });
+    await assert.rejects(supportedFamilies(Object.assign(kernel, { iptables }), log), {
+      message:
+        /^Cannot start: nf_tables does not work on this node \(no\); load its kernel modules/,
+    });
   });
 });
