@@ -1,4 +1,5 @@
 /** Chooses how rules and sets are written: iptables with ipset, or nf_tables. */
+import { errno } from "../base/errno.ts";
 import { errorText } from "../base/error-text.ts";
 import { ipFamilies } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
@@ -30,6 +31,9 @@ interface OpenRules
   close(): void;
 }
 
+/** The kernel has no ip_set. Other errors, such as EPERM, do not mean that, so they never change the writer. */
+const missingIpSetCodes: ReadonlySet<number> = new Set([errno.EINVAL, errno.EOPNOTSUPP]);
+
 /** Rejects if the wanted programs or kernel facilities are missing. The error says what to do. */
 export async function openRules(options: RulesOptions): Promise<OpenRules> {
   const { log, rules, iptablesBackend } = options;
@@ -43,7 +47,8 @@ export async function openRules(options: RulesOptions): Promise<OpenRules> {
     return openIptablesRules(options, ipSets, choice);
   } catch (error) {
     ipSets.close();
-    const isMissing = error instanceof NetlinkError || isProgramMissing(error);
+    const isMissing =
+      error instanceof NetlinkError ? missingIpSetCodes.has(error.errno) : isProgramMissing(error);
     if (rules === undefined || !isMissing) throw error;
     problem = error;
   }
