@@ -5,8 +5,8 @@
  *     LAB_KERNEL=FOLDER node test/lab/run-kernels.ts [--backend nft|legacy|none] [SUITE…]
  *
  * The backend "none", which only runs on request, needs a kernel without iptables and ipset: rules and sets are then
- * written with nf_tables. With a backend or names of suites only those run, and the report keeps what was measured of the others: a suite at a
- * time gives the same report as all at once.
+ * written with nf_tables. With a backend or names of suites, only those run, and the report keeps the earlier results of
+ * the others. Running one suite at a time gives the same report as running all at once.
  */
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";

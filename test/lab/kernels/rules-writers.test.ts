@@ -53,7 +53,7 @@ const moves: readonly (readonly [Writer, Writer])[] = [
 ];
 
 for (const [before, after] of moves) {
-  it(`moves from ${before} to ${after}: an open connection continues, and the old rules go`, async () => {
+  it(`moves from ${before} to ${after}: an open connection continues, and the old rules are removed`, async () => {
     await inNamespace(async () => {
       shell(`ip address add ${endpointAddress}/32 dev lo`);
       const server = createServer((socket) => socket.pipe(socket)).listen(8080, endpointAddress);
@@ -82,7 +82,7 @@ for (const [before, after] of moves) {
     });
   });
 
-  it(`removes the rules of both with --cleanup, if a move from ${before} to ${after} was cut off`, async () => {
+  it(`removes the rules of both with --cleanup, if a move from ${before} to ${after} was interrupted`, async () => {
     await inNamespace(async () => {
       await (await start(before)).stop();
       const daemon = await start(after);
