@@ -8,12 +8,13 @@ import { once } from "node:events";
 import { connect, createServer } from "node:net";
 import { text } from "node:stream/consumers";
 import { after, before, describe, it } from "node:test";
-import { ipFamilies } from "../../src/base/ip.ts";
+import { type IpFamily, ipFamilies } from "../../src/base/ip.ts";
 import { openIn } from "../support/client-traffic.ts";
 import { LabNode, until } from "../support/lab-node.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 import { assertNotLogged } from "../support/not-logged.ts";
 import { endpointSlice, service } from "../support/objects.ts";
+import { labRules } from "../support/rules-writer.ts";
 import { explained, kubeIpvs } from "../support/run-kube-ipvs.ts";
 
 const [coreDns, pod] = [
@@ -119,6 +120,17 @@ function hasServer(address: string): boolean {
   return shell("ipvsadm -Sn").includes(address);
 }
 
+function readSets(): string {
+  return shell(labRules === undefined ? "ipset save" : "nft list ruleset");
+}
+
+/** The set of virtual IPs that are bound to kube-ipvs0. */
+function readBoundSet(family: IpFamily): string {
+  const [name, table] = family === "IPv4" ? ["KUBE-IPVS-IPS", "ip"] : ["KUBE-6-IPVS-IPS", "ip6"];
+  if (labRules === undefined) return shell(`ipset save ${name}`);
+  return shell(`nft list set ${table} kube-ipvs ${name}`);
+}
+
 describe("kubeIpvs.unboundAddresses", () => {
   let node: LabNode;
   const ends: (() => void)[] = [];
@@ -150,7 +162,11 @@ describe("kubeIpvs.unboundAddresses", () => {
   }
 
   const start = (...flags: readonly string[]) =>
-    node.start(["--cluster-cidr=10.244.0.0/16,fd00:244::/32", ...flags]);
+    node.start([
+      "--cluster-cidr=10.244.0.0/16,fd00:244::/32",
+      ...(labRules === undefined ? [] : [`--kube-ipvs-rules=${labRules}`]),
+      ...flags,
+    ]);
 
   before(async () => {
     node = await LabNode.build([coreDns, pod]);
@@ -203,6 +219,7 @@ describe("kubeIpvs.unboundAddresses", () => {
           const { dns } = places[family];
           for (const from of [pod.name, "node"]) await answers(from, dns, "coredns coredns");
           assert.ok(isBound(dns));
+          assert.ok(readBoundSet(family).includes(dns));
         }
       });
 
@@ -216,7 +233,7 @@ describe("kubeIpvs.unboundAddresses", () => {
             waitMs,
             async () => shell("ip address show kube-ipvs0; ipvsadm -Sn"),
           );
-          assert.equal(shell("ipset save").includes(dns), false);
+          assert.equal(readSets().includes(dns), false);
         }
         assert.equal(kubeIpvs("plan").code, 0);
       });
@@ -250,7 +267,7 @@ describe("kubeIpvs.unboundAddresses", () => {
           const { balancer } = places[family];
           assert.ok(hasServer(balancer));
           assert.equal(isBound(balancer), false);
-          assert.equal(shell("ipset save").includes(`KUBE-IPVS-IPS ${balancer}`), false);
+          assert.equal(readBoundSet(family).includes(balancer), false);
           // No host has this address, so the packet leaves the node.
           assert.equal(await asked(pod.name, balancer), "nobody nobody");
         }
