@@ -45,6 +45,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   "busy-cluster": { waits: true },
   namespaces: { waits: true },
   tuning: { waits: true },
+  "node-replacement": { waits: true },
 };
 
 /** The timeout detects hangs, not slow suites. */
