@@ -61,8 +61,7 @@ const tail = `
 run of each proxy and mode. A watch counts when it ends. \`granted\` means by the ClusterRole \`system:node-proxier\`.
 [data/conformance-manifests.tsv](data/conformance-manifests.tsv) has the answers to
 \`kubectl apply --server-side --dry-run=server\`, in the last run with kube-ipvs.
-[data/cluster-faults.tsv](data/cluster-faults.tsv) has what \`make cluster-faults\` measured: the API server is away, etcd is
-restored from an older snapshot, certificates and keys are replaced, addresses change, a node reboots.
+[data/cluster-faults.tsv](data/cluster-faults.tsv) has the results of \`make cluster-faults\`.
 `;
 
 /** What the API server answered to each manifest. */
