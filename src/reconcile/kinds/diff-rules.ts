@@ -14,10 +14,10 @@ export interface RulesInput {
 }
 
 /**
- * Plans the changes, and yields after each chain. A chain that differs is written completely. Our jumps in a built-in
- * chain must be in the planned order; third-party rules may be between them. If only the upper jumps are missing, they
- * are inserted. Otherwise all our jumps are removed and inserted again in one restore. Third-party rules keep their
- * position above or below ours.
+ * Plans the changes, and yields after each chain whose rules are compared. A chain that differs is written completely.
+ * Our jumps in a built-in chain must be in the planned order; third-party rules may be between them. If only the upper
+ * jumps are missing, they are inserted. Otherwise all our jumps are removed and inserted again in one restore.
+ * Third-party rules keep their position above or below ours.
  */
 export function* diffRules(input: RulesInput): Generator<void, readonly PlannedRuleChange[]> {
   const { family, planned, cached } = input;
@@ -28,14 +28,15 @@ export function* diffRules(input: RulesInput): Generator<void, readonly PlannedR
     changes.push({ kind: "chain-write", family, chain, before: undefined, reason: "missing" });
   }
   for (const chain of planned.chains) {
+    if (cached.isKnown(chain)) continue;
     const change = changeTo(chain, family, cached);
     if (change !== undefined) changes.push(change);
     yield;
   }
-  const added = changes.filter(({ reason }) => reason === "missing").length;
+  const removed = removals(input, changes);
   const jumps = Map.groupBy(planned.jumps, ({ table, from }) => chainKey(table, from));
   for (const [from, group] of jumps) changes.push(...groupChanges(from, group, input));
-  return [...changes, ...removals(input, added)];
+  return [...changes, ...removed];
 }
 
 /** The change that writes this chain; undefined if the chain is already as planned. */
@@ -50,18 +51,27 @@ export function changeTo(
   return { kind: "chain-write", family, chain, before, reason };
 }
 
-/** Removes the chains of former Services. `added` is the number of planned chains that do not exist. */
+/** Removes the chains of former Services. `changes` are the writes of planned chains. */
 function removals(
-  { family, planned: { chains, ofServices }, cached }: RulesInput,
-  added: number,
+  { family, planned, cached }: RulesInput,
+  changes: readonly PlannedRuleChange[],
 ): readonly PlannedRuleChange[] {
+  const { ofServices } = planned;
   if (ofServices === undefined) return [];
   const { others, own } = ofServices;
-  if (cached.size === chains.length + others.length - added) return [];
-  const wanted = new Set(chains.map(({ name }) => name));
+  const added = changes.filter(({ reason }) => reason === "missing").length;
+  if (cached.size === planned.chains.length + others.length - added) return [];
+  const written = new Set(
+    changes.flatMap((change) =>
+      change.kind === "chain-write" ? [chainKey(change.chain.table, change.chain.name)] : [],
+    ),
+  );
+  const prefix = chainKey("nat", "");
   return cached
-    .namesIn("nat")
-    .filter((name) => !wanted.has(name) && own.test(name))
+    .keysNotIn(planned)
+    .filter((key) => key.startsWith(prefix) && !written.has(key))
+    .map((key) => key.slice(prefix.length))
+    .filter((name) => own.test(name))
     .map((chainName) => {
       return { kind: "chain-remove", family, table: "nat", chainName, reason: "unwanted" };
     });

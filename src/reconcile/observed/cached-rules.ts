@@ -11,6 +11,8 @@ export type RenderRule = (rule: Rule) => string;
 export class CachedRules {
   /** The planned chain if the chain in the kernel matches it; otherwise the rule texts in the kernel. */
   readonly #chains = new Map<string, Chain | Texts>();
+  /** The planned chains in `#chains`, so that finding one needs no key. */
+  readonly #matching = new Set<Chain>();
   readonly #jumps = new Map<string, Texts>();
   readonly #totals = new Map<TableName, number>();
   readonly #render: RenderRule;
@@ -42,11 +44,14 @@ export class CachedRules {
     return this.#chains.size;
   }
 
-  /** Names of our chains in one table. */
-  namesIn(table: TableName): readonly string[] {
-    const prefix = chainKey(table, "");
-    const keys = [...this.#chains.keys()].filter((key) => key.startsWith(prefix));
-    return keys.map((key) => key.slice(prefix.length));
+  /** Keys of our chains that are not as in this plan, or not in it. */
+  keysNotIn({ chains }: RuleSet): readonly string[] {
+    const planned = new Set(chains);
+    const keys: string[] = [];
+    for (const [key, cached] of this.#chains) {
+      if (!("rules" in cached && planned.has(cached))) keys.push(key);
+    }
+    return keys;
   }
 
   /** Our jumps in built-in chains, in their order there. */
@@ -73,13 +78,18 @@ export class CachedRules {
 
   /** Whether the chain is as planned. The planned chain then replaces the texts, which makes comparisons free. */
   matches(chain: Chain): boolean {
+    if (this.isKnown(chain)) return true;
     const key = chainKey(chain.table, chain.name);
-    if (this.#chains.get(key) === chain) return true;
     const texts = this.texts(key);
     if (texts?.length !== chain.rules.length) return false;
     if (chain.rules.some((rule, index) => this.text(rule) !== texts[index])) return false;
-    this.#chains.set(key, chain);
+    this.#set(chain.table, key, chain);
     return true;
+  }
+
+  /** Whether this planned chain is already known to match. Costs one lookup. */
+  isKnown(chain: Chain): boolean {
+    return this.#matching.has(chain);
   }
 
   /** Records what was read. */
@@ -116,7 +126,10 @@ export class CachedRules {
   }
 
   #set(table: TableName, key: string, chain: Chain | Texts | undefined): void {
-    const added = ruleCount(chain) - ruleCount(this.#chains.get(key));
+    const before = this.#chains.get(key);
+    const added = ruleCount(chain) - ruleCount(before);
+    if (before !== undefined && "rules" in before) this.#matching.delete(before);
+    if (chain !== undefined && "rules" in chain) this.#matching.add(chain);
     if (chain === undefined) this.#chains.delete(key);
     else this.#chains.set(key, chain);
     this.#totals.set(table, (this.#totals.get(table) ?? 0) + added);
