@@ -93,7 +93,7 @@ export interface Column<Row> {
 export interface TableOptions<Row> {
   /** Lines below a row, under the last column. */
   readonly advice?: (row: Row) => readonly string[];
-  /** Blocks below a row. Titles are then repeated above each row. */
+  /** Blocks below a row. A table with details repeats its titles above each row. */
   readonly details?: (row: Row) => readonly Block[];
 }
 

@@ -2,7 +2,10 @@
 import type { Clock } from "./clock.ts";
 
 const maxSliceMs = 5;
-/** Range of the time between two clock readings. Reading the clock may be slow in a virtual machine. */
+/**
+ * Outside this range of time between two clock readings, the number of pieces between readings is adapted. Reading the
+ * clock may be slow in a virtual machine.
+ */
 const shortestCheckMs = 1;
 const longestCheckMs = 4;
 /** Number of pieces of work between two clock readings: `first` at the start, `most` at the maximum. */

@@ -301,7 +301,7 @@ function serviceProxyName(settings: Settings, report: Report): Pick<Config, "ser
   return { serviceProxyName: name };
 }
 
-/** Converts a duration to seconds, the unit of the kernel. As in kube-proxy, fractions are truncated. */
+/** Converts a duration to seconds, which is the unit that the kernel uses. As in kube-proxy, fractions are truncated. */
 function wholeSeconds(durationMs: number): number {
   return Math.trunc(durationMs / 1000);
 }

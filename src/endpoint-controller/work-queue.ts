@@ -4,7 +4,7 @@ export interface WorkQueueParts {
   readonly clock: Clock;
   /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   readonly random: () => number;
-  /** Never runs twice at the same time for one key. */
+  /** Calls for the same key never overlap. */
   readonly work: (key: string) => Promise<void>;
   /** Called before the delay starts. `failures` is the number of consecutive failures, including this one. */
   readonly onFailure: (key: string, error: unknown, retry: Retry) => void;

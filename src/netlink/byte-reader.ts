@@ -80,7 +80,7 @@ export class ByteReader {
     this.#offset = Math.min(this.#end, this.#offset + (-this.#offset & 3));
   }
 
-  /** Limits `read` to the next `length` bytes. Afterwards the reader is positioned after them. */
+  /** Limits `read` to the next `length` bytes, then moves this reader past those bytes. */
   within<T>(length: number, what: string, read: (reader: this) => T): T {
     const start = this.#take(length, what);
     const outerEnd = this.#end;

@@ -63,7 +63,7 @@ const MAX_DUMP_ATTEMPTS = 6;
 const nothing = new Uint8Array();
 const FIRST_DUMP_PAUSE_MS = 5;
 
-/** Opens a socket through the shim. Throws NetlinkError with the given description. */
+/** Opens a socket through the shim. If this fails, throws a NetlinkError that contains `description`. */
 export function openSocket(
   { shim }: TransportParts,
   protocol: number,

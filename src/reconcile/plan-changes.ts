@@ -34,7 +34,7 @@ export interface PlanInput
   /** Keys of foreign virtual servers that Services request. They are not in `desired` and must not be removed. */
   readonly conflicts: ReadonlySet<string>;
   isOwned(virtualServerKey: string): boolean;
-  /** The parts of the kernel that were read. Nothing is created in other parts. */
+  /** The parts of the kernel's state that were read. Nothing is created in other parts. */
   readonly parts: readonly ObservedPart[];
   /** Undefined if our rules never have this form. */
   parse(text: string): Rule | undefined;

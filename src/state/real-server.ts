@@ -17,7 +17,7 @@ export interface RealServer extends RealServerId {
 }
 
 /**
- * A real server that reaches `upper` gets no new connections until it drops below `lower`. If `lower` is 0, it is three
+ * A real server that reaches `upper` gets no new connections until it drops below `lower`. A `lower` of 0 means three
  * quarters of `upper`. Source: IPVS_DEST_ATTR_U_THRESH and IPVS_DEST_ATTR_L_THRESH.
  */
 export interface ConnectionLimit {

@@ -34,7 +34,7 @@ export class SampleHistory {
     return this.#readings.at(-1);
   }
 
-  /** Returns the figures of a virtual or real server. Rates need two samples of it. */
+  /** Returns figures for a virtual or real server, with rates if two samples are far enough apart. */
   figuresOf({
     key,
     activeConnections,

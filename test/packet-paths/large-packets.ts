@@ -15,9 +15,9 @@ export const large: Section = {
   title: "Large requests",
   text: [
     "The MTU of the link before the endpoint is 1300, but both ends assume 1500. The client sends " +
-      `${size.TCP} bytes, or a datagram of ${size.UDP}, until all of it has arrived. The message "too large" ` +
-      "reaches the client through IPVS and masquerading, with the addresses that the client uses. On the node " +
-      "itself, it affects only the next IPv4 socket, not a connected one.",
+      `${size.TCP} bytes, or a datagram of ${size.UDP}, until all of it has arrived. The ICMP error about ` +
+      "the size reaches the client through IPVS and masquerading, with the addresses that the client uses. On " +
+      "the node itself, the error affects only the next IPv4 socket, not a connected one.",
     "The kernel blocks one path: IPv6 datagrams of the node's own processes. The process learns the MTU (`ip " +
       "-6 route get` shows it), but Linux fragments IPv6 datagrams after IPVS, and IPVS drops those that are " +
       "larger than the endpoint's link. IPv4 fragments them before IPVS, or permits fragmentation. kube-proxy's IPVS mode has the " +
@@ -48,8 +48,8 @@ export const large: Section = {
 export const largeAnswers: Section = {
   title: "Large answers",
   text: [
-    'The client `far` is outside, behind a link with an MTU of 1300. The message "too large" is sent to the ' +
-      "virtual IP, and IPVS must forward it to the endpoint that sent the answer.",
+    "The client `far` is outside, behind a link with an MTU of 1300. The ICMP error for an answer that is too " +
+      "large is sent to the virtual IP. IPVS must forward the error to the endpoint that sent the answer.",
   ],
   headings: ["address", "traffic policy", "from"],
   columns: transports,

@@ -122,10 +122,10 @@ function rangesPath(
 const ranges: Section = {
   title: "Source ranges",
   text: [
-    "The client has two addresses, `client` and `branch`. Ranges apply only to load-balancer IPs. They apply " +
-      "to pods, and to the node itself, which is accepted if a range contains its node address. They do not " +
-      "apply to a process that chooses the node's own address as its source. An IP family without any range is " +
-      "open.",
+    "The client has two addresses, `client` and `branch`. Source ranges protect only load-balancer IPs. They " +
+      "also restrict pods and the node itself. The node is accepted if a range contains its node address. A " +
+      "process that chooses the node's own address as its source is not restricted. An IP family without any " +
+      "range is open.",
   ],
   headings: ["address", "allowed", "from"],
   columns: transports,
@@ -175,9 +175,9 @@ function otherPortPath(
 const otherPorts: Section = {
   title: "Ports that no Service has",
   text: [
-    "The node has its own service, which listens on all addresses, and virtual IPs are addresses of the " +
-      "node. KUBE-IPVS-FILTER rejects connections to that service at virtual IPs only. Node ports are served " +
-      "at the node's addresses, but not at virtual IPs or the loopback address.",
+    "The node's own service is a process that listens on all addresses, including virtual IPs. " +
+      "KUBE-IPVS-FILTER rejects connections to this service only at virtual IPs. Node ports are served at the " +
+      "node's addresses, but not at virtual IPs or the loopback address.",
   ],
   headings: ["address", "port", "from"],
   columns: transports,

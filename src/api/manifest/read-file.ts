@@ -19,7 +19,7 @@ export interface ManifestObject {
   readonly kind: ResourceKind | "pods";
   /** `namespace/name`, or `name` for a Node. */
   readonly name: string;
-  /** Undefined if there is nothing to proxy: a headless, invalid or other proxy's Service, or a Pod. */
+  /** Undefined for Pods, and for Services that are headless, invalid or served by another proxy. */
   readonly record: RecordOf[ResourceKind] | undefined;
   /** Input for EndpointSlices that are created from Pods. */
   readonly endpointParts: Partial<EndpointParts>;

@@ -21,9 +21,9 @@ export const topCommand: Command = {
   usage: "[FILTER] [flags]",
   summary: "show live connections and bytes per second by Service",
   description:
-    "Shows connections and bytes per second and open connections by Service port, and by " +
-    "endpoint on enter. It reads the kernel's counters. The daemon supplies the names of " +
-    "Services, or the cluster or manifests if no daemon runs.\n" +
+    "Shows connections per second, bytes per second and open connections for each Service " +
+    "port. Press enter to see each endpoint. The command reads the kernel's counters. The " +
+    "daemon supplies the names of Services, or the cluster or manifests if no daemon runs.\n" +
     "Without a terminal, or with -b, it prints one table of two readings. FILTER selects " +
     "rows that contain this text.\n" +
     "Keys: enter endpoints, esc back, / filter, c i o a n s sort, r reverse, space pause, q " +

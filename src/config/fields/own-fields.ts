@@ -51,7 +51,7 @@ export const ownFields = [
     kind: "text",
     default: "/run/kube-ipvs/state.json",
     keepsZero: true,
-    help: "file that preserves drain start times and the ownership of virtual servers across restarts; if empty, a restart resets drain deadlines and determines ownership from the ipsets",
+    help: "file that preserves drain start times and the ownership of virtual servers across restarts; if this setting is empty, a restart resets drain deadlines and determines ownership from the ipsets",
   },
   {
     path: "kubeIpvs.extraSchedulers",
@@ -171,7 +171,7 @@ export const ownFields = [
     path: "kubeIpvs.serviceEndpointLimit",
     kind: "integer",
     default: "50000",
-    help: "maximum number of endpoints (real servers) of a Service. An endpoint counts once for each address and port of the Service that it serves. Endpoints beyond the limit are not served and are reported; 0: no limit",
+    help: "maximum number of endpoints (real servers) of a Service. An endpoint is counted separately for each of the Service's addresses and ports that it serves. Endpoints beyond the limit are not served and are reported; 0: no limit",
   },
   {
     path: "kubeIpvs.namespaceEndpointLimit",

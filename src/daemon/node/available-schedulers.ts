@@ -30,8 +30,8 @@ export class AvailableSchedulers {
   /** Schedulers that the kernel has. The kernel is not asked about them again. */
   readonly #present = new Set<string>();
   /**
-   * For each missing scheduler: monotonic time of the last request to the kernel. Entries remain after no Service
-   * names the scheduler.
+   * For each missing scheduler: monotonic time of the last request to the kernel. An entry is kept even if no Service
+   * names the scheduler any longer.
    */
   readonly #askedMs = new Map<string, number>();
   #missing: ReadonlySet<string> = new Set();

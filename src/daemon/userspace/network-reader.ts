@@ -21,7 +21,7 @@ export function openNetworkReader(
   try {
     return usable?.openNetwork() ?? socketless;
   } catch (error) {
-    log.warn("Cannot read routes, the addresses of gateways are not reserved", {
+    log.warn("Cannot read routes, so gateway addresses are not reserved", {
       err: errorText(error),
     });
     return socketless;

@@ -43,7 +43,8 @@ export function isLockHeld(sockets: string, lockName: string): boolean {
 export function readFiles(): FileFacts {
   const limit = /^Max open files +(\d+|unlimited)/m.exec(textOf("/proc/self/limits"))?.[1];
   const [open = "", , max = ""] = textOf("/proc/sys/fs/file-nr").trim().split(/\s+/);
-  if (limit === undefined || max === "") throw new Error("/proc shows no limits of open files");
+  if (limit === undefined || max === "")
+    throw new Error("/proc does not show the limits on open files");
   return {
     limit: limit === "unlimited" ? Number.POSITIVE_INFINITY : Number(limit),
     open: Number(open),

@@ -81,7 +81,7 @@ function networkOf(address: IpAddress, { secondPrefixLength }: EntryValues): Cid
 
 function checkPort(entry: SetEntry, port: number): number {
   if (Number.isInteger(port) && port >= 0 && port <= 65_535) return port;
-  throw new Error(`Entry ${entry} has no port of 0 to 65535`);
+  throw new Error(`The port of entry ${entry} is not between 0 and 65535`);
 }
 
 /**

@@ -12,7 +12,7 @@ export interface IptablesRun {
   readonly input?: string;
 }
 
-/** A run of an iptables program that failed. */
+/** A failed run of an iptables program. */
 export class IptablesError extends Error {
   /**
    * Distinguishes a rejection from a lost reply: the program ran and failed. Used by

@@ -215,7 +215,8 @@ export class Drainer {
   }
 
   /**
-   * A real server that is already draining, or was found draining at startup, keeps its start time if it is known.
+   * A real server that is already draining keeps its start time. One that was found draining at startup gets its saved
+   * start time, or the current time if none was saved.
    */
   #newDrain({ reason, ...start }: DrainStart): Drain {
     const present = this.#drains.find(start.virtualServerKey, start.realServer);

@@ -4,9 +4,9 @@ import { isLimit, isRestriction } from "../limits.ts";
 import { type Subject, subjectKey } from "../subject.ts";
 import type { Status, StatusTable } from "./status-table.ts";
 
-/** Number of drifts of one subject within `windowMs` that make a reconcile conflict. */
+/** A subject that drifts this many times within `windowMs` is in a reconcile conflict. */
 const conflictSize = 5;
-/** Period in which drifts of one subject are counted. A reconcile conflict ends after this period without drift. */
+/** Period in which a subject's drifts are counted. A reconcile conflict ends after this period without drift. */
 const windowMs = 600_000;
 /** The first pause. It doubles each time the subject is changed again after a repair. */
 const firstPauseMs = 30_000;
@@ -43,7 +43,7 @@ export interface Repairs {
 }
 
 /**
- * Records drifts. Several drifts of one subject are recorded as one. Repairs of sets never back off, because rules
+ * Records drifts. If a subject occurs several times, one drift is recorded. Repairs of sets never back off, because rules
  * cannot be written before the sets that they refer to.
  */
 export function noteDrifts(table: StatusTable, drifts: readonly Drift[], nowMs: number): void {

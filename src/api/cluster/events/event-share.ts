@@ -45,8 +45,8 @@ export class EventShare {
   }
 
   /**
-   * Whether this node writes the Event. If so, uses up a part of this node's share. Events about Nodes are rare and
-   * always written.
+   * Returns whether this node writes the Event. If so, deducts the Event from this node's share. Events about Nodes are
+   * rare and always written.
    */
   take(event: ClusterEvent): boolean {
     if (event.subject.kind === "Node") return true;
