@@ -43,12 +43,12 @@ describe("UDP datagrams", () => {
 
   it("reach another backend after the client was idle for --udp-timeout", async (test) => {
     const backends = [await udpServer(test, "a"), await udpServer(test, "b")];
-    const stage = new ProxierStage(test, { udpTimeoutMs: 100 });
+    const stage = new ProxierStage(test, { udpTimeoutMs: 600 });
     const port = await stage.serve(listenerFor(backends, udp));
     const client = new Client(test);
     for (let count = 0; count < 4; count += 1) {
       assert.match(await client.ask(port, "x"), /^a/, "each datagram begins the time again");
-      await pause(40);
+      await pause(200);
     }
     while (stage.proxier.openCount > 0) await pause(10);
     assert.match(await client.ask(port, "x"), /^b/);
