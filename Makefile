@@ -147,7 +147,7 @@ lab-kernel: ## build a lab kernel with nf_tables (30 minutes, once)
 
 test-kernels: setup-lab build lab lab-kernel ## test that kernel with each iptables backend and
 ## write docs/reports/kernels.md
-## SUITES='golden drift' BACKEND=nft|legacy|none
+## SUITES='golden drift' BACKEND=nft|legacy|nftables|none
 	@TEST_LONG=1 LAB_KERNEL=$$($(lab_kernel) --folder) node test/lab/run-kernels.ts $(if $(BACKEND),--backend $(BACKEND)) $(SUITES)
 
 bench: setup-lab build lab $(bench_programs) ## measure and write docs/reports/benchmarks.md

@@ -2,7 +2,9 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { get } from "node:http";
+import { labRules } from "../support/rules-writer.ts";
 import type { KernelState } from "./kernel-state.ts";
+import { observeNftables } from "./observe-nftables.ts";
 import { addressesForm, ipsetForm, iptablesForm, linkForm, sortedLines } from "./recorded-form.ts";
 
 /** One process tree for all tools, because starting a process is expensive in a lab kernel. */
@@ -48,6 +50,7 @@ export async function observeKernel(healthPorts: readonly number[]): Promise<Ker
     addresses: addressesForm(addresses.join("\n")),
     link: linkForm(links.join("\n")),
     sysctl: `${readSysctls()}${section("timeouts").trim()}\n`,
+    ...(labRules === undefined ? {} : await observeNftables()),
   };
   if (healthPorts.length === 0) return state;
   const answers = await Promise.all(healthPorts.map(askHealth));

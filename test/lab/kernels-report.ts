@@ -1,11 +1,16 @@
 /** Writes docs/reports/kernels.md: which suites pass on which kernel and iptables backend. Pure. */
 
+/**
+ * The iptables backend. "nftables": rules and sets are written with nf_tables. "none": the same on a kernel without
+ * iptables and ipset.
+ */
+export type Backend = "legacy" | "nft" | "nftables" | "none";
+
 /** The result of one suite on one kernel with one backend. */
 export interface Measured {
   /** The release in the format of `uname -r`. */
   readonly release: string;
-  /** "none": a kernel without iptables and ipset. */
-  readonly backend: "legacy" | "nft" | "none";
+  readonly backend: Backend;
   readonly suite: string;
   readonly passed: number;
   readonly failed: number;
@@ -61,7 +66,7 @@ function missingLines(measured: readonly Measured[], suites: readonly string[]):
   const keys = new Set(measured.map(({ release, backend }) => `${release}, ${backend}`));
   return [...keys].flatMap((key) => {
     const ran = measured.filter(({ release, backend }) => `${release}, ${backend}` === key);
-    if (key.endsWith(", none")) return [];
+    if (/, (?:nftables|none)$/.test(key)) return [];
     const missing = suites.filter((name) => !ran.some(({ suite }) => suite === name));
     return missing.length === 0 ? [] : [`Not run yet on ${key}: ${missing.join(", ")}.`, ""];
   });
@@ -94,9 +99,9 @@ export function renderReport(measured: readonly Measured[], suites: readonly str
     "# Kernels and backends of iptables",
     "",
     "Written by `make test-kernels`: suites of `test/lab` on user-mode Linux from Debian's kernel source",
-    "(`make lab-kernel`), with each iptables backend. With `BACKEND=none`, the kernel has neither iptables nor ipset,",
-    "and kube-ipvs writes rules and sets with nf_tables. The suite `kernels/backends` has rules in both at the same",
-    "time. `make test` runs all suites on Linux 6.12 with legacy iptables.",
+    "(`make lab-kernel`), with each iptables backend. With `BACKEND=nftables` and `BACKEND=none`, kube-ipvs writes rules",
+    "and sets with nf_tables. With `none`, the kernel has neither iptables nor ipset. The suite `kernels/backends` has",
+    "rules in both backends at the same time. `make test` runs all suites on Linux 6.12 with legacy iptables.",
     "",
     "| kernel | backend | suite | passed | failed |",
     "|---|---|---|---:|---:|",

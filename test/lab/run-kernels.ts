@@ -2,21 +2,28 @@
  * Runs the suites that depend on the kernel and on iptables on the kernel of `make lab-kernel`, with each backend of
  * iptables, and writes docs/reports/kernels.md:
  *
- *     LAB_KERNEL=FOLDER node test/lab/run-kernels.ts [--backend nft|legacy|none] [SUITE…]
+ *     LAB_KERNEL=FOLDER node test/lab/run-kernels.ts [--backend nft|legacy|nftables|none] [SUITE…]
  *
- * The backend "none", which only runs on request, needs a kernel without iptables and ipset: rules and sets are then
- * written with nf_tables. With a backend or names of suites, only those run, and the report keeps the earlier results of
- * the others. Running one suite at a time gives the same report as running all at once.
+ * With "nftables" and "none", rules and sets are written with nf_tables. "none", which only runs on request, needs a
+ * kernel without iptables and ipset. With a backend or names of suites, only those run, and the report keeps the earlier
+ * results of the others. Running one suite at a time gives the same report as running all at once.
  */
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
-import { knownDeviations, type Measured, mergeMeasured, renderReport } from "./kernels-report.ts";
+import {
+  type Backend,
+  knownDeviations,
+  type Measured,
+  mergeMeasured,
+  renderReport,
+} from "./kernels-report.ts";
 import { findLab } from "./lab.ts";
 import type { IptablesVariant } from "./lab-kernel.ts";
 
-const backends: readonly IptablesVariant[] = ["nft", "legacy", "none"];
+const backends: readonly Backend[] = ["nft", "legacy", "nftables", "none"];
+const usualBackends = "nft legacy nftables";
 
 /** Suites that depend on the state of the kernel and its rules. The others give the same result on every kernel. */
 const kernelSuites: readonly string[] = [
@@ -37,8 +44,24 @@ const kernelSuites: readonly string[] = [
   "kernels/rules-writers",
 ];
 
+/** Suites that also prepare and inspect rules that are written with nf_tables. */
+const nftablesSuites: readonly string[] = ["drift", "node-safety", "kernels/rules-writers"];
+
 /** Suites that do not depend on iptables or ipset in what they prepare and inspect. */
-const suitesWithoutIptables: readonly string[] = ["contract", "packet-paths"];
+const suitesWithoutIptables: readonly string[] = [
+  "contract",
+  "packet-paths",
+  "kernels/without-iptables",
+];
+
+const suitesOf: Readonly<Record<Backend, readonly string[]>> = {
+  nft: kernelSuites,
+  legacy: kernelSuites,
+  nftables: nftablesSuites,
+  none: suitesWithoutIptables,
+};
+/** In the order of the report. */
+const reportedSuites: readonly string[] = [...new Set(Object.values(suitesOf).flat())];
 
 const runner: string = join(import.meta.dirname, "run-suites.ts");
 const project: string = join(import.meta.dirname, "../..");
@@ -51,7 +74,7 @@ const figureLine = /^ +(golden: \S+ +\d+ of \d+ match|with \d+ third-party rules
 
 /** Runs the suites and passes their output on. */
 async function runWith(
-  backend: IptablesVariant,
+  backend: Backend,
   suites: readonly string[],
   release: string,
 ): Promise<readonly Measured[]> {
@@ -59,8 +82,8 @@ async function runWith(
   const child = spawn(process.execPath, [runner, ...suites], {
     env: {
       ...process.env,
-      LAB_IPTABLES: backend,
-      ...(backend === "none" ? { TEST_RULES: "nftables" } : {}),
+      LAB_IPTABLES: (backend === "nftables" ? "nft" : backend) satisfies IptablesVariant,
+      ...(suitesOf[backend] === kernelSuites ? {} : { TEST_RULES: "nftables" }),
     },
     stdio: ["ignore", "pipe", "inherit"],
   });
@@ -127,22 +150,24 @@ async function main(): Promise<number> {
     options: { backend: { type: "string" } },
     allowPositionals: true,
   });
-  const wanted = backends.filter((one) => (values.backend ?? "nft legacy").includes(one));
+  const asked = (values.backend ?? usualBackends).split(" ");
+  const wanted = backends.filter((one) => asked.includes(one));
   if (wanted.length === 0) {
     console.error(`lab: no backend is called ${values.backend}; there are ${backends.join(", ")}`);
     return 1;
   }
-  const all = wanted.includes("none") ? suitesWithoutIptables : kernelSuites;
-  const suites = positionals.length === 0 ? all : positionals;
   const release = lab.kernel.modules.split("/").at(-1) ?? "";
   const now: Measured[] = [];
-  for (const backend of wanted) now.push(...(await runWith(backend, suites, release)));
+  for (const backend of wanted) {
+    const suites = positionals.length === 0 ? suitesOf[backend] : positionals;
+    now.push(...(await runWith(backend, suites, release)));
+  }
   // Suites outside the report only print their result.
   const measured = mergeMeasured(readEarlier(), now).filter(({ suite }) =>
-    kernelSuites.includes(suite),
+    reportedSuites.includes(suite),
   );
   write(measuredPath, JSON.stringify(measured, undefined, 1));
-  const text = renderReport(measured, kernelSuites);
+  const text = renderReport(measured, reportedSuites);
   write(report, text);
   console.log(`\n${text}`);
   const unexpected = now.flatMap(({ red }) => red).filter((one) => !knownDeviations.has(one));

@@ -10,6 +10,7 @@ import { iptablesModeRules } from "../support/iptables-mode.ts";
 import { eventually } from "../support/lab-daemon.ts";
 import { assertNotLogged } from "../support/not-logged.ts";
 import { Program } from "../support/program.ts";
+import { listRules, rulesFlags } from "../support/rules-writer.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-start-"));
 after(() => rmSync(folder, { recursive: true }));
@@ -26,7 +27,8 @@ afterEach(async () => {
 });
 
 function start(args: readonly string[] = [], command: readonly string[] = []): Program {
-  const program = new Program([...base, ...args], command);
+  const rules = args.includes("--proxy-mode=userspace") ? [] : rulesFlags;
+  const program = new Program([...base, ...rules, ...args], command);
   programs.push(program);
   return program;
 }
@@ -194,7 +196,7 @@ describe("a link kube-ipvs0 of another kind", () => {
       failing.kill("SIGTERM");
       await failing.ends();
     }
-    const rules = (): string => execFileSync("iptables-save", { encoding: "utf8" });
+    const rules = (): string => execFileSync("sh", ["-c", listRules], { encoding: "utf8" });
     assert.match(rules(), /KUBE-SERVICES/);
     const cleaning = start(["--cleanup", "--kube-ipvs-virtual-addresses=routes"]);
     assert.deepEqual(await cleaning.ends(), { code: 1, signal: null });

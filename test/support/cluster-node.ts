@@ -15,6 +15,7 @@ import { ApiServer } from "./api-server/api-server.ts";
 import { type ApiObject, node } from "./objects.ts";
 import { pauseAfterCheck } from "./pause-after-check.ts";
 import { Program } from "./program.ts";
+import { labRules } from "./rules-writer.ts";
 
 /** Fields of a KubeProxyConfiguration, which override those of every node. */
 export interface NodeSettings {
@@ -201,6 +202,7 @@ export class ClusterNode {
 
   #configuration(): unknown {
     const { ipvs, kubeIpvs, ...others } = this.#settings;
+    const hasRules = labRules !== undefined && (others.mode ?? "ipvs") === "ipvs";
     return {
       apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
       kind: "KubeProxyConfiguration",
@@ -218,6 +220,7 @@ export class ClusterNode {
         ruleCheckPeriod: "0s",
         stateFile: this.#path("state/state.json"),
         configReload: true,
+        ...(hasRules ? { rules: labRules } : {}),
         ...kubeIpvs,
       },
       ...others,

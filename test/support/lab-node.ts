@@ -13,6 +13,7 @@ import { enterNetworkNamespace, shell } from "./netns/network-namespace.ts";
 import { buildNodeNetwork, type Pod } from "./node-network.ts";
 import type { ApiObject } from "./objects.ts";
 import { Program } from "./program.ts";
+import { labRules } from "./rules-writer.ts";
 
 const baseFlags = [
   "--hostname-override=node-1",
@@ -39,7 +40,8 @@ export class LabNode {
   static async build(pods: readonly Pod[]): Promise<LabNode> {
     buildNodeNetwork(pods);
     enterNetworkNamespace("node");
-    const node = new LabNode(pods, await openKernel({ log: silentLogger }));
+    const kernel = await openKernel({ log: silentLogger, rules: labRules });
+    const node = new LabNode(pods, kernel);
     for (const pod of pods) await node.startPod(pod);
     return node;
   }

@@ -1,31 +1,121 @@
-/** How the daemon of a lab suite writes the rules of IPVS mode, and shell lines that change them. */
+/** How the daemon of a lab suite writes the rules of IPVS mode, and shell lines that change and list them. */
 
 /** TEST_RULES in the environment: undefined means with iptables and ipset. */
 export const labRules: "nftables" | undefined =
   process.env["TEST_RULES"] === "nftables" ? "nftables" : undefined;
 
-const families = [
-  { iptables: "iptables", nft: "ip" },
-  { iptables: "ip6tables", nft: "ip6" },
-] as const;
+/** The flag for the built program in IPVS mode. */
+export const rulesFlags: readonly string[] =
+  labRules === undefined ? [] : [`--kube-ipvs-rules=${labRules}`];
+
+/** Labels of changes of rules and sets, which are all written anew if they move to nf_tables. */
+export const movedChange: RegExp =
+  labRules === undefined ? /^$/ : /kind="(?:set|entry|chain|jump)-[a-z]+"/;
+
+/** For cases that only concern iptables or ipset: why they are skipped with nf_tables. */
+export function unlessNftables(why: string): string | false {
+  return labRules === undefined ? false : why;
+}
+
+type Tool = "iptables" | "ip6tables";
+const nftFamilies: Readonly<Record<Tool, string>> = { iptables: "ip", ip6tables: "ip6" };
+const tools: readonly Tool[] = ["iptables", "ip6tables"];
+
+interface ChainPlace {
+  readonly tool: Tool;
+  readonly table: "nat" | "filter";
+  readonly chain: string;
+}
+
+function nftPlace({ tool, table, chain }: ChainPlace): string {
+  return `${nftFamilies[tool]} kube-ipvs ${table}-${chain}`;
+}
 
 /** Removes all rules of a chain, for both families. */
 export function flushChain(table: "nat" | "filter", chain: string): string {
-  const lines = families.map(({ iptables, nft }) =>
+  const lines = tools.map((tool) =>
     labRules === undefined
-      ? `${iptables} -w 5 -t ${table} -F ${chain}`
-      : `nft flush chain ${nft} kube-ipvs ${table}-${chain}`,
+      ? `${tool} -w 5 -t ${table} -F ${chain}`
+      : `nft flush chain ${nftPlace({ tool, table, chain })}`,
   );
   return lines.join("\n");
 }
 
+/** Removes the rule at this position, counted from 1. */
+export function deleteRule(place: ChainPlace, position: number): string {
+  if (labRules === undefined) {
+    return `${place.tool} -t ${place.table} -D ${place.chain} ${position}`;
+  }
+  const handles = `nft -a list chain ${nftPlace(place)} | sed -n 's/^\\t\\t.*# handle //p'`;
+  return `nft delete rule ${nftPlace(place)} handle $(${handles} | sed -n ${position}p)`;
+}
+
+/** Inserts a rule that accepts everything. */
+export function insertAccept(place: ChainPlace): string {
+  return labRules === undefined
+    ? `${place.tool} -t ${place.table} -I ${place.chain} -j ACCEPT`
+    : `nft insert rule ${nftPlace(place)} accept`;
+}
+
+/** Deletes a chain, and the rule of `from` that jumps to it. */
+export function deleteChain(place: ChainPlace, from: string): string {
+  const { tool, table, chain } = place;
+  if (labRules === undefined) {
+    const jumps = `${tool} -t ${table} -S ${from} | tail -n +2 | grep -n '${chain}$' | cut -d: -f1`;
+    return `${tool} -t ${table} -D ${from} $(${jumps}) && ${tool} -t ${table} -F ${chain} && ${tool} -t ${table} -X ${chain}`;
+  }
+  const fromPlace = nftPlace({ tool, table, chain: from });
+  const jumps = `nft -a list chain ${fromPlace} | sed -n 's/.*jump ${table}-${chain} .*# handle //p'`;
+  return `nft delete rule ${fromPlace} handle $(${jumps}) && nft flush chain ${nftPlace(place)} && nft delete chain ${nftPlace(place)}`;
+}
+
+/** Adds an entry, in the form of ipset, to a set of IPv4 addresses, or deletes it. */
+export function changeEntry(verb: "add" | "del", set: string, entry: string): string {
+  if (labRules === undefined) return `ipset ${verb} ${set} ${entry}`;
+  const element = entry.replaceAll(/[,:]/g, " . ");
+  return `nft ${verb === "add" ? "add" : "delete"} element ip kube-ipvs ${set} '{ ${element} }'`;
+}
+
+export function destroySet(set: string): string {
+  return labRules === undefined ? `ipset destroy ${set}` : `nft delete set ip kube-ipvs ${set}`;
+}
+
 /** Removes all entries of a set, for both families. `suffix`: such as `CLUSTER-IP`. */
 export function flushSet(suffix: string): string {
-  const names = [`KUBE-${suffix}`, `KUBE-6-${suffix}`];
-  const lines = names.map((name, index) =>
-    labRules === undefined
+  const lines = tools.map((tool) => {
+    const name = tool === "iptables" ? `KUBE-${suffix}` : `KUBE-6-${suffix}`;
+    return labRules === undefined
       ? `ipset flush ${name}`
-      : `nft flush set ${families[index]?.nft} kube-ipvs ${name}`,
-  );
+      : `nft flush set ${nftFamilies[tool]} kube-ipvs ${name}`;
+  });
   return lines.join("\n");
+}
+
+/** Removes all entries of all sets. */
+export const flushSets: string =
+  labRules === undefined
+    ? "ipset flush"
+    : "nft list sets | sed -n '/^table/{s/table //;s/ {//;h};/set KUBE/{s/.*set //;s/ {//;G;s/\\(.*\\)\\n\\(.*\\)/flush set \\2 \\1/p}' | nft -f -";
+
+/** Prints all rules and sets. */
+export const listRules: string =
+  labRules === undefined
+    ? "ipset save | sort; iptables-save; ip6tables-save"
+    : "for family in ip ip6; do nft list table $family kube-ipvs 2> /dev/null || true; done";
+
+/** The output of {@link listRules} in an order that does not depend on the kernel. */
+export function inOrder(listing: string): string {
+  if (labRules === undefined) return listing;
+  const ofSet = (elements: string): string =>
+    elements
+      .split(",")
+      .map((element) => element.trim())
+      .toSorted()
+      .join(", ");
+  return listing
+    .replaceAll(/elements = \{([^}]*)\}/g, (_, elements: string) => ofSet(elements))
+    .replaceAll(/^\}?\n/gm, "")
+    .split(/^(?=\t?(?:table|chain|set) )/m)
+    .toSorted()
+    .join("");
 }

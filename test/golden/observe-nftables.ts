@@ -1,0 +1,71 @@
+/**
+ * Reads the rules and sets that kube-ipvs wrote with nf_tables. Uses the project's own clients, because only they print
+ * rules in the format of iptables. Packets test what the rules do (`packet-paths`).
+ */
+import { type IpFamily, ipFamilies } from "../../src/base/ip.ts";
+import { silentLogger } from "../../src/base/log.ts";
+import type { IpSets, ObservedChain } from "../../src/kernel/kernel.ts";
+import { openKernel } from "../../src/kernel/open-kernel.ts";
+import type { IpSet } from "../../src/state/ip-set.ts";
+import type { KernelState } from "./kernel-state.ts";
+import { ipsetForm, iptablesForm } from "./recorded-form.ts";
+
+type RulesAndSets = Required<Pick<KernelState, "ipset" | "iptables" | "ip6tables">>;
+
+/** The chains that iptables always prints. */
+const builtIn = {
+  filter: ["INPUT", "FORWARD", "OUTPUT"],
+  nat: ["PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"],
+} as const;
+
+const setFamilies: Readonly<Record<IpFamily, string>> = { IPv4: "inet", IPv6: "inet6" };
+
+export async function observeNftables(): Promise<RulesAndSets> {
+  const kernel = await openKernel({ log: silentLogger, rules: "nftables" });
+  try {
+    const [iptables = "", ip6tables = ""] = await Promise.all(
+      ipFamilies.map(async (family) => savedRules(await kernel.iptables.observe(family))),
+    );
+    return {
+      ipset: ipsetForm(await savedSets(kernel.ipSets)),
+      iptables: iptablesForm(iptables),
+      ip6tables: iptablesForm(ip6tables),
+    };
+  } finally {
+    kernel.close();
+  }
+}
+
+/** In the format of `iptables-save`. */
+function savedRules(chains: readonly ObservedChain[]): string {
+  const lines = Object.entries(builtIn).flatMap(([table, names]) => {
+    const found = chains.filter((chain) => chain.table === table);
+    const ours = found.filter(({ name }) => name.startsWith("KUBE-"));
+    return [
+      `*${table}`,
+      ...names.map((name) => `:${name} ACCEPT`),
+      ...ours.map(({ name }) => `:${name} -`),
+      ...found.flatMap(({ name, rules }) => rules.map(({ text }) => `-A ${name} ${text}`)),
+    ];
+  });
+  return lines.join("\n");
+}
+
+/** In the format of `ipset save`. */
+async function savedSets(ipSets: IpSets): Promise<string> {
+  const lines: string[] = [];
+  for (const set of await ipSets.listSets()) {
+    const { name, type, family = "IPv4" } = set;
+    const isBitmap = type === "bitmap:port";
+    lines.push(
+      `create ${name} ${type} ${isBitmap ? "range 0-65535" : `family ${setFamilies[family]}`}`,
+    );
+    const own = { name, type, family: ipFamilyOf(name), maxElements: 0 } as IpSet;
+    for (const entry of await ipSets.listEntries(own)) lines.push(`add ${name} ${entry}`);
+  }
+  return lines.join("\n");
+}
+
+function ipFamilyOf(setName: string): IpFamily {
+  return setName.startsWith("KUBE-6-") ? "IPv6" : "IPv4";
+}
