@@ -1,6 +1,6 @@
 /** Rules of nftables, as the expressions that the kernel evaluates. Registers are offsets in bytes. Numbers are those of linux/netfilter/nf_tables.h. */
 
-/** Where a value comes from. `network` and `transport` are the packet's headers. */
+/** The source of a value that a rule loads. `network` and `transport` are the packet's headers. */
 export type NftSource =
   | { readonly from: "meta" | "ct"; readonly key: number }
   | {

@@ -280,7 +280,7 @@ function ctValue(key: number, { onPath }: NftPlace): Value {
   if (key === 0) return hostWord(isAnswer === true ? 2 : 8);
   if (key === 1) return known([isAnswer === true ? 1 : 0]);
   if (key !== 2) return unknown(4);
-  // Of the status, only IPS_DST_NAT is known. IPVS does not set it.
+  // IPS_DST_NAT is the only status bit that is known here. IPVS does not set it.
   const isTranslated =
     onPath.virtual === undefined && (destination !== packet.destination || port !== packet.port);
   const bytes = new Uint8Array([isTranslated ? 32 : 0, 0, 0, 0]);

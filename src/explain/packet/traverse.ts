@@ -136,7 +136,7 @@ const everyPriority: Priorities = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INF
 /** NF_IP_PRI_*: the priorities of the tables of iptables. */
 const priorities = { raw: -300, mangle: -150, nat: -100, filter: 0 } as const;
 
-/** What a received or sent packet passes before nat. */
+/** The chains that a received or sent packet passes before nat. */
 export function firstPlaces(hook: "PREROUTING" | "OUTPUT"): readonly Place[] {
   return [
     [hook, [everyPriority[0], priorities.raw]],
@@ -147,7 +147,7 @@ export function firstPlaces(hook: "PREROUTING" | "OUTPUT"): readonly Place[] {
   ];
 }
 
-/** What a packet passes after nat. In OUTPUT, mangle precedes nat, see {@link firstPlaces}. */
+/** The chains that a packet passes after nat. In OUTPUT, mangle precedes nat: see {@link firstPlaces}. */
 export function filterPlaces(hooks: readonly Hook[]): readonly Place[] {
   return hooks.flatMap((hook): readonly Place[] => {
     const filter: readonly Place[] = [

@@ -56,7 +56,7 @@ function groupOf(
 }
 
 /**
- * What to send again after the kernel rejected a message, and therefore the whole transaction. Each change of a
+ * The messages to send again. If the kernel rejects a message, it rejects the whole transaction. Each change of a
  * rejected message is sent in a message of its own, so that the next reply identifies the rejected change. A change
  * that was alone in its message is passed to `fail`.
  */

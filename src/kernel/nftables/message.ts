@@ -56,7 +56,7 @@ export interface NftMessage {
   /** A phrase that can follow "Cannot", such as "create nft set". */
   readonly operation: string;
   readonly subject: string;
-  /** What an error number means for this message and what the operator can do. */
+  /** The meaning of error numbers for this message, and the remedy. */
   readonly meanings?: Readonly<Record<number, string>>;
 }
 

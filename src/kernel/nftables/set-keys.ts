@@ -45,7 +45,7 @@ function fieldShape(field: Field, family: IpFamily): { bytes: number; dataType: 
   return family === "IPv4" ? { bytes: 4, dataType: 7 } : { bytes: 16, dataType: 8 };
 }
 
-/** What defines a set in the kernel. */
+/** The parameters with which a set is created. */
 export interface KeyShape {
   /** Six bits per field, in the order of the fields. */
   readonly keyType: number;

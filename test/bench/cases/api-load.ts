@@ -1,6 +1,6 @@
 /**
- * What an API server sends to one node: bytes of the lists and of an event, with objects as large as real ones. Sizes
- * are uncompressed, because real objects are less similar than these, and gzip would compress them less.
+ * Measures the bytes that an API server sends to one node, in lists and in an event, with objects as large as real
+ * ones. Sizes are uncompressed, because real objects are less similar than these, and gzip would compress them less.
  */
 import { get } from "node:http";
 import { ApiServer } from "../../support/api-server/api-server.ts";
