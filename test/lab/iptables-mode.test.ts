@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { after, before, describe, it } from "node:test";
+import { after, afterEach, before, describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { configurationText } from "../golden/configuration.ts";
@@ -130,6 +130,7 @@ class Standing {
    * one real server through two virtual servers, IPVS sends all answers to the later connection.
    */
   static #nextPort = 41_000;
+  static readonly #open = new Set<Standing>();
   readonly #connections: readonly Connection[];
   readonly #traffic: Promise<unknown>;
   #isOver = false;
@@ -152,14 +153,25 @@ class Standing {
       await connection.name();
       connections.push(connection);
     }
-    return new Standing(connections);
+    const standing = new Standing(connections);
+    Standing.#open.add(standing);
+    return standing;
   }
 
   /** Closes all connections. Rejects if one broke. */
   async endAll(): Promise<void> {
     this.#isOver = true;
-    await this.#traffic;
-    for (const connection of this.#connections) connection.reset();
+    Standing.#open.delete(this);
+    try {
+      await this.#traffic;
+    } finally {
+      for (const connection of this.#connections) connection.reset();
+    }
+  }
+
+  /** Closes what a failed test left open, because leftovers of IPVS mode wait for it, and this process, too. */
+  static async endAllOpen(): Promise<void> {
+    for (const standing of Standing.#open) await standing.endAll().catch(() => {});
   }
 
   async #use(connection: Connection): Promise<void> {
@@ -366,6 +378,7 @@ describe("iptables mode", () => {
         "KUBE-PORTALS-HOST",
     };
 
+    afterEach(() => Standing.endAllOpen());
     before(() => {
       node.apply(web(), webSlice("10.244.1.10", "10.244.1.20"), ...dns("10.244.1.20"));
       // So few ports that connections in the new mode use source ports for which IPVS still has entries.

@@ -46,8 +46,8 @@ export async function removeIpvs(
     const left = await virtualServersOf({ kernel, clock }, ipvs);
     const onWait = async (count: number): Promise<void> => {
       const keys = { virtualServers: count, ...config.drain };
-      log.info("Keeping leftovers of IPVS mode until their connections end", keys);
       await stopBalancing(kernel, left);
+      log.info("Keeping leftovers of IPVS mode until their connections end", keys);
     };
     const standing = await connectionsEnd(kernel, left, config, { clock, stop, onWait });
     if (stop.aborted) return false;
