@@ -211,6 +211,20 @@ describe("iptables mode", () => {
     return [...names].sort().join(" ");
   }
 
+  /** Waits until a new connection to the Service is refused. The filter table is written before the nat table. */
+  async function refusesClients(): Promise<void> {
+    await eventually("a rule that refuses", async () =>
+      /has no endpoints/.test(shell("iptables-save -t filter")),
+    );
+    await eventually(
+      "no endpoint in nat",
+      async () =>
+        !/-A KUBE-SERVICES .*default\/web:http cluster IP/.test(shell("iptables-save -t nat")),
+    );
+    await assert.rejects(askName(clusterIp, 80), /ECONNREFUSED/);
+    await assert.rejects(askName(nodeAddress, nodePort), /ECONNREFUSED/);
+  }
+
   it("distributes connections to a cluster IP and a node port over both pods", async () => {
     assert.equal(await answering(clusterIp, 80), "pod-1 pod-2");
     assert.equal(await answering(nodeAddress, nodePort), "pod-1 pod-2");
@@ -237,11 +251,7 @@ describe("iptables mode", () => {
     );
     assert.match(await answering(clusterIp, 80), /^pod-[12]$/);
     node.apply(web(), webSlice(), ...dns("10.244.1.10"));
-    await eventually("refusal", async () =>
-      /has no endpoints/.test(shell("iptables-save -t filter")),
-    );
-    await assert.rejects(askName(clusterIp, 80), /ECONNREFUSED/);
-    await assert.rejects(askName(nodeAddress, nodePort), /ECONNREFUSED/);
+    await refusesClients();
   });
 
   it("sends a UDP client that keeps its source port to the current pod", async () => {
@@ -413,11 +423,7 @@ describe("iptables mode", () => {
       await node.program.prints(ipvsKept);
       // The pods still answer. A virtual server that balances would send the client to them.
       node.apply(web(), webSlice(), ...dns("10.244.1.20"));
-      await eventually("refusal", async () =>
-        /has no endpoints/.test(shell("iptables-save -t filter")),
-      );
-      await assert.rejects(askName(clusterIp, 80), /ECONNREFUSED/);
-      await assert.rejects(askName(nodeAddress, nodePort), /ECONNREFUSED/);
+      await refusesClients();
       await throughIpvs.endAll();
       await node.program.prints(ipvsRemoved);
       node.apply(web(), webSlice("10.244.1.10", "10.244.1.20"), ...dns("10.244.1.20"));
