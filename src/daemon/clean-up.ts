@@ -130,7 +130,7 @@ async function removeAll(
   const nft = await removeTables(present);
   const rules = rulesGoals(families, leftovers, config, iptables);
   const used = await cleanUp({ kernel, clock, isDryRun }, { rules, ipvs });
-  // Source ranges must hold as long as there are virtual servers.
+  // Source ranges must apply as long as virtual servers exist.
   const own = await removeTables(ourTables);
   return {
     ...used,

@@ -26,7 +26,7 @@ const mostEntries = 1_048_576;
 const entriesPerBucket = 4;
 const folder = "net/netfilter";
 
-/** Plans what `options` ask for on a node with this many CPUs. */
+/** Computes the limits that `options` request on a node with this many CPUs. */
 export function planConntrackLimits(options: ConntrackOptions, cpuCount: number): ConntrackLimits {
   const entries = maxEntries(options, cpuCount);
   const minBuckets = Math.floor(entries / entriesPerBucket);
@@ -44,7 +44,7 @@ export function planConntrackLimits(options: ConntrackOptions, cpuCount: number)
   };
 }
 
-/** The cap wins over `min`. 0 means that the limit is not set. */
+/** The cap takes precedence over `min`. 0 means that the limit is not set. */
 function maxEntries({ maxPerCore, min }: ConntrackOptions, cpuCount: number): number {
   if (maxPerCore <= 0) return 0;
   const scaled = maxPerCore * cpuCount;

@@ -51,7 +51,7 @@ export class DesiredState {
   ): Generator<void, void> {
     const owner = [family, service].join(" ");
     const previous = this.#plans.get(owner) ?? none;
-    // Nearly every Service wants something in only one of the two families.
+    // Nearly every Service has plans in only one of the two families.
     if (previous.length === 0 && plans.length === 0) return;
     const before = byServicePort(previous);
     const after = byServicePort(plans);

@@ -144,10 +144,7 @@ function acceptExternal(input: RulesInput, role: SetRole): readonly Rule[] {
   ];
 }
 
-/**
- * The node's own connections have the virtual IP as their source. Replies from other nodes to that address do not come
- * back.
- */
+/** The node's own connections have the virtual IP as their source. Replies from other nodes to that address do not return. */
 function masqueradeNode(input: RulesInput, role: SetRole): readonly Rule[] {
   if (input.edges?.isNodeMasqueraded !== true) return [];
   return [rule(toMarkMasq, ...described(input, role), sourceIsLocal)];

@@ -21,8 +21,8 @@ export interface PlannedSetEntry {
   readonly set: IpSet;
   readonly entry: SetEntry;
   /**
-   * Key of the virtual server that the entry belongs to, if other Services may claim that virtual server as well. The
-   * entry then applies only while its Service owns the virtual server. If undefined, the entry always applies.
+   * Key of the entry's virtual server, if other Services may also claim that virtual server. The entry then applies only while its Service
+   * owns the virtual server. If undefined, the entry always applies.
    */
   readonly claim?: string;
 }

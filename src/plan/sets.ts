@@ -81,7 +81,7 @@ const sets: ReadonlyMap<IpFamily, ReadonlyMap<SetRole, IpSet>> = new Map([
   ["IPv6", setsOf("IPv6")],
 ]);
 
-/** The set that plays `role` in a family. */
+/** The set with this role in a family. */
 export function setFor(role: SetRole, family: IpFamily): IpSet {
   const set = sets.get(family)?.get(role);
   if (set === undefined) throw new Error(`No set for ${role} in ${family}`);

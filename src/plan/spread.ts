@@ -25,7 +25,7 @@ function byKey(one: Endpoint, other: Endpoint): number {
   return one.key < other.key ? -1 : 1;
 }
 
-/** 32-bit FNV-1a hash, finalized like MurmurHash3. Without that, texts with the same ending would remain neighbors. */
+/** 32-bit FNV-1a hash, finalized like MurmurHash3. Without the finalization, texts with the same ending would have similar hashes. */
 function hashOf(text: string, seed: number): number {
   let hash = seed ^ 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) {

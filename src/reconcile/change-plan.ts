@@ -91,7 +91,7 @@ export function servicesOfChange(
   };
 }
 
-/** The Service that the comments of a chain of iptables mode name. */
+/** The Service that is named in the comments of an iptables mode chain. */
 function serviceOfRules({ rules }: Chain): readonly ServiceName[] {
   for (const match of rules.flatMap(({ matches }) => matches)) {
     const name =

@@ -90,8 +90,8 @@ export type ServerChange = { readonly key: string } & (
 export type RealServerChange = ServerChange & { readonly kind: `real-server-${string}` };
 
 /**
- * Deletes UDP flows of a virtual server whose real server is gone. With `selection.answeredBy`, only flows to that
- * real server.
+ * Deletes UDP flows of a virtual server whose real server no longer exists. With `selection.answeredBy`, deletes only flows to that real
+ * server.
  */
 export interface ConntrackDelete {
   readonly kind: "conntrack-delete";

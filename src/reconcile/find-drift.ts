@@ -1,7 +1,6 @@
 /**
- * Finds drift: differences between kernel and cache that a sync must change back. Differences that already match the
- * desired state are not drift, such as our own writes whose replies were lost, drains, and foreign virtual servers.
- * Pure.
+ * Finds drift: differences between kernel and cache that a sync must change back. Differences that already match the desired state are not
+ * drift, such as our own writes whose replies were lost. Drains and foreign virtual servers are not drift either. Pure.
  */
 import type { Change } from "./change.ts";
 import type { Drift } from "./drift.ts";

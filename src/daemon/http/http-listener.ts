@@ -59,7 +59,7 @@ export class ListenError extends Error {
 }
 
 const retryMs = 5_000;
-/** Number of retries between two reports, which makes one report per minute. */
+/** Number of retries between two reports, so that there is one report per minute. */
 const retriesBetweenReports = 12;
 /** How long open requests may continue when the server stops. */
 const closeGraceMs = 300;

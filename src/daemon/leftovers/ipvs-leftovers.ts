@@ -22,7 +22,7 @@ export interface IpvsRemovalContext {
   readonly stop: AbortSignal;
   /** IPVS mode ran on this node, or an earlier removal failed. Leftovers are possible even if the link is gone. */
   readonly ranIpvs: boolean;
-  /** Rules may be left although the link is gone: iptables mode leaves chains that both modes use. */
+  /** Whether to remove rules even if the link no longer exists: iptables mode keeps chains that both modes use. */
   readonly hasRules: boolean;
 }
 
@@ -94,7 +94,7 @@ async function hasTraces({ link }: Pick<Kernel, "link">): Promise<boolean> {
   return (await link.find()) !== undefined;
 }
 
-/** Reads what determines which virtual servers are ours, for removing all of them. */
+/** Reads the facts that determine which virtual servers are ours, to remove all of them. */
 export async function ownedBy(kernel: Kernel, config: Config): Promise<Omit<IpvsGoal, "hasIpvs">> {
   return {
     nodeAddresses: await readNodeAddresses(kernel),
@@ -107,8 +107,7 @@ export async function ownedBy(kernel: Kernel, config: Config): Promise<Omit<Ipvs
 }
 
 /**
- * The virtual servers that will be removed. Rejects if they cannot be read, because their connections could not be
- * waited for.
+ * The virtual servers that will be removed. Rejects if they cannot be read, because the removal could then not wait for their connections.
  */
 async function virtualServersOf(
   context: CleanUpContext,

@@ -25,7 +25,7 @@ function isIptablesChain(key: string): boolean {
   return isOfIptablesMode(table, name);
 }
 
-/** Chains of iptables mode in the mangle table, which is read only if a rule set names it. */
+/** Chains of iptables mode in the mangle table. The table is read only if a rule set names it. */
 const iptablesPlaces: RuleSet = {
   chains: [{ table: "mangle", name: "KUBE-PROXY-CANARY", rules: [] }],
   jumps: [],

@@ -1,4 +1,4 @@
-/** iptables and ipset where no rules of the current mode are written. */
+/** Opens iptables backends and ipset that the current mode does not use. */
 import type { IpSets, Iptables, Kernel } from "../../kernel/kernel.ts";
 
 export interface Unused {
@@ -7,7 +7,7 @@ export interface Unused {
   readonly ipSets?: IpSets;
 }
 
-/** Opens them for `work`, which removes leftovers. */
+/** Opens the unused backends and ipset for `work`, which removes leftovers. */
 export async function withUnusedIptables<T>(
   { unusedBackend, unusedIptables }: Pick<Kernel, "unusedBackend" | "unusedIptables">,
   work: (unused: Unused) => Promise<T>,

@@ -1,4 +1,4 @@
-/** The interface between the composition root and a proxy mode. */
+/** The interface between `start.ts` and a proxy mode. */
 import type { EventRecorder } from "../../api/event.ts";
 import type { NodeRecord } from "../../api/objects.ts";
 import type { ServedAddresses, ServerEndpoint } from "../../api/source.ts";

@@ -14,9 +14,7 @@ export interface AvailableSchedulersParts {
   readonly isAllowed: (name: string) => boolean;
 }
 
-/**
- * How long to wait before asking the kernel again for a missing scheduler. Someone may have loaded the module since.
- */
+/** How long to wait before asking the kernel again for a missing scheduler. Someone may have loaded the module in the meantime. */
 const recheckMs = 300_000;
 
 /**

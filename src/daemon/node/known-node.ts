@@ -70,7 +70,7 @@ export class KnownNode {
     this.#isStale = true;
   }
 
-  /** Something may have changed: the next {@link refresh} reads everything again. */
+  /** Makes the next {@link refresh} read everything again, because something may have changed. */
   noteStale(): void {
     this.#isStale = true;
   }

@@ -25,9 +25,8 @@ export interface NodeWaitParts {
 }
 
 /**
- * Waits for the Node object and for those fields that planning cannot do without: addresses if nodePortAddresses is
- * `primary`, pod CIDRs in mode NodeCIDR. A change of any other field only causes a new plan. Does not wait if objects
- * do not come from a cluster. Logs later changes of the node.
+ * Waits for the Node object and its required fields: addresses if nodePortAddresses is `primary`, and pod CIDRs in mode NodeCIDR. A change
+ * of any other field only causes a new plan. Does not wait if objects do not come from a cluster. Logs later changes of the node.
  */
 export class NodeWait {
   readonly #parts: NodeWaitParts;

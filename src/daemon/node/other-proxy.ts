@@ -82,14 +82,11 @@ export async function findOtherProxyAt(metrics: ListenAddress): Promise<OtherPro
   return (await findOtherProxy()) ?? (await findOtherProxy({ ...thisNode, modeUrl }));
 }
 
-/**
- * Number of consecutive checks without kube-proxy before it counts as stopped. While it restarts, it is absent
- * briefly.
- */
+/** kube-proxy is considered stopped after this number of consecutive checks without it, because it disappears briefly during a restart. */
 const checksUntilGone = 5;
 const checkPeriodMs = 1_000;
 
-/** Resolves when kube-proxy has been absent in several checks in a row; rejects when `signal` aborts. */
+/** Resolves when several consecutive checks have not found kube-proxy. Rejects when `signal` aborts. */
 export async function otherProxyGone(
   { clock, log }: { readonly clock: Clock; readonly log: Logger },
   signal: AbortSignal,

@@ -104,7 +104,7 @@ function addressOf({ matches }: Rule): IpAddress | undefined {
   return parseCidr(matchOf(matches, "destination")?.cidr ?? "")?.address;
 }
 
-/** Keys are those of claims; without an address, for node ports, `TCP 30080`. */
+/** Keys have the same form as claim keys. Node ports have no address, for example `TCP 30080`. */
 function nameOf(rule: Rule): readonly (readonly [key: string, name: string])[] {
   const { protocol: word, destination: port } = matchOf(rule.matches, "port") ?? {};
   const name = matchOf(rule.matches, "comment")?.text.split(" ")[0];

@@ -41,7 +41,7 @@ export async function planFacts(view: ModeView, query: PlanQuery): Promise<PlanF
   };
 }
 
-/** Maximum number of Services in a sample. */
+/** Maximum number of sampled Services. */
 const maxSampled = 20;
 
 function servicesAsked(

@@ -15,7 +15,7 @@ import type { SecondsSince } from "./ages.ts";
 export interface Evidence {
   readonly health: Pick<ProxyHealth, "notReadyReason">;
   readonly apiContact: Pick<ApiContact, "host" | "failing">;
-  /** Why the node's taint is still there. Undefined if removing it is off. */
+  /** Why the node still has the taint. Undefined if removing the taint is not enabled. */
   readonly notReadyTaint?: Pick<NotReadyTaint, "problem"> | undefined;
   readonly history: SyncHistory;
   /** Monotonic start time of the program. */

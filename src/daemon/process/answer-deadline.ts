@@ -3,10 +3,7 @@ import type { Clock } from "../../base/clock.ts";
 import type { Config } from "../../config/config.ts";
 import { ApiContact } from "../report/api-contact.ts";
 
-/**
- * How long a command waits for the API server. A person is waiting for the command, and further failures would tell
- * them nothing new.
- */
+/** How long a command waits for the API server. A person is waiting for the command, and further failures would give no new information. */
 export const longestSilenceMs = 20_000;
 const checkPeriodMs = 1_000;
 
@@ -28,7 +25,7 @@ export function answerDeadline(
 ): AnswerDeadline {
   const contact = new ApiContact(clock);
   const { promise, reject } = Promise.withResolvers<never>();
-  // If nothing awaits the promise yet, its rejection must not count as an unhandled error.
+  // If nothing awaits the promise yet, its rejection must not be an unhandled error.
   promise.catch(() => {});
   const startedAtMs = clock.monotonicMs();
   let cancel = (): void => {};

@@ -39,11 +39,11 @@ export interface InstanceLock {
 export interface LockOptions {
   /** Defaults to {@link lockFolder}. */
   readonly folder?: string;
-  /** Receives a warning if a process that is not root holds the name. */
+  /** Receives a warning if a non-root process has the name. */
   readonly log?: Pick<Logger, "warn">;
   /** What cannot be done while another process holds the lock. Defaults to "start a second instance". */
   readonly what?: string;
-  /** What the operator can do besides stopping the holder. */
+  /** What the operator can do instead of stopping the process that holds the lock. */
   readonly advice?: string;
 }
 
@@ -89,7 +89,7 @@ export async function acquireInstanceLock(
   return { release };
 }
 
-/** Resolves to undefined if a process that is not root holds the name. */
+/** Resolves to undefined if a non-root process has the name. */
 async function takeName(lockName: string, options: LockOptions): Promise<Server | undefined> {
   const path = `\0${lockName}`;
   const server = makeServer();

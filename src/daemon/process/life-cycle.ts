@@ -94,7 +94,7 @@ function onSignals(
   };
 }
 
-/** Makes an uncaught error exit the process with 1, after `report` has written it. */
+/** On an uncaught error, exits the process with 1 after `report` has written the error. */
 export function exitOnUncaught(
   report: (error: unknown) => void,
   target: ProcessLike = process,

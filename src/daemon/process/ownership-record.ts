@@ -16,8 +16,8 @@ import type { StateFile } from "./state-file.ts";
  */
 const maxKeys = 20_000;
 /**
- * Maximum total length of keys and owners' names. Names are up to 317 characters, and a file that is too large is not
- * read at all. For owners that are not recorded, age decides after a restart.
+ * Maximum total length of keys and owners' names. Names are up to 317 characters, and a file that is too large is not read at all. If an
+ * owner is not recorded, the ages of the claims decide after a restart.
  */
 const maxHolderNamesLength = 2 ** 19;
 

@@ -47,7 +47,7 @@ export interface StateFileOptions {
 }
 
 export class StateFile {
-  /** The sections that an earlier run during this boot left. Empty if they are unknown. */
+  /** The sections that an earlier run wrote since the last boot. Empty if they are unknown. */
   readonly content: Content;
   /** Why the sections are unknown. Undefined if they are known. */
   readonly whyUnknown: string | undefined;

@@ -68,7 +68,7 @@ export interface Conflict {
   readonly remedy: string;
 }
 
-/** What Services claim, and which of them do not get it. */
+/** The claims of Services, and the Services whose claims failed. */
 export interface Claimed {
   readonly limitedServices: Iterable<LimitedService>;
   readonly desired: {
@@ -196,7 +196,7 @@ function healthPortConflict(lost: LostClaim): Conflict {
   };
 }
 
-/** Describes the owner: why it is served at the address instead of the losing Service. */
+/** Describes why the owner is served at the address instead of the losing Service. */
 const claimWords: Readonly<Record<ClaimReason, string>> = {
   "kind-of-address": "whose kind of address takes precedence",
   "held-before": "which held it before",

@@ -76,7 +76,7 @@ export abstract class LoopReporter<Findings> {
     this.firstSync = new FirstSync(targets);
   }
 
-  /** The loop has started: health is evaluated from now on. */
+  /** Call this when the loop has started. Health is evaluated from then on. */
   started(families: readonly IpFamily[]): void {
     for (const family of families) {
       this.targets.health.started(family);
@@ -84,7 +84,7 @@ export abstract class LoopReporter<Findings> {
     }
   }
 
-  /** A sync was requested. */
+  /** Call this when a sync was requested. */
   queued(families: readonly IpFamily[]): void {
     for (const family of families) {
       this.targets.health.queued(family);
@@ -114,13 +114,13 @@ export abstract class LoopReporter<Findings> {
     if (node !== undefined) this.targets.health.setNodeEligible(node.isEligible);
   }
 
-  /** A check between syncs found that a third party changed what kube-ipvs wrote. */
+  /** Call this when a check between syncs found that a third party changed our kernel state. */
   driftDetected(state: "sets" | "rules"): void {
     this.targets.metrics.driftDetected.inc({ state });
     this.targets.log.verbose(2, "Drift detected", { state });
   }
 
-  /** A sync ended. */
+  /** Call this when a sync has ended. */
   synced(summary: LoopSummary, findings: Findings): void {
     const { report, desired, families, elapsedMs, isFull } = summary;
     const hasWorked = this.#noteSync(summary, findings);
@@ -150,7 +150,7 @@ export abstract class LoopReporter<Findings> {
     return {};
   }
 
-  /** What a sync in observe-only mode would change. */
+  /** The changes that a sync in observe-only mode would make. */
   protected pendingOf({ report }: LoopSummary, _findings: Findings): readonly PendingChange[] {
     return pendingChanges(report.plan);
   }

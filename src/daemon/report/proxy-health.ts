@@ -56,23 +56,23 @@ export class ProxyHealth {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** The family's loop has started: its health is evaluated from now on. */
+  /** Call this when the family's loop has started. Its health is evaluated from then on. */
   started(family: IpFamily): void {
     this.#families.set(family, { updatedAtMs: this.#clock.nowMs(), pendingSinceMs: undefined });
   }
 
-  /** All objects of a resource have been listed. */
+  /** Call this when all objects of a resource have been listed. */
   listed(kind: ResourceKind): void {
     this.#unlisted.delete(kind);
   }
 
-  /** A sync was requested. Ignored before {@link started}. */
+  /** Call this when a sync was requested. Ignored before {@link started}. */
   queued(family: IpFamily): void {
     const health = this.#families.get(family);
     if (health !== undefined) health.pendingSinceMs ??= this.#clock.monotonicMs();
   }
 
-  /** A sync succeeded. */
+  /** Call this when a sync has succeeded. */
   updated(family: IpFamily): void {
     this.started(family);
     this.#hasSynced = true;
@@ -83,7 +83,7 @@ export class ProxyHealth {
     this.#isNodeEligible = isEligible;
   }
 
-  /** The program is stopping: load balancers should use other nodes. */
+  /** Call this when the program is stopping, so that load balancers use other nodes. */
   stopping(): void {
     this.#isStopping = true;
   }

@@ -30,7 +30,7 @@ export interface LastDrift {
   readonly atMs: number;
 }
 
-/** More are not remembered: each is read again when the status is asked for. */
+/** Maximum number of remembered virtual servers. Each of them is read again when the status is requested. */
 const maxUnrepaired = 100;
 
 /**
@@ -57,7 +57,10 @@ export class SyncHistory {
   /** Number of drifts since startup. */
   driftCount = 0;
   lastDrift: LastDrift | undefined;
-  /** Virtual servers by key whose real servers differ from the cache, found by a question and not yet repaired; monotonic times. */
+  /**
+   * Virtual servers whose real servers differed from the cache when a command read them, and that are not repaired yet. Values are
+   * monotonic times.
+   */
   readonly #unrepaired = new Map<string, number>();
 
   constructor(clock: Pick<Clock, "monotonicMs">) {
@@ -88,7 +91,7 @@ export class SyncHistory {
     return this.#unrepaired;
   }
 
-  /** What an answer found in the kernel; the next verification of this virtual server repairs it. */
+  /** Records whether a command found drift in this virtual server. The next verification repairs it. */
   noteSeen(virtualServerKey: string, hasDrifted: boolean): void {
     if (!hasDrifted) this.#unrepaired.delete(virtualServerKey);
     else if (this.#unrepaired.size < maxUnrepaired && !this.#unrepaired.has(virtualServerKey)) {

@@ -61,7 +61,7 @@ export class SyncReporter extends LoopReporter<IpvsFindings> {
     return { virtualServers: [...desired.virtualServerKeys()].length };
   }
 
-  /** A check of the draining real servers has ended. */
+  /** Call this when a check of the draining real servers has ended. */
   drained(report: SyncReport, drains: DrainFigures): void {
     this.countChanges(report);
     this.#drainFigures(drains);

@@ -90,7 +90,7 @@ export interface ClusterInputOptions {
  */
 export class ClusterInput {
   readonly #parts: ClusterInputOptions;
-  /** Resources that are not completely listed yet. Nothing is planned until all are. */
+  /** Resources that are not completely listed yet. Nothing is planned until all of them are listed. */
   readonly #unlisted = new Set<ResourceKind>(["services", "endpointslices"]);
   readonly #nodeWait: NodeWait;
   readonly #otherNodes: OtherNodes;

@@ -4,8 +4,8 @@ import { holderByEndpoints } from "../../plan/claims/holder-by-endpoints.ts";
 import type { DesiredState } from "../../plan/desired-state.ts";
 
 /**
- * At startup in IPVS mode, finds which of several Services with equal claims to an address is already served there, if
- * no record shows it. Reads only the real servers of the contested virtual servers. Rejects if they cannot be read.
+ * At startup in IPVS mode, finds the Service that an address already serves, if several Services have equal claims and no record names the
+ * owner. Reads only the real servers of the contested virtual servers. Rejects if they cannot be read.
  */
 export async function findHolders(
   desired: Pick<DesiredState, "claims" | "holdClaims">,

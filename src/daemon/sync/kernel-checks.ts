@@ -65,9 +65,8 @@ export class KernelChecks extends Checks<KernelCheckContext> {
           }),
       },
       {
-        // Elapsed time is used, because most of the work is done by iptables programs, which our own CPU time does
-        // not include. If the node has many third-party rules and one changes each second, each check starts these
-        // programs.
+        // Elapsed time is used, because most of the work is done by iptables programs, which our own CPU time does not include. On a node
+        // with many third-party rules, of which one changes each second, each check starts these programs.
         usedMs: () => clock.monotonicMs(),
         name: "check of rules",
         ...paceOf(live.current.ruleCheckPeriodMs),

@@ -194,8 +194,8 @@ export abstract class Loop<
   }
 
   async #run(): Promise<boolean> {
-    // Let other work run first: the request for this sync came while an event was handled, and decoding an event of
-    // 250 endpoints takes milliseconds.
+    // Let other work run first: this sync was requested while an event was handled, and decoding an event with 250 endpoints takes
+    // milliseconds.
     await yieldToEventLoop();
     const { firstSync } = this.parts.reporter;
     return this.exclusive.run(async () => {

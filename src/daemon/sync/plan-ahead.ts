@@ -17,8 +17,8 @@ export interface PlanAheadContext {
 }
 
 /**
- * Minimum number of objects between two passes: half a page of the list. Passes are then frequent enough to leave
- * little for the end.
+ * Minimum number of objects between two passes: half a page of the list. Passes are then frequent enough that little work remains after the
+ * last page.
  */
 const fewestNotes = 256;
 /**
@@ -32,10 +32,7 @@ export class PlanAhead {
   readonly #parts: PlanAheadContext;
   /** A pass is running. Remains true if a pass failed: the first sync then reports the error. */
   #isBusy = false;
-  /**
-   * Number of objects since the last pass started. Slices count too, because one may complete a Service that is
-   * already pending.
-   */
+  /** Number of objects since the last pass started. Includes slices, because a slice may complete a Service that is already pending. */
   #notes = 0;
 
   constructor(parts: PlanAheadContext) {

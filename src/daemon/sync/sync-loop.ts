@@ -28,7 +28,7 @@ export interface SyncLoopContext extends KernelLoopContext {
   readonly reporter: SyncReporter;
   /** If undefined, the start times of drains are lost in a restart. */
   readonly drainStartTimes?: DrainStartTimes;
-  /** If undefined, a restart forgets which endpoints are new and still have a reduced weight. */
+  /** If undefined, a restart loses track of new endpoints whose weight is still reduced. */
   readonly rampStartTimes?: RampStartTimes;
   /** If undefined, only the kernel's ipsets show which virtual servers are ours after a restart. */
   readonly ownershipRecord?: OwnershipRecord;

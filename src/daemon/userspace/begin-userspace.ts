@@ -46,7 +46,7 @@ export interface UserspaceParts {
   readonly metrics: Metrics;
   readonly source: ObjectSource;
   readonly events: EventRecorder;
-  /** If undefined, a restart does not know the owner of a contested address. */
+  /** If undefined, the owner of a contested address is unknown after a restart. */
   readonly holderRecord?: HolderRecord;
   /** If undefined, all claims are equally old and admitted. */
   readonly claimMemory?: ClaimMemory;

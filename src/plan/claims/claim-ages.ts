@@ -10,7 +10,7 @@ export interface RecordedClaims {
 
 export const noRecordedClaims: RecordedClaims = { seen: new Map(), refused: new Set() };
 
-/** For this long after startup, a reappearing claim gets the age that the record contains. */
+/** If a recorded claim reappears within this time after startup, it keeps its recorded age. */
 const recallSeconds = 3_600;
 
 /**

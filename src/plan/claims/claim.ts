@@ -21,7 +21,7 @@ export interface Claim {
     /** External and load-balancer IPs that are not bound or not served. Undefined if there are none. */
     readonly reserved?: readonly ReservedAddress[];
   };
-  /** See {@link claimRanks}. The better rank if one Service names the same address in two ways. */
+  /** See {@link claimRanks}. If one Service names the same address in two ways, the better rank applies. */
   readonly rank: number;
   /** When the claim to an external or load-balancer IP was first seen. If absent, the age of the Service decides. */
   readonly seenAtSeconds?: number;
@@ -106,7 +106,7 @@ function byAge(left: Claim, right: Claim): number {
   return (
     seenFirst(left, right) ||
     one.createdAtSeconds - other.createdAtSeconds ||
-    // The names are only built if the times are equal.
+    // Names are built only if the times are equal.
     bySeniority({ ...one, name: servicePortName(one) }, { ...other, name: servicePortName(other) })
   );
 }

@@ -135,7 +135,7 @@ export abstract class Claims<C extends Claim> {
       this.#withAge(key, claim),
       before.find(({ plan }) => plan === claim.plan),
     );
-    // Avoids a spread for the usual single claim: its result reserves space for sixteen more elements.
+    // Avoids a spread for the usual single claim, because an array made by spread reserves space for sixteen more elements.
     return this.#set(key, before, others.length === 0 ? [better] : [...others, better]);
   }
 
@@ -159,14 +159,14 @@ export abstract class Claims<C extends Claim> {
     return this.#set(key, before, before);
   }
 
-  /** From now on, every owner is the holder. */
+  /** Makes every current owner the holder of its address. */
   settle(): void {
     this.#held.clear();
     this.#isSettled = true;
     this.#ages.settle();
   }
 
-  /** The owners of contested addresses. The record on disk carries them over a restart. */
+  /** The owners of contested addresses. The record on disk preserves them across a restart. */
   contestedHolders(): Holders {
     const holders = new Map<string, Holder>();
     for (const key of this.#contested) {

@@ -1,6 +1,6 @@
 import type { Holders } from "./claim.ts";
 
-/** Carries the owners of contested addresses and ports over a restart. */
+/** Preserves the owners of contested addresses and ports across a restart. */
 export interface HolderRecord {
   /** The owners that an earlier run of this boot recorded. Empty if there is no record. */
   readonly held: Holders;

@@ -8,11 +8,11 @@ export interface UdpDestination {
   readonly key: string;
   readonly address: IpAddress;
   readonly port: number;
-  /** Endpoints as `address:port`. Empty if nobody serves there any longer. */
+  /** Endpoints as `address:port`. Empty if no endpoint serves the destination any longer. */
   readonly answers: ReadonlySet<string>;
 }
 
-/** The service port that owns an address and port. Undefined if nobody claims them. */
+/** The service port that owns an address and port. Undefined if no service port claims them. */
 export type WinnerAt = (key: string) => ServicePortRules | undefined;
 
 interface Known {
@@ -33,8 +33,8 @@ export class UdpDestinations {
   }
 
   /**
-   * Destinations on loopback have no claims, so the endpoints of all their service ports may answer. All destinations
-   * of another winner share its set, because there may be thousands.
+   * Destinations on loopback have no claims, so the endpoints of all their service ports may answer. All other destinations of one owner
+   * share its set, because there may be thousands.
    */
   all(winnerAt: WinnerAt): readonly UdpDestination[] {
     return [...this.#known.values()].map(({ place, flows }) => {

@@ -16,7 +16,7 @@ const guardedRemovals: ReadonlySet<ChangeKind> = new Set([
   "link-remove",
 ]);
 
-/** Changes that have not been made so far, by the key of their subject: rejected, pending, or of unknown outcome. */
+/** Changes that have not been made, by subject key: rejected, pending, or of unknown outcome. */
 export class NotMade {
   readonly #changes = new Map<string, Change>();
 
@@ -49,8 +49,7 @@ export class NotMade {
       case "entry-add":
         return !relations.canBeCreated(subjectOf(change));
       case "set-destroy":
-        // Set entries mark virtual servers as ours, so the sets remain while one of our virtual servers could not be
-        // removed.
+        // Set entries mark virtual servers as ours. The sets therefore remain if one of our virtual servers could not be removed.
         return change.reason === "unwanted" && this.#has("virtual-server-remove");
       case "virtual-server-remove":
         return this.#isBound(change);
@@ -74,7 +73,7 @@ export class NotMade {
     return this.#has("link-remove") || this.#isLeft({ type: "address", address: before.address });
   }
 
-  /** Whether something that rules protect could not be removed. */
+  /** Whether the removal of a resource that rules protect failed. */
   #isAnyLeft(): boolean {
     return [...this.#changes.values()].some(
       (change) =>

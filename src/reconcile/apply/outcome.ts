@@ -20,7 +20,7 @@ export interface UnknownOutcome {
   /** Number of changes in the request. */
   readonly count: number;
   readonly error: Error;
-  /** The part of the kernel to observe again. Absent if nothing of it is cached. */
+  /** The part of the kernel state to observe again. Undefined if none of it is cached. */
   readonly part?: ObservedPart;
 }
 
@@ -41,7 +41,7 @@ export interface Outcomes {
   readonly refused: readonly RefusedChange[];
   /** Not attempted, because a dependency does not exist. */
   readonly blocked: readonly Change[];
-  /** Withdrawals that were attempted, of existing resources that lost a dependency. */
+  /** Attempted withdrawals of existing resources that lost a dependency. */
   readonly withdrawn: readonly Change[];
   readonly unknown: readonly UnknownOutcome[];
   /** Kernel state that could not be read. */

@@ -31,7 +31,7 @@ export function contradictsCache(error: Error): boolean {
   return number === undefined ? "exitCode" in error : contradictions.has(number);
 }
 
-/** The error does not concern the object: the process lacks permission for the whole operation. */
+/** Whether the process lacks permission for the whole operation. Such an error does not concern a single object. */
 export function isNotPermitted(error: Error): boolean {
   const number = errnoOf(error);
   return number === errno.EPERM || number === errno.EACCES;

@@ -80,8 +80,8 @@ export class Drainer {
   }
 
   /**
-   * After a sync: starts the drains of real servers whose weight was set to 0. If one is already idle, it is removed
-   * immediately and not logged.
+   * After a sync: starts the drains of real servers whose weight was set to 0. A real server without connections is removed immediately and
+   * not logged.
    */
   async after(
     { drainStarts }: ChangePlan,

@@ -69,8 +69,8 @@ export interface DrainView {
 }
 
 /**
- * Grace period for UDP endpoints that are gone. Responses that are already in flight still arrive, and a client that
- * keeps its port loses no more than one attempt of a DNS resolver.
+ * Grace period for UDP endpoints that are gone. Responses that are already in flight still arrive, and a DNS client that keeps its port
+ * loses at most one query.
  */
 const udpAnswerSeconds = 2;
 

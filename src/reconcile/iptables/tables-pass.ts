@@ -42,7 +42,7 @@ export class TablesPass extends Pass {
     }
   }
 
-  /** `isAnyPending`: rejected changes are not due yet, so the planned rules cannot be written as they are. */
+  /** `isAnyPending`: whether rejected changes are not due yet. If so, the planned rules cannot be written in one restore. */
   async #write(
     planned: readonly PlannedRuleChange[],
     wanted: RuleSet,

@@ -140,7 +140,7 @@ export class TablesReconciler {
     const { clock, isDryRun } = this.#context;
     const { family, reconciler } = one;
     const beganMs = clock.monotonicMs();
-    // A rejected change is retried with the rules that are there then.
+    // Read the rules again before a rejected change is retried.
     if ((reconciler.nextRetryMs ?? Number.POSITIVE_INFINITY) <= beganMs) reconciler.invalidate();
     const isFull = isDryRun || reconciler.needsObservation;
     if (isFull) goal.desired.rebuild(family);
@@ -171,7 +171,7 @@ export class TablesReconciler {
   }
 }
 
-/** Chains that were rejected now or earlier. The chains to which several Services contribute are skipped. */
+/** Chains that were rejected in this sync or earlier, except the chains to which several Services contribute. */
 function pendingChains({ rejected, plan }: SyncReport): Family["pending"] {
   const changes = [...rejected, ...plan.deferred].map(({ change }) => change);
   const keyed = changes.flatMap((change): (readonly [string, Chain | undefined])[] => {

@@ -150,7 +150,7 @@ function leave(
     const after = { ...before, weight: 0 };
     leavingRealServers.push({ kind, key, virtualServer, before, after, reason: "drain-start" });
   }
-  // A real server that was desired may have had weight 0 all the time. Its drain starts now.
+  // A desired real server may have had weight 0 before. Its drain starts now.
   const isFound = isFirst && before.weight === 0;
   const reason = isFound ? "found-draining" : "endpoint-removed";
   drainStarts.push({ virtualServerKey: key, virtualServer, realServer: before, reason });
@@ -166,7 +166,7 @@ function noteFlows(
   if (server.protocol === "UDP") flows.push(conntrackDeletion(key, server, answeredBy));
 }
 
-/** Deletes the flows to a virtual server; with `answeredBy`, only flows to that real server. */
+/** Deletes the flows to a virtual server. With `answeredBy`, deletes only flows to that real server. */
 export function conntrackDeletion(
   key: string,
   { address: destination, port: destinationPort }: VirtualServerId,

@@ -65,7 +65,7 @@ export function* diffEntries(input: EntriesInput, plan: PlanSteps): Generator<vo
   }
 }
 
-/** If the set does not exist, all its entries are compared, whatever the scope. */
+/** If the set does not exist, all its entries are compared, regardless of the scope. */
 function comparedEntries(
   { name }: IpSet,
   { desired, cached, scope, rules }: EntriesInput,

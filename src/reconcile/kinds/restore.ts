@@ -58,7 +58,7 @@ function halvesOf<T>(items: readonly T[]): (readonly T[])[] {
   return [items.slice(0, middle), items.slice(middle)].filter(({ length }) => length > 0);
 }
 
-/** One restore, and the indexes in the plan of the changes that it makes. */
+/** One restore, and the plan indexes of its changes. */
 interface Alone {
   readonly indexes: readonly number[];
   readonly parts: readonly FamilyRuleChange[];

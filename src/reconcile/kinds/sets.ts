@@ -149,10 +149,7 @@ export function diffSets(input: SetsInput, { sets }: PlanSteps): void {
   }
 }
 
-/**
- * Whether third-party rules still refer to a set only shows when it is destroyed, because our own rules refer to it
- * until then.
- */
+/** Destroying a set is the only way to find out whether third-party rules refer to it, because our own rules refer to it until then. */
 export function destroyAll({ sets }: CachedState): readonly Change[] {
   return [...ourSets.keys()]
     .filter((name) => sets.has(name))

@@ -1,6 +1,6 @@
 /**
- * Stale UDP conntrack entries. UDP has no end of connection: as long as a client sends from the same source port, its
- * conntrack entry continues to lead to a real server that is gone.
+ * Stale UDP conntrack entries. UDP connections have no end. As long as a client sends from the same source port, its conntrack entry leads
+ * to a real server that no longer exists.
  */
 import type { Clock } from "../../base/clock.ts";
 import { familyOf, hostPort, ipFamilies } from "../../base/ip.ts";
@@ -33,7 +33,7 @@ export interface FlowCheck {
   /** The virtual server that `selection` refers to. */
   readonly key: string;
   readonly selection: FlowSelection;
-  /** Keys of the real servers that may answer, evaluated when the check runs; empty if there are none. */
+  /** Returns the keys of the real servers that may answer. Called when the check runs. */
   answers(): ReadonlySet<string>;
 }
 

@@ -74,8 +74,8 @@ export class Freshness {
   }
 
   /**
-   * Brings the cache up to date, and adds to `scope` what must be compared. Returns the parts that could not be read.
-   * After the first failure, the other parts are left for the next time, except in a clean-up.
+   * Brings the cache up to date, and adds to `scope` what must be compared. Returns the parts that could not be read. After the first
+   * failure, the remaining parts are skipped until the next refresh, except in a clean-up.
    */
   async refresh(goal: SyncGoal, scope: Scope): Promise<readonly Failure[]> {
     const failures: Failure[] = [];

@@ -21,8 +21,8 @@ export async function readAddresses({
 }
 
 /**
- * Reads the addresses of all links except our kube-ipvs0. A foreign link of that name counts as one of the other
- * links. This function ignores the error; code that needs our own link reports it.
+ * Reads the addresses of all links except our kube-ipvs0. A foreign link with that name is treated as one of the other links. This function
+ * ignores that error, because code that needs our own link reports it.
  */
 export async function readNodeAddresses({
   link,

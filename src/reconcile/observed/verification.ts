@@ -95,7 +95,7 @@ export class Verification {
     return oversizedSets(this.#cached);
   }
 
-  /** Virtual servers that have been removed since are skipped. */
+  /** Skips virtual servers that have been removed in the meantime. */
   #readServers(servers: readonly VirtualServer[]): Promise<void> {
     const { virtualServers } = this.#cached;
     const present = servers.flatMap(

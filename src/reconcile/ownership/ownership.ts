@@ -131,7 +131,7 @@ export class Ownership {
   }
 
   /**
-   * Called before the first write. Updates the record where the sets will be misleading once they are written:
+   * Called before the first write. Records the virtual servers that the sets will misidentify once they are written:
    *
    * - The entry of a node port also matches foreign virtual servers on that port.
    * - After a flush of the sets, everything on an address that we bind would be taken for ours.

@@ -18,9 +18,9 @@ export interface Rejection {
   readonly error: Error;
   /** Names of the Services that it belongs to. */
   readonly services: readonly ServiceName[];
-  /** Time of the first rejection in a row (monotonic). */
+  /** Time of the first of the consecutive rejections (monotonic). */
   readonly sinceMs: number;
-  /** Number of rejections in a row. */
+  /** Number of consecutive rejections. */
   readonly attempts: number;
   /** When it is retried (monotonic). */
   readonly dueMs: number;
@@ -54,7 +54,7 @@ export function nextRejection(
   };
 }
 
-/** The delay in milliseconds after this number of rejections in a row. */
+/** The delay in milliseconds after this number of consecutive rejections. */
 export function pauseAfter(attempts: number): number {
   return Math.min(firstPauseMs * 2 ** Math.min(attempts - 1, 20), longestPauseMs);
 }
