@@ -43,16 +43,16 @@ export async function canaryAnswers(cluster: Cluster, backend: string): Promise<
   const begin = performance.now();
   await eventually(cluster, `${backend} answers at both nodes`, servingSeconds, async () => {
     const targets = (await nodeAddresses(cluster)).map((address) => `${address}:${nodePort}`);
-    const answering = await answersOf([...targets, ...targets]);
+    const answering = await answersOf(cluster, [...targets, ...targets]);
     return answering.length > 0 && answering.every((name) => name === backend);
   });
   return (performance.now() - begin) / 1_000;
 }
 
 /** Empty if a target does not answer. */
-async function answersOf(targets: readonly string[]): Promise<readonly string[]> {
+async function answersOf(cluster: Cluster, targets: readonly string[]): Promise<readonly string[]> {
   try {
-    const holder = await holdConnections(targets);
+    const holder = await holdConnections(cluster, targets);
     return (await holder.end()).map(({ name }) => name);
   } catch {
     return [];

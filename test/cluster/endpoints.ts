@@ -7,26 +7,19 @@
  * Exit status 1: they differ. 2: the control plane could not be started. 130: interrupted.
  */
 import { join } from "node:path";
-import { parseArgs } from "node:util";
+import type { LabKernel } from "../lab/lab-kernel.ts";
 import { type Cluster, credential, eventually, kubectl } from "./cluster.ts";
 import { differencesOf, type EndpointSlice } from "./compare-slices.ts";
 import { ControlPlane } from "./control-plane.ts";
 import { writeCredentials } from "./credentials.ts";
 import { createNetwork, inNamespace } from "./network.ts";
+import { type Options, positiveInteger } from "./options.ts";
 import { apply, applyStatus } from "./proxy.ts";
 import { namespace, randomObjects } from "./random-endpoints.ts";
-import { exitWith, project, withCluster } from "./with-cluster.ts";
+import { project, runProgram } from "./with-cluster.ts";
 
 const settlingSeconds = 300;
 const shownDifferences = 20;
-
-const { values: options } = parseArgs({
-  options: {
-    kubernetes: { type: "string", default: "" },
-    services: { type: "string", default: "200" },
-    seed: { type: "string", default: "1" },
-  },
-});
 
 /** Values of the label `endpointslice.kubernetes.io/managed-by`. */
 const controllers = {
@@ -42,7 +35,11 @@ async function listSlices(cluster: Cluster, manager: string): Promise<readonly E
 }
 
 /** Returns the slices of a controller when every Service has one and nothing has changed for two seconds. */
-async function settledSlices(cluster: Cluster, manager: string): Promise<readonly EndpointSlice[]> {
+async function settledSlices(
+  cluster: Cluster,
+  manager: string,
+  services: number,
+): Promise<readonly EndpointSlice[]> {
   let last = "";
   let equalLooks = 0;
   let slices: readonly EndpointSlice[] = [];
@@ -51,16 +48,16 @@ async function settledSlices(cluster: Cluster, manager: string): Promise<readonl
     const text = JSON.stringify(slices);
     equalLooks = text === last ? equalLooks + 1 : 0;
     last = text;
-    const services = new Set(
+    const served = new Set(
       slices.map(({ metadata }) => metadata.labels?.["kubernetes.io/service-name"]),
     );
-    return services.size >= Number(options.services) && equalLooks >= 4;
+    return served.size >= services && equalLooks >= 4;
   });
   return slices;
 }
 
-async function createObjects(cluster: Cluster): Promise<void> {
-  const objects = randomObjects(Number(options.seed), Number(options.services));
+async function createObjects(cluster: Cluster, seed: number, services: number): Promise<void> {
+  const objects = randomObjects(seed, services);
   const home = { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } };
   await apply(cluster, "nodes", [home, ...objects.nodes]);
   await eventually(cluster, "the namespace has its account", 60, async () => {
@@ -76,14 +73,19 @@ async function createObjects(cluster: Cluster): Promise<void> {
   );
 }
 
-async function compare(cluster: Cluster): Promise<number> {
+async function compare(
+  cluster: Cluster,
+  _kernel: LabKernel,
+  options: Options<"services" | "seed">,
+): Promise<number> {
+  const [seed, services] = [Number(options.seed), Number(options.services)];
   createNetwork();
   writeCredentials(join(cluster.folder, "credentials"));
   const enabled = ["serviceaccount-controller", "endpointslice-controller"];
   const controlPlane = new ControlPlane(cluster, enabled);
   await controlPlane.start();
-  await createObjects(cluster);
-  const theirs = await settledSlices(cluster, controllers.theirs);
+  await createObjects(cluster, seed, services);
+  const theirs = await settledSlices(cluster, controllers.theirs, services);
   await controlPlane.stop("kube-controller-manager");
   await kubectl(cluster, "-n", namespace, "delete", "endpointslices", "--all");
   cluster.programs.start(
@@ -95,18 +97,13 @@ async function compare(cluster: Cluster): Promise<number> {
     ),
     { log: join(cluster.folder, "endpoint-controller.log") },
   );
-  const ours = await settledSlices(cluster, controllers.ours);
+  const ours = await settledSlices(cluster, controllers.ours, services);
   const differences = differencesOf(theirs, ours);
   for (const line of differences.slice(0, shownDifferences)) console.log(line);
   console.log(
-    `seed ${options.seed}: ${theirs.length} and ${ours.length} slices, ${differences.length} differences`,
+    `seed ${seed}: ${theirs.length} and ${ours.length} slices, ${differences.length} differences`,
   );
   return differences.length === 0 ? 0 : 1;
 }
 
-await exitWith(async () => {
-  if (!/^[1-9]\d*$/.test(options.services))
-    throw new Error(`--services=${options.services}: must be a positive integer`);
-  if (!/^\d+$/.test(options.seed)) throw new Error(`--seed=${options.seed}: must be an integer`);
-  return withCluster(options.kubernetes, compare);
-});
+await runProgram({ services: positiveInteger(200), seed: positiveInteger(1) }, compare);

@@ -9,7 +9,6 @@
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import type { LabKernel } from "../lab/lab-kernel.ts";
 import { backendOn, canaryAnswers, canaryService, pointCanary } from "./canary.ts";
 import type { Cluster } from "./cluster.ts";
@@ -18,40 +17,14 @@ import { type FaultResult, withResults } from "./fault-table.ts";
 import { nodes } from "./network.ts";
 import { nodeFaults } from "./node-faults.ts";
 import { startNode } from "./nodes.ts";
+import { type Options, positiveInteger, someOf } from "./options.ts";
 import { apply, installKubeIpvs, packImage } from "./proxy.ts";
 import { closeConnections, holdNodePorts, nodeAddresses, shopIsOpen, shopObjects } from "./shop.ts";
-import {
-  bringUp,
-  build,
-  commit,
-  exitWith,
-  interrupted,
-  project,
-  withCluster,
-} from "./with-cluster.ts";
+import { bringUp, build, commit, project, runProgram } from "./with-cluster.ts";
 
 const table: string = join(project, "docs/reports/data/cluster-faults.tsv");
 const heldPerNode = 25;
 const allFaults: readonly Fault[] = [...controlPlaneFaults, ...nodeFaults];
-
-const { values: options } = parseArgs({
-  options: {
-    kubernetes: { type: "string", default: "" },
-    away: { type: "string", default: "60" },
-    only: { type: "string", default: "" },
-    stay: { type: "boolean", default: false },
-  },
-});
-
-function wantedFaults(): readonly Fault[] {
-  if (options.only === "") return allFaults;
-  const names = options.only.split(",");
-  for (const name of names) {
-    if (!allFaults.some((fault) => fault.name === name))
-      throw new Error(`--only=${name}: must be of ${allFaults.map((fault) => fault.name).join()}`);
-  }
-  return allFaults.filter(({ name }) => names.includes(name));
-}
 
 /** Injects one fault with open connections, then waits until both nodes serve a changed endpoint. */
 async function run(fault: Fault, faulty: Faulty): Promise<FaultResult> {
@@ -63,14 +36,13 @@ async function run(fault: Fault, faulty: Faulty): Promise<FaultResult> {
   await fault.prepare?.(faulty);
   const addresses = await nodeAddresses(cluster);
   const kept = fault.rebootedNode === undefined ? addresses : addresses.slice(0, -1);
-  const holder = await holdNodePorts(kept, (heldPerNode * nodes.length) / kept.length);
+  const holder = await holdNodePorts(cluster, kept, (heldPerNode * nodes.length) / kept.length);
   let seconds: number | undefined;
   try {
     const restored = await fault.inject(faulty);
     if (restored === undefined) await pointCanary(cluster, backendOn(1));
     seconds = await canaryAnswers(cluster, restored ?? backendOn(1));
   } catch (error) {
-    if (cluster.signal.aborted) holder.stop();
     cluster.signal.throwIfAborted();
     console.log(error instanceof Error ? error.message : String(error));
   }
@@ -80,7 +52,11 @@ async function run(fault: Fault, faulty: Faulty): Promise<FaultResult> {
   return { fault: title, seconds, held: count, broken, commit: commit(), date };
 }
 
-async function breakCluster(cluster: Cluster, kernel: LabKernel): Promise<number> {
+async function breakCluster(
+  cluster: Cluster,
+  kernel: LabKernel,
+  options: Options<"away" | "only">,
+): Promise<number> {
   const images = [packImage(build), ...cluster.kubernetes.images.slice(0, 1)];
   const installation = { kubeProxy: undefined, mode: "ipvs", images };
   const running = await bringUp(cluster, kernel, installation);
@@ -95,20 +71,18 @@ async function breakCluster(cluster: Cluster, kernel: LabKernel): Promise<number
     startNode: (node) => startNode(cluster, kernel, node, installation),
   };
   const results: FaultResult[] = [];
-  for (const fault of wantedFaults()) {
+  const wanted = options.only.split(",");
+  for (const fault of allFaults.filter(({ name }) => wanted.includes(name))) {
     results.push(await run(fault, faulty));
     const earlier = existsSync(table) ? readFileSync(table, "utf8") : "";
     writeFileSync(table, withResults(earlier, results));
   }
-  if (options.stay) await interrupted(cluster.signal);
   const isGood = ({ seconds, broken }: FaultResult): boolean =>
     seconds !== undefined && broken === 0;
   return results.every(isGood) ? 0 : 1;
 }
 
-await exitWith(async () => {
-  if (!/^[1-9]\d*$/.test(options.away))
-    throw new Error(`--away=${options.away}: must be a positive integer`);
-  wantedFaults();
-  return withCluster(options.kubernetes, breakCluster);
-});
+await runProgram(
+  { away: positiveInteger(60), only: someOf(allFaults.map(({ name }) => name)) },
+  breakCluster,
+);

@@ -9,17 +9,23 @@ export class Holder {
   readonly #lines: AsyncIterator<string>;
   readonly #count: number;
 
-  private constructor(argv: readonly string[], count: number) {
+  private constructor(argv: readonly string[], count: number, signal: AbortSignal) {
     const [program = "", ...args] = argv;
-    this.#child = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] });
+    this.#child = spawn(program, args, {
+      stdio: ["pipe", "pipe", "inherit"],
+      signal,
+      killSignal: "SIGKILL",
+    });
+    // Whoever reads its output sees that it ended.
+    this.#child.on("error", () => {});
     this.#child.stdin.on("error", () => {});
     this.#lines = createInterface(this.#child.stdout)[Symbol.asyncIterator]();
     this.#count = count;
   }
 
-  /** Resolves when the program has `count` connections, and rejects if it ends before. */
-  static async open(argv: readonly string[], count: number): Promise<Holder> {
-    const holder = new Holder(argv, count);
+  /** Resolves when the program has `count` connections, and rejects if it ends before. `signal` kills it. */
+  static async open(argv: readonly string[], count: number, signal: AbortSignal): Promise<Holder> {
+    const holder = new Holder(argv, count, signal);
     await holder.#take(() => {});
     return holder;
   }
@@ -30,10 +36,6 @@ export class Holder {
     const results: HeldConnection[] = [];
     await this.#take((line) => void results.push(JSON.parse(line) as HeldConnection));
     return results;
-  }
-
-  stop(): void {
-    this.#child.kill("SIGKILL");
   }
 
   async #take(onLine: (line: string) => void): Promise<void> {

@@ -8,7 +8,6 @@
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
-import { parseArgs } from "node:util";
 import type { LabKernel } from "../lab/lab-kernel.ts";
 import { type PolicyRule, readAuditLog } from "./audit.ts";
 import { type Cluster, kubectl } from "./cluster.ts";
@@ -16,6 +15,7 @@ import { auditLog } from "./control-plane.ts";
 import type { SpecResult } from "./ginkgo.ts";
 import type { KubernetesFolder } from "./kubernetes-folder.ts";
 import { tryManifests } from "./manifests.ts";
+import { type Options, oneOf, text } from "./options.ts";
 import { installKubeIpvs, packImage } from "./proxy.ts";
 import {
   countOf,
@@ -28,15 +28,7 @@ import {
   withRun,
 } from "./report.ts";
 import { runSpecs } from "./specs.ts";
-import {
-  bringUp,
-  build,
-  commit,
-  exitWith,
-  interrupted,
-  project,
-  withCluster,
-} from "./with-cluster.ts";
+import { bringUp, build, commit, project, runProgram } from "./with-cluster.ts";
 
 const reports: string = join(project, "docs/reports");
 
@@ -46,26 +38,20 @@ const defaults = {
   skip: String.raw`\[Serial\]|\[Disruptive\]|session affinity timeout`,
 } as const;
 
-const { values: options } = parseArgs({
-  options: {
-    kubernetes: { type: "string", default: "" },
-    focus: { type: "string", default: defaults.focus },
-    skip: { type: "string", default: defaults.skip },
-    proxy: { type: "string", default: "kube-ipvs" },
-    mode: { type: "string", default: "ipvs" },
-    stay: { type: "boolean", default: false },
-  },
-});
-
-function checkOptions(): void {
-  if (!["kube-ipvs", "kube-proxy"].includes(options.proxy))
-    throw new Error(`PROXY=${options.proxy}: must be kube-ipvs or kube-proxy`);
-  if (!["ipvs", "iptables"].includes(options.mode))
-    throw new Error(`MODE=${options.mode}: must be ipvs or iptables`);
-}
+const known = {
+  focus: text(defaults.focus),
+  skip: text(defaults.skip),
+  proxy: oneOf("kube-ipvs", "kube-proxy"),
+  mode: oneOf("ipvs", "iptables"),
+};
+type RunOptions = Options<keyof typeof known>;
 
 /** Brings the cluster up and runs the specs on it. */
-async function conformance(cluster: Cluster, kernel: LabKernel): Promise<readonly SpecResult[]> {
+async function conformance(
+  cluster: Cluster,
+  kernel: LabKernel,
+  options: RunOptions,
+): Promise<readonly SpecResult[]> {
   const { kubernetes } = cluster;
   const isOurs = options.proxy === "kube-ipvs";
   await bringUp(cluster, kernel, {
@@ -78,7 +64,11 @@ async function conformance(cluster: Cluster, kernel: LabKernel): Promise<readonl
 }
 
 /** What this run is, as long as it has no results: the commit may be another one when it ends. */
-function describeRun(kubernetes: KubernetesFolder, kernel: LabKernel): Omit<Run, "specs"> {
+function describeRun(
+  kubernetes: KubernetesFolder,
+  kernel: LabKernel,
+  options: RunOptions,
+): Omit<Run, "specs"> {
   const changed = (["focus", "skip"] as const).filter((name) => options[name] !== defaults[name]);
   return {
     proxy: options.proxy,
@@ -91,12 +81,12 @@ function describeRun(kubernetes: KubernetesFolder, kernel: LabKernel): Omit<Run,
   };
 }
 
-function writeReport(run: Run): void {
+function writeReport(run: Run, kubernetes: string): void {
   const data = join(reports, "data/conformance.json");
   const earlier = existsSync(data)
     ? (JSON.parse(readFileSync(data, "utf8")) as readonly Run[])
     : [];
-  const folders = { KUBERNETES: resolve(options.kubernetes), PROJECT: project };
+  const folders = { KUBERNETES: resolve(kubernetes), PROJECT: project };
   const runs = withRun(earlier, withoutPaths(run, folders));
   writeFileSync(data, `${JSON.stringify(runs, undefined, 1)}\n`);
   writeFileSync(join(reports, "data/conformance.tsv"), specTable(runs));
@@ -105,27 +95,23 @@ function writeReport(run: Run): void {
   writeFileSync(join(reports, "conformance.md"), reportText(runs));
 }
 
-async function run(cluster: Cluster, kernel: LabKernel): Promise<number> {
-  const description = describeRun(cluster.kubernetes, kernel);
-  const specs = await conformance(cluster, kernel);
+async function run(cluster: Cluster, kernel: LabKernel, options: RunOptions): Promise<number> {
+  const description = describeRun(cluster.kubernetes, kernel, options);
+  const specs = await conformance(cluster, kernel, options);
   const role = await kubectl(cluster, "get", "clusterrole", "system:node-proxier", "-o", "json");
   const { rules } = JSON.parse(role ?? "{}") as { readonly rules?: readonly PolicyRule[] };
   const requests = readAuditLog(auditLog(cluster), rules ?? []);
   const isOurs = options.proxy === "kube-ipvs";
   const manifests = isOurs ? await tryManifests(cluster) : undefined;
   const result = { ...description, specs, requests, ...(manifests && { manifests }) };
-  writeReport(result);
+  writeReport(result, options.kubernetes);
   const failed = countOf(result, "failed");
   console.log(
     `${countOf(result, "passed")} passed, ${failed} failed, ${countOf(result, "skipped")} skipped`,
   );
-  if (options.stay) await interrupted(cluster.signal);
   const refused = (manifests ?? []).filter(({ failure }) => failure !== "");
   for (const { name, failure } of refused) console.log(`not accepted: ${name}: ${failure}`);
   return failed + refused.length === 0 ? 0 : 1;
 }
 
-await exitWith(async () => {
-  checkOptions();
-  return withCluster(options.kubernetes, run);
-});
+await runProgram(known, run);

@@ -5,7 +5,6 @@
  *
  * Exit status 1: a step failed, or a connection broke. 2: the cluster could not be brought up. 130: interrupted.
  */
-import { parseArgs } from "node:util";
 import type { LabKernel } from "../lab/lab-kernel.ts";
 import type { Cluster } from "./cluster.ts";
 import { migrationSteps } from "./guide.ts";
@@ -15,16 +14,9 @@ import { prepareCheckout } from "./operator.ts";
 import { apply, imageName, packImage } from "./proxy.ts";
 import { shopIsOpen, shopObjects } from "./shop.ts";
 import { proxiesAre, takeSteps } from "./take-steps.ts";
-import { bringUp, build, exitWith, interrupted, project, withCluster } from "./with-cluster.ts";
+import { bringUp, build, project, runProgram } from "./with-cluster.ts";
 
 const standing = { outside: 20, inside: 5 } as const;
-
-const { values: options } = parseArgs({
-  options: {
-    kubernetes: { type: "string", default: "" },
-    stay: { type: "boolean", default: false },
-  },
-});
 
 async function migrate(cluster: Cluster, kernel: LabKernel): Promise<number> {
   const { kubernetes } = cluster;
@@ -42,9 +34,7 @@ async function migrate(cluster: Cluster, kernel: LabKernel): Promise<number> {
   await shopIsOpen(cluster);
   const checkout = prepareCheckout(cluster, project, imageName);
   const steps = migrationSteps(nodes[0]?.name ?? "", { before: kubeProxyImage, after: imageName });
-  const status = await takeSteps(cluster, checkout, steps, standing);
-  if (options.stay) await interrupted(cluster.signal);
-  return status;
+  return takeSteps(cluster, checkout, steps, standing);
 }
 
-await exitWith(() => withCluster(options.kubernetes, migrate));
+await runProgram({}, migrate);

@@ -47,6 +47,6 @@ function nodeFault(
 
 /** Whether new connections to the shop reach no other backend. */
 async function onlyAnswers(cluster: Cluster, backend: string): Promise<boolean> {
-  const holder = await holdNodePorts((await nodeAddresses(cluster)).slice(0, last), 8);
+  const holder = await holdNodePorts(cluster, (await nodeAddresses(cluster)).slice(0, last), 8);
   return (await holder.end()).every(({ name }) => name === backend);
 }

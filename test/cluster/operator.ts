@@ -30,25 +30,43 @@ export function prepareCheckout(cluster: Cluster, source: string, image: string)
 }
 
 /** Runs a command as an operator does, and prints what it prints. */
-export async function runCommand(
-  cluster: Cluster,
-  checkout: string,
-  command: string,
-): Promise<void> {
+export function runCommand(cluster: Cluster, checkout: string, command: string): Promise<void> {
   const path = `${join(checkout, "bin")}:${process.env["PATH"]}`;
-  const [program = "", ...args] = inNamespace("sh", "-ec", command);
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const child = spawn(program, args, {
+  return runShell(inNamespace("sh", "-ec", command), {
     cwd: checkout,
+    environment: { PATH: path, KUBECONFIG: credential(cluster, "admin.conf") },
+    signal: AbortSignal.any([cluster.signal, AbortSignal.timeout(stepSeconds * 1_000)]),
+  });
+}
+
+interface ShellOptions {
+  readonly cwd?: string;
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+}
+
+/** Runs a shell in its own session. The signal kills the shell and all that it started. */
+export async function runShell(argv: readonly string[], options: ShellOptions): Promise<void> {
+  const { cwd, environment, signal } = options;
+  const [program = "", ...args] = argv;
+  signal.throwIfAborted();
+  const child = spawn(program, args, {
+    detached: true,
     stdio: ["ignore", "inherit", "inherit"],
-    env: { ...process.env, PATH: path, KUBECONFIG: credential(cluster, "admin.conf") },
-    signal: cluster.signal,
-    timeout: stepSeconds * 1_000,
+    env: { ...process.env, ...environment },
+    ...(cwd !== undefined && { cwd }),
   });
+  const kill = (): void => {
+    const { pid, exitCode, signalCode } = child;
+    if (pid !== undefined && exitCode === null && signalCode === null)
+      process.kill(-pid, "SIGKILL");
+  };
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
   child.once("error", reject);
-  child.once("exit", (status, signal) => {
+  child.once("exit", (status, by) => {
     if (status === 0) resolve();
-    else reject(new Error(`${command} ended with ${signal ?? status}`));
+    else reject(new Error(`${argv.at(-1)} ended with ${by ?? status}`));
   });
-  await promise;
+  signal.addEventListener("abort", kill, { once: true });
+  await promise.finally(() => signal.removeEventListener("abort", kill));
 }

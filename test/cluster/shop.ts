@@ -76,14 +76,22 @@ export async function nodeAddresses(cluster: Cluster): Promise<readonly string[]
 }
 
 /** Opens a connection from the cluster's network to each `ADDRESS:PORT`. */
-export function holdConnections(targets: readonly string[]): Promise<Holder> {
+export function holdConnections(
+  { signal }: Pick<Cluster, "signal">,
+  targets: readonly string[],
+): Promise<Holder> {
   const holder = join(import.meta.dirname, "hold.ts");
-  return Holder.open(inNamespace(process.execPath, holder, ...targets), targets.length);
+  return Holder.open(inNamespace(process.execPath, holder, ...targets), targets.length, signal);
 }
 
 /** Opens `perNode` connections to the Service's port of each address. */
-export function holdNodePorts(addresses: readonly string[], perNode: number): Promise<Holder> {
+export function holdNodePorts(
+  cluster: Cluster,
+  addresses: readonly string[],
+  perNode: number,
+): Promise<Holder> {
   return holdConnections(
+    cluster,
     addresses.flatMap((address) => Array.from({ length: perNode }, () => `${address}:${nodePort}`)),
   );
 }
@@ -94,7 +102,7 @@ export async function openConnections(
   perNode: number,
   perPod: number,
 ): Promise<readonly Holder[]> {
-  const holders = [await holdNodePorts(await nodeAddresses(cluster), perNode)];
+  const holders = [await holdNodePorts(cluster, await nodeAddresses(cluster), perNode)];
   for (const { name } of nodes) {
     const command = ["kube-ipvs-e2e", "hold", clusterIp, "80"];
     const argv = inNamespace(
@@ -102,7 +110,8 @@ export async function openConnections(
       `--kubeconfig=${credential(cluster, "admin.conf")}`,
       ...["-n", shop, "exec", "-i", `client-${name}`, "--", ...command],
     );
-    for (let index = 0; index < perPod; index += 1) holders.push(await Holder.open(argv, 1));
+    for (let index = 0; index < perPod; index += 1)
+      holders.push(await Holder.open(argv, 1, cluster.signal));
   }
   return holders;
 }

@@ -9,41 +9,45 @@
  */
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { parseArgs } from "node:util";
 import type { LabKernel } from "../lab/lab-kernel.ts";
 import type { Cluster } from "./cluster.ts";
 import { upgradeSteps } from "./guide.ts";
 import { nodes } from "./network.ts";
 import { prepareCheckout, runCommand } from "./operator.ts";
+import type { Option, Options } from "./options.ts";
 import { apply, imageName, imageRoot, packImage, packRoot } from "./proxy.ts";
 import { shopIsOpen, shopObjects } from "./shop.ts";
 import { proxiesAre, takeSteps } from "./take-steps.ts";
-import { bringUp, build, exitWith, interrupted, project, withCluster } from "./with-cluster.ts";
+import { bringUp, build, project, runProgram } from "./with-cluster.ts";
 
 const earlierName = "kube-ipvs:earlier";
 const earlierImage = `localhost/${earlierName}`;
 const standing = { outside: 495, inside: 5 } as const;
-
-const { values: options } = parseArgs({
-  options: {
-    kubernetes: { type: "string", default: "" },
-    earlier: { type: "string", default: "" },
-    stay: { type: "boolean", default: false },
+/** EARLIER=CHECKOUT. */
+const checkoutWithImage: Option = {
+  initial: "",
+  form: {
+    name: "a checkout of an earlier version in which `make image` has run",
+    isValid: (value) => value !== "" && existsSync(imageRoot(resolve(value))),
   },
-});
-const earlier: string = resolve(options.earlier);
+};
 
-function packEarlier(): string {
+function packEarlier(earlier: string): string {
   const archive = join(build, "earlier.tar");
   packRoot(imageRoot(earlier), earlierName, archive);
   return archive;
 }
 
-async function upgrade(cluster: Cluster, kernel: LabKernel): Promise<number> {
+async function upgrade(
+  cluster: Cluster,
+  kernel: LabKernel,
+  options: Options<"earlier">,
+): Promise<number> {
+  const earlier = resolve(options.earlier);
   await bringUp(cluster, kernel, {
     kubeProxy: undefined,
     mode: "ipvs",
-    images: [packImage(build), packEarlier(), ...cluster.kubernetes.images.slice(0, 1)],
+    images: [packImage(build), packEarlier(earlier), ...cluster.kubernetes.images.slice(0, 1)],
   });
   const overlay = "deploy/kustomize/overlays/replace-kube-proxy";
   const installed = prepareCheckout(cluster, earlier, earlierImage);
@@ -56,15 +60,7 @@ async function upgrade(cluster: Cluster, kernel: LabKernel): Promise<number> {
   await shopIsOpen(cluster);
   const checkout = prepareCheckout(cluster, project, imageName);
   const steps = upgradeSteps(nodes[0]?.name ?? "", { before: earlierImage, after: imageName });
-  const status = await takeSteps(cluster, checkout, steps, standing);
-  if (options.stay) await interrupted(cluster.signal);
-  return status;
+  return takeSteps(cluster, checkout, steps, standing);
 }
 
-await exitWith(() => {
-  if (options.earlier === "" || !existsSync(imageRoot(earlier)))
-    throw new Error(
-      "no image of an earlier version: EARLIER=CHECKOUT, in which make image has run",
-    );
-  return withCluster(options.kubernetes, upgrade);
-});
+await runProgram({ earlier: checkoutWithImage }, upgrade);

@@ -9,6 +9,7 @@ import { writeCredentials } from "./credentials.ts";
 import { openKubernetesFolder } from "./kubernetes-folder.ts";
 import { createNetwork, inNamespace, nodes, removeNetwork } from "./network.ts";
 import { type Installation, nodesAreReady, startNode } from "./nodes.ts";
+import { type Option, type Options, readOptions } from "./options.ts";
 import { Programs, type StoppableProgram } from "./programs.ts";
 import { startDns } from "./proxy.ts";
 
@@ -24,8 +25,29 @@ export function commit(): string {
   return execFileSync("git", git, { encoding: "utf8" }).trim();
 }
 
-/** Runs `body` with an empty folder for a cluster, and removes what was started, however it ends. */
-export async function withCluster(
+/**
+ * Reads the command line, runs `body` with an empty folder for a cluster, and removes what was started, however it ends.
+ * The exit status is that of `body`, 130 if the run was interrupted, or 2 if the cluster could not be brought up.
+ */
+export async function runProgram<Name extends string>(
+  known: Readonly<Record<Name, Option>>,
+  body: (cluster: Cluster, kernel: LabKernel, options: Options<Name>) => Promise<number>,
+): Promise<void> {
+  try {
+    const options = readOptions(process.argv.slice(2), known);
+    process.exitCode = await withCluster(options.kubernetes, async (cluster, kernel) => {
+      const status = await body(cluster, kernel, options);
+      if (options.stay) await interrupted(cluster.signal);
+      return status;
+    });
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    console.error(`cluster: ${message}`);
+    process.exitCode = message === interruption ? 130 : 2;
+  }
+}
+
+async function withCluster(
   kubernetesFolder: string,
   body: (cluster: Cluster, kernel: LabKernel) => Promise<number>,
 ): Promise<number> {
@@ -47,8 +69,13 @@ export async function withCluster(
   const { signal } = abort;
   try {
     return await body({ folder, memoryFolder, packages, kubernetes, programs, signal }, kernel);
+  } catch (error) {
+    // What the abort ended fails with an error of its own.
+    signal.throwIfAborted();
+    throw error;
   } finally {
     await programs.stop();
+    abort.abort();
     removeNetwork();
     rmSync(memoryFolder, { recursive: true, force: true });
   }
@@ -83,22 +110,11 @@ export async function bringUp(
 }
 
 /** Keeps the cluster until Ctrl-C, so that it can be examined. */
-export function interrupted(signal: AbortSignal): Promise<void> {
+function interrupted(signal: AbortSignal): Promise<void> {
   console.log("The cluster stays until Ctrl-C.");
   const { promise, resolve: end } = Promise.withResolvers<void>();
   signal.addEventListener("abort", () => end(), { once: true });
   return promise;
-}
-
-/** Sets the exit status: 130 if the run was interrupted, 2 if the cluster could not be brought up. */
-export async function exitWith(run: () => Promise<number>): Promise<void> {
-  try {
-    process.exitCode = await run();
-  } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
-    console.error(`cluster: ${message}`);
-    process.exitCode = message === interruption ? 130 : 2;
-  }
 }
 
 function fetchPackages(): void {
