@@ -4,7 +4,7 @@
  */
 import {
   addon,
-  type OnDatagram,
+  type OnDelivery,
   type OpenOptions,
   type SocketHandle,
   type TransactResult,
@@ -12,17 +12,37 @@ import {
 
 export type { OpenOptions, SocketHandle, TransactResult } from "./load-addon.ts";
 
+/** Called with each datagram, or with the errno of a failed receive, in which case `datagram` is meaningless. */
+type OnDatagram = (errno: number, datagram: Uint8Array) => void;
+
 /**
  * Time after the deadline in which the socket's thread ends a call by itself and returns the replies received so far.
  * The timer then only ends calls that are stuck in the kernel.
  */
 const graceMs = 20;
 
-/** ENOMEM: replies were received, but there is no memory to return them. */
-const withoutMemory: TransactResult = { errno: 12, replies: new Uint8Array() };
+/** Longest delay that a timer accepts, and the largest number of a call. */
+const maxInteger = 2 ** 31 - 1;
 
-/** Longest delay that a timer accepts. */
-const maxDelayMs = 2 ** 31 - 1;
+const nothing = new Uint8Array();
+const closed: TransactResult = { errno: 9, replies: nothing };
+const timedOut: TransactResult = { errno: 110, replies: nothing };
+
+/** The calls and the watch of a socket. Refers to the handle only while it is watched, so that it can be collected. */
+interface SocketState {
+  /** Functions that end the pending calls, by number. */
+  readonly calls: Map<number, (result: TransactResult) => void>;
+  lastCall: number;
+  watch: { readonly socket: SocketHandle; readonly onDatagram: OnDatagram } | undefined;
+}
+
+const states = new WeakMap<SocketHandle, SocketState>();
+
+function stateOf(socket: SocketHandle): SocketState {
+  const state = states.get(socket);
+  if (state === undefined) throw new TypeError("The socket must be a handle from open()");
+  return state;
+}
 
 /**
  * Opens a socket of a netlink protocol (NETLINK_ROUTE 0, NETLINK_NETFILTER 12, NETLINK_GENERIC 16). Throws an Error
@@ -32,7 +52,24 @@ export function open(protocol: number, options: OpenOptions): SocketHandle {
   const { receiveBufferBytes = 0, extendedAck, capAck, strictCheck, groups = [] } = options;
   const flags = (extendedAck ? 1 : 0) | (capAck ? 2 : 0) | (strictCheck ? 4 : 0);
   const bytes = new Uint8Array(new Uint32Array(groups).buffer);
-  return addon().open(protocol, receiveBufferBytes, flags, bytes);
+  const state: SocketState = { calls: new Map(), lastCall: 0, watch: undefined };
+  const socket = addon().open(protocol, receiveBufferBytes, flags, bytes, receiverOf(state));
+  states.set(socket, state);
+  return socket;
+}
+
+function receiverOf(state: SocketState): OnDelivery {
+  return (call, errno, replies = nothing) => {
+    if (call === 0) state.watch?.onDatagram(errno, replies);
+    else end(state, call, { errno, replies });
+  };
+}
+
+/** Ends a call. Does nothing if it has ended, because the kernel may return long after the deadline. */
+function end({ calls }: SocketState, call: number, result: TransactResult): void {
+  const resolve = calls.get(call);
+  calls.delete(call);
+  resolve?.(result);
 }
 
 /**
@@ -89,17 +126,25 @@ function submit(
   pieceBytes: number,
   oneByOne: 0 | 1,
 ): Promise<TransactResult> {
+  const state = stateOf(socket);
   const { promise, resolve } = Promise.withResolvers<TransactResult>();
-  const onResult = (result = withoutMemory): void => {
+  const call = (state.lastCall % maxInteger) + 1;
+  const given = [request, lastSequence, Math.ceil(timeoutMs), pieceBytes, oneByOne] as const;
+  const errno = addon().submit(socket, call, ...given);
+  if (errno !== 0) return Promise.resolve({ errno, replies: nothing });
+  state.lastCall = call;
+  const timer = setTimeout(expire, Math.min(timeoutMs + graceMs, maxInteger), socket, call);
+  state.calls.set(call, (result) => {
     clearTimeout(timer);
     setImmediate(resolve, result);
-  };
-  const call = [request, lastSequence, Math.ceil(timeoutMs), pieceBytes, oneByOne] as const;
-  const refused = addon().submit(socket, ...call, onResult);
-  if (refused !== undefined) return Promise.resolve(refused);
-  const delayMs = Math.min(timeoutMs + graceMs, maxDelayMs);
-  const timer = setTimeout(() => addon().expire(socket), delayMs);
+  });
   return promise;
+}
+
+/** Ends a call whose deadline has passed. Its result may be finished, but not delivered yet. */
+function expire(socket: SocketHandle, call: number): void {
+  addon().deliver();
+  end(stateOf(socket), call, timedOut);
 }
 
 /**
@@ -109,12 +154,18 @@ function submit(
  * `errno`: EBADF if closed, EBUSY if already watched.
  */
 export function watch(socket: SocketHandle, onDatagram: OnDatagram): void {
-  addon().watch(socket, onDatagram);
+  const state = stateOf(socket);
+  if (typeof onDatagram !== "function") throw new TypeError("onDatagram must be a function");
+  addon().watch(socket);
+  state.watch = { socket, onDatagram };
 }
 
 /** Closes the socket; pending calls end with EBADF. Closing twice is safe. */
 export function close(socket: SocketHandle): void {
+  const state = stateOf(socket);
   addon().close(socket);
+  state.watch = undefined;
+  for (const call of state.calls.keys()) end(state, call, closed);
 }
 
 /**

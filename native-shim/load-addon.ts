@@ -35,9 +35,6 @@ export interface TransactResult {
   readonly replies: Uint8Array;
 }
 
-/** Called with each datagram, or with the errno of a failed receive, in which case `datagram` is meaningless. */
-export type OnDatagram = (errno: number, datagram: Uint8Array) => void;
-
 /** The process at the other end of a unix socket, as recorded by the kernel when it listened or connected. */
 export interface SocketPeer {
   /** 0 if the process is in a PID namespace that is neither ours nor below ours. */
@@ -49,6 +46,12 @@ export interface SocketPeer {
   readonly uid: number;
 }
 
+/**
+ * Called with the result of a call, or with a watched datagram if `call` is 0. Without `replies`, there is no memory for
+ * them.
+ */
+export type OnDelivery = (call: number, errno: number, replies?: Uint8Array) => void;
+
 /** The exports of `addon.c`. */
 export interface Addon {
   /** `flags`: 1 extendedAck, 2 capAck, 4 strictCheck. `groups`: 32-bit numbers in the host's byte order. */
@@ -57,23 +60,22 @@ export interface Addon {
     receiveBufferBytes: number,
     flags: number,
     groups: Uint8Array,
+    onDelivery: OnDelivery,
   ): SocketHandle;
-  /**
-   * Calls back once, after `submit` has returned; without a result if there is no memory for one. If the call cannot
-   * be queued, `submit` returns its result and does not call back.
-   */
+  /** Queues a call with a number from 1 to 2^31 - 1. Returns 0, or the errno if the call cannot be queued. */
   submit(
     socket: SocketHandle,
+    call: number,
     request: Uint8Array,
     lastSequence: number,
     timeoutMs: number,
     pieceBytes: number,
     oneByOne: 0 | 1,
-    onResult: (result?: TransactResult) => void,
-  ): TransactResult | undefined;
-  /** Settles every call on the socket that is past its deadline, even if it is still stuck in the kernel. */
-  expire(socket: SocketHandle): void;
-  watch(socket: SocketHandle, onDatagram: OnDatagram): void;
+  ): number;
+  /** Delivers what is finished, without waiting for the event loop. */
+  deliver(): void;
+  watch(socket: SocketHandle): void;
+  /** Nothing is delivered afterwards. */
   close(socket: SocketHandle): void;
   forbidCoreDumps(): void;
   readPeer(fd: number): SocketPeer;

@@ -2,13 +2,43 @@
 
 #include <errno.h>
 #include <linux/netlink.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "socket-state.h"
+enum { MAX_WATCHED_IN_QUEUE = 64 };
+
+/* Enough for everything that runs on the thread; musl's default is of the same order. */
+enum { STACK_BYTES = 256 * 1024 };
+
+/* The owner, the thread and every delivery each hold a reference. */
+struct netlink_socket {
+  pthread_mutex_t lock;
+  /* Signaled when any of the fields below changes. */
+  pthread_cond_t changed;
+  atomic_int references;
+  struct completion_queue *completion_queue;
+  void *context;
+  int fd;
+  /*
+   * Becomes readable when the socket is closed, which ends a wait in poll(2); -1 without a
+   * thread.
+   */
+  int wake_fd;
+  bool has_thread;
+  bool is_closed;
+  bool is_watched;
+  /* False after the error that ended the watch. */
+  bool is_watching;
+  size_t watched_in_queue;
+  struct delivery *first, *last;
+};
 
 struct completion_queue {
   pthread_mutex_t lock;
@@ -31,7 +61,11 @@ void completion_queue_free(struct completion_queue *queue) {
   free(queue);
 }
 
-void completion_queue_put(struct completion_queue *queue, struct delivery *delivery) {
+/*
+ * Adds a delivery, and rings if the queue was empty. After a ring the owner takes deliveries
+ * until the queue is empty.
+ */
+static void completion_queue_put(struct completion_queue *queue, struct delivery *delivery) {
   delivery->next = NULL;
   pthread_mutex_lock(&queue->lock);
   bool was_empty = queue->first == NULL;
@@ -50,28 +84,26 @@ struct delivery *completion_queue_take(struct completion_queue *queue) {
   return delivery;
 }
 
-struct netlink_socket *socket_retain(struct netlink_socket *socket) {
-  atomic_fetch_add(&socket->references, 1);
-  return socket;
-}
-
-void socket_release(struct netlink_socket *socket) {
+static void socket_release(struct netlink_socket *socket) {
   if (atomic_fetch_sub(&socket->references, 1) != 1) return;
   pthread_cond_destroy(&socket->changed);
   pthread_mutex_destroy(&socket->lock);
   free(socket);
 }
 
-struct delivery *delivery_create(struct netlink_socket *socket, size_t request_length) {
+/* Its request is zeroed. Returns NULL if there is no memory. */
+static struct delivery *delivery_create(struct netlink_socket *socket, size_t request_length) {
   struct delivery *delivery = calloc(1, sizeof *delivery + request_length);
   if (delivery == NULL) return NULL;
-  delivery->socket = socket_retain(socket);
+  atomic_fetch_add(&socket->references, 1);
+  delivery->socket = socket;
+  delivery->context = socket->context;
   return delivery;
 }
 
 void delivery_free(struct delivery *delivery) {
   struct netlink_socket *socket = delivery->socket;
-  if (delivery->is_watched) {
+  if (delivery->call == 0) {
     pthread_mutex_lock(&socket->lock);
     socket->watched_in_queue--;
     pthread_cond_broadcast(&socket->changed);
@@ -82,13 +114,15 @@ void delivery_free(struct delivery *delivery) {
   socket_release(socket);
 }
 
-static struct netlink_socket *socket_create(int fd, struct completion_queue *completion_queue) {
+static struct netlink_socket *socket_create(int fd, void *context,
+                                            struct completion_queue *completion_queue) {
   struct netlink_socket *socket = calloc(1, sizeof *socket);
   if (socket == NULL) return NULL;
   pthread_mutex_init(&socket->lock, NULL);
   pthread_cond_init(&socket->changed, NULL);
   atomic_init(&socket->references, 1);
   socket->completion_queue = completion_queue;
+  socket->context = context;
   socket->fd = fd;
   socket->wake_fd = -1;
   return socket;
@@ -157,7 +191,7 @@ struct netlink_socket *netlink_socket_open(int protocol, const struct open_optio
   struct netlink_socket *opened = NULL;
   *failed = set_up(fd, options);
   if (*failed == NULL) {
-    opened = socket_create(fd, completion_queue);
+    opened = socket_create(fd, options->context, completion_queue);
     if (opened == NULL) *failed = "allocate";
   }
   if (opened == NULL) {
@@ -185,10 +219,159 @@ void netlink_socket_close(struct netlink_socket *socket) {
   socket_release(socket);
 }
 
+/*
+ * Puts a delivery into the completion queue unless the socket is closed. Enters and leaves with
+ * the lock held, and puts the delivery while holding it, so that the owner of a closed socket can
+ * be freed.
+ */
+static void deliver(struct netlink_socket *socket, struct delivery *delivery) {
+  if (!socket->is_closed) {
+    completion_queue_put(socket->completion_queue, delivery);
+    return;
+  }
+  pthread_mutex_unlock(&socket->lock);
+  delivery_free(delivery);
+  pthread_mutex_lock(&socket->lock);
+}
+
+/*
+ * Moves the replies from `received`, the thread's own large buffer, to a buffer of the right
+ * size, because results may wait long for their owner. Small replies, the usual case, are copied;
+ * large ones take over the buffer.
+ */
+static int move_bytes(struct reply_buffer *received, struct reply_buffer *result) {
+  if (received->length == 0) return 0;
+  if (received->length > received->capacity / 2) {
+    *result = *received;
+    *received = (struct reply_buffer){0};
+    return 0;
+  }
+  result->bytes = malloc(received->length);
+  if (result->bytes == NULL) return ENOMEM;
+  memcpy(result->bytes, received->bytes, received->length);
+  result->length = result->capacity = received->length;
+  received->length = 0;
+  return 0;
+}
+
+static void carry_out(struct netlink_socket *socket, struct exchange *exchange,
+                      struct reply_buffer *received) {
+  received->length = 0;
+  exchange->replies = *received;
+  exchange_run(exchange, socket->fd, socket->wake_fd);
+  *received = exchange->replies;
+  exchange->replies = (struct reply_buffer){0};
+  int error = move_bytes(received, &exchange->replies);
+  if (error != 0) exchange->error = error;
+}
+
+/* Executes the oldest queued call. Enters and leaves with the lock held. */
+static void run_next(struct netlink_socket *socket, struct reply_buffer *received) {
+  struct delivery *call = socket->first;
+  struct exchange *exchange = &call->exchange;
+  socket->first = call->next;
+  pthread_mutex_unlock(&socket->lock);
+  /* The owner no longer waits for a call that is past its deadline. */
+  if (monotonic_ns() >= exchange->deadline_ns) exchange->error = ETIMEDOUT;
+  else carry_out(socket, exchange, received);
+  pthread_mutex_lock(&socket->lock);
+  deliver(socket, call);
+}
+
+/*
+ * Enters and leaves with the lock held. If there is no memory for a delivery, it cannot be
+ * reported either, and the event is lost as if the kernel had dropped it.
+ */
+static void deliver_watched(struct netlink_socket *socket, int error,
+                            struct reply_buffer *received) {
+  struct delivery *delivery = delivery_create(socket, 0);
+  if (delivery == NULL) return;
+  delivery->exchange.error = error;
+  if (move_bytes(received, &delivery->exchange.replies) != 0) delivery->exchange.error = ENOBUFS;
+  socket->watched_in_queue++;
+  deliver(socket, delivery);
+}
+
+/* Receives one datagram, or waits for one. Enters and leaves with the lock held. */
+static void watch_once(struct netlink_socket *socket, struct reply_buffer *received) {
+  pthread_mutex_unlock(&socket->lock);
+  received->length = 0;
+  int error = receive_datagram(socket->fd, received);
+  if (error == EAGAIN) error = wait_for(socket->fd, POLLIN, socket->wake_fd, INT64_MAX);
+  pthread_mutex_lock(&socket->lock);
+  bool is_quiet = error == 0 && received->length == 0;
+  if (is_quiet || error == ECANCELED || error == ETIMEDOUT) return;
+  if (error != 0 && error != ENOBUFS) socket->is_watching = false;
+  deliver_watched(socket, error, received);
+}
+
+static void *thread_main(void *argument) {
+  struct netlink_socket *socket = argument;
+  struct reply_buffer received = {0};
+  pthread_mutex_lock(&socket->lock);
+  while (!socket->is_closed) {
+    bool may_watch = socket->is_watching && socket->watched_in_queue < MAX_WATCHED_IN_QUEUE;
+    if (socket->first != NULL) run_next(socket, &received);
+    else if (may_watch) watch_once(socket, &received);
+    else pthread_cond_wait(&socket->changed, &socket->lock);
+  }
+  struct delivery *call = socket->first;
+  pthread_mutex_unlock(&socket->lock);
+  while (call != NULL) {
+    struct delivery *next = call->next;
+    delivery_free(call);
+    call = next;
+  }
+  close(socket->fd);
+  close(socket->wake_fd);
+  reply_buffer_free(&received);
+  socket_release(socket);
+  return NULL;
+}
+
+/*
+ * Starts a detached thread with all signals blocked, because the main thread handles signals;
+ * pthread_create(3). The thread is in the caller's network namespace. Returns 0 or an errno.
+ */
+static int start_thread(struct netlink_socket *socket) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, STACK_BYTES);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  int error = pthread_create(&thread, &attributes, thread_main, socket);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  pthread_attr_destroy(&attributes);
+  return error;
+}
+
+/*
+ * Starts the socket's thread unless it is running. Returns 0 or an errno. The caller holds the
+ * lock.
+ */
+static int ensure_thread(struct netlink_socket *socket) {
+  if (socket->has_thread) return 0;
+  socket->wake_fd = eventfd(0, EFD_CLOEXEC);
+  if (socket->wake_fd < 0) return errno;
+  atomic_fetch_add(&socket->references, 1);
+  int error = start_thread(socket);
+  if (error == 0) {
+    socket->has_thread = true;
+    return 0;
+  }
+  atomic_fetch_sub(&socket->references, 1);
+  close(socket->wake_fd);
+  socket->wake_fd = -1;
+  return error;
+}
+
 /* Returns the errno if no call can be made, otherwise 0. The caller holds the lock. */
 static int refusal(const struct netlink_socket *socket) {
   if (socket->is_closed) return EBADF;
-  return socket->watch_context != NULL ? EBUSY : 0;
+  return socket->is_watched ? EBUSY : 0;
 }
 
 static void enqueue(struct netlink_socket *socket, struct delivery *call) {
@@ -201,9 +384,9 @@ static void enqueue(struct netlink_socket *socket, struct delivery *call) {
 int netlink_socket_submit(struct netlink_socket *socket, const struct call *call) {
   struct delivery *queued = delivery_create(socket, call->request_length);
   if (queued == NULL) return ENOMEM;
+  queued->call = call->id;
   if (call->request_length > 0)
     memcpy(queued->request, call->request, call->request_length);
-  queued->context = call->context;
   queued->exchange = (struct exchange){.request = queued->request,
                                        .request_length = call->request_length,
                                        .last_sequence = call->last_sequence,
@@ -219,50 +402,14 @@ int netlink_socket_submit(struct netlink_socket *socket, const struct call *call
   return error;
 }
 
-int netlink_socket_watch(struct netlink_socket *socket, void *context) {
+int netlink_socket_watch(struct netlink_socket *socket) {
   pthread_mutex_lock(&socket->lock);
   int error = refusal(socket);
   if (error == 0) error = ensure_thread(socket);
   if (error == 0) {
-    socket->watch_context = context;
-    socket->is_watching = true;
+    socket->is_watched = socket->is_watching = true;
     pthread_cond_broadcast(&socket->changed);
   }
   pthread_mutex_unlock(&socket->lock);
   return error;
-}
-
-/*
- * Unlinks the first queued call whose deadline is not later than `deadline_ns`. The caller holds
- * the lock.
- */
-static struct delivery *take_queued(struct netlink_socket *socket, int64_t deadline_ns) {
-  struct delivery *before = NULL;
-  struct delivery *call = socket->first;
-  while (call != NULL && call->exchange.deadline_ns > deadline_ns) {
-    before = call;
-    call = call->next;
-  }
-  if (call == NULL) return NULL;
-  if (before == NULL) socket->first = call->next;
-  else before->next = call->next;
-  if (socket->last == call) socket->last = before;
-  return call;
-}
-
-void *netlink_socket_abandon(struct netlink_socket *socket, int64_t deadline_ns) {
-  void *context = NULL;
-  struct delivery *queued = NULL;
-  pthread_mutex_lock(&socket->lock);
-  struct delivery *running = socket->running;
-  if (running != NULL && running->exchange.deadline_ns <= deadline_ns) {
-    context = running->context;
-    running->context = NULL;
-  }
-  if (context == NULL) queued = take_queued(socket, deadline_ns);
-  pthread_mutex_unlock(&socket->lock);
-  if (queued == NULL) return context;
-  context = queued->context;
-  delivery_free(queued);
-  return context;
 }

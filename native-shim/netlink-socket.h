@@ -8,13 +8,12 @@
  * all file and name-service work of the process. With a thread per socket, only the calls of the
  * same socket wait. The thread starts with the first call or watch and ends with the socket.
  *
- * Timeouts: the owner abandons a call past its deadline (`netlink_socket_abandon`) and settles it
- * with ETIMEDOUT, even if the thread is still blocked in it. The thread owns the call's memory
- * and frees it when the system call returns. Until then the socket is unusable: later calls wait
- * in the queue, are not sent, and end with ETIMEDOUT at their own deadlines. When the system call
- * returns, the socket works again. Replies to a call that ended early may remain in the kernel's
- * queue. They precede the replies to the next call and are distinguished by their sequence
- * numbers.
+ * Timeouts: the owner stops waiting for a call past its deadline, even if the thread is still
+ * blocked in it, and ignores its delivery. Until the system call returns, the socket is unusable:
+ * later calls wait in the queue, and those past their deadline by then are not sent. When the
+ * system call returns, the socket works again. Replies to a call that ended early may remain in
+ * the kernel's queue. They precede the replies to the next call and are distinguished by their
+ * sequence numbers.
  *
  * Ownership: only the owner's thread may call the functions below. Only the completion queue and
  * the fields under `lock` are shared with the socket's thread. Lock order: socket, then
@@ -55,6 +54,8 @@ struct open_options {
   bool strict_check;
   const uint32_t *groups;
   size_t group_count;
+  /* Passed to the owner with each delivery. */
+  void *context;
 };
 
 /*
@@ -71,14 +72,12 @@ struct delivery {
   /* Link in the socket's queue, then in the completion queue. */
   struct delivery *next;
   struct netlink_socket *socket;
-  /* The context that the owner passed with the call or the watch. */
   void *context;
-  bool is_watched;
+  /* The number of the call; 0 for a watched datagram. */
+  int call;
   /* `error` and `replies` are the result; the other fields describe the call. */
   struct exchange exchange;
-  /*
-   * A copy of the request: the thread may still read it after the owner has abandoned the call.
-   */
+  /* A copy of the request: the thread may still read it after the deadline of the call. */
   uint8_t request[];
 };
 
@@ -86,42 +85,38 @@ void delivery_free(struct delivery *delivery);
 
 /* Arguments of a call. The request is copied; the other fields are those of `struct exchange`. */
 struct call {
+  /* Not 0. */
+  int id;
   const uint8_t *request;
   size_t request_length;
   uint32_t last_sequence;
   size_t piece_bytes;
   bool one_by_one;
   int64_t deadline_ns;
-  void *context;
 };
 
 /*
- * Queues a call. Unless it is abandoned, its delivery arrives through the completion queue.
- * Returns 0, or an errno, in which case nothing is delivered: EBADF if closed, EBUSY if watched,
+ * Queues a call. Its delivery arrives through the completion queue unless the socket is closed
+ * before. Returns 0, or an errno, in which case nothing is delivered: EBADF if closed, EBUSY if watched,
  * EAGAIN or ENOMEM if there is no thread or memory.
  */
 int netlink_socket_submit(struct netlink_socket *socket, const struct call *call);
 
 /*
- * Delivers every datagram with `context` from now on. At most 64 datagrams wait in the completion
+ * Delivers every datagram from now on. At most 64 datagrams wait in the completion
  * queue; more remain in the kernel's receive buffer, and ENOBUFS reports an overflow of that
  * buffer. An error other than ENOBUFS ends the watch. Returns 0 or an errno, like
  * `netlink_socket_submit`.
  */
-int netlink_socket_watch(struct netlink_socket *socket, void *context);
-
-/*
- * Abandons one unfinished call whose deadline is not later than `deadline_ns`; INT64_MAX matches
- * any call. Returns the owner's context, or NULL if there is no such call.
- */
-void *netlink_socket_abandon(struct netlink_socket *socket, int64_t deadline_ns);
+int netlink_socket_watch(struct netlink_socket *socket);
 
 /* True after `netlink_socket_close`. */
 bool netlink_socket_is_closed(struct netlink_socket *socket);
 
 /*
- * Closes the socket and releases the owner's reference. The owner must first abandon the calls.
- * The descriptor is closed immediately, or by the thread as soon as it no longer uses it.
+ * Closes the socket and releases the owner's reference. Nothing is put into the completion queue
+ * afterwards. The descriptor is closed immediately, or by the thread as soon as it no longer uses
+ * it.
  */
 void netlink_socket_close(struct netlink_socket *socket);
 

@@ -1,22 +1,15 @@
 /** Closing, garbage collection and leaks, and the end of sockets and of the process. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { createRequire } from "node:module";
 import { describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { close, open, type TransactResult, transact, watch } from "../../native-shim/index.ts";
-import type { Addon } from "../../native-shim/load-addon.ts";
+import { close, open, transact, watch } from "../../native-shim/index.ts";
 import { usualGrowth } from "./growth.ts";
 import { countOpenFiles, countThreads, errnos, linkGroup, noop, protocols } from "./messages.ts";
 
 const run = promisify(execFile);
-const addonFile = new URL(
-  `../../build/native-shim/${process.arch}/netlink_socket.node`,
-  import.meta.url,
-);
-
 /**
  * Records open files and threads. The returned function waits until no more than these are left. Threads end by
  * themselves.
@@ -76,19 +69,6 @@ describe("a socket that is dropped without close()", () => {
     const results = await Promise.all(pending);
     assert.ok(results.every(({ errno }) => errno === errnos.ETIMEDOUT));
     await settled();
-  });
-});
-
-describe("the addon without index.ts, whose timer also keeps the socket", () => {
-  it("keeps a socket while a call is pending", async () => {
-    const addon = createRequire(import.meta.url)(fileURLToPath(addonFile)) as Addon;
-    const collecting = setInterval(() => globalThis.gc?.(), 5);
-    const result = await new Promise<TransactResult | undefined>((resolve) => {
-      const socket = addon.open(protocols.route, 0, 0, new Uint8Array());
-      addon.submit(socket, noop(1), 2, 150, 0, 0, resolve);
-    });
-    clearInterval(collecting);
-    assert.equal(result?.errno, errnos.ETIMEDOUT);
   });
 });
 

@@ -21,7 +21,6 @@ struct napi_value__ {
   uint8_t *bytes;
   size_t length;
   bool is_typed;
-  napi_type_tag tag;
   void *wrapped;
   napi_finalize finalize;
   int *calls;
@@ -242,21 +241,6 @@ napi_status napi_get_typedarray_info(napi_env env, napi_value value, napi_typeda
   *type = napi_uint8_array;
   *length = value->length;
   *data = value->bytes;
-  return napi_ok;
-}
-
-napi_status napi_type_tag_object(napi_env env, napi_value value, const napi_type_tag *tag) {
-  (void)env;
-  MAY_FAIL_OR_THROW;
-  known(value)->tag = *tag;
-  return napi_ok;
-}
-
-napi_status napi_check_object_type_tag(napi_env env, napi_value value, const napi_type_tag *tag,
-                                       bool *result) {
-  (void)env;
-  MAY_FAIL_OR_THROW;
-  *result = memcmp(&known(value)->tag, tag, sizeof *tag) == 0;
   return napi_ok;
 }
 
@@ -510,18 +494,7 @@ napi_value last_argument(size_t index) {
   return now.arguments[index];
 }
 
-bool is_undefined(napi_value value) {
-  return known(value)->type == napi_undefined;
-}
-
 double number_of(napi_value value) {
   CHECK(known(value)->type == napi_number);
   return value->number;
-}
-
-napi_value property_of(napi_value object, const char *name) {
-  const struct property *property = known(object)->properties;
-  for (int index = 0; index < MAX_PROPERTIES && property[index].name != NULL; index++)
-    if (strcmp(property[index].name, name) == 0) return property[index].value;
-  return make(napi_undefined);
 }

@@ -43,8 +43,6 @@ napi_value counting_function(int *calls);
 size_t last_argument_count(void);
 napi_value last_argument(size_t index);
 
-bool is_undefined(napi_value value);
 double number_of(napi_value value);
-napi_value property_of(napi_value object, const char *name);
 
 #endif

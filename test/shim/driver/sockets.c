@@ -23,7 +23,8 @@ static struct netlink_socket *open_route(struct owner *owner, int receive_bytes,
                                  .cap_ack = true,
                                  .strict_check = true,
                                  .groups = &group,
-                                 .group_count = group == 0 ? 0 : 1};
+                                 .group_count = group == 0 ? 0 : 1,
+                                 .context = owner};
   const char *failed;
   struct netlink_socket *socket =
       netlink_socket_open(NETLINK_ROUTE, &options, owner->completion_queue, &failed);
@@ -39,91 +40,91 @@ static struct nlmsghdr noop(uint32_t sequence) {
                            .nlmsg_seq = sequence};
 }
 
-/* Submits a NOOP that waits for the acknowledgement of `last_sequence`; its context is `marker`. */
+/* Submits a NOOP that waits for the acknowledgement of `last_sequence`; its number is `id`. */
 static int submit(struct netlink_socket *socket, uint32_t sequence, uint32_t last_sequence,
-                  int64_t timeout_ms, void *marker) {
+                  int64_t timeout_ms, int id) {
   struct nlmsghdr request = noop(sequence);
   struct call call = {.request = (const uint8_t *)&request,
                       .request_length = sizeof request,
                       .last_sequence = last_sequence,
                       .deadline_ns = in_ms(timeout_ms),
-                      .context = marker};
+                      .id = id};
   return netlink_socket_submit(socket, &call);
 }
 
-static void expect_delivery(struct owner *owner, void *marker, int error) {
+static void expect_delivery(struct owner *owner, int call, int error) {
   struct delivery *delivery = next_delivery(owner);
-  CHECK(delivery->context == marker);
+  CHECK(delivery->context == owner);
+  CHECK_EQUAL(delivery->call, call);
   CHECK_EQUAL(delivery->exchange.error, error);
   delivery_free(delivery);
 }
 
 static void delivers_in_order(void) {
-  static char markers[500];
+  enum { CALLS = 500 };
   struct owner owner;
   start_owner(&owner);
   struct netlink_socket *socket = open_route(&owner, 0, 0);
-  for (uint32_t index = 0; index < sizeof markers; index++)
-    CHECK_EQUAL(submit(socket, index, index, 5000, &markers[index]), 0);
-  for (uint32_t index = 0; index < sizeof markers; index++)
-    expect_delivery(&owner, &markers[index], 0);
+  for (int id = 1; id <= CALLS; id++)
+    CHECK_EQUAL(submit(socket, (uint32_t)id, (uint32_t)id, 5000, id), 0);
+  for (int id = 1; id <= CALLS; id++) expect_delivery(&owner, id, 0);
   netlink_socket_close(socket);
   stop_owner(&owner);
 }
 
-/* What `index.ts` does when its timer fires while the kernel holds a request inside send(2). */
-static void gives_up_a_stuck_call_and_recovers(void) {
-  static char stuck, queued, later;
+/* The kernel holds a request inside send(2) past its deadline, and that of the call behind it. */
+static void skips_what_waited_too_long_and_recovers(void) {
   struct owner owner;
   start_owner(&owner);
   struct netlink_socket *socket = open_route(&owner, 0, 0);
   stall_sends();
-  CHECK_EQUAL(submit(socket, 1, 1, 20, &stuck), 0);
+  CHECK_EQUAL(submit(socket, 1, 1, 20, 1), 0);
   wait_for_stalled_send();
-  CHECK_EQUAL(submit(socket, 2, 2, 40, &queued), 0);
+  CHECK_EQUAL(submit(socket, 2, 2, 40, 2), 0);
   pause_ms(60);
-
-  CHECK(netlink_socket_abandon(socket, monotonic_ns()) == &stuck);
-  CHECK(netlink_socket_abandon(socket, monotonic_ns()) == &queued);
-  CHECK(netlink_socket_abandon(socket, monotonic_ns()) == NULL);
-
-  CHECK_EQUAL(submit(socket, 4, 4, 5000, &later), 0);
+  CHECK_EQUAL(submit(socket, 4, 4, 5000, 3), 0);
   let_sends_go();
-  expect_delivery(&owner, &later, 0);
-  CHECK_EQUAL(submit(socket, 5, 5, 5000, &later), 0);
-  expect_delivery(&owner, &later, 0);
+  struct delivery *stuck = next_delivery(&owner);
+  CHECK_EQUAL(stuck->call, 1);
+  delivery_free(stuck);
+  struct delivery *unsent = next_delivery(&owner);
+  CHECK_EQUAL(unsent->call, 2);
+  CHECK_EQUAL(unsent->exchange.error, ETIMEDOUT);
+  CHECK_EQUAL(unsent->exchange.replies.length, 0);
+  delivery_free(unsent);
+  expect_delivery(&owner, 3, 0);
+  CHECK_EQUAL(submit(socket, 5, 5, 5000, 4), 0);
+  expect_delivery(&owner, 4, 0);
   netlink_socket_close(socket);
   stop_owner(&owner);
 }
 
-/* Whoever closes a socket does not wait for the kernel; the descriptor goes when the call returns.
- */
+/* Whoever closes a socket does not wait for the kernel; the descriptor and the calls go when the call returns. */
 static void closes_while_stuck(void) {
-  static char stuck;
   struct owner owner;
   start_owner(&owner);
   int before = count_entries("/proc/self/fd");
   struct netlink_socket *socket = open_route(&owner, 0, 0);
   stall_sends();
-  CHECK_EQUAL(submit(socket, 1, 1, 5000, &stuck), 0);
+  CHECK_EQUAL(submit(socket, 1, 1, 5000, 1), 0);
   wait_for_stalled_send();
-  CHECK(netlink_socket_abandon(socket, INT64_MAX) == &stuck);
+  CHECK_EQUAL(submit(socket, 2, 2, 5000, 2), 0);
   netlink_socket_close(socket);
   CHECK(count_entries("/proc/self/fd") > before);
   let_sends_go();
   wait_for_threads();
   CHECK_EQUAL(count_entries("/proc/self/fd"), before);
+  CHECK(take_delivery(&owner) == NULL);
   stop_owner(&owner);
 }
 
 /* The owner ends while a call is still running: nothing may be put into its completion queue any more. */
 static void outlives_its_owner(void) {
-  static char stuck;
   struct owner owner;
   start_owner(&owner);
   struct netlink_socket *socket = open_route(&owner, 0, 0);
   stall_sends();
-  CHECK_EQUAL(submit(socket, 1, 1, 5000, &stuck), 0);
+  CHECK_EQUAL(submit(socket, 1, 1, 5000, 1), 0);
   wait_for_stalled_send();
   netlink_socket_close(socket);
   completion_queue_free(owner.completion_queue);
@@ -133,13 +134,12 @@ static void outlives_its_owner(void) {
 }
 
 static void refuses_what_it_cannot_do(void) {
-  static char marker;
   struct owner owner;
   start_owner(&owner);
   struct netlink_socket *socket = open_route(&owner, 0, RTNLGRP_LINK);
-  CHECK_EQUAL(netlink_socket_watch(socket, &marker), 0);
-  CHECK_EQUAL(netlink_socket_watch(socket, &marker), EBUSY);
-  CHECK_EQUAL(submit(socket, 1, 1, 1000, &marker), EBUSY);
+  CHECK_EQUAL(netlink_socket_watch(socket), 0);
+  CHECK_EQUAL(netlink_socket_watch(socket), EBUSY);
+  CHECK_EQUAL(submit(socket, 1, 1, 1000, 1), EBUSY);
   netlink_socket_close(socket);
 
   wait_for_threads();
@@ -192,16 +192,15 @@ static int losses_in_full_queue(struct owner *owner) {
 /* The completion queue is not emptied meanwhile: it takes 64, the kernel's buffer a few, and the rest is
  * lost. */
 static void watches_and_tells_of_loss(void) {
-  static char marker;
   struct owner owner;
   start_owner(&owner);
   struct netlink_socket *watched = open_route(&owner, 8192, RTNLGRP_LINK);
   int actor = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
   CHECK(actor >= 0);
-  CHECK_EQUAL(netlink_socket_watch(watched, &marker), 0);
+  CHECK_EQUAL(netlink_socket_watch(watched), 0);
   flap_loopback(actor, 2);
   struct delivery *first = next_delivery(&owner);
-  CHECK(first->is_watched && first->context == &marker && first->exchange.error == 0);
+  CHECK(first->call == 0 && first->context == &owner && first->exchange.error == 0);
   CHECK(first->exchange.replies.length > sizeof(struct nlmsghdr));
   delivery_free(first);
 
@@ -221,16 +220,14 @@ static void watches_and_tells_of_loss(void) {
 }
 
 static void opens_and_closes_without_leaking(void) {
-  static char marker;
   struct owner owner;
   start_owner(&owner);
   int before = count_entries("/proc/self/fd");
   for (int index = 0; index < 1000; index++) {
     struct netlink_socket *socket = open_route(&owner, 0, index % 3 == 0 ? RTNLGRP_LINK : 0);
-    if (index % 3 == 0) CHECK_EQUAL(netlink_socket_watch(socket, &marker), 0);
-    else CHECK_EQUAL(submit(socket, 1, 1, 5000, &marker), 0);
-    if (index % 3 == 1) expect_delivery(&owner, &marker, 0);
-    while (netlink_socket_abandon(socket, INT64_MAX) != NULL) continue;
+    if (index % 3 == 0) CHECK_EQUAL(netlink_socket_watch(socket), 0);
+    else CHECK_EQUAL(submit(socket, 1, 1, 5000, 1), 0);
+    if (index % 3 == 1) expect_delivery(&owner, 1, 0);
     netlink_socket_close(socket);
   }
   wait_for_threads();
@@ -242,7 +239,8 @@ static void opens_and_closes_without_leaking(void) {
 void run_socket_cases(void) {
   static const struct test_case cases[] = {
       {"calls are carried out and delivered in order", delivers_in_order},
-      {"a stuck call is given up, its socket recovers", gives_up_a_stuck_call_and_recovers},
+      {"calls behind a stuck one are not sent after their deadline",
+       skips_what_waited_too_long_and_recovers},
       {"closing does not wait for a stuck call", closes_while_stuck},
       {"a running call outlives its owner", outlives_its_owner},
       {"watched and closed sockets refuse calls, open names what failed",
