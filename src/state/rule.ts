@@ -121,6 +121,19 @@ export interface RuleSet {
     /** Names of the chains of Services, all in nat. Those that are not planned are removed. */
     readonly own: RegExp;
   };
+  /** Identifies this plan. Absent if the next plan is compared in full. */
+  readonly revision?: symbol;
+  /** The only differences from an earlier plan with the same jumps, so that other chains need not be compared. */
+  readonly changes?: RuleSetChanges;
+}
+
+export interface RuleSetChanges {
+  /** The revision of the earlier plan. */
+  readonly since: symbol;
+  /** Planned chains that are new or different. */
+  readonly chains: readonly Chain[];
+  /** Keys of chains that are not planned any more. */
+  readonly gone: readonly string[];
 }
 
 /** For example: `nat KUBE-SERVICES`. */

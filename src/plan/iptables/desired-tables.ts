@@ -3,7 +3,7 @@ import type { IpFamily } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
 import { bySeniority, servicePortKey } from "../../model/service-port.ts";
 import { type TrafficPolicy, trafficPolicies } from "../../model/topology.ts";
-import type { Chain, Rule, RuleSet } from "../../state/rule.ts";
+import { type Chain, chainKey, type Rule, type RuleSet } from "../../state/rule.ts";
 import type { Holder, Holders } from "../claims/claim.ts";
 import type { ClaimAges } from "../claims/claim-ages.ts";
 import type { WinnerChange } from "../claims/claims.ts";
@@ -35,8 +35,10 @@ class FamilyTables {
   readonly #claims: TableClaims;
   /** The chains to which several Services contribute. Chains that planning has touched since are absent. */
   readonly #made = new Map<SharedChainKey, Chain>();
-  /** Undefined if planning has touched a chain since. */
+  /** The last rule set. Differs from the planned chains if planning has touched a chain since. */
   #ruleSet: RuleSet | undefined;
+  /** Names of own chains that planning has touched since the last rule set. */
+  readonly #touched = new Set<string>();
   #fixed: readonly Chain[] = none;
   /** The options of `#made`, `#fixed` and `#ruleSet`. */
   #options: IptablesOptions | undefined;
@@ -51,15 +53,14 @@ class FamilyTables {
     this.#touchRulesOf(key, this.#claims.hold(key, holder));
   }
 
-  /** Makes the next rule set build all shared chains again. */
+  /** Makes the next rule set build all shared chains again. All chains are then compared. */
   rebuild(): void {
     this.#made.clear();
-    this.#touch();
+    this.#ruleSet = undefined;
   }
 
-  #touch(chain?: SharedChainKey): void {
-    this.#ruleSet = undefined;
-    if (chain !== undefined) this.#made.delete(chain);
+  #touch(chain: SharedChainKey): void {
+    this.#made.delete(chain);
   }
 
   /** Yields after each shared chain. */
@@ -69,22 +70,41 @@ class FamilyTables {
       this.#fixed = fixedChains(options);
       this.rebuild();
     }
-    if (this.#ruleSet !== undefined) return this.#ruleSet;
+    const last = this.#ruleSet;
+    const isTouched = this.#touched.size > 0 || this.#made.size < sharedChains.length;
+    if (last !== undefined && !isTouched) return last;
     const own = options.families.get(this.#family);
-    const shared: Chain[] = [];
+    const [shared, changed]: [Chain[], Chain[]] = [[], []];
     for (const place of sharedChains) {
-      const chain = this.#made.get(place.key) ?? this.#sharedChain(place, options);
+      const made = this.#made.get(place.key);
+      const chain = made ?? this.#sharedChain(place, options);
       this.#made.set(place.key, chain);
       shared.push(chain);
+      if (made === undefined) changed.push(chain);
       yield;
     }
-    const ruleSet = {
-      chains: shared.concat(this.#fixed, [...this.#own.values()]),
+    const gone: string[] = [];
+    for (const name of this.#touched) {
+      const chain = this.#own.get(name);
+      if (chain === undefined) gone.push(chainKey("nat", name));
+      else changed.push(chain);
+    }
+    this.#touched.clear();
+    const since = last?.revision;
+    const listAll = (): readonly Chain[] => shared.concat(this.#fixed, [...this.#own.values()]);
+    let chains: readonly Chain[] | undefined;
+    this.#ruleSet = {
+      // Listed only if read, because a changed endpoint needs only the changes. Read it before planning continues.
+      get chains() {
+        chains ??= listAll();
+        return chains;
+      },
       jumps: own === undefined ? none : fixedJumps(own),
       ofServices,
+      revision: Symbol("rule set"),
+      ...(since === undefined ? {} : { changes: { since, chains: changed, gone } }),
     };
-    this.#ruleSet = ruleSet;
-    return ruleSet;
+    return this.#ruleSet;
   }
 
   replacePort(
@@ -98,11 +118,11 @@ class FamilyTables {
       const present = this.#own.get(chain.name);
       if (present !== undefined && isDeepStrictEqual(present.rules, chain.rules)) continue;
       this.#own.set(chain.name, chain);
-      this.#touch();
+      this.#touched.add(chain.name);
     }
     for (const name of gone) {
       this.#own.delete(name);
-      this.#touch();
+      this.#touched.add(name);
     }
     this.#replaceShared(key, before, after);
   }

@@ -53,6 +53,7 @@ export class TablesPass extends Pass {
     if (isAnyPending) return this.#writeInStages(planned, wanted);
     if ((await restoreRules(planned, iptables)) === undefined) {
       for (const change of planned) this.#cached.note(change);
+      this.#cached.plan = wanted;
       return { made: planned, rejected: [] };
     }
     // Tables before the rejected one have been written, and a third party may have caused the rejection.

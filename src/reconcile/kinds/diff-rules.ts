@@ -4,6 +4,8 @@ import { type Chain, chainKey, type Jump, type RuleSet } from "../../state/rule.
 import type { ChangeReason, FamilyRuleChange } from "../change.ts";
 import type { CachedRules } from "../observed/cached-rules.ts";
 
+const nat = chainKey("nat", "");
+
 export type PlannedRuleChange = FamilyRuleChange & { readonly reason: ChangeReason };
 
 /** The planned and the cached rules of one family. */
@@ -14,7 +16,8 @@ export interface RulesInput {
 }
 
 /**
- * Plans the changes, and yields after each chain whose rules are compared. A chain that differs is written completely.
+ * Plans the changes, and yields after each chain whose rules are compared. If the kernel has the rules of the previous
+ * plan, only chains that changed since are compared. A chain that differs is written completely.
  * Our jumps in a built-in chain must be in the planned order; third-party rules may be between them. If only the upper
  * jumps are missing, they are inserted. Otherwise all our jumps are removed and inserted again in one restore.
  * Third-party rules keep their position above or below ours.
@@ -22,18 +25,21 @@ export interface RulesInput {
 export function* diffRules(input: RulesInput): Generator<void, readonly PlannedRuleChange[]> {
   const { family, planned, cached } = input;
   if (cached.plan === planned) return [];
+  const { changes: recent } = planned;
+  const isNext = recent !== undefined && recent.since === cached.plan?.revision;
   const changes: PlannedRuleChange[] = [];
   for (const chain of planned.ofServices?.others ?? []) {
     if (cached.has(chainKey(chain.table, chain.name))) continue;
     changes.push({ kind: "chain-write", family, chain, before: undefined, reason: "missing" });
   }
-  for (const chain of planned.chains) {
+  for (const chain of isNext ? recent.chains : planned.chains) {
     if (cached.isKnown(chain)) continue;
     const change = changeTo(chain, family, cached);
     if (change !== undefined) changes.push(change);
     yield;
   }
-  const removed = removals(input, changes);
+  const gone = isNext ? recent.gone : goneChains(input, changes);
+  const removed = gone.filter((key) => cached.has(key)).map((key) => removal(family, key));
   const jumps = Map.groupBy(planned.jumps, ({ table, from }) => chainKey(table, from));
   for (const [from, group] of jumps) changes.push(...groupChanges(from, group, input));
   return [...changes, ...removed];
@@ -51,11 +57,11 @@ export function changeTo(
   return { kind: "chain-write", family, chain, before, reason };
 }
 
-/** Removes the chains of former Services. `changes` are the writes of planned chains. */
-function removals(
-  { family, planned, cached }: RulesInput,
+/** Keys of the chains of former Services. `changes` are the writes of planned chains. */
+function goneChains(
+  { planned, cached }: RulesInput,
   changes: readonly PlannedRuleChange[],
-): readonly PlannedRuleChange[] {
+): readonly string[] {
   const { ofServices } = planned;
   if (ofServices === undefined) return [];
   const { others, own } = ofServices;
@@ -66,15 +72,14 @@ function removals(
       change.kind === "chain-write" ? [chainKey(change.chain.table, change.chain.name)] : [],
     ),
   );
-  const prefix = chainKey("nat", "");
   return cached
     .keysNotIn(planned)
-    .filter((key) => key.startsWith(prefix) && !written.has(key))
-    .map((key) => key.slice(prefix.length))
-    .filter((name) => own.test(name))
-    .map((chainName) => {
-      return { kind: "chain-remove", family, table: "nat", chainName, reason: "unwanted" };
-    });
+    .filter((key) => key.startsWith(nat) && own.test(key.slice(nat.length)) && !written.has(key));
+}
+
+function removal(family: IpFamily, key: string): PlannedRuleChange {
+  const chainName = key.slice(nat.length);
+  return { kind: "chain-remove", family, table: "nat", chainName, reason: "unwanted" };
 }
 
 /** The jumps in one chain, in insertion order. The last inserted jump comes first in the chain. */

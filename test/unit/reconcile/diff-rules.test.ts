@@ -168,3 +168,47 @@ function changeText(change: FamilyRuleChange): string {
       return `remove chain ${change.chainName}`;
   }
 }
+
+describe("the rules of the next plan", () => {
+  const own = "KUBE-SVC-AAAAAAAAAAAAAAAA";
+  const chain = {
+    table: "nat",
+    name: own,
+    rules: [{ matches: [], target: { kind: "drop" } }],
+  } as const;
+  const revision = Symbol("matched");
+  const ofServices = { others: [], own: /^KUBE-SVC-/ };
+  const next = (changes: RuleSet["changes"], chains: RuleSet["chains"] = []): RuleSet => ({
+    ...{ jumps: [], ofServices },
+    ...(changes === undefined ? {} : { changes }),
+    get chains() {
+      if (changes?.since === revision) assert.fail("All chains were listed");
+      return chains;
+    },
+  });
+
+  function cachedWith(plan: RuleSet): CachedRules {
+    const chains = [{ table: "nat", name: own, rules: [] }] as const;
+    const cached = finish(cachedRulesInSteps(chains, plan, render));
+    cached.plan = plan;
+    return cached;
+  }
+
+  it("are compared only where they differ from the plan that the kernel has", () => {
+    const cached = cachedWith({ ...next(undefined), revision });
+    const changed = changesOf(cached, next({ since: revision, chains: [chain], gone: [] }));
+    assert.deepEqual(changed.map(changeText), [`write ${own}`]);
+    const absent = "nat KUBE-SVC-BBBBBBBBBBBBBBBB";
+    const gone = [`nat ${own}`, absent];
+    const removed = changesOf(cached, next({ since: revision, chains: [], gone }));
+    assert.deepEqual(removed.map(changeText), [`remove chain ${own}`]);
+  });
+
+  it("are all compared if the kernel has the rules of another plan", () => {
+    const cached = cachedWith(next(undefined));
+    const changes = { since: Symbol("other"), chains: [], gone: [] };
+    assert.deepEqual(changesOf(cached, next(changes, [chain])).map(changeText), [`write ${own}`]);
+    cached.note({ kind: "chain-write", family: "IPv4", chain, before: [] });
+    assert.deepEqual(changesOf(cached, next(changes)).map(changeText), [`remove chain ${own}`]);
+  });
+});

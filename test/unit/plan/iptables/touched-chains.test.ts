@@ -15,16 +15,34 @@ const chains = servicePortChains(owner);
 
 let known: ReadonlyMap<string, Chain> = new Map();
 
-/** The chains that an update adds, replaces by another object, or removes. */
+/**
+ * The chains that an update adds, replaces by another object, or removes. The plan must list the same differences from
+ * the previous plan.
+ */
 function touched(plan: TablesPlan): readonly string[] {
+  const previous = plan.isPlanned ? plan.ruleSet("IPv4") : undefined;
   for (const _ of plan.update(options));
   const before = known;
-  const { chains: after } = plan.ruleSet("IPv4");
-  known = new Map(after.map((chain) => [chainKey(chain.table, chain.name), chain]));
-  return [
+  const ruleSet = plan.ruleSet("IPv4");
+  known = new Map(ruleSet.chains.map((chain) => [keyOf(chain), chain]));
+  const found = [
     ...[...known].filter(([key, chain]) => before.get(key) !== chain).map(([key]) => `+ ${key}`),
     ...[...before.keys()].filter((key) => !known.has(key)).map((key) => `- ${key}`),
   ].sort();
+  if (previous !== undefined && ruleSet !== previous) {
+    const { since, chains = [], gone = [] } = ruleSet.changes ?? {};
+    assert.equal(since, previous.revision);
+    const listed = [
+      ...chains.map((chain) => `+ ${keyOf(chain)}`),
+      ...gone.map((key) => `- ${key}`),
+    ];
+    assert.deepEqual(listed.sort(), found);
+  }
+  return found;
+}
+
+function keyOf({ table, name }: Chain): string {
+  return chainKey(table, name);
 }
 
 function endpointOf(address: string): string {
