@@ -109,5 +109,6 @@ function conflictText(conflict: Status["conflicts"][number]): string {
 function driftText(count: number, last: Status["lastDrift"]): string {
   if (last === undefined) return "none since the start";
   const age = durationText(last.ageSeconds);
-  return `${grouped(count)} since the start, the last ${age} ago: ${last.subject} (${last.action})`;
+  const by = last.changedBy === undefined ? "" : `, by ${last.changedBy}`;
+  return `${grouped(count)} since the start, the last ${age} ago${by}: ${last.subject} (${last.action})`;
 }

@@ -26,6 +26,11 @@ export interface Kernel {
   readonly ipSets: IpSets;
   readonly link: DummyLink;
   readonly iptables: Iptables;
+  /**
+   * Present if rules are written with nf_tables, because there are no such notifications for iptables and ipset. Calls
+   * back when another program has changed our tables. Returns a function that ends the watch.
+   */
+  readonly watchTables?: (listener: TablesListener) => () => void;
   /** The iptables backend that is not in use, if it contains anything. Its rules are in force nevertheless. */
   readonly unusedBackend?: Iptables;
   /**
@@ -303,6 +308,19 @@ export interface Iptables {
   parse(text: string): Rule | undefined;
   /** Whether the family's programs work on this node; if not, the reason. */
   probe(family: IpFamily): Promise<{ readonly isSupported: boolean; readonly reason?: string }>;
+}
+
+/** A transaction that changed our tables. */
+export interface TablesChange {
+  /** The program that made it, such as `nft (PID 4711)`. Absent if notifications were lost. */
+  readonly by?: string;
+  /** Sets of which it changed elements. */
+  readonly setNames?: ReadonlySet<string>;
+}
+
+export interface TablesListener {
+  readonly onChange: (change: TablesChange) => void;
+  readonly onError: (error: Error) => void;
 }
 
 /** Whole nftables tables: nfnetlink subsystem 10. */

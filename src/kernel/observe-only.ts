@@ -6,7 +6,7 @@ import { ModuleError } from "./modules/module-error.ts";
  * probed, since both change the kernel. A scheduler is reported as missing only if its module is certainly missing.
  */
 export function observeOnly(kernel: Kernel): Kernel {
-  const { ipSets, link, iptables, accounting, conntrack, sysctl, modules } = kernel;
+  const { ipSets, link, iptables, watchTables, accounting, conntrack, sysctl, modules } = kernel;
   return {
     ipvs: observedIpvs(kernel.ipvs, modules),
     ipSets: {
@@ -42,6 +42,7 @@ export function observeOnly(kernel: Kernel): Kernel {
       parse: (text) => iptables.parse(text),
       probe: (family) => iptables.probe(family),
     },
+    ...(watchTables === undefined ? {} : { watchTables }),
     ...(accounting === undefined
       ? {}
       : { accounting: { has: (name) => accounting.has(name), async ensure() {} } }),

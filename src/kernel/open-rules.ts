@@ -12,6 +12,7 @@ import { openGenerations } from "./iptables/generations.ts";
 import type { Iptables, Kernel, UnusedIptables } from "./kernel.ts";
 import { NftRulesClient } from "./nftables/rules-client.ts";
 import { NftSetsClient } from "./nftables/sets-client.ts";
+import { watchTables } from "./nftables/watch.ts";
 import { isProgramMissing } from "./program.ts";
 import { runProgram } from "./run-program.ts";
 
@@ -27,7 +28,7 @@ export interface RulesOptions extends TransportParts {
 }
 
 interface OpenRules
-  extends Pick<Kernel, "ipSets" | "iptables" | "unusedBackend" | "unusedIptables"> {
+  extends Pick<Kernel, "ipSets" | "iptables" | "unusedBackend" | "unusedIptables" | "watchTables"> {
   close(): void;
 }
 
@@ -94,9 +95,12 @@ function openNftRules(options: RulesOptions, reason: string): OpenRules {
     ipSets: new NftSetsClient(options),
     iptables: new NftRulesClient(options, reason),
   };
+  const readPortIds = (): Promise<readonly number[]> =>
+    Promise.all(Object.values(sockets).map((socket) => socket.readPortId()));
   log.info("Writing rules with nf_tables, without iptables and ipset", { reason });
   return {
     ...sockets,
+    watchTables: (listener) => watchTables(options, readPortIds, listener),
     unusedIptables: () => openUnusedIptables(options),
     close() {
       for (const socket of Object.values(sockets)) socket.close();

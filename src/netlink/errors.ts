@@ -95,3 +95,8 @@ export function isInvalid(error: unknown): boolean {
 export function isUnsupported(error: unknown): boolean {
   return hasCode(error, "EOPNOTSUPP", "EAFNOSUPPORT");
 }
+
+/** Whether a subscription lost messages. */
+export function areMessagesLost(error: unknown): boolean {
+  return hasCode(error, "ENOBUFS");
+}

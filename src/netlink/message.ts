@@ -178,6 +178,8 @@ export interface Message {
   readonly type: number;
   readonly flags: number;
   readonly sequence: number;
+  /** In replies and notifications of nf_tables: the socket that sent the request. */
+  readonly portId: number;
   /** Everything after the netlink header. */
   readonly body: ByteReader;
 }
@@ -194,11 +196,11 @@ function readMessage(reader: ByteReader): Message {
   const type = reader.u16("message type");
   const flags = reader.u16("message flags");
   const sequence = reader.u32("sequence number");
-  reader.skip(4, "port id");
+  const portId = reader.u32("port id");
   if (length < MESSAGE_HEADER_BYTES) {
     throw new DecodeError(`message length ${length}: shorter than its header`, start);
   }
   const body = reader.slice(length - MESSAGE_HEADER_BYTES, `message of ${length} bytes`);
   reader.align();
-  return { type, flags, sequence, body };
+  return { type, flags, sequence, portId, body };
 }

@@ -10,6 +10,9 @@ export interface Subscription {
   readonly protocol: number;
   /** RTNLGRP_*, NFNLGRP_* and so on. */
   readonly groups: readonly number[];
+  readonly receiveBufferBytes?: number;
+  /** Whether the messages of a datagram are passed on; by default, all are. Throws DecodeError. */
+  accepts?(datagram: Uint8Array): boolean;
   onMessage(message: Message): void;
   /**
    * Messages were lost (ENOBUFS) or could not be read, so the whole state must be checked. The subscription
@@ -23,11 +26,13 @@ export interface Subscription {
  */
 export function subscribe(parts: TransportParts, subscription: Subscription): () => void {
   const { shim } = parts;
-  const { protocol, groups } = subscription;
-  const socket = openSocket(parts, protocol, { groups }, descriptionOf(subscription));
+  const { protocol, groups, receiveBufferBytes = 0 } = subscription;
+  const options = { groups, receiveBufferBytes };
+  const socket = openSocket(parts, protocol, options, descriptionOf(subscription));
   shim.watch(socket, (errno, datagram) => {
     if (errno !== 0) return subscription.onError(listenError(subscription, errno));
     try {
+      if (subscription.accepts?.(datagram) === false) return;
       for (const message of messagesOf(datagram)) subscription.onMessage(message);
     } catch (error) {
       subscription.onError(error instanceof Error ? error : new Error(errorText(error)));

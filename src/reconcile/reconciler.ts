@@ -254,7 +254,8 @@ export class Reconciler {
     const nowMs = this.#dependencies.clock.monotonicMs();
     if (this.#dependencies.isDryRun === true)
       return drifts.map((drift) => ({ ...drift, action: "report" }));
-    noteDrifts(this.#status, drifts, nowMs);
+    const isNotified = this.#dependencies.kernel.watchTables !== undefined;
+    noteDrifts(this.#status, drifts, nowMs, isNotified);
     return drifts.map((drift) => {
       const isSuppressed = isBackingOff(this.#status, drift.subject, nowMs);
       return { ...drift, action: isSuppressed ? "suppress" : "repair" };

@@ -162,6 +162,7 @@ function troublesOf(
             subject: lastDrift.subject,
             action: lastDrift.action,
             ageSeconds: secondsSince(lastDrift.atMs),
+            ...(lastDrift.by === undefined ? {} : { changedBy: lastDrift.by }),
           },
         }),
   };

@@ -114,8 +114,9 @@ export abstract class LoopReporter<Findings> {
     if (node !== undefined) this.targets.health.setNodeEligible(node.isEligible);
   }
 
-  /** Call this when a check between syncs found that a third party changed our kernel state. */
-  driftDetected(state: "sets" | "rules"): void {
+  /** Call this when a check between syncs found that a third party changed our kernel state. `by`: the program, if known. */
+  driftDetected(state: "sets" | "rules", by?: string): void {
+    this.history.tablesChangedBy = by;
     this.targets.metrics.driftDetected.inc({ state });
     this.targets.log.verbose(2, "Drift detected", { state });
   }

@@ -26,6 +26,8 @@ export interface FailingSyncs {
 export interface LastDrift {
   readonly subject: string;
   readonly action: FoundDrift["action"];
+  /** The program that caused it, such as `nft (PID 4711)`. Undefined if unknown. */
+  readonly by: string | undefined;
   /** Monotonic time at which the drift was found. */
   readonly atMs: number;
 }
@@ -57,6 +59,8 @@ export class SyncHistory {
   /** Number of drifts since startup. */
   driftCount = 0;
   lastDrift: LastDrift | undefined;
+  /** The program that changed our nf_tables tables, according to the last check that found drift. */
+  tablesChangedBy: string | undefined;
   /**
    * Virtual servers whose real servers differed from the cache when a command read them, and that are not repaired yet. Values are
    * monotonic times.
@@ -130,6 +134,13 @@ export class SyncHistory {
     const last = drifts.at(-1);
     if (last === undefined) return;
     this.driftCount += drifts.length;
-    this.lastDrift = { subject: subjectText(last.subject), action: last.action, atMs };
+    const { action, subject } = last;
+    this.lastDrift = { subject: subjectText(subject), action, by: this.causeOf(last), atMs };
+  }
+
+  /** The program that caused a drift; undefined if unknown. */
+  causeOf({ subject: { type } }: Pick<FoundDrift, "subject">): string | undefined {
+    const isInTables = type === "set" || type === "entry" || type === "chain";
+    return isInTables ? this.tablesChangedBy : undefined;
   }
 }

@@ -74,11 +74,16 @@ export class SyncReporter extends LoopReporter<IpvsFindings> {
   /** Logs a line for each object that a third party changed. */
   #noteDrifts({ drifts }: SyncReport): void {
     const { metrics, log } = this.targets;
-    for (const { kind, subject, before, after, action } of drifts) {
+    for (const drift of drifts) {
+      const { kind, subject, before, after, action } = drift;
+      const changedBy = this.history.causeOf(drift);
       metrics.drift.inc({ kind, action });
       // Log lines are limited per reason. A separate reason for each kind keeps many lines of one kind from
       // suppressing the others.
-      const keys = { kind, subject: subjectText(subject), before, after, action };
+      const keys = {
+        ...{ kind, subject: subjectText(subject), before, after, action },
+        ...(changedBy === undefined ? {} : { changedBy }),
+      };
       log.warn("Kernel state changed by a third party", { ...keys, reason: `drift-${kind}` });
     }
   }

@@ -6,7 +6,7 @@ import type { Kernel } from "../../kernel/kernel.ts";
 import type { KnownNode } from "../node/known-node.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { LoopReporter } from "../report/loop-reporter.ts";
-import { AddressWatch } from "./address-watch.ts";
+import { ChangeWatch } from "./change-watch.ts";
 
 export interface CheckContext {
   readonly kernel: Pick<Kernel, "link">;
@@ -34,13 +34,21 @@ export const checkShare = 0.02;
  */
 export abstract class Checks<Context extends CheckContext = CheckContext> {
   protected readonly context: Context;
-  readonly #addressWatch: AddressWatch;
+  readonly #addressWatch: ChangeWatch;
   #periodic: readonly Periodic[] = [];
 
   constructor(context: Context) {
-    const look = (): Promise<void> => context.exclusive.run(() => this.checkAddresses());
+    const { kernel, exclusive } = context;
     this.context = context;
-    this.#addressWatch = new AddressWatch(look, context);
+    this.#addressWatch = new ChangeWatch(
+      {
+        name: "links and addresses",
+        watch: (onChange, onError) => kernel.link.watch(onChange, onError),
+        check: () => exclusive.run(() => this.checkAddresses()),
+        ...{ gatherMs: 50, pauseMs: 0 },
+      },
+      context,
+    );
   }
 
   start(): void {

@@ -1,11 +1,14 @@
 import type { NextRun, Periodic, PeriodicTask } from "../../base/periodic.ts";
+import type { Kernel } from "../../kernel/kernel.ts";
 import type { Reconciler } from "../../reconcile/reconciler.ts";
 import { changeCount } from "../../reconcile/report.ts";
 import type { SyncGoal } from "../../reconcile/sync-goal.ts";
 import type { SyncReporter } from "../report/sync-reporter.ts";
+import { ChangeWatch } from "./change-watch.ts";
 import { type CheckContext, Checks, checkShare, paceOf } from "./checks.ts";
 
 export interface KernelCheckContext extends CheckContext {
+  readonly kernel: Pick<Kernel, "link" | "watchTables">;
   readonly reporter: SyncReporter;
   readonly reconciler: Reconciler;
   /** The goal of the last sync. Undefined before the first one. */
@@ -25,9 +28,19 @@ const verificationRoundMs = 240_000;
 /** Largest share of one CPU that the checks of ipsets and drains may use. */
 const smallCheckShare = 0.05;
 
+/**
+ * The check after a change of our tables begins after a moment, so that it sees all transactions of a program that makes
+ * several. A program that changes our tables continuously causes four checks per second at most.
+ */
+const tablesPace = { gatherMs: 20, pauseMs: 250 } as const;
+
 /** The checks between syncs in IPVS mode. */
 export class KernelChecks extends Checks<KernelCheckContext> {
   readonly #drains: Periodic;
+  #tablesWatch: ChangeWatch | undefined;
+  /** The program that last changed our tables, and the sets with changed elements, since the last check. */
+  #changedBy: string | undefined;
+  #changedSets = new Set<string>();
 
   constructor(context: KernelCheckContext) {
     super(context);
@@ -43,10 +56,15 @@ export class KernelChecks extends Checks<KernelCheckContext> {
   override stop(): void {
     super.stop();
     this.#drains.stop();
+    this.#tablesWatch?.stop();
   }
 
-  /** Call this when a sync has ended. Starts the drain checks if real servers are draining. */
+  /**
+   * Call this when a sync has ended. Starts the drain checks if real servers are draining. The watch of our tables starts
+   * after the first sync, because the kernel also notifies of each element that this process adds.
+   */
   synced(): void {
+    this.#tablesWatch ??= this.#watchTables();
     if (this.context.reconciler.needsDrainCheck) this.#drains.start();
   }
 
@@ -99,6 +117,51 @@ export class KernelChecks extends Checks<KernelCheckContext> {
     const goal = lastGoal();
     if (goal === undefined || reconciler.needsObservation) return false;
     return reconciler.verification.checkRules(goal.rules);
+  }
+
+  #watchTables(): ChangeWatch | undefined {
+    const { kernel, log } = this.context;
+    const { watchTables } = kernel;
+    if (watchTables === undefined) return undefined;
+    const name = "rules and sets";
+    const watch = new ChangeWatch(
+      {
+        ...{ name, ...tablesPace },
+        watch: (onChange, onError) =>
+          watchTables({
+            onChange: ({ by, setNames = [] }) => {
+              this.#changedBy = by;
+              for (const set of setNames) this.#changedSets.add(set);
+              onChange();
+            },
+            onError,
+          }),
+        check: () => this.#checkTables(),
+      },
+      this.context,
+    );
+    try {
+      watch.start();
+    } catch (error) {
+      // The periodic checks find all changes, only later.
+      log.warn(`Cannot watch ${name}`, { err: error });
+    }
+    return watch;
+  }
+
+  /** Unlike the periodic checks, waits for a running sync, because there is no second notification. */
+  async #checkTables(): Promise<void> {
+    const { exclusive, reconciler, reporter, requestSync } = this.context;
+    await exclusive.run(async () => {
+      const [by, sets] = [this.#changedBy, this.#changedSets];
+      this.#changedSets = new Set();
+      if (reconciler.needsObservation) return requestSync();
+      const state = (await this.#rulesDiffer()) ? "rules" : "sets";
+      await reconciler.verification.checkSets(sets);
+      if (!reconciler.needsSync) return;
+      reporter.driftDetected(state, by);
+      requestSync();
+    });
   }
 
   /**

@@ -1,7 +1,6 @@
 /** Notifies of changed links, addresses or routes of the node. Combines many messages into one notification. */
 import type { Clock } from "../../base/clock.ts";
-import { errno } from "../../base/errno.ts";
-import { NetlinkError } from "../../netlink/errors.ts";
+import { areMessagesLost } from "../../netlink/errors.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import { subscribe } from "../../netlink/subscription.ts";
 import type { TransportParts } from "../../netlink/transport.ts";
@@ -97,8 +96,4 @@ export class LinkWatch {
       this.#listener.onChange();
     });
   }
-}
-
-function areMessagesLost(error: Error): boolean {
-  return error instanceof NetlinkError && error.errno === errno.ENOBUFS;
 }

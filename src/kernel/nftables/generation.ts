@@ -1,11 +1,12 @@
-import { u32be } from "../../netlink/attribute-field.ts";
+import { text, u32be } from "../../netlink/attribute-field.ts";
 import { attributeSet, required } from "../../netlink/attribute-set.ts";
+import type { Message } from "../../netlink/message.ts";
 import { skipNetfilterHeader } from "../../netlink/netfilter.ts";
 import type { NetlinkTransport } from "../../netlink/transport.ts";
 import { type NftMessage, nftMessageKind } from "./message.ts";
 
 /** NFTA_GEN_*. */
-const generationAttributes = attributeSet({ id: u32be(1) });
+const generationAttributes = attributeSet({ id: u32be(1), processId: u32be(2), process: text(3) });
 
 const request: NftMessage = {
   command: "getGeneration",
@@ -21,4 +22,19 @@ export async function readNftGeneration(transport: NetlinkTransport): Promise<nu
     return required(generationAttributes.decode(body).id, "generation", body);
   });
   return id;
+}
+
+/** The process that made a commit, with its id in the PID namespace of the node. Throws DecodeError. */
+export function decodeCommit({ body }: Pick<Message, "body">): {
+  readonly process?: string;
+  readonly processId?: number;
+} {
+  skipNetfilterHeader(body);
+  return generationAttributes.decode(body);
+}
+
+/** The port id of the socket, which notifications about its commits contain. Throws NetlinkError. */
+export async function readPortId(transport: NetlinkTransport): Promise<number> {
+  const [portId] = await transport.request(nftMessageKind, request, (message) => message.portId);
+  return portId ?? 0;
 }

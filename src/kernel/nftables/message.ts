@@ -3,7 +3,7 @@
  */
 import type { IpFamily } from "../../base/ip.ts";
 import { text } from "../../netlink/attribute-field.ts";
-import { attributeSet } from "../../netlink/attribute-set.ts";
+import { type AttributeSet, attributeSet } from "../../netlink/attribute-set.ts";
 import type { MessageWriter } from "../../netlink/message.ts";
 import { addressFamilies, writeNetfilterHeader } from "../../netlink/netfilter.ts";
 import { messageFlags, protocols } from "../../netlink/netlink-package.ts";
@@ -35,6 +35,7 @@ export const commands = {
   newElements: 12,
   getElements: 13,
   deleteElements: 14,
+  newGeneration: 15,
   getGeneration: 16,
 } as const;
 
@@ -60,8 +61,12 @@ export interface NftMessage {
   readonly meanings?: Readonly<Record<number, string>>;
 }
 
+export function messageType(command: keyof typeof commands): number {
+  return (subsystem << 8) | commands[command];
+}
+
 export const nftMessageKind: RequestKind<NftMessage> = {
-  type: ({ command }) => (subsystem << 8) | commands[command],
+  type: ({ command }) => messageType(command),
   flags: ({ flags = 0 }) => flags,
   encode(writer, { family, write }) {
     writeNetfilterHeader(writer, family === undefined ? 0 : nftFamilies[family]);
@@ -74,7 +79,9 @@ export const nftMessageKind: RequestKind<NftMessage> = {
 };
 
 /** NFTA_TABLE_*. */
-const tableAttributes = attributeSet({ name: text(1) });
+export const tableAttributes: AttributeSet<{ readonly name?: string }> = attributeSet({
+  name: text(1),
+});
 
 /** Creates our table if it does not exist. */
 export function createTable(family: IpFamily): NftMessage {

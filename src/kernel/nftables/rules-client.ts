@@ -7,7 +7,7 @@ import { parseRule } from "../iptables/parse-rule.ts";
 import { renderRule } from "../iptables/render.ts";
 import type { BackendFinding, Iptables, ObservedChain, RuleChange, RulesScope } from "../kernel.ts";
 import { baseChains } from "./chains.ts";
-import { readNftGeneration } from "./generation.ts";
+import { readNftGeneration, readPortId } from "./generation.ts";
 import {
   createTable,
   type NftMessage,
@@ -101,6 +101,10 @@ export class NftRulesClient implements Iptables {
 
   readGeneration(): Promise<number | undefined> {
     return readNftGeneration(this.#transport);
+  }
+
+  readPortId(): Promise<number> {
+    return readPortId(this.#transport);
   }
 
   /** Chains are created first and removed last. Removing a rule or chain that does not exist succeeds. */

@@ -25,6 +25,17 @@ export interface Element {
 /** `covered-nets` contains the networks that another network of the same set covers; see overlaps.ts. */
 export type Layout = IpSetType | "covered-nets";
 
+const coveredSuffix = "-COVERED";
+
+export function coveredName(setName: string): string {
+  return setName + coveredSuffix;
+}
+
+/** The name of our set with entries in this set of the kernel. */
+export function nameOfStore(storeName: string): string {
+  return storeName.endsWith(coveredSuffix) ? storeName.slice(0, -coveredSuffix.length) : storeName;
+}
+
 type Field = "address" | "protocol" | "port" | "second" | "last";
 
 const fieldsOf: Readonly<Record<Layout, readonly Field[]>> = {

@@ -12,11 +12,11 @@ import {
   groupElements,
   withoutRejected,
 } from "./element-groups.ts";
-import { readNftGeneration } from "./generation.ts";
+import { readNftGeneration, readPortId } from "./generation.ts";
 import { KnownPlaces } from "./known-places.ts";
 import { createTable, type NftMessage, nftMessageKind, nftTransportOptions } from "./message.ts";
 import { type IndexedChange, placeChanges, placesBefore } from "./overlaps.ts";
-import { elementsOf, entriesOf, type Layout } from "./set-keys.ts";
+import { coveredName, elementsOf, entriesOf, type Layout } from "./set-keys.ts";
 import {
   countElements,
   createSet,
@@ -46,6 +46,10 @@ export class NftSetsClient implements IpSets {
 
   constructor(parts: TransportParts) {
     this.#transport = new NetlinkTransport(parts, nftTransportOptions);
+  }
+
+  readPortId(): Promise<number> {
+    return readPortId(this.#transport);
   }
 
   /** The kernel does not report the number of elements, so they are counted if any table has changed. */
@@ -236,10 +240,6 @@ function storesOf({ name, type, family }: IpSet): readonly [Store, Store] {
     { name, family, layout: type },
     { name: coveredName(name), family, layout: "covered-nets" },
   ];
-}
-
-function coveredName(name: string): string {
-  return `${name}-COVERED`;
 }
 
 function elementChange(

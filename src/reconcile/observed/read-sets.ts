@@ -27,17 +27,19 @@ export async function readAllSets(
 }
 
 /**
- * Compares the headers of our sets with the cache, and reads the entries of sets whose count or parameters differ.
- * Returns the names of these sets.
+ * Compares the headers of our sets with the cache, and reads the entries of `suspects` and of sets whose count or
+ * parameters differ. Returns the names of these sets.
  */
 export async function checkSetHeaders(
   ipSets: IpSets,
   cached: CachedState,
   differences: Differences,
+  suspects: ReadonlySet<string> = new Set(),
 ): Promise<readonly string[]> {
   const headers = await readHeaders(ipSets);
   const changed = [...ourSets.keys()].filter((name) => {
     const [before, after] = [cached.sets.get(name), headers.sets.get(name)];
+    if (suspects.has(name)) return true;
     if (before === undefined || after === undefined) return before !== after;
     const count = cached.setEntries.get(name)?.size;
     return !sameIpSet(before, after) || (count !== undefined && count !== after.elementCount);

@@ -36,9 +36,13 @@ export class Verification {
     this.#observer = observer;
   }
 
-  /** Returns the names of the sets that differ. Rejects if the kernel cannot be read. */
-  checkSets(): Promise<readonly string[]> {
-    return checkSetHeaders(this.#kernel.ipSets, this.#cached, this.#observer.differences);
+  /**
+   * Returns the names of the sets that differ, and of the `suspect` ones, whose entries are read in any case. Rejects if
+   * the kernel cannot be read.
+   */
+  checkSets(suspects?: ReadonlySet<string>): Promise<readonly string[]> {
+    const { differences } = this.#observer;
+    return checkSetHeaders(this.#kernel.ipSets, this.#cached, differences, suspects);
   }
 
   /**

@@ -8,11 +8,16 @@ import type { Status, StatusTable } from "./status-table.ts";
 const conflictSize = 5;
 /** Period in which a subject's drifts are counted. A reconcile conflict ends after this period without drift. */
 const windowMs = 600_000;
+/** More drifts of a subject are not remembered. */
+const mostDrifts = 100;
 /** The first pause. It doubles each time the subject is changed again after a repair. */
 const firstPauseMs = 30_000;
 const longestPauseMs = 600_000;
-/** Minimum time between two repairs of a restriction. These repairs never back off. */
-const restrictionPauseMs = 1_000;
+/**
+ * Minimum time between two repairs of a restriction. These repairs never back off. With nf_tables, neither does any repair
+ * of sets and rules: the kernel reports each change at once, and a repair starts no program.
+ */
+const leastPauseMs = 1_000;
 /**
  * In a reconcile conflict, a resource that implements source ranges satisfies no dependency until it has existed for
  * this long.
@@ -44,30 +49,45 @@ export interface Repairs {
 
 /**
  * Records drifts. If a subject occurs several times, one drift is recorded. Repairs of sets never back off, because rules
- * cannot be written before the sets that they refer to.
+ * cannot be written before the sets that they refer to. `isNotified`: the kernel reports changes of sets and rules at
+ * once.
  */
-export function noteDrifts(table: StatusTable, drifts: readonly Drift[], nowMs: number): void {
+export function noteDrifts(
+  table: StatusTable,
+  drifts: readonly Drift[],
+  nowMs: number,
+  isNotified = false,
+): void {
   forgetQuiet(table, nowMs);
   const bySubject = new Map(drifts.map((drift) => [subjectKey(drift.subject), drift]));
   for (const drift of bySubject.values()) {
-    if (drift.kind !== "set") noteDrift(table.of(drift.subject), drift, nowMs);
+    if (drift.kind !== "set") noteDrift(table.of(drift.subject), drift, nowMs, isNotified);
   }
 }
 
-function noteDrift(status: Status, { kind, subject }: Drift, nowMs: number): void {
+function noteDrift(
+  status: Status,
+  { kind, subject }: Drift,
+  nowMs: number,
+  isNotified: boolean,
+): void {
   const { driftsAtMs: before, pauseMs, pausedUntilMs } = status.repairs ?? noRepairs;
   if (pausedUntilMs > nowMs) return;
-  const driftsAtMs = [...before, nowMs];
+  const driftsAtMs = [...before, nowMs].slice(-mostDrifts);
   const isFrequent = driftsAtMs.length >= conflictSize;
-  if (isRestriction(subject)) {
+  const isInTables = subject.type === "entry" || subject.type === "chain";
+  if (isRestriction(subject) || (isNotified && isInTables)) {
+    const windowOfTrustMs = isNotified ? trustAfterMs : windowMs;
+    const recent = driftsAtMs.filter((atMs) => nowMs - atMs < windowOfTrustMs);
+    const isDistrusted = isLimit(subject) && recent.length >= conflictSize;
     // The first repair is made immediately, even if the kernel rejected another change of the subject before. The
     // next one is made after a second.
-    const until = (before.at(-1) ?? Number.NEGATIVE_INFINITY) + restrictionPauseMs;
+    const until = (before.at(-1) ?? Number.NEGATIVE_INFINITY) + leastPauseMs;
     status.retryAtMs = until > nowMs ? until : undefined;
     status.repairs = {
       ...{ kind, driftsAtMs, pausedUntilMs: until },
-      pauseMs: isFrequent ? restrictionPauseMs : pauseMs,
-      ...(isFrequent && isLimit(subject) ? { distrustedUntilMs: nowMs + trustAfterMs } : {}),
+      pauseMs: isFrequent ? leastPauseMs : pauseMs,
+      ...(isDistrusted ? { distrustedUntilMs: nowMs + trustAfterMs } : {}),
     };
     return;
   }

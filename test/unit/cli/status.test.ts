@@ -68,7 +68,12 @@ const troubled: Status = {
       retryInSeconds: 9,
     },
   ],
-  lastDrift: { subject: "KUBE-CLUSTER-IP", action: "repair", ageSeconds: 61 },
+  lastDrift: {
+    subject: "KUBE-CLUSTER-IP",
+    action: "repair",
+    ageSeconds: 61,
+    changedBy: "nft (PID 4711)",
+  },
 };
 
 let folder: string;
@@ -137,7 +142,7 @@ Process              1, up 2 h 10 min
     assert.match(out, /^Degraded: 1 object rejected/);
     assert.match(
       out,
-      /^Drift +2 since the start, the last 1 min 1 s ago: KUBE-CLUSTER-IP \(repair\)$/m,
+      /^Drift +2 since the start, the last 1 min 1 s ago, by nft \(PID 4711\): KUBE-CLUSTER-IP \(repair\)$/m,
     );
     assert.ok(
       out.includes(

@@ -145,6 +145,45 @@ describe("repairs", () => {
     });
   });
 
+  describe("repairs in tables of nf_tables, which notify of each change", () => {
+    const chain = { type: "chain", family: "IPv4", table: "nat", chainName: "PREROUTING" } as const;
+    const jump: Drift = { kind: "jump", subject: chain, before: "-j A", after: "absent" };
+    const entry = { type: "entry", setName: "KUBE-LOAD-BALANCER-FW" } as const;
+    const limit: Drift = {
+      kind: "entry",
+      subject: { ...entry, entry: addressPortEntry(ip("203.0.113.10"), "TCP", 80) },
+      before: "present",
+      after: "absent",
+    };
+
+    function change(times: number, pauseMs: number, what: Drift): void {
+      for (let time = 0; time < times; time += 1) {
+        nowMs += pauseMs;
+        noteDrifts(table, [what], nowMs, true);
+      }
+    }
+
+    it("are never delayed for more than a second", () => {
+      change(50, secondMs, jump);
+      assert.equal(table.isPending(chain, nowMs), false);
+      change(1, 400, jump);
+      assert.equal(table.isPending(chain, nowMs + 599), true);
+      assert.equal(table.isPending(chain, nowMs + 600), false);
+    });
+
+    it("of source ranges are trusted if a third party reverts them once a minute, not once a second", () => {
+      change(60, 60 * secondMs, limit);
+      assert.deepEqual([...distrusted(table, nowMs).values()], []);
+      change(5, secondMs, limit);
+      assert.deepEqual([...distrusted(table, nowMs).values()], [limit.subject]);
+    });
+
+    it("of addresses are still delayed", () => {
+      change(5, secondMs, drift);
+      assert.equal(isBackingOff(table, drift.subject, nowMs), true);
+    });
+  });
+
   it("never delay a set, because rules refer to it", () => {
     change(30, { ...drift, kind: "set", subject: { type: "set", setName: "KUBE-CLUSTER-IP" } });
     assert.deepEqual(reconcileConflicts(table), []);

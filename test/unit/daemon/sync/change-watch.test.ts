@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { silentLogger } from "../../../../src/base/log.ts";
-import { AddressWatch } from "../../../../src/daemon/sync/address-watch.ts";
-import type { DummyLink } from "../../../../src/kernel/kernel.ts";
+import { ChangeWatch } from "../../../../src/daemon/sync/change-watch.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 
 /** A watch whose looks last until they are ended, unless the kernel does not answer. */
@@ -12,22 +11,24 @@ class Stage {
   readonly failedAtMs: number[] = [];
   isAnswering = true;
   change: () => void = () => {};
-  readonly watch: AddressWatch;
+  readonly watch: ChangeWatch;
 
-  constructor() {
-    const link = {
-      watch: (onChange: () => void) => {
-        this.change = onChange;
-        return () => {};
-      },
-    } as unknown as DummyLink;
-    const look = (): Promise<void> => {
+  constructor(pauseMs = 0) {
+    const check = (): Promise<void> => {
       if (this.isAnswering) return new Promise((resolve) => this.looks.push(resolve));
       this.failedAtMs.push(this.clock.monotonicMs());
       return Promise.reject(new Error("ENOBUFS"));
     };
-    const parts = { kernel: { link }, clock: this.clock, log: silentLogger };
-    this.watch = new AddressWatch(look, parts);
+    const state = {
+      name: "links and addresses",
+      watch: (onChange: () => void) => {
+        this.change = onChange;
+        return () => {};
+      },
+      check,
+      ...{ gatherMs: 50, pauseMs },
+    };
+    this.watch = new ChangeWatch(state, { clock: this.clock, log: silentLogger });
     this.watch.start();
   }
 
@@ -39,7 +40,7 @@ class Stage {
   }
 }
 
-describe("the watch of links and addresses", () => {
+describe("the watch of kernel state that notifies of changes", () => {
   it("checks once for all changes that arrive while a check waits, and once more after it", async () => {
     const stage = new Stage();
     await stage.changes(20);
@@ -87,5 +88,15 @@ describe("the watch of links and addresses", () => {
     stage.looks[0]?.();
     await stage.clock.advance(1_000);
     assert.equal(stage.looks.length, 1);
+  });
+
+  it("checks while changes continue, with a pause between two checks", async () => {
+    const stage = new Stage(250);
+    for (let time = 0; time < 100; time += 1) {
+      stage.change();
+      await stage.clock.advance(10);
+      stage.looks.at(-1)?.();
+    }
+    assert.equal(stage.looks.length, 4);
   });
 });
