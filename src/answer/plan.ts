@@ -34,6 +34,22 @@ export function hasChanges(plan: Plan): boolean {
   );
 }
 
+/** Returns the part of a plan that `pending` does not contain. */
+export function planBeyond(pending: Plan, plan: Plan): Plan {
+  const fresh = <T>(all: readonly T[] = [], known: readonly T[] = []): readonly T[] => {
+    const texts = new Set(known.map((one) => JSON.stringify(one)));
+    return all.filter((one) => !texts.has(JSON.stringify(one)));
+  };
+  const { listeners, sctpPorts } = plan;
+  return {
+    ...plan,
+    changes: fresh(plan.changes, pending.changes),
+    conflicts: fresh(plan.conflicts, pending.conflicts),
+    ...(listeners === undefined ? {} : { listeners: fresh(listeners, pending.listeners) }),
+    ...(sctpPorts === undefined ? {} : { sctpPorts: fresh(sctpPorts, pending.sctpPorts) }),
+  };
+}
+
 export const planView: View<Plan> = {
   blocks: (plan) => {
     const { listeners = [], nftTables = [], files = [], sctpPorts = [], unusedBackend } = plan;

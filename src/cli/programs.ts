@@ -7,7 +7,10 @@ export interface Programs {
     typeof import("../daemon/run.ts"),
     "runDaemon" | "prepareNode" | "cleanUpNode"
   >;
-  readonly plan: Load<typeof import("../daemon/print-plan.ts"), "planSync" | "planNodeCleanUp">;
+  readonly plan: Load<
+    typeof import("../daemon/print-plan.ts"),
+    "planSync" | "planApplied" | "planNodeCleanUp"
+  >;
   readonly endpointController: Load<
     typeof import("../daemon/run-endpoint-controller.ts"),
     "runEndpointController"

@@ -1,5 +1,7 @@
 /** Runs the daemon's planning once, for commands that only read. Writes nothing. */
 import { silentEvents } from "../api/event.ts";
+import { type AppliedFile, withAppliedFile } from "../api/manifest/applied-file.ts";
+import type { Refuse } from "../api/refusals.ts";
 import { version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
 import { prometheusMetrics } from "../metrics/prometheus-metrics.ts";
@@ -19,6 +21,11 @@ import { type DaemonParts, startDaemon } from "./start.ts";
 const userspaceText =
   "Cannot show what the daemon would find at startup: in userspace mode, its own sockets serve Services; start it, then run kube-ipvs services";
 
+export interface FirstSyncParts extends Pick<RunContext, "clock" | "log"> {
+  /** A file that is treated as if it had been applied. */
+  readonly applied?: AppliedFile | undefined;
+}
+
 /** The state that a first sync would find, and its report. */
 export interface Observation {
   readonly report: SyncReport;
@@ -28,7 +35,7 @@ export interface Observation {
 /** Calls `read` with the result of a first sync in observe-only mode. Rejects if the sync fails or takes too long. */
 export async function observeOnce<T>(
   config: Config,
-  parts: Pick<RunContext, "clock" | "log">,
+  parts: FirstSyncParts,
   read: (observation: Observation) => T | Promise<T>,
 ): Promise<T> {
   if (config.mode === "userspace") throw new Error(userspaceText);
@@ -71,15 +78,19 @@ type FirstSyncContext = Required<
  */
 export async function firstSync<T extends { stop(): Promise<void> }>(
   config: Config,
-  { clock, log }: Pick<RunContext, "clock" | "log">,
+  { clock, log, applied }: FirstSyncParts,
   begin: (context: FirstSyncContext, state: StateFile) => Promise<T>,
 ): Promise<{ readonly running: T; readonly report: SyncReport }> {
   const planned = Promise.withResolvers<SyncReport>();
   const deadline = answerDeadline(config, clock);
   const { observer } = deadline;
   const state = readState(config.statePath, log);
-  const { source, close } = await openSource(config, { clock, log, observer });
+  const { source: found, close } = await openSource(config, { clock, log, observer });
   try {
+    const { serviceProxyName } = config;
+    const refuse: Refuse = ({ message }) => planned.reject(new Error(message));
+    const source =
+      applied === undefined ? found : withAppliedFile(found, applied, { serviceProxyName, refuse });
     const context = {
       ...{ config: { ...config, isObserveOnly: true }, source, clock, log, events: silentEvents },
       metrics: prometheusMetrics({ version }),
@@ -89,8 +100,8 @@ export async function firstSync<T extends { stop(): Promise<void> }>(
       onReport: planned.resolve,
       fail: planned.reject,
     };
-    const found = Promise.all([begin(context, state), planned.promise]);
-    const [running, report] = await Promise.race([found, deadline.expired]);
+    const synced = Promise.all([begin(context, state), planned.promise]);
+    const [running, report] = await Promise.race([synced, deadline.expired]);
     await running.stop();
     const [failure] = report.failures;
     if (failure !== undefined) throw failure.error;

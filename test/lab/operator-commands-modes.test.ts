@@ -8,7 +8,13 @@ import { shell } from "../support/netns/network-namespace.ts";
 import { clientAddress, nodeAddress, podGateway } from "../support/node-network.ts";
 import { type ApiObject, endpoint, endpointSlice, service } from "../support/objects.ts";
 import { judgedRivals, rivalServices } from "../support/rival-services.ts";
-import { differencesOf, explained, judgedConflicts, kubeIpvs } from "../support/run-kube-ipvs.ts";
+import {
+  differencesOf,
+  explained,
+  judgedConflicts,
+  kubeIpvs,
+  plannedOf,
+} from "../support/run-kube-ipvs.ts";
 
 const pods = [
   { name: "pod-1", address: "10.244.1.10" },
@@ -52,6 +58,12 @@ const edge = service({
   spec: { externalIPs: ["203.0.113.7"] },
   status: { loadBalancer: { ingress: [{ ip: "203.0.113.8" }] } },
 });
+
+/** A Service that a file would add. */
+const fresh = [
+  service({ name: "new", clusterIps: ["10.96.0.14"] }),
+  endpointSlice({ service: "new", endpoints: ["10.244.1.10"] }),
+];
 
 /** Disables checks that would repair the damage of a test. */
 const unrepaired = [
@@ -141,6 +153,15 @@ describe("the operator's commands in other modes", () => {
         kubeIpvs("explain", ...sticky).out,
         /^Mode +iptables, a client keeps its endpoint for 600 s$/m,
       );
+    });
+
+    it("plan what applying a file would change", (test) => {
+      const { code, out } = plannedOf(...fresh);
+      test.diagnostic(out);
+      assert.equal(code, 2);
+      assert.match(out, /^ {2}. IPv4 nat KUBE-SERVICES .*$/m);
+      assert.match(out, /^ {2}. IPv4 nat KUBE-SVC-\S+ .*service default\/new/m);
+      assert.deepEqual(plannedOf(...objects).out, "No changes.\n");
     });
 
     it("explain which rules a third party removed and added, and the planned verdict", (test) => {
@@ -234,6 +255,13 @@ describe("the operator's commands in other modes", () => {
       await node.start(flags);
       const beside = kubeIpvs("plan", ...given);
       assert.deepEqual([beside.code, beside.out], [0, "No changes.\n"], beside.err);
+      const applied = plannedOf(...fresh);
+      assert.equal(applied.code, 2, applied.err);
+      assert.match(
+        applied.out,
+        /^Listeners: 1\n {2}\+ TCP \S+ .*10\.96\.0\.14:80 .*default\/new:http$/m,
+      );
+      assert.doesNotMatch(applied.out, /default\/web/);
       await node.stop();
       const { code, out } = kubeIpvs("plan", ...given);
       assert.equal(code, 2);

@@ -16,6 +16,7 @@ import {
   explained,
   judgedConflicts,
   kubeIpvs,
+  plannedOf,
   program,
 } from "../support/run-kube-ipvs.ts";
 import { TmuxTerminal } from "../support/tmux-terminal.ts";
@@ -100,6 +101,27 @@ describe("the operator's commands", () => {
   it("plan with the configuration of the running daemon", () => {
     const { code, out } = kubeIpvs("plan");
     assert.deepEqual([code, out], [0, "No changes.\n"]);
+  });
+
+  it("plan what applying a file would change, and change nothing", (test) => {
+    const annotations = { "kube-ipvs.io/scheduler": "wlc" };
+    const { code, out } = plannedOf(
+      service({ metadata: { annotations } }),
+      endpointSlice({ endpoints: [one, notReady] }),
+      service({ name: "new", clusterIps: ["10.96.0.19"] }),
+    );
+    test.diagnostic(out);
+    assert.equal(code, 2);
+    assert.match(out, /^ {2}~ TCP 10\.96\.0\.10:80 \(rr -> wlc\) .*service default\/web$/m);
+    assert.match(out, /^ {2}\S .*10\.96\.0\.10:80 -> 10\.244\.1\.20:8080 .*service default\/web$/m);
+    assert.match(out, /^ {2}\+ TCP 10\.96\.0\.19:80 \(rr\) .*service default\/new$/m);
+    assert.doesNotMatch(out, /10\.244\.1\.10/);
+    const same = plannedOf(...webOf(one, two, notReady));
+    assert.deepEqual([same.code, same.out], [0, "No changes.\n"]);
+    const unknown = plannedOf(service({ clusterIps: ["x"] }));
+    assert.equal(unknown.code, 1);
+    assert.match(unknown.err, /^kube-ipvs plan: .*"x" is not an IP address/m);
+    assert.doesNotMatch(shell("ipvsadm -Sn"), /wlc|10\.96\.0\.19/);
   });
 
   it("show each endpoint of a Service with the kernel's connection counts", async (test) => {

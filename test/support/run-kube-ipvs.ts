@@ -1,10 +1,13 @@
 /** The built program's commands, run like an operator does. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Explanation } from "../../src/answer/explanation.ts";
 import { parseJson } from "../../src/base/parse-json.ts";
 import type { Finding } from "../../src/doctor/check.ts";
+import type { ApiObject } from "./objects.ts";
 
 export interface Run {
   readonly code: number | null;
@@ -27,6 +30,13 @@ export function judgedConflicts(...args: readonly string[]): string {
   const { checks } = parseJson(out) as { readonly checks: readonly Finding[] };
   const { verdict, evidence, remedy } = checks.find(({ name }) => name === "conflicts") ?? {};
   return `${verdict}: ${evidence}; ${remedy}`;
+}
+
+/** What applying these objects would change on this node: `kube-ipvs plan -f`. */
+export function plannedOf(...objects: readonly ApiObject[]): Run {
+  const path = join(tmpdir(), "applied.json");
+  writeFileSync(path, JSON.stringify({ kind: "List", items: objects }));
+  return kubeIpvs("plan", "-f", path);
 }
 
 export function explained(...args: readonly string[]): readonly Explanation[] {

@@ -128,7 +128,7 @@ function objectsOf(
     return undefined;
   }
   const objects = content.values.map((value, index) => {
-    const object = objectOf(value, `${shownName}${value.place}`, into);
+    const object = manifestObject(value, `${shownName}${value.place}`, into);
     return object === undefined ? undefined : inOrder(object, { fileName, index });
   });
   return objects.filter((object) => object !== undefined);
@@ -149,7 +149,8 @@ function inOrder(
   return { ...object, record };
 }
 
-function objectOf(
+/** Decodes one value. Undefined if it is not a supported object. */
+export function manifestObject(
   { value }: ManifestValue,
   where: string,
   into: ManifestContext,

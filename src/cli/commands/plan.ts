@@ -1,6 +1,6 @@
 import { exitCodes } from "../../answer/answer.ts";
 import { hasChanges, planView } from "../../answer/plan.ts";
-import { type Command, outputOptions } from "../command.ts";
+import { type Command, outputOptions, valueOption } from "../command.ts";
 
 export const planCommand: Command = {
   name: "plan",
@@ -9,23 +9,51 @@ export const planCommand: Command = {
     "Prints what a sync would change in this kernel, and changes nothing. In userspace mode " +
     "it also prints the listeners that the daemon would open. With --cleanup it prints what " +
     "kube-ipvs --cleanup would remove. Without configuration flags it uses the configuration of " +
-    "the running daemon.\n" +
+    "the running daemon. With -f it prints what applying a file would change, apart from changes " +
+    "that are pending anyway.\n" +
     "Exit codes: 0 no change, 1 error, 2 changes.",
   usesRunningConfig: true,
-  options: outputOptions(),
+  options: [
+    ...outputOptions(),
+    {
+      ...valueOption(
+        "filename",
+        "file",
+        "print what applying the Services and EndpointSlices of this YAML or JSON file would change here; - for stdin",
+      ),
+      short: "f",
+    },
+  ],
   examples: [
     {
       command: "kube-ipvs plan --config /var/lib/kube-proxy/config.conf",
       purpose: "changes of a takeover from kube-proxy on this node",
     },
     { command: "kube-ipvs plan --manifests ./services -o json", purpose: "without a cluster" },
+    { command: "kube-ipvs plan -f service.yaml", purpose: "before kubectl apply -f service.yaml" },
     { command: "kube-ipvs plan --cleanup", purpose: "what kube-ipvs --cleanup would remove" },
   ],
-  run: async ({ programs, config, values, runContext, print }) => {
+  run: async ({ programs, config, values, options, readFile, runContext, print }) => {
     const isCleanup = values.get("cleanup")?.at(-1) === "true";
-    const { planNodeCleanUp, planSync } = await programs.plan();
-    const plan = await (isCleanup ? planNodeCleanUp : planSync)(config, runContext());
+    const name = options.get("filename") ?? "";
+    if (isCleanup && name !== "") throw new Error("-f: cannot be combined with --cleanup");
+    const { planApplied, planNodeCleanUp, planSync } = await programs.plan();
+    const plan = await (isCleanup
+      ? planNodeCleanUp(config, runContext())
+      : name === ""
+        ? planSync(config, runContext())
+        : planApplied(config, runContext(), readApplied(name, readFile)));
     print(plan, planView);
     return hasChanges(plan) ? exitCodes.wrong : exitCodes.fine;
   },
 };
+
+/** Reads the file of `-f`; `-` is stdin. */
+function readApplied(
+  name: string,
+  readFile: (path: string) => string,
+): { readonly name: string; readonly text: string } {
+  return name === "-"
+    ? { name: "stdin", text: readFile("/dev/stdin") }
+    : { name, text: readFile(name) };
+}

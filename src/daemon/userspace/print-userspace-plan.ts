@@ -9,16 +9,12 @@ import { servicePortsOf } from "../../model/service-ports.ts";
 import { emptyPlan } from "../../reconcile/change-plan.ts";
 import { planObject } from "../../reconcile/plan-object.ts";
 import type { SoughtListener } from "../../userspace/find-listeners.ts";
-import { firstSync } from "../observe-once.ts";
-import type { RunContext } from "../run.ts";
+import { type FirstSyncParts, firstSync } from "../observe-once.ts";
 import { beginUserspace } from "./begin-userspace.ts";
 import { addressesOf, listenerText, type UserspacePlan } from "./plan-userspace.ts";
 
 /** Returns what a start would do. Rejects if this cannot be determined. */
-export async function planUserspaceStart(
-  config: Config,
-  parts: Pick<RunContext, "clock" | "log">,
-): Promise<Plan> {
+export async function planUserspaceStart(config: Config, parts: FirstSyncParts): Promise<Plan> {
   const { running } = await firstSync(config, parts, (context) =>
     beginUserspace(context.config, context),
   );

@@ -67,6 +67,10 @@ async function run(args: readonly string[], fakes: Fakes = {}): Promise<Outcome>
           note("plan", config);
           return (await fakes.plan?.planSync?.(config, parts)) ?? nothing;
         },
+        async planApplied(config, parts, file) {
+          note(`plan -f ${file.name}`, config);
+          return (await fakes.plan?.planApplied?.(config, parts, file)) ?? nothing;
+        },
         async planNodeCleanUp(config, parts) {
           note("plan --cleanup", config);
           return (await fakes.plan?.planNodeCleanUp?.(config, parts)) ?? nothing;
@@ -480,6 +484,18 @@ describe("--strict", () => {
     const planNodeCleanUp = planSync;
     const cleanup = await run(["plan", "--cleanup"], { plan: { planNodeCleanUp } });
     assert.deepEqual([cleanup.code, cleanup.calls[0]?.[0]], [2, "plan --cleanup"]);
+    const both = await run(["plan", "-f", "/json", "--cleanup"]);
+    assert.deepEqual(
+      [both.code, both.err],
+      [1, "kube-ipvs plan: -f: cannot be combined with --cleanup\n"],
+    );
+    const applied = await run(["plan", "-f", "/json"], { plan: { planApplied: planSync } });
+    assert.deepEqual(
+      [applied.code, applied.out, applied.calls[0]?.[0]],
+      [2, text, "plan -f /json"],
+    );
+    const absent = await run(["plan", "-f", "/absent"]);
+    assert.deepEqual([absent.code, absent.calls], [1, []]);
     const clean = await run(["plan", "--cleanup", "-o", "json"]);
     assert.deepEqual([clean.code, clean.calls[0]?.[0]], [0, "plan --cleanup"]);
     const mistaken = await run(["plan", "-o", "xml"]);
