@@ -90,6 +90,7 @@ export type ProblemReason =
   | "not-ready"
   | "sync-failed"
   | "api-server-unreachable"
+  | "manifests-unreadable"
   | "taint-not-removed"
   | "rejected-objects"
   | "conflicts"

@@ -35,7 +35,7 @@ export const shortExplanationView: View<ExplanationList> = {
 };
 
 function explanationBlocks(explanation: Explanation): readonly Block[] {
-  const { summary, endpoints, packets, differences, probes } = explanation;
+  const { summary, endpoints, packets, differences, probes, advice = [] } = explanation;
   const differing = differences.length === 0 ? ["no difference"] : differences.map(differenceText);
   return [
     summary,
@@ -46,6 +46,7 @@ function explanationBlocks(explanation: Explanation): readonly Block[] {
     section("Kernel and plan", ...differing),
     section("Connections", ...connectionLines(explanation)),
     ...(probes === undefined ? [] : [section("Probes from this node", ...probes.map(probeText))]),
+    section("What to do", ...advice),
   ];
 }
 

@@ -38,6 +38,8 @@ export interface Explanation {
   /** Differences between the kernel and the plan. */
   readonly differences: readonly Difference[];
   readonly connections: Connections;
+  /** What to do about what is wrong. Empty if nothing is. */
+  readonly advice?: readonly string[];
   /** Undefined unless they were asked for. */
   readonly probes?: readonly Probe[];
 }

@@ -62,7 +62,10 @@ export function servicesView(hasDetails: boolean, nothing: string): View<Answers
   return {
     blocks: ({ items }) => {
       if (items.length === 0) return [nothing];
-      return [table(serviceColumns, items, hasDetails ? { details: endpointBlocks } : {})];
+      return [
+        table(serviceColumns, items, hasDetails ? { details: endpointBlocks } : {}),
+        ...(hasDetails ? reasonLines(items) : []),
+      ];
     },
     names: ({ items }) => [...new Set(items.map(({ namespace, name }) => `${namespace}/${name}`))],
   };
@@ -71,6 +74,26 @@ export function servicesView(hasDetails: boolean, nothing: string): View<Answers
 export const drainsView: View<Answers["DrainList"]> = {
   blocks: ({ items }) => (items.length === 0 ? ["Nothing drains"] : [table(drainColumns, items)]),
 };
+
+/** What to do about reasons of endpoints. */
+const remedies: Readonly<Record<string, string>> = {
+  "not-ready": "check the pod's readiness probe",
+  blocked: "kube-ipvs status names the object that the kernel rejected",
+  drifted:
+    "a third party removed the real server or set its weight to 0, and the next verification repairs it",
+  "manual-weight": "a third party set the weight to 0; set it back with ipvsadm -e",
+  reverted: "stop the third party that keeps reverting the repair",
+};
+
+function reasonLines(items: readonly ServiceRow[]): readonly string[] {
+  const reasons = new Set(
+    items.flatMap(({ endpoints = [] }) => endpoints.map(({ reason }) => reason)),
+  );
+  const lines = Object.entries(remedies)
+    .filter(([reason]) => reasons.has(reason))
+    .map(([reason, remedy]) => `${reason}: ${remedy}`);
+  return lines.length === 0 ? [] : ["", ...lines];
+}
 
 function endpointBlocks({ endpoints = [] }: ServiceRow): readonly Block[] {
   if (endpoints.length === 0) return ["  no endpoints"];

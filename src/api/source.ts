@@ -81,6 +81,8 @@ export interface SourceListener {
 export interface ObjectSource {
   /** Starts to report. Resolves when the source is running, which may be before it is synced. */
   start(listener: SourceListener, servedBefore?: ServedAddresses): Promise<void>;
+  /** Why the objects may be outdated, and the monotonic time since when. Undefined if they are current. */
+  problem?(): { readonly message: string; readonly sinceMs: number } | undefined;
   /** The known addresses of the API servers. Absent or empty if the source is not an API server. */
   servers?(): readonly ServerEndpoint[];
   /** Reads all Nodes. Undefined if they are not available, or if the source reports them through `onNodes`. */

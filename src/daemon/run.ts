@@ -283,14 +283,14 @@ async function* beginAnswers(
   parts: RunContext &
     CommonParts & { readonly object: () => object; readonly view: () => ModeView | undefined },
 ): AsyncGenerator<Stop> {
-  const { clock, health, apiContact, notReadyTaint, object, view } = parts;
+  const { clock, health, apiContact, notReadyTaint, source, object, view } = parts;
   const startedAtMs = clock.monotonicMs();
   yield await startServers({ ...parts, shown: { flags: parts.shown.flags, object } }, config);
   yield await openOperatorSocket(config.operatorSocketPath, {
     ...parts,
     configuration: object,
     status: () => ({
-      ...{ clock, config, health, apiContact, notReadyTaint, startedAtMs },
+      ...{ clock, config, health, apiContact, notReadyTaint, source, startedAtMs },
       view: view(),
     }),
   });

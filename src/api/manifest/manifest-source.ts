@@ -58,7 +58,7 @@ export class ManifestSource implements ObjectSource {
   readonly #endpoints: ManifestEndpoints;
   #duplicates = new Set<string>();
   readonly #exclusive = new Exclusive();
-  #isFolderReadable = true;
+  #problem: ReturnType<NonNullable<ObjectSource["problem"]>>;
   #isReadPlanned = false;
   #isStopped = false;
 
@@ -101,6 +101,10 @@ export class ManifestSource implements ObjectSource {
     this.#planRescan();
   }
 
+  problem(): ReturnType<NonNullable<ObjectSource["problem"]>> {
+    return this.#problem;
+  }
+
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#cancelDebounce();
@@ -132,15 +136,19 @@ export class ManifestSource implements ObjectSource {
   async #fileNames(): Promise<readonly string[] | undefined> {
     try {
       const entries = await readdir(this.#options.folder, { withFileTypes: true });
-      this.#isFolderReadable = true;
+      this.#problem = undefined;
       for (const entry of entries) if (entry.isDirectory()) this.#ignored.subfolder(entry.name);
       const names = entries.map(({ name }) => name);
       return names.filter((name) => manifestName.test(name)).sort();
     } catch (error) {
-      const keys = { directory: this.#options.folder, err: systemErrorText(error) };
-      if (this.#isFolderReadable)
-        this.#log.warn("Manifest directory disappeared, keeping its objects", keys);
-      this.#isFolderReadable = false;
+      const { folder: directory } = this.#options;
+      const err = systemErrorText(error);
+      if (this.#problem === undefined)
+        this.#log.warn("Manifest directory disappeared, keeping its objects", { directory, err });
+      this.#problem ??= {
+        message: `Cannot read manifest directory ${directory}: ${err}; its last objects stay, restore it`,
+        sinceMs: this.#clock.monotonicMs(),
+      };
       this.#watcher?.close();
       this.#watcher = undefined;
       return undefined;
@@ -252,7 +260,7 @@ export class ManifestSource implements ObjectSource {
     if (this.#isStopped) return;
     this.#cancelRescan = this.#clock.after(this.#options.rescanMs, () => {
       const rescan = this.refresh().finally(() => {
-        if (this.#isFolderReadable) this.#watchFolder();
+        if (this.#problem === undefined) this.#watchFolder();
         this.#planRescan();
       });
       background(rescan, this.#log, "reading manifests");

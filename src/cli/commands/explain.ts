@@ -1,4 +1,5 @@
 import { exitCodes, listOf } from "../../answer/answer.ts";
+import { adviceOn, staleEntries } from "../../answer/explanation-advice.ts";
 import { explanationView, shortExplanationView } from "../../answer/explanation-view.ts";
 import { type PlanQuery, planTarget } from "../../answer/questions.ts";
 import {
@@ -64,18 +65,20 @@ export const explainCommand: Command = {
     if (facts.destinations.length === 0) throw new Error(nothingText(query));
     const { explain } = await context.programs.explain();
     const explained = await explain(facts, from, options, context);
-    const items =
+    const probed =
       context.options.get("probe") === "true"
         ? await (await import("../../explain/probe.ts")).probed(explained)
         : explained;
+    const items = probed.map((one) => ({ ...one, advice: adviceOn(one) }));
     if (facts.isTruncated) {
       context.writeErr(`Only the first ${items.length} addresses are explained\n`);
     }
     const view = context.format === "short" ? shortExplanationView : explanationView;
     context.print(listOf("ExplanationList", items), view);
     const isAsPlanned = items.every(
-      ({ differences, packets, probes = [] }) =>
+      ({ differences, packets, probes = [], ...item }) =>
         differences.length === 0 &&
+        staleEntries(item).length === 0 &&
         packets.every(({ planned, losses }) => planned === undefined && losses.length === 0) &&
         probes.every(({ error }) => error === undefined),
     );

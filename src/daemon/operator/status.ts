@@ -22,6 +22,7 @@ export interface StatusSources {
   readonly health: ProxyHealth;
   readonly apiContact: ApiContact;
   readonly notReadyTaint?: Evidence["notReadyTaint"];
+  readonly source?: Evidence["source"];
   /** Monotonic start time of the program. */
   readonly startedAtMs: number;
   /** Undefined until the kernel is prepared. */

@@ -2,6 +2,7 @@
 
 import type { Counts, Problem, Status } from "../../answer/answers.ts";
 import type { NotReadyTaint } from "../../api/cluster/not-ready-taint.ts";
+import type { ObjectSource } from "../../api/source.ts";
 import { grouped } from "../../base/counted.ts";
 import { durationText } from "../../base/duration-text.ts";
 import { subjectText } from "../../reconcile/subject.ts";
@@ -17,6 +18,8 @@ export interface Evidence {
   readonly apiContact: Pick<ApiContact, "host" | "failing">;
   /** Why the node still has the taint. Undefined if removing the taint is not enabled. */
   readonly notReadyTaint?: Pick<NotReadyTaint, "problem"> | undefined;
+  /** The source of objects. */
+  readonly source?: Pick<ObjectSource, "problem"> | undefined;
   readonly history: SyncHistory;
   /** Monotonic start time of the program. */
   readonly startedAtMs: number;
@@ -25,9 +28,17 @@ export interface Evidence {
 
 /** Problems, the worst first. Empty if the node is in the desired state. */
 export function problemsOf(evidence: Evidence): readonly Problem[] {
-  return [readiness, syncs, apiServer, taint, rejections, conflicts, repairs, drift].flatMap(
-    (find) => find(evidence),
-  );
+  return [
+    readiness,
+    syncs,
+    apiServer,
+    manifests,
+    taint,
+    rejections,
+    conflicts,
+    repairs,
+    drift,
+  ].flatMap((find) => find(evidence));
 }
 
 /** A start takes seconds, or half a minute with tens of thousands of Services. A longer start is a problem. */
@@ -88,6 +99,13 @@ function apiServer({ apiContact, secondsSince }: Evidence): readonly Problem[] {
   const message = `API server ${host} ${what}`;
   const sinceSeconds = secondsSince(failing.sinceMs);
   return [{ reason: "api-server-unreachable", message, sinceSeconds }];
+}
+
+function manifests({ source, secondsSince }: Evidence): readonly Problem[] {
+  const problem = source?.problem?.();
+  if (problem === undefined) return [];
+  const { message, sinceMs } = problem;
+  return [{ reason: "manifests-unreadable", message, sinceSeconds: secondsSince(sinceMs) }];
 }
 
 function taint({ notReadyTaint, secondsSince }: Evidence): readonly Problem[] {

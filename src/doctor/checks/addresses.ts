@@ -29,7 +29,7 @@ export const addressChecks: readonly Check[] = [
       if (collisions.length > 0) {
         return fail(
           listed(collisions),
-          "give these Services other addresses, list the addresses in kubeIpvs.unboundAddresses if software of this node must have them, or set kubeIpvs.reservedAddresses: refuse and restart kube-ipvs",
+          "remove the addresses from other links (ip -br address), or give these Services other addresses; list the addresses in kubeIpvs.unboundAddresses if software of this node must have them, or set kubeIpvs.reservedAddresses: refuse and restart kube-ipvs",
         );
       }
       const overlaps = overlapsOf(found);

@@ -6,6 +6,17 @@ import { type Check, check, fail, ipvsMode, kernelModes, ok, unknown, warn } fro
 const nearlyFull = 0.8;
 const full = 0.95;
 
+/** The API server's default of --service-node-port-range. */
+const defaultNodePorts = { first: 30_000, last: 32_767 } as const;
+
+/** Whether one range of ip_local_reserved_ports contains all node ports. The kernel joins adjacent ranges. */
+function isReserved(reserved: string): boolean {
+  return reserved.split(",").some((range) => {
+    const [low = Number.NaN, high = low] = range.split("-").map(Number);
+    return low <= defaultNodePorts.first && high >= defaultNodePorts.last;
+  });
+}
+
 export const netfilterChecks: readonly Check[] = [
   check({
     name: "conntrack",
@@ -22,6 +33,26 @@ export const netfilterChecks: readonly Check[] = [
       const remedy = `raise conntrack.maxPerCore or conntrack.min, or sysctl -w net.netfilter.nf_conntrack_max=${max * 2}`;
       if (count >= max * full) return fail(evidence, remedy);
       return count >= max * nearlyFull ? warn(evidence, remedy) : ok(evidence);
+    },
+  }),
+  check({
+    name: "local-ports",
+    why: "if a process of the node connects from a node port, the answers reach the Service instead of the process",
+    read: ({ sysctl }) => ({
+      range: sysctl("net/ipv4/ip_local_port_range") ?? "",
+      reserved: sysctl("net/ipv4/ip_local_reserved_ports") ?? "",
+    }),
+    judge({ range, reserved }) {
+      const { first, last } = defaultNodePorts;
+      const [low = Number.NaN, high = Number.NaN] = range.split(/\s+/).map(Number);
+      const evidence = `net.ipv4.ip_local_port_range is ${low} to ${high}`;
+      if (!(low <= last && high >= first)) return ok(evidence);
+      if (isReserved(reserved)) return ok(`${evidence}; node ports are reserved`);
+      const all = [reserved, `${first}-${last}`].filter((text) => text !== "").join(",");
+      return warn(
+        `${evidence}, which contains the node ports ${first} to ${last}`,
+        `sysctl -w net.ipv4.ip_local_reserved_ports=${all}, or net.ipv4.ip_local_port_range='32768 60999'`,
+      );
     },
   }),
   check({

@@ -7,7 +7,7 @@ import { type Check, check, fail, listed, ok, warn } from "../check.ts";
 const rulesCheck = check({
   name: "packets",
   needs: ["installed", "daemon"],
-  why: "even if virtual servers and endpoints are as planned, a rule of other software can drop the packets",
+  why: "even if virtual servers and endpoints are as planned, rules of other software or routes can drop the packets",
   read: (node) => node.packets(),
   judge(explanations) {
     const losses = explanations.flatMap(lossesOf);
@@ -25,9 +25,13 @@ const rulesCheck = check({
     });
     // A firewall may be meant to keep other machines away.
     const isIntended = losses.every(({ from, isCertain }) => from === "elsewhere" || !isCertain);
+    const isRoute = losses.every(({ cause }) => cause.includes("ip route get"));
+    const remedy = isRoute
+      ? "correct the route to the endpoint, which the network plugin usually writes"
+      : "configure the software that wrote the rule to accept packets of Services and the answers (iptables-save or nft list ruleset shows the rule)";
     return (isIntended ? warn : fail)(
       listed(texts),
-      "configure the software that wrote the rule to accept packets of Services and the answers (iptables-save or nft list ruleset shows the rule); kube-ipvs explain --to ADDRESS:PORT shows the whole path",
+      `${remedy}; kube-ipvs explain --to ADDRESS:PORT shows the whole path`,
     );
   },
 });

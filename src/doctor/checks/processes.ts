@@ -9,7 +9,7 @@ export const otherProxyCheck: Check = check({
     if (otherProxy !== undefined) {
       return (isBeforeInstall ? warn : fail)(
         `kube-proxy is running: ${otherProxy}`,
-        "remove kube-proxy from this node before kube-ipvs starts: docs/migrate.md",
+        "stop kube-proxy on this node, and remove its DaemonSet or service: docs/migrate.md",
       );
     }
     if (isInstanceRunning) return ok("kube-ipvs is running, and kube-proxy is not");

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { PlanFacts } from "../../../src/answer/answers.ts";
 import type { Explanation } from "../../../src/answer/explanation.ts";
+import { adviceOn } from "../../../src/answer/explanation-advice.ts";
 import { type ExplainQuestion, explainQuestion } from "../../../src/cli/explain-question.ts";
 import { ip } from "../../support/records.ts";
 import { type CommandRun, runCommand } from "../../support/run-command.ts";
@@ -158,6 +159,9 @@ describe("explain", () => {
         "Connections",
         "  affinity: 10.244.1.7 keeps 10.244.1.5:8080 for 12 s more",
         "",
+        "What to do",
+        ...adviceOn(explanation).map((text) => `  ${text}`),
+        "",
       ].join("\n"),
     );
   });
@@ -185,7 +189,11 @@ describe("explain", () => {
   it("prints everything for scripts", async () => {
     const { out } = await run(["10.96.0.10:80"], "json");
     assert.deepEqual(JSON.parse(out), {
-      ...{ apiVersion: "kube-ipvs/v1", kind: "ExplanationList", items: [explanation] },
+      ...{
+        apiVersion: "kube-ipvs/v1",
+        kind: "ExplanationList",
+        items: [{ ...explanation, advice: adviceOn(explanation) }],
+      },
     });
     assert.match((await run(["10.96.0.10:80"], "yaml")).out, /^kind: ExplanationList$/m);
   });

@@ -28,6 +28,7 @@ const set = { name: "KUBE-CLUSTER-IP", type: "hash:ip,port", references: 1, maxE
 const skipped = { skipped: "no API server" };
 const reuse = "net/ipv4/vs/conn_reuse_mode";
 const expire = "net/ipv4/vs/expire_nodest_conn";
+const localPorts = "net/ipv4/ip_local_port_range";
 const forward = "net/ipv4/ip_forward";
 const many = known({ virtualServers: 50_000, realServers: 250_000, connections: 0 });
 
@@ -323,6 +324,30 @@ const cases: readonly Case[] = [
     says: /grows by itself/,
   },
   { check: "connection-table", verdict: "unknown", node: { connTabBits: unreadable }, says: /E/ },
+
+  { check: "local-ports", verdict: "ok", node: {}, says: /32768 to 60999/ },
+  {
+    check: "local-ports",
+    verdict: "warn",
+    node: {
+      sysctl: sysctlsWith({
+        [localPorts]: "1024\t60999",
+        "net/ipv4/ip_local_reserved_ports": "8080,30000-31000",
+      }),
+    },
+    says: /ip_local_reserved_ports=8080,30000-31000,30000-32767, or /,
+  },
+  {
+    check: "local-ports",
+    verdict: "ok",
+    node: {
+      sysctl: sysctlsWith({
+        [localPorts]: "1024\t60999",
+        "net/ipv4/ip_local_reserved_ports": "8080,30000-32767",
+      }),
+    },
+    says: /node ports are reserved/,
+  },
 
   { check: "conntrack", verdict: "ok", node: {}, says: /100 of 1000/ },
   {

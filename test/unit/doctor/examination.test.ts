@@ -72,10 +72,10 @@ describe("an examination", () => {
       ],
       "file-descriptors",
     ];
-    assert.deepEqual(await namesIn("userspace"), everywhere);
+    assert.deepEqual(await namesIn("userspace"), ["local-ports", ...everywhere]);
     assert.deepEqual(await namesIn("iptables"), [
       ...["capabilities", "modules", "modules-folder", "forwarding", "conntrack"],
-      ...["iptables-backends", ...everywhere, "iptables-lock"],
+      ...["local-ports", "iptables-backends", ...everywhere, "iptables-lock"],
     ]);
   });
 

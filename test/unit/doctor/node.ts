@@ -19,6 +19,7 @@ const rightSysctls: Readonly<Record<string, string>> = {
   "net/ipv4/vs/expire_nodest_conn": "1",
   "net/ipv4/vs/expire_quiescent_template": "1",
   "net/ipv4/ip_forward": "1",
+  "net/ipv4/ip_local_port_range": "32768\t60999",
   "net/ipv4/vs/conn_reuse_mode": "1",
   "net/ipv4/vs/run_estimation": "1",
   "net/netfilter/nf_conntrack_count": "100",

@@ -131,11 +131,17 @@ describe("a folder of manifests", () => {
     const { source, told } = await startedSource(test, folder);
     told.take();
     await rm(folder.path, { recursive: true });
+    assert.equal(source.problem(), undefined);
     await source.refresh();
     assert.deepEqual(told.take(), []);
+    assert.match(
+      source.problem()?.message ?? "",
+      /^Cannot read manifest directory \S+: ENOENT.*; its last objects stay, restore it$/,
+    );
     await mkdir(folder.path);
     await folder.write("a.yaml", yaml(service({ name: "b" })));
     await source.refresh();
+    assert.equal(source.problem(), undefined);
     assert.deepEqual(told.take(), ["-services default/web", "+services default/b"]);
   });
 

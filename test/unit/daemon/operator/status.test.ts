@@ -91,6 +91,25 @@ describe("the status", () => {
     await onNode.stop();
   });
 
+  it("is degraded while the manifests cannot be read", async () => {
+    const onNode = new FakeNode({});
+    apply(onNode, node(), service());
+    await onNode.start();
+    await onNode.settle();
+    const { clock } = onNode.view;
+    const [problem, startedAtMs] = [{ message: "Cannot read", sinceMs: clock.monotonicMs() }, 0];
+    await onNode.wait(5_000);
+    const sources = { clock, config: onNode.config, startedAtMs, view: onNode.view };
+    const health = new ProxyHealth(new FakeClock(), 60_000);
+    for (const kind of ["nodes", "services", "endpointslices"] as const) health.listed(kind);
+    health.updated("IPv4");
+    const apiContact = new ApiContact(clock, silentMetrics);
+    const source = { problem: () => problem };
+    const { summary } = run(statusOf({ ...sources, health, apiContact, source }));
+    assert.equal(summary, "Degraded: Cannot read (for 5 s)");
+    await onNode.stop();
+  });
+
   it("is OK, with numbers of objects and the time of the last sync", async () => {
     const onNode = new FakeNode({});
     apply(onNode, node(), service(), endpointSlice({ endpoints: ["10.244.1.10", "10.244.1.11"] }));

@@ -1,0 +1,71 @@
+/** What to do about the findings of an explanation. Pure. */
+import type { Explanation } from "./explanation.ts";
+
+/** Sentences for the operator. Empty if nothing is wrong. */
+export function adviceOn(explanation: Explanation): readonly string[] {
+  return [drift, foreignRules, noEndpoints, failedProbes, staleEntries].flatMap((find) =>
+    find(explanation),
+  );
+}
+
+function drift({ differences }: Explanation): readonly string[] {
+  if (differences.length === 0) return [];
+  return [
+    "A third party changed the kernel's state. The next verification (kubeIpvs.verificationPeriod) or start repairs it; kube-ipvs status shows whether it is reverted again.",
+  ];
+}
+
+/** Rules of other software on the path, if packets do not take the planned path. */
+function foreignRules({ packets, differences }: Explanation): readonly string[] {
+  if (differences.length > 0) return [];
+  const steps = packets
+    .filter(({ planned }) => planned !== undefined)
+    .flatMap(({ path, deliveries }) => [...path, ...deliveries.flatMap((one) => one.path)])
+    .filter(({ isPlanned, isMaybe }) => !isPlanned && isMaybe !== true)
+    .map(({ table, chain, rule }) => `${table} ${chain} ${rule}`);
+  return [...new Set(steps)].map((rule) => `Remove the rule of other software: ${rule}`);
+}
+
+function noEndpoints({ service, endpoints }: Explanation): readonly string[] {
+  if (service === undefined || endpoints.some(({ ready, serving }) => ready || serving)) return [];
+  const { namespace, name } = service;
+  return [
+    `Service ${namespace}/${name} has no endpoint that is ready: compare its selector with the pods' labels, and see kubectl -n ${namespace} get endpointslices -l kubernetes.io/service-name=${name}`,
+  ];
+}
+
+function failedProbes({ probes = [] }: Explanation): readonly string[] {
+  return probes.flatMap(({ endpoint, error }) => {
+    if (error === undefined) return [];
+    if (error === "ECONNREFUSED")
+      return [`Nothing listens at ${endpoint}: check the pod, and targetPort of the Service`];
+    const host = endpoint.slice(0, endpoint.lastIndexOf(":")).replaceAll(/[[\]]/g, "");
+    return [
+      `${endpoint} does not answer: check that the pod exists, the network plugin, and its policies (ip route get ${host}; ip neigh show ${host})`,
+    ];
+  });
+}
+
+/** A client that keeps its UDP port stays with its conntrack entry, whatever the rules say. */
+export function staleEntries({
+  protocol,
+  mode,
+  address,
+  endpoints,
+  connections,
+}: Pick<
+  Explanation,
+  "protocol" | "mode" | "address" | "endpoints" | "connections"
+>): readonly string[] {
+  if (protocol !== "UDP" || mode === "userspace") return [];
+  const known = new Set(endpoints.map((one) => `${one.address}:${one.port}`));
+  const stale = connections.conntrack.filter(({ answeredBy }) => !known.has(plain(answeredBy)));
+  return stale.map(
+    ({ client, answeredBy }) =>
+      `Datagrams from ${client} go to ${answeredBy}, which is not an endpoint, because of a conntrack entry: conntrack -D -p udp --orig-dst ${address}`,
+  );
+}
+
+function plain(hostPort: string): string {
+  return hostPort.replaceAll(/[[\]]/g, "");
+}
