@@ -1,7 +1,7 @@
 /** The answer of `kube-ipvs explain`. Later versions may add fields, but never change the meaning of a field. */
 
 import type { VirtualServer } from "../state/virtual-server.ts";
-import type { EndpointRow, ServiceRow } from "./answers.ts";
+import type { EndpointRow, ServiceRow } from "./rows.ts";
 
 export type Verdict =
   /** Each connection goes to one of the endpoints. */

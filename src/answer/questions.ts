@@ -1,7 +1,8 @@
 /** Formats and parses requests to the daemon's operator socket, as path and query. Pure. */
 
 import { type IpAddress, parseIpAddress } from "../base/ip.ts";
-import type { Destination, ServicesQuery } from "./answers.ts";
+import type { Destination } from "./answers.ts";
+import type { ServicesQuery } from "./rows.ts";
 
 /** The query of a request for plan facts. */
 export type PlanQuery = PlanSubject & {

@@ -1,8 +1,9 @@
 /** Tables of Services with their endpoints, and of draining real servers. Pure. */
 import { durationText } from "../base/duration-text.ts";
 import { hostPort } from "../base/ip.ts";
-import type { Answers, DrainRow, DrainTimes, EndpointRow, ServiceRow } from "./answers.ts";
+import type { Answers } from "./answers.ts";
 import { type Block, type Column, indented, table, type View } from "./render.ts";
+import type { DrainRow, DrainTimes, EndpointRow, ServiceRow } from "./rows.ts";
 
 export const serviceColumns: readonly Column<ServiceRow>[] = [
   { title: "NAMESPACE", cell: ({ namespace }) => namespace },

@@ -1,7 +1,8 @@
 /** Explains one address, port and protocol: which Service owns it, which clients reach it, and what is wrong. Pure. */
 
-import type { ConflictNote, Destination, PlanFacts, ServiceRow } from "../answer/answers.ts";
+import type { ConflictNote, Destination, PlanFacts } from "../answer/answers.ts";
 import type { Connections, Explanation, PacketExplanation } from "../answer/explanation.ts";
+import type { ServiceRow } from "../answer/rows.ts";
 import { hostPort, isLoopback, parseCidr } from "../base/ip.ts";
 import { chainKey, type Match } from "../state/rule.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";

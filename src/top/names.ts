@@ -1,5 +1,5 @@
 /** Looks up the Services of virtual servers in the background. */
-import type { ServiceRow } from "../answer/answers.ts";
+import type { ServiceRow } from "../answer/rows.ts";
 import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";

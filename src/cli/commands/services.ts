@@ -1,5 +1,5 @@
-import type { ServicesQuery } from "../../answer/answers.ts";
 import { servicesTarget } from "../../answer/questions.ts";
+import type { ServicesQuery } from "../../answer/rows.ts";
 import { servicesView } from "../../answer/services-view.ts";
 import {
   type Command,

@@ -1,6 +1,6 @@
 /** Rows for draining real servers, oldest first, with their remaining connections. */
 
-import type { DrainRow, DrainTimes } from "../../answer/answers.ts";
+import type { DrainRow, DrainTimes } from "../../answer/rows.ts";
 import type { Drain, DrainPolicy } from "../../reconcile/drain/drains.ts";
 import { type ObservedRealServer, realServerKey } from "../../state/real-server.ts";
 import { toTenth } from "./ages.ts";

@@ -2,7 +2,7 @@
  * Rows for the endpoints of one virtual server: those in the slices, those planned, and those in the kernel. Pure.
  */
 
-import type { DrainTimes, EndpointRow } from "../../answer/answers.ts";
+import type { DrainTimes, EndpointRow } from "../../answer/rows.ts";
 import type { Endpoint } from "../../model/endpoints.ts";
 import { isPolicyLocal } from "../../plan/frontends.ts";
 import type { Drain } from "../../reconcile/drain/drains.ts";

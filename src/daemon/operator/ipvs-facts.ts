@@ -3,12 +3,8 @@
  * anything again.
  */
 
-import {
-  type Destination,
-  type PlannedState,
-  type ServiceRow,
-  withoutIpvs,
-} from "../../answer/answers.ts";
+import { type Destination, type PlannedState, withoutIpvs } from "../../answer/answers.ts";
+import type { ServiceRow } from "../../answer/rows.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import { familyOf, type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
 import { loopbackNodePorts } from "../../plan/loopback-node-ports.ts";

@@ -1,4 +1,5 @@
-import { apiVersion, type ListKind } from "../../answer/answers.ts";
+import { apiVersion } from "../../answer/answers.ts";
+import type { ListKind } from "../../answer/rows.ts";
 import type { Clock } from "../../base/clock.ts";
 import { TimeSlice } from "../../base/time-slice.ts";
 

@@ -2,7 +2,8 @@
  * Finds the Services that claim an address and port, from the objects, in modes without virtual servers. Read-only.
  */
 
-import type { Destination, ServiceRow } from "../../answer/answers.ts";
+import type { Destination } from "../../answer/answers.ts";
+import type { ServiceRow } from "../../answer/rows.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import { familyOf, type IpAddress, isLoopback } from "../../base/ip.ts";
 import { inSlices } from "../../base/time-slice.ts";

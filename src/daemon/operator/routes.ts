@@ -1,7 +1,8 @@
 /** Maps request paths to answers. Does not use sockets. */
 
-import { apiVersion, type ListKind } from "../../answer/answers.ts";
+import { apiVersion } from "../../answer/answers.ts";
 import { readPlanQuery, readServicesQuery } from "../../answer/questions.ts";
+import type { ListKind } from "../../answer/rows.ts";
 import type { Clock } from "../../base/clock.ts";
 import { inSlices } from "../../base/time-slice.ts";
 import type { Drain } from "../../reconcile/drain/drains.ts";

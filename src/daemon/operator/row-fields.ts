@@ -1,6 +1,6 @@
 /** Fields of Service rows that all modes share. */
 
-import type { ServiceRow, ServicesQuery } from "../../answer/answers.ts";
+import type { ServiceRow, ServicesQuery } from "../../answer/rows.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import type { Clock } from "../../base/clock.ts";
 import { sortInSteps } from "../../base/sort-in-steps.ts";

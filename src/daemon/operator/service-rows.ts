@@ -2,7 +2,7 @@
  * Generates rows of Services one by one from the daemon's state. Reads from the kernel only for connection counts.
  */
 
-import type { ServiceRow, ServicesQuery } from "../../answer/answers.ts";
+import type { ServiceRow, ServicesQuery } from "../../answer/rows.ts";
 import { cidrText, familyOf } from "../../base/ip.ts";
 import type { LostTo } from "../../plan/claims/claim.ts";
 import { isPolicyLocal } from "../../plan/frontends.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { listOf } from "../../../src/answer/answer.ts";
-import type { DrainRow, ServiceRow } from "../../../src/answer/answers.ts";
 import { linesOf } from "../../../src/answer/render.ts";
+import type { DrainRow, ServiceRow } from "../../../src/answer/rows.ts";
 import { drainsView, servicesView } from "../../../src/answer/services-view.ts";
 
 function tableOf(rows: readonly ServiceRow[], hasDetails = false, width?: number) {

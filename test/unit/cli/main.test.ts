@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { listOf } from "../../../src/answer/answer.ts";
-import type { ServiceRow } from "../../../src/answer/answers.ts";
+import type { ServiceRow } from "../../../src/answer/rows.ts";
 
 const main = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
 

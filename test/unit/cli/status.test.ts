@@ -284,7 +284,10 @@ Process              1, up 2 h 10 min
     await new Promise<void>((resolve) => server?.listen(path, resolve));
     const { code, out } = await run();
     assert.equal(code, 2);
-    assert.match(out, /^Degraded: kube-ipvs is running, but .* \(no answer within 5 s\)\. The kernel keeps serving: save the log, then restart kube-ipvs\n$/);
+    assert.match(
+      out,
+      /^Degraded: kube-ipvs is running, but .* \(no answer within 5 s\)\. The kernel keeps serving: save the log, then restart kube-ipvs\n$/,
+    );
     server.closeAllConnections();
   });
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { ServiceRow } from "../../../src/answer/answers.ts";
+import type { ServiceRow } from "../../../src/answer/rows.ts";
 import type { TrafficFigures } from "../../../src/answer/traffic.ts";
 import { labelOf } from "../../../src/answer/traffic-view.ts";
 import { hostPort, parseIpAddress } from "../../../src/base/ip.ts";

@@ -5,7 +5,7 @@ import type {
   EndpointRow,
   ServiceRow,
   ServicesQuery,
-} from "../../../../src/answer/answers.ts";
+} from "../../../../src/answer/rows.ts";
 import { errno } from "../../../../src/base/errno.ts";
 import { drainRows } from "../../../../src/daemon/operator/drain-rows.ts";
 import { readDriftedAgain } from "../../../../src/daemon/operator/drifted-servers.ts";

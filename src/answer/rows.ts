@@ -1,0 +1,96 @@
+/** The rows of lists of Services and drains, and the query for Services. */
+import type { ClaimReason } from "../plan/claims/claim.ts";
+
+/** A row of `/v1/services`. There is one row for each address, port and protocol of a Service. */
+export interface ServiceRow {
+  readonly namespace: string;
+  readonly name: string;
+  /** Undefined if the port has no name. */
+  readonly portName?: string;
+  readonly type: "ClusterIP" | "NodePort" | "LoadBalancer";
+  readonly frontend: "cluster-ip" | "external-ip" | "load-balancer" | "node-port";
+  readonly protocol: string;
+  readonly address: string;
+  readonly port: number;
+  readonly scheduler: string;
+  /** Session affinity timeout; 0 means no session affinity. */
+  readonly affinitySeconds: number;
+  readonly trafficPolicy: "Cluster" | "Local";
+  /** Why the kernel does not have this virtual server. Undefined if the virtual server exists. */
+  readonly reason?: string;
+  /** Annotations without effect, with the reason of each. Undefined if there are none. */
+  readonly ignoredAnnotations?: readonly string[];
+  /** Clients that are allowed. If undefined, all are allowed. */
+  readonly sourceRanges?: readonly string[];
+  /** The Service that owns the address and port instead, and the reason. Undefined if this Service owns them. */
+  readonly claimedBy?: {
+    readonly namespace: string;
+    readonly name: string;
+    readonly claim: ClaimReason;
+  };
+  readonly realServers: {
+    readonly planned: number;
+    /** Real servers in the kernel that get new connections. */
+    readonly programmed: number;
+    readonly draining: number;
+  };
+  /** Undefined unless requested. */
+  readonly endpoints?: readonly EndpointRow[];
+}
+
+export interface EndpointRow {
+  readonly address: string;
+  readonly port: number;
+  /** Undefined if unknown. */
+  readonly node?: string;
+  /**
+   * The endpoint's node. If no EndpointSlice contains the endpoint anymore, this field and the next three are
+   * undefined.
+   */
+  readonly ready?: boolean;
+  readonly serving?: boolean;
+  readonly terminating?: boolean;
+  readonly local?: boolean;
+  readonly zoneHints?: readonly string[];
+  readonly nodeHints?: readonly string[];
+  /** Undefined if the virtual server has no such real server. */
+  readonly weight?: number;
+  /** The connection counts are undefined unless requested. */
+  readonly activeConnections?: number;
+  readonly inactiveConnections?: number;
+  readonly drain?: DrainTimes;
+  /** Why the endpoint gets no new connections. Undefined if it gets new connections. */
+  readonly reason?: string;
+}
+
+export interface DrainTimes {
+  readonly ageSeconds: number;
+  /** Time until the remaining connections are cut. Undefined if there is no drain deadline. */
+  readonly deadlineInSeconds?: number;
+}
+
+/** A row of `/v1/drains`. Rows are sorted from oldest to newest. */
+export interface DrainRow extends DrainTimes {
+  /** Undefined if no Service needs the virtual server anymore. */
+  readonly namespace?: string;
+  readonly name?: string;
+  readonly protocol: string;
+  readonly address: string;
+  readonly port: number;
+  readonly realServer: { readonly address: string; readonly port: number };
+  readonly activeConnections: number;
+  readonly inactiveConnections: number;
+}
+
+export type ListKind = "ServiceList" | "DrainList";
+
+/** The query of a request for Services. */
+export interface ServicesQuery {
+  /** If undefined, all namespaces are selected. */
+  readonly namespace?: string;
+  /** If undefined, Services of any name are selected. */
+  readonly name?: string;
+  readonly hasEndpoints: boolean;
+  /** Whether to read connection counts from the kernel. Implies `hasEndpoints`. */
+  readonly hasConnections: boolean;
+}
