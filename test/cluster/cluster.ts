@@ -1,30 +1,54 @@
-/** One run's cluster: folders, programs, and kubectl as its administrator. */
+/** The cluster that a run uses: folders, programs, and kubectl as its administrator. */
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { LabKernel } from "../lab/lab-kernel.ts";
 import type { KubernetesFolder } from "./kubernetes-folder.ts";
-import { inNamespace } from "./network.ts";
 import type { Programs } from "./programs.ts";
 
 /** Enough for a list of all objects. */
 const maxOutputBytes = 64 << 20;
 
+/** A cluster that exists, or one that the run creates. */
 export interface Cluster {
-  /** Logs, credentials and files of the nodes. */
+  /** Logs, and files that the run writes. */
   readonly folder: string;
+  /** Of its administrator. */
+  readonly kubeconfig: string;
+  /** The path of kubectl. */
+  readonly kubectl: string;
+  /** The API server's URL as the nodes know it. */
+  readonly apiServer: string;
+  /** Sorted. */
+  readonly nodeNames: readonly string[];
+  /** Arguments that run a program where the nodes' addresses are reachable. */
+  readonly inNetwork: (...argv: readonly string[]) => readonly string[];
+  /** Aborted when the run is interrupted or ends, or when a program ends that must not. */
+  readonly signal: AbortSignal;
+}
+
+/** A cluster whose control plane and nodes run on this machine. */
+export interface LabCluster extends Cluster {
   /** A folder in memory, for etcd. */
   readonly memoryFolder: string;
   /** Unpacked Debian packages. */
   readonly packages: string;
   readonly kubernetes: KubernetesFolder;
+  readonly kernel: LabKernel;
   readonly programs: Programs;
-  /** Aborted when the run is interrupted or a program ends that must not. */
-  readonly signal: AbortSignal;
 }
 
 /** The path of a file that credentials.ts writes. */
 export function credential({ folder }: Pick<Cluster, "folder">, file: string): string {
   return join(folder, "credentials", file);
+}
+
+/** Arguments that start kubectl. */
+export function kubectlArguments(
+  { kubectl: program, kubeconfig }: Cluster,
+  ...args: readonly string[]
+): readonly string[] {
+  return [program, `--kubeconfig=${kubeconfig}`, ...args];
 }
 
 /** What kubectl prints; undefined if it fails. */
@@ -41,11 +65,7 @@ export function tryKubectl(
   cluster: Cluster,
   ...args: readonly string[]
 ): Promise<{ readonly output: string; readonly failure: string }> {
-  const [program = "", ...rest] = inNamespace(
-    cluster.kubernetes.program("kubectl"),
-    `--kubeconfig=${credential(cluster, "admin.conf")}`,
-    ...args,
-  );
+  const [program = "", ...rest] = cluster.inNetwork(...kubectlArguments(cluster, ...args));
   const { promise, resolve } = Promise.withResolvers<{ output: string; failure: string }>();
   execFile(
     program,

@@ -2,7 +2,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { auditPolicy } from "./audit.ts";
-import { type Cluster, credential, eventually, kubectl } from "./cluster.ts";
+import { type Cluster, credential, eventually, kubectl, type LabCluster } from "./cluster.ts";
 import { gateway, inNamespace, serviceNetwork } from "./network.ts";
 import type { StoppableProgram } from "./programs.ts";
 
@@ -16,13 +16,13 @@ const programNames = [
 type ProgramName = (typeof programNames)[number];
 
 export class ControlPlane {
-  readonly #cluster: Cluster;
+  readonly #cluster: LabCluster;
   readonly #controllers: readonly string[];
   readonly #logs: string;
   readonly #running = new Map<ProgramName, StoppableProgram>();
 
   /** `controllers`: the only ones that the controller manager runs. Empty: its default. */
-  constructor(cluster: Cluster, controllers: readonly string[] = []) {
+  constructor(cluster: LabCluster, controllers: readonly string[] = []) {
     this.#cluster = cluster;
     this.#controllers = controllers;
     this.#logs = join(cluster.folder, "control-plane");
@@ -67,7 +67,7 @@ export class ControlPlane {
 }
 
 /** The folder of etcd's data. */
-export function etcdFolder({ memoryFolder }: Pick<Cluster, "memoryFolder">): string {
+export function etcdFolder({ memoryFolder }: Pick<LabCluster, "memoryFolder">): string {
   return join(memoryFolder, "etcd");
 }
 
@@ -87,7 +87,7 @@ function etcdArguments(folder: string): readonly string[] {
   ];
 }
 
-function apiServerArguments(cluster: Cluster): readonly string[] {
+function apiServerArguments(cluster: LabCluster): readonly string[] {
   const path = (file: string): string => credential(cluster, file);
   return [
     "--etcd-servers=http://127.0.0.1:2379",
@@ -126,7 +126,7 @@ export function auditLog({ folder }: Pick<Cluster, "folder">): string {
 
 /** The nodes have fixed pod networks, which their CNI configuration names. */
 function controllerManagerArguments(
-  cluster: Cluster,
+  cluster: LabCluster,
   controllers: readonly string[],
 ): readonly string[] {
   const path = (file: string): string => credential(cluster, file);
@@ -150,7 +150,7 @@ function controllerManagerArguments(
   ];
 }
 
-function schedulerArguments(cluster: Cluster): readonly string[] {
+function schedulerArguments(cluster: LabCluster): readonly string[] {
   const path = (file: string): string => credential(cluster, file);
   const kubeconfig = path("scheduler.conf");
   return [

@@ -7,8 +7,7 @@
  * Exit status 1: they differ. 2: the control plane could not be started. 130: interrupted.
  */
 import { join } from "node:path";
-import type { LabKernel } from "../lab/lab-kernel.ts";
-import { type Cluster, credential, eventually, kubectl } from "./cluster.ts";
+import { type Cluster, credential, eventually, kubectl, type LabCluster } from "./cluster.ts";
 import { differencesOf, type EndpointSlice } from "./compare-slices.ts";
 import { ControlPlane } from "./control-plane.ts";
 import { writeCredentials } from "./credentials.ts";
@@ -74,8 +73,7 @@ async function createObjects(cluster: Cluster, seed: number, services: number): 
 }
 
 async function compare(
-  cluster: Cluster,
-  _kernel: LabKernel,
+  cluster: LabCluster,
   options: Options<"services" | "seed">,
 ): Promise<number> {
   const [seed, services] = [Number(options.seed), Number(options.services)];

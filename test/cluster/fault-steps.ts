@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { cpSync, rmSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { backendOn, canaryAnswers, pointCanary } from "./canary.ts";
-import { type Cluster, credential, eventually, kubectl } from "./cluster.ts";
+import { type Cluster, credential, eventually, kubectl, type LabCluster } from "./cluster.ts";
 import { type ControlPlane, etcdFolder } from "./control-plane.ts";
 import { renewApiServerCertificate, writeAccountKeys } from "./credentials.ts";
 import { inNamespace, ip, type NodeAddresses, nodes, otherApiServerAddress } from "./network.ts";
@@ -11,7 +11,7 @@ import type { StoppableProgram } from "./programs.ts";
 import { installKubeIpvs } from "./proxy.ts";
 
 export interface Faulty {
-  readonly cluster: Cluster;
+  readonly cluster: LabCluster;
   readonly controlPlane: ControlPlane;
   /** In the order of `nodes`. A reboot replaces one. */
   readonly kernels: StoppableProgram[];

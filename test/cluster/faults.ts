@@ -9,9 +9,8 @@
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { LabKernel } from "../lab/lab-kernel.ts";
 import { backendOn, canaryAnswers, canaryService, pointCanary } from "./canary.ts";
-import type { Cluster } from "./cluster.ts";
+import type { LabCluster } from "./cluster.ts";
 import { controlPlaneFaults, type Fault, type Faulty } from "./fault-steps.ts";
 import { type FaultResult, withResults } from "./fault-table.ts";
 import { nodes } from "./network.ts";
@@ -53,22 +52,21 @@ async function run(fault: Fault, faulty: Faulty): Promise<FaultResult> {
 }
 
 async function breakCluster(
-  cluster: Cluster,
-  kernel: LabKernel,
+  cluster: LabCluster,
   options: Options<"away" | "only">,
 ): Promise<number> {
   const images = [packImage(build), ...cluster.kubernetes.images.slice(0, 1)];
   const installation = { kubeProxy: undefined, mode: "ipvs", images };
-  const running = await bringUp(cluster, kernel, installation);
+  const running = await bringUp(cluster, installation);
   await installKubeIpvs(cluster, "ipvs");
-  await apply(cluster, "shop", [...shopObjects(), canaryService()]);
+  await apply(cluster, "shop", [...shopObjects(cluster), canaryService()]);
   await shopIsOpen(cluster);
   const faulty: Faulty = {
     cluster,
     controlPlane: running.controlPlane,
     kernels: [...running.kernels],
     awaySeconds: Number(options.away),
-    startNode: (node) => startNode(cluster, kernel, node, installation),
+    startNode: (node) => startNode(cluster, node, installation),
   };
   const results: FaultResult[] = [];
   const wanted = options.only.split(",");

@@ -8,7 +8,7 @@ import { project } from "./with-cluster.ts";
 const namespace = "kube-system";
 const name = "kube-proxy";
 /** As containerd calls the image that `packKubeProxy` packs. */
-export const kubeProxyImage = "localhost/kube-proxy:lab";
+const kubeProxyImage = "localhost/kube-proxy:lab";
 
 /**
  * Writes an archive of an image with kube-proxy. The root of our own image has the tools that kube-proxy runs, apart from

@@ -8,12 +8,10 @@
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
-import type { LabKernel } from "../lab/lab-kernel.ts";
 import { type PolicyRule, readAuditLog } from "./audit.ts";
-import { type Cluster, kubectl } from "./cluster.ts";
+import { kubectl, type LabCluster } from "./cluster.ts";
 import { auditLog } from "./control-plane.ts";
 import type { SpecResult } from "./ginkgo.ts";
-import type { KubernetesFolder } from "./kubernetes-folder.ts";
 import { tryManifests } from "./manifests.ts";
 import { type Options, oneOf, text } from "./options.ts";
 import { installKubeIpvs, packImage } from "./proxy.ts";
@@ -48,13 +46,12 @@ type RunOptions = Options<keyof typeof known>;
 
 /** Brings the cluster up and runs the specs on it. */
 async function conformance(
-  cluster: Cluster,
-  kernel: LabKernel,
+  cluster: LabCluster,
   options: RunOptions,
 ): Promise<readonly SpecResult[]> {
   const { kubernetes } = cluster;
   const isOurs = options.proxy === "kube-ipvs";
-  await bringUp(cluster, kernel, {
+  await bringUp(cluster, {
     kubeProxy: isOurs ? undefined : kubernetes.program("kube-proxy"),
     mode: options.mode,
     images: [...(isOurs ? [packImage(build)] : []), ...kubernetes.images],
@@ -64,11 +61,7 @@ async function conformance(
 }
 
 /** What this run is, as long as it has no results: the commit may be another one when it ends. */
-function describeRun(
-  kubernetes: KubernetesFolder,
-  kernel: LabKernel,
-  options: RunOptions,
-): Omit<Run, "specs"> {
+function describeRun({ kubernetes, kernel }: LabCluster, options: RunOptions): Omit<Run, "specs"> {
   const changed = (["focus", "skip"] as const).filter((name) => options[name] !== defaults[name]);
   return {
     proxy: options.proxy,
@@ -95,9 +88,9 @@ function writeReport(run: Run, kubernetes: string): void {
   writeFileSync(join(reports, "conformance.md"), reportText(runs));
 }
 
-async function run(cluster: Cluster, kernel: LabKernel, options: RunOptions): Promise<number> {
-  const description = describeRun(cluster.kubernetes, kernel, options);
-  const specs = await conformance(cluster, kernel, options);
+async function run(cluster: LabCluster, options: RunOptions): Promise<number> {
+  const description = describeRun(cluster, options);
+  const specs = await conformance(cluster, options);
   const role = await kubectl(cluster, "get", "clusterrole", "system:node-proxier", "-o", "json");
   const { rules } = JSON.parse(role ?? "{}") as { readonly rules?: readonly PolicyRule[] };
   const requests = readAuditLog(auditLog(cluster), rules ?? []);

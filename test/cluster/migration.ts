@@ -2,39 +2,49 @@
  * Takes a kubeadm cluster from kube-proxy to kube-ipvs and back by the commands of the guides, with open connections.
  *
  *     node test/cluster/migration.ts --kubernetes FOLDER [--stay]
+ *     node test/cluster/migration.ts --api-server URL --load COMMAND
  *
- * Exit status 1: a step failed, or a connection broke. 2: the cluster could not be brought up. 130: interrupted.
+ * The second form uses an existing cluster of two nodes, see existing-cluster.ts. Exit status 1: a step failed, or a
+ * connection broke. 2: the cluster could not be brought up. 130: interrupted.
  */
-import type { LabKernel } from "../lab/lab-kernel.ts";
-import type { Cluster } from "./cluster.ts";
+import { type Cluster, kubectl, type LabCluster } from "./cluster.ts";
+import type { ExistingCluster } from "./existing-cluster.ts";
 import { migrationSteps } from "./guide.ts";
-import { kubeProxyImage, kubeProxyObjects, packKubeProxy } from "./kubeadm.ts";
-import { nodes } from "./network.ts";
+import { kubeProxyObjects, packKubeProxy } from "./kubeadm.ts";
 import { prepareCheckout } from "./operator.ts";
 import { apply, imageName, packImage } from "./proxy.ts";
 import { shopIsOpen, shopObjects } from "./shop.ts";
 import { proxiesAre, takeSteps } from "./take-steps.ts";
-import { bringUp, build, project, runProgram } from "./with-cluster.ts";
+import { build, project, provide, runAnywhere } from "./with-cluster.ts";
 
 const standing = { outside: 20, inside: 5 } as const;
 
-async function migrate(cluster: Cluster, kernel: LabKernel): Promise<number> {
-  const { kubernetes } = cluster;
-  const images = [packImage(build), packKubeProxy(build, kubernetes.program("kube-proxy"))];
-  await bringUp(cluster, kernel, {
-    kubeProxy: undefined,
-    mode: "ipvs",
-    images: [...images, ...kubernetes.images.slice(0, 1)],
-  });
-  await apply(cluster, "kube-proxy", [...kubeProxyObjects(), ...shopObjects()]);
+async function migrate(cluster: LabCluster | ExistingCluster): Promise<number> {
+  const images = [packImage(build)];
+  if ("loadImage" in cluster) await provide(cluster, images);
+  else {
+    const kubeProxy = cluster.kubernetes.program("kube-proxy");
+    await provide(cluster, [...images, packKubeProxy(build, kubeProxy)]);
+    await apply(cluster, "kube-proxy", kubeProxyObjects());
+  }
+  const before = await imageOfKubeProxy(cluster);
+  await apply(cluster, "shop", shopObjects(cluster));
   await proxiesAre(
     cluster,
-    nodes.map(() => kubeProxyImage),
+    cluster.nodeNames.map(() => before),
   );
   await shopIsOpen(cluster);
   const checkout = prepareCheckout(cluster, project, imageName);
-  const steps = migrationSteps(nodes[0]?.name ?? "", { before: kubeProxyImage, after: imageName });
+  const steps = migrationSteps(cluster.nodeNames[0] ?? "", { before, after: imageName });
   return takeSteps(cluster, checkout, steps, standing);
 }
 
-await runProgram({}, migrate);
+async function imageOfKubeProxy(cluster: Cluster): Promise<string> {
+  const path = "jsonpath={.spec.template.spec.containers[0].image}";
+  const args = ["-n", "kube-system", "get", "daemonset", "kube-proxy", "-o", path];
+  const image = await kubectl(cluster, ...args);
+  if (image === undefined) throw new Error("no DaemonSet kube-proxy in kube-system");
+  return image;
+}
+
+await runAnywhere({}, migrate);

@@ -38,7 +38,7 @@ function nodeFault(
       const kernel = kernels[last];
       if (kernel === undefined) throw new Error(`${rebooted.name} has no kernel`);
       kernels[last] = await reboot(cluster, changed(rebooted), kernel, startNode);
-      await apply(cluster, "shop", shopObjects());
+      await apply(cluster, "shop", shopObjects(cluster));
       await shopIsOpen(cluster);
       return undefined;
     },

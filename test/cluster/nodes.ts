@@ -2,8 +2,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { allowedCpu } from "../lab/kernel-needs.ts";
-import type { LabKernel } from "../lab/lab-kernel.ts";
-import { type Cluster, credential, eventually, kubectl } from "./cluster.ts";
+import { type Cluster, credential, eventually, kubectl, type LabCluster } from "./cluster.ts";
 import { inNamespace, type NodeAddresses, nodes } from "./network.ts";
 import { type NodeSoftware, nodeFiles } from "./node-files.ts";
 import type { StoppableProgram } from "./programs.ts";
@@ -25,12 +24,11 @@ export async function nodesAreReady(cluster: Cluster): Promise<void> {
 
 /** Starts a node's kernel, without memory of an earlier one. */
 export function startNode(
-  cluster: Cluster,
-  kernel: LabKernel,
+  cluster: LabCluster,
   node: NodeAddresses,
   installation: Installation,
 ): StoppableProgram {
-  const { kubernetes, packages } = cluster;
+  const { kubernetes, packages, kernel } = cluster;
   const folder = join(cluster.folder, node.name);
   mkdirSync(folder, { recursive: true });
   const files = nodeFiles(node, {

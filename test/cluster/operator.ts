@@ -2,8 +2,7 @@
 import { spawn } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Cluster, credential } from "./cluster.ts";
-import { apiServer, inNamespace } from "./network.ts";
+import type { Cluster } from "./cluster.ts";
 
 /** Enough for a command that runs the acceptance test. */
 const stepSeconds = 900;
@@ -12,7 +11,7 @@ const stepSeconds = 900;
 export function prepareCheckout(cluster: Cluster, source: string, image: string): string {
   const checkout = mkdtempSync(join(cluster.folder, "checkout-"));
   mkdirSync(join(checkout, "bin"));
-  symlinkSync(cluster.kubernetes.program("kubectl"), join(checkout, "bin/kubectl"));
+  symlinkSync(cluster.kubectl, join(checkout, "bin/kubectl"));
   symlinkSync(join(source, "dist"), join(checkout, "dist"));
   cpSync(join(source, "deploy"), join(checkout, "deploy"), { recursive: true });
   const kustomize = join(checkout, "deploy/kustomize");
@@ -20,7 +19,7 @@ export function prepareCheckout(cluster: Cluster, source: string, image: string)
   const edits: readonly (readonly [file: string, from: RegExp, to: string])[] = [
     ["image/kustomization.yaml", /newName: .*/, `newName: ${name}`],
     ["image/kustomization.yaml", /newTag: .*/, `newTag: ${tag}`],
-    ["overlays/replace-kube-proxy/kubeconfig.conf", /server: .*/, `server: ${apiServer}`],
+    ["overlays/replace-kube-proxy/kubeconfig.conf", /server: .*/, `server: ${cluster.apiServer}`],
   ];
   for (const [file, from, to] of edits) {
     const path = join(kustomize, file);
@@ -32,9 +31,9 @@ export function prepareCheckout(cluster: Cluster, source: string, image: string)
 /** Runs a command as an operator does, and prints what it prints. */
 export function runCommand(cluster: Cluster, checkout: string, command: string): Promise<void> {
   const path = `${join(checkout, "bin")}:${process.env["PATH"]}`;
-  return runShell(inNamespace("sh", "-ec", command), {
+  return runShell(cluster.inNetwork("sh", "-ec", command), {
     cwd: checkout,
-    environment: { PATH: path, KUBECONFIG: credential(cluster, "admin.conf") },
+    environment: { PATH: path, KUBECONFIG: cluster.kubeconfig },
     signal: AbortSignal.any([cluster.signal, AbortSignal.timeout(stepSeconds * 1_000)]),
   });
 }

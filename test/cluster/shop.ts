@@ -2,16 +2,15 @@
 import { join } from "node:path";
 import { podObject } from "../../src/e2e/objects.ts";
 import { backendPort } from "../../src/e2e/pod/conversation.ts";
-import { type Cluster, credential, eventually, kubectl } from "./cluster.ts";
+import { type Cluster, eventually, kubectl, kubectlArguments } from "./cluster.ts";
 import { Holder } from "./holder.ts";
-import { inNamespace, nodes } from "./network.ts";
 import { imageName } from "./proxy.ts";
 
 const nodePort = 30_080;
 const clusterIp = "10.96.80.80";
 export const shop = "shop";
 
-export function shopObjects(): readonly object[] {
+export function shopObjects({ nodeNames }: Cluster): readonly object[] {
   const pod = (name: string, nodeName: string, app: string): object =>
     podObject({
       ...{ name, nodeName, namespace: shop, labels: { app } },
@@ -19,7 +18,7 @@ export function shopObjects(): readonly object[] {
     });
   return [
     { apiVersion: "v1", kind: "Namespace", metadata: { name: shop } },
-    ...nodes.flatMap(({ name }) => [
+    ...nodeNames.flatMap((name) => [
       pod(`backend-${name}`, name, "backend"),
       pod(`client-${name}`, name, "client"),
     ]),
@@ -40,7 +39,7 @@ export function shopObjects(): readonly object[] {
 /** Waits until its pods are ready and its port of each node answers. */
 export async function shopIsOpen(cluster: Cluster): Promise<void> {
   await eventually(cluster, "the shop's pods are ready", 600, async () => {
-    return (await readyPods(cluster, shop, "app")).length === 2 * nodes.length;
+    return (await readyPods(cluster, shop, "app")).length === 2 * cluster.nodeNames.length;
   });
   await eventually(cluster, "the shop answers at both nodes", 120, () =>
     openConnections(cluster, 1, 0)
@@ -77,11 +76,11 @@ export async function nodeAddresses(cluster: Cluster): Promise<readonly string[]
 
 /** Opens a connection from the cluster's network to each `ADDRESS:PORT`. */
 export function holdConnections(
-  { signal }: Pick<Cluster, "signal">,
+  { inNetwork, signal }: Cluster,
   targets: readonly string[],
 ): Promise<Holder> {
   const holder = join(import.meta.dirname, "hold.ts");
-  return Holder.open(inNamespace(process.execPath, holder, ...targets), targets.length, signal);
+  return Holder.open(inNetwork(process.execPath, holder, ...targets), targets.length, signal);
 }
 
 /** Opens `perNode` connections to the Service's port of each address. */
@@ -103,13 +102,10 @@ export async function openConnections(
   perPod: number,
 ): Promise<readonly Holder[]> {
   const holders = [await holdNodePorts(cluster, await nodeAddresses(cluster), perNode)];
-  for (const { name } of nodes) {
+  for (const name of cluster.nodeNames) {
     const command = ["kube-ipvs-e2e", "hold", clusterIp, "80"];
-    const argv = inNamespace(
-      cluster.kubernetes.program("kubectl"),
-      `--kubeconfig=${credential(cluster, "admin.conf")}`,
-      ...["-n", shop, "exec", "-i", `client-${name}`, "--", ...command],
-    );
+    const exec = ["-n", shop, "exec", "-i", `client-${name}`, "--", ...command];
+    const argv = cluster.inNetwork(...kubectlArguments(cluster, ...exec));
     for (let index = 0; index < perPod; index += 1)
       holders.push(await Holder.open(argv, 1, cluster.signal));
   }

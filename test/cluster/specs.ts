@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { createWriteStream, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { type Cluster, credential } from "./cluster.ts";
+import type { LabCluster } from "./cluster.ts";
 import { type GinkgoReport, progressReader, type SpecResult, specResults } from "./ginkgo.ts";
 import { inNamespace, nodes } from "./network.ts";
 
@@ -15,7 +15,7 @@ export interface Selection {
 
 /** One process at a time, and nothing else on the processors: specs have windows of 100 s. */
 export async function runSpecs(
-  cluster: Cluster,
+  cluster: LabCluster,
   { focus, skip }: Selection,
 ): Promise<readonly SpecResult[]> {
   const { kubernetes } = cluster;
@@ -25,8 +25,8 @@ export async function runSpecs(
   const log = createWriteStream(join(folder, "log"));
   const [program = "", ...args] = inNamespace(
     kubernetes.program("e2e.test"),
-    `--kubeconfig=${credential(cluster, "admin.conf")}`,
-    `--kubectl-path=${kubernetes.program("kubectl")}`,
+    `--kubeconfig=${cluster.kubeconfig}`,
+    `--kubectl-path=${cluster.kubectl}`,
     "--provider=skeleton",
     `--num-nodes=${nodes.length}`,
     "--disable-log-dump=true",

@@ -1,7 +1,6 @@
 /** Takes the steps of a guide on a cluster while connections are open. */
 import { type Cluster, eventually } from "./cluster.ts";
 import type { Step } from "./guide.ts";
-import { nodes } from "./network.ts";
 import { runCommand } from "./operator.ts";
 import { closeConnections, openConnections, readyPods } from "./shop.ts";
 
@@ -51,7 +50,7 @@ async function take(cluster: Cluster, checkout: string, { command, serving }: St
 
 /** Waits until a proxy of the given image is ready on each node, and no other one. */
 export function proxiesAre(cluster: Cluster, images: readonly string[]): Promise<void> {
-  const wanted = nodes.map(({ name }, index) => `${name} ${images[index]}`);
+  const wanted = cluster.nodeNames.map((name, index) => `${name} ${images[index]}`);
   return eventually(cluster, `ready: ${wanted.join(", ")}`, servingSeconds, async () => {
     const ready = await readyPods(cluster, "kube-system", proxies);
     return ready.join() === wanted.join();

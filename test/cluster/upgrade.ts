@@ -2,23 +2,24 @@
  * Upgrades a cluster from an earlier version of kube-ipvs and rolls it back, by the commands of the guide, with open
  * connections.
  *
- *     node test/cluster/upgrade.ts --kubernetes FOLDER --earlier CHECKOUT [--stay]
+ *     node test/cluster/upgrade.ts --earlier CHECKOUT --kubernetes FOLDER [--stay]
+ *     node test/cluster/upgrade.ts --earlier CHECKOUT --api-server URL --load COMMAND
  *
- * CHECKOUT is a clone of the earlier version in which `make image` has run. Exit status 1: a step failed, or a connection
+ * CHECKOUT is a clone of the earlier version in which `make image` has run. The second form uses an existing cluster of
+ * two nodes, see existing-cluster.ts. Exit status 1: a step failed, or a connection
  * broke. 2: the cluster could not be brought up. 130: interrupted.
  */
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
-import type { LabKernel } from "../lab/lab-kernel.ts";
-import type { Cluster } from "./cluster.ts";
+import type { LabCluster } from "./cluster.ts";
+import type { ExistingCluster } from "./existing-cluster.ts";
 import { upgradeSteps } from "./guide.ts";
-import { nodes } from "./network.ts";
 import { prepareCheckout, runCommand } from "./operator.ts";
 import type { Option, Options } from "./options.ts";
 import { apply, imageName, imageRoot, packImage, packRoot } from "./proxy.ts";
 import { shopIsOpen, shopObjects } from "./shop.ts";
 import { proxiesAre, takeSteps } from "./take-steps.ts";
-import { bringUp, build, project, runProgram } from "./with-cluster.ts";
+import { build, project, provide, runAnywhere } from "./with-cluster.ts";
 
 const earlierName = "kube-ipvs:earlier";
 const earlierImage = `localhost/${earlierName}`;
@@ -39,28 +40,24 @@ function packEarlier(earlier: string): string {
 }
 
 async function upgrade(
-  cluster: Cluster,
-  kernel: LabKernel,
+  cluster: LabCluster | ExistingCluster,
   options: Options<"earlier">,
 ): Promise<number> {
   const earlier = resolve(options.earlier);
-  await bringUp(cluster, kernel, {
-    kubeProxy: undefined,
-    mode: "ipvs",
-    images: [packImage(build), packEarlier(earlier), ...cluster.kubernetes.images.slice(0, 1)],
-  });
+  await provide(cluster, [packImage(build), packEarlier(earlier)]);
   const overlay = "deploy/kustomize/overlays/replace-kube-proxy";
   const installed = prepareCheckout(cluster, earlier, earlierImage);
   await runCommand(cluster, installed, `kubectl apply -k ${overlay}`);
-  await apply(cluster, "shop", shopObjects());
+  await apply(cluster, "shop", shopObjects(cluster));
   await proxiesAre(
     cluster,
-    nodes.map(() => earlierImage),
+    cluster.nodeNames.map(() => earlierImage),
   );
   await shopIsOpen(cluster);
   const checkout = prepareCheckout(cluster, project, imageName);
-  const steps = upgradeSteps(nodes[0]?.name ?? "", { before: earlierImage, after: imageName });
+  const images = { before: earlierImage, after: imageName };
+  const steps = upgradeSteps(cluster.nodeNames[0] ?? "", images);
   return takeSteps(cluster, checkout, steps, standing);
 }
 
-await runProgram({ earlier: checkoutWithImage }, upgrade);
+await runAnywhere({ earlier: checkoutWithImage }, upgrade);

@@ -2,12 +2,17 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { findLabKernel, type LabKernel } from "../lab/lab-kernel.ts";
-import { type Cluster, credential } from "./cluster.ts";
+import { findLabKernel } from "../lab/lab-kernel.ts";
+import { type Cluster, credential, type LabCluster } from "./cluster.ts";
 import { ControlPlane } from "./control-plane.ts";
 import { writeCredentials } from "./credentials.ts";
+import {
+  type ExistingCluster,
+  existingCluster,
+  existingClusterOptions,
+} from "./existing-cluster.ts";
 import { openKubernetesFolder } from "./kubernetes-folder.ts";
-import { createNetwork, inNamespace, nodes, removeNetwork } from "./network.ts";
+import { apiServer, createNetwork, inNamespace, nodes, removeNetwork } from "./network.ts";
 import { type Installation, nodesAreReady, startNode } from "./nodes.ts";
 import { type Option, type Options, readOptions } from "./options.ts";
 import { Programs, type StoppableProgram } from "./programs.ts";
@@ -25,31 +30,59 @@ export function commit(): string {
   return execFileSync("git", git, { encoding: "utf8" }).trim();
 }
 
+type Body<C extends Cluster, Name extends string> = (
+  cluster: C,
+  options: Options<Name>,
+) => Promise<number>;
+
 /**
- * Reads the command line, runs `body` with an empty folder for a cluster, and removes what was started, however it ends.
- * The exit status is that of `body`, 130 if the run was interrupted, or 2 if the cluster could not be brought up.
+ * Reads the command line, runs `body` with an empty folder for a cluster of this machine, and removes what was started,
+ * however it ends. The exit status is that of `body`, 130 if the run was interrupted, or 2 if the cluster could not be
+ * brought up.
  */
-export async function runProgram<Name extends string>(
+export function runProgram<Name extends string>(
   known: Readonly<Record<Name, Option>>,
-  body: (cluster: Cluster, kernel: LabKernel, options: Options<Name>) => Promise<number>,
+  body: Body<LabCluster, Name>,
 ): Promise<void> {
+  return run(known, (options, abort) => withLab(options, abort, (lab) => body(lab, options)));
+}
+
+/** As `runProgram`, or on an existing cluster if the command line names its API server. */
+export function runAnywhere<Name extends string>(
+  known: Readonly<Record<Name, Option>>,
+  body: Body<LabCluster | ExistingCluster, Name>,
+): Promise<void> {
+  const all = { ...known, ...existingClusterOptions };
+  return run(all, async (options, abort) => {
+    if (options["api-server"] === "") return withLab(options, abort, (lab) => body(lab, options));
+    return body(existingCluster(emptyFolder(), options, abort.signal), options);
+  });
+}
+
+async function run<Name extends string>(
+  known: Readonly<Record<Name, Option>>,
+  body: (options: Options<Name>, abort: AbortController) => Promise<number>,
+): Promise<void> {
+  const abort = new AbortController();
+  for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+    process.on(name, () => abort.abort(new Error(interruption)));
   try {
-    const options = readOptions(process.argv.slice(2), known);
-    process.exitCode = await withCluster(options.kubernetes, async (cluster, kernel) => {
-      const status = await body(cluster, kernel, options);
-      if (options.stay) await interrupted(cluster.signal);
-      return status;
-    });
+    process.exitCode = await body(readOptions(process.argv.slice(2), known), abort);
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+    // Whatever the abort ended has failed with an error of its own.
+    const cause: unknown = abort.signal.aborted ? abort.signal.reason : error;
+    const message = cause instanceof Error ? cause.message : String(cause);
     console.error(`cluster: ${message}`);
     process.exitCode = message === interruption ? 130 : 2;
+  } finally {
+    abort.abort();
   }
 }
 
-async function withCluster(
-  kubernetesFolder: string,
-  body: (cluster: Cluster, kernel: LabKernel) => Promise<number>,
+async function withLab(
+  { kubernetes: kubernetesFolder, stay }: Options<never>,
+  abort: AbortController,
+  body: (cluster: LabCluster) => Promise<number>,
 ): Promise<number> {
   if (kubernetesFolder === "")
     throw new Error("no folder with Kubernetes' programs: KUBERNETES=FOLDER");
@@ -58,27 +91,31 @@ async function withCluster(
   const kernel = findLabKernel();
   if (kernel === undefined) throw new Error("no lab kernel: make setup-lab");
   fetchPackages();
-  const abort = new AbortController();
-  for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
-    process.on(name, () => abort.abort(new Error(interruption)));
   const programs = new Programs((error) => abort.abort(error));
-  const folder = join(build, "run");
-  rmSync(folder, { recursive: true, force: true });
-  mkdirSync(folder, { recursive: true });
+  const folder = emptyFolder();
   const memoryFolder = mkdtempSync("/dev/shm/kube-ipvs-conformance-");
   const { signal } = abort;
   try {
-    return await body({ folder, memoryFolder, packages, kubernetes, programs, signal }, kernel);
-  } catch (error) {
-    // What the abort ended fails with an error of its own.
-    signal.throwIfAborted();
-    throw error;
+    const status = await body({
+      ...{ folder, memoryFolder, packages, kubernetes, kernel, programs, signal },
+      ...{ apiServer, inNetwork: inNamespace, nodeNames: nodes.map(({ name }) => name) },
+      kubectl: kubernetes.program("kubectl"),
+      kubeconfig: credential({ folder }, "admin.conf"),
+    });
+    if (stay) await interrupted(signal);
+    return status;
   } finally {
     await programs.stop();
-    abort.abort();
     removeNetwork();
     rmSync(memoryFolder, { recursive: true, force: true });
   }
+}
+
+function emptyFolder(): string {
+  const folder = join(build, "run");
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  return folder;
 }
 
 /** What a run may stop and start again. */
@@ -89,14 +126,10 @@ export interface Running {
 }
 
 /** Starts the nodes and the control plane, and waits until kubelet reports both nodes ready. */
-export async function bringUp(
-  cluster: Cluster,
-  kernel: LabKernel,
-  installation: Installation,
-): Promise<Running> {
+export async function bringUp(cluster: LabCluster, installation: Installation): Promise<Running> {
   createNetwork();
   writeCredentials(join(cluster.folder, "credentials"));
-  const kernels = nodes.map((node) => startNode(cluster, kernel, node, installation));
+  const kernels = nodes.map((node) => startNode(cluster, node, installation));
   const controlPlane = new ControlPlane(cluster);
   await controlPlane.start();
   cluster.programs.start(
@@ -107,6 +140,20 @@ export async function bringUp(
   await startDns(cluster);
   await nodesAreReady(cluster);
   return { controlPlane, kernels };
+}
+
+/** Brings the nodes up with archives of images and without a proxy, or loads the archives into an existing cluster. */
+export async function provide(
+  cluster: LabCluster | ExistingCluster,
+  images: readonly string[],
+): Promise<void> {
+  if ("loadImage" in cluster) {
+    for (const archive of images) await cluster.loadImage(archive);
+    return;
+  }
+  const [pause] = cluster.kubernetes.images;
+  const all = [...images, ...(pause === undefined ? [] : [pause])];
+  await bringUp(cluster, { kubeProxy: undefined, mode: "ipvs", images: all });
 }
 
 /** Keeps the cluster until Ctrl-C, so that it can be examined. */
