@@ -2,7 +2,9 @@
 import { readFileSync } from "node:fs";
 
 /** Users in the log: a DaemonSet's service account, and a program with kube-proxy's certificate. */
-const users = ["system:serviceaccount:kube-system:kube-ipvs", "system:kube-proxy"];
+const account = { kind: "ServiceAccount", namespace: "kube-system", name: "kube-ipvs" };
+const certificateUser = "system:kube-proxy";
+const users = [`system:serviceaccount:${account.namespace}:${account.name}`, certificateUser];
 
 /** An entry of audit.k8s.io/v1 at level Metadata. */
 interface AuditEvent {
@@ -21,6 +23,35 @@ export interface PolicyRule {
   readonly apiGroups?: readonly string[];
   readonly resources?: readonly string[];
   readonly verbs: readonly string[];
+}
+
+/** A ClusterRole or a ClusterRoleBinding. */
+export interface RoleObject {
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+  readonly rules?: readonly PolicyRule[] | null;
+  readonly roleRef?: { readonly name: string };
+  readonly subjects?: readonly {
+    readonly kind: string;
+    readonly name: string;
+    readonly namespace?: string;
+  }[];
+}
+
+/** The rules of the ClusterRoles that are bound to a proxy's user. */
+export function grantedRules(objects: readonly RoleObject[]): readonly PolicyRule[] {
+  const bound = objects
+    .filter(({ subjects = [] }) =>
+      subjects.some(({ kind, name, namespace }) =>
+        kind === "User"
+          ? name === certificateUser
+          : kind === account.kind && name === account.name && namespace === account.namespace,
+      ),
+    )
+    .map(({ roleRef }) => roleRef?.name);
+  return objects
+    .filter(({ kind, metadata }) => kind === "ClusterRole" && bound.includes(metadata.name))
+    .flatMap(({ rules }) => rules ?? []);
 }
 
 /** One verb on one resource. */
@@ -42,7 +73,7 @@ export const auditPolicy: object = {
   rules: [{ level: "Metadata", users }, { level: "None" }],
 };
 
-/** Every used or granted verb, by resource. `rules` are those of the proxy's role. */
+/** Every used or granted verb, by resource. `rules` are those of the proxy's roles. */
 export function requestCounts(log: string, rules: readonly PolicyRule[]): readonly RequestCount[] {
   const events = log
     .split("\n")

@@ -8,13 +8,13 @@
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
-import { type PolicyRule, readAuditLog } from "./audit.ts";
+import { grantedRules, type PolicyRule, type RoleObject, readAuditLog } from "./audit.ts";
 import { kubectl, type LabCluster } from "./cluster.ts";
 import { auditLog } from "./control-plane.ts";
 import type { SpecResult } from "./ginkgo.ts";
 import { tryManifests } from "./manifests.ts";
 import { type Options, oneOf, text } from "./options.ts";
-import { installKubeIpvs, packImage } from "./proxy.ts";
+import { installKubeIpvs, notReadyTaint, packImage } from "./proxy.ts";
 import {
   countOf,
   manifestTable,
@@ -54,6 +54,7 @@ async function conformance(
   await bringUp(cluster, {
     kubeProxy: isOurs ? undefined : kubernetes.program("kube-proxy"),
     mode: options.mode,
+    ...(isOurs && { taints: [notReadyTaint] }),
     images: [...(isOurs ? [packImage(build)] : []), ...kubernetes.images],
   });
   if (isOurs) await installKubeIpvs(cluster, options.mode);
@@ -88,12 +89,19 @@ function writeReport(run: Run, kubernetes: string): void {
   writeFileSync(join(reports, "conformance.md"), reportText(runs));
 }
 
+/** The rules of all ClusterRoles that a proxy's users have. */
+async function rulesOfProxy(cluster: LabCluster): Promise<readonly PolicyRule[]> {
+  const kinds = "clusterroles,clusterrolebindings";
+  const listed = JSON.parse((await kubectl(cluster, "get", kinds, "-o", "json")) ?? "{}") as {
+    readonly items?: readonly RoleObject[];
+  };
+  return grantedRules(listed.items ?? []);
+}
+
 async function run(cluster: LabCluster, options: RunOptions): Promise<number> {
   const description = describeRun(cluster, options);
   const specs = await conformance(cluster, options);
-  const role = await kubectl(cluster, "get", "clusterrole", "system:node-proxier", "-o", "json");
-  const { rules } = JSON.parse(role ?? "{}") as { readonly rules?: readonly PolicyRule[] };
-  const requests = readAuditLog(auditLog(cluster), rules ?? []);
+  const requests = readAuditLog(auditLog(cluster), await rulesOfProxy(cluster));
   const isOurs = options.proxy === "kube-ipvs";
   const manifests = isOurs ? await tryManifests(cluster) : undefined;
   const result = { ...description, specs, requests, ...(manifests && { manifests }) };

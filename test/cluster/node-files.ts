@@ -10,6 +10,8 @@ export interface NodeSoftware {
   /** Undefined: a DaemonSet is the proxy. */
   readonly kubeProxy: string | undefined;
   readonly mode: string;
+  /** The taints with which kubelet registers the node. */
+  readonly taints?: readonly { readonly key: string; readonly effect: string }[];
   readonly images: readonly string[];
   readonly pauseImage: string;
   readonly credential: (file: string) => string;
@@ -50,7 +52,10 @@ function environment(node: NodeAddresses, software: NodeSoftware): string {
 }
 
 /** User-mode Linux has no cpuset controller, and a node's disk is memory: no limits of the node are enforced. */
-function kubeletConfiguration({ name }: NodeAddresses, { credential }: NodeSoftware): object {
+function kubeletConfiguration(
+  { name }: NodeAddresses,
+  { credential, taints = [] }: NodeSoftware,
+): object {
   const containerd = "unix:///run/containerd/containerd.sock";
   return {
     apiVersion: "kubelet.config.k8s.io/v1beta1",
@@ -70,6 +75,7 @@ function kubeletConfiguration({ name }: NodeAddresses, { credential }: NodeSoftw
     resolvConf: "/etc/resolv.conf",
     cgroupDriver: "cgroupfs",
     failSwapOn: false,
+    registerWithTaints: taints,
     enforceNodeAllocatable: [],
     // A spec sets a limit of ephemeral storage.
     localStorageCapacityIsolation: true,

@@ -11,7 +11,7 @@ const memory = "5G";
 /** An idle machine takes 24 s. */
 const readySeconds = 600;
 
-export type Installation = Pick<NodeSoftware, "kubeProxy" | "mode" | "images">;
+export type Installation = Pick<NodeSoftware, "kubeProxy" | "mode" | "taints" | "images">;
 
 export async function nodesAreReady(cluster: Cluster): Promise<void> {
   await eventually(cluster, "both nodes are ready", readySeconds, async () => {

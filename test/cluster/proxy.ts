@@ -57,6 +57,9 @@ export function packRoot(root: string, name: string, archive: string): void {
   rmSync(work, { recursive: true });
 }
 
+/** kube-ipvs removes it after its first sync, as `installKubeIpvs` configures it. */
+export const notReadyTaint = { key: "kube-ipvs/not-ready", effect: "NoSchedule" } as const;
+
 /** The label of kube-proxy's pods is what specs look for that restart the proxy. `server`: the API server's URL. */
 export async function installKubeIpvs(
   cluster: Cluster,
@@ -67,6 +70,7 @@ export async function installKubeIpvs(
     image: { repository: "localhost/kube-ipvs" },
     apiServer: server,
     appLabel: "kube-proxy",
+    removeNotReadyTaint: true,
     config: { mode, clusterCIDR: podNetwork, metricsBindAddress: "0.0.0.0:10249" },
   });
   if (objects === undefined) throw new Error(`cannot render the chart: ${error}`);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { type PolicyRule, requestCounts } from "../../cluster/audit.ts";
+import { grantedRules, type PolicyRule, requestCounts } from "../../cluster/audit.ts";
 
 const rules: readonly PolicyRule[] = [
   { apiGroups: [""], resources: ["services"], verbs: ["list", "watch"] },
@@ -35,5 +35,35 @@ describe("Requests in an audit log", () => {
       { verb: "list", resource: "services", count: 2, forbidden: 0, isGranted: true },
       { verb: "watch", resource: "services", count: 0, forbidden: 0, isGranted: true },
     ]);
+  });
+});
+
+describe("The rights of a proxy", () => {
+  it("are those of the ClusterRoles that are bound to its user", () => {
+    const role = (name: string, resource: string): object => {
+      const rules = [{ apiGroups: [""], resources: [resource], verbs: ["get"] }];
+      return { kind: "ClusterRole", metadata: { name }, rules };
+    };
+    const binding = (name: string, subject: object): object => {
+      return {
+        kind: "ClusterRoleBinding",
+        metadata: { name },
+        roleRef: { name },
+        subjects: [subject],
+      };
+    };
+    const ours = { kind: "ServiceAccount", name: "kube-ipvs", namespace: "kube-system" };
+    const objects = [
+      role("a", "nodes"),
+      role("b", "services"),
+      role("c", "secrets"),
+      { kind: "ClusterRole", metadata: { name: "aggregated" }, rules: null },
+      binding("a", ours),
+      binding("b", { kind: "User", name: "system:kube-proxy" }),
+      binding("c", { ...ours, namespace: "other" }),
+      binding("aggregated", ours),
+    ] as Parameters<typeof grantedRules>[0];
+    const granted = grantedRules(objects).map(({ resources }) => resources);
+    assert.deepEqual(granted, [["nodes"], ["services"]]);
   });
 });
