@@ -176,6 +176,10 @@ cluster-faults: setup-lab build lab image build/test/chart-renderer ## break a c
 ## KUBERNETES=FOLDER AWAY=600 ONLY=restore,move
 	@node test/cluster/faults.ts --kubernetes '$(KUBERNETES)' $(if $(AWAY),--away '$(AWAY)') $(if $(ONLY),--only '$(ONLY)')
 
+cluster-latency: setup-lab build lab image build/test/chart-renderer ## measure network programming and API requests
+## KUBERNETES=FOLDER PROXY=kube-proxy MODE=iptables
+	@node test/cluster/latency.ts --kubernetes '$(KUBERNETES)' $(if $(PROXY),--proxy '$(PROXY)') $(if $(MODE),--mode '$(MODE)')
+
 compare-slices: setup-lab build ## compare with kube-controller-manager
 ## KUBERNETES=FOLDER
 	@node test/cluster/endpoints.ts --kubernetes '$(KUBERNETES)'

@@ -42,8 +42,14 @@ const certificates: readonly Certificate[] = [
   })),
 ];
 
-/** Writes NAME.crt, NAME.key and NAME.conf, ca.crt and ca.key, and service-accounts.key and .pub. */
-export function writeCredentials(folder: string): void {
+/**
+ * Writes NAME.crt, NAME.key and NAME.conf, ca.crt and ca.key, and service-accounts.key and .pub. `servers` has other URLs of
+ * the API server by NAME.
+ */
+export function writeCredentials(
+  folder: string,
+  servers: Readonly<Record<string, string>> = {},
+): void {
   mkdirSync(folder, { recursive: true });
   const authority = ["-addext", "keyUsage=critical,keyCertSign,cRLSign,digitalSignature"];
   openssl(
@@ -54,7 +60,10 @@ export function writeCredentials(folder: string): void {
   for (const certificate of certificates) {
     issue(folder, certificate);
     const { name } = certificate;
-    writeFileSync(join(folder, `${name}.conf`), JSON.stringify(kubeconfig(folder, name)));
+    writeFileSync(
+      join(folder, `${name}.conf`),
+      JSON.stringify(kubeconfig(folder, name, servers[name])),
+    );
   }
   writeAccountKeys(folder);
 }
@@ -87,7 +96,7 @@ function openssl(folder: string, ...args: readonly string[]): void {
   execFileSync("openssl", args, { cwd: folder, stdio: ["ignore", "ignore", "pipe"] });
 }
 
-function kubeconfig(folder: string, name: string): object {
+function kubeconfig(folder: string, name: string, server: string = apiServer): object {
   const path = (file: string): string => join(folder, file);
   return {
     apiVersion: "v1",
@@ -95,7 +104,7 @@ function kubeconfig(folder: string, name: string): object {
     clusters: [
       {
         name: "cluster",
-        cluster: { server: apiServer, "certificate-authority": path("ca.crt") },
+        cluster: { server, "certificate-authority": path("ca.crt") },
       },
     ],
     users: [

@@ -1,4 +1,5 @@
 /** The table of faults in the report. Pure. */
+import { withRows } from "./result-table.ts";
 
 export interface FaultResult {
   /** What happened. */
@@ -12,17 +13,15 @@ export interface FaultResult {
   readonly date: string;
 }
 
-const head = ["fault", "seconds until a changed endpoint serves", "connections", "broken"];
+const head = [
+  ...["fault", "seconds until a changed endpoint serves", "connections", "broken"],
+  ...["commit", "date"],
+];
 
 /** The lines of `earlier` with those of `results` in place of the same faults. */
 export function withResults(earlier: string, results: readonly FaultResult[]): string {
-  const faults = new Set(results.map(({ fault }) => fault));
-  const kept = earlier
-    .split("\n")
-    .slice(1)
-    .filter((line) => line !== "" && !faults.has(line.split("\t")[0] ?? ""));
-  const lines = results.map(({ fault, seconds, held, broken, commit, date }) => {
-    return [fault, seconds?.toFixed(1) ?? "never", held, broken, commit, date].join("\t");
+  const rows = results.map(({ fault, seconds, held, broken, commit, date }) => {
+    return [fault, seconds?.toFixed(1) ?? "never", held, broken, commit, date];
   });
-  return [[...head, "commit", "date"].join("\t"), ...kept, ...lines, ""].join("\n");
+  return withRows(earlier, head, rows, 1);
 }

@@ -125,12 +125,23 @@ export interface Running {
   readonly kernels: readonly StoppableProgram[];
 }
 
+interface Preparation {
+  /** Other URLs of the API server, by the name of the credential. */
+  readonly servers?: Readonly<Record<string, string>>;
+  /** The controllers that run. By default, all that the controller manager enables. */
+  readonly controllers?: readonly string[];
+}
+
 /** Starts the nodes and the control plane, and waits until kubelet reports both nodes ready. */
-export async function bringUp(cluster: LabCluster, installation: Installation): Promise<Running> {
+export async function bringUp(
+  cluster: LabCluster,
+  installation: Installation,
+  { servers, controllers }: Preparation = {},
+): Promise<Running> {
   createNetwork();
-  writeCredentials(join(cluster.folder, "credentials"));
+  writeCredentials(join(cluster.folder, "credentials"), servers);
   const kernels = nodes.map((node) => startNode(cluster, node, installation));
-  const controlPlane = new ControlPlane(cluster);
+  const controlPlane = new ControlPlane(cluster, controllers);
   await controlPlane.start();
   cluster.programs.start(
     "dns",

@@ -1,0 +1,34 @@
+/**
+ * `relay.ts ADDRESS TARGET PORT FILE`: relays connections to PORT at ADDRESS to TARGET. Each second it writes the number of
+ * connections and of bytes in both directions to FILE, as JSON.
+ */
+import { renameSync, writeFileSync } from "node:fs";
+import { connect, createServer } from "node:net";
+
+export interface Traffic {
+  readonly connections: number;
+  readonly bytes: number;
+}
+
+const [address = "", target = "", port = "", file = ""] = process.argv.slice(2);
+let [connections, bytes] = [0, 0];
+
+const server = createServer((client) => {
+  connections += 1;
+  const upstream = connect({ host: target, port: Number(port) });
+  const ends = [client, upstream] as const;
+  for (const end of ends) {
+    const other = end === client ? upstream : client;
+    end.on("data", (chunk) => {
+      bytes += chunk.length;
+    });
+    end.on("error", () => other.destroy());
+    end.on("close", () => other.destroy());
+    end.pipe(other);
+  }
+});
+server.listen({ host: address, port: Number(port) });
+setInterval(() => {
+  writeFileSync(`${file}.new`, JSON.stringify({ connections, bytes } satisfies Traffic));
+  renameSync(`${file}.new`, file);
+}, 1_000);
