@@ -5,6 +5,7 @@
 import type { Cidr, IpAddress, IpFamily } from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
 import type { ServiceName } from "../base/service-name.ts";
+import type { SliceEndpoint, SlicePort } from "../endpoint-slices/objects.ts";
 
 export type { ServiceName } from "../base/service-name.ts";
 
@@ -46,26 +47,10 @@ export interface ServiceRecord {
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
-export interface SlicePortRecord {
-  readonly name: string;
-  readonly protocol: Protocol;
-  readonly port: number;
-}
+export type SlicePortRecord = Omit<SlicePort, "appProtocol">;
 
-export interface EndpointRecord {
-  /** The first address in the object. The API reserves the others. */
-  readonly address: IpAddress;
-  /** Empty if unknown. */
-  readonly nodeName: string;
-  readonly isReady: boolean;
-  readonly isServing: boolean;
-  readonly isTerminating: boolean;
-  /** Undefined if unknown. */
-  readonly zone?: string;
-  /** Undefined without hints, to save memory for most endpoints. */
-  readonly zoneHints?: readonly string[];
-  readonly nodeHints?: readonly string[];
-}
+/** An endpoint as the node daemon reads it. The API reserves all addresses in the object but the first. */
+export type EndpointRecord = Omit<SliceEndpoint, "pod" | "podUid" | "hostname">;
 
 export interface EndpointSliceRecord {
   /** `namespace/name` of the slice itself. */

@@ -81,6 +81,7 @@ export interface SliceEndpoint {
   readonly pod: string;
   readonly podUid: string;
   readonly address: IpAddress;
+  /** Empty if unknown. */
   readonly nodeName: string;
   readonly hostname: string;
   readonly isReady: boolean;
@@ -88,7 +89,7 @@ export interface SliceEndpoint {
   readonly isTerminating: boolean;
   /** Zone of the endpoint's node. Undefined if unknown. */
   readonly zone?: string;
-  /** Undefined if there are none. */
+  /** Undefined without hints, to save memory for most endpoints. */
   readonly zoneHints?: readonly string[];
   readonly nodeHints?: readonly string[];
 }

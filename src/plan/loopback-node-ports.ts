@@ -1,7 +1,7 @@
 /** Node ports on the loopback addresses, with `kubeIpvs.localhostNodePorts`. Pure. */
 import { type IpAddress, type IpFamily, parseIpAddress } from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
-import { servicePortName } from "../model/service-port.ts";
+import { type ServicePort, servicePortName } from "../model/service-port.ts";
 import type { ServicePlan } from "./planner.ts";
 
 /** The protocols for which Node.js has sockets. */
@@ -16,6 +16,7 @@ export interface AddressPort {
 export interface LoopbackNodePort {
   /** The service port, for messages. */
   readonly service: string;
+  readonly servicePort: ServicePort;
   readonly protocol: ForwardedProtocol;
   readonly from: AddressPort;
   readonly to: AddressPort;
@@ -40,6 +41,7 @@ export function loopbackNodePorts(
     const address = addresses.find((one) => one === nodeIp) ?? addresses[0];
     if (address === undefined) return [];
     const from = { address: loopbackAddresses[family], port };
-    return [{ service: servicePortName(servicePort), protocol, from, to: { address, port } }];
+    const service = servicePortName(servicePort);
+    return [{ service, servicePort, protocol, from, to: { address, port } }];
   });
 }

@@ -36,7 +36,7 @@ interface Served {
   readonly localPorts: LocalPorts;
 }
 
-/** How often expired session affinities are removed. */
+/** How often expired session affinities are removed, and listeners that could not be opened are retried. */
 const sweepMs = 60_000;
 
 /**
@@ -266,6 +266,7 @@ export class UserspaceProxier {
     const { clock } = this.#parts;
     this.#cancelSweep = clock.after(sweepMs, () => {
       this.#refused.sweep();
+      void this.retryFailed();
       for (const { balancer } of this.#served.values()) balancer.forgetExpired(clock.monotonicMs());
       for (const [listener, cancel] of this.#draining) {
         if (listener.openCount > 0) continue;

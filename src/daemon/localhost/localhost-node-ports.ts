@@ -1,33 +1,63 @@
 import type { ServiceName } from "../../api/objects.ts";
-import type { IpFamily } from "../../base/ip.ts";
-import { type LoopbackNodePort, loopbackNodePorts } from "../../plan/loopback-node-ports.ts";
+import type { Clock } from "../../base/clock.ts";
+import { hostPort, type IpFamily } from "../../base/ip.ts";
+import type { Logger } from "../../base/log.ts";
+import {
+  type LoopbackNodePort,
+  loopbackAddresses,
+  loopbackNodePorts,
+} from "../../plan/loopback-node-ports.ts";
 import type { PlanOptions } from "../../plan/options.ts";
 import type { ServicePlan } from "../../plan/planner.ts";
-import { Forwarder, type ForwarderOptions } from "./forwarder.ts";
+import { UserspaceProxier } from "../../userspace/proxier.ts";
+import type { ServiceListener } from "../../userspace/service-listeners.ts";
 
-export interface LocalhostNodePortsOptions extends ForwarderOptions {
-  /** Defaults to a {@link Forwarder}. */
-  readonly makeForwarder?: (nodePort: LoopbackNodePort) => Pick<Forwarder, "start" | "stop">;
+export interface LocalhostNodePortsOptions {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** How long a UDP client must be idle before it may get another endpoint. */
+  readonly udpIdleMs: () => number;
 }
+
+/**
+ * Maximum number of simultaneous connections and UDP clients of a node port. Only local processes connect, so more than
+ * this indicates a bug in one of them.
+ */
+const maxConnections = 4_096;
+/** Connections end with their node port, because this process can no longer forward them. */
+const drainMs = 1;
 
 /** The service ports with node ports of one Service and family. */
 type Wanted = Pick<ServicePlan, "family" | "servicePorts">;
 
 /**
  * Serves node ports on 127.0.0.1 and ::1 by forwarding to the same port at an address of the node. This process
- * forwards, because IPVS drops packets from a loopback address to another host, and IPv6 has no route for them.
+ * forwards, because IPVS drops packets from a loopback address to another host, and IPv6 has no route for them. A
+ * separate socket for each client keeps a UDP client on the same endpoint.
  */
 export class LocalhostNodePorts {
-  readonly #makeForwarder: NonNullable<LocalhostNodePortsOptions["makeForwarder"]>;
+  readonly #proxier: UserspaceProxier;
   /** Services that have node ports, by family and name. */
   readonly #wanted = new Map<`${IpFamily} ${ServiceName}`, Wanted>();
-  readonly #open = new Map<string, Pick<Forwarder, "start" | "stop">>();
+  /** Service ports with listeners. */
+  #served: ReadonlySet<string> = new Set();
   #isStale = false;
   /** Node IPs as of the last {@link serve}, as JSON. */
   #servedNodeIps = "";
 
-  constructor(options: LocalhostNodePortsOptions) {
-    this.#makeForwarder = options.makeForwarder ?? ((nodePort) => new Forwarder(options, nodePort));
+  constructor({ clock, log, udpIdleMs }: LocalhostNodePortsOptions) {
+    const unlimited = Number.POSITIVE_INFINITY;
+    this.#proxier = new UserspaceProxier({
+      ...{ clock, log, drainMs },
+      get udpTimeoutMs() {
+        return udpIdleMs();
+      },
+      addressOf: ({ family, nodePort }) => ({ host: loopbackAddresses[family], port: nodePort }),
+      quotas: {
+        connections: { total: unlimited, perService: maxConnections },
+        listenerSockets: { total: unlimited, perService: unlimited },
+      },
+    });
   }
 
   /** Records the node ports of a Service plan. Opens and closes nothing until {@link serve}. */
@@ -40,39 +70,39 @@ export class LocalhostNodePorts {
     this.#isStale = true;
   }
 
-  /**
-   * Opens and closes forwarders so that exactly the recorded node ports are served. Unchanged ones keep their
-   * connections.
-   */
+  /** Opens and closes listeners so that exactly the recorded node ports are served. */
   async serve({ families }: Pick<PlanOptions, "families">): Promise<void> {
     const nodeIps = new Map([...families].map(([family, { nodeIp }]) => [family, nodeIp]));
     const nodeIpText = JSON.stringify([...nodeIps]);
     if (!this.#isStale && nodeIpText === this.#servedNodeIps) return;
     this.#isStale = false;
     this.#servedNodeIps = nodeIpText;
-    const wanted = new Map(
-      [...this.#wanted.values()]
-        .flatMap((one) => loopbackNodePorts(one, nodeIps.get(one.family)))
-        .map((one) => [keyOf(one), one]),
+    const listeners = [...this.#wanted.values()].flatMap((one) =>
+      loopbackNodePorts(one, nodeIps.get(one.family)).map((port) => listenerOf(one.family, port)),
     );
-    const closing = [...this.#open].filter(([key]) => !wanted.has(key));
-    for (const [key] of closing) this.#open.delete(key);
-    await Promise.all(closing.map(([, forwarder]) => forwarder.stop()));
-    for (const [key, nodePort] of wanted) {
-      if (this.#open.has(key)) continue;
-      const forwarder = this.#makeForwarder(nodePort);
-      this.#open.set(key, forwarder);
-      await forwarder.start();
-    }
+    const wanted = Map.groupBy(listeners, ({ service }) => service);
+    const gone = [...this.#served].filter((service) => !wanted.has(service));
+    this.#served = new Set(wanted.keys());
+    for (const service of gone) wanted.set(service, []);
+    await this.#proxier.replaceServices(wanted);
   }
 
   async stop(): Promise<void> {
-    this.#wanted.clear();
-    this.#isStale = true;
-    await this.serve({ families: new Map() });
+    await this.#proxier.stop();
   }
 }
 
-function keyOf({ protocol, from, to }: LoopbackNodePort): string {
-  return `${protocol} ${from.address} ${from.port} ${to.address} ${to.port}`;
+function listenerOf(
+  family: IpFamily,
+  { service, servicePort, protocol, from, to }: LoopbackNodePort,
+): ServiceListener {
+  const backend = { key: hostPort(to.address, to.port), ...to };
+  return {
+    ...{ family, protocol, service, servicePort, portName: service },
+    key: `${family} ${service}/${protocol}`,
+    ...{ frontends: [], reserved: [], addresses: [], isNodePortRestricted: false },
+    ...{ port: servicePort.port, nodePort: from.port, affinitySeconds: 0 },
+    backends: [backend],
+    serving: new Set([backend.key]),
+  };
 }

@@ -1,17 +1,16 @@
-/** Node ports on the loopback addresses: which are served, and that bytes, datagrams and ends of connections pass. */
+/** Node ports on the loopback addresses: which are served, and that connections and datagrams reach the node's address. */
 import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
-import { after, before, describe, it } from "node:test";
+import { after, afterEach, before, beforeEach, describe, it } from "node:test";
 import { systemClock } from "../../../../src/base/clock.ts";
-import { silentLogger } from "../../../../src/base/log.ts";
-import { Forwarder } from "../../../../src/daemon/localhost/forwarder.ts";
 import { LocalhostNodePorts } from "../../../../src/daemon/localhost/localhost-node-ports.ts";
 import { planService, type ServicePlan } from "../../../../src/plan/planner.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 import {
   endpointRecord,
+  familyOptions,
   ip,
   planOptions,
   portRecord,
@@ -19,8 +18,12 @@ import {
   sliceRecord,
 } from "../../../support/records.ts";
 
-const parts = { clock: systemClock, log: silentLogger, udpIdleMs: () => 300_000 };
-const loopback = ip("127.0.0.1");
+const loopback = "127.0.0.1";
+/** The node's own address, at which the test plays IPVS. */
+const nodeIp = "127.0.0.2";
+
+const own = { nodeIp: ip(nodeIp), nodePortAddresses: [ip(nodeIp)] };
+const options = planOptions({ families: new Map([["IPv4", familyOptions("IPv4", own)]]) });
 
 function plans(...nodePorts: readonly number[]): readonly ServicePlan[] {
   const ports = nodePorts.flatMap((nodePort) =>
@@ -29,148 +32,100 @@ function plans(...nodePorts: readonly number[]): readonly ServicePlan[] {
     ),
   );
   const service = serviceRecord({ type: "NodePort", ports });
-  return planService(
-    service.name,
-    service,
-    [sliceRecord([endpointRecord("10.244.2.11")])],
-    planOptions(),
-  );
+  const slice = sliceRecord([endpointRecord("10.244.2.11")]);
+  return planService(service.name, service, [slice], options);
 }
 
 describe("LocalhostNodePorts", () => {
-  it("forwards TCP and UDP to the same port of the node, and keeps unchanged listeners", async () => {
-    const events: string[] = [];
-    const nodePorts = new LocalhostNodePorts({
-      ...parts,
-      makeForwarder: ({ protocol, from, to }) => {
-        const text = `${protocol} ${from.address}:${from.port} to ${to.address}:${to.port}`;
-        const note = (event: string): Promise<void> => {
-          events.push(`${event} ${text}`);
-          return Promise.resolve();
-        };
-        return { start: () => note("start"), stop: () => note("stop") };
-      },
-    });
-    const serve = async (wanted: readonly ServicePlan[]): Promise<readonly string[]> => {
-      for (const plan of wanted) nodePorts.note(plan);
-      await nodePorts.serve(planOptions());
-      return events.splice(0);
-    };
-    const both = (event: string, port: number): readonly string[] =>
-      ["TCP", "UDP"].map(
-        (protocol) => `${event} ${protocol} 127.0.0.1:${port} to 192.168.10.11:${port}`,
-      );
-    assert.deepEqual(await serve(plans(30_080)), both("start", 30_080));
-    assert.deepEqual(await serve(plans(30_080, 30_081)), both("start", 30_081));
-    assert.deepEqual(await serve(plans(30_081)), both("stop", 30_080));
-    assert.deepEqual(await serve([]), []);
-    await nodePorts.stop();
-    assert.deepEqual(events, both("stop", 30_081));
-  });
-});
-
-describe("Forwarder of TCP", () => {
-  let target: Server;
+  let node: Server;
   let port = 0;
-  const accepted: Socket[] = [];
-  let forwarder: Forwarder;
+  let log: RecordingLogger;
+  let nodePorts: LocalhostNodePorts;
 
   before(async () => {
-    target = createServer({ allowHalfOpen: true }, (socket) => {
-      accepted.push(socket);
+    node = createServer((socket) => {
       socket.on("error", () => {});
       socket.pipe(socket);
     });
-    target.listen(0, loopback);
-    await once(target, "listening");
-    port = await freePort();
-    const to = { address: loopback, port: (target.address() as AddressInfo).port };
-    forwarder = new Forwarder(parts, {
-      ...{ service: "default/a:http", protocol: "TCP" },
-      from: { address: loopback, port },
-      to,
-    });
-    await forwarder.start();
+    node.listen(0, nodeIp);
+    await once(node, "listening");
+    ({ port } = node.address() as AddressInfo);
   });
-  after(async () => {
-    await forwarder.stop();
-    target.close();
+  after(() => node.close());
+  beforeEach(() => {
+    log = new RecordingLogger();
+    nodePorts = new LocalhostNodePorts({ clock: systemClock, log, udpIdleMs: () => 300_000 });
+  });
+  afterEach(() => nodePorts.stop());
+
+  async function serve(...ports: readonly number[]): Promise<void> {
+    for (const plan of plans(...ports)) nodePorts.note(plan);
+    await nodePorts.serve(options);
+  }
+
+  async function connected(to: number): Promise<Socket> {
+    const client = connect({ port: to, host: loopback });
+    client.on("error", () => {});
+    client.write("hello");
+    const [data] = await once(client, "data");
+    assert.equal(String(data), "hello");
+    return client;
+  }
+
+  async function isRefused(to: number): Promise<boolean> {
+    const [error] = await once(connect({ port: to, host: loopback }), "error");
+    return (error as NodeJS.ErrnoException).code === "ECONNREFUSED";
+  }
+
+  it("forwards TCP to the same port of the node, and keeps unchanged listeners", async () => {
+    await serve(port);
+    const client = await connected(port);
+    await serve(port, await freePort());
+    client.write("again");
+    const [data] = await once(client, "data");
+    assert.equal(String(data), "again");
+    client.destroy();
   });
 
-  it("passes bytes in both directions, and the end of one direction", async () => {
-    const client = connect({ port, host: loopback, allowHalfOpen: true });
-    client.end("hello");
-    const received: Buffer[] = [];
-    for await (const part of client) received.push(part as Buffer);
-    assert.equal(Buffer.concat(received).toString(), "hello");
+  it("closes the listener and the connections of a node port that is gone", async () => {
+    await serve(port);
+    const client = await connected(port);
+    await serve(await freePort());
+    await new Promise((resolve) => client.once("close", resolve));
+    assert.ok(await isRefused(port));
   });
 
-  it("passes a reset", async () => {
-    const client = connect({ port, host: loopback });
-    client.write("x");
-    await once(client, "data");
-    accepted.at(-1)?.resetAndDestroy();
-    const [error] = await once(client, "error");
-    assert.equal((error as NodeJS.ErrnoException).code, "ECONNRESET");
-  });
-
-  it("reports once that a port is in use", async () => {
-    const log = new RecordingLogger();
-    const second = new Forwarder(
-      { ...parts, log },
-      {
-        ...{ service: "default/b:http", protocol: "TCP" },
-        from: { address: loopback, port },
-        to: { address: loopback, port },
-      },
-    );
-    await second.start();
-    await second.stop();
-    assert.deepEqual(
-      log.lines.map(({ event, keys }) => [event, keys["service"]]),
-      [["Cannot listen on the loopback address for a node port, retrying", "default/b:http"]],
-    );
-  });
-});
-
-describe("Forwarder of UDP", () => {
-  it("gives each client its own socket, and passes the answers back", async (test) => {
-    const seen: string[] = [];
+  it("forwards UDP with a separate socket for each client", async () => {
+    const seen: number[] = [];
     const target = createSocket("udp4");
-    target.on("message", (data, { port, address }) => {
-      seen.push(`${data} ${port}`);
-      target.send(`${data} back`, port, address);
+    target.on("message", (data, from) => {
+      seen.push(from.port);
+      target.send(`${data} back`, from.port, from.address);
     });
-    await new Promise<void>((resolve) => target.bind(0, loopback, resolve));
-    const nodePort = {
-      ...{ service: "default/a:dns", protocol: "UDP" as const },
-      from: { address: loopback, port: await freePort() },
-      to: { address: loopback, port: target.address().port },
-    };
-    const forwarder = new Forwarder(parts, nodePort);
-    await forwarder.start();
-    const log = new RecordingLogger();
-    const late = new Forwarder({ ...parts, log }, nodePort);
+    await new Promise<void>((resolve) => target.bind(port, nodeIp, resolve));
+    await serve(port);
     const clients = [createSocket("udp4"), createSocket("udp4")];
-    test.after(async () => {
-      for (const socket of clients) socket.close();
-      await Promise.all([forwarder.stop(), late.stop()]);
-      target.close();
-    });
-    for (const [index, client] of clients.entries()) {
-      client.send(`hello ${index}`, nodePort.from.port, loopback);
-      const [data] = await once(client, "message");
-      assert.equal(String(data), `hello ${index} back`);
+    for (const client of [clients[0], clients[1], clients[0]]) {
+      client?.send("hello", port, loopback);
+      const [data] = await once(client as (typeof clients)[0], "message");
+      assert.equal(String(data), "hello back");
     }
-    clients[0]?.send("again", nodePort.from.port, loopback);
-    await once(clients[0] as (typeof clients)[0], "message");
-    const ports = seen.map((text) => text.split(" ").at(-1));
-    assert.equal(ports[0], ports[2], "one client, one socket");
-    assert.notEqual(ports[0], ports[1]);
-    await late.start();
+    for (const socket of [...clients, target]) socket.close();
+    assert.equal(seen[0], seen[2]);
+    assert.notEqual(seen[0], seen[1]);
+  });
+
+  it("reports a node port that cannot be opened, and serves the others", async () => {
+    const taken = createServer().listen(port, loopback);
+    await once(taken, "listening");
+    await serve(port);
+    taken.close();
     assert.deepEqual(
-      log.lines.map(({ keys }) => [keys["service"], keys["protocol"]]),
-      [["default/a:dns", "UDP"]],
+      log.lines.map(({ event, keys }) => [event, keys["protocol"], keys["port"]]),
+      [
+        ["Cannot listen for Service, retrying", "TCP", port],
+        ["Listening for Service", "UDP", port],
+      ],
     );
   });
 });
