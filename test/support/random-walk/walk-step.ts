@@ -103,8 +103,3 @@ export function walkOf(seed: number): Walk {
   if (walk === undefined) throw new Error(`No walk for seed ${seed}`);
   return walk;
 }
-
-/** Formats a step as one readable line. */
-export function stepText(step: WalkStep): string {
-  return JSON.stringify(step);
-}
