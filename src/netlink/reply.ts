@@ -70,7 +70,7 @@ export class ReplyReader<R> {
 
   /** Throws DecodeError if a message length is invalid. */
   take(piece: Uint8Array): void {
-    for (const message of messagesOf(piece)) this.#takeMessage(message);
+    for (const message of messagesOf(piece)) this.takeMessage(message);
   }
 
   /** Throws the error of `decode`, or DecodeError if the reply has no end. */
@@ -80,7 +80,7 @@ export class ReplyReader<R> {
     return { values: this.#values, outcome: this.#outcome, isInterrupted: this.#isInterrupted };
   }
 
-  #takeMessage(message: Message): void {
+  takeMessage(message: Message): void {
     if (message.sequence !== this.#sequence || message.type === messageTypes.noop) return;
     if (hasFlag(message.flags, messageFlags.dumpInterrupted)) this.#isInterrupted = true;
     if (endsRequest(message)) {
@@ -97,6 +97,25 @@ export class ReplyReader<R> {
     } catch (error) {
       this.#failure = { error };
     }
+  }
+}
+
+/**
+ * Yields the replies to dumps with consecutive sequence numbers, in the order of the requests. A last reply that is
+ * incomplete is not yielded. Throws DecodeError.
+ */
+export function* repliesOf(
+  bytes: Uint8Array,
+  firstSequence: number,
+): Generator<Reply<ByteReader>, void, undefined> {
+  let sequence = firstSequence;
+  let reader = new ReplyReader(sequence, ({ body }) => body);
+  for (const message of messagesOf(bytes)) {
+    reader.takeMessage(message);
+    if (!reader.hasEnded) continue;
+    yield reader.finish();
+    sequence = (sequence + 1) >>> 0;
+    reader = new ReplyReader(sequence, ({ body }) => body);
   }
 }
 

@@ -15,10 +15,9 @@ import {
 } from "./batch.ts";
 import type { ByteReader } from "./byte-reader.ts";
 import { DecodeError, type Description, NetlinkError } from "./errors.ts";
-import { repliesOf } from "./many-replies.ts";
 import { type Message, MessageWriter } from "./message.ts";
 import { messageFlags } from "./netlink-package.ts";
-import { type Reply, ReplyReader, readReply } from "./reply.ts";
+import { type Reply, ReplyReader, readReply, repliesOf } from "./reply.ts";
 import { encodeRequest, errorOf, type FailedRequest, type RequestKind } from "./request.ts";
 
 /** The socket: native-shim/index.ts, or in tests a stand-in that answers datagrams. */
