@@ -1,9 +1,9 @@
 /**
- * Runs everything side by side, the suites of the lab and all others, and prints a table of their times:
+ * Runs all tests in parallel, those of the lab and all others, and prints a table of their durations:
  *
  *     node test/run.ts [--record] [NAME…]
  *
- * `--record` writes how long each took into queue/durations.json.
+ * `--record` writes the duration of each into queue/durations.json.
  */
 import { labJobs } from "./lab/suite-job.ts";
 import { commandJob } from "./queue/command-job.ts";

@@ -133,7 +133,7 @@ const pathColumns: readonly Column<PathRow>[] = [
   { title: "RULE", cell: ({ rule }) => rule },
 ];
 
-/** Removes the comments of rules, which repeat what the names of the sets say. */
+/** Removes the comments of rules, because they repeat the set names. */
 function withoutComments(text: string): string {
   return text.replaceAll(/-m comment --comment (?:"(?:[^"\\]|\\.)*"|\S+) ?/g, "");
 }

@@ -48,9 +48,9 @@ export interface Explanation {
 export interface Probe {
   /** `10.244.1.10:8080`. */
   readonly endpoint: string;
-  /** Until it was open. */
+  /** Time until the connection was open. */
   readonly milliseconds?: number;
-  /** Why it did not open: `ECONNREFUSED`. */
+  /** Why the connection failed, such as `ECONNREFUSED`. */
   readonly error?: string;
 }
 
@@ -84,7 +84,7 @@ export interface PacketExplanation {
 export interface PacketLoss {
   /** For example: `are dropped by raw PREROUTING: -j DROP`. */
   readonly cause: string;
-  /** False if a rule that cannot be evaluated may accept the packets before. */
+  /** False if an earlier rule that cannot be evaluated may accept the packets. */
   readonly isCertain: boolean;
 }
 

@@ -10,7 +10,10 @@ export interface Plan extends Envelope<"Plan">, PlannedChanges {
   /** Userspace mode: listeners to open, and names of SCTP service ports, which that mode does not serve. */
   readonly listeners?: readonly { readonly text: string; readonly portName: string }[];
   readonly sctpPorts?: readonly string[];
-  /** The following fields are those of a clean-up. Changes of the iptables backend that is not in use. */
+  /**
+   * Changes of the iptables backend that is not in use. This field and the following ones are present only for a
+   * clean-up.
+   */
   readonly unusedBackend?: PlannedChanges & { readonly name?: string };
   /** Tables of kube-proxy's nftables mode and of kube-ipvs, for example `ip kube-proxy`. */
   readonly nftTables?: readonly string[];

@@ -13,7 +13,7 @@ export type PlanQuery = PlanSubject & {
 export type PlanSubject =
   | { readonly kind: "service"; readonly namespace: string; readonly name: string }
   | { readonly kind: "destination"; readonly destination: Destination }
-  /** A few Services, evenly spread over all. */
+  /** A sample of a few Services, spread evenly over all Services. */
   | { readonly kind: "sample" };
 
 const protocols: readonly Destination["protocol"][] = ["TCP", "UDP", "SCTP", "ICMP"];

@@ -105,7 +105,10 @@ export function endpointsTable(rows: readonly EndpointRow[]): Block {
   return table(endpointColumns, rows);
 }
 
-/** For example: `claimed-by-another-service (default/a, held-before)`. Annotations without effect if it is served. */
+/**
+ * For example: `claimed-by-another-service (default/a, held-before)`. If the address is served, names the annotations
+ * without effect.
+ */
 function reasonText({ reason, claimedBy, ignoredAnnotations = [] }: ServiceRow): string {
   if (reason === undefined) return ignoredAnnotations.join(", ");
   if (claimedBy === undefined) return reason;

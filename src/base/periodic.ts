@@ -4,8 +4,8 @@ import { errorText } from "./error-text.ts";
 import type { Logger } from "./log.ts";
 
 /**
- * When the task runs again. `stop`: not until it is started again. `soon`: after the interval, whatever this run cost.
- * `paced`: after the interval, or after a longer pause that keeps the task within its `maxShare`.
+ * When the task runs again. `stop`: not until it is started again. `soon`: after the interval, regardless of the cost
+ * of this run. `paced`: after the interval, or after a longer pause that keeps the task within its `maxShare`.
  */
 export type NextRun = "stop" | "soon" | "paced";
 
@@ -13,7 +13,7 @@ export type NextRun = "stop" | "soon" | "paced";
 export interface Pace {
   /** Pause between two runs; if 0, the task never runs. */
   readonly intervalMs: number;
-  /** Maximum pause, whatever a run costs. Undefined means no limit. */
+  /** Maximum pause, regardless of the cost of a run. Undefined means no limit. */
   readonly longestPauseMs?: number;
 }
 

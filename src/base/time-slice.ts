@@ -3,8 +3,8 @@ import type { Clock } from "./clock.ts";
 
 const maxSliceMs = 5;
 /**
- * Outside this range of time between two clock readings, the number of pieces between readings is adapted. Reading the
- * clock may be slow in a virtual machine.
+ * Shortest and longest time between two clock readings. Outside this range, the number of pieces between readings is
+ * adapted. Reading the clock may be slow in a virtual machine.
  */
 const shortestCheckMs = 1;
 const longestCheckMs = 4;

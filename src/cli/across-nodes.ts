@@ -55,7 +55,7 @@ const drainRows: NodeRows<Answers["DrainList"], Answers["DrainList"]["items"][nu
   rowsOf: ({ items }) => items,
 };
 
-/** Checks that are not ok. If all are, their number. */
+/** The checks that are not ok, or the number of checks if all are ok. */
 const doctorRows: NodeRows<DoctorReport, Pick<Finding, "verdict" | "name" | "evidence">> = {
   columns: doctorColumns,
   rowsOf: ({ verdict, checks }) =>

@@ -86,7 +86,7 @@ export function openNode(
   };
 }
 
-/** As the daemon chooses: nf_tables if it is configured, or if iptables or ipset is missing. */
+/** Chooses as the daemon does: nf_tables if it is configured, or if iptables or ipset is missing. */
 async function readRulesWriter(
   { mode, rules }: Config,
   { ipSets }: Pick<KernelReaders, "ipSets">,

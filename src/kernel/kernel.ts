@@ -47,7 +47,7 @@ export interface Kernel {
   readonly modules: Modules;
 }
 
-/** Clients that write nothing of the current mode. */
+/** Clients for iptables and ipset state that the current mode does not use. */
 export interface UnusedIptables {
   readonly iptables: readonly Iptables[];
   readonly ipSets: IpSets;

@@ -33,7 +33,7 @@ export const runProgram: RunProgram = async (call) => {
     input: call.input ?? "",
     timeout: call.timeoutMs,
     forceKillAfterDelay: killDelayMs,
-    // A child that keeps the output open would keep the run from ending, so children are killed, too.
+    // Kills children too, because a child that keeps the output open would prevent the run from ending.
     killDescendants: true,
     encoding: "buffer",
     buffer: { stdout: false },

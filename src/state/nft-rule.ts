@@ -60,7 +60,7 @@ export interface NftElement {
   readonly key: Uint8Array;
   /** The last key of an interval, in sets that store it in the element. */
   readonly end?: Uint8Array;
-  /** Whether the element is not an element, but the end of the interval before it. */
+  /** Whether the element only marks the end of the preceding interval. */
   readonly isEnd: boolean;
   readonly verdict?: NftVerdict;
 }

@@ -135,7 +135,7 @@ function descendants(pid: number): readonly number[] {
       try {
         return [[Number(name), Number(statFields(Number(name))[1])]];
       } catch {
-        return []; // It ended meanwhile.
+        return []; // The process has ended in the meantime.
       }
     });
   const family = [pid];

@@ -1,11 +1,13 @@
 /*
- * Opens TCP connections as fast as they are answered, and says how many and how long each took; or answers them.
+ * Opens TCP connections as fast as they are answered, and reports their number and latencies. Also
+ * implements the answering side.
  *
  *     connect serve PORT WORKERS                 answers one byte with one byte
  *     connect load ADDRESS PORT WORKERS MILLISECONDS
  *
- * A connection is: connect, one byte there, one byte back, close. The time of it ends with the byte that came back.
- * Each worker has one connection at a time. Prints JSON: connections per second, failures, and the times in µs.
+ * For each connection, the client connects, sends one byte, receives one byte and closes. Its
+ * latency ends when the byte is received. Each worker has one connection at a time. Prints JSON:
+ * connections per second, failures, and latencies in µs.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -70,7 +72,7 @@ static int serve(int port, int workers) {
 	return 0;
 }
 
-/* 0: the answer came. */
+/* Returns 0 if the answer was received. */
 static int connect_once(const struct sockaddr_in *there) {
 	char byte = 'x';
 	int one = socket(AF_INET, SOCK_STREAM, 0);

@@ -1,10 +1,10 @@
 /*
- * A forwarder as small as one can be, to be measured beside userspace mode: one thread, epoll, a buffer for each
+ * A minimal forwarder to compare with userspace mode: one thread, epoll, and one buffer for each
  * direction.
  *
  *     forward HOST PORT LOCAL-PORT [PORT LOCAL-PORT …]
  *
- * Prints `ready` when it listens, and ends with a signal.
+ * Prints `ready` when it listens. Ends on a signal.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -21,13 +21,16 @@
 
 enum { buffer_size = 65536, max_events = 256, max_files = 8192, max_ways = 8 };
 
-/* One end of a connection: what it received and the other end has not taken yet. */
+/*
+ * One end of a connection, with the data that it received and that the other end has not accepted
+ * yet.
+ */
 struct end {
 	int fd;
 	struct end *other;
 	size_t from, to;
-	int is_ended; /* Nothing more comes from it. */
-	int is_told;  /* The other end knows. */
+	int is_ended; /* No more data will be received from this end. */
+	int is_told;  /* The other end has been shut down for writing. */
 	char bytes[buffer_size];
 };
 
@@ -94,7 +97,7 @@ static void take(struct way *way) {
 	}
 }
 
-/* Moves what can be moved; 0 when the connection is broken. */
+/* Transfers as much data as possible. Returns 0 if the connection is broken. */
 static int move(struct end *end) {
 	for (;;) {
 		if (end->from == end->to && !end->is_ended) {
@@ -116,7 +119,7 @@ static int move(struct end *end) {
 	}
 }
 
-/* Events of this round may still name either end. */
+/* Closed connections. Remaining events of this round may still refer to either end. */
 static struct end *over;
 
 static void serve(struct end *end) {
@@ -126,7 +129,7 @@ static void serve(struct end *end) {
 	close(end->fd);
 	close(other->fd);
 	end->fd = other->fd = -1;
-	/* A list by way of the client's pointer; both are freed after the round. */
+	/* The list is linked through the clients' pointers. Both ends are freed after the round. */
 	end->other = over;
 	over = end;
 	other->other = over;

@@ -1,11 +1,13 @@
 /*
- * The limit: sends netlink messages that were prepared beforehand, 64 KB at a time and acknowledged once,
- * and says how long the kernel took. No proxy that sends these messages can be faster.
+ * The limit program sends netlink messages that were prepared in advance, 64 KB at a time with one
+ * acknowledgement, and prints how long the kernel took. No proxy that sends these messages can be
+ * faster.
  *
  *     limit FILE LINK
  *
- * FILE holds datagrams, each behind two u32 in host byte order: netlink protocol, length in bytes. Messages of
- * NETLINK_GENERIC get the number of the family IPVS, address messages the index of LINK. Prints JSON.
+ * FILE contains datagrams. Two u32 in host byte order precede each datagram: the netlink protocol
+ * and the length in bytes. Messages of NETLINK_GENERIC get the number of the IPVS family, and
+ * address messages get the index of LINK. Prints JSON.
  */
 #include <errno.h>
 #include <linux/genetlink.h>
@@ -78,7 +80,10 @@ static uint16_t resolve_ipvs(void) {
 	return 0;
 }
 
-/* Fills in what only this kernel knows; gives the number of messages and the last sequence number. */
+/*
+ * Fills in values that depend on this kernel. Returns the number of messages and the last sequence
+ * number.
+ */
 static int prepare(uint32_t protocol, char *datagram, uint32_t length, uint16_t family, int link,
 		   uint32_t *last) {
 	int count = 0;
@@ -92,7 +97,7 @@ static int prepare(uint32_t protocol, char *datagram, uint32_t length, uint16_t 
 	return count;
 }
 
-/* Waits for the answer to the last message; gives the number of refused ones. */
+/* Waits for the answer to the last message. Returns the number of rejected messages. */
 static int await_acknowledgement(int netlink, uint32_t last) {
 	for (int refused = 0;;) {
 		int length = (int)recv(netlink, reply, sizeof reply, 0);

@@ -1,15 +1,15 @@
 /*
- * Reports when the kernel shows what is waited for. Beside the daemon it costs about a tenth of the processor
- * while someone waits, and nothing otherwise.
+ * Reports when the kernel reaches a requested state. Next to the daemon, it uses about a tenth of
+ * the processor while a request is pending, and none otherwise.
  *
  *     observe PORT
  *
- * Questions and answers are UDP datagrams of text:
+ * Requests and answers are UDP datagrams of text:
  *     TAG servers ADDRESS PORT COUNT   virtual server TCP ADDRESS:PORT has COUNT real servers of weight > 0
- *     TAG lines COUNT                  /proc/net/ip_vs has at least COUNT lines behind its head
+ *     TAG lines COUNT                  /proc/net/ip_vs has at least COUNT lines after its header
  *     TAG entries COUNT                the nat table of legacy iptables, IPv4, has at least COUNT entries
- *     TAG other-entries COUNT          it has another number of entries than COUNT
- * The answer is `TAG COUNT`, as soon as it is so, or with another number after 300 s.
+ *     TAG other-entries COUNT          this table has a number of entries other than COUNT
+ * The answer is `TAG COUNT`. It is sent when the condition is true, or with the current number after 300 s.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -131,7 +131,10 @@ static int count_lines(void) {
 	return count;
 }
 
-/* Rules, and an entry at the head and at the end of each chain. The kernel says how many without handing them out. */
+/*
+ * Returns the number of entries: rules, and one entry at the beginning and end of each chain. The
+ * kernel reports the number without the entries.
+ */
 static int count_entries(void) {
 	struct ipt_getinfo info = {.name = "nat"};
 	socklen_t size = sizeof info;

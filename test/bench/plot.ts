@@ -73,7 +73,7 @@ export function plotSvg(plot: Plot): string {
   return `<svg xmlns="http://www.w3.org/2000/svg" ${size} role="img" aria-label="${escapeXml(plot.title)}">\n${parts.join("\n")}\n</svg>\n`;
 }
 
-/** From `low` to a round number not below `high`, in steps of 1, 2 or 5 times a power of ten. */
+/** Returns a scale from `low` to a round number not below `high`, in steps of 1, 2 or 5 times a power of ten. */
 export function scale(low: number, high: number, [from, to]: readonly [number, number]): Scale {
   const rough = (high - low || 1) / 5;
   const power = 10 ** Math.floor(Math.log10(rough));

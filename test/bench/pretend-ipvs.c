@@ -1,7 +1,8 @@
 /*
- * Loaded in front of the daemon (LD_PRELOAD) on a machine whose kernel has no IPVS, for one purpose: to see what its
- * start costs on the host itself. Generic netlink goes to a stub that knows the family IPVS, accepts every change and
- * lists nothing; /proc/net/ip_vs is empty; the sysctls under net/ipv4/vs are files in the folder PRETEND_SYSCTLS.
+ * A library (LD_PRELOAD) that simulates IPVS for the daemon on a machine whose kernel has none, to
+ * measure the cost of a start on the host itself. Generic netlink requests are sent to a stub,
+ * which has the family IPVS, accepts every change and lists nothing. /proc/net/ip_vs is empty, and
+ * the sysctls under net/ipv4/vs are files in the folder PRETEND_SYSCTLS.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,7 +19,7 @@
 
 enum { MOST_FILES = 1024, FAMILY = 0x22 };
 
-/* The other end of a stubbed socket, by descriptor; 0: not stubbed. */
+/* The other end of a stubbed socket, by descriptor. 0 if the socket is not stubbed. */
 static int other_end[MOST_FILES];
 
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))

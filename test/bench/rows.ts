@@ -58,7 +58,7 @@ export interface CaseResult {
   readonly failure?: string;
 }
 
-/** For rows with this prefix, the target is the peer's row with the same name. Pure. */
+/** Sets the target of rows with this prefix to the peer's row with the same name. Pure. */
 export function notAbove(
   ours: readonly Row[],
   peers: readonly Row[],

@@ -1,6 +1,6 @@
 /**
- * The two writers of sets, ipset and nf_tables, on this machine's own kernel: how long changes of 1, 10 and 1,000
- * entries take in a set of 10,000, and how long it takes to fill and to list it. Needs a network namespace of its own:
+ * Compares the two writers of sets, ipset and nf_tables, on this machine's own kernel. Measures changes of 1, 10 and
+ * 1,000 entries in a set of 10,000, and filling and listing the set. Needs its own network namespace:
  *
  *     unshare --net node test/bench/set-writers.ts
  */
@@ -16,7 +16,7 @@ const parts = { shim: nativeSocket, clock: systemClock };
 const writers = { ipset: new IpSetsClient(parts), nf_tables: new NftSetsClient(parts) };
 const filled = 10_000;
 const changesPerCall = 2_000;
-/** Changes of each size; the median is printed. */
+/** Number of changes of each size. The median is printed. */
 const rounds = 51;
 
 const entryTexts: Readonly<Partial<Record<IpSetType, (index: number) => string>>> = {

@@ -1,5 +1,6 @@
 /**
- * Reads from strace's output which netlink messages a daemon sent, and which files and processes it opened and started.
+ * Reads from strace's output which netlink messages a daemon sent, which files it opened, and which processes it
+ * started.
  */
 
 /** Arguments for strace: follow all threads, distinguish sockets, show the first bytes of each payload. */

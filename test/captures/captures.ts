@@ -1,4 +1,4 @@
-/** Reads the recordings beside this file: what a tool sent and what the kernel answered. */
+/** Reads the recordings in this folder: the datagrams that a tool sent, and the kernel's answers. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -23,20 +23,20 @@ export function readCaptures(facility: string): readonly Capture[] {
   });
 }
 
-/** One recording; throws where no recording has that name. */
+/** Returns one recording. Throws if no recording has that name. */
 export function readCapture(facility: string, name: string): Capture {
   const capture = readCaptures(facility).find((candidate) => candidate.name === name);
   if (capture === undefined) throw new Error(`No recording ${name} in ${facility}.txt`);
   return capture;
 }
 
-/** All bytes of one direction, one behind the other, as a socket's reply to one request has them. */
+/** Concatenates all datagrams of one direction, like a socket's reply to one request. */
 export function bytesOf(capture: Capture, direction: Datagram["direction"]): Uint8Array {
   const parts = capture.datagrams.filter((datagram) => datagram.direction === direction);
   return new Uint8Array(Buffer.concat(parts.map(({ bytes }) => bytes)));
 }
 
-/** The same messages with another sequence number. */
+/** Returns the same messages with another sequence number. */
 export function withSequence(bytes: Uint8Array, sequence: number): Uint8Array {
   const copy = bytes.slice();
   const view = new DataView(copy.buffer);

@@ -1,6 +1,6 @@
 /**
- * Records what ipvsadm(8), conntrack(8), ipset(8) and ip(8) say to the kernel and what it answers. Runs in
- * the lab and prints the file:
+ * Records the netlink datagrams between the kernel and ipvsadm(8), conntrack(8), ipset(8) and ip(8). Runs in the lab
+ * and prints the file:
  *
  *     node test/lab/boot.ts -- node test/captures/record.ts ipvs > test/captures/ipvs.txt
  *     node test/lab/boot.ts -- node test/captures/record.ts conntrack > test/captures/conntrack.txt
@@ -32,7 +32,7 @@ function linesOf(name: string, all: readonly string[]): readonly string[] {
   return facility === "ipvs" ? withoutPreamble(all) : all;
 }
 
-/** ipvsadm asks for the family and for IPVS' version before each request: these are left out. */
+/** Omits the requests for the family and the IPVS version, which ipvsadm sends before each command. */
 function withoutPreamble(lines: readonly string[]): string[] {
   let isPreamble = false;
   return lines.filter((line) => {
@@ -44,7 +44,7 @@ function withoutPreamble(lines: readonly string[]): string[] {
   });
 }
 
-/** `sent 20 00 …` and `received …`, a line per datagram; the looks ahead (MSG_PEEK) are left out. */
+/** Returns one line per datagram: `sent 20 00 …` or `received …`. Omits reads with MSG_PEEK. */
 function datagrams(trace: string): string[] {
   const found: string[] = [];
   let direction: string | undefined;

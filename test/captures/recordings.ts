@@ -1,9 +1,9 @@
-/** What is recorded: the commands, and the state before them. */
+/** The recorded commands, and the kernel state before each of them. */
 import type { IpSetType } from "../../src/state/ip-set.ts";
 
 export interface Recording {
   readonly name: string;
-  /** Shell commands that make the state, in a network namespace of its own. */
+  /** Shell commands that create the state in a new network namespace. */
   readonly before: readonly string[];
   readonly command: string;
 }
@@ -20,7 +20,9 @@ const flowTuple6 = "-s fd00::1 -d fd00:96::a --sport 4000 --dport 53";
 const flow6 = `conntrack -I -p udp ${flowTuple6} -r fd00:244::5 -q fd00::1 ${replyPorts} -t 60`;
 const tcpFlow =
   "conntrack -I -p tcp -s 192.0.2.1 -d 10.96.0.1 --sport 4001 --dport 443 -t 60 --state ESTABLISHED";
-/** The lab kernel has no zones: recorded apart, in a namespace of a machine that has. */
+/**
+ * The lab kernel does not support zones. This recording is made in a network namespace of a machine whose kernel does.
+ */
 const zoneFlow = `${flow} -w 7`;
 
 const clusterIps =
@@ -103,7 +105,7 @@ const makeLink = "ip link add kube-ipvs0 txqueuelen 0 type dummy";
 const bind = "ip address add 10.96.0.1/32 dev kube-ipvs0";
 const bind6 = "ip address add fd00:96::1/128 dev kube-ipvs0";
 
-/** By the file that they end up in. */
+/** Recordings by file name. */
 export const recordings: Readonly<Record<string, readonly Recording[]>> = {
   ipvs: [
     { name: "resolve-family", before: [], command: "ipvsadm -L -n" },
@@ -268,7 +270,7 @@ export const recordings: Readonly<Record<string, readonly Recording[]>> = {
   ],
 };
 
-/** A shell line that puts what `ipset restore` reads into a file. */
+/** Returns a shell line that writes input for `ipset restore` to a file. */
 function writeEntries(set: string, entries: readonly string[]): string {
   const lines = entries.map((entry) => `echo add ${set} ${entry}`);
   return `{ ${lines.join("; ")}; } | tee /tmp/entries`;

@@ -1,15 +1,18 @@
-/** Recorded replies, request by request. */
+/** Recorded replies, grouped by request. */
 import { messagesOf } from "../../src/netlink/message.ts";
 import { messageTypes } from "../../src/netlink/netlink-package.ts";
 import { bytesOf, type Capture } from "./captures.ts";
 
-/** Everything that came back for one request. */
+/** The complete reply to one request. */
 export interface RecordedReply {
   readonly sequence: number;
   readonly bytes: Uint8Array;
 }
 
-/** The replies with an end, in order; a tool also asks things that are answered by a single message. */
+/**
+ * Returns the replies that end with an end message, in order. Skips requests that the kernel answers with a single
+ * message.
+ */
 export function repliesOf(capture: Capture): readonly RecordedReply[] {
   const received = bytesOf(capture, "received");
   const parts = new Map<number, Uint8Array[]>();

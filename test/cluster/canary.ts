@@ -1,4 +1,7 @@
-/** A Service whose EndpointSlice names one backend. Whoever answers shows what the nodes' kernels have. */
+/**
+ * A Service whose EndpointSlice contains one backend. The backend that answers shows which EndpointSlice the node's
+ * kernel state corresponds to.
+ */
 
 import { backendPort } from "../../src/e2e/pod/conversation.ts";
 import { type Cluster, eventually, kubectl } from "./cluster.ts";

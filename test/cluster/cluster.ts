@@ -60,7 +60,7 @@ export async function kubectl(
   return failure === "" ? output : undefined;
 }
 
-/** What kubectl prints, and why it failed; the reason is empty if it did not. */
+/** Returns the output of kubectl, and the reason if it failed. The reason is empty if it succeeded. */
 export function tryKubectl(
   cluster: Cluster,
   ...args: readonly string[]
@@ -77,7 +77,7 @@ export function tryKubectl(
   return promise;
 }
 
-/** Asks twice a second until the answer is yes, and prints how long that took. */
+/** Checks a condition twice a second until it is true, and prints the duration. */
 export async function eventually(
   { signal, folder }: Cluster,
   what: string,

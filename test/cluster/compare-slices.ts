@@ -57,7 +57,7 @@ function endpointText(endpoint: Endpoint): string {
   ]);
 }
 
-/** Returns the lines that only one controller has, marked with - for theirs and + for ours. */
+/** Returns the lines that only one controller has: with - for kube-controller-manager, with + for ours. */
 export function differencesOf(
   theirs: readonly EndpointSlice[],
   ours: readonly EndpointSlice[],

@@ -6,7 +6,7 @@ import { type Cluster, credential, eventually, kubectl, type LabCluster } from "
 import { gateway, inNamespace, serviceNetwork } from "./network.ts";
 import type { StoppableProgram } from "./programs.ts";
 
-/** In the order in which they start. */
+/** Listed in startup order. */
 const programNames = [
   "etcd",
   "kube-apiserver",
@@ -30,13 +30,16 @@ export class ControlPlane {
     writeFileSync(join(this.#logs, "audit-policy.json"), JSON.stringify(auditPolicy));
   }
 
-  /** Starts all programs, or the named ones, in order. The others wait until the API server is ready. */
+  /**
+   * Starts all programs, or the named ones, in order. Waits until the API server is ready before it starts the programs
+   * after it.
+   */
   async start(...names: readonly ProgramName[]): Promise<void> {
     const wanted = programNames.filter((name) => names.length === 0 || names.includes(name));
     for (const name of wanted) {
       const log = join(this.#logs, `${name}.log`);
       const argv = inNamespace(...this.#commandOf(name));
-      // The API server would wait a minute for its watches to end.
+      // On SIGTERM, the API server would wait a minute for its watches to end.
       const signal = name === "kube-apiserver" ? "SIGKILL" : "SIGTERM";
       this.#running.set(name, this.#cluster.programs.start(name, argv, { log, signal }));
       if (name === "kube-apiserver") await apiServerIsReady(this.#cluster);

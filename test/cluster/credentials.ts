@@ -17,7 +17,7 @@ const keyType = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-
 interface Certificate {
   readonly name: string;
   readonly subject: string;
-  /** Names and addresses that it is valid for, as subjectAltName takes them. */
+  /** Names and addresses for which the certificate is valid, in the format of subjectAltName. */
   readonly hosts?: string;
 }
 
@@ -68,13 +68,13 @@ export function writeCredentials(
   writeAccountKeys(folder);
 }
 
-/** Replaces the API server's certificate and key by new ones of the same authority. */
+/** Replaces the API server's certificate and key with new ones from the same authority. */
 export function renewApiServerCertificate(folder: string): void {
   for (const certificate of certificates.filter(({ name }) => name === "apiserver"))
     issue(folder, certificate);
 }
 
-/** Writes the keys that sign and check tokens of service accounts, in place of earlier ones. */
+/** Writes the keys that sign and verify service account tokens. Replaces earlier keys. */
 export function writeAccountKeys(folder: string): void {
   const key = "service-accounts.key";
   openssl(folder, "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key);

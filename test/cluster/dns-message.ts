@@ -8,7 +8,7 @@ const types = { a: 1, cname: 5 } as const;
 const headerBytes = 12;
 const internetClass = 1;
 const secondsToLive = 5;
-/** Response, authoritative, recursion desired and available. */
+/** Flags of an authoritative response: QR, AA, RD and RA. */
 const responseFlags = 0x8580;
 const nameError = 3;
 
@@ -48,7 +48,7 @@ function wireName(name: string): Buffer {
   ]);
 }
 
-/** The name is a pointer to the question's. */
+/** The name is a pointer to the name in the question. */
 function record({ type, data }: { readonly type: number; readonly data: Buffer }): Buffer {
   const head = Buffer.alloc(headerBytes);
   head.writeUInt16BE(0xc000 | headerBytes, 0);

@@ -43,7 +43,8 @@ const udp = createSocket("udp4");
 udp.on("message", (query, from) => udp.send(answerTo(query, records), from.port, from.address));
 udp.bind(port, gateway);
 
-// Queries over TCP carry their length first. One that is split over packets is closed: resolvers send it whole.
+// Queries over TCP begin with their length. Resolvers send a query in one packet, so a connection with a partial query
+// is closed.
 createServer((socket) => {
   socket.on("error", () => socket.destroy());
   socket.on("data", (chunk) => {

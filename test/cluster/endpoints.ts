@@ -4,7 +4,7 @@
  *
  *     node test/cluster/endpoints.ts --kubernetes FOLDER [--services N] [--seed N]
  *
- * Exit status 1: they differ. 2: the control plane could not be started. 130: interrupted.
+ * Exit status 1: the EndpointSlices differ. 2: the control plane could not be started. 130: interrupted.
  */
 import { join } from "node:path";
 import { type Cluster, credential, eventually, kubectl, type LabCluster } from "./cluster.ts";

@@ -1,4 +1,4 @@
-/** Faults of the control plane and of nodes, and how an operator ends each. */
+/** Faults of the control plane and of nodes, and the operator's action that ends each. */
 import { execFileSync } from "node:child_process";
 import { cpSync, rmSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -13,7 +13,7 @@ import { installKubeIpvs } from "./proxy.ts";
 export interface Faulty {
   readonly cluster: LabCluster;
   readonly controlPlane: ControlPlane;
-  /** In the order of `nodes`. A reboot replaces one. */
+  /** The kernels in the order of `nodes`. A reboot replaces one of them. */
   readonly kernels: StoppableProgram[];
   readonly startNode: (node: NodeAddresses) => StoppableProgram;
   readonly awaySeconds: number;
@@ -26,14 +26,17 @@ export interface Fault {
   readonly rebootedNode?: NodeAddresses;
   /** Runs before the connections are opened. */
   readonly prepare?: (faulty: Faulty) => Promise<void>;
-  /** Returns the backend that must answer without a change. Undefined: an endpoint has yet to be changed. */
+  /**
+   * Returns the backend that must answer without a further change. If undefined, the test changes the endpoint after
+   * the fault.
+   */
   readonly inject: (faulty: Faulty) => Promise<string | undefined>;
 }
 
 const rolloutLimit = "--timeout=10m";
 const proxy = ["-n", "kube-system", "rollout"] as const;
 
-/** Of the control plane. Connections at all nodes stay open. */
+/** Faults of the control plane. Connections through all nodes must stay open. */
 export const controlPlaneFaults: readonly Fault[] = [
   {
     name: "away",
@@ -87,7 +90,9 @@ export const controlPlaneFaults: readonly Fault[] = [
   },
 ];
 
-/** The canary's endpoint of the snapshot must return, although the API server's resourceVersions are older. */
+/**
+ * The canary's endpoint from the snapshot must be served again, although the API server's resourceVersions are older.
+ */
 async function restoreEtcd({ cluster, controlPlane }: Faulty): Promise<string> {
   const folder = etcdFolder(cluster);
   const snapshot = `${folder}-snapshot`;
@@ -111,12 +116,12 @@ async function rolledOut(cluster: Cluster): Promise<void> {
   if (done === undefined) throw new Error("the DaemonSet was not rolled out");
 }
 
-/** Addresses with a connection to the API server's port of `address`. */
+/** Addresses that have a connection to the API server's port at `address`. */
 function clientsOf(address: string): readonly string[] {
   const [program = "", ...args] = inNamespace(
     ...["ss", "-Htn", "state", "established", "src", `${address}:6443`],
   );
   const lines = execFileSync(program, args, { encoding: "utf8" }).split("\n");
-  // The server's socket is of both families: "[::ffff:192.168.10.2]:6443 [::ffff:192.168.10.11]:57026".
+  // The server's socket is dual-stack: "[::ffff:192.168.10.2]:6443 [::ffff:192.168.10.11]:57026".
   return [...new Set(lines.flatMap((line) => /([\d.]+)\]?:\d+\s*$/.exec(line)?.[1] ?? []))];
 }

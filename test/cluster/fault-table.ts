@@ -2,9 +2,9 @@
 import { withRows } from "./result-table.ts";
 
 export interface FaultResult {
-  /** What happened. */
+  /** Description of the fault. */
   readonly fault: string;
-  /** Until all nodes served the endpoint that was changed afterwards. Undefined: they never did. */
+  /** Time until all nodes served the endpoint that was changed after the fault. Undefined if this never happened. */
   readonly seconds: number | undefined;
   /** Connections that were open before, during and after the fault. */
   readonly held: number;
@@ -18,7 +18,7 @@ const head = [
   ...["commit", "date"],
 ];
 
-/** The lines of `earlier` with those of `results` in place of the same faults. */
+/** Returns the lines of `earlier`, in which those of `results` replace the lines of the same faults. */
 export function withResults(earlier: string, results: readonly FaultResult[]): string {
   const rows = results.map(({ fault, seconds, held, broken, commit, date }) => {
     return [fault, seconds?.toFixed(1) ?? "never", held, broken, commit, date];

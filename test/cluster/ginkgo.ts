@@ -1,13 +1,13 @@
-/** What e2e.test prints and reports: results of specs. */
+/** Reads the results of specs from the output and the report of e2e.test. */
 
 export type SpecState = "passed" | "failed" | "skipped";
 
 export interface SpecResult {
-  /** Without the labels that ginkgo prints after it. */
+  /** The title without the labels that ginkgo prints after it. */
   readonly title: string;
   readonly state: SpecState;
   readonly seconds: number;
-  /** Why it failed or skipped itself; empty if it passed. */
+  /** Why the spec failed or skipped itself. Empty if it passed. */
   readonly reason: string;
 }
 
@@ -17,14 +17,17 @@ interface ReportedSpec {
   readonly ContainerHierarchyTexts: readonly string[] | null;
   readonly LeafNodeText: string;
   readonly State: string;
-  /** Nanoseconds. */
+  /** Duration in nanoseconds. */
   readonly RunTime: number;
   readonly Failure?: { readonly Message: string };
 }
 
 export type GinkgoReport = readonly { readonly SpecReports: readonly ReportedSpec[] | null }[];
 
-/** Specs that ran or skipped themselves, by title. Those that the focus excludes have no reason. */
+/**
+ * Returns the specs that ran or skipped themselves, by title. Specs that the focus excludes have no reason, so they are
+ * omitted.
+ */
 export function specResults(report: GinkgoReport): readonly SpecResult[] {
   const specs = report.flatMap(({ SpecReports }) => SpecReports ?? []);
   return specs
@@ -40,14 +43,14 @@ export function specResults(report: GinkgoReport): readonly SpecResult[] {
     .sort((a, b) => (a.title < b.title ? -1 : 1));
 }
 
-/** Ginkgo also knows panicked, timedout, interrupted and aborted. */
+/** Other states of ginkgo are panicked, timedout, interrupted and aborted. */
 function stateOf(state: string): SpecState {
   return state === "passed" || state === "skipped" ? state : "failed";
 }
 
 const marks: Readonly<Record<string, SpecState>> = { "•": "passed", S: "skipped" };
 
-/** Reads ginkgo's verbose output, line by line; returns a line of progress when a spec ends. */
+/** Reads ginkgo's verbose output line by line. Returns a progress line when a spec ends. */
 export function progressReader(): (line: string) => string | undefined {
   let [title, done, total] = ["", 0, "?"];
   return (line) => {

@@ -1,4 +1,4 @@
-/** The steps of the guides, as the pages print them, with the image that serves each node afterwards. */
+/** The steps of the guides as written on the pages, with the image that serves each node afterwards. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { commandsOf } from "../support/documents/guide-commands.ts";
@@ -24,7 +24,7 @@ function commandOf(page: string, part: string): string {
   return command;
 }
 
-/** The images of the nodes' proxies, before and after what the guide does. */
+/** The images of the nodes' proxies, before and after the guide's steps. */
 export interface Images {
   readonly before: string;
   readonly after: string;

@@ -1,4 +1,4 @@
-/** A program that holds connections while something else happens: hold.ts, or `kube-ipvs-e2e hold` in a pod. */
+/** A program that keeps connections open during a test step: hold.ts, or `kube-ipvs-e2e hold` in a pod. */
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";

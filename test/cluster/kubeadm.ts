@@ -65,7 +65,7 @@ export function kubeProxyObjects(): readonly object[] {
   ];
 }
 
-/** As kubeadm prints it, with fields sorted by name. */
+/** The configuration as kubeadm writes it, with fields sorted by name. */
 const configuration = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 bindAddress: 0.0.0.0
 bindAddressHardFail: false

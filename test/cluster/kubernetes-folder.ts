@@ -1,9 +1,9 @@
-/** The prebuilt programs and images of Kubernetes that the operator gives: finds them, and names what is missing. */
+/** Finds the prebuilt programs and images of Kubernetes in the operator's folder, and reports which are missing. */
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 
-/** Programs, by the release archive that has them. */
+/** Programs by the release archive that contains them. */
 const archives = {
   "kubernetes-server-linux-amd64.tar.gz": [
     "kube-apiserver",
@@ -18,28 +18,28 @@ const archives = {
 
 export type ProgramName = (typeof archives)[keyof typeof archives][number];
 
-/** Where a program may be: directly in the folder, or as the release archives unpack. */
+/** Possible locations of a program: the folder itself, or the folders to which the release archives unpack. */
 const places = ["", "server/bin", "test/bin", "kubernetes/server/bin", "kubernetes/test/bin"];
 
-/** Images without which no pod of a spec starts, without host and tag. */
+/** Images that every pod of a spec requires, without host and tag. */
 const neededRepositories = ["pause", "e2e-test-images/agnhost", "e2e-test-images/busybox"];
 
 export interface KubernetesFolder {
   program(name: ProgramName): string;
   /** Archives of images, the needed ones first. */
   readonly images: readonly string[];
-  /** The name of the pause image, which containerd must know. */
+  /** The name of the pause image, which containerd's configuration must contain. */
   readonly pauseImage: string;
   /** `v1.36.2`. */
   readonly version: string;
 }
 
-/** The names in the output of `e2e.test --list-images`; its log lines are not names. */
+/** Returns the image names in the output of `e2e.test --list-images`, without its log lines. */
 export function imageNames(output: string): readonly string[] {
   return output.split("\n").filter((line) => /^[\w.-]+(\/[\w.-]+)+:[\w.-]+$/.test(line));
 }
 
-/** The newest of each: specs of upgrades alone use older ones. */
+/** Returns the newest version of each image, because only upgrade specs use older ones. */
 export function neededImages(names: readonly string[]): readonly string[] {
   const inOrder = names.toSorted((a, b) => a.localeCompare(b, "en", { numeric: true }));
   return neededRepositories.flatMap((repository) => {
@@ -47,7 +47,7 @@ export function neededImages(names: readonly string[]): readonly string[] {
   });
 }
 
-/** The command that saves an image where this program looks for it. */
+/** Returns the command that saves an image in the folder in which this program searches. */
 export function savingCommand(name: string, folder: string): string {
   const file = `${name.slice(name.lastIndexOf("/") + 1).replace(":", "-")}.tar`;
   return `skopeo copy docker://${name} docker-archive:${join(folder, "images", file)}:${name}`;
@@ -85,7 +85,7 @@ function listImages(e2eTest: string): readonly string[] {
   return imageNames(execFileSync(e2eTest, ["--list-images"], { encoding: "utf8", stdio: "pipe" }));
 }
 
-/** Docker archives, by the names of the images in them. */
+/** Returns Docker archives by the names of the images that they contain. */
 function imagesIn(folder: string): ReadonlyMap<string, string> {
   const files = existsSync(folder)
     ? readdirSync(folder).filter((name) => name.endsWith(".tar"))

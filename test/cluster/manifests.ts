@@ -1,4 +1,4 @@
-/** Asks the cluster's API server whether it accepts what operators install; nothing is kept. */
+/** Checks with a dry run whether the cluster's API server accepts the objects that operators install. */
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { chartPath, presetValues, renderChart } from "../deploy/chart.ts";
@@ -13,7 +13,10 @@ export interface ManifestResult {
   readonly failure: string;
 }
 
-/** Every manifest of `deploy/manifests`, and the chart with each of its presets. Removes the installed DaemonSet first. */
+/**
+ * Tries every manifest of `deploy/manifests`, and the chart with each of its presets. Removes the installed DaemonSet
+ * first.
+ */
 export async function tryManifests(cluster: Cluster): Promise<readonly ManifestResult[]> {
   const files = readdirSync(manifests).filter((name) => name.endsWith(".yaml"));
   const presets = readdirSync(join(chartPath, "presets"));
@@ -24,7 +27,7 @@ export async function tryManifests(cluster: Cluster): Promise<readonly ManifestR
       path: renderedPreset(cluster, name),
     })),
   ];
-  // Its selector is the one that specs look for, and the selector of a DaemonSet cannot change.
+  // The installed DaemonSet has the selector that the specs expect, and the selector of a DaemonSet cannot be changed.
   await tryKubectl(cluster, "-n", "kube-system", "delete", "daemonset", "kube-ipvs");
   const results: ManifestResult[] = [];
   for (const { name, path } of paths) {

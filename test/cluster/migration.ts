@@ -1,5 +1,6 @@
 /**
- * Takes a kubeadm cluster from kube-proxy to kube-ipvs and back by the commands of the guides, with open connections.
+ * Migrates a kubeadm cluster from kube-proxy to kube-ipvs and back with the guides' commands, while connections are
+ * open.
  *
  *     node test/cluster/migration.ts --kubernetes FOLDER [--stay]
  *     node test/cluster/migration.ts --api-server URL --load COMMAND

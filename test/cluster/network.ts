@@ -1,4 +1,6 @@
-/** The cluster's network: a namespace of its own with a bridge, the control plane's address and a tap for each node. */
+/**
+ * The cluster's network: a network namespace with a bridge, the control plane's address and a tap device for each node.
+ */
 import { execFileSync, spawnSync } from "node:child_process";
 
 export const namespace = "kube-ipvs-conformance";
@@ -14,7 +16,7 @@ export const dnsAddress = "10.96.0.10";
 export const apiServer: string = `https://${gateway}:6443`;
 
 export interface NodeAddresses {
-  /** Processor index, and the number in names and addresses less one. */
+  /** Index of the node's processor. Names and addresses contain this index plus one. */
   readonly index: number;
   readonly name: string;
   readonly address: string;
@@ -40,7 +42,7 @@ export function ip(...args: readonly string[]): void {
   execFileSync("ip", ["-n", namespace, ...args], { stdio: ["ignore", "ignore", "inherit"] });
 }
 
-/** Replaces what a killed run left. */
+/** Creates the network, and removes the leftovers of a killed run first. */
 export function createNetwork(): void {
   removeNetwork();
   execFileSync("ip", ["netns", "add", namespace]);

@@ -1,4 +1,4 @@
-/** Reboots of the last node. Connections at the other one stay open. */
+/** Faults that reboot the last node. Connections through the other node must stay open. */
 import { backendOn } from "./canary.ts";
 import { type Cluster, eventually } from "./cluster.ts";
 import type { Fault, Faulty } from "./fault-steps.ts";
@@ -45,7 +45,7 @@ function nodeFault(
   };
 }
 
-/** Whether new connections to the shop reach no other backend. */
+/** Whether new connections to the shop reach only this backend. */
 async function onlyAnswers(cluster: Cluster, backend: string): Promise<boolean> {
   const holder = await holdNodePorts(cluster, (await nodeAddresses(cluster)).slice(0, last), 8);
   return (await holder.end()).every(({ name }) => name === backend);

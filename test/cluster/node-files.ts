@@ -1,4 +1,6 @@
-/** The files that a node reads: configurations of kubelet, containerd, CNI and kube-proxy, and its environment. */
+/**
+ * The files that a node reads: the configuration of kubelet, containerd, CNI and kube-proxy, and environment variables.
+ */
 import { dnsAddress, gateway, type NodeAddresses, nodes, podNetwork } from "./network.ts";
 
 export interface NodeSoftware {
@@ -7,7 +9,7 @@ export interface NodeSoftware {
   readonly packages: string;
   readonly modules: string;
   readonly kubelet: string;
-  /** Undefined: a DaemonSet is the proxy. */
+  /** Undefined if the proxy runs as a DaemonSet. */
   readonly kubeProxy: string | undefined;
   readonly mode: string;
   /** The taints with which kubelet registers the node. */
@@ -77,7 +79,7 @@ function kubeletConfiguration(
     failSwapOn: false,
     registerWithTaints: taints,
     enforceNodeAllocatable: [],
-    // A spec sets a limit of ephemeral storage.
+    // Disabled because one of the specs sets a limit on ephemeral storage.
     localStorageCapacityIsolation: true,
     evictionHard: {
       "memory.available": "0%",
@@ -105,7 +107,7 @@ function kubeProxyConfiguration(node: NodeAddresses, { credential, mode }: NodeS
     clusterCIDR: podNetwork,
     metricsBindAddress: "0.0.0.0:10249",
     healthzBindAddress: "0.0.0.0:10256",
-    // Limits of the conntrack table stay as they are.
+    // Keeps the limits of the conntrack table unchanged.
     conntrack: { maxPerCore: 0 },
   };
 }

@@ -1,4 +1,4 @@
-/** Boots the nodes: each is user-mode Linux on a processor of its own, with a real kubelet. */
+/** Boots the nodes. Each node is user-mode Linux on its own processor, with a real kubelet. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { allowedCpu } from "../lab/kernel-needs.ts";
@@ -22,7 +22,7 @@ export async function nodesAreReady(cluster: Cluster): Promise<void> {
   });
 }
 
-/** Starts a node's kernel, without memory of an earlier one. */
+/** Starts a node's kernel. Nothing from an earlier boot is kept. */
 export function startNode(
   cluster: LabCluster,
   node: NodeAddresses,
@@ -48,7 +48,8 @@ export function startNode(
     ...[`uml_dir=${folder}/`, "con=null", "con0=null,fd:1", "con1=null,fd:1"],
     `vec0:transport=tap,ifname=${node.tap},depth=128`,
   ];
-  // As test/lab/lab-kernel.ts: a process namespace whose end ends the whole kernel, and memory files without a limit.
+  // As in test/lab/lab-kernel.ts: a process namespace, so that all processes of the kernel end together, and no limit
+  // for memory files.
   const isolate = [
     "unshare",
     "--pid",
@@ -63,7 +64,7 @@ export function startNode(
   return cluster.programs.start(
     node.name,
     inNamespace(...isolate, "sh", "-c", script, "sh", ...pinned),
-    // Nothing of a node outlives a run.
+    // All files of a node are removed after the run.
     { log: join(folder, "console.log"), environment: { HOME: folder }, signal: "SIGKILL" },
   );
 }

@@ -1,4 +1,4 @@
-/** The programs that a run starts, each with a log. They end with the run, whatever ends it. */
+/** The programs that a run starts, each with a log. They are stopped when the run ends, for any reason. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 
@@ -61,7 +61,7 @@ export class Programs {
     };
   }
 
-  /** In reverse order. A program that ignores its signal is killed. */
+  /** Stops the programs in reverse order. Kills programs that ignore their signal. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     for (const { child, ended, signal } of this.#started.toReversed()) {

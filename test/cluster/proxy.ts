@@ -1,4 +1,4 @@
-/** Installs kube-ipvs from its chart, as a DaemonSet of the real image, and DNS behind its Service. */
+/** Installs kube-ipvs from its chart, as a DaemonSet with the real image, and the DNS Service with its endpoint. */
 import {
   existsSync,
   mkdirSync,
@@ -17,10 +17,10 @@ import { apiServer, dnsAddress, gateway, nodes, podNetwork } from "./network.ts"
 
 const project: string = join(import.meta.dirname, "../..");
 const root: string = imageRoot(project);
-/** As containerd calls the image that `packImage` packs. */
+/** Name in containerd of the image that `packImage` packs. */
 export const imageName: string = `localhost/kube-ipvs:${version()}`;
 
-/** Where `make image` of a checkout assembles the image. */
+/** Folder in which `make image` of a checkout assembles the image. */
 export function imageRoot(checkout: string): string {
   return join(checkout, "build/image/root");
 }
@@ -33,7 +33,10 @@ function version(): string {
   return version;
 }
 
-/** The archive of the image whose root `make image` assembled; packed again only when that is newer. */
+/**
+ * Packs the image root that `make image` assembled, and returns the archive. Reuses an existing archive unless the root
+ * is newer.
+ */
 export function packImage(folder: string): string {
   const archive = join(folder, "kube-ipvs.tar");
   const assembled = statSync(join(root, "usr/local/bin/kube-proxy")).mtimeMs;
@@ -42,7 +45,7 @@ export function packImage(folder: string): string {
   return archive;
 }
 
-/** Writes an archive of one image, which containerd calls `localhost/NAME`. */
+/** Writes an archive of one image, with the name `localhost/NAME` in containerd. */
 export function packRoot(root: string, name: string, archive: string): void {
   mkdirSync(dirname(archive), { recursive: true });
   const facts = {
@@ -114,7 +117,7 @@ export function apply(cluster: Cluster, name: string, items: readonly object[]):
   return applyFile(cluster, name, items, []);
 }
 
-/** Writes the status of objects that exist. */
+/** Writes the status of existing objects. */
 export function applyStatus(
   cluster: Cluster,
   name: string,

@@ -19,7 +19,7 @@ type Random = () => number;
 const pick = <T>(random: Random, values: readonly T[]): T =>
   values[Math.floor(random() * values.length)] as T;
 
-/** `serviceCount` Services, each with 0 to 12 Pods of its own; every fiftieth has 120. */
+/** Creates `serviceCount` Services, each with 0 to 12 Pods of its own. Every fiftieth Service has 120 Pods. */
 export function randomObjects(seed: number, serviceCount: number): RandomObjects {
   const random = seededRandom(seed);
   const services: object[] = [];

@@ -1,16 +1,16 @@
-/** Drains a node, ends its kernel, and starts it again, with another address if wanted. */
+/** Drains a node, ends its kernel, and boots it again, optionally with another address. */
 import { type Cluster, eventually, tryKubectl } from "./cluster.ts";
 import { ip, type NodeAddresses } from "./network.ts";
 import type { StoppableProgram } from "./programs.ts";
 
-/** A node that imports images beside other work. */
+/** A booting node imports images while other nodes are busy. */
 const returnSeconds = 900;
 
 export async function drain(cluster: Cluster, { name }: NodeAddresses): Promise<void> {
   await asOperator(cluster, "drain", name, "--ignore-daemonsets", "--force", "--timeout=5m");
 }
 
-/** Ends the node's kernel and starts it at `node.address`. Returns when the node is ready again and takes pods. */
+/** Ends the node's kernel and boots it with `node.address`. Returns when the node is ready and schedulable again. */
 export async function reboot(
   cluster: Cluster,
   node: NodeAddresses,
@@ -29,7 +29,10 @@ export async function reboot(
   return started;
 }
 
-/** The other node still routes to the node's pods by its old address. A router answers there now. */
+/**
+ * The other node still routes packets for this node's pods to the old address, so that address must now belong to a
+ * router.
+ */
 function leaveAddress(old: string, { pods, address }: NodeAddresses): void {
   ip("address", "add", `${old}/24`, "dev", "bridge");
   ip("route", "replace", pods, "via", address);

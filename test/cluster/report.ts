@@ -1,4 +1,4 @@
-/** The report: a row for each proxy, mode and selection of specs that ran, and a table of specs beside it. */
+/** Writes the report: a row for each proxy, mode and selection of specs that ran, and a separate table of specs. */
 import type { RequestCount } from "./audit.ts";
 import type { SpecResult } from "./ginkgo.ts";
 import type { ManifestResult } from "./manifests.ts";
@@ -10,23 +10,23 @@ export interface Run {
   readonly date: string;
   readonly kubernetes: string;
   readonly kernel: string;
-  /** FOCUS and SKIP, where they are not the defaults. */
+  /** FOCUS and SKIP, if they are not the defaults. */
   readonly options: string;
   readonly specs: readonly SpecResult[];
-  /** Of both nodes. Earlier runs have none. */
+  /** Requests from both nodes. Undefined for earlier runs. */
   readonly requests?: readonly RequestCount[];
-  /** Of a run with kube-ipvs. Earlier runs have none. */
+  /** Present for runs with kube-ipvs. Undefined for earlier runs. */
   readonly manifests?: readonly ManifestResult[];
 }
 
-/** The runs with `run` in place of the earlier one of the same proxy, mode and selection of specs. */
+/** Returns the runs, in which `run` replaces the earlier run with the same proxy, mode and selection of specs. */
 export function withRun(runs: readonly Run[], run: Run): readonly Run[] {
   const isSame = (one: Run): boolean =>
     columnOf(one) === columnOf(run) && one.options === run.options;
   return [...runs.filter((one) => !isSame(one)), run];
 }
 
-/** Replaces paths of this machine in messages of specs: `folders` has a path for each name that replaces it. */
+/** Replaces this machine's paths in the messages of specs. `folders` maps each replacement name to a path. */
 export function withoutPaths(run: Run, folders: Readonly<Record<string, string>>): Run {
   const text = Object.entries(folders).reduce(
     (all, [name, folder]) => all.replaceAll(folder, name),
@@ -64,14 +64,14 @@ run of each proxy and mode. A watch counts when it ends. \`granted\` means by a 
 [data/cluster-faults.tsv](data/cluster-faults.tsv) has the results of \`make cluster-faults\`.
 `;
 
-/** What the API server answered to each manifest. */
+/** A table of the API server's answers to each manifest. */
 export function manifestTable(runs: readonly Run[]): string {
   const results = runs.findLast(({ manifests }) => manifests !== undefined)?.manifests ?? [];
   const rows = results.map(({ name, failure }) => [name, failure === "" ? "yes" : "no", failure]);
   return tabSeparated([["in deploy", "accepted", "message"], ...rows]);
 }
 
-/** Requests of the last run of each proxy and mode. */
+/** A table of the requests in the last run of each proxy and mode. */
 export function requestTable(runs: readonly Run[]): string {
   const last = new Map(
     runs.filter(({ requests }) => requests !== undefined).map((run) => [columnOf(run), run]),
@@ -105,7 +105,10 @@ function specsOf({ options }: Run): string {
   return options === "" ? "Services" : `\`${options.replaceAll("|", String.raw`\|`)}\``;
 }
 
-/** A row for each spec, with three columns for each proxy and mode. Specs that were not run there are empty. */
+/**
+ * A table with a row for each spec, and three columns for each proxy and mode. Cells of specs that were not run are
+ * empty.
+ */
 export function specTable(runs: readonly Run[]): string {
   const titles = [...new Set(runs.flatMap(({ specs }) => specs.map(({ title }) => title)))].sort();
   const columns = [...Map.groupBy(runs, columnOf)].map(([name, group]) => ({

@@ -36,7 +36,7 @@ export function shopObjects({ nodeNames }: Cluster): readonly object[] {
   ];
 }
 
-/** Waits until its pods are ready and its port of each node answers. */
+/** Waits until the pods are ready and the node port answers on each node. */
 export async function shopIsOpen(cluster: Cluster): Promise<void> {
   await eventually(cluster, "the shop's pods are ready", 600, async () => {
     return (await readyPods(cluster, shop, "app")).length === 2 * cluster.nodeNames.length;

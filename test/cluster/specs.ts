@@ -1,4 +1,4 @@
-/** Runs e2e.test on the cluster and prints a line for each spec that ends. */
+/** Runs e2e.test on the cluster, and prints a line when a spec ends. */
 import { spawn } from "node:child_process";
 import { createWriteStream, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ export interface Selection {
   readonly skip: string;
 }
 
-/** One process at a time, and nothing else on the processors: specs have windows of 100 s. */
+/** Runs one process, and nothing else on the processors, because specs have time limits of 100 s. */
 export async function runSpecs(
   cluster: LabCluster,
   { focus, skip }: Selection,

@@ -1,10 +1,10 @@
-/** Takes the steps of a guide on a cluster while connections are open. */
+/** Executes the steps of a guide on a cluster while connections are open. */
 import { type Cluster, eventually } from "./cluster.ts";
 import type { Step } from "./guide.ts";
 import { runCommand } from "./operator.ts";
 import { closeConnections, openConnections, readyPods } from "./shop.ts";
 
-/** Enough for a pod of a proxy to start or stop. */
+/** Timeout for a proxy pod to start or stop. */
 const servingSeconds = 300;
 const proxies = "k8s-app in (kube-proxy,kube-ipvs)";
 
@@ -36,7 +36,10 @@ export async function takeSteps(
   return failure === "" && broken === 0 ? 0 : 1;
 }
 
-/** Prints how long the step took. Rejects if other pods serve afterwards than the step names, or if the Service does not answer. */
+/**
+ * Executes one step and prints its duration. Rejects if the wrong pods serve afterwards, or if the Service does not
+ * answer.
+ */
 async function take(cluster: Cluster, checkout: string, { command, serving }: Step): Promise<void> {
   console.log(`$ ${command}`);
   const begin = performance.now();
@@ -48,7 +51,7 @@ async function take(cluster: Cluster, checkout: string, { command, serving }: St
   console.log(`  ${seconds} s; ${count} new connections\n`);
 }
 
-/** Waits until a proxy of the given image is ready on each node, and no other one. */
+/** Waits until each node has a ready proxy with the given image, and no other proxy. */
 export function proxiesAre(cluster: Cluster, images: readonly string[]): Promise<void> {
   const wanted = cluster.nodeNames.map((name, index) => `${name} ${images[index]}`);
   return eventually(cluster, `ready: ${wanted.join(", ")}`, servingSeconds, async () => {

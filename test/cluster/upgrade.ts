@@ -1,6 +1,6 @@
 /**
- * Upgrades a cluster from an earlier version of kube-ipvs and rolls it back, by the commands of the guide, with open
- * connections.
+ * Upgrades a cluster from an earlier version of kube-ipvs and rolls it back with the guide's commands, while
+ * connections are open.
  *
  *     node test/cluster/upgrade.ts --earlier CHECKOUT --kubernetes FOLDER [--stay]
  *     node test/cluster/upgrade.ts --earlier CHECKOUT --api-server URL --load COMMAND

@@ -14,9 +14,9 @@ import { World } from "./world.ts";
 const { values } = parseArgs({
   options: {
     form: { type: "string", default: "long" },
-    /** Only rows whose names match. */
+    /** Runs only rows whose names match. */
     rows: { type: "string", default: "" },
-    /** Number of tries, instead of that of the form. */
+    /** Number of tries, which overrides that of the form. */
     times: { type: "string" },
     /** No row starts after this number of minutes. */
     minutes: { type: "string", default: "180" },

@@ -1,21 +1,22 @@
 /*
- * Loaded in front of the program (LD_PRELOAD): lets the kernel refuse chosen netlink requests with a chosen errno, as
- * it does when memory is short, rights are missing, or something is in use. A request that shall fail is sent
- * with a type that no kernel knows, so that it is certainly not carried out; the refusal comes back in its
- * place among the answers, and its errno is changed to the wanted one. ENOBUFS comes as the kernel brings it: the
- * answer is lost, and the receiving call fails.
+ * A library (LD_PRELOAD) that makes the kernel reject selected netlink requests with a given errno,
+ * as if memory were short, permissions were missing, or an object were in use. A selected request
+ * is sent with a message type that no kernel has, so it is never executed. The rejection is
+ * received in its place among the answers, and the library replaces its errno. ENOBUFS is simulated
+ * as the kernel reports it: the answer is lost, and the receiving call fails.
  *
- * Why not in the product's own shim: a door for faults in a program that runs as root on every node would be a
- * fault of its own, and what is tested here is the very code that is shipped.
+ * This library is not part of the product's shim. A way to inject faults into a program that runs
+ * as root on every node would itself be a risk, and the tests must run the code that is shipped.
  *
- * The file named by NETLINK_FAULT says what to do: "PROTOCOL SUBSYSTEM ERRNO PERCENT", SUBSYSTEM -1 for protocols
- * that have none. Without the file nothing happens. Each hit adds a byte to NETLINK_FAULT.hits.
+ * The file whose path is in NETLINK_FAULT contains the command "PROTOCOL SUBSYSTEM ERRNO PERCENT".
+ * SUBSYSTEM is -1 for protocols without subsystems. Without the file, nothing is rejected. Each
+ * rejected request adds a byte to NETLINK_FAULT.hits.
  *
- * "PROTOCOL SUBSYSTEM ERRNO PERCENT HEX": only requests that carry these bytes, such as the address of one real server,
- * and that change something: dumps are answered.
+ * "PROTOCOL SUBSYSTEM ERRNO PERCENT HEX" rejects only changes that contain these bytes, such as the
+ * address of one real server. Dumps are not affected.
  *
- * "kill N": the Nth write to the kernel from now on, of whatever protocol, is the last: the process is killed when it is
- * done, in the middle of a datagram with many writes if need be.
+ * "kill N" kills the process after its Nth write to the kernel from then on, in any protocol. If
+ * the write is in the middle of a datagram, the rest of the datagram is not sent.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -37,10 +38,10 @@ enum { MOST_HITS = 4096, UNKNOWN_TYPE = 0xfffe, MOST_CONTENT = 64 };
 
 struct fault {
   int protocol, subsystem, error, percent;
-  /* What a chosen request carries; length 0: anything. */
+  /* Bytes that a selected request contains. With length 0, every request is selected. */
   unsigned char content[MOST_CONTENT];
   size_t content_length;
-  /* 0: none is the last one. */
+  /* Number of the write after which the process is killed, or 0 for none. */
   int last_write;
 };
 
@@ -94,12 +95,15 @@ static void tell_hit(void) {
   close(fd);
 }
 
-/* Once it has synced, all that the program asks beside dumps changes something. */
+/*
+ * Whether a request changes something. After the first sync, this is true for all requests except
+ * dumps.
+ */
 static int is_write(const struct nlmsghdr *header) {
   return header->nlmsg_type >= NLMSG_MIN_TYPE && (header->nlmsg_flags & NLM_F_DUMP) != NLM_F_DUMP;
 }
 
-/* `request` begins with its header and is whole. */
+/* Whether a complete request contains the bytes of the fault. `request` begins with its header. */
 static int carries(const char *request, const struct nlmsghdr *header, const struct fault *fault) {
   if (fault->content_length == 0) return 1;
   return is_write(header) && memmem(request, header->nlmsg_len, fault->content, fault->content_length) != NULL;
@@ -111,7 +115,7 @@ static int is_chosen(const struct nlmsghdr *header, const struct fault *fault) {
   return rand() % 100 < fault->percent;
 }
 
-/* Spoils the chosen requests of a batch and remembers their numbers. */
+/* Invalidates the selected requests of a batch and records their sequence numbers. */
 static void spoil(int fd, char *bytes, size_t length, const struct fault *fault) {
   for (size_t at = 0; at + sizeof(struct nlmsghdr) <= length;) {
     struct nlmsghdr header;
@@ -119,7 +123,9 @@ static void spoil(int fd, char *bytes, size_t length, const struct fault *fault)
     if (header.nlmsg_len < sizeof header || header.nlmsg_len > length - at) return;
     if (hit_count < MOST_HITS && carries(bytes + at, &header, fault) && is_chosen(&header, fault)) {
       hits[hit_count++] = (struct hit){fd, fault->error, header.nlmsg_seq};
-      /* nfnetlink keeps its subsystem, so that a batch is not given up as a whole. */
+      /*
+       * The nfnetlink subsystem is kept, because the kernel would otherwise reject the whole batch.
+       */
       header.nlmsg_type = fault->subsystem >= 0 ? (uint16_t)(fault->subsystem << 8 | 0xfe) : UNKNOWN_TYPE;
       if (fault->subsystem < 0 && fault->protocol == NETLINK_ROUTE) header.nlmsg_type = 0xfe;
       header.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
@@ -130,7 +136,7 @@ static void spoil(int fd, char *bytes, size_t length, const struct fault *fault)
   }
 }
 
-/* Counts the writes; sends what comes up to the last one, and dies. */
+/* Counts writes. Sends the datagram up to the last write, and kills the process. */
 static void die_after(int last_write, int fd, const char *bytes, size_t length, int flags) {
   static int writes;
   for (size_t at = 0; at + sizeof(struct nlmsghdr) <= length;) {

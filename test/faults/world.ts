@@ -34,7 +34,7 @@ const flags = [
   "--conntrack-max-per-core=0",
 ];
 
-/** How the program of a row is started differently. */
+/** How a row starts the program, if it differs from other rows. */
 export interface ProgramStart {
   /** A command that precedes the program. */
   readonly command?: readonly string[];

@@ -28,7 +28,7 @@ export const victimEndpoints = (index: number): readonly [string, string] => [
   `fd00:244:9::${index + 1}`,
 ];
 
-/** A few of the tenant's objects at a time are enough to use memory, and more would slow the test down. */
+/** Maximum number of the tenant's Services at a time. More would only slow the test down. */
 const tenantServices = 8;
 
 /** One step of the tenant: objects that are applied or deleted. */

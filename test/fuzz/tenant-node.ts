@@ -115,7 +115,7 @@ export class TenantNode {
   /** Throws if the step affects other tenants. */
   async step({ isGone, objects }: TenantStep): Promise<void> {
     await this.#calm();
-    // Many objects are many watch events. They are only planned in one sync if they are applied together.
+    // Each object is a watch event. Many objects are planned in one sync only if they are applied together.
     if (objects.length === 1) this.#apply(isGone, objects);
     else this.#turns.exclude(() => this.#apply(isGone, objects));
     await this.#running?.settled();

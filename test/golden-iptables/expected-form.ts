@@ -1,7 +1,7 @@
 /**
- * Recorded and planned tables in one form. Pure. kube-proxy writes the rules of different Services in one chain in the
- * order of a Go map; here they stand by rank and age. So the rules of chains that Services share are sorted, but for the
- * last one of KUBE-SERVICES in nat, which must be the last.
+ * Converts recorded and planned tables to the same form. Pure. In shared chains, kube-proxy writes the rules of
+ * Services in the random order of a Go map, and kube-ipvs in the order of rank and age. The rules of shared chains are
+ * therefore sorted, except the last rule of KUBE-SERVICES in nat, which must be last.
  */
 import type { IpFamily } from "../../src/base/ip.ts";
 import { renderRule } from "../../src/kernel/iptables/render.ts";
@@ -15,7 +15,10 @@ const builtIn: Readonly<Record<(typeof tables)[number], readonly string[]>> = {
   nat: ["PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"],
 };
 
-/** A recorded file: one line for each chain and rule, with the table in front. mangle holds nothing but canaries. */
+/**
+ * Converts a recorded file to one line for each chain and rule, which begins with the table. mangle contains only
+ * canary chains.
+ */
 export function recordedForm(text: string): string {
   let table = "";
   const chains = new Map<string, string[]>();
@@ -31,7 +34,7 @@ export function recordedForm(text: string): string {
   return formOf(chains);
 }
 
-/** What a restore of everything would leave in empty tables. */
+/** Returns the state after a complete restore into empty tables. */
 export function plannedForm(family: IpFamily, { chains, jumps }: RuleSet): string {
   const planned = new Map<string, string[]>();
   for (const table of tables)

@@ -1,4 +1,4 @@
-/** The scenarios with the states that kube-proxy left in iptables mode. See README.md. */
+/** The scenarios with the recorded states of kube-proxy in iptables mode. See README.md. */
 import { join } from "node:path";
 import {
   listScenarios as listScenariosIn,

@@ -4,7 +4,7 @@ import { compareStates, type Difference, type KernelState } from "./kernel-state
 import { observeKernel } from "./observe.ts";
 import type { Scenario } from "./scenario.ts";
 
-/** The differences that the last read found; stops reading as soon as there are none. */
+/** Returns the differences that the last read found. Stops reading when there are none. */
 export async function differencesWithin(
   deadlineMs: number,
   recorded: KernelState,
@@ -21,8 +21,8 @@ export async function differencesWithin(
 }
 
 /**
- * Reads once more after the program has ended, to see a change that it made after the last read that matched.
- * Its health checks no longer answer.
+ * Reads once more after the program has ended, to detect changes after the last matching read. Its health checks no
+ * longer answer.
  */
 export async function lookAfterEnd(
   steps: readonly (readonly Difference[])[],

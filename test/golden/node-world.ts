@@ -1,4 +1,4 @@
-/** The node of the golden states: its links, addresses and routes. Shell lines for a fresh namespace. */
+/** Shell lines that build the node of the golden states in a fresh namespace: its links, addresses and routes. */
 export const nodeSetUp: readonly string[] = [
   "ip -batch - <<END",
   "link add eth0 type dummy",

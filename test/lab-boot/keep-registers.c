@@ -1,7 +1,8 @@
 /*
- * Whether the extended registers of a process are its own: `keep-registers ROUNDS` fills some with values of its own, calls
- * the kernel, touches a new page, and looks whether they are what they were – in two processes of two threads each, while
- * signals come whose handler uses the same registers. Prints `kept`, or what was lost, with status 1.
+ * Tests whether the extended registers of a process are preserved. `keep-registers ROUNDS` fills
+ * some registers with its own values, makes a system call, touches a new page, and compares the
+ * registers. It does this in two processes with two threads each, while signals arrive whose
+ * handler uses the same registers. Prints `kept`, or the lost values with exit status 1.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -15,7 +16,7 @@
 #include <unistd.h>
 
 #define PAGE 4096
-/* Mapped and touched one by one, then mapped again. */
+/* Number of pages that are mapped and touched one by one, and then mapped again. */
 #define PAGES 64
 /* MXCSR: all exceptions masked; bits 13 and 14 are the rounding. */
 #define CONTROL 0x1f80u
@@ -27,7 +28,10 @@ struct values {
   uint32_t control;
 };
 
-/* 39: getpid. Between the first line and the last nothing else may use the registers: one piece of assembly. */
+/*
+ * System call 39 is getpid. The registers must not be used in between, so this is a single piece of
+ * assembly.
+ */
 static void carry(uint64_t value, uint32_t control, char *page, struct values *after) {
   __asm__ volatile(
       "ldmxcsr %[control]\n"
@@ -52,7 +56,7 @@ static void on_alarm(int number) {
   __asm__ volatile("pcmpeqd %%xmm0, %%xmm0\npxor %%xmm15, %%xmm15\n" ::: "xmm0", "xmm15");
 }
 
-/* Values of other threads and rounds are others. */
+/* The values differ from those of other threads and rounds. */
 static void *try_rounds(void *begin) {
   uint64_t value = (uint64_t)begin;
   char *pages = NULL;

@@ -1,4 +1,7 @@
-/** The acceptance test of a cluster, `kube-ipvs-e2e`, on a cluster of two nodes, with the rights of its manifests. */
+/**
+ * Runs `kube-ipvs-e2e`, the acceptance test of a cluster, on a cluster of two nodes, with the permissions in its
+ * manifests.
+ */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, beforeEach, describe, it } from "node:test";
@@ -9,7 +12,7 @@ import { SmallCluster } from "../support/small-cluster/small-cluster.ts";
 const program = join(import.meta.dirname, "../../dist/kube-ipvs-e2e");
 const namespace = "kube-ipvs-e2e";
 
-/** Detects hangs. A busy lab is slow. */
+/** Timeout that detects hangs. A busy lab is slow. */
 const limitMs = 400_000;
 
 let cluster: SmallCluster;

@@ -1,4 +1,4 @@
-/** What a user reads after a mistake: the last line of the built program, or its log line. */
+/** Tests the last output line or log line that a user reads after a mistake. */
 import assert from "node:assert/strict";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,6 +1,6 @@
 /**
- * Manual damage while other Services change all the time. The verification finds and repairs it within its period,
- * which changes do not delay, and reports it as drift.
+ * Damages kernel state while other Services change continuously. The verification finds and repairs the damage within
+ * its period, which changes do not extend, and reports it as drift.
  */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -21,7 +21,7 @@ const namespace = "busy";
 const slackMs = 60_000;
 const sysctl = "net.ipv4.vs.expire_nodest_conn";
 
-/** Three Services whose state is damaged, and one that changes. */
+/** Cluster IPs of three Services whose state is damaged, and of one that changes. */
 const damagedIps = ["10.96.0.21", "10.96.0.22", "10.96.0.23"];
 const pods = ["10.244.2.1", "10.244.2.2"];
 const objects: readonly ApiObject[] = [
@@ -38,7 +38,7 @@ function busySlice(turn: number): ApiObject {
   return endpointSlice({ name: "busy-a", service: "busy", endpoints });
 }
 
-/** The number of the last change in the kernel, or -1. */
+/** Number of the last change that reached the kernel, or -1. */
 function turnInKernel(): number {
   const [, third, fourth] =
     /^-a -t 10\.96\.0\.40:80 -r 10\.244\.(\d+)\.(\d+):/m.exec(shell("ipvsadm -Sn")) ?? [];

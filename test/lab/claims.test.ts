@@ -1,5 +1,5 @@
 /**
- * Which Service is served at an external IP, tested with the built program: ports where processes of the node listen,
+ * Tests with the built program which Service is served at an external IP: ports on which processes of the node listen,
  * and the age of claims across restarts and boots.
  */
 import assert from "node:assert/strict";
@@ -109,7 +109,7 @@ for (const mode of modes) {
     });
 
     it("belong to the first claim, across a restart and a boot, even if the other Service is older", async () => {
-      // The age of claims is recorded in seconds.
+      // The age of claims is recorded in whole seconds.
       await pause(1_100);
       node.api.apply(claiming(old, [shared]));
       const labels = { reason: "claimed-by-another-service" };

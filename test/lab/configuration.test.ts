@@ -1,4 +1,7 @@
-/** How the configuration affects a node: --init-only, conntrack limits, and a changing file. Uses the built program. */
+/**
+ * Tests with the built program how the configuration affects a node: --init-only, conntrack limits, and changes of the
+ * file.
+ */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -1,5 +1,5 @@
 /**
- * The cost of changes in counts: netlink messages, processes and files. Uses the built program with 500 Services of 5
+ * Counts the cost of changes: netlink messages, processes and files. Uses the built program with 500 Services of 5
  * endpoints, an API server over HTTP, and strace. The results do not depend on time.
  */
 import assert from "node:assert/strict";
@@ -28,7 +28,7 @@ const started = new StartedProcesses();
 const rolling = { index: size.services, endpoints: 250, perStep: 10 };
 const burst = { services: 300, endpoints: 5 };
 const settleTimeoutMs = 90_000;
-/** Delayed effects of a change happen within this time. */
+/** Maximum delay of a change's effects. */
 const aftermathMs = 2_000;
 const tracePath = "/run/costs-strace";
 
@@ -44,7 +44,7 @@ describe(`the cost of changes with ${size.services} other Services`, () => {
     program = start();
     await program.prints(/SyncProxyRules complete/);
     await unchanging();
-    // The program receives notifications about its own writes, after which it checks for a while.
+    // The program receives notifications about its own writes, and checks for a while afterwards.
     await until(() => isIdle(program.pid), "nothing left to do");
   });
 
@@ -119,7 +119,7 @@ describe(`the cost of changes with ${size.services} other Services`, () => {
   });
 
   /**
-   * Gives each of some Services this many endpoints, one Service after the other. Only reads the kernel, because a
+   * Gives each of some Services this many endpoints, one Service after the other. Checks only the kernel, because a
    * scrape of the metrics opens files.
    */
   async function changeEach(count: number): Promise<void> {
@@ -166,7 +166,7 @@ function rolledPositions(step: number): readonly number[] {
   );
 }
 
-/** The daemon's count of messages that change the kernel, which it counts when it sends them. */
+/** The daemon's metric for messages that change the kernel. The daemon counts them when it sends them. */
 async function kernelChanges(): Promise<number> {
   const response = await fetch("http://127.0.0.1:10249/metrics");
   return (await response.text())

@@ -1,4 +1,4 @@
-/** The demo passes, and fails if a part of the kernel state is removed. */
+/** Tests that the demo passes, and that it fails if a part of the kernel state is removed. */
 import assert from "node:assert/strict";
 import { execFile, execFileSync } from "node:child_process";
 import { readdirSync } from "node:fs";
@@ -47,7 +47,7 @@ describe("the demo", () => {
     assert.equal(status, 0, output);
     assert.match(output, /The demo passed/);
     assert.doesNotMatch(output, /^ +NO /m);
-    // The demo waits for 5 s there, and prints a dot every 2 s.
+    // At this point, the demo waits for 5 s and prints a dot every 2 s.
     assert.match(output, /keeps serving for 5 s, like a terminating pod\n {5}\.\./);
     assert.deepEqual(leftBehind(), []);
   });

@@ -99,7 +99,7 @@ describe("a removed real server", () => {
     assert.equal(transfer.byteCount, size);
     assert.equal(await node.weights(tcp), "pod-1 0, pod-2 1");
     transfer.reset();
-    // IPVS forgets a reset connection after 10 s.
+    // IPVS keeps a reset connection for 10 s.
     await node.hasWeights(tcp, "pod-2 1", 20_000);
     await node.program.prints(/"Real server drain ended" .* reason="idle"/);
     await countsDrains(0);
@@ -203,7 +203,7 @@ describe("a removed real server", () => {
   it("is deleted at the deadline: the client is notified, and its next connection works", async () => {
     const connection = await drainingWith("echo", ["--kube-ipvs-tcp-drain-deadline=3s"]);
     await node.hasWeights(tcp, "pod-2 1");
-    // By the program's own clock, and not earlier.
+    // Checks the time by the program's own clock: not earlier than expected.
     await node.program.prints(
       /"Real server drain ended" .* reason="deadline" elapsedSeconds=([3-9]|\d\d)/,
     );

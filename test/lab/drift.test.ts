@@ -1,6 +1,6 @@
 /**
  * Third parties change our objects with the operator's tools. Each change is found, counted by kind, reported with the
- * state before and after, and repaired with the fewest writes. Then the same with observeOnly.
+ * state before and after, and repaired with the fewest writes. Repeats this with observeOnly.
  */
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
@@ -58,7 +58,10 @@ after(() => {
   removeNetworkNamespace(namespace);
 });
 
-/** All our objects, as the tools print them. Read once for each case, because processes are expensive in the lab. */
+/**
+ * All our objects, in the format of the operator's tools. Read once for each case, because processes are expensive in
+ * the lab.
+ */
 function state(): string {
   const printed = shell(
     `ipvsadm -Sn | sort; ${listRules}; cat ${sysctlFile}; ` +
@@ -182,7 +185,7 @@ const quick: readonly Case[] = [
   },
 ];
 
-/** Like the start of a firewall service: deletes everything in its tables and adds its own rules. */
+/** Simulates the start of a firewall service, which deletes everything in its tables and adds its own rules. */
 const firewall =
   "*nat\n:PREROUTING ACCEPT\n:INPUT ACCEPT\n:OUTPUT ACCEPT\n:POSTROUTING ACCEPT\nCOMMIT\n*filter\n:INPUT ACCEPT\n:FORWARD ACCEPT\n:OUTPUT ACCEPT\n-A INPUT -s 192.0.2.7/32 -j DROP\nCOMMIT\n";
 const allRules = {

@@ -1,6 +1,6 @@
 /**
- * Orders of events that random walks do not cover: changes that arrive in one batch while the program is stopped for a
- * moment, across kills, and with setting changes. Each ends in the state of a fresh start.
+ * Tests orders of events that random walks do not cover: changes that arrive in one batch while the program is stopped
+ * for a moment, across kills, and with changes of settings. The final state must equal that of a fresh start.
  */
 import assert from "node:assert/strict";
 import { createSocket, type Socket } from "node:dgram";
@@ -79,7 +79,7 @@ class Stage {
     await this.node.start();
   }
 
-  /** Waits until the kernel state is that of a fresh start. Fails with the difference. */
+  /** Waits until the kernel state equals that of a fresh start. Fails with the difference. */
   async comesToPlan(what: string): Promise<void> {
     const deadlineMs = performance.now() + graceMs;
     for (;;) {
@@ -107,7 +107,7 @@ class Stage {
   }
 }
 
-/** The part of the state that the fake kernel also has. Virtual IPs as local routes count as addresses. */
+/** The part of the state that the fake kernel also has. Virtual IPs that are local routes are listed as addresses. */
 async function state(): Promise<KernelState> {
   const { ipvs, ipset, iptables, ip6tables, addresses = "" } = await observeKernel([]);
   const routed = routes().map((address) => {
@@ -302,7 +302,7 @@ class Client {
     return new Client(socket);
   }
 
-  /** Sends a datagram, and returns who answers within half a second, or "nobody". */
+  /** Sends a datagram. Returns the name of the pod that answers within half a second, or "nobody". */
   async ask(): Promise<string> {
     this.#answer = "nobody";
     this.#socket.send("?", 53, "10.96.0.10", () => {});

@@ -1,6 +1,6 @@
 /**
- * Services that claim a virtual server of other software, tested with the built program. The virtual server stays, the
- * operator is informed, and the Service is served as soon as the owner removes it.
+ * Tests Services that claim a virtual server of other software, with the built program. The virtual server is kept, the
+ * operator is informed, and the Service is served as soon as the owner removes the virtual server.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -34,7 +34,7 @@ interface Claim {
   readonly name: string;
   readonly clusterIp: string;
   readonly port?: Readonly<Record<string, unknown>>;
-  /** Address and port of the foreign virtual server. */
+  /** Address and port of the foreign virtual server, as `ipvsadm` options. */
   readonly place: string;
   /** The set entry that would mark the virtual server as ours. */
   readonly entry: string;

@@ -183,7 +183,7 @@ function recordedBy(name: string): {
   return { objects: (step?.apply ?? []) as readonly unknown[] as readonly ApiObject[], recorded };
 }
 
-/** Lines about its rules and sets. */
+/** Lines about kube-proxy's rules and sets. */
 function rulesOfKubeProxy(): readonly string[] {
   return shell("iptables-save; ip6tables-save; ipset list -n")
     .split("\n")

@@ -17,14 +17,14 @@ import { isLong } from "../support/seeds.ts";
  * each kind. The long form contains all of them.
  */
 const shortForm: readonly string[] = [
-  // Shell lines and foreign objects, sysctls, IPVS timeouts, answers of health checks.
+  // Scenarios with shell lines, foreign objects, sysctls, IPVS timeouts, or answers of health checks.
   ...["cfg-exclude-cidrs", "pre-dirty-kernel", "cfg-strict-arp", "cfg-timeouts"],
   ...["lb-local-none-here", "step-address-appears"],
-  // Rules, sets and flags.
+  // Scenarios that differ in rules, sets or flags.
   ...["cfg-detect-bridge", "cfg-masquerade-all", "cfg-masquerade-bit", "cfg-scheduler-mh"],
   ...["dual-stack-lb", "external-ips-local", "internal-local", "ipv6-mixed-external"],
   ...["lb-affinity", "lb-source-range-host", "nodeport-addresses", "nodeport-local-sctp"],
-  // Changes.
+  // Scenarios with changes.
   ...["step-all-deleted", "step-becomes-headless", "step-lb-ip-change", "step-policy-local"],
 ];
 

@@ -1,6 +1,6 @@
 /**
- * Two Services claim the same external IP, with the built program on a real kernel. The owner keeps it while the
- * program runs, across restarts, and if the program is killed in between.
+ * Two Services claim the same external IP, with the built program on a real kernel. The owner keeps the address while
+ * the program runs, across restarts, and if the program is killed in between.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -50,7 +50,7 @@ function sliceOf({ name, pod }: Claimant): ApiObject {
   return endpointSlice({ name: `${name}-a`, service: name, endpoints: [pod] });
 }
 
-/** Services that are served at the address, according to the kernel. */
+/** Functions that read from the kernel which Services are served at the address. */
 const servedIn: Readonly<Record<"ipvs" | "iptables", () => readonly string[]>> = {
   ipvs: () => {
     const lines = shell("ipvsadm -Sn").split("\n");

@@ -1,6 +1,6 @@
 /**
- * The image on a node: the assembled root under an OCI runtime, with exactly the rights in the manifests. Services come
- * from an API server over HTTP.
+ * Runs the image on a node: the assembled root under an OCI runtime, with exactly the permissions in the manifests.
+ * Services come from an API server over HTTP.
  */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -95,8 +95,8 @@ function underOwnProfile(container: ContainerTemplate): ContainerTemplate {
 }
 
 /**
- * The objects that kube-ipvs would create on a node, and the sysctls that it would set. Reading a table creates it,
- * without contents.
+ * The objects that kube-ipvs creates on a node, and the sysctls that it sets. Reading an iptables table creates an
+ * empty table.
  */
 function kernelState(): string {
   const sysctls = planSysctls({ isStrictArp: false, kernelRelease: release() });

@@ -126,8 +126,8 @@ function dnsWith(
 /** Open connections to a cluster IP and a node port, which are used continuously. */
 class Standing {
   /**
-   * Each connection has its own source port outside the client's narrow range. If one client address and port reaches
-   * one real server through two virtual servers, IPVS sends all answers to the later connection.
+   * Each connection has its own source port outside the client's narrow range. If the same client address and port
+   * reach one real server through two virtual servers, IPVS sends all answers to the later connection.
    */
   static #nextPort = 41_000;
   static readonly #open = new Set<Standing>();
@@ -391,7 +391,7 @@ describe("iptables mode", () => {
     afterEach(() => Standing.endAllOpen());
     before(() => {
       node.apply(web(), webSlice("10.244.1.10", "10.244.1.20"), ...dns("10.244.1.20"));
-      // So few ports that connections in the new mode use source ports for which IPVS still has entries.
+      // There are so few ports that connections in the new mode use source ports for which IPVS still has entries.
       const ports = ["ip_local_port_range='40000 40199'", "tcp_tw_reuse=1"];
       shell(`ip netns exec client sysctl -qw ${ports.map((one) => `net.ipv4.${one}`).join(" ")}`);
       wrapIptablesRestore();
@@ -421,7 +421,7 @@ describe("iptables mode", () => {
       const throughIpvs = await Standing.open();
       await change([...flags, "--kube-ipvs-udp-drain-deadline=0s"], "SIGKILL");
       await node.program.prints(ipvsKept);
-      // The pods still answer. A virtual server that balances would send the client to them.
+      // The pods still answer, so a virtual server that still balances would send the client to them.
       node.apply(web(), webSlice(), ...dns("10.244.1.20"));
       await refusesClients();
       await throughIpvs.endAll();
@@ -484,7 +484,8 @@ describe("iptables mode", () => {
     });
 
     it("--cleanup removes the state of all three modes, but keeps kubelet's firewall", async () => {
-      // If another proxy may be running, leftovers of other modes stay. Leftovers of IPVS mode wait for a UDP flow.
+      // If another proxy may be running, leftovers of other modes are kept. Leftovers of IPVS mode are kept until a UDP
+      // flow has ended.
       await change([...flags, "--kube-ipvs-ignore-running-kube-proxy"], "SIGKILL");
       assert.match(left(), /KUBE-IPVS-FILTER.* KUBE-PORTALS-HOST .*KUBE-SEP .*kube-ipvs0$/);
       await node.stop("SIGTERM");

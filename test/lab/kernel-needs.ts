@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 /** Suites use up to 692 MB (measured). */
 const neededMegabytes = 700;
 
-/** One line that names what this machine lacks for a lab kernel. Undefined if it lacks nothing. */
+/** Returns one line that names the missing requirements of a lab kernel. Undefined if none is missing. */
 export function findShortage(
   paths: readonly string[] = [import.meta.dirname, tmpdir()],
   availableBytes: number = process.availableMemory(),
@@ -20,7 +20,7 @@ export function findShortage(
   return undefined;
 }
 
-/** How many of `wanted` lab kernels fit in memory at the same time, at least one. */
+/** Returns how many of the `wanted` lab kernels fit in memory at the same time, but at least one. */
 export function kernelsInMemory(
   wanted: number,
   availableBytes: number = process.availableMemory(),
@@ -29,7 +29,7 @@ export function kernelsInMemory(
   return Math.max(1, Math.min(wanted, room));
 }
 
-/** The processor with this index among those that this process can use. */
+/** Returns the processor with this index among those that this process may use. */
 export function allowedCpu(
   index: number,
   status: string = readFileSync("/proc/self/status", "utf8"),

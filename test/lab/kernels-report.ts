@@ -1,4 +1,4 @@
-/** Writes docs/reports/kernels.md: which suites pass on which kernel and iptables backend. Pure. */
+/** Formats docs/reports/kernels.md, which shows which suites pass on which kernel and iptables backend. Pure. */
 
 /**
  * The iptables backend. "nftables": rules and sets are written with nf_tables. "none": the same on a kernel without
@@ -22,10 +22,10 @@ export interface Measured {
   readonly notes?: readonly string[];
 }
 
-/** Cases that fail for reasons outside this project, with the reason. */
+/** Cases that fail for reasons outside this project, with the reasons. */
 export const knownDeviations: ReadonlyMap<string, string> = new Map();
 
-/** The subjects of the suite with both backends, and their cases. */
+/** The subjects of the suite that needs both backends, with their cases. */
 const tried: readonly (readonly [what: string, cases: string])[] = [
   [
     "one native nft rule in `ip nat` or `ip filter`: it is logged once, a Service that is added later is served, bound and in its set, and /healthz, /livez and /readyz return 200",

@@ -46,7 +46,7 @@ export interface LabOptions {
   /** The iptables backend, by default legacy. The kernel in the Debian package has no other. */
   readonly iptables?: IptablesVariant;
   /**
-   * A tap device of this network namespace that becomes the link `vec0` of the lab kernel. If absent, the lab kernel
+   * A tap device of this network namespace that becomes the link `vec0` of the lab kernel. If undefined, the lab kernel
    * has no external network.
    */
   readonly tap?: string;
@@ -70,7 +70,7 @@ export type LabResult =
   | { readonly kind: "timed-out" }
   /** The signal was aborted. */
   | { readonly kind: "stopped" }
-  /** The kernel ended before the command. `console` contains its last lines. */
+  /** The kernel ended before the command. `console` contains the kernel's last lines. */
   | { readonly kind: "died"; readonly console: string };
 
 const BINARY = "/usr/bin/linux.uml";
@@ -82,8 +82,8 @@ const FETCHED: string = join(PROJECT, "build/lab/kernel");
 const REGISTERS_LIBRARY: string = join(PROJECT, "build/lab/uml-registers.so");
 
 /**
- * Prevents measurements at boot: the speed of loops and the fastest code for RAID 6, which take a sixth of the CPU time
- * of a boot. The given number of loops per tick is only an upper limit, so delays may be too long.
+ * Prevents measurements at boot (loop speed and the fastest RAID 6 code), which take a sixth of a boot's CPU time. The
+ * given number of loops per tick is only an upper limit, so delays may be too long.
  */
 const withoutMeasuring = ["lpj=50000000", "initcall_blacklist=raid6_select_algo"];
 
@@ -238,7 +238,7 @@ function startKernel(kernel: LabKernel, labDirectory: string, options: LabOption
   });
 }
 
-/** Passes the command's output on, and returns the last lines of the kernel's console. */
+/** Forwards the command's output. The returned function provides the last lines of the kernel's console. */
 function collect(child: ChildProcess, output: Output): () => string {
   let console = "";
   const keep = (chunk: Buffer): void => {
@@ -295,7 +295,7 @@ export function childrenSeconds(times: string): number | undefined {
   return parts.reduce((total, [, minutes, rest]) => total + 60 * Number(minutes) + Number(rest), 0);
 }
 
-/** PATH for commands in the lab. The first folder is that of this Node.js. */
+/** PATH for commands in the lab. The first folder contains the running Node.js. */
 export function labPath(): string {
   return `${dirname(process.execPath)}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`;
 }

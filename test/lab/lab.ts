@@ -17,7 +17,7 @@ import {
 export type Lab =
   | { readonly kind: "host" }
   | { readonly kind: "lab-kernel"; readonly kernel: LabKernel }
-  /** `missing` is one line about what is missing and what would work. */
+  /** `missing` is one line that names the missing requirement and the alternative. */
   | { readonly kind: "none"; readonly missing: string };
 
 /** Functions with which `findLab` inspects this machine. */
@@ -113,7 +113,7 @@ export function runInLab(
       );
 }
 
-/** LAB_IPTABLES in the environment; the kernel must have it. */
+/** Reads LAB_IPTABLES from the environment. The kernel must support this variant. */
 function iptablesVariant(): IptablesVariant {
   const variant = process.env["LAB_IPTABLES"];
   return variant === "nft" || variant === "none" ? variant : "legacy";

@@ -1,5 +1,5 @@
 /**
- * 5,000 real servers that drain at the same time, each with a flow: what each check requests from the kernel.
+ * Counts the kernel requests of each drain check while 5,000 real servers drain at the same time, each with a flow.
  * test/unit/daemon/sync/drain-watch.test.ts tests the check intervals with a fake clock.
  */
 import assert from "node:assert/strict";

@@ -1,6 +1,6 @@
 /**
- * Histories of a node whose mode changes repeatedly, while Services change and the program is killed at any moment of
- * its start. The final state is that of a start on an empty node.
+ * Tests histories of a node whose mode changes repeatedly, while Services change and the program is killed at any
+ * moment of its start. The final state must equal that of a start on an empty node.
  */
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, it } from "node:test";
@@ -49,7 +49,7 @@ interface Start {
   readonly mode: Mode;
   /** Index in {@link sets}. */
   readonly objects: number;
-  /** The program is killed after this number of log lines. 0: after it has settled. */
+  /** The program is killed after this number of log lines. 0 means after it has settled. */
   readonly killedAfterLines: number;
   readonly signal: "SIGKILL" | "SIGTERM";
 }

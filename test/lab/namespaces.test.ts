@@ -65,7 +65,7 @@ function serverLines(): readonly string[] {
     .sort();
 }
 
-/** Waits for this many verifications while another namespace changes, which moves the kernel's lists. */
+/** Waits for this many verifications while another namespace changes, which reorders the kernel's lists. */
 async function verifications(count: number): Promise<void> {
   for (let turn = 0; turn < count; turn += 1) {
     const ipvsadm = `ip netns exec ${others[0]} ipvsadm`;
@@ -92,7 +92,8 @@ describe("with two other namespaces that have a hundred virtual servers each", (
   it("a missing virtual server is repaired, and nothing else is written", async () => {
     const wanted = serverLines();
     const [first = "", last = ""] = [clusterIpOf(0), clusterIpOf(serviceCount - 1)];
-    // Not during a read, which could see a virtual server that has just lost its real servers.
+    // Waits for the end of a verification, because a read in progress could see a virtual server that has just lost its
+    // real servers.
     await node.verified(1);
     const [writesBefore, driftBefore] = [await writes(), await drifts()];
     const real = wanted.find((line) => line.startsWith(`-a -t ${last}:80 `))?.split(" ")[4];
@@ -111,7 +112,7 @@ describe("with two other namespaces that have a hundred virtual servers each", (
     assert.equal(await writes(), 0, node.tail());
     await node.stop();
     for (const index of positions(staleCount)) {
-      // At positions across the whole list, because an inconsistent read does not miss its beginning.
+      // Chooses positions across the whole list, because an inconsistent read never misses the beginning of the list.
       const at = index * Math.floor(serviceCount / staleCount);
       node.api.delete(serviceOf(at), sliceOf(at, []));
     }

@@ -61,7 +61,7 @@ class ReplaceableNode {
   readonly #number: number;
   readonly #flags: readonly string[];
   #program: Program | undefined;
-  /** Whether the balancer uses the node. */
+  /** Whether the balancer uses this node. */
   isUsed = false;
   #isRegistered = false;
   #failedChecks = 0;

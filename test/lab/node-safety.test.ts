@@ -56,7 +56,9 @@ function canPing(address: string): boolean {
   return shell(`ping -c 1 -W 1 ${address} > /dev/null 2>&1 && echo yes || echo no`) === "yes\n";
 }
 
-/** Checks that fail because the lab's kernel lists no modules, and its root file system is the machine's. */
+/**
+ * Checks that fail because the lab kernel lists no modules, and because the lab's root file system is the machine's.
+ */
 const ofTheLab: ReadonlySet<string> = new Set(["modules", "modules-folder", "iptables-lock"]);
 const backends = ["iptables-nft", "iptables-legacy"] as const;
 
@@ -183,7 +185,7 @@ describe("another Node's address as an external IP", () => {
   let proxy: ClusterNode;
   let monitor: Program;
 
-  /** The addresses in log lines about these findings, of all programs so far. */
+  /** The addresses in the log lines about these findings, from all programs so far. */
   function named(): readonly unknown[] {
     return proxy
       .lines()
@@ -304,7 +306,7 @@ describe("the doctor on this node", () => {
   }
 
   before(async () => {
-    // The daemon syncs only once, so it does not repair the following damage.
+    // The daemon syncs only once, so that it does not repair the damage below.
     daemon = await startLabDaemon([claiming([harmless]), slice]);
     // A namespace is only visible through its processes.
     inClient = spawn("ip", ["netns", "exec", "client", "sleep", "60"]);
@@ -338,7 +340,7 @@ describe("the doctor on this node", () => {
       "leftovers warn",
     ],
     [
-      // A cluster IP, because the daemon unbinds other addresses.
+      // Uses a cluster IP, because the daemon unbinds other addresses.
       "ip link add probe0 type dummy; ip address add 10.96.0.10/32 dev probe0",
       "ip link del probe0",
       "vip-collisions fail",
@@ -380,7 +382,7 @@ describe("the doctor on this node", () => {
   it("reports iptables-backends warn if both have rules", { skip }, async (test) => {
     const other = backends.find((name) => name !== inUse());
     const add = `${other} -t filter -A INPUT -s 192.0.2.9 -j ACCEPT`;
-    // The lab's default kernel has no nf_tables, but that of `make test-kernels` has.
+    // The lab's default kernel does not support nf_tables, but the kernel of `make test-kernels` does.
     if (other === undefined || shell(`${add} 2> /dev/null && echo yes || true`) !== "yes\n") {
       test.diagnostic("this kernel has one backend only");
       return;

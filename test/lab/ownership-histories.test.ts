@@ -1,6 +1,6 @@
 /**
- * Changes of our virtual servers while the program was stopped or could not remove anything. The next start and
- * `--cleanup` make the same decisions, and no virtual server with old pods is left. Foreign virtual servers stay in
+ * Changes our virtual servers while the program is stopped or cannot remove anything. The next start and `--cleanup`
+ * must make the same decisions, and no virtual server with old pods may be left. Foreign virtual servers are kept in
  * every history.
  */
 import assert from "node:assert/strict";
@@ -81,7 +81,7 @@ async function isContested(node: ClusterNode): Promise<void> {
   await node.verified(1);
 }
 
-/** Takes over like kube-proxy or a version without a record. */
+/** Simulates a takeover by kube-proxy, or by a version without a record. */
 function takeOverByAnother(): void {
   shell(`ipset add KUBE-CLUSTER-IP 10.96.0.12,tcp:80; ipset add KUBE-IPVS-IPS 10.96.0.12
 ip address add 10.96.0.12/32 dev kube-ipvs0
@@ -188,7 +188,7 @@ const histories: readonly History[] = [
 
 /**
  * Deletes the Service, and waits until another change shows that the deletion was processed. The Service's virtual
- * servers are excluded and stay.
+ * servers are in an excluded network and are kept.
  */
 async function leaves(node: ClusterNode): Promise<void> {
   node.api.delete(...objects.slice(0, 2));

@@ -53,7 +53,7 @@ describe("packet paths", () => {
           .filter((column) => isExplained(row.path, column))
           .map((column) => {
             const name = columnName(column);
-            // A system call that fails immediately also counts as refused.
+            // A system call that fails immediately is also treated as refused.
             const seen = row.outcomes.get(name)?.replace("EPERM", "refused");
             const explained = row.explained?.get(name);
             return { seen: line(row, name, seen), explained: line(row, name, explained) };

@@ -1,5 +1,5 @@
 /**
- * Third-party removals, and changes of the node's links and addresses. They are noticed and repaired long before the
+ * Tests removals by third parties, and changes of the node's links and addresses. They must be repaired long before the
  * next periodic sync, which is an hour away in this test.
  */
 import assert from "node:assert/strict";

@@ -1,6 +1,6 @@
 /**
- * Random changes that are applied one after another, with syncs and restarts in between, lead to the same kernel state
- * as a fresh start with the final objects in an empty namespace.
+ * Applies random changes one after another, with syncs and restarts in between. The kernel state must equal that of a
+ * fresh start with the final objects in an empty namespace.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,7 +1,7 @@
 /**
- * One object among a hundred Services that the kernel rejects: it is logged once with its Service, and nothing else is
- * affected. Tests an endpoint that every kernel rejects, and with fault injection a set entry, an address, virtual
- * servers and a chain.
+ * The kernel rejects one object among a hundred Services. The rejection must be logged once with the Service, and
+ * nothing else may be affected. Tests an endpoint that every kernel rejects, and with fault injection a set entry, an
+ * address, virtual servers and a chain.
  */
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
@@ -73,7 +73,8 @@ before(async () => {
   enterNetworkNamespace(namespace);
   mkdirSync("/run/faults", { recursive: true });
   wrapIptablesRestore();
-  // A verification may read everything. This test counts only the cost of changes and rejections.
+  // Disables the verification, which may read everything, because this test counts only the cost of changes and
+  // rejections.
   node = await ClusterNode.build(bulk, { kubeIpvs: { verificationPeriod: "1h" } });
   await node.start(environment);
 });

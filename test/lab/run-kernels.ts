@@ -66,7 +66,7 @@ const reportedSuites: readonly string[] = [...new Set(Object.values(suitesOf).fl
 const runner: string = join(import.meta.dirname, "run-suites.ts");
 const project: string = join(import.meta.dirname, "../..");
 const report: string = join(project, "docs/reports/kernels.md");
-/** Results so far, for every kernel. */
+/** File with the results so far, for every kernel. */
 const measuredPath: string = join(project, "build/kernels.json");
 
 /** Lines in the output of suites that belong in the report: numbers of compared states, and CPU shares. */

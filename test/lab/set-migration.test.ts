@@ -1,6 +1,6 @@
 /**
- * Existing sets with other parameters, in a real kernel: they are recreated while rules refer to them. Also tests that
- * each of kube-proxy's set creations succeeds on the state that kube-ipvs leaves.
+ * Tests in a real kernel that existing sets with other parameters are recreated while rules refer to them. Also tests
+ * that each of kube-proxy's set creations succeeds on the state that kube-ipvs leaves.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -116,8 +116,8 @@ interface Misfit {
 }
 
 /**
- * Each misfit replaces another set. There are two rounds, because there are more kinds of misfits than sets with
- * entries.
+ * Each incompatible set replaces another set. There are two rounds, because there are more kinds of incompatible sets
+ * than sets with entries.
  */
 const rounds: readonly (readonly Misfit[])[] = [
   [
@@ -155,7 +155,7 @@ function createMisfit({ set, how, entry }: Misfit): string {
   return `ipset create ${set.name} ${how}\n${add}`;
 }
 
-/** Replaces sets with misfits, while the same rules refer to them. */
+/** Replaces sets with incompatible ones, while the same rules refer to them. */
 function exchange(misfits: readonly Misfit[]): void {
   shell(`
     iptables-save > /run/rules4

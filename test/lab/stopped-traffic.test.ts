@@ -1,4 +1,7 @@
-/** Compares the commands' findings about traffic that other software or the network stops with real connections. */
+/**
+ * Tests the commands' findings about traffic that other software or the network stops, by comparing them with real
+ * connections.
+ */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect } from "node:net";

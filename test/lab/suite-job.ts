@@ -1,4 +1,4 @@
-/** A suite of the lab as a job of the queue. */
+/** Creates queue jobs from lab suites. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describeStatus } from "../queue/command-job.ts";
@@ -11,7 +11,7 @@ import { listSuites, type Suite } from "./suites.ts";
 
 type UsableLab = Exclude<Lab, { kind: "none" }>;
 
-/** All suites that this lab can run. Prints which are skipped, and why. Throws if there is no lab. */
+/** Returns jobs for all suites that this lab can run. Prints which are skipped, and why. Throws if there is no lab. */
 export function labJobs(): readonly Job[] {
   const lab = findLab();
   if (lab.kind === "none") throw new Error(`lab: ${lab.missing}`);

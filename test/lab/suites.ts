@@ -1,4 +1,4 @@
-/** The suites of the lab: every test file of this folder is a suite with its own lab kernel. */
+/** The lab suites. Every test file in this folder is a suite with its own lab kernel. */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { countOf } from "../support/seeds.ts";
@@ -12,7 +12,7 @@ export interface Suite {
   readonly options: Omit<LabOptions, "cpu">;
   /** Whether the suite mostly waits, so that it can share a processor with another suite. */
   readonly waits: boolean;
-  /** What the suite changes beyond its network namespace. Such a suite runs only in the lab kernel. */
+  /** The change that the suite makes outside its network namespace. Such a suite runs only in the lab kernel. */
   readonly machineWide?: string;
 }
 

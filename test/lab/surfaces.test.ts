@@ -1,4 +1,7 @@
-/** What others see of the built program in a cluster: health, health-check node ports, pages, Events. */
+/**
+ * Tests the external interfaces of the built program in a cluster: health, health-check node ports, HTTP pages and
+ * Events.
+ */
 import assert from "node:assert/strict";
 import { createServer } from "node:net";
 import { after, before, describe, it } from "node:test";

@@ -103,7 +103,7 @@ describe("annotations of a Service", () => {
     return new RegExp(`"Ignoring annotation" .* value="${scheduler}" reason="${reason}"`);
   }
 
-  // This test is first, because ended connections count until the kernel forgets them.
+  // This test must be the first, because the kernel counts ended connections until their timeout.
   it("limit the connections of an endpoint, and keep the existing ones", async () => {
     const lives = [await open(), await open()];
     node.apply(web({ "max-connections": "2,1" }), ...slices);
@@ -148,7 +148,7 @@ describe("annotations of a Service", () => {
     ];
     for (const [annotations, settings, weights, logged] of steps) {
       node.apply(web(annotations), ...slices);
-      // If the kernel does not change, the log shows that the step was processed.
+      // If a step does not change the kernel, the log shows that the step was processed.
       if (logged) await node.program.prints(logged);
       await hasServer("-t", 80, settings);
       await node.hasWeights(tcp, weights);

@@ -1,22 +1,26 @@
 /*
- * How user-mode Linux moves the extended registers (x87, SSE, AVX) of its processes: seldom, and on every processor.
+ * Reduces how often user-mode Linux transfers the extended registers (x87, SSE, AVX) of its
+ * processes, and makes the transfer work on every processor.
  *
- * The lab kernel reads them whenever a process stops and writes them before it goes on, with ptrace(2): for each system
- * call of a process, although they are nearly always what they were. A write takes a fifth of the whole stop: the
- * machine's kernel allocates a buffer for it and checks what is in it. This library stands in front of ptrace(2)
- * (LD_PRELOAD) and remembers what the registers of a stopped process hold:
+ * For each system call of a process, the lab kernel reads these registers with ptrace(2) when the
+ * process stops, and writes them before it continues, although they have nearly never changed. A
+ * write takes a fifth of the whole stop, because the machine's kernel allocates a buffer and
+ * validates the contents. This library (LD_PRELOAD) replaces ptrace(2) and remembers the registers
+ * of a stopped process:
  *
- * - in one stop they are read once;
- * - they are written when the process goes on, once, and only where they hold something else.
+ * - They are read once per stop.
+ * - They are written once, when the process continues, and only if they have changed.
  *
- * With PTRACE_CONT the process does not go on with its own code but with a piece of the lab kernel (its stub), which
- * does not need these registers and may change them: they are written after it, before the process's own code.
+ * With PTRACE_CONT, the process continues with a piece of the lab kernel (its stub) instead of its
+ * own code. The stub does not need these registers and may change them, so they are written after
+ * the stub, before the process's own code.
  *
- * The lab kernel (6.1) keeps 2,696 bytes of them (everything up to AVX-512 and protection keys). Where the processor has
- * more (AMX: 11,008 bytes), reading works, cut short, but the machine's kernel refuses to write back less than the
- * whole: EFAULT, and the lab kernel panics before its first process runs. Such a write is padded with the initial state
- * of the missing components. Those are AMX's tiles, which a process may not use before it asked arch_prctl(2) for them;
- * none here does.
+ * The lab kernel (6.1) stores 2,696 bytes of register state (everything up to AVX-512 and
+ * protection keys). If the processor has more (AMX: 11,008 bytes), a read returns a truncated
+ * state, but the machine's kernel rejects a write of less than the whole state with EFAULT, and the
+ * lab kernel panics before its first process runs. This library pads such a write with the initial
+ * state of the missing components. These are AMX's tiles, which a process may use only after it has
+ * requested them with arch_prctl(2); no process in the lab does so.
  */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -31,17 +35,20 @@
 
 /* XSAVE header, Intel SDM volume 1, 13.4.2: the bitmap of components that are not in initial state. */
 #define XSTATE_BV_OFFSET 512
-/* Components 0 to 9: x87 to protection keys; what lies within 2,696 bytes. */
+/* Components 0 to 9 (x87 to protection keys), which fit in 2,696 bytes. */
 #define COMPONENTS_KEPT 0x3ffull
 #define STATE_MAX 65536
-/* What user-mode Linux calls PTRACE_SETOPTIONS by: its number before Linux 2.6. */
+/* The number of PTRACE_SETOPTIONS before Linux 2.6, which user-mode Linux still uses. */
 #define PTRACE_OLDSETOPTIONS 21
-/* What a lab kernel asks for is not larger. */
+/* No request of the lab kernel is larger than this. */
 #define REMEMBERED_MAX 16384
-/* Processes that have to share a place only cost a read and a write more. */
+/* Two processes that share a place only cause one more read and one more write. */
 #define PLACES 64
 
-/* What is known of the registers of a process: nothing, what they hold, or what they are to hold when it goes on. */
+/*
+ * What is known about the registers of a process: nothing, their current value, or the value to
+ * write when the process continues.
+ */
 enum knowledge { NOTHING, HELD, DUE };
 
 struct registers {
@@ -57,7 +64,7 @@ static long transfer(enum __ptrace_request request, pid_t pid, struct iovec *byt
   return syscall(SYS_ptrace, request, pid, (void *)NT_X86_XSTATE, bytes);
 }
 
-/* Bytes of register state on this processor, as the kernel reports them for a traced process. */
+/* Size of the register state on this processor, as the kernel reports it for a traced process. */
 static size_t state_size(pid_t pid) {
   static size_t size;
   if (size == 0) {
@@ -71,7 +78,7 @@ static size_t state_size(pid_t pid) {
 static long write_padded(pid_t pid, const struct iovec *given) {
   static unsigned char state[STATE_MAX] __attribute__((aligned(64)));
   uint64_t components;
-  /* Behind what is given it is zero from the start: always as much is given. */
+  /* The rest of the buffer is zero, because it is static and every call passes the same length. */
   memcpy(state, given->iov_base, given->iov_len);
   memcpy(&components, state + XSTATE_BV_OFFSET, sizeof(components));
   components &= COMPONENTS_KEPT;
@@ -92,7 +99,10 @@ static long write_due(struct registers *of) {
   return write_now(of->pid, &bytes);
 }
 
-/* The place of a process. Who had it before is written first, if that is due. */
+/*
+ * Returns the place of a process. If another process used the place, writes that process's pending
+ * registers first.
+ */
 static struct registers *registers_of(pid_t pid) {
   struct registers *place = &places[(unsigned)pid % PLACES];
   if (place->pid == pid) return place;
@@ -123,7 +133,7 @@ static long read_registers(pid_t pid, struct iovec *into) {
 
 static long write_registers(pid_t pid, struct iovec *given) {
   struct registers *of = registers_of(pid);
-  /* More than there is would not be written. */
+  /* The kernel would ignore bytes beyond the size of its register state. */
   struct iovec bytes = {.iov_base = given->iov_base, .iov_len = state_size(pid)};
   if (bytes.iov_len > given->iov_len) bytes.iov_len = given->iov_len;
   if (bytes.iov_len == 0 || bytes.iov_len > REMEMBERED_MAX) {
@@ -136,7 +146,7 @@ static long write_registers(pid_t pid, struct iovec *given) {
   return 0;
 }
 
-/* Before the process goes on. Whatever it does, its registers are not known afterwards. */
+/* Called before the process continues. Afterwards, its registers are unknown. */
 static long prepare(enum __ptrace_request request, pid_t pid) {
   struct registers *of = registers_of(pid);
   int runs_stub = request == PTRACE_CONT;
@@ -167,15 +177,18 @@ long ptrace(enum __ptrace_request request, ...) {
     case PTRACE_SYSEMU_SINGLESTEP:
       if (prepare(request, pid) < 0) return -1;
       break;
-    /* A process begins or ends: its number may have been another's. */
+    /* A process begins or ends. Its process id may have belonged to another process. */
     case PTRACE_OLDSETOPTIONS:
     case PTRACE_SETOPTIONS:
     case PTRACE_KILL:
-    /* A part of them is written in another way. */
+    /* Writes some of the registers in another way. */
     case PTRACE_SETFPREGS:
       registers_of(pid)->knowledge = NOTHING;
       break;
-    /* The system call stores a peeked word where glibc's function returns it: ptrace(2), NOTES. */
+    /*
+     * The system call stores the word in memory, while glibc's function returns it: ptrace(2),
+     * NOTES.
+     */
     case PTRACE_PEEKTEXT:
     case PTRACE_PEEKDATA:
     case PTRACE_PEEKUSER: {

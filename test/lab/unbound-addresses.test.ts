@@ -1,6 +1,6 @@
 /**
  * `kubeIpvs.unboundAddresses` with real packets: a node-local DNS, which has the cluster DNS address on a link of its
- * own, and an announcer, which has a load-balancer IP. Everything is tried in both IP families.
+ * own, and an announcer, which has a load-balancer IP. Everything is tested with both IP families.
  */
 import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";

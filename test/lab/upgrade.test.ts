@@ -1,5 +1,5 @@
 /**
- * The current build on the kernel state of others: an older build of kube-ipvs, and kube-proxy 1.36.2. The operator's
+ * Starts the current build on the kernel state of an older build of kube-ipvs, and of kube-proxy 1.36.2. The operator's
  * tools restore these states. The daemon's own counter shows its changes, and a second comparison shows that nothing
  * else changed.
  */
@@ -96,7 +96,7 @@ describe("the state of kube-proxy 1.36.2", () => {
   });
 });
 
-/** It has its own chain in nat, which refers to sets, and also serves node ports on loopback. */
+/** kube-proxy 1.20.2 has its own chain in nat, which refers to sets, and also serves node ports on loopback. */
 describe("the state of kube-proxy 1.20.2", () => {
   it("is taken over without an error, and a clean-up removes all of it", async () => {
     const file = join(othersFolder, "kube-proxy-1.20.2-ipvs.json");

@@ -1,4 +1,4 @@
-/** The ports of userspace mode's own sockets with rules, and who can reach them. */
+/** Tests which clients can reach the ports of userspace mode's own sockets when rules exist. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { IpFamily } from "../../src/base/ip.ts";

@@ -1,13 +1,14 @@
 /*
- * One end of SCTP associations, since Node.js has no sockets for them. Tests only.
+ * One end of SCTP associations, because Node.js has no SCTP sockets. For tests only.
  *
  *   sctp-station answer NAME PORT ADDRESS...   says "ready", then answers one client after the other
  *   sctp-station ask                           reads lines "ADDRESS PORT TIMEOUT_MS FROM", FROM may be "-", and
  *                                              prints a line for each: what came of an association
  *
- * An answer is a line of JSON: who answers, the client's address, the bytes that arrived. Otherwise `ask` prints
- * "silence", or the name of an errno. Both ends bind one address: with more they would send each other all of
- * them (RFC 9260, 6.4), and the association would not go through the virtual address alone.
+ * An answer is a line of JSON: the name of the answering station, the client's address, and the
+ * number of bytes received. Otherwise `ask` prints "silence" or the name of an errno. Each end
+ * binds one address. With more, the ends would announce all their addresses to each other (RFC
+ * 9260, 6.4), and the association would not use only the virtual address.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -46,14 +47,17 @@ static struct address parse(const char *text, const char *port) {
   return address;
 }
 
-/* The address that the kernel chooses towards another one: a connected UDP socket has it. */
+/*
+ * The source address that the kernel chooses for this destination, taken from a connected UDP
+ * socket.
+ */
 static struct address source_towards(const struct address *target) {
   struct address source = {.length = sizeof(source.storage)};
   int probe = socket(target->storage.ss_family, SOCK_DGRAM, 0);
   if (probe < 0 || connect(probe, (const struct sockaddr *)&target->storage, target->length) != 0) fail("route");
   if (getsockname(probe, (struct sockaddr *)&source.storage, &source.length) != 0) fail("getsockname");
   close(probe);
-  /* Ports of IPv4 and IPv6 are at the same place. */
+  /* The port is at the same offset for IPv4 and IPv6. */
   ((struct sockaddr_in *)&source.storage)->sin_port = 0;
   return source;
 }
@@ -67,7 +71,7 @@ static int open_bound(const struct address *address, int flags) {
   return descriptor;
 }
 
-/* Takes a client's association and answers what it says. */
+/* Accepts a client's association and answers its message. */
 static void serve(int listener, const char *name) {
   struct address client = {.length = sizeof(client.storage)};
   char source[NI_MAXHOST], request[2048], line[2048 + NI_MAXHOST];
@@ -79,7 +83,7 @@ static void serve(int listener, const char *name) {
     int length = snprintf(line, sizeof(line), "{\"backend\":\"%s\",\"source\":\"%s\",\"receivedBytes\":%zd}\n", name,
                           source, received);
     send(association, line, (size_t)length, MSG_NOSIGNAL);
-    /* The client ends it. */
+    /* Wait until the client ends the association. */
     recv(association, request, sizeof(request), 0);
   }
   close(association);
@@ -102,7 +106,7 @@ static _Noreturn void answer(const char *name, const char *port, char **addresse
   }
 }
 
-/* Waits for an event; an errno, 0 when it came. */
+/* Waits for an event. Returns 0 when it occurs, otherwise an errno. */
 static int wait_for(int descriptor, short event, int timeout_ms) {
   struct pollfd one = {.fd = descriptor, .events = event};
   int count = poll(&one, 1, timeout_ms);
@@ -113,7 +117,7 @@ static int wait_for(int descriptor, short event, int timeout_ms) {
   return error;
 }
 
-/* Sends a byte and prints the answer; an errno where there is none. */
+/* Sends a byte and prints the answer. Returns an errno if there is no answer. */
 static int exchange(int association, const struct address *target, int timeout_ms) {
   char line[4096];
   if (connect(association, (const struct sockaddr *)&target->storage, target->length) != 0 && errno != EINPROGRESS)
@@ -135,7 +139,7 @@ static void ask(const char *text, const char *port, int timeout_ms, const char *
   int association = open_bound(&source, SOCK_NONBLOCK);
   int error = exchange(association, &target, timeout_ms);
   if (error != 0) puts(error == ETIMEDOUT || error == EAGAIN ? "silence" : strerrorname_np(error));
-  /* By ABORT: IPVS and conntrack forget it soon. */
+  /* Ends the association with ABORT, so that IPVS and conntrack forget it soon. */
   struct linger now = {.l_onoff = 1, .l_linger = 0};
   setsockopt(association, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
   close(association);

@@ -1,25 +1,28 @@
-/** What kube-proxy 1.36.2 exposes in IPVS mode; a test compares it with what a real Prometheus reads from us. */
+/**
+ * The metrics that kube-proxy 1.36.2 exposes in IPVS mode. A test compares them with the metrics that a real Prometheus
+ * reads from kube-ipvs.
+ */
 import type { MetricType } from "../../src/metrics/metric-table.ts";
 
 /** A metric of kube-proxy. */
 export interface KubeProxyMetric {
   readonly name: string;
   readonly type: MetricType;
-  /** Without `le`. */
+  /** Label names except `le`. */
   readonly labels: readonly string[];
-  /** Upper bounds but the last, infinite one. */
+  /** Upper bounds, except the last one, which is infinite. */
   readonly buckets?: readonly number[];
-  /** kube-ipvs does not expose it. The reason is in docs/reports/compatibility.md. */
+  /** Whether kube-ipvs does not expose the metric. docs/reports/compatibility.md explains why. */
   readonly isAbsent?: true;
 }
 
-/** 0.001 s and 14 times the double. */
+/** 15 bounds, starting with 0.001 s. Each is twice the previous one. */
 const syncBuckets: readonly number[] = [
   ...[0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512],
   ...[1.024, 2.048, 4.096, 8.192, 16.384],
 ];
 
-/** kube-proxy's own list, written out: the program's list is made otherwise. */
+/** kube-proxy's buckets, listed independently of the table in src/metrics. */
 const latencyBuckets: readonly number[] = [0, 0.25, 0.5].concat(
   Array.from({ length: 300 }, (_, index) => index + 1).filter(
     (second) => second < 60 || (second < 120 && second % 5 === 0) || second % 30 === 0,

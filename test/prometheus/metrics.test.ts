@@ -1,4 +1,4 @@
-/** What a real Prometheus makes of the daemon's metrics. */
+/** Scrapes the daemon's metrics with a real Prometheus. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type MetricRow, metricTable } from "../../src/metrics/metric-table.ts";
@@ -23,14 +23,14 @@ after(async () => {
   await daemon?.stop();
 });
 
-/** Panels that should have an answer and have none yet. */
+/** Dashboard panels that should have data but have none yet. */
 async function unanswered(): Promise<readonly string[]> {
   const expected = mixinQueries.filter(({ without }) => without === undefined);
   const answers = await Promise.all(expected.map(({ query }) => prometheus.query(query)));
   return expected.filter((_, index) => !hasNumber(answers[index] ?? [])).map(({ panel }) => panel);
 }
 
-/** A quantile over nothing is NaN. */
+/** A quantile without samples is NaN. */
 function hasNumber(samples: readonly Sample[]): boolean {
   return samples.some(({ value: [, text] }) => !Number.isNaN(Number(text)));
 }
@@ -48,7 +48,7 @@ async function labelNames(): Promise<ReadonlyMap<string, string>> {
     const base = name.replace(/_(?:bucket|sum|count)$/, "");
     const key = histograms.has(base) ? base : name;
     const known = names.get(key) ?? new Set();
-    // A label whose value is empty is no label for Prometheus: other series have it.
+    // Prometheus drops labels with an empty value, so labels are collected from all series.
     for (const label of Object.keys(labels)) if (!added.includes(label)) known.add(label);
     names.set(key, known);
   }
@@ -99,7 +99,7 @@ describe("a real Prometheus reads", () => {
   });
 });
 
-/** Nothing that a healthy daemon does touches them, and with labels they have no series until then. */
+/** Metrics with labels that a healthy daemon never changes. They have no series until their first change. */
 const neverTouched = new Set(["kubeproxy_sync_proxy_rules_iptables_restore_failures_total"]);
 
 describe("the dashboard of kubernetes-mixin", () => {
@@ -111,7 +111,7 @@ describe("the dashboard of kubernetes-mixin", () => {
 });
 
 describe("kubernetes-mixin's alert KubeVersionMismatch", () => {
-  /** With an API server of this version beside us; the selectors are the mixin's defaults. */
+  /** The query with an API server of this version. The selectors are the mixin's defaults. */
   const mismatch = (apiServerVersion: string): string => {
     const apiServer = `label_replace(vector(1), "git_version", "${apiServerVersion}", "", "")`;
     const all = `kubernetes_build_info{job!~"kube-dns|coredns"} or ${apiServer}`;

@@ -1,11 +1,11 @@
 /**
  * The queries of kubernetes-mixin's dashboard for kube-proxy (proxy.json) and of its alerts, with the selector and
- * interval filled in. One that has no answer says why: it says so in docs/metrics.md too.
+ * interval filled in. For queries without a result, the reason is given here and in docs/metrics.md.
  */
 export interface MixinQuery {
   readonly panel: string;
   readonly query: string;
-  /** Why nothing is returned; absent: series are. */
+  /** Why the query returns no series. Undefined if it returns some. */
   readonly without?: string;
 }
 

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { freePort } from "./free-port.ts";
 
-/** A series as the HTTP API gives it: labels and the newest value. */
+/** A series from the HTTP API: its labels and latest value. */
 export interface Sample {
   readonly metric: Readonly<Record<string, string>>;
   readonly value: readonly [timeSeconds: number, value: string];
@@ -42,7 +42,9 @@ export class Prometheus {
     }
   }
 
-  /** `target` is `127.0.0.1:10249`, scraped as job kube-proxy of cluster "lab"; resolves after the first scrape. */
+  /**
+   * Scrapes `target`, such as `127.0.0.1:10249`, as job kube-proxy of cluster "lab". Resolves after the first scrape.
+   */
   static async start(target: string): Promise<Prometheus> {
     const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-prometheus-"));
     const config = {
@@ -74,7 +76,7 @@ export class Prometheus {
     return result;
   }
 
-  /** Name, type and help of everything that was scraped. */
+  /** Name, type and help of all scraped metrics. */
   metadata(): Promise<readonly MetricMetadata[]> {
     return this.#get("targets/metadata", { match_target: '{job="kube-proxy"}' });
   }
@@ -84,7 +86,7 @@ export class Prometheus {
     return this.#get("series", { "match[]": '{job="kube-proxy"}' });
   }
 
-  /** Waits until nothing is missing; fails with what is, and with what Prometheus printed. */
+  /** Waits until nothing is missing. On failure, reports the missing names and the output of Prometheus. */
   async until(missing: () => Promise<readonly string[]>): Promise<void> {
     const lastMs = performance.now() + deadlineMs;
     for (let names = await missing(); names.length > 0; names = await missing()) {
@@ -111,7 +113,7 @@ export class Prometheus {
   }
 }
 
-/** What `promtool check metrics` finds fault with, line by line. */
+/** Returns the problems that `promtool check metrics` reports, one per line. */
 export function lint(exposition: string): readonly string[] {
   try {
     execFileSync("promtool", ["check", "metrics"], { input: exposition, stdio: "pipe" });

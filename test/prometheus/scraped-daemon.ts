@@ -1,7 +1,4 @@
-/**
- * The daemon as the program puts it together – cluster client, events, both servers – on a fake kernel, beside a
- * test API server.
- */
+/** Runs the complete daemon (cluster client, Events, both servers) on a fake kernel, with a test API server. */
 import type { EventRecorder } from "../../src/api/event.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
@@ -19,22 +16,22 @@ import { endpointSlice, node, service, servicePort, slicePort } from "../support
 import { freePort } from "./free-port.ts";
 
 const activityMs = 250;
-/** Answers to the first watches that are begun again. */
+/** Statuses with which the API server answers the first restarted watches. */
 const interruptions = [302, 500];
-/** Of the cluster; another release than the one that kube-ipvs behaves like. */
+/** The API server's version. It differs from the release whose kube-proxy kube-ipvs behaves like. */
 export const clusterVersion = "v1.30.4";
 
-/** What runs. */
+/** The running daemon. */
 export interface ScrapedDaemon {
   /** `127.0.0.1:10249`. */
   readonly metricsAddress: string;
   readonly healthAddress: string;
-  /** Something happens all the time from now on. */
+  /** Starts continuous changes and requests. */
   keepBusy(): void;
   stop(): Promise<void>;
 }
 
-/** Starts it and waits for the first sync. */
+/** Starts the daemon and waits for the first sync. */
 export async function startScrapedDaemon(): Promise<ScrapedDaemon> {
   const server = await ApiServer.start({ objects: [node(), dns(), slice(1)] });
   server.gitVersion = clusterVersion;
@@ -87,13 +84,16 @@ function flagsOf(addresses: {
   ]);
 }
 
-/** UDP, so that flows are looked at too; its policy gives the figures of ports without local endpoints. */
+/**
+ * A UDP Service, so that conntrack is also checked. Its policy Local sets the metrics for ports without local
+ * endpoints.
+ */
 function dns(): ReturnType<typeof service> {
   const ports = [servicePort({ name: "dns", protocol: "UDP", port: 53 })];
   return service({ ports, spec: { internalTrafficPolicy: "Local" } });
 }
 
-/** The annotation is what latency is measured from. */
+/** The annotation contains the time from which latency is measured. */
 function slice(turn: number): ReturnType<typeof endpointSlice> {
   const annotations = {
     "endpoints.kubernetes.io/last-change-trigger-time": new Date().toISOString(),
@@ -105,7 +105,7 @@ function slice(turn: number): ReturnType<typeof endpointSlice> {
   });
 }
 
-/** Changed endpoints, events, interrupted watches, answers of every class. */
+/** Changes endpoints, records Events, interrupts watches, and causes responses of every status class. */
 function keepBusy(server: ApiServer, events: EventRecorder): () => void {
   let turn = 1;
   const timer = setInterval(() => {
@@ -114,7 +114,8 @@ function keepBusy(server: ApiServer, events: EventRecorder): () => void {
     const subject = { kind: "Service", namespace: "default", name: `s${turn}` } as const;
     events.record({ type: "Normal", reason: "Turn", action: "Test", subject, note: "" });
     if (turn > interruptions.length + 1) return;
-    // A list, since history is gone; and an answer of each class, without waiting ever longer.
+    // Forces a new list by deleting the history, and causes a response of each status class without growing retry
+    // delays.
     server.faults.add({ on: "watch", effect: "status", code: interruptions[turn - 2] ?? 500 });
     server.store.compact();
     server.endWatches();

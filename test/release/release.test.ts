@@ -1,4 +1,4 @@
-/** What `make release` wrote, and wrote once more: the same bytes, which the usual tools take and run. */
+/** Two runs of `make release` write identical bytes, and the usual tools can install and run the result. */
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -61,15 +61,15 @@ describe("the release", () => {
   });
 });
 
-/** Where the C library's loader lies in an image, for each architecture. */
+/** Path of the C library's loader in an image, by architecture. */
 const emulators: Readonly<Record<string, string>> = {
   arm64: "qemu-aarch64-static",
   amd64: "qemu-x86_64-static",
 };
 
 /**
- * As far as an emulator of programs goes: it offers the sockets of no netlink family that the daemon needs, so that
- * configuration, manifests and addon are tried, and what speaks to the kernel is not.
+ * A user-mode emulator does not support the netlink families that the daemon needs. The test therefore covers the
+ * configuration, manifests and addon, but no kernel communication.
  */
 function triesEmulated(emulator: string, command: readonly string[]): void {
   const flags = ["--manifests", folder, "--cluster-cidr=10.244.0.0/16,fd00:244::/32"];

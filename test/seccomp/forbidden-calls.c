@@ -1,4 +1,7 @@
-/* Makes system calls that the program never makes, without arguments, and prints name and errno (0: it worked). */
+/*
+ * Makes system calls that the program never makes, without arguments, and prints the name and errno
+ * of each (0 if the call succeeded).
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <sys/socket.h>

@@ -1,6 +1,6 @@
 /**
- * The program's life under strace, in the lab: first sync, changes, drains, its pages, an
- * end, a second start that finds the first one's state, objects from a folder, clean-up.
+ * Runs the program under strace in the lab through all phases: first sync, changes, drains, HTTP pages, stop, a restart
+ * on the existing state, objects from a folder, and clean-up.
  */
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,10 +12,10 @@ import { endpointSlice, node, service, servicePort } from "../support/objects.ts
 import { Program } from "../support/program.ts";
 
 const synced = /SyncProxyRules complete/;
-/** Everything is slower under strace. */
+/** Timeout, because everything is slower under strace. */
 const patienceMs = 240_000;
 
-/** A node with an address, on which iptables works as kubelet left it. */
+/** A node with an address and the iptables chains that kubelet creates. */
 export const nodeSetUp = `
   for family in iptables ip6tables; do $family-legacy -t mangle -N KUBE-IPTABLES-HINT; done
   ip link add eth0 type dummy
@@ -23,7 +23,7 @@ export const nodeSetUp = `
   ip address add 192.168.10.11/24 dev eth0
 `;
 
-/** Runs it; what strace wrote, all processes together. */
+/** Runs the program, and returns the strace output of all its processes. */
 export async function recordLife(): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-seccomp-"));
   const server = await ApiServer.start({ objects: [node(), service(), endpointSlice()] });
@@ -39,7 +39,7 @@ export async function recordLife(): Promise<string> {
   }
 }
 
-/** With `-D` strace is no parent of the program: signals reach the program itself. */
+/** With `-D`, strace is not the parent of the program, so signals reach the program itself. */
 function traced(folder: string, args: readonly string[]): Program {
   const file = join(folder, `${readdirSync(folder).length}.strace`);
   writeFileSync(file, "");
@@ -109,7 +109,7 @@ function servers(): string {
   return shell("ipvsadm -Sn");
 }
 
-/** At least so many virtual servers have this backend. */
+/** Waits until at least this many virtual servers have the backend. */
 async function serves(address: string, count: number): Promise<void> {
   const found = (): boolean => servers().split(`-r ${address}:`).length > count;
   await eventually(found, true, patienceMs);
@@ -122,7 +122,7 @@ async function readPages(): Promise<void> {
   for (const page of pages) await (await fetch(`http://127.0.0.1:${page}`)).text();
 }
 
-/** A tracer writes to its file's end a moment after its program has ended. */
+/** strace finishes its output file shortly after the program has ended. */
 async function traces(folder: string): Promise<string> {
   const names = readdirSync(folder).filter((name) => name.endsWith(".strace"));
   const read = (): string => names.map((name) => readFileSync(join(folder, name), "utf8")).join("");

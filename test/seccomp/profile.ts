@@ -1,6 +1,6 @@
 /**
- * deploy/seccomp/kube-ipvs.json: what was recorded, and what stands for it elsewhere, is allowed; all else gives EPERM.
- * The form is the one that containerd, CRI-O and Docker read (archMap, names, args).
+ * Generates deploy/seccomp/kube-ipvs.json. Recorded system calls and their equivalents are allowed; all others fail
+ * with EPERM. containerd, CRI-O and Docker read this format (archMap, names, args).
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -36,22 +36,24 @@ const architectures = ["SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64"];
 const EPERM = 1;
 const ENOSYS = 38;
 
-/** Judged by their arguments, whatever was recorded. */
+/** System calls with rules for their arguments, regardless of the recording. */
 const judged = ["socket", "clone", "clone3"];
 
-/** Tried by the engine, which does without: they reach around the filter. */
+/** System calls that Node.js tries but does not need. They would bypass the filter. */
 const refused = ["io_uring_setup", "io_uring_enter"];
 
 /** linux/socket.h */
 const socketFamilies = { AF_UNIX: 1, AF_INET: 2, AF_INET6: 10, AF_NETLINK: 16 };
 
-/** linux/sched.h: CLONE_NEWTIME is shared with a signal's bits and left to clone3, which is refused. */
+/** linux/sched.h. Without CLONE_NEWTIME: in clone, its bit belongs to the exit signal, and clone3 is not allowed. */
 const newNamespaces = [
   ...[0x0002_0000, 0x0200_0000, 0x0400_0000, 0x0800_0000],
   ...[0x1000_0000, 0x2000_0000, 0x4000_0000],
 ].reduce((sum, flag) => sum + flag, 0);
 
-/** What another architecture, C library, kernel or moment calls in the place of what was recorded. */
+/**
+ * System calls that another architecture, C library or kernel, or another moment, uses in place of the recorded ones.
+ */
 const equivalents: Readonly<Record<string, string>> = {
   files:
     "access faccessat faccessat2 open openat close close_range stat lstat fstat newfstatat statx statfs fstatfs " +
@@ -79,13 +81,13 @@ const equivalents: Readonly<Record<string, string>> = {
     "capget capset prctl setuid setgid setgroups setresuid setresgid chdir fchdir",
 };
 
-/** Names, without the comment lines. */
+/** The recorded names, without comment lines. */
 export function readRecordedCalls(): readonly string[] {
   const lines = readFileSync(recordedCallsPath, "utf8").split("\n");
   return lines.filter((line) => line !== "" && !line.startsWith("#"));
 }
 
-/** The profile's file for the recorded calls. */
+/** The content of the profile for the recorded calls. */
 export function profileText(recorded: readonly string[]): string {
   return `${JSON.stringify(profileOf(recorded), undefined, 2)}\n`;
 }
@@ -120,7 +122,7 @@ function socketRules(): readonly CallRule[] {
   }));
 }
 
-/** The C library takes clone where clone3, whose flags a filter cannot see, is not there. */
+/** The C library falls back to clone if clone3 is missing. A filter cannot see the flags of clone3. */
 function threadRules(): readonly CallRule[] {
   const noFlag: ArgumentRule = {
     index: 0,

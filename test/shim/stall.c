@@ -1,7 +1,7 @@
 /*
- * Preloaded into Node.js: send(2) of a request with sequence number 0x57a1
- * blocks as long as the file exists that STALL_FILE names; no signal and no
- * closing ends it. A stand-in for a kernel lock.
+ * A library (LD_PRELOAD) for Node.js that simulates a kernel lock: send(2) of a request with
+ * sequence number 0x57a1 blocks as long as the file whose path is in STALL_FILE exists. Neither a
+ * signal nor closing the socket ends the call.
  */
 #include <dlfcn.h>
 #include <linux/netlink.h>

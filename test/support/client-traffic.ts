@@ -1,6 +1,6 @@
 /**
- * Actions of the client of `node-network.ts` on the pods of `pod-traffic.ts`. Opens sockets in the namespace `client`,
- * where they stay. At other times, this process is in the namespace `node`.
+ * Traffic from the client of `node-network.ts` to the pods of `pod-traffic.ts`. The sockets belong to the namespace
+ * `client`, and this process enters that namespace only to open them. At all other times it is in the namespace `node`.
  */
 import { createSocket, type Socket as UdpSocket } from "node:dgram";
 import { once } from "node:events";
@@ -92,8 +92,8 @@ export class Connection {
   }
 
   /**
-   * Ends the connection with a reset, which IPVS forgets after ten seconds. After a regular end, IPVS remembers it for
-   * two minutes.
+   * Ends the connection with a reset. IPVS keeps a reset connection for ten seconds, but a regularly closed one for two
+   * minutes.
    */
   reset(): void {
     this.#socket.resetAndDestroy();

@@ -111,7 +111,7 @@ export class ClusterNode {
     return program.output;
   }
 
-  /** Ends everything. Kernel state stays. */
+  /** Stops everything. Leaves the kernel state in place. */
   async close(): Promise<void> {
     await this.stop("SIGKILL");
     await this.api.stop();
@@ -210,7 +210,7 @@ export class ClusterNode {
       hostnameOverride: "node-1",
       clusterCIDR: "10.244.0.0/16,fd00:244::/32",
       clientConnection: { kubeconfig: this.#path("kubeconfig") },
-      // The limit belongs to the first network namespace of the kernel.
+      // Only the first network namespace of the kernel can set this limit.
       conntrack: { maxPerCore: 0 },
       logging: { format: "json", verbosity: 2 },
       ipvs: { syncPeriod: "1h", minSyncPeriod: "0s", ...ipvs },

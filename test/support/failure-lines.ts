@@ -1,4 +1,4 @@
-/** Reads why the program ended from its last lines. */
+/** Extracts the reason for the program's end from its last output lines. */
 
 const failed = /^E\d{4} .* kube-ipvs:1\] "Command failed" err=(".*?[^\\]")(?: stack=.*)?$/;
 const mistake =

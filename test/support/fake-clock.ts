@@ -5,7 +5,7 @@ interface Timer {
   readonly callback: () => void;
 }
 
-/** A clock that only moves when the test moves it. */
+/** A clock that the test controls. */
 export class FakeClock implements Clock {
   #elapsedMs = 0;
   readonly #startMs: number;
@@ -31,7 +31,7 @@ export class FakeClock implements Clock {
     };
   }
 
-  /** Moves the clock and calls each timer at its time. Promises settle between the calls. */
+  /** Advances the clock and calls each timer at its time. Promises settle between the calls. */
   async advance(byMs: number): Promise<void> {
     const endMs = this.#elapsedMs + byMs;
     for (;;) {
@@ -59,7 +59,7 @@ export class FakeClock implements Clock {
   }
 }
 
-/** Runs everything that only waits for promises. */
+/** Runs everything that is waiting only for promises. */
 async function settlePromises(): Promise<void> {
   await new Promise<void>((resolve) => setImmediate(resolve));
 }

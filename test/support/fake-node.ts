@@ -1,4 +1,4 @@
-/** The whole daemon on a fake kernel, with objects in memory and a clock that the test moves. */
+/** Runs the whole daemon on a fake kernel, with objects in memory and a clock that the test controls. */
 import assert from "node:assert/strict";
 import { silentLogger } from "../../src/base/log.ts";
 import type { Config } from "../../src/config/config.ts";
@@ -44,7 +44,7 @@ export class FakeNode {
   readonly #clock = new FakeClock();
   readonly #listeners = new Map<string, HttpListenerOptions>();
   readonly #figures = new Map<string, number>();
-  /** What a real node stores in a file, which survives the daemon. */
+  /** The record that a real daemon stores in a file, which is preserved across restarts. */
   #ownership: RecordedOwnership = nothingRecorded;
   #holders: Holders;
   #daemon: Daemon | undefined;
@@ -81,7 +81,7 @@ export class FakeNode {
     return this.#flags;
   }
 
-  /** What an operator sees of the running daemon. */
+  /** The running daemon's state, as operator commands read it. */
   get view(): DaemonView {
     assert.ok(this.#daemon !== undefined, "a daemon runs");
     const { view } = this.#daemon;
@@ -142,12 +142,12 @@ export class FakeNode {
     this.kernel.operations.revive();
   }
 
-  /** Moves the clock. */
+  /** Advances the clock. */
   async wait(milliseconds: number): Promise<void> {
     await this.#clock.advance(milliseconds);
   }
 
-  /** Moves the clock until all reported objects are in the kernel. */
+  /** Advances the clock until all reported objects are in the kernel. */
   async settle(): Promise<void> {
     let isSettled = false;
     const settled = this.#daemon?.settled().then(() => {
@@ -175,7 +175,7 @@ export class FakeNode {
     await this.settle();
   }
 
-  /** The kernel state that other programs can see, and the answers to load balancers. */
+  /** The kernel state that other programs can see, and the answers to load balancers' health checks. */
   async state(): Promise<KernelState> {
     const { kernel } = this;
     return {

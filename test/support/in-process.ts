@@ -27,7 +27,7 @@ export interface InProcessDaemon {
   readonly modeView: ModeView;
   /** Resolves when all reported objects are in the kernel. */
   settled(): Promise<void>;
-  /** Stops the daemon. Kernel state stays. */
+  /** Stops the daemon. Leaves the kernel state in place. */
   stop(): Promise<void>;
 }
 

@@ -30,7 +30,7 @@ export function observedText(): KernelText {
   return { servers: serversText(), entries: entriesThere(), addresses: addressesText() };
 }
 
-/** Whether everything exists. Stops at the first difference. */
+/** Whether the kernel contains the whole state. Stops at the first difference. */
 export function isInKernel({ servers, entries, addresses }: KernelText): boolean {
   return servers === serversText() && addresses === addressesText() && entries === entriesThere();
 }

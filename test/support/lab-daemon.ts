@@ -29,7 +29,7 @@ const baseFlags: Flags = {
   "ipvs-sync-period": "1h",
 };
 
-/** A running daemon, and what a test can see of it. */
+/** A running daemon, with its output for tests. */
 export interface LabDaemon {
   readonly lines: readonly RecordedLine[];
   /** Log lines about errors: the event and the error's text. */

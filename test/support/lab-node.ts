@@ -19,7 +19,7 @@ const baseFlags = [
   "--hostname-override=node-1",
   "--cluster-cidr=10.244.0.0/16",
   "--ipvs-min-sync-period=0s",
-  // The limit belongs to the first namespace of the kernel.
+  // Only the first network namespace of the kernel can set this limit.
   "--conntrack-max-per-core=0",
   "-v=3",
 ];
@@ -124,7 +124,7 @@ export class LabNode {
     return Number(value);
   }
 
-  /** Ends the program and empties IPVS and conntrack, for the next test. */
+  /** Stops the program, and empties IPVS and conntrack for the next test. */
   async clear(): Promise<void> {
     await this.stop();
     this.apply();

@@ -1,8 +1,8 @@
 /**
- * Long connections. `echo PORT` returns what it receives. `connect ADDRESS PORT` opens ten connections, sends a byte
- * over each every half second, and on SIGTERM prints the numbers of connections, answers and broken connections (an
- * error, an end, or ten seconds without the answer). More bytes would be a third of all work in the lab without showing
- * more.
+ * Keeps connections open. `echo PORT` returns the bytes that it receives. `connect ADDRESS PORT` opens ten connections
+ * and sends a byte over each every half second. On SIGTERM, it prints the numbers of connections, answers and broken
+ * connections (an error, an end, or ten seconds without an answer). Sending more bytes would cause a third of all work
+ * in the lab without better results.
  */
 import { connect, createServer, type Socket } from "node:net";
 

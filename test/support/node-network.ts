@@ -17,7 +17,7 @@ export interface Pod {
 
 export const nodeAddress = "192.168.10.11";
 export const clientAddress = "192.168.10.1";
-/** The node's side of each pod's veth pair; the pods' gateway. */
+/** Address of the node's end of each veth pair, which is the pods' gateway. */
 export const podGateway = "10.244.1.1";
 
 /** Builds the namespaces `client`, `node` and one for each pod. Needs root and a /run of its own. */

@@ -1,4 +1,4 @@
-/** The built program in its own process, `dist/kube-ipvs`, as an operator runs it. */
+/** Runs the built program, `dist/kube-ipvs`, in its own process, as an operator does. */
 import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 import { join } from "node:path";
 import { failuresIn } from "./failure-lines.ts";
@@ -41,7 +41,7 @@ export class Program {
     return this.#child.pid ?? 0;
   }
 
-  /** Output on both streams so far. */
+  /** Output so far, from both streams. */
   get output(): string {
     return this.#output;
   }

@@ -26,7 +26,7 @@ const options: BenchOptions = {
 const plan = planOptions();
 const nodeAddresses = new Set([ip("192.168.10.11"), ip("172.16.5.11"), ip("fd00:10::11")]);
 
-/** A reconciler with its desired state over one fake kernel. A second reconciler simulates a restart. */
+/** A reconciler with its desired state on one fake kernel. A second reconciler simulates a restart. */
 export class Bench {
   readonly kernel: FakeKernel;
   readonly clock: FakeClock;

@@ -17,7 +17,7 @@ export function wrapIptablesRestore(): void {
   }
 }
 
-/** Rejects input with a line that matches this grep pattern, from now on. */
+/** From now on, rejects input with a line that matches this grep pattern. */
 export function rejectInput(pattern: string): void {
   writeFileSync(patternFile, pattern);
 }

@@ -1,4 +1,4 @@
-/** Two Services that claim the same external IP and port. As manifests, the earlier one owns it. */
+/** Two Services that claim the same external IP and port. In a folder of manifests, the earlier one owns it. */
 import { type ApiObject, endpointSlice, service } from "./objects.ts";
 
 const address = "203.0.113.20";

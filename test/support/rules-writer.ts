@@ -1,4 +1,7 @@
-/** How the daemon of a lab suite writes the rules of IPVS mode, and shell lines that change and list them. */
+/**
+ * Selects how the daemon of a lab suite writes the rules of IPVS mode, and provides shell lines that change and list
+ * them.
+ */
 
 /** TEST_RULES in the environment: undefined means with iptables and ipset. */
 export const labRules: "nftables" | undefined =
@@ -8,11 +11,11 @@ export const labRules: "nftables" | undefined =
 export const rulesFlags: readonly string[] =
   labRules === undefined ? [] : [`--kube-ipvs-rules=${labRules}`];
 
-/** Labels of changes of rules and sets, which are all written anew if they move to nf_tables. */
+/** Labels of changes of rules and sets. All rules and sets are written again when they move to nf_tables. */
 export const movedChange: RegExp =
   labRules === undefined ? /^$/ : /kind="(?:set|entry|chain|jump)-[a-z]+"/;
 
-/** For cases that only concern iptables or ipset: why they are skipped with nf_tables. */
+/** Returns why a case that concerns only iptables or ipset is skipped with nf_tables. */
 export function unlessNftables(why: string): string | false {
   return labRules === undefined ? false : why;
 }
@@ -69,7 +72,7 @@ export function deleteChain(place: ChainPlace, from: string): string {
   return `nft delete rule ${fromPlace} handle $(${jumps}) && nft flush chain ${nftPlace(place)} && nft delete chain ${nftPlace(place)}`;
 }
 
-/** Adds an entry, in the form of ipset, to a set of IPv4 addresses, or deletes it. */
+/** Adds an entry in the format of ipset to a set of IPv4 addresses, or deletes the entry. */
 export function changeEntry(verb: "add" | "del", set: string, entry: string): string {
   if (labRules === undefined) return `ipset ${verb} ${set} ${entry}`;
   const element = entry.replaceAll(/[,:]/g, " . ");
@@ -80,7 +83,7 @@ export function destroySet(set: string): string {
   return labRules === undefined ? `ipset destroy ${set}` : `nft delete set ip kube-ipvs ${set}`;
 }
 
-/** Removes all entries of a set, for both families. `suffix`: such as `CLUSTER-IP`. */
+/** Removes all entries of a set, for both families. `suffix` is the end of the set's name, such as `CLUSTER-IP`. */
 export function flushSet(suffix: string): string {
   const lines = tools.map((tool) => {
     const name = tool === "iptables" ? `KUBE-${suffix}` : `KUBE-6-${suffix}`;

@@ -1,4 +1,4 @@
-/** The built program's commands, run like an operator does. */
+/** Runs the built program's commands, as an operator does. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";

@@ -1,7 +1,7 @@
 /**
- * How often tests repeat random input. The short form, `make test`, always uses the same seeds. The long form sets
- * TEST_LONG and takes its first seed from TEST_FIRST_SEED, for which `make nightly` uses the date.
- * `TEST_FIRST_SEED=4711 TEST_SEEDS=1` repeats one case.
+ * Whether tests use the long form, which repeats random input more often. The short form, `make test`, always uses the
+ * same seeds. The long form sets TEST_LONG and takes its first seed from TEST_FIRST_SEED, for which `make nightly` uses
+ * the date. `TEST_FIRST_SEED=4711 TEST_SEEDS=1` repeats one case.
  */
 export const isLong: boolean = process.env["TEST_LONG"] !== undefined;
 

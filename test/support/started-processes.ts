@@ -21,8 +21,8 @@ export class StartedProcesses {
 }
 
 /**
- * Undefined for an ended process. proc_pid_stat(5): after the name, which may contain any character, follow state and
- * parent.
+ * Undefined if the process has ended. proc_pid_stat(5): the state and the parent follow the name, which may contain any
+ * character.
  */
 function parentOf(id: string): number | undefined {
   try {

@@ -1,4 +1,4 @@
-/** A real terminal without a person, in tmux, which types and reads. */
+/** A real terminal in tmux, in which a test types and reads like a person. */
 import { execFileSync } from "node:child_process";
 import { until } from "./lab-node.ts";
 
@@ -20,7 +20,7 @@ export class TmuxTerminal {
 
   /** Presses keys by tmux's names: `Enter`, `Escape`, `q`. */
   press(...keys: readonly string[]): void {
-    // Separately, because characters that directly follow an escape belong to it.
+    // Sends each key separately, because characters that directly follow an escape character belong to it.
     for (const key of keys) tmux("send-keys", "-t", "terminal", key);
   }
 

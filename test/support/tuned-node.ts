@@ -1,5 +1,6 @@
 /**
- * The daemon on a fake kernel, with its log, metrics and records, objects in memory, and a clock that the test moves.
+ * The daemon on a fake kernel, with its log, metrics and records, objects in memory, and a clock that the test
+ * controls.
  */
 import type { ClusterEvent } from "../../src/api/event.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
@@ -66,7 +67,7 @@ export class TunedNode {
     await this.pass(0);
   }
 
-  /** Replaces the daemon's objects, and gives it time to write them. Returns what it wrote. */
+  /** Replaces the daemon's objects, and gives it time to write the changes. Returns its writes. */
   async apply(...objects: readonly unknown[]): Promise<readonly string[]> {
     this.kernel.operations.clear();
     this.source.apply(...this.#withoutNodes(objects));
@@ -75,7 +76,7 @@ export class TunedNode {
     return this.kernel.operations.texts();
   }
 
-  /** Moves the clock. Returns what the daemon wrote meanwhile. */
+  /** Advances the clock. Returns the daemon's writes in that time. */
   async pass(milliseconds: number): Promise<readonly string[]> {
     this.kernel.operations.clear();
     await this.clock.advance(milliseconds);

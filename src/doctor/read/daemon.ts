@@ -12,7 +12,7 @@ export async function readDaemon(path: string): ReturnType<Node["daemon"]> {
   return await ask(path, "Status", "/v1/status");
 }
 
-/** The daemon says what is planned, and the kernel is read here. */
+/** The daemon provides the plan. The kernel state is read here. */
 export async function readPackets(
   path: string,
   readers: KernelReaders,

@@ -53,7 +53,7 @@ function isMatch(
       return true;
     case "chance":
       return at.draw();
-    // The traced client is in no list.
+    // The traced client is not in any list.
     case "recent-check":
       return false;
     case "source":

@@ -36,7 +36,7 @@ export async function readNetwork(
   };
 }
 
-/** The larger one of both settings applies; 2 is the loose check. IPv6 has none. */
+/** The larger of the two settings applies; 2 is the loose check. IPv6 has no such setting. */
 export function isStrict(sysctl: Pick<Sysctl, "read">, link: string): boolean {
   const settings = ["all", link].map((name) => sysctl.read(reversePath(name)));
   return Math.max(...settings.map(Number).filter(Number.isInteger)) === 1;

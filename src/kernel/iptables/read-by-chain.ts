@@ -68,7 +68,7 @@ export async function readByChain(
   };
 }
 
-/** Each chain once. The planned chains come first, because they can always be read. */
+/** Lists each chain once. The planned chains are listed first, because they can always be read. */
 function chainsOf({ chains, jumps }: RuleSet): readonly ChainName[] {
   const names = [
     ...chains.map(({ table, name }) => ({ table, name, isBuiltIn: false })),

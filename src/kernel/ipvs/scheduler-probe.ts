@@ -2,11 +2,11 @@
  * Finds out whether IPVS has a scheduler, without creating anything.
  *
  * The probe requests an IPv6 firewall-mark service with netmask 0. ip_vs_add_service() looks up the scheduler first,
- * loading its module if allowed, and then rejects the netmask. EINVAL therefore means that the scheduler exists, and
- * ENOENT that it does not. Nothing is created, and existing services are not affected: a firewall mark is not an
+ * loading its module if allowed, and then rejects the netmask. EINVAL therefore means that the scheduler exists; ENOENT
+ * means that it does not exist. Nothing is created, and existing services are not affected: a firewall mark is not an
  * address, and a mark that is already in use causes EEXIST. Schedulers support both families. EAFNOSUPPORT means that
- * IPVS is built without IPv6. In that case, the probe creates an IPv4 service with an unused mark, because IPv4 has
- * no such netmask check, and removes it immediately.
+ * IPVS is built without IPv6. In that case, the probe creates an IPv4 service with an unused mark, because IPv4 has no
+ * such netmask check, and removes it immediately.
  */
 
 import { errno as errnos } from "../../base/errno.ts";

@@ -3,7 +3,7 @@ import type { Place, Places } from "./overlaps.ts";
 
 /**
  * The places of networks as last read or written, by set. Reading a large set for each change would cost much more than
- * the change itself. They are valid as long as the generation of nf_tables only advances by our own transactions.
+ * the change itself. The places are valid as long as the generation of nf_tables advances only by our own transactions.
  */
 export class KnownPlaces {
   readonly #bySet = new Map<string, Map<string, ReadonlyMap<SetEntry, Place>>>();
@@ -19,7 +19,7 @@ export class KnownPlaces {
     this.#generation = generation;
   }
 
-  /** To be called after a change. `commits`: the number of our transactions since the last check. */
+  /** Call this after a change. `commits` is the number of our transactions since the last check. */
   advance(generation: number | undefined, commits: number): void {
     if (this.#generation === undefined || generation !== this.#generation + commits) {
       this.#bySet.clear();

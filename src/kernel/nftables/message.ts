@@ -48,7 +48,7 @@ const nftFamilies: Readonly<Record<NftFamily, number>> = { ...addressFamilies, i
 
 export interface NftMessage {
   readonly command: keyof typeof commands;
-  /** Absent if the message concerns all families. */
+  /** Undefined if the message applies to all families. */
   readonly family?: NftFamily;
   /** NLM_F_* in addition to those that the transport sets. */
   readonly flags?: number;

@@ -1,8 +1,8 @@
 /**
  * Overlapping networks. Pure. The kernel rejects overlapping intervals, but source ranges of a Service may contain each
  * other. A network that another network of the same virtual server covers matches no additional packets. It is stored
- * in a second set, which no rule uses, so that it can be listed, and so that it is stored in the first set when the
- * network that covers it is removed.
+ * in a second set, which no rule uses. From there it can be listed, and it moves to the first set when the network that
+ * covers it is removed.
  */
 import { cidrText, parseCidr } from "../../base/ip.ts";
 import { type SetEntry, setEntryParts } from "../../state/set-entry.ts";
@@ -40,8 +40,8 @@ export function placesBefore(
 }
 
 /**
- * The changes to both sets, to be executed in one transaction, and the new places of the entries of all virtual servers
- * that are concerned. Removals precede additions.
+ * The changes to both sets, to be executed in one transaction, and the new places of the entries of all affected
+ * virtual servers. Removals precede additions.
  */
 export function placeChanges(
   before: Places,

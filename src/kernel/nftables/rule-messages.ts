@@ -43,7 +43,7 @@ const chainMeanings: Readonly<Record<number, string>> = {
   [errno.EEXIST]: "a chain of that name exists with another hook or priority; remove it",
 };
 
-/** A chain in an nft table: by default in ours. */
+/** A chain in an nft table. Defaults to our table. */
 export interface NftChain {
   readonly family: IpFamily;
   readonly nftTable?: string;
@@ -106,7 +106,7 @@ export function deleteChain(chain: NftChain): NftMessage {
   };
 }
 
-/** For a dump of the chains of all tables of a family. */
+/** Creates the dump request for the chains of all tables of a family. */
 export function listChains(family: IpFamily): NftMessage {
   return { ...listing("getChain", family, "list chains of nft table"), write() {} };
 }
@@ -146,7 +146,7 @@ export function deleteRules(chain: NftChain, handle?: Uint8Array): NftMessage {
   };
 }
 
-/** For a dump of all rules of our table. */
+/** Creates the dump request for all rules of our table. */
 export function listRules(family: IpFamily): NftMessage {
   return {
     ...listing("getRule", family, "list rules of nft table"),

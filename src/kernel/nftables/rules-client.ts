@@ -28,7 +28,7 @@ import {
   type RuleHeader,
 } from "./rule-messages.ts";
 
-/** Stands for a rule that other software added to our table. */
+/** The text of a rule that other software added to our table. */
 const foreignText = "a rule of other software";
 
 /** A table that exists only within a transaction. */
@@ -76,8 +76,8 @@ export class NftRulesClient implements Iptables {
   }
 
   /**
-   * Reads our table completely, because it has no rules for single Services. Rules of other software get a text that
-   * differs from that of every rule of ours.
+   * Reads our table completely, because it has no rules for single Services. Rules of other software get a text that no
+   * rule of ours has.
    */
   async observe(
     family: IpFamily,

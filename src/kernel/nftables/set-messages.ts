@@ -100,7 +100,7 @@ export function deleteSet(set: NftSet): NftMessage {
   };
 }
 
-/** For a dump of all sets of a family. */
+/** Creates the dump request for all sets of a family. */
 export function listSets(family: IpFamily): NftMessage {
   return {
     ...setMessage("getSet", { family, name: tableName }, "list sets of table"),
@@ -121,7 +121,7 @@ export function decodeSet(family: IpFamily, { body }: Message): SetHeader {
   return { family, name, ...shape, layout: isKnown ? layoutOf(shape, family) : undefined };
 }
 
-/** For a dump of one set's elements. */
+/** Creates the dump request for one set's elements. */
 export function listElements(set: NftSet): NftMessage {
   return {
     ...setMessage("getElements", set, "list set"),

@@ -39,7 +39,7 @@ type PassedChange = EntryChange & IndexedChange;
  */
 export class NftSetsClient implements IpSets {
   readonly #transport: NetlinkTransport;
-  /** All sets as of this generation. */
+  /** All sets, as listed at this generation. */
   #listed: { readonly generation: number; readonly sets: readonly ObservedIpSet[] } | undefined;
 
   readonly #places = new KnownPlaces();

@@ -1,4 +1,4 @@
-/** The cost of one change besides time, counted from outside by the daemon's system calls. */
+/** Counts the cost of one change, other than time, from the daemon's system calls. */
 import { setTimeout as pause } from "node:timers/promises";
 import { clusterIpOf, positions } from "../../support/many-services.ts";
 import { type Case, type CaseContext, type CaseOutcome, withMachine } from "../case.ts";

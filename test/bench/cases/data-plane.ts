@@ -161,9 +161,9 @@ async function startDaemon(
 
 interface Measured {
   readonly path: Path;
-  /** Of each round. */
+  /** Connections per second in each round. */
   readonly perSecond: number[];
-  /** Of each connection, one at a time. */
+  /** Latency of each connection, measured one at a time. */
   readonly latenciesMs: number[];
 }
 

@@ -10,7 +10,7 @@ import type { Row, Turn } from "../row.ts";
 import type { World } from "../world.ts";
 
 const leastLockMs = 30_000;
-/** Longer than any test takes. */
+/** Longer than the duration of any test. */
 const mostLockSeconds = 600;
 const busy = "another program holds the xtables lock";
 const chain = "KUBE-SERVICES";

@@ -19,7 +19,7 @@ import type { FuzzTarget, Verdict } from "../target.ts";
 
 const address = { address: "127.0.0.1" as IpAddress, port: 0 };
 const clock = systemClock;
-/** A profile of some seconds ends immediately. */
+/** A clock with which a profile of several seconds ends immediately. */
 const hurried: Clock = { ...clock, after: (_delayMs, callback) => clock.after(0, callback) };
 const health = new ProxyHealth(clock, 60_000);
 

@@ -1,6 +1,6 @@
 /**
- * Both iptables backends in one kernel: the node's backend changes between two runs, and tables of iptables-nft contain
- * native nftables rules. Needs a kernel with both backends.
+ * Tests both iptables backends in one kernel: the node's backend changes between two runs, and tables of iptables-nft
+ * contain native nftables rules. Needs a kernel with both backends.
  */
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
@@ -96,7 +96,7 @@ for (const [before, after] of directions) {
         const removals = (): number =>
           daemon.lines.filter(({ event }) => /Removed leftover iptables rules/.test(event)).length;
         try {
-          // Logged after both families are done.
+          // This is logged after the rules of both families are removed.
           await eventually(removals, 1, noticedMs);
           assert.deepEqual(ours(before), []);
           assert.equal(ours(after).length, count);
@@ -291,7 +291,7 @@ describe("the built program", () => {
     { table: "nat", chain: "POSTROUTING", rule: 'oifname "eth0" masquerade' },
     { table: "filter", chain: "INPUT", rule: "ct state established accept" },
   ] as const;
-  /** More than kube-proxy's timeout of twice the sync period. */
+  /** Longer than kube-proxy's timeout, which is twice the sync period. */
   const unhealthyAfterMs = 6_000;
 
   for (const { table, chain, rule } of natives) {

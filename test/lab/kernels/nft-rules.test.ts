@@ -1,6 +1,6 @@
 /**
- * What `kube-ipvs explain` and the check `packets` say about nftables rules of other software, compared with what happens
- * to real connections. Needs a kernel with nf_tables.
+ * Compares the findings of `kube-ipvs explain` and of the check `packets` about nftables rules of other software with
+ * real connections. Needs a kernel with nf_tables.
  */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -28,7 +28,7 @@ interface Case {
   readonly policy?: "drop";
   readonly rules?: readonly string[];
   readonly more?: string;
-  /** The rule that the summary names. Undefined: the connection succeeds. */
+  /** The rule that the summary names. Undefined if the connection succeeds. */
   readonly named?: string;
   readonly outcome?: "refused";
 }
@@ -139,7 +139,7 @@ function kubeIpvs(...args: readonly string[]): {
   return { status, out: stdout === "" ? stderr : stdout };
 }
 
-/** `open`, or the code of the error; `timeout` if nobody answers. */
+/** Returns `open`, the error code, or `timeout` if there is no answer. */
 async function connection(): Promise<string> {
   return await openIn("client", async () => {
     const socket = connect({ host: clusterIp, port: 80 });

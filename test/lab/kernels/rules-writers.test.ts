@@ -1,4 +1,7 @@
-/** Rules by iptables and by nf_tables on one node: moves between them, and edits of other software. */
+/**
+ * Tests rules that are written with iptables and with nf_tables on one node: changes between the two, and edits by
+ * other software.
+ */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
@@ -28,7 +31,7 @@ function inNamespace(body: () => Promise<void>): Promise<void> {
   return withNetworkNamespace("writers", nodeSetUp, body);
 }
 
-/** Lines of rules, and names of sets, of each writer. */
+/** Functions that return each writer's rules as lines, and the names of its sets. */
 const contents: Readonly<Record<Writer, () => readonly string[]>> = {
   iptables: () =>
     shell("iptables-save; ip6tables-save; ipset list -n")
@@ -94,7 +97,7 @@ for (const [before, after] of moves) {
   });
 }
 
-/** A chain's rule with this text. */
+/** Returns the handle of the chain's rule with this text. */
 function handleOf(chain: string, text: RegExp): string {
   const line = shell(`nft -a list chain ip kube-ipvs ${chain}`)
     .split("\n")

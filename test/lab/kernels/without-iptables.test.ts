@@ -1,6 +1,6 @@
 /**
- * A node as minimal images of the Enterprise Linux 10 family are: the kernel has neither xtables nor ip_set, and the
- * programs iptables and ipset are not installed.
+ * Tests a node like a minimal image of the Enterprise Linux 10 family: the kernel has neither xtables nor ip_set, and
+ * the programs iptables and ipset are not installed.
  */
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, it } from "node:test";
@@ -17,7 +17,10 @@ const objects = [
   service({ type: "NodePort", ports: [servicePort({ nodePort: 30_080 })] }),
   endpointSlice({ endpoints: [pod.address] }),
 ];
-/** Checks that fail because the lab's kernel has no folder of modules, and its root file system is the machine's. */
+/**
+ * Checks that fail because the lab kernel has no modules folder, and because the lab's root file system is the
+ * machine's.
+ */
 const ofTheLab: ReadonlySet<string> = new Set(["modules", "modules-folder", "iptables-lock"]);
 
 interface Checks {

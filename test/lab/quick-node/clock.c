@@ -1,14 +1,16 @@
 /*
- * Answers the time to Node.js without a system call.
+ * Tells Node.js the time without a system call.
  *
- * Half of all system calls of Node.js ask for the time. Elsewhere the kernel answers them from memory that it shares with
- * the process; user-mode Linux stops the process for each one as for any other call, which takes 15 µs and more. In place
- * of clock_gettime(2) this library (LD_PRELOAD) counts from the kernel's last answer with the processor's time stamp
- * counter, for the two clocks that are asked for, and asks the kernel again every 10 ms.
+ * Half of all system calls of Node.js read the time. On other machines, the kernel answers them
+ * from memory that it shares with the process. User-mode Linux stops the process for each of them,
+ * as for any other system call, which takes 15 µs or more. This library (LD_PRELOAD) replaces
+ * clock_gettime(2) for CLOCK_MONOTONIC and CLOCK_REALTIME: it adds the ticks of the processor's
+ * time stamp counter to the kernel's last answer, and asks the kernel again every 10 ms.
  *
- * How fast the counter runs comes of two answers, the first and the last. While they are less than 10 ms apart they are
- * trusted for as long again. So the error stays at what one answer is uncertain by, some microseconds. Each thread counts
- * for itself.
+ * The counter's frequency is computed from the first and the last answer. While these are less than
+ * 10 ms apart, the result is used only for as long as the time between them. The error therefore
+ * stays within the uncertainty of one answer, which is a few microseconds. Each thread counts
+ * separately.
  */
 #define _GNU_SOURCE
 #include "is-node.h"
@@ -22,9 +24,15 @@
 #define SECOND_NS 1000000000ll
 #define LONGEST_COUNT_NS 10000000
 #define SHORTEST_COUNT_NS 500000
-/* From before an answer until behind it, about 0.1 ms. Longer: something else ran meanwhile. */
+/*
+ * Longest duration of an answer in ticks, about 0.1 ms. If an answer takes longer, another process
+ * ran in between.
+ */
 #define MOST_TICKS_OF_ANSWER 200000
-/* CPUID 80000007H, EDX: the counter has one speed, whatever the processor does. */
+/*
+ * CPUID 80000007H, EDX: the counter has a constant frequency, regardless of the processor's power
+ * state.
+ */
 #define INVARIANT_COUNTER (1u << 8)
 
 struct answer {
@@ -34,9 +42,12 @@ struct answer {
 
 struct count {
   struct answer first, last;
-  /* 0: the two answers are not far enough apart. */
+  /* 0 if the two answers are not far enough apart. */
   double ns_per_tick;
-  /* A monotonic clock does not go back where an answer shows that it was counted too fast. */
+  /*
+   * The last answer. If the counter was ahead of the kernel, CLOCK_MONOTONIC must still not go
+   * back.
+   */
   int64_t answered_ns;
 };
 
@@ -48,7 +59,7 @@ __attribute__((constructor(AFTER_IS_NODE))) static void look(void) {
   is_usable = is_node && __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & INVARIANT_COUNTER);
 }
 
-/* Whether the last answer was so short ago that it can be counted from. */
+/* Whether the last answer is recent enough to count from it. */
 static int count_on(const struct count *count, int64_t *ns) {
   if (count->ns_per_tick == 0) return 0;
   int64_t known = count->last.ns - count->first.ns;
@@ -58,7 +69,7 @@ static int count_on(const struct count *count, int64_t *ns) {
   return 1;
 }
 
-/* The clock of the day was set: what was known of its speed does not count. */
+/* Whether CLOCK_REALTIME was set, so that the computed frequency is invalid. */
 static int was_set(const struct count *count) {
   if (count->ns_per_tick == 0) return count->last.ns < count->first.ns;
   double since = (double)(count->last.ticks - count->first.ticks) * count->ns_per_tick;

@@ -1,5 +1,5 @@
-/* Whether this process is Node.js. Other programs inherit the library, and only pass it on. */
+/* Whether this process is Node.js. Other programs inherit the library, which then does nothing. */
 extern char is_node __attribute__((visibility("hidden")));
 
-/* Constructors that ask come later than the one that looks. */
+/* Constructors that read `is_node` have a later priority than the one that sets it. */
 #define AFTER_IS_NODE 102

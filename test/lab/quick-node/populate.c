@@ -1,16 +1,19 @@
 /*
- * Gives Node.js its memory in pieces instead of page by page.
+ * Maps the memory of Node.js in large pieces instead of page by page.
  *
- * In user-mode Linux a page fault costs 60 to 110 µs, a hundred times what it costs elsewhere, and a start of Node.js
- * takes 5,000 of them. Each page that came by itself is also a mapping of its own in the machine's kernel, and all of
- * them are copied and thrown away whenever the process starts a program. Pages that are asked for together
- * (MADV_POPULATE) lie side by side, and become one mapping.
+ * In user-mode Linux, a page fault takes 60 to 110 µs, a hundred times as long as on other kernels,
+ * and starting Node.js causes 5,000 of them. Each page that is faulted in separately is also a
+ * separate mapping in the machine's kernel, and all mappings are copied and discarded whenever the
+ * process starts a program. Pages that are requested together (MADV_POPULATE) are adjacent and
+ * become one mapping.
  *
- * This library (LD_PRELOAD), where the program is `node`, asks in one piece for what is used anyway: the code and
- * constants of the program and its libraries, the first megabytes of malloc(3)'s heap, and what V8 maps for its own.
+ * If the program is `node`, this library (LD_PRELOAD) requests all memory that is certainly used in
+ * large pieces: the code and constants of the program and its libraries, the first megabytes of
+ * malloc(3)'s heap, and the memory that V8 maps.
  *
- * The lab kernel (6.1) informs the machine of a populated page only at its first use, with a page fault after all – or
- * for a whole range when its protection changes. So each range gets its protection last.
+ * The lab kernel (6.1) does not tell the machine about a populated page until its first use, which
+ * causes a page fault after all. It does so for a whole range when the range's protection changes.
+ * Each range therefore gets its final protection last.
  */
 #define _GNU_SOURCE
 #include "is-node.h"
@@ -22,14 +25,20 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Linux 5.14, later than the headers of some machines. Without them the calls fail, and pages come by themselves. */
+/*
+ * These constants exist since Linux 5.14 and are missing from older headers. On older kernels the
+ * calls fail, and pages are faulted in one by one.
+ */
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23
 #endif
 
 #define PAGE 4096ul
-/* V8 asks for twice as much, less a page, keeps a piece that starts at a multiple of this, and gives the rest back. */
+/*
+ * V8 maps twice this size less one page, keeps a piece that starts at a multiple of this size, and
+ * unmaps the rest.
+ */
 #define V8_PAGE (256ul << 10)
 #define SMALLEST_PIECE (64ul << 10)
 #define LARGEST_PIECE (1ul << 20)
@@ -37,7 +46,7 @@
 
 static uintptr_t round_up(uintptr_t value, uintptr_t to) { return (value + to - 1) & ~(to - 1); }
 
-/* Code that this library runs through meanwhile, its own and libc's, must stay executable. */
+/* The code of this library and of libc is running here, so it must stay executable. */
 static int is_running(uintptr_t begin, uintptr_t end) {
   uintptr_t own = (uintptr_t)round_up, libc = (uintptr_t)syscall;
   return (begin <= own && own < end) || (begin <= libc && libc < end);
@@ -59,7 +68,7 @@ static int populate_object(struct dl_phdr_info *object, size_t size, void *unuse
   return 0;
 }
 
-/* One heap for all threads, that grows in large steps; what is large comes out of it, too. */
+/* Creates one heap for all threads, which grows in large steps. Large allocations use it, too. */
 static void populate_heap(void) {
   mallopt(M_ARENA_MAX, 1);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);

@@ -1,15 +1,17 @@
 /*
- * Makes Node.js start programs without copying its memory.
+ * Lets Node.js start programs without copying its memory.
  *
- * libuv calls fork(2) and then execve(2). In user-mode Linux a fork costs a page fault of 100 µs for each page that
- * either side touches afterwards, a hundred times what it costs elsewhere: with the heap of a test, up to a second for
- * each program. This library stands in front of fork(2) (LD_PRELOAD) and calls vfork(2) where the program is `node`:
- * the child borrows the memory until it executes the program, and the thread that called waits for that.
+ * libuv calls fork(2) and then execve(2). In user-mode Linux, a fork causes a page fault for each
+ * page that either process touches afterwards. A page fault takes 100 µs, a hundred times as long
+ * as on other kernels. With the heap of a test, starting one program takes up to a second. If the
+ * program is `node`, this library (LD_PRELOAD) replaces fork(2) with vfork(2): the child uses the
+ * parent's memory until it executes the program, and the calling thread waits until then.
  *
- * The child runs on in its caller, as after vfork(2) in libc: the return address is kept in a register, since the child
- * overwrites the stack that it shares. libuv's child sets `environ`, which is shared, too: it is put back. Two threads
- * that did so at once would put back each other's, which is freed then; so only the main thread does it, and worker
- * threads fork.
+ * As in libc's vfork(2), the child returns into the caller. The return address is kept in a
+ * register, because the child overwrites the stack that it shares. libuv's child sets `environ`,
+ * which is also shared, so the parent restores it. If two threads did this at the same time, each
+ * would restore the other's value, which may already be freed. Therefore only the main thread uses
+ * vfork, and worker threads use fork.
  */
 #define _GNU_SOURCE
 #include "is-node.h"
@@ -17,7 +19,9 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* Looked for when it is called: most programs do not, and it takes some page faults. */
+/*
+ * Looked up at the first call, because most programs never fork and the lookup causes page faults.
+ */
 __attribute__((visibility("hidden"))) pid_t real_fork(void) {
   static pid_t (*found)(void);
   if (found == NULL) found = (pid_t (*)(void))dlsym(RTLD_NEXT, "fork");

@@ -1,4 +1,7 @@
-/* The addon under a Node-API of which any call may fail: no crash, no leak, and no call that is never settled. */
+/*
+ * Tests the addon with a Node-API in which any call may fail: it must not crash or leak, and every
+ * call must settle.
+ */
 #include <errno.h>
 #include <linux/rtnetlink.h>
 #include <string.h>
@@ -10,20 +13,20 @@ static bool has_failed(const char *name) {
   return failed_call() != NULL && strcmp(failed_call(), name) == 0;
 }
 
-/* JavaScript cannot be told if these fail, and ends the call when its own timer fires. */
+/* Without these functions, the addon cannot notify JavaScript, which then uses its own timer. */
 static bool is_deaf(void) {
   return has_failed("napi_call_function") || has_failed("napi_get_reference_value") ||
          has_failed("napi_get_undefined") || has_failed("napi_create_int32");
 }
 
-/* `calls` counts what is delivered. */
+/* `calls` counts deliveries. */
 static napi_value open_socket(int *calls) {
   const napi_value arguments[] = {number_value(NETLINK_ROUTE), number_value(0), number_value(0),
                                   bytes_value("", 0), counting_function(calls)};
   return call_addon("open", 5, arguments);
 }
 
-/* Submits a NOOP that the kernel acknowledges. True if a delivery has to come. */
+/* Submits a NOOP that the kernel acknowledges. Returns whether a delivery must follow. */
 static bool submit(napi_value socket, double timeout_ms) {
   const struct nlmsghdr request = {.nlmsg_len = sizeof request,
                                    .nlmsg_type = NLMSG_NOOP,
@@ -40,7 +43,7 @@ static bool submit(napi_value socket, double timeout_ms) {
   return error != NULL && number_of(error) == 0;
 }
 
-/* Waits until it was called, for up to ten seconds. */
+/* Waits up to ten seconds until the callback was called. */
 static void expect_call(const int *calls) {
   for (int turn = 0; turn < 1000 && *calls == 0 && !is_deaf(); turn++) {
     turn_event_loop();
@@ -53,7 +56,7 @@ static void deliver(void) {
   call_addon("deliver", 0, NULL);
 }
 
-/* Everything that a program does with the addon. */
+/* Uses the addon as a program does. */
 static void live(void) {
   if (!load_addon()) return;
   int answered = 0, watched = 0, stuck = 0;
@@ -63,7 +66,7 @@ static void live(void) {
   deliver();
   napi_value watching = open_socket(&watched);
   if (watching != NULL) {
-    /* A watched socket takes no calls. */
+    /* A watched socket rejects calls. */
     bool is_watching = call_addon("watch", 1, &watching) != NULL;
     bool is_pending = submit(watching, 5000);
     CHECK(!is_watching || !is_pending);
@@ -96,7 +99,7 @@ static void survives_each_failing_call(void) {
     live();
     end_environment_of_addon();
   } while (failed_call() != NULL);
-  /* Loading alone makes four. */
+  /* Loading the addon alone makes four Node-API calls. */
   CHECK(nth > 40);
   fail_call(0);
   wait_for_threads();

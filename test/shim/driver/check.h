@@ -1,5 +1,7 @@
-/* What every file of the driver uses: checks that say where they failed, and sockets to play the
- * kernel. */
+/*
+ * Shared by every file of the driver: checks that report their location, and sockets that simulate
+ * the kernel.
+ */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -12,7 +14,9 @@
 
 #include "receive-loop.h"
 
-/* Ends the driver at once: a failed case is a defect, and what follows would only be noise. */
+/*
+ * Ends the driver immediately. A failed case is a defect, and later results would not be reliable.
+ */
 #define CHECK(condition)                                                     \
   do {                                                                       \
     if (!(condition)) {                                                      \
@@ -42,15 +46,18 @@ void run_kernel_cases(void);
 void run_socket_cases(void);
 void run_addon_cases(void);
 void run_mutations(int rounds);
-/* Reads the datagrams of a recording (test/captures) to be damaged too; returns how many. */
+/*
+ * Reads the datagrams of a recording (test/captures), which the driver also damages. Returns their
+ * number.
+ */
 int load_recording(const char *path);
 
 enum { MS = 1000000 };
 
-/* A deadline `ms` from now. */
+/* Returns the deadline `ms` milliseconds from now. */
 int64_t in_ms(int64_t ms);
 
-/* A socket pair: what is sent into `kernel` is what the loop receives on `fd`. */
+/* A socket pair. The loop receives on `fd` what is sent into `kernel`. */
 struct pair {
   int fd;
   int kernel;
@@ -61,30 +68,35 @@ void close_pair(struct pair pair);
 /* Writes a message header and `payload` zeros; returns its length. */
 size_t put_message(uint8_t *at, uint16_t type, uint32_t sequence, size_t payload);
 
-/* Plays one datagram of the kernel. */
+/* Sends one datagram in the kernel's place. */
 void play(struct pair pair, const void *bytes, size_t length);
 void play_message(struct pair pair, uint16_t type, uint32_t sequence, size_t payload);
 
-/* A request that the pair swallows, waiting for `last_sequence`. */
+/*
+ * Creates an exchange that waits for `last_sequence`. The socket pair does not answer its request.
+ */
 struct exchange exchange_for(uint32_t last_sequence, int64_t timeout_ms);
 
-/* Waits until this process has as many threads as when they were counted at its start. */
+/*
+ * `count_threads_at_start` records the number of threads, and the wait ends when there are no more
+ * than that.
+ */
 void count_threads_at_start(void);
 void wait_for_threads(void);
 int count_entries(const char *folder);
 
-/* The owner's side: a completion queue whose ring is an eventfd. */
+/* The owner's side: a completion queue whose doorbell is an eventfd. */
 struct owner {
   struct completion_queue *completion_queue;
   int bell;
 };
 void start_owner(struct owner *owner);
-/* Waits for every thread, so that whatever still holds memory is a leak. */
+/* Waits for every thread to end, so that memory that is still allocated afterwards is a leak. */
 void stop_owner(struct owner *owner);
-/* What comes out of the completion queue next, waited for up to ten seconds. */
+/* Returns the next item of the completion queue. Waits up to ten seconds. */
 struct delivery *next_item(struct owner *owner);
 
-/* Makes calls of send(2) block, as a kernel lock would, until they are let go. */
+/* Blocks calls of send(2), as a kernel lock would, until they are released. */
 void stall_sends(void);
 void wait_for_stalled_send(void);
 void let_sends_go(void);

@@ -1,4 +1,4 @@
-/* The receive loop against a scripted kernel: a socket pair that plays datagrams. */
+/* Tests the receive loop with a scripted kernel: a socket pair that sends prepared datagrams. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 enum { OTHER_TYPE = 0x1c, HEADER = 16, SILENCE_MS = 60 };
 
-/* Runs an exchange that waits for `last_sequence` and checks how it ended; frees the replies. */
+/* Runs an exchange that waits for `last_sequence`, checks its result, and frees the replies. */
 static void expect(struct pair pair, uint32_t last_sequence, int error, size_t reply_bytes) {
   struct exchange exchange = exchange_for(last_sequence, error == ETIMEDOUT ? SILENCE_MS : 10000);
   exchange_run(&exchange, pair.fd, -1);
@@ -61,7 +61,7 @@ static void ends_at_a_piece_and_goes_on(void) {
     CHECK_EQUAL(exchange.replies.length, pieces[piece]);
     reply_buffer_free(&exchange.replies);
   }
-  /* One request went out, whatever the number of pieces. */
+  /* One request was sent, regardless of the number of pieces. */
   uint8_t sent[64];
   CHECK_EQUAL(recv(pair.kernel, sent, sizeof sent, MSG_DONTWAIT), 16);
   CHECK_EQUAL(recv(pair.kernel, sent, sizeof sent, MSG_DONTWAIT), -1);
@@ -126,7 +126,10 @@ static void receives_a_large_datagram_whole(void) {
   struct pair pair = open_pair();
   play_message(pair, OTHER_TYPE, 7, RECEIVE_BYTES - HEADER - 3);
   play_message(pair, NLMSG_ERROR, 7, 20);
-  /* The first ends askew; the second starts at the next multiple of four. */
+  /*
+   * The first datagram ends at an unaligned offset. The second one starts at the next multiple of
+   * four.
+   */
   expect(pair, 7, 0, RECEIVE_BYTES + HEADER + 20);
   close_pair(pair);
 }
@@ -138,7 +141,10 @@ static void refuses_a_datagram_that_no_kernel_sends(void) {
   close_pair(pair);
 }
 
-/* Three requests in one call: each is a datagram, and is sent once the one before is answered. */
+/*
+ * Three requests in one call. Each is a separate datagram, which is sent after the previous one is
+ * answered.
+ */
 static struct exchange exchange_of_three(uint8_t *request) {
   size_t length = 0;
   for (uint32_t sequence = 4; sequence < 7; sequence++)
@@ -259,7 +265,7 @@ static void reports_a_request_too_large(void) {
   close_pair(pair);
 }
 
-/* Nobody reads the other end: sending waits, and times out. */
+/* The other end is never read, so sending blocks and times out. */
 static void times_out_while_sending(void) {
   struct pair pair = open_pair();
   int smallest = 1;
@@ -296,7 +302,10 @@ static void *answer_late(void *argument) {
 
 static void goes_on_after_signals(void) {
   struct pair pair = open_pair();
-  /* For good: an alarm may still be on its way when the timer has been stopped. */
+  /*
+   * The handler stays installed, because an alarm may still be pending after the timer has been
+   * stopped.
+   */
   sigaction(SIGALRM, &(struct sigaction){.sa_handler = count_alarm}, NULL);
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, answer_late, &pair) == 0);

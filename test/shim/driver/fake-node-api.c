@@ -17,7 +17,7 @@ struct napi_value__ {
   double number;
   char text[MAX_TEXT];
   struct property properties[MAX_PROPERTIES];
-  /* Of an ArrayBuffer, or of the typed array on it. */
+  /* The bytes of an ArrayBuffer, or of the typed array on it. */
   uint8_t *bytes;
   size_t length;
   bool is_typed;
@@ -45,7 +45,7 @@ struct napi_threadsafe_function__ {
   napi_threadsafe_function_call_js call;
 };
 
-/* The state of the one environment. */
+/* The state of the only environment. */
 static struct {
   napi_value values;
   napi_value exception;
@@ -59,7 +59,7 @@ static struct {
   napi_value arguments[MAX_ARGUMENTS];
 } now;
 
-/* Which call fails. */
+/* The calls that must fail. */
 static struct {
   int countdown;
   const char *name;
@@ -89,7 +89,10 @@ static bool fails(const char *name) {
   return true;
 }
 
-/* For functions that fail while an exception is pending, and for those that do not. */
+/*
+ * The first macro is for functions that fail while an exception is pending, the second one for
+ * functions that do not.
+ */
 #define MAY_FAIL \
   if (fails(__func__)) return napi_generic_failure
 #define MAY_FAIL_OR_THROW \
@@ -389,7 +392,7 @@ napi_status napi_unref_threadsafe_function(node_api_basic_env env,
   return napi_ok;
 }
 
-/* On any thread. */
+/* May be called on any thread. */
 napi_status napi_call_threadsafe_function(napi_threadsafe_function function, void *data,
                                           napi_threadsafe_function_call_mode mode) {
   (void)data, (void)mode;
@@ -406,14 +409,14 @@ napi_status napi_release_threadsafe_function(napi_threadsafe_function function,
   return napi_ok;
 }
 
-/* Says whether something was thrown, and takes it away. */
+/* Returns whether an exception is pending, and clears it. */
 static bool has_thrown(void) {
   bool thrown = now.exception != NULL;
   now.exception = NULL;
   return thrown;
 }
 
-/* In addon.c. */
+/* Defined in addon.c. */
 napi_value napi_register_module_v1(napi_env env, napi_value exports);
 
 bool load_addon(void) {
@@ -431,7 +434,7 @@ napi_value call_addon(const char *name, size_t count, const napi_value *argument
       .count = count, .arguments = arguments, .data = now.functions[at].data};
   napi_value result = now.functions[at].method(the_env, &info);
   bool is_thrown = has_thrown();
-  /* Undefined that could not be made is undefined all the same. */
+  /* If creating `undefined` failed, the missing value is treated as `undefined`. */
   bool is_undefined = fault.failed != NULL && strcmp(fault.failed, "napi_get_undefined") == 0;
   if (result == NULL && !is_thrown && is_undefined) return make(napi_undefined);
   CHECK((result == NULL) == is_thrown);

@@ -1,6 +1,7 @@
 /*
- * Node-API without JavaScript, as far as the addon uses it. One call of it can be made to fail; a value that Node-API never gave
- * out ends the driver, so that nothing uninitialised passes.
+ * Implements the part of Node-API that the addon uses, without JavaScript. Any call can be made to
+ * fail. A value that did not come from this Node-API ends the driver, so that uninitialized values
+ * are detected.
  */
 #ifndef FAKE_NODE_API_H
 #define FAKE_NODE_API_H
@@ -11,35 +12,41 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Fails the n-th call from now on, counted from 1, that can fail; 0: none. */
+/* Makes the n-th call that can fail from now on fail, counted from 1. 0 disables this. */
 void fail_call(int nth);
 
-/* Fails every call of this name from now on; NULL: none. */
+/* Makes every call of this function fail from now on. NULL disables this. */
 void fail_calls_of(const char *name);
 
-/* The function of Node-API that failed; NULL: none did. */
+/* Name of the Node-API function that failed. NULL if none did. */
 const char *failed_call(void);
 
-/* Starts an environment and loads the addon. False if it threw. */
+/* Starts an environment and loads the addon. Returns false if it threw. */
 bool load_addon(void);
 
-/* Calls a function of the addon. NULL if it threw. The values live until the environment ends. */
+/*
+ * Calls a function of the addon. Returns NULL if it threw. Values are valid until the environment
+ * ends.
+ */
 napi_value call_addon(const char *name, size_t count, const napi_value *arguments);
 
-/* Hands over what is finished, if the addon rang. */
+/* Delivers finished calls, if the addon has requested it. */
 void turn_event_loop(void);
 
-/* Ends the environment as Node.js does: hooks, then what objects wrap, then the rest. Checks that no reference is left. */
+/*
+ * Ends the environment in the same order as Node.js: hooks, then wrapped objects, then everything
+ * else. Checks that no reference is left.
+ */
 void end_environment_of_addon(void);
 
 napi_value number_value(double number);
 napi_value bytes_value(const void *bytes, size_t length);
 napi_value undefined_value(void);
 
-/* A function that counts its calls in `calls`. */
+/* Returns a function that counts its calls in `calls`. */
 napi_value counting_function(int *calls);
 
-/* The arguments of the last call of such a function. */
+/* Number of arguments in the last call of such a function. */
 size_t last_argument_count(void);
 napi_value last_argument(size_t index);
 

@@ -1,5 +1,7 @@
-/* The receive loop against the kernel: NETLINK_ROUTE and NETLINK_USERSOCK in a namespace of our
- * own. */
+/*
+ * Tests the receive loop with the real kernel: NETLINK_ROUTE and NETLINK_USERSOCK in a separate
+ * network namespace.
+ */
 #include <errno.h>
 #include <linux/rtnetlink.h>
 #include <string.h>
@@ -18,7 +20,9 @@ static int open_netlink(int protocol, int receive_bytes) {
   return fd;
 }
 
-/* A batch of NOOPs: the kernel does nothing and, where asked, acknowledges; no privilege is needed.
+/*
+ * Writes a batch of NOOPs. The kernel only acknowledges them if requested, and no privilege is
+ * needed.
  */
 static size_t put_noops(uint8_t *at, int count, bool acknowledge_all) {
   size_t length = 0;
@@ -73,7 +77,10 @@ static void acknowledges_the_last_only(void) {
   close(fd);
 }
 
-/* More acknowledgements than the receive buffer holds; the last of them is among the lost. */
+/*
+ * Requests more acknowledgements than the receive buffer can hold. The last one is among those that
+ * are lost.
+ */
 static void keeps_what_enobufs_left(void) {
   int fd = open_netlink(NETLINK_ROUTE, 4096);
   struct exchange exchange = run_noops(fd, 1000, true);

@@ -1,6 +1,7 @@
 /*
- * Runs the shim without Node: against scripted, real and random replies, and with each call of Node-API
- * failing. Meant to be built with sanitizers and run under valgrind. `driver [rounds of random replies [recordings…]]`.
+ * Runs the shim without Node.js, with scripted, real and random replies, and with every call of
+ * Node-API failing in turn. Built with sanitizers and run under valgrind. `driver [rounds of random
+ * replies [recordings…]]`.
  */
 #include <errno.h>
 #include <sched.h>
@@ -8,7 +9,10 @@
 
 #include "check.h"
 
-/* Events are made by turning `lo` up and down: that must be our own. Before any thread exists. */
+/*
+ * Events are caused by setting `lo` up and down, which requires a separate network namespace.
+ * Called before any thread exists.
+ */
 static void enter_namespace(void) {
   if (unshare(CLONE_NEWNET) == 0) return;
   if (unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0) return;

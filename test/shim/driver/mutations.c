@@ -1,4 +1,7 @@
-/* Random datagrams, plausible or recorded, and then damaged, with a fixed seed: a failure repeats. */
+/*
+ * Tests the receive loop with damaged datagrams, which are random or recorded. The seed is fixed,
+ * so that failures are reproducible.
+ */
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -17,14 +20,14 @@ static uint32_t draw(uint32_t below) {
   return (uint32_t)(state >> 32) % below;
 }
 
-/* Datagrams of the real kernel; those that are too long for a round are left out. */
+/* Recorded datagrams of the real kernel. Datagrams that are too long for a round are skipped. */
 static struct {
   uint8_t bytes[MOST_BYTES];
   size_t length;
 } recorded[MOST_RECORDED];
 static uint32_t recorded_count;
 
-/* `received 14 00 …`: reads the bytes behind the word. */
+/* Reads the bytes after the first word of a line such as `received 14 00 …`. */
 static size_t read_hex(const char *text, uint8_t *bytes) {
   size_t length = 0;
   int taken = 0;
@@ -55,7 +58,7 @@ int load_recording(const char *path) {
   return count;
 }
 
-/* A recorded datagram whose messages have sequence numbers of ours. */
+/* Copies a recorded datagram, and replaces the sequence numbers of its messages with ours. */
 static size_t take_recorded(uint8_t *bytes) {
   uint32_t which = draw(recorded_count);
   size_t length = recorded[which].length;
@@ -70,7 +73,10 @@ static size_t take_recorded(uint8_t *bytes) {
   return length;
 }
 
-/* A few well-formed messages; the last sequence number and the ending types are frequent. */
+/*
+ * Writes a few well-formed messages. The last sequence number and the types that end a reply are
+ * frequent.
+ */
 static size_t make_datagram(uint8_t *bytes) {
   static const uint16_t types[] = {NLMSG_NOOP, NLMSG_ERROR, NLMSG_DONE, 0x14, 0x1c};
   if (recorded_count > 0 && draw(2) == 0) return take_recorded(bytes);
@@ -103,7 +109,10 @@ static size_t damage(uint8_t *bytes, size_t length) {
   return length;
 }
 
-/* What must come back: the datagrams, each at a multiple of four, up to where the loop stopped. */
+/*
+ * The expected result: the datagrams, each at a multiple of four, up to the point where the loop
+ * stopped.
+ */
 struct played {
   uint8_t bytes[MOST_DATAGRAMS * MOST_BYTES];
   size_t ends[MOST_DATAGRAMS];
@@ -132,7 +141,7 @@ static bool is_an_end(const struct played *played, size_t length) {
   return length == 0;
 }
 
-/* Looks for an ending message by its bytes alone, at any multiple of four. */
+/* Whether the bytes contain an ending message at any multiple of four. */
 static bool holds_an_end(const struct reply_buffer *replies) {
   for (size_t at = 0; at + sizeof(struct nlmsghdr) <= replies->length; at += 4) {
     struct nlmsghdr header;
@@ -143,7 +152,7 @@ static bool holds_an_end(const struct reply_buffer *replies) {
   return false;
 }
 
-/* The wake descriptor is readable: a loop that would wait ends at once with ECANCELED. */
+/* The wake descriptor is readable, so the loop ends with ECANCELED instead of waiting. */
 static void run_round(int wake_fd, struct played *played) {
   struct pair pair = open_pair();
   play_random(pair, played);

@@ -1,4 +1,6 @@
-/* The socket with its queue and thread, against the kernel of a namespace of our own. */
+/*
+ * Tests the socket with its queue and thread on the real kernel, in a separate network namespace.
+ */
 #include <errno.h>
 #include <linux/if.h>
 #include <linux/rtnetlink.h>
@@ -40,7 +42,7 @@ static struct nlmsghdr noop(uint32_t sequence) {
                            .nlmsg_seq = sequence};
 }
 
-/* Submits a NOOP that waits for the acknowledgement of `last_sequence`; its number is `id`. */
+/* Submits a NOOP with the number `id`, which waits for the acknowledgment of `last_sequence`. */
 static int submit(struct netlink_socket *socket, uint32_t sequence, uint32_t last_sequence,
                   int64_t timeout_ms, int id) {
   struct nlmsghdr request = noop(sequence);
@@ -72,7 +74,7 @@ static void delivers_in_order(void) {
   stop_owner(&owner);
 }
 
-/* The kernel holds a request inside send(2) past its deadline, and that of the call behind it. */
+/* A request hangs in send(2) beyond its own deadline and that of the next call. */
 static void skips_what_waited_too_long_and_recovers(void) {
   struct owner owner;
   start_owner(&owner);
@@ -99,7 +101,10 @@ static void skips_what_waited_too_long_and_recovers(void) {
   stop_owner(&owner);
 }
 
-/* Whoever closes a socket does not wait for the kernel; the descriptor and the calls go when the call returns. */
+/*
+ * Closing a socket does not wait for the kernel. The descriptor and the calls are released when the
+ * hanging call returns.
+ */
 static void closes_while_stuck(void) {
   struct owner owner;
   start_owner(&owner);
@@ -118,7 +123,9 @@ static void closes_while_stuck(void) {
   stop_owner(&owner);
 }
 
-/* The owner ends while a call is still running: nothing may be put into its completion queue any more. */
+/*
+ * The owner ends while a call is running. After that, nothing may be added to its completion queue.
+ */
 static void outlives_its_owner(void) {
   struct owner owner;
   start_owner(&owner);
@@ -155,7 +162,7 @@ static void refuses_what_it_cannot_do(void) {
   stop_owner(&owner);
 }
 
-/* Turns `lo` up and down `count` times; each is an event in RTNLGRP_LINK. */
+/* Sets `lo` up and down `count` times. Each change is an event in RTNLGRP_LINK. */
 static void flap_loopback(int fd, int count) {
   struct {
     struct nlmsghdr header;
@@ -176,7 +183,7 @@ static void flap_loopback(int fd, int count) {
   }
 }
 
-/* Takes what the thread has put while nobody took anything; returns how often it reported a loss. */
+/* Takes the items that the thread added in the meantime. Returns the number of reported losses. */
 static int losses_in_full_queue(struct owner *owner) {
   struct delivery *taken[100];
   int count = 0, losses = 0;
@@ -189,8 +196,10 @@ static int losses_in_full_queue(struct owner *owner) {
   return losses;
 }
 
-/* The completion queue is not emptied meanwhile: it takes 64, the kernel's buffer a few, and the rest is
- * lost. */
+/*
+ * The completion queue is not emptied in the meantime. It holds 64 items and the kernel's buffer a
+ * few more; the rest is lost.
+ */
 static void watches_and_tells_of_loss(void) {
   struct owner owner;
   start_owner(&owner);

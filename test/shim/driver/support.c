@@ -77,7 +77,7 @@ static void *end_at_once(void *argument) {
   return argument;
 }
 
-/* The thread sanitizer has a thread of its own and starts it with the first of ours. */
+/* The thread sanitizer starts its own thread together with our first one. */
 void count_threads_at_start(void) {
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, end_at_once, NULL) == 0);
@@ -123,7 +123,7 @@ struct delivery *next_item(struct owner *owner) {
   }
 }
 
-/* The linker sends the loop's calls of send(2) here (--wrap=send). */
+/* The linker redirects the loop's calls of send(2) to this function (--wrap=send). */
 ssize_t __real_send(int fd, const void *bytes, size_t length, int flags);
 ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags);
 

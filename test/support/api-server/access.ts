@@ -1,4 +1,6 @@
-/** The part of role-based access control that the tests need: which rule of a role allows a request. Pure. */
+/**
+ * Implements the part of role-based access control that the tests need: whether a role's rules allow a request. Pure.
+ */
 
 /** A rule of a Role or ClusterRole. */
 export interface PolicyRule {

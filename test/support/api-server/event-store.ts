@@ -60,7 +60,7 @@ export class EventStore {
   }
 }
 
-/** Validation rules that a faulty client would violate first (pkg/apis/core/validation, events). */
+/** The validation rules that a client bug is most likely to violate (pkg/apis/core/validation, events). */
 function problemOf(namespace: string, event: StoredEvent): string | undefined {
   const isNode = (event["regarding"] as { kind?: unknown } | undefined)?.kind === "Node";
   const regarding = event["regarding"] as { namespace?: unknown } | undefined;

@@ -1,4 +1,4 @@
-/** An operation of RFC 6902, as far as the tests need it. */
+/** An operation of RFC 6902. Only the operations that the tests need are supported. */
 interface Operation {
   readonly op: "test" | "remove";
   readonly path: string;

@@ -78,7 +78,7 @@ export class ObjectStore {
     this.#history = [];
   }
 
-  /** Calls back for each change from now on. Returns a function that ends this. */
+  /** From now on, calls `subscriber` for each change. Returns a function that ends the subscription. */
   subscribe(subscriber: (event: StoreEvent) => void): () => void {
     this.#subscribers.add(subscriber);
     return () => this.#subscribers.delete(subscriber);

@@ -79,7 +79,7 @@ export class SliceWrites {
   }
 }
 
-/** Validation rules that a faulty client would violate first (pkg/apis/discovery/validation). */
+/** The validation rules that a client bug is most likely to violate (pkg/apis/discovery/validation). */
 function problemOf({ addressType, endpoints, ports, metadata }: ApiObject): string | undefined {
   if (addressType !== "IPv4" && addressType !== "IPv6") return "addressType";
   if (!Array.isArray(endpoints) || endpoints.length > 1_000) return "endpoints";

@@ -1,7 +1,6 @@
 /**
- * The specification of a pod's container that a runtime gets from the kubelet (OCI config.json, version 1.0.2), with
- * the mounts, capabilities and read-only paths in /proc that containerd and CRI-O give a container of a pod with
- * hostNetwork.
+ * Creates the specification of a pod's container for a runtime (OCI config.json, version 1.0.2). It has the mounts,
+ * capabilities and read-only paths in /proc that containerd and CRI-O use for pods with hostNetwork.
  */
 
 import type { ContainerTemplate, EnvironmentVariable, SecurityContext } from "./pod.ts";

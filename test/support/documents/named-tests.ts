@@ -1,4 +1,6 @@
-/** Tests that a document names in its tables: `[drains](../test/lab/drains.test.ts) "is cut at the deadline"`. */
+/**
+ * Finds the tests that a document names in its tables: `[drains](../test/lab/drains.test.ts) "is cut at the deadline"`.
+ */
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 

@@ -1,4 +1,4 @@
-/** Every single fault that the changes of a scenario can have. */
+/** Every single fault that can affect the changes of a scenario. */
 import type { IpFamily } from "../../../src/base/ip.ts";
 import type { RuleChange } from "../../../src/kernel/kernel.ts";
 import { ruleChangeText } from "../fake-kernel/fake-iptables.ts";
@@ -11,7 +11,7 @@ export interface Fault {
   begin(kernel: FakeKernel): () => void;
 }
 
-/** ENOMEM, which says nothing about the kernel state. */
+/** ENOMEM, because this error contains no information about the kernel state. */
 const errorNumber = 12;
 
 /**
@@ -75,8 +75,8 @@ function ruleRejection(text: string, times: number): Fault {
 }
 
 /**
- * The rejection of a whole table, which iptables-nft may report if a native nftables rule exists. If all writes of nat
- * are rejected, a Service in iptables mode stays as open as it was.
+ * The rejection of a whole table, which iptables-nft may report if a native nftables rule exists. If all writes to nat
+ * are rejected, the access to a Service in iptables mode does not change.
  */
 function tableRejection(table: string): Fault {
   return iptablesRejection(table, (change) => tableText(change) === table);

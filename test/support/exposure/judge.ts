@@ -7,10 +7,10 @@ import type { PathEnd } from "../../../src/explain/packet/path.ts";
 import type { FakeKernel } from "../fake-kernel/fake-kernel.ts";
 import { nodeStateOf } from "../fake-kernel/node-state-of.ts";
 
-/** Where a packet ends, as far as source ranges are concerned. */
+/** The end of a packet's path, as far as it matters for source ranges. */
 export type Fate = "endpoint" | "node" | "stopped";
 
-/** The fate of each packet, in their order. */
+/** Returns the fate of each packet, in the order of the packets. */
 export function fatesOf(kernel: FakeKernel, packets: readonly Packet[]): readonly Fate[] {
   const states = new Map<IpFamily, NodeState>();
   for (const family of ipFamilies) {

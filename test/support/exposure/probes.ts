@@ -1,4 +1,4 @@
-/** Packets that must be rejected, given the Services before and after a change. Pure. */
+/** Creates packets that must be rejected, given the Services before and after a change. Pure. */
 import type { ServiceRecord } from "../../../src/api/objects.ts";
 import { cidrContains, familyOf, type IpAddress, type IpFamily } from "../../../src/base/ip.ts";
 import type { Packet } from "../../../src/explain/packet/packet.ts";
@@ -9,11 +9,11 @@ import type { Mode } from "./programs.ts";
 export interface Probe {
   readonly name: string;
   readonly packet: Packet;
-  /** Places where the packet must not end. */
+  /** Fates that the packet must not have. */
   readonly forbidden: readonly Fate[];
 }
 
-/** Ports of a load balancer, by `address port`, with their source ranges. */
+/** Load balancer ports with their source ranges, by `address port`. */
 type Ports = ReadonlyMap<string, { readonly address: IpAddress; readonly port: number } & Ranges>;
 type Ranges = Pick<ServiceRecord, "sourceRanges">;
 

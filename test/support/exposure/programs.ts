@@ -1,4 +1,4 @@
-/** The code under test: a reconciler with its plan over the fake kernel, in each mode. */
+/** The code under test: in each mode, a reconciler with its plan on the fake kernel. */
 import assert from "node:assert/strict";
 import type { EndpointSliceRecord, ServiceRecord } from "../../../src/api/objects.ts";
 import { familyOf } from "../../../src/base/ip.ts";

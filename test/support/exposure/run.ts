@@ -89,7 +89,7 @@ class Play {
   readonly #probes: readonly Probe[];
   readonly #mode: Mode;
   #program: Program;
-  /** For each probe, whether it was admitted at the last attempt. */
+  /** Whether each probe was admitted at the last attempt. */
   #got: readonly boolean[] = [];
 
   constructor(mode: Mode, scenario: Scenario) {

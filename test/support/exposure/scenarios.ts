@@ -1,4 +1,4 @@
-/** Events around source ranges: changes of Services, and damage by a third party. */
+/** Events that affect source ranges: changes of Services, and damage by a third party. */
 import type { ServicePortRecord, ServiceRecord } from "../../../src/api/objects.ts";
 import type { FakeKernel } from "../fake-kernel/fake-kernel.ts";
 import { cidr, ip, portRecord, serviceRecord } from "../records.ts";
@@ -15,7 +15,7 @@ export interface Scenario {
   readonly isRestarted?: true;
   /** Whether a clean-up removes everything. */
   readonly isCleanUp?: true;
-  /** Whether only IPVS mode has the damaged or removed object. */
+  /** Whether the damaged or removed object exists only in IPVS mode. */
   readonly isOfIpvs?: true;
 }
 

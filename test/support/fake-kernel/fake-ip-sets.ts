@@ -41,7 +41,7 @@ export class FakeIpSets implements IpSets {
     this.#referencesOf = referencesOf;
   }
 
-  /** Names, parameters and entries, without delay and regardless of failures that a test requested. */
+  /** Returns names, parameters and entries, without delay and without the failures that a test requested. */
   peek(): readonly { readonly set: IpSet; readonly entries: readonly SetEntry[] }[] {
     return [...this.#held.values()].map(({ set, entries }) => ({ set, entries: [...entries] }));
   }
@@ -61,8 +61,8 @@ export class FakeIpSets implements IpSets {
   }
 
   /**
-   * Changes an entry like another program: not logged, and regardless of requested failures. Throws if the kernel would
-   * reject the change.
+   * Changes an entry like another program: the change is not logged, and requested failures do not apply. Throws if the
+   * kernel would reject the change.
    */
   interfere(change: EntryChange): void {
     this.#carryOut(change);
@@ -161,7 +161,7 @@ function areSwappable(one: IpSet, other: IpSet): boolean {
   return one.type === other.type && (one.type === "bitmap:port" || one.family === other.family);
 }
 
-/** Rejects what the client rejects before it sends a request. */
+/** Rejects the same entries as the real client, which checks them before it sends a request. */
 function checkForm(operation: Operation, type: IpSetType, entry: SetEntry): void {
   const parts = setEntryParts(entry);
   const wanted = partsOfType[type];

@@ -18,14 +18,14 @@ import type { Operation, Operations } from "./operations.ts";
 
 type Tables = Readonly<Record<TableName, FakeTable>>;
 
-/** The order of tables in a restore: if nat is rejected, filter has been changed. */
+/** The order of tables in a restore. If nat is rejected, filter has already been changed. */
 const tableOrder: readonly TableName[] = ["filter", "nat", "mangle"];
 
 /** iptables and ip6tables in memory. */
 export class FakeIptables implements Iptables {
   readonly backend = "legacy";
   choice: BackendFinding = { backend: "legacy", reason: "the default of this system" };
-  /** The result of the next check of both backends. If undefined, the chosen backend. */
+  /** The result of the next check of both backends. Defaults to the chosen backend. */
   finding: BackendFinding | undefined;
   /** If false, changes of rules are only detected by reading the rules. */
   hasGenerations = true;
@@ -56,7 +56,7 @@ export class FakeIptables implements Iptables {
     return this.#tables[family][name];
   }
 
-  /** All chains like `observe`, without delay and regardless of requested failures. */
+  /** Returns all chains like `observe`, without delay and without requested failures. */
   peek(family: IpFamily): readonly ObservedChain[] {
     return [...this.#tables[family].filter.observe(), ...this.#tables[family].nat.observe()];
   }
@@ -94,7 +94,7 @@ export class FakeIptables implements Iptables {
     return !this.unreadable.has(`${family} ${table} ${name}`);
   }
 
-  /** Returns a chain that cannot be read like the real client. */
+  /** Like the real client, returns only the planned jumps of a chain that cannot be read. */
   #jumpsAlone(
     family: IpFamily,
     { table, name, rules }: ObservedChain,

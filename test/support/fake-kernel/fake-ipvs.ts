@@ -73,7 +73,7 @@ export class FakeIpvs implements Ipvs {
     held.traffic = { ...noTraffic, ...traffic };
   }
 
-  /** All virtual servers, without delay and regardless of requested failures. */
+  /** Returns all virtual servers, without delay and without requested failures. */
   peek(): readonly ObservedVirtualServer[] {
     return [...this.#held.values()].map(({ virtualServer, realServers }) => ({
       virtualServer,
@@ -82,8 +82,8 @@ export class FakeIpvs implements Ipvs {
   }
 
   /**
-   * Makes a change like another program: not logged, and regardless of requested failures. Throws if the kernel would
-   * reject it.
+   * Makes a change like another program: it is not logged, and requested failures do not apply. Throws if the kernel
+   * would reject the change.
    */
   interfere(change: IpvsChange): void {
     this.#carryOut(change);
@@ -149,7 +149,7 @@ export class FakeIpvs implements Ipvs {
     return sums.some(({ activeConnections }) => activeConnections > 0);
   }
 
-  /** The real servers have no packet counters. */
+  /** The fake real servers have no packet counters. */
   async listRealServerTraffic(
     ids: readonly VirtualServerId[],
   ): Promise<readonly (readonly RealServerTraffic[])[]> {

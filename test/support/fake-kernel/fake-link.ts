@@ -46,7 +46,7 @@ export class FakeLink implements DummyLink {
     return this.#nodeAddresses;
   }
 
-  /** Addresses of the link in the order of their creation, regardless of requested failures. */
+  /** Addresses of the link in the order of their creation, without requested failures. */
   peek(): readonly IpAddress[] {
     return [...this.#bound];
   }

@@ -157,8 +157,8 @@ function countReferences(chains: Chains): ReadonlyMap<string, number> {
 }
 
 /**
- * The rules of each written chain, undefined for a removed one. If a chain is changed several times, the last change
- * applies.
+ * Returns the final rules of each changed chain, or undefined for a removed chain. If a chain is changed several times,
+ * the last change applies.
  */
 function lastWords(
   changes: readonly RuleChange[],

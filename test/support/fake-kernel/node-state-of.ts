@@ -14,7 +14,7 @@ import { virtualServerKey } from "../../../src/state/virtual-server.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
 import { standardNodeAddresses } from "./fake-link.ts";
 
-/** A default route: every address is reached through one link. */
+/** Simulates a default route: every address is reached through one link. */
 function everywhere(): ReadonlyMap<IpAddress, KnownRoute> {
   const route = { link: "eth0", isBridge: false };
   class DefaultRoute extends Map<IpAddress, KnownRoute> {
@@ -24,7 +24,7 @@ function everywhere(): ReadonlyMap<IpAddress, KnownRoute> {
   return new DefaultRoute();
 }
 
-/** The parts of the fake node's network that are not planned. */
+/** The state of the fake node's network that kube-ipvs does not plan. */
 const fakeNetwork: NodeNetwork = {
   addresses: new Set(standardNodeAddresses.map(({ address }) => address)),
   routes: everywhere(),
@@ -44,7 +44,7 @@ export function forgetParsedRules(): void {
   parsed.clear();
 }
 
-/** The state of the fake kernel for packets of this family. */
+/** Returns the state of the fake kernel that affects packets of this family. */
 export function nodeStateOf(
   { iptables, ipSets, ipvs, link }: FakeKernel,
   family: IpFamily,

@@ -23,7 +23,7 @@ export function operationText(operation: Operation): string {
 /** An error number (becomes a NetlinkError about the operation) or the error itself. */
 export type Failure = number | Error;
 
-/** Thrown by every call from the chosen operation on, as if the process was killed there. */
+/** Every call from the selected operation on throws this, as if the process had been killed at that point. */
 export class FakeCrash extends Error {}
 
 interface Trap {
@@ -92,17 +92,17 @@ export class Operations {
     };
   }
 
-  /** The next request with a matching change is not executed, and its caller gets ENOBUFS. */
+  /** Drops the next request with a matching change without executing it. Its caller gets ENOBUFS. */
   loseRequestWhere(matches: (operation: Operation) => boolean): void {
     this.#lostRequests.push(matches);
   }
 
-  /** The next request with a matching change is executed, but its caller gets ENOBUFS. */
+  /** Executes the next request with a matching change, but its caller gets ENOBUFS. */
   loseReplyWhere(matches: (operation: Operation) => boolean): void {
     this.#lostReplies.push(matches);
   }
 
-  /** The n-th change from now on (from 1) and every call after it throw {@link FakeCrash}. */
+  /** Makes the n-th change from now on, counting from 1, and every later call throw {@link FakeCrash}. */
   crashAt(n: number): void {
     this.#crashCountdown = n;
   }
@@ -112,7 +112,7 @@ export class Operations {
     return this.#crashCountdown <= 0;
   }
 
-  /** Allows calls again. The kernel state is that of the crash. */
+  /** Allows calls again. The kernel state is unchanged since the crash. */
   revive(): void {
     this.#crashCountdown = Number.POSITIVE_INFINITY;
   }

@@ -1,6 +1,6 @@
 /*
- * Network namespaces without a program: each start of one costs 20 ms in a lab kernel. Tests only. Functions take a path
- * and return 0 or an errno:
+ * Creates and enters network namespaces without starting a program, because starting one takes 20
+ * ms in a lab kernel. For tests only. Functions take a path and return 0 or an errno:
  *
  * - create(path): makes a namespace as `ip netns add` does, with `lo` up. The calling thread stays where it is.
  * - enter(path): moves the calling thread into the namespace that a file stands for, setns(2). Only the JavaScript main
@@ -25,11 +25,14 @@
 #define FOLDER "/run/netns"
 #define OWN_NAMESPACE "/proc/thread-self/ns/net"
 
-/* Namespaces are mounts; those of this folder are seen in the mount namespaces that `ip netns exec` makes. */
+/*
+ * Namespaces are mounts. Mounts in this folder are visible in the mount namespaces that `ip netns
+ * exec` creates.
+ */
 static int share_folder(void) {
   if (mkdir(FOLDER, 0755) != 0 && errno != EEXIST) return errno;
   if (mount("", FOLDER, "none", MS_SHARED | MS_REC, NULL) == 0) return 0;
-  /* EINVAL: it is no mount yet. */
+  /* EINVAL means that the folder is not a mount yet. */
   if (errno != EINVAL || mount(FOLDER, FOLDER, "none", MS_BIND | MS_REC, NULL) != 0) return errno;
   return mount("", FOLDER, "none", MS_SHARED | MS_REC, NULL) == 0 ? 0 : errno;
 }
@@ -42,7 +45,10 @@ static int set_loopback_up(void) {
   return error;
 }
 
-/* The thread is in the new namespace afterwards, also where it cannot be kept. */
+/*
+ * Afterwards, the thread is in the new namespace, even if the namespace could not be bound to the
+ * path.
+ */
 static int create_and_enter(const char *path) {
   int file = open(path, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0);
   if (file < 0) return errno;

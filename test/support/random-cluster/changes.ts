@@ -1,8 +1,8 @@
 /**
- * Random changes of a small cluster, as fast-check arbitraries: objects as an API server returns them, with every
- * feature that affects the kernel, and with fields that an API server would reject. Names, addresses and ports come
- * from small pools, so that changes conflict: two Services claim the same address, an endpoint moves between slices, or
- * another protocol reuses a node port.
+ * Random changes of a small cluster, as fast-check arbitraries. The objects have the form that an API server returns.
+ * They use every feature that affects the kernel, and also fields that an API server would reject. Names, addresses and
+ * ports come from small pools, so that changes conflict: two Services claim the same address, an endpoint moves between
+ * slices, or another protocol reuses a node port.
  */
 import fc from "fast-check";
 import type { MemorySource, NamedObject } from "../memory-source.ts";
@@ -46,7 +46,7 @@ export const clusterChanges: fc.Arbitrary<ClusterChange> = fc.oneof(
   { weight: 1, arbitrary: changes("apply", nodes) },
 );
 
-/** Settings that affect the result of the objects. Each set contains the flags of one daemon. */
+/** Settings that affect how objects are planned. Each set contains the flags of one daemon. */
 export const clusterFlags: fc.Arbitrary<Readonly<Record<string, string>>> = fc
   .record({
     "nodeport-addresses": fc.constantFrom(undefined, "primary", "192.168.10.0/24,fd00:10::/64"),

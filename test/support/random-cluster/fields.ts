@@ -9,12 +9,12 @@ export const serviceNames = ["kubernetes", "a", "b", "c", "d", "e", "f"] as cons
 /** The same names are used in all namespaces, so that a test detects confusion between them. */
 export const namespaces: fc.Arbitrary<string> = mostly(["default"], ["other"]);
 
-/** Sometimes a value, otherwise `undefined`. */
+/** Generates a value or `undefined`. */
 export function sometimes<T>(values: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> {
   return fc.option(values, { nil: undefined, freq: 2 });
 }
 
-/** Usually one of the usual values, sometimes an odd one. */
+/** Generates mostly usual values, and sometimes an odd one. */
 export function mostly<T>(usual: readonly T[], odd: readonly T[]): fc.Arbitrary<T> {
   return fc.oneof(
     { weight: 9, arbitrary: fc.constantFrom(...usual) },

@@ -58,7 +58,7 @@ const accidents: fc.Arbitrary<Interlude> = fc.oneof(
 const none = fc.constant<Interlude>({ kind: "none" });
 const sync = fc.constant<Interlude>({ kind: "sync" });
 
-/** One per change: a sync after each change; occasional syncs; or occasional syncs and failures. */
+/** Generates one interlude per change: a sync after each change; occasional syncs; or occasional syncs and failures. */
 export function interludes(count: number): fc.Arbitrary<readonly Interlude[]> {
   const some = fc.oneof({ weight: 3, arbitrary: none }, { weight: 1, arbitrary: sync });
   const any = fc.oneof({ weight: 5, arbitrary: some }, { weight: 1, arbitrary: accidents });

@@ -33,7 +33,7 @@ const servicePorts: fc.Arbitrary<readonly Fields[]> = fc.array(
   { minLength: 1, maxLength: 3 },
 );
 
-/** Cluster IPs of the n-th Service by its families, rarely those of its neighbor or none. */
+/** Cluster IPs of the n-th Service in its families. Rarely those of the next Service, or none. */
 const clusterIps: fc.Arbitrary<(index: number) => readonly string[]> = fc
   .tuple(mostly(["4", "4", "6", "46", "64"], ["None", "4x"]), mostly([0], [1]))
   .map(([families, shift]) => (index: number): readonly string[] => {
@@ -49,7 +49,10 @@ const clusterIps: fc.Arbitrary<(index: number) => readonly string[]> = fc
     return byFamilies[families] ?? ["None"];
   });
 
-/** An unused address, addresses of a Service, the node, its gateway and its broadcast; then invalid addresses. */
+/**
+ * An unused address, addresses of a Service, of the node and of its gateway, the broadcast address, and invalid
+ * addresses.
+ */
 const externalIps = fc.uniqueArray(
   mostly(
     ["198.51.100.1", "198.51.100.2", "2001:db8::1", "10.96.0.12", "203.0.113.1", "192.168.10.11"],

@@ -56,7 +56,7 @@ const choicesOf: Readonly<Record<DamageKind, Choices>> = {
     chains(state).map(({ table, chain }) => `iptables -t ${table} -F ${chain}`),
 };
 
-/** Kinds of damage after which a start cannot determine from the sets or the link alone what is ours. */
+/** Kinds of damage after which the sets or the link alone do not show which virtual servers are ours. */
 export const ownershipKinds: ReadonlySet<DamageKind> = new Set([
   "remove-entry",
   "remove-node-port-entry",

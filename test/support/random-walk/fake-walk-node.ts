@@ -10,7 +10,7 @@ import type { WalkNode } from "./walker.ts";
 /** Longer than the verification period and the longest pause of a drain. */
 const quietMs = 90_000;
 
-/** A walk's node on the fake kernel. Time is moved, so there is no waiting. */
+/** A walk's node on the fake kernel. The test advances the clock, so nothing waits. */
 export class FakeWalkNode implements WalkNode {
   readonly #node = new FakeNode({});
 

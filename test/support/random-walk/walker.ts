@@ -47,7 +47,7 @@ const togglingAddresses = [
   "198.51.100.1/24 dev eth1",
   "192.168.10.12/24 dev eth0",
 ];
-/** More repeated repairs would back off for longer than a walk lasts. */
+/** Maximum number of repeated repairs. With more, repairs would back off for longer than the walk lasts. */
 const mostRepeats = 3;
 
 export class Walker {
@@ -57,7 +57,7 @@ export class Walker {
   readonly #foreign: ForeignServer[] = [];
   readonly #nodeAddresses = new Set(togglingAddresses.slice(0, 1));
   readonly #repeats = new Map<string, number>();
-  /** Whether damage made ownership harder to determine. Only one such damage is made at a time. */
+  /** Whether earlier damage makes ownership harder to determine. Only one such damage exists at a time. */
   #isOwnershipShaken = false;
   /** Whether the record may lack objects that a killed program had just created, until the next settle step. */
   #isRecordOld = false;
@@ -114,7 +114,8 @@ export class Walker {
   }
 
   /**
-   * Lifts all exclusions, so that all leftovers must be removed. Then restarts the program, which must change nothing.
+   * Removes all excluded networks from the configuration, so that all leftovers must be removed. Then restarts the
+   * program, which must change nothing.
    */
   async end(): Promise<void> {
     await this.#configure({ excludeCidrs: [] });

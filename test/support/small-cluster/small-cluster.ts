@@ -249,7 +249,7 @@ export class SmallCluster {
   }
 }
 
-/** Rights of the Job and of the controller from their manifests, and of the daemon from Kubernetes. */
+/** Permissions of the Job and of the controller, from their manifests, and of the daemon, from Kubernetes. */
 function grantsByToken(): ReadonlyMap<string, readonly Grant[]> {
   return new Map<string, readonly Grant[]>([
     ["e2e", grantsOf("e2e")],
