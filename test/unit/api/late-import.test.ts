@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 const api = join(import.meta.dirname, "../../../src/api");
 const library = "@kubernetes/client-node";
 
-/** What a file imports when it is loaded: not types, not what it imports later. */
+/** Returns the modules that a file imports when it is loaded, without types and later imports. */
 function importsOf(file: string): readonly string[] {
   const text = readFileSync(file, "utf8");
   const imports = text.matchAll(/^import (?!type )[^;]*? from "([^"]+)";/gms);

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, it, mock } from "node:test";
 import { systemClock } from "../../../src/base/clock.ts";
 
 const dayMs = 86_400_000;
-/** As Node.js has them: a longer delay is one of a millisecond. */
+/** The limit of Node.js: a longer delay is treated as one of 1 ms. */
 const longestTimerMs = 2 ** 31 - 1;
 
 describe("the machine's clock", () => {

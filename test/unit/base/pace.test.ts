@@ -5,7 +5,7 @@ import { Pace } from "../../../src/base/pace.ts";
 describe("a pace", () => {
   const rate = { intervalMs: 200, burst: 3 };
 
-  /** Waits of `count` calls at this time. */
+  /** Returns the waits of `count` calls at this time. */
   function waits(pace: Pace, nowMs: number, count: number): readonly number[] {
     return Array.from({ length: count }, () => {
       const waitMs = pace.waitMs(nowMs, rate);

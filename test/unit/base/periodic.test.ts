@@ -7,11 +7,11 @@ import { RecordingLogger } from "../../support/recording-logger.ts";
 describe("Periodic", () => {
   let clock: FakeClock;
   let log: RecordingLogger;
-  /** When runs began. */
+  /** Start times of the runs. */
   let runs: number[];
-  /** What a run says. */
+  /** Return value of the next run. */
   let next: NextRun;
-  /** What a run takes. */
+  /** Duration of a run. */
   let costMs: number;
 
   beforeEach(() => {

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import type { Clock } from "../../../src/base/clock.ts";
 import { inSlices, TimeSlice, yieldToEventLoop } from "../../../src/base/time-slice.ts";
 
-/** A clock on which every look takes `stepMs`. */
+/** A clock that advances by `stepMs` with each reading. */
 function tickingClock(stepMs: number): Clock {
   let nowMs = 0;
   return {
@@ -61,7 +61,7 @@ describe("inSlices", () => {
     };
     setImmediate(look);
     await inSlices(tickingClock(2), pieces(480, done));
-    // A check after each 16 pieces, 2 ms apart: a pause after each three, and after the first four.
+    // A check after every 16 pieces, 2 ms apart: a pause after every three checks, and the first one after four.
     assert.deepEqual(seen, [64, 112, 160, 208, 256, 304, 352, 400, 448]);
   });
 

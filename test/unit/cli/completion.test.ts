@@ -9,7 +9,7 @@ import { completionsOf } from "../../../src/cli/complete.ts";
 import { flags } from "../../../src/cli/flags.ts";
 import { runCommand } from "../../support/run-command.ts";
 
-/** What the last word may be. */
+/** Returns the candidates for the last word. */
 function offered(...words: readonly string[]): readonly string[] {
   return completionsOf(words)
     .split("\n")
@@ -52,10 +52,10 @@ describe("completion", () => {
       assert.match(out, /__complete/);
       const file = join(folder, shell);
       writeFileSync(file, out);
-      // bash warns of a locale that is not installed.
+      // bash prints a warning if the locale is not installed.
       const env = { ...process.env, LC_ALL: "C.UTF-8" };
       const check = spawnSync(shell, ["-n", file], { encoding: "utf8", env });
-      // zsh and fish are not on every machine.
+      // zsh and fish are not installed on every machine.
       if (check.error === undefined) assert.deepEqual([check.status, check.stderr], [0, ""]);
     });
   }

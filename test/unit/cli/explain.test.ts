@@ -7,7 +7,7 @@ import { type ExplainQuestion, explainQuestion } from "../../../src/cli/explain-
 import { ip } from "../../support/records.ts";
 import { type CommandRun, runCommand } from "../../support/run-command.ts";
 
-/** What is asked by `svc/web`, and by options behind it. */
+/** Returns the question for `svc/web` and for the options after it. */
 function asked(subject: string | undefined, options: object = {}): ExplainQuestion {
   const given = { to: "", from: "", namespace: "default", ...options };
   return explainQuestion({

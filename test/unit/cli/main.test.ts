@@ -114,7 +114,7 @@ describe("the process", () => {
     execFileSync("mkfifo", [fifo]);
     const child = spawn(process.execPath, [main, "--config", fifo, "--manifests", folder]);
     const ended = once(child, "exit");
-    // Opens when the program reads.
+    // Opening the FIFO waits until the program reads from it.
     const file = await open(fifo, "w");
     child.kill("SIGTERM");
     await file.writeFile(

@@ -20,9 +20,9 @@ const fileText =
 const noChanges: Plan = { apiVersion, kind: "Plan", changes: [], conflicts: [] };
 
 interface Outcome extends CommandRun {
-  /** What was written, by path. */
+  /** Written texts, by path. */
   readonly files: ReadonlyMap<string, string>;
-  /** What was called, with which configuration. */
+  /** Called functions, with their configuration. */
   readonly calls: readonly (readonly [name: string, config: Config])[];
 }
 

@@ -52,11 +52,11 @@ async function listen(): Promise<void> {
 }
 
 interface Run extends CommandRun {
-  /** Targets that a first sync answered. */
+  /** Targets that the first sync answered. */
   readonly asked: readonly string[];
 }
 
-/** `kube-ipvs` with these words; `firstSync` answers if no daemon does. */
+/** Runs `kube-ipvs` with these arguments. `firstSync` answers if no daemon does. */
 async function run(
   words: readonly string[],
   firstSync: () => object = () => listOf("ServiceList", items),

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { withSlowNotice } from "../../../src/cli/slow-notice.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 
-/** What a command prints that answers after so many milliseconds; `first` is printed at once. */
+/** Returns the output of a command that answers after this number of milliseconds. `first` is printed immediately. */
 async function printed(afterMs: number, columns: number | undefined, first = ""): Promise<string> {
   const clock = new FakeClock();
   let text = "";

@@ -5,7 +5,7 @@ import type { Field } from "../../../src/config/field.ts";
 import { allFields } from "../../../src/config/fields.ts";
 import { load } from "./loading.ts";
 
-/** A value that differs from the default, as a flag's text; and what else must be given for it. */
+/** For each setting, a value that differs from the default, as a flag's text, and other settings that it requires. */
 const others: Readonly<Record<string, string>> = {
   bindAddress: "10.0.0.1",
   clusterCIDR: "10.0.0.0/8",
@@ -44,7 +44,7 @@ function otherValue({ path, kind, default: value }: Field): string {
   return kind === "duration" ? "7s" : "other";
 }
 
-/** The settings whose default the profile chooses. */
+/** The settings whose default depends on the profile. */
 const ofProfile = allFields.flatMap(({ path, kubeProxyDefault }) =>
   kubeProxyDefault === undefined ? [] : [path],
 );

@@ -7,7 +7,7 @@ import { load } from "./loading.ts";
 
 const head = { apiVersion: "kubeproxy.config.k8s.io/v1alpha1", kind: "KubeProxyConfiguration" };
 
-/** Loads, and expects nothing but a configuration or a ConfigError of one line. */
+/** Loads a file. The result must be a configuration or a ConfigError of one line. */
 function tryToLoad(text: string): void {
   try {
     load({}, text);

@@ -4,7 +4,7 @@ import { loadConfig } from "../../../src/config/load-config.ts";
 
 export const configPath = "/var/lib/kube-proxy/config.conf";
 
-/** Flags as the command line gives them; a value may be given several times. */
+/** Flags as on the command line. A flag may have several values. */
 export type FlagInput = Readonly<Record<string, string | readonly string[]>>;
 
 /** Loads from flags alone, or from flags and a file with this text. */
@@ -21,19 +21,19 @@ export function load(flags: FlagInput, file?: string): LoadedConfig {
       throw new Error(`ENOENT: no such file or directory, open '${path}'`);
     },
   });
-  // What was given in vain is the business of --strict, whose tests are elsewhere.
+  // Settings without effect concern --strict, which is tested elsewhere.
   const notices = loaded.notices.map(({ level, event, keys }) => ({ level, event, keys }));
   return { ...loaded, notices };
 }
 
-/** Loads a KubeProxyConfiguration with these lines, of IPVS mode unless they say another. */
+/** Loads a KubeProxyConfiguration with these lines. The mode is IPVS unless the lines set another one. */
 export function loadFile(lines: string, flags: FlagInput = {}): LoadedConfig {
   const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
   const mode = /^mode:/m.test(lines) ? {} : { "proxy-mode": "ipvs" };
   return load({ ...mode, ...flags }, head + lines);
 }
 
-/** The message that a user sees; fails when there is none. */
+/** Returns the message that a user sees. Fails if there is none. */
 export function refusal(run: () => unknown): string {
   try {
     run();

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { ConfigError } from "../../../src/config/config-error.ts";
 import { configPath, type FlagInput, load, loadFile, refusal } from "./loading.ts";
 
-/** What a user reads behind "Invalid configuration: ". */
+/** Tests the text after "Invalid configuration: ". */
 describe("the message for an invalid field", () => {
   const cases: readonly (readonly [lines: string, message: string])[] = [
     ["ipvs: {scheduler: 1}", "ipvs.scheduler: 1: must be a string"],

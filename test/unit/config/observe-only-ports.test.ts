@@ -1,4 +1,4 @@
-/** A kube-proxy that runs beside has the usual ports. */
+/** The default ports belong to the kube-proxy that runs at the same time. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { load, loadFile } from "./loading.ts";

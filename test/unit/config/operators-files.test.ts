@@ -1,4 +1,4 @@
-/** Configuration in the forms in which installers write it. */
+/** Tests configurations in the forms that installers write. */
 import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -76,7 +76,7 @@ describe("flags as k3s and RKE2 give them", () => {
     "--healthz-bind-address=127.0.0.1",
     "--hostname-override=Server-0",
     "--kubeconfig=/var/lib/rancher/k3s/agent/kubeproxy.kubeconfig",
-    // What an operator adds with kube-proxy-arg comes last and may repeat.
+    // Flags from kube-proxy-arg come last and may repeat earlier ones.
     "--proxy-mode=iptables",
     "--proxy-mode=ipvs",
     "--ipvs-strict-arp",

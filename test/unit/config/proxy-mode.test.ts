@@ -4,7 +4,7 @@ import { loadConfig } from "../../../src/config/load-config.ts";
 import { load, refusal } from "./loading.ts";
 
 const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
-/** As kubeadm writes it for a cluster in iptables mode. */
+/** The configuration that kubeadm writes for a cluster in iptables mode. */
 const file = `${head}mode: ""\n`;
 const kubeProxyProfile = `${file}kubeIpvs: {profile: kube-proxy}\n`;
 

@@ -1,4 +1,4 @@
-/** From mode to mode on the kernel in memory: what of the old one goes, and when. */
+/** Tests changes between modes on the kernel in memory: which objects of the old mode are removed, and when. */
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -107,7 +107,7 @@ describe("a change of mode", () => {
     assert.deepEqual(events(), ["Removed leftovers of IPVS mode"]);
   });
 
-  /** iptables-restore rejects whatever removes a chain of IPVS mode; returns the end of it. */
+  /** Makes iptables-restore reject every removal of an IPVS mode chain. Returns a function that ends this. */
   function rejectRemoval(times?: number): () => void {
     const isRemoval = ({ subject }: { readonly subject: string }): boolean =>
       subject.includes("chain-remove filter KUBE-IPVS-FILTER");

@@ -69,7 +69,7 @@ async function clean(
   return { worked, lines };
 }
 
-/** A kernel that holds one dual-stack Service. */
+/** Returns a kernel that contains one dual-stack Service. */
 async function programmed(): Promise<FakeKernel> {
   const kernel = new FakeKernel();
   const desired = new DesiredState();
@@ -307,7 +307,7 @@ describe("the plan of a clean-up", () => {
     const kernel = Object.assign(await programmed(), { unusedBackend });
     putRules(kernel.iptables, iptablesModeRules);
     kernel.operations.clear();
-    // Any file that exists.
+    // The path can be any existing file.
     const plan = await planOf(kernel, import.meta.filename);
     assert.equal(hasChanges(plan), true);
     const text = planView.blocks(plan, false).join("\n");

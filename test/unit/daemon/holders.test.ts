@@ -1,4 +1,7 @@
-/** The whole daemon: who is served at an address that several Services claim, while it runs and after restarts. */
+/**
+ * Tests with the whole daemon which Service is served at an address that several Services claim, while it runs and
+ * after restarts.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { FakeNode } from "../../support/fake-node.ts";
@@ -12,7 +15,7 @@ const created: Readonly<Record<string, string>> = {
   young: "2026-02-02T00:00:00Z",
 };
 
-/** With the address as external IP, or without. */
+/** Returns a Service, with or without the address as external IP. */
 function claiming(name: string, isClaiming = true): NamedObject {
   return named(
     service({
@@ -33,7 +36,7 @@ function named(object: ApiObject): NamedObject {
   return object as unknown as NamedObject;
 }
 
-/** The young Service is served, and the old one comes to claim the address, too. */
+/** The young Service is served, and then the old one also claims the address. */
 async function contested(): Promise<FakeNode> {
   const node = new FakeNode({});
   node.source.apply(claiming("young"), sliceOf("young"), claiming("old", false), sliceOf("old"));
@@ -44,7 +47,7 @@ async function contested(): Promise<FakeNode> {
   return node;
 }
 
-/** Names of the Services whose pods are behind the address. */
+/** Names of the Services whose pods are served at the address. */
 function served(node: FakeNode): readonly string[] {
   const server = node.kernel.ipvs
     .peek()
@@ -55,7 +58,7 @@ function served(node: FakeNode): readonly string[] {
   return Object.keys(pods).filter((name) => behind.includes(pods[name] ?? ""));
 }
 
-/** Reads of real servers by key that the start makes. */
+/** Number of reads of real servers by key during a start. */
 async function readsOf(node: FakeNode): Promise<number> {
   let count = 0;
   const end = node.kernel.operations.failWhere(({ facility, action }) => {
@@ -145,7 +148,7 @@ describe("an address that a younger Service owns", () => {
   it("stays with its owner in the record even if its pods changed", async () => {
     const node = await contested();
     await node.stop();
-    // A pod of the other one has the address of a pod that it had.
+    // A pod of one Service now has the former address of the other Service's pod.
     node.source.apply(sliceOf("old", pods["young"]), sliceOf("young", "10.244.9.9"));
     await node.start();
     await node.comeToRest();

@@ -1,6 +1,7 @@
 /**
- * Objects that no good API server would let through, beside a good Service: what each of them gets, and that the good
- * one is served as without them. From the decoders to a fake kernel, by way of the whole daemon.
+ * Tests objects that a correct API server would reject, next to a valid Service. Checks what is served for each of
+ * them, and that the valid Service is not affected. Covers the path from the decoders through the whole daemon to a
+ * fake kernel.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -24,7 +25,7 @@ const good = [
 ];
 const goodLines = ["-A -t 10.96.0.20:80 -s rr", "-a -t 10.96.0.20:80 -r 10.244.9.1:8080 -m -w 1"];
 
-/** The lines of `ipvsadm -Sn` that these objects add to those of the good Service. */
+/** Returns the lines of `ipvsadm -Sn` that these objects add to those of the valid Service. */
 async function added(...objects: readonly unknown[]): Promise<readonly string[]> {
   const fake = new FakeNode({ "kube-ipvs-relist-guard-percent": "0" });
   const names = (given: readonly unknown[]): readonly NamedObject[] => given as NamedObject[];
@@ -84,7 +85,7 @@ describe("an almost valid address, port or protocol", () => {
   const odd: readonly (readonly [string, ServiceOptions, readonly string[]])[] = [
     ["full-width digits", { clusterIps: ["１０.９６.０.１０"] }, []],
     ["an Arabic digit", { clusterIps: ["10.96.0.١"] }, []],
-    // As ParseIPSloppy of Kubernetes reads them: decimal, never octal.
+    // Parsed like ParseIPSloppy of Kubernetes: decimal, never octal.
     ["leading zeros", { clusterIps: ["010.096.000.010"] }, served],
     ["an IPv4-mapped IPv6 address", { clusterIps: ["::ffff:10.96.0.10"] }, []],
     ["an invisible space behind the address", { clusterIps: ["10.96.0.10\u200b"] }, []],
@@ -102,7 +103,7 @@ describe("an almost valid address, port or protocol", () => {
     [
       "an external IP that is IPv4-mapped",
       { spec: { externalIPs: ["::ffff:192.0.2.1"] } },
-      // As upstream, it is the IPv4 address; nothing of IPv6 comes of it.
+      // As upstream, this is the IPv4 address. Nothing is served over IPv6.
       [...served, ...served.map((line) => line.replace("10.96.0.10", "192.0.2.1"))].toSorted(),
     ],
     [

@@ -1,4 +1,7 @@
-/** iptables mode, the whole daemon: who is served at an address that two Services claim, over restarts too. */
+/**
+ * Tests with the whole daemon in iptables mode which Service is served at an address that two Services claim, also
+ * after restarts.
+ */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import type { ClusterEvent } from "../../../src/api/event.ts";
@@ -78,7 +81,7 @@ describe("iptables mode: an address that a younger Service owns", () => {
     await daemon.settled();
   }
 
-  /** The Service to whose chain the address leads. */
+  /** Returns the Service whose chain receives packets to the address. */
   function served(): string {
     const leading = iptablesText(kernel, "IPv4")
       .split("\n")

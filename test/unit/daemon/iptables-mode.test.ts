@@ -1,4 +1,4 @@
-/** Mode iptables: the real composition root, planner and reconciler on the kernel in memory. */
+/** Tests iptables mode with the real composition root, planner and reconciler on the kernel in memory. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { silentLogger } from "../../../src/base/log.ts";
@@ -69,7 +69,7 @@ describe("iptables mode", () => {
     await daemon.settled();
   }
 
-  /** Kinds and chains of what the last sync changed. */
+  /** Returns the kinds and chains of the last sync's changes. */
   function lastChanges(): readonly string[] {
     return (reports.at(-1)?.plan.changes ?? [])
       .map((change) => {

@@ -1,4 +1,4 @@
-/** iptables mode: which tracked UDP flows may go on when a Service changes, on the kernel in memory. */
+/** Tests in iptables mode on the kernel in memory which tracked UDP flows may continue when a Service changes. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { FakeNode } from "../../support/fake-node.ts";
@@ -18,7 +18,7 @@ interface Shape {
   readonly loadBalancerIps?: readonly string[];
 }
 
-/** A Service that is reached by every kind of address; `shape` takes some away. */
+/** A Service with every kind of address, except those that `shape` removes. */
 function dns(shape: Shape = {}): NamedObject {
   const { name = "dns", clusterIp = "10.96.0.10", nodePort = 30_053 } = shape;
   const { externalIps = ["203.0.113.7"], loadBalancerIps = ["203.0.113.8"] } = shape;
@@ -64,7 +64,7 @@ describe("iptables mode: UDP flows", () => {
   });
   afterEach(() => node.stop());
 
-  /** A client's flow to each destination, answered by a pod. */
+  /** Tracks a client's flow to each destination, answered by a pod. */
   function track(destinations: readonly string[], answeredBy = pod): void {
     const flows = destinations.map((destination) => {
       sourcePort += 1;
@@ -182,7 +182,7 @@ describe("iptables mode: UDP flows", () => {
     await node.start();
     await node.settle();
     track(["203.0.113.7!53"], "10.244.1.6");
-    // A load-balancer IP counts for more than an external IP.
+    // A load-balancer IP takes precedence over an external IP.
     node.source.apply(dns({ externalIps: [], loadBalancerIps: ["203.0.113.7"] }), slice());
     await node.settle();
     assert.match(

@@ -56,7 +56,7 @@ describe("observeOnly", () => {
     running = undefined;
   });
 
-  /** What was recorded for the program that runs after this one. */
+  /** The records that were written for the next run. */
   const recorded: string[] = [];
 
   async function start(...flags: readonly (readonly [string, string])[]): Promise<void> {
@@ -193,7 +193,7 @@ describe("observeOnly", () => {
       [[observing], []],
       [[], ["holders", "ownership", "ramps"]],
     ] as const) {
-      // A third party's, which the Service claims.
+      // A virtual server of a third party, which the Service claims.
       await kernel.ipvs.apply([{ kind: "virtual-server-create", after: taken }]);
       apply(slow, few);
       recorded.length = 0;

@@ -1,6 +1,7 @@
 /**
- * Random pairs: what any mode, backend or kube-proxy left → any mode, or clean-up. The program is killed at a random change on
- * the way, or not, and started again. In the end the kernel is as a fresh start makes it. `make faults` tries more of them.
+ * Random pairs: the leftovers of any mode, backend or kube-proxy, followed by any mode or a clean-up. The program may
+ * be killed at a random change and started again. The final kernel state must equal that of a fresh start. `make
+ * faults` runs more pairs.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -37,10 +38,10 @@ type Goal = Mode | "clean-up";
 const tables = ["filter", "nat", "mangle"] as const;
 const lefts: readonly Left[] = ["ipvs", "iptables", "userspace", "kube-proxy", "nothing"];
 const goals: readonly Goal[] = ["ipvs", "iptables", "userspace", "clean-up"];
-/** Longer than the pauses of retries, drains and the removal of leftovers. */
+/** Longer than all pauses of retries, drains and the removal of leftovers. */
 const restMs = 700_000;
 
-/** One node over several runs of the program. */
+/** One node across several runs of the program. */
 class PairNode {
   readonly #kernel = Object.assign(new FakeKernel(), {
     unusedBackend: new FakeIptables(new Operations()),
@@ -57,7 +58,7 @@ class PairNode {
     this.use(0);
   }
 
-  /** The backend that the programs of the node use from now on. */
+  /** From now on, the node's programs use this backend. */
   use(index: number): void {
     const [first, second] = this.#backends;
     const [iptables, unusedBackend] = index === 0 ? [first, second] : [second, first];
@@ -94,7 +95,7 @@ class PairNode {
       this.#ran.clear();
   }
 
-  /** Its rules without a listener, and what it removes. */
+  /** Writes the rules of userspace mode without a listener, and removes leftovers. */
   async #runUserspace(config: Config): Promise<void> {
     const context = { clock: this.#clock, log: silentLogger, ran: new Set(this.#ran) };
     this.#ran.add("userspace");
@@ -129,7 +130,7 @@ class PairNode {
     this.#ran.add(mode);
   }
 
-  /** Everything but kubelet's chains, which kube-proxy may have made. */
+  /** The state without kubelet's chains, which kube-proxy may have created. */
   state(): string {
     const rules = [this.#kernel.iptables, this.#kernel.unusedBackend].map((iptables) =>
       ipFamilies.flatMap((family) =>
@@ -158,7 +159,7 @@ const ofKubelet: ReadonlySet<string> = new Set([
 ]);
 const toKubelet = /-j KUBE-FIREWALL$/;
 
-/** As the program finds it when it starts. */
+/** The backend choice as the program finds it at startup. */
 function choiceOf(iptables: FakeIptables): FakeIptables["choice"] {
   const portals = new Set(portalRules("IPv4", []).chains.map(({ name }) => name));
   const { backend, reason } = iptables.choice;

@@ -1,8 +1,7 @@
 /**
- * Many random changes, applied one after another with syncs in between, come to the same kernel as a fresh
- * start on the objects that are left; so they do when kernel changes fail, replies get lost, connections
- * hold up drains, and the program is configured otherwise, restarts or is killed on the way. In the modes that work on a
- * kernel.
+ * Applies many random changes one after another, with syncs in between. The kernel state must equal that of a fresh
+ * start with the final objects. This must also be true if kernel changes fail, replies are lost, connections delay
+ * drains, or the program is reconfigured, restarted or killed. Runs in the modes that use the kernel.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -19,11 +18,11 @@ import { type Interlude, interludes, undergo } from "../../support/random-cluste
 import { type Counts, groupsOf, seeds } from "../../support/seeds.ts";
 
 const changeCount = 200;
-/** Takes minutes, so it is not done unasked: `TEST_SHRINK=1`. */
+/** Shrinking takes minutes, so it must be requested with `TEST_SHRINK=1`. */
 const shrinks = process.env["TEST_SHRINK"] !== undefined;
 const seedsPerTest = 10;
 
-/** With how many sequences it is tried. */
+/** The number of sequences for each mode. */
 const modes: readonly {
   readonly mode: string;
   readonly flags: Readonly<Record<string, string>>;
@@ -42,7 +41,7 @@ interface Sequence {
   readonly steps: readonly (readonly [ClusterChange, Interlude])[];
 }
 
-/** Between two reads of everything; an hour leaves all to what is known of the kernel. */
+/** Periods between two complete reads. With an hour, everything depends on the cached state. */
 const periods = fc.constantFrom("30s", "1h").map((period) => ({
   "ipvs-sync-period": period,
   "kube-ipvs-verification-period": period,
@@ -73,7 +72,7 @@ async function endOf({ flags, steps }: Sequence): Promise<FakeNode> {
   return node;
 }
 
-/** The same objects in another order, given to a kernel that has seen nothing; addresses have the same holders. */
+/** Starts on an empty kernel with the same objects in another order. The holders of addresses are the same. */
 async function freshStart(after: FakeNode): Promise<FakeNode> {
   const node = new FakeNode(after.flags, after.holders());
   node.kernel.link.setNodeAddresses(after.kernel.link.peekNode());
@@ -83,7 +82,7 @@ async function freshStart(after: FakeNode): Promise<FakeNode> {
   return node;
 }
 
-/** A rule in kubelet's chain stays, though node ports may be served on loopback no more. */
+/** Omits a rule in kubelet's chain, which remains even when node ports are no longer served on loopback. */
 async function stateOf(node: FakeNode): Promise<KernelState> {
   const { iptables = "", ...state } = await node.state();
   return {

@@ -1,7 +1,7 @@
 /**
- * Random walks on the fake kernel: the cluster changes, the program comes, goes and is killed, addresses of
- * the node, settings and virtual servers of others come and go, and what is ours is damaged by hand. Wherever
- * a walk settles, the kernel is as a fresh start would make it. `make walks` tries 10,000 of them.
+ * Random walks on the fake kernel. The cluster, the node's addresses, the settings and foreign virtual servers change;
+ * the program is stopped, started and killed; and our objects are damaged. Whenever a walk settles, the kernel state
+ * must equal that of a fresh start. `make walks` runs 10,000 walks.
  */
 import { describe, it } from "node:test";
 import { FakeWalkNode } from "../../support/random-walk/fake-walk-node.ts";
@@ -14,7 +14,7 @@ import { groupsOf, seeds } from "../../support/seeds.ts";
 const counts = { short: 50, long: 1_000 };
 const walksPerTest = 10;
 
-/** Takes a while, so it is not done unasked: `TEST_SHRINK=1` prints the walk as `found/` keeps it. */
+/** Shrinking takes long, so it must be requested: `TEST_SHRINK=1` prints the walk in the format of `found/`. */
 const shrinks = process.env["TEST_SHRINK"] !== undefined;
 
 async function goesWrong(walk: Walk): Promise<boolean> {

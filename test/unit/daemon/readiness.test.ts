@@ -49,7 +49,7 @@ describe("a daemon that starts", () => {
     await clock.advance(100_000);
   };
 
-  /** Each such call of the IPVS client takes so long from now on. */
+  /** From now on, each such call of the IPVS client takes this long. */
   function delayCalls(method: "listVirtualServers" | "apply", delayMs: number): void {
     const { ipvs } = kernel;
     const call = ipvs[method].bind(ipvs) as (...args: readonly unknown[]) => Promise<never>;

@@ -20,7 +20,7 @@ type Flags = Readonly<Record<string, string>>;
 const named = (objects: readonly ApiObject[]): readonly NamedObject[] =>
   objects as readonly unknown[] as readonly NamedObject[];
 
-/** A node with a NodePort Service on it, at rest. */
+/** Returns a settled node with a NodePort Service. */
 async function nodeWith(flags: Flags): Promise<FakeNode> {
   const fake = new FakeNode(flags);
   fake.source.apply(

@@ -1,4 +1,4 @@
-/** What annotations change in the kernel, and what is said of those that do not count. */
+/** Tests the effects of annotations in the kernel, and the reports about annotations that are ignored. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { type IpAddress, parseIpAddress } from "../../../src/base/ip.ts";
@@ -120,7 +120,7 @@ describe("an ignored annotation", () => {
   });
 });
 
-/** `10.96.0.10:80`: weights of its real servers, by their addresses. */
+/** Weights of the real servers of `10.96.0.10:80`, by address. */
 function weights(): readonly string[] {
   const lines = node.servers.filter((line) => line.startsWith("-a -t 10.96.0.10:80"));
   return lines.map((line) => line.replace(/.* -r (.*):8080 -m -w (\d+).*/, "$1 $2"));

@@ -1,4 +1,4 @@
-/** The tables of compatibility and of kernel settings name everything that the source has. */
+/** The tables of compatibility and of kernel settings must contain everything in the source. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -52,7 +52,7 @@ const words = (text: string): readonly string[] => text.trim().split(/\s+/);
 
 const docs = join(import.meta.dirname, "../../../docs");
 
-/** Rows of the first table below a heading: what they name, and what they say about it. */
+/** Rows of the first table below a heading: the subject of each row, and its description. */
 function rowsOf(document: string, heading: string): ReadonlyMap<string, string> {
   const text = `\n${readFileSync(join(docs, document), "utf8")}`;
   const [, section = ""] = text.split(`\n${heading}\n`);
@@ -68,7 +68,7 @@ function rowsOf(document: string, heading: string): ReadonlyMap<string, string> 
 const compatibility = (title: string): ReadonlyMap<string, string> =>
   rowsOf("reports/compatibility.md", `## ${title}`);
 
-/** Reasons by name, of the rows without effect. */
+/** Reasons by name, for the rows without effect. */
 function withoutEffect(
   rows: readonly (readonly [name: string, noEffect: string | undefined])[],
 ): ReadonlyMap<string, string> {

@@ -1,4 +1,4 @@
-/** docs/differences.md names settings, files and tests: they are there. */
+/** Settings, files and tests that docs/differences.md names must exist. */
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";

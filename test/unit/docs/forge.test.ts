@@ -1,4 +1,7 @@
-/** What a forge shows around the documents: pictures in both themes, templates of issues, supported and released versions. */
+/**
+ * Tests what a code hosting site shows besides the documents: pictures in both themes, issue templates, and supported
+ * and released versions.
+ */
 import assert from "node:assert/strict";
 import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -11,7 +14,7 @@ const documents = globSync(["*.md", "{docs,deploy,src}/**/*.md"], { cwd: project
 
 interface Picture {
   readonly document: string;
-  /** From the root of the project. */
+  /** Path from the project's root. */
   readonly path: string;
   readonly alt: string;
 }
@@ -33,7 +36,7 @@ const pictures: readonly Picture[] = documents.flatMap((document) => {
   }));
 });
 
-/** A picture adapts by itself, or its document offers one for the dark theme. */
+/** Whether the picture adapts to the theme, or its document has a variant for the dark theme. */
 function hasDarkForm({ document, path }: Picture): boolean {
   const isAdapting = read(path).includes("prefers-color-scheme: dark");
   const dark = path.replace(/-light\.svg$/, "-dark.svg");

@@ -1,4 +1,7 @@
-/** A guide is read to its end: at most three screens, all of them in half an hour. Reports and references may be longer. */
+/**
+ * Readers read a guide to its end, so each one has at most three screens, and all of them take at most half an hour.
+ * Reports and references may be longer.
+ */
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,7 +17,7 @@ const mostWords = 9_000;
 const mostReadmeWords = 900;
 const mostReportWords = 12_000;
 
-/** Lines on a screen: a longer one is wrapped. */
+/** Number of lines on a screen, on which longer lines are wrapped. */
 function linesOf(text: string): number {
   const lengths = text
     .trimEnd()

@@ -1,4 +1,4 @@
-/** Documents point at each other and at files; none of these may be missing. */
+/** Documents link to each other and to files. All targets must exist. */
 import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -10,7 +10,7 @@ const documents = [
   ...globSync("{docs,deploy,src,test}/**/*.md", { cwd: project }),
 ];
 
-/** The anchor of a heading, as forges make it. */
+/** The anchor of a heading, as code hosting sites create it. */
 function anchorOf(heading: string): string {
   return heading
     .toLowerCase()
@@ -24,7 +24,7 @@ function anchorsIn(path: string): readonly string[] {
   );
 }
 
-/** Targets that lead nowhere. */
+/** Links whose targets do not exist. */
 function brokenLinks(path: string): readonly string[] {
   const text = readFileSync(join(project, path), "utf8");
   const targets = [...text.matchAll(/\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"/g)].map(

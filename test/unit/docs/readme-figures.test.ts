@@ -1,4 +1,4 @@
-/** Each figure of README's table of measurements stands in the report that it links, rounded. */
+/** Each figure in README's table of measurements must be in the linked report, possibly rounded. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ const project = join(import.meta.dirname, "../../..");
 const read = (path: string): string => readFileSync(join(project, path), "utf8");
 const readme = read("README.md");
 
-/** The numbers of kube-ipvs' cell in the row that begins so. */
+/** The numbers in kube-ipvs' cell of the row that begins with this text. */
 function readmeNumbers(begin: string): readonly number[] {
   const cells = rowsOf(readme.split("\n")).find(([first = ""]) => first.includes(begin));
   assert.ok(cells !== undefined, `README has no row: ${begin}`);
@@ -21,7 +21,7 @@ const numberIn = (text: string): number => Number.parseFloat(text.replaceAll(","
 
 const benchmarks = rowsOf(read("docs/reports/benchmarks.md").split("\n"));
 
-/** What was measured in the rows of the targets whose case and figure match. */
+/** The measured values of the targets whose case and figure match. */
 function measured(caseName: RegExp, figure: string): readonly number[] {
   const rows = benchmarks.filter(([name = "", what = ""]) => {
     return caseName.test(name) && what.startsWith(figure);
@@ -30,7 +30,7 @@ function measured(caseName: RegExp, figure: string): readonly number[] {
   return rows.map(([, , , value = ""]) => numberIn(value));
 }
 
-/** The rows of the report's table of two days that begin so: every number in them. */
+/** All numbers in the rows of the report's two-day table that begin with this text. */
 function onBothDays(begin: string): readonly number[] {
   const [, section = ""] = read("docs/reports/scale.md").split("### From day to day");
   const rows = rowsOf((section.split("\n### ")[0] ?? "").split("\n")).filter(([name = ""]) =>
@@ -42,7 +42,7 @@ function onBothDays(begin: string): readonly number[] {
   );
 }
 
-/** README shows the smallest and the largest figure, with as many decimals as it likes. */
+/** README shows the smallest and the largest value, with any number of decimals. */
 function assertRange(shown: readonly number[], measurements: readonly number[]): void {
   assert.equal(shown.length, 2);
   for (const [index, exact] of [Math.min(...measurements), Math.max(...measurements)].entries()) {

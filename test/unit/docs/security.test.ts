@@ -1,4 +1,4 @@
-/** docs/security.md: each claim in a table with a column "test" names one that exists under this title. */
+/** Each claim in a table of docs/security.md with a column "test" must name an existing test. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { isThere, rowsOf, testsOf } from "../../support/documents/named-tests.ts
 const path = join(import.meta.dirname, "../../../docs/security.md");
 const text = readFileSync(path, "utf8");
 
-/** Of each attacker: what they try, what kube-ipvs does, what is not promised, and the test. */
+/** For each attacker: their attempts, the reaction of kube-ipvs, the limits, and the test. */
 const threats = text.slice(text.indexOf("## Threats"), text.indexOf("## What limits"));
 const limits = text.slice(text.indexOf("## What limits"));
 const claims = [threats, limits].flatMap((part) => rowsOf(part.split("\n")));

@@ -1,4 +1,4 @@
-/** docs/troubleshooting.md says what to do about each thing that `status` may find wrong, in the words that it prints. */
+/** docs/troubleshooting.md must describe each problem that `status` may report, in the same words. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ import { silentMetrics } from "../../support/silent-metrics.ts";
 
 const page = readFileSync(join(import.meta.dirname, "../../../docs/troubleshooting.md"), "utf8");
 
-/** What stands in the first cells between backquotes; `…` is anything. */
+/** Texts in backquotes in the first cells. `…` matches any text. */
 const shown: readonly RegExp[] = rowsOf(page.split("\n")).flatMap(([cell = ""]) =>
   [...cell.matchAll(/`([^`]+)`/g)].map(([, text = ""]) => {
     const literal = text.replaceAll(/[()|.?*+]/g, "\\$&");

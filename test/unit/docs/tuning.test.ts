@@ -1,4 +1,7 @@
-/** Each example of docs/tuning.md and its pages gives the virtual servers that it shows, and no annotation of it is ignored. */
+/**
+ * Each example of docs/tuning.md and its pages must create the virtual servers that it shows, and none of its
+ * annotations may be ignored.
+ */
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -15,7 +18,7 @@ const page = globSync(["tuning.md", "tuning/*.md"], { cwd: docs })
 interface Example {
   readonly title: string;
   readonly objects: readonly KubernetesObject[];
-  /** Absent: the example changes none. */
+  /** Undefined if the example changes no virtual server. */
   readonly servers?: readonly string[];
 }
 
@@ -30,7 +33,7 @@ function objectsIn(text: string): readonly KubernetesObject[] | undefined {
   return parseAllDocuments(yaml).map((document) => inNamespace(document.toJS()));
 }
 
-/** The endpoints of all examples that bring none of this name. */
+/** The endpoints of all examples that do not define their own. */
 const [endpoints] = objectsIn(readFileSync(join(docs, "tuning.md"), "utf8")) ?? [];
 
 const examples: readonly Example[] = page.split(/^## /m).flatMap((section) => {
@@ -59,7 +62,7 @@ function inNamespace({ kind, metadata, ...rest }: KubernetesObject): KubernetesO
   };
 }
 
-/** What the Service of the examples is without an annotation. */
+/** The virtual server of the examples' Service without annotations. */
 const untuned = [
   "-A -t 10.96.0.10:80 -s rr",
   "-a -t 10.96.0.10:80 -r 10.244.1.10:8080 -m -w 1",

@@ -1,4 +1,4 @@
-/** Each check with each of its verdicts. */
+/** Tests each check with each of its verdicts. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { PacketLoss, PathStep } from "../../../src/answer/explanation.ts";
@@ -20,7 +20,7 @@ interface Case {
   readonly check: string;
   readonly verdict: Verdict;
   readonly node: Partial<Node>;
-  /** In evidence or remedy. */
+  /** Text that the evidence or the remedy must contain. */
   readonly says: RegExp;
 }
 
@@ -32,7 +32,7 @@ const localPorts = "net/ipv4/ip_local_port_range";
 const forward = "net/ipv4/ip_forward";
 const many = known({ virtualServers: 50_000, realServers: 250_000, connections: 0 });
 
-/** Packets of one source to default/web. */
+/** Packets from one source to default/web. */
 function packetsFrom(from: string, ...losses: readonly PacketLoss[]): Node["packets"] {
   return packetsAlong([], from, ...losses);
 }
@@ -647,7 +647,7 @@ const cases: readonly Case[] = [
   { check: "iptables-lock", verdict: "unknown", node: { mounts: unreadable }, says: /EACCES/ },
 ];
 
-/** Services that lost one address to another. */
+/** Conflicts of Services that lost an address to another Service. */
 function conflictsOf(...services: readonly string[]): Node["daemon"] {
   const conflicts = services.map((service) => ({
     service,

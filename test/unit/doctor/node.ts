@@ -1,4 +1,4 @@
-/** A node on which everything is right. */
+/** A node without problems. */
 import type { IpAddress } from "../../../src/base/ip.ts";
 import type { AddressFacts, Cluster, Node } from "../../../src/doctor/node.ts";
 
@@ -26,7 +26,7 @@ const rightSysctls: Readonly<Record<string, string>> = {
   "net/netfilter/nf_conntrack_max": "1000",
 };
 
-/** These settings instead of the right ones; undefined: the kernel has no such setting. */
+/** Replaces correct settings with these. Undefined means that the kernel does not have the setting. */
 export function sysctlsWith(changed: Readonly<Record<string, string | undefined>>): Node["sysctl"] {
   const all = new Map(Object.entries({ ...rightSysctls, ...changed }));
   return (path) => all.get(path);

@@ -122,7 +122,7 @@ describe("data from /proc", () => {
   });
 });
 
-/** Answers by path; anything else is 403, as an account without rights sees it. */
+/** Starts a server with answers by path. Other paths return 403, as for an account without permissions. */
 function serverWith(
   bodies: Readonly<Record<string, object>>,
   isAllowed: (resource: string, verb: string) => boolean = () => true,

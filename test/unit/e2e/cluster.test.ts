@@ -1,4 +1,4 @@
-/** The clients of the acceptance test against the test API server, over HTTP and web sockets. */
+/** Tests the clients of the acceptance test with the test API server, over HTTP and web sockets. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { describe, it, type TestContext } from "node:test";

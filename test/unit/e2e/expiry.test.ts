@@ -7,7 +7,7 @@ import { requireFreshRights } from "../../../src/e2e/expiry.ts";
 const appliedAt = new Date("2026-11-01T00:00:00Z");
 const hourMs = 3_600_000;
 
-/** Bindings of `deploy/kustomize/e2e` that were applied at {@link appliedAt}, and what was deleted of them. */
+/** Bindings of `deploy/kustomize/e2e` that were applied at {@link appliedAt}, and the deleted ones. */
 function bindings(): { readonly rbac: BindingsApi; readonly deleted: readonly string[] } {
   const deleted: string[] = [];
   const rbac: Record<keyof BindingsApi, (given: never) => Promise<unknown>> = {

@@ -1,4 +1,4 @@
-/** The controller against the test API server, over real HTTP. */
+/** Tests the controller with the test API server, over real HTTP. */
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
@@ -14,7 +14,7 @@ const sliceResource = resourceOf(endpointSlice());
 const selecting = (options: Parameters<typeof service>[0] = {}): ApiObject =>
   service({ ...options, spec: { selector: { app: "web" }, ...options.spec } });
 
-/** An API server with a controller beside it. */
+/** An API server with a running controller. */
 class Stage {
   readonly server: ApiServer;
   readonly log: RecordingLogger = new RecordingLogger();
@@ -38,7 +38,7 @@ class Stage {
     return this;
   }
 
-  /** Resolves when the slices are as they should be and nothing is left to do. */
+  /** Resolves when the slices are as expected and no work is left. */
   async until(want: readonly string[]): Promise<void> {
     for (let tries = 0; tries < 400; tries += 1) {
       if (this.controller?.isSettled === true && this.lines.join() === want.join()) break;
@@ -77,7 +77,7 @@ function isLabelled({ metadata }: ApiObject): boolean {
   return Object.hasOwn(metadata["labels"] as object, "added");
 }
 
-/** As an admission webhook may leave it. */
+/** Adds a label, as an admission webhook may do. */
 function labeled(slice: ApiObject): ApiObject {
   const labels = { ...(slice.metadata["labels"] as object), added: "by another" };
   return { ...slice, metadata: { ...slice.metadata, labels } };

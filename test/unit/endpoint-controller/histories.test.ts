@@ -1,7 +1,7 @@
 /**
- * Random histories of a cluster with the controller beside it: Pods, Services and slices change, third parties write
- * and remove, watches and writes fail, the controller is ended and started. In the end there is an endpoint for each Pod
- * that a Service selects, and no other.
+ * Random histories of a cluster with a running controller: Pods, Services and slices change, third parties write and
+ * remove slices, watches and writes fail, and the controller is stopped and started. At the end, exactly one endpoint
+ * must exist for each Pod that a Service selects.
  */
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
@@ -84,7 +84,7 @@ const services: fc.Arbitrary<ApiObject> = fc
 
 type Step =
   | { readonly kind: "apply" | "delete"; readonly object: ApiObject }
-  /** What a third party does to one of the slices. */
+  /** A third party's change to one of the slices. */
   | { readonly kind: "wipe" | "remove" | "label" | "own" | "copy"; readonly nth: number }
   | { readonly kind: "foreign" | "no-foreign"; readonly service: string }
   | { readonly kind: "restart" | "kill-watches" | "compact" | "wait" | "second" }
@@ -244,7 +244,7 @@ function isOurs({ metadata }: ApiObject): boolean {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** `web IPv4 p-0 10.244.1.10:8080 ready` of each endpoint that there should be. */
+/** `web IPv4 p-0 10.244.1.10:8080 ready` for each endpoint that should exist. */
 function wanted({ store }: ApiServer, slices: readonly ApiObject[]): readonly string[] {
   const known = store.list(resourceOf(pod())) as readonly (ApiObject & {
     spec: Fields;

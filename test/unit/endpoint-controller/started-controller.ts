@@ -1,4 +1,4 @@
-/** A controller that works on the test API server; its back-off of seconds passes in milliseconds. */
+/** A running controller on the test API server. Its back-off of seconds passes in milliseconds. */
 import type { TestContext } from "node:test";
 import { openConnection } from "../../../src/api/cluster/open-connection.ts";
 import { systemClock } from "../../../src/base/clock.ts";
@@ -7,14 +7,14 @@ import { EndpointController } from "../../../src/endpoint-controller/controller.
 import type { ApiServer } from "../../support/api-server/api-server.ts";
 import { RecordingLogger } from "../../support/recording-logger.ts";
 
-/** Requests are not timed by it. */
+/** This clock does not affect the timeouts of requests. */
 const quickClock: typeof systemClock = {
   ...systemClock,
   after: (delayMs, callback) =>
     systemClock.after(delayMs > 30_000 ? delayMs : delayMs / 20, callback),
 };
 
-/** Ends with the test. */
+/** Starts a controller, which stops when the test ends. */
 export async function startController(
   test: TestContext,
   server: ApiServer,

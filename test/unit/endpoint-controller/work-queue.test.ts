@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { type Retry, WorkQueue } from "../../../src/endpoint-controller/work-queue.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 
-/** A queue whose work the test ends. */
+/** A queue whose work the test completes. */
 class Stage {
   readonly clock: FakeClock = new FakeClock();
   readonly begun: string[] = [];

@@ -4,7 +4,7 @@ import type { PodRecord, SelectingService } from "../../../src/endpoint-slices/o
 import { planSlices } from "../../../src/endpoint-slices/plan-slices.ts";
 import { ip, pod, pods, SliceShelf, selecting, served } from "./slices.ts";
 
-/** The slices of a Service planned from scratch. */
+/** Plans the slices of a Service without existing ones. */
 function made(service: SelectingService, ...of: readonly PodRecord[]): SliceShelf["stored"] {
   const shelf = new SliceShelf();
   shelf.sync(service, of);

@@ -51,7 +51,7 @@ export function selecting(fields: Partial<SelectingService> = {}): SelectingServ
   };
 }
 
-/** Slices of one Service as they are stored; plans are carried out on them. */
+/** The stored slices of one Service, to which plans are applied. */
 export class SliceShelf {
   stored: StoredSlice[] = [];
   writes = 0;
@@ -68,7 +68,7 @@ export class SliceShelf {
     return planSlices(situation);
   }
 
-  /** Plans and carries out; the result is the number of writes. */
+  /** Plans and applies the changes. Returns the number of writes. */
   sync(service: SelectingService | undefined, of: Iterable<PodRecord>): number {
     const plan = this.plan(service, of);
     const { creates, updates, deletes } = plan;
@@ -100,7 +100,7 @@ export class SliceShelf {
   }
 }
 
-/** What a proxy reads from slices: `address:ports conditions` of each endpoint, sorted. */
+/** The data that a proxy reads from slices: `address:ports conditions` for each endpoint, sorted. */
 export function served(stored: readonly StoredSlice[]): readonly string[] {
   const lines = stored.flatMap(({ ports, endpoints, family = "" }) =>
     endpoints.map((endpoint) => {

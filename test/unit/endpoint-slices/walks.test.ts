@@ -1,4 +1,4 @@
-/** Random histories: whatever happened before, the slices are right, and few were written. */
+/** Random histories: after any changes, the slices must be correct, with few writes. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { PodRecord, SelectingService } from "../../../src/endpoint-slices/objects.ts";
@@ -22,7 +22,7 @@ class Walk {
     return Math.floor(this.#random() * limit);
   }
 
-  /** One change; says how many writes may follow from it at most, with so many slices before. */
+  /** Makes one change. Returns the maximum number of writes that it may cause, given the number of existing slices. */
   step(): number {
     const slices = this.shelf.stored.length + 4;
     switch (this.#below(20)) {
@@ -74,7 +74,7 @@ class Walk {
   }
 }
 
-/** One Pod leaves a slice and enters another one, in each family; a slice may appear or go with it. */
+/** In each family, one Pod leaves a slice and enters another one, and a slice may be created or deleted. */
 const perPod = 4;
 
 describe("slices after a random history", () => {

@@ -1,4 +1,4 @@
-/** `kube-ipvs explain` in iptables mode. */
+/** Tests `kube-ipvs explain` in iptables mode. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Destination } from "../../../src/answer/answers.ts";
@@ -49,7 +49,7 @@ async function summaryOf(
   return (await explained(onNode, from, destination)).summary;
 }
 
-/** Chains that are planned about the cluster IP. */
+/** Planned chains that packets to the cluster IP may traverse. */
 async function tablesRules({ modeView }: FakeNode): Promise<{ readonly rules: readonly Chain[] }> {
   const { rules } = await planFacts(modeView, { kind: "destination", destination: web });
   return { rules: rules.IPv4?.chains ?? [] };

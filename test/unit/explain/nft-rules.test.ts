@@ -1,4 +1,4 @@
-/** Rules of other software in nftables, as the kernel's expressions. */
+/** Tests nftables rules of other software, given as the kernel's expressions. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Explanation } from "../../../src/answer/explanation.ts";
@@ -58,7 +58,7 @@ interface Given {
   readonly sets?: Readonly<Record<string, NftSet>>;
 }
 
-/** One base chain `inet fw input`. The keys are the texts of rules. */
+/** A ruleset with one base chain, `inet fw input`. The keys are the texts of rules. */
 function ruleset({
   hook = "INPUT",
   priority = 0,
@@ -252,7 +252,7 @@ describe("explain of other software's nftables rules", () => {
   });
 
   it("follows answers, which are established", async () => {
-    // The states of conntrack are bits: new 8, established 2.
+    // Conntrack states are bits: new is 8, established is 2.
     const state = (bit: number) => [
       load({ from: "ct", key: 0 }),
       compare(bit, 0, 0, 0),

@@ -1,4 +1,4 @@
-/** `kube-ipvs explain` on a daemon with a fake kernel, in any mode. */
+/** Runs `kube-ipvs explain` on a daemon with a fake kernel, in any mode. */
 import assert from "node:assert/strict";
 import type { Destination } from "../../../src/answer/answers.ts";
 import type { Explanation } from "../../../src/answer/explanation.ts";
@@ -20,7 +20,7 @@ export const web: { readonly protocol: "TCP"; readonly address: IpAddress; reado
   port: 80,
 };
 
-/** Pods of this node behind a link each, everything else behind eth0. */
+/** Each pod of this node is behind its own link, and everything else is behind eth0. */
 async function routeTo(address: IpAddress): Promise<Route | undefined> {
   const isPod = address.startsWith("10.244.1.");
   return {

@@ -1,4 +1,4 @@
-/** No row of the faults changes the machine on which the tests run. */
+/** No fault row may change the machine on which the tests run. */
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -13,7 +13,7 @@ const base: Sample = {
   delayMs: { p50: 10, p99: 12, p999: 20, worst: 50 },
 };
 
-/** A run of 40 samples; `change` says what differs in each. */
+/** A run of 40 samples. `change` returns the fields that differ in each. */
 function run(change: (index: number) => Partial<Sample>): readonly Sample[] {
   return Array.from({ length: 40 }, (_, index) => ({ ...base, ...change(index) }));
 }

@@ -1,4 +1,4 @@
-/** The comparison that the golden test rests on: no change of one line, of whatever kind, goes unseen. */
+/** Tests the comparison that the golden tests use: every change of a single line must be detected. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { compareStates, type KernelState, stateFiles } from "../../golden/kernel-state.ts";

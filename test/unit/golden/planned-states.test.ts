@@ -1,6 +1,6 @@
 /**
- * Every recorded scenario through the real configuration parser, decoders, planner and reconciler into the
- * kernel in memory. The lab does the same with a real kernel; this says within a second where a plan is off.
+ * Runs every recorded scenario through the real configuration parser, decoders, planner and reconciler into the kernel
+ * in memory. The lab does the same with a real kernel, but this test finds a wrong plan within a second.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -24,10 +24,10 @@ import {
 import { MemorySource } from "../../support/memory-source.ts";
 import { silentMetrics } from "../../support/silent-metrics.ts";
 
-/** What the kernel in memory has no idea of. */
+/** Files that the kernel in memory cannot produce. */
 const unmodelled = ["link", "sysctl", "health"] as const;
 
-/** These begin on a kernel that third parties wrote to, with shell lines that only a real one can run. */
+/** Scenarios that begin with third-party kernel state, whose shell lines only a real kernel can run. */
 const needsRealKernel = new Set(["cfg-exclude-cidrs", "pre-dirty-kernel"]);
 
 function observed(kernel: FakeKernel): KernelState {

@@ -1,6 +1,6 @@
 /**
- * Every recorded scenario of iptables mode through the real configuration parser, decoders and planner: what would be
- * written is, rule by rule, what kube-proxy left. No kernel, no daemon.
+ * Runs every recorded scenario of iptables mode through the real configuration parser, decoders and planner. The
+ * planned rules must equal kube-proxy's, rule by rule. Uses no kernel and no daemon.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,4 +1,4 @@
-/** Recorded states are kept as differences. Each text must give exactly the states that it was made of. */
+/** Recorded states are stored as differences. Each text must restore exactly the original states. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

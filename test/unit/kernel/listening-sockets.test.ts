@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 import { listListeningSockets, parseSockets } from "../../../src/kernel/listening-sockets.ts";
 import { skippedWithoutIpv6 } from "../../support/ipv6.ts";
 
-/** A line of /proc/net/tcp, up to where nothing is read any more. */
+/** A line of /proc/net/tcp, without the fields that are not parsed. */
 function line(local: string, remote: string, state: string): string {
   return `   0: ${local} ${remote} ${state} 00000000:00000000 00:00000000 00000000  1000        0 1\n`;
 }

@@ -113,7 +113,7 @@ describe("running a program", () => {
 });
 
 describe("a program that prints endlessly", () => {
-  /** Building an error text of 64 MB took 45 s of processor time, during which the event loop stood still. */
+  /** Formatting an error text of 64 MB once blocked the event loop for 45 s. */
   for (const stream of ["1", "2"]) {
     it(`uses little CPU time if it writes to file descriptor ${stream}`, async () => {
       const before = process.cpuUsage();

@@ -1,4 +1,4 @@
-/** Programs that answer from a table, and what they were asked. */
+/** Programs that answer from a table, and a record of their calls. */
 import {
   type ProgramCall,
   ProgramError,
@@ -6,7 +6,7 @@ import {
   type RunProgram,
 } from "../../../src/kernel/program.ts";
 
-/** One answer for each call, the last one for ever; an error is thrown. */
+/** One answer for each call. The last one is repeated. An error is thrown. */
 export type ProgramAnswer = Partial<ProgramResult> | Error;
 
 /** Programs that are not in the table are not installed. */

@@ -1,4 +1,4 @@
-/** Where the product starts programs: in one file, without a shell. */
+/** The product may start programs in one file only, and without a shell. */
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ describe("programs are started", () => {
     const option =
       /\bshell: (?:true|["'`])|\bexecaCommand|\bpopen\(|\bsystem\(|["']\/bin\/(?:ba)?sh\b/;
     assert.deepEqual(filesWith(option), []);
-    // The one file that starts programs names no shell at all; elsewhere the word may be a Pod's.
+    // The file that starts programs must not contain the word "shell". In other files, the word may refer to a Pod.
     assert.doesNotMatch(textOf("src/kernel/run-program.ts"), /\bshell\b *[:,}]/);
   });
 

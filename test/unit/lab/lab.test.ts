@@ -69,7 +69,7 @@ describe("the lab", () => {
     findShortage: () => undefined,
     architecture: "x64",
   };
-  /** Asking loads a module. */
+  /** Fails if the kernel is asked, because that loads a module. */
   const askingFails: LabSources = {
     ...withIpvs,
     hostHasIpvs: () => assert.fail("The machine's own kernel was asked"),

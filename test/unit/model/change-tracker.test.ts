@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { ChangeTracker } from "../../../src/model/change-tracker.ts";
 import { endpointRecord, sliceRecord } from "../../support/records.ts";
 
-/** A slice whose change began at this time. */
+/** A slice with a change that began at this time. */
 function slice(
   timeMs: number | undefined,
   overrides: Partial<ReturnType<typeof sliceRecord>> = {},

@@ -1,4 +1,7 @@
-/** What Services get that ask for more than they may: the same on every node, and nothing at the cost of other namespaces. */
+/**
+ * Tests the share of Services that exceed a limit: it is the same on every node, and does not reduce the share of other
+ * namespaces.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../src/api/objects.ts";
@@ -21,7 +24,7 @@ function service(name: string, fields: Partial<ServiceRecord> = {}): ServiceReco
   return serviceRecord({ name, ...fields });
 }
 
-/** One with this many ports, and external IPs. */
+/** A Service with this number of ports, and external IPs. */
 function sized(
   name: string,
   ports: number,
@@ -56,7 +59,7 @@ class Cluster {
     return this.tracker.take().services.toSorted();
   }
 
-  /** Ports and external IPs that are served. */
+  /** Numbers of served ports and external IPs. */
   served(name: string): readonly number[] | undefined {
     const one = this.tracker.service(name);
     return one && [one.ports.length, one.externalIps.length];

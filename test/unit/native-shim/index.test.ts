@@ -22,7 +22,7 @@ describe("loading the addon", () => {
   });
   after(() => rm(folder, { recursive: true }));
 
-  /** Runs a program that imports the copy; returns what it prints. */
+  /** Runs a program that imports the copy, and returns its output. */
   async function outputOf(lines: string): Promise<string> {
     const index = JSON.stringify(join(folder, "native-shim", "index.ts"));
     const program = `import { open } from ${index}; ${lines}`;

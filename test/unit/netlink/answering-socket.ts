@@ -1,21 +1,21 @@
-/** A socket that answers datagrams: "given this request, these replies". Stands in for the native shim. */
+/** A socket that answers datagrams with given replies, in place of the native shim. */
 import { type Message, MessageWriter, messagesOf } from "../../../src/netlink/message.ts";
 import type { NetlinkShim } from "../../../src/netlink/transport.ts";
 
 type TransactResult = Awaited<ReturnType<NetlinkShim["transact"]>>;
 
-/** The bytes that come back, or a failure of the socket. */
+/** The bytes of the reply, or a failure of the socket. */
 export type Answer = Uint8Array | TransactResult;
 
 export interface AnsweringSocket {
   readonly shim: NetlinkShim;
-  /** Every datagram that was sent, copied. */
+  /** A copy of every sent datagram. */
   readonly sent: Uint8Array[];
-  /** Largest number of calls under way at once. */
+  /** Maximum number of concurrent calls. */
   readonly mostAtOnce: () => number;
-  /** Delivers a multicast datagram to the watchers that listen. */
+  /** Delivers a multicast datagram to all watchers. */
   readonly deliver: (errno: number, datagram: Uint8Array) => void;
-  /** How many watchers listen. */
+  /** Number of watchers. */
   readonly listeners: () => number;
   readonly isClosed: () => boolean;
 }
@@ -78,7 +78,7 @@ export function answeringSocket(
   };
 }
 
-/** Each message for itself. */
+/** Yields each message separately. */
 function* datagramsOf(bytes: Uint8Array): Generator<Uint8Array, void, undefined> {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   for (let at = 0; at < bytes.length; ) {
@@ -92,11 +92,11 @@ export interface MessageParts {
   readonly type: number;
   readonly flags?: number;
   readonly sequence: number;
-  /** Writes what is behind the header. */
+  /** Writes the part after the header. */
   readonly body?: (writer: MessageWriter) => void;
 }
 
-/** Messages one behind the other. */
+/** Concatenates messages. */
 export function messages(...parts: readonly MessageParts[]): Uint8Array {
   const writer = new MessageWriter();
   for (const { type, flags = 0, sequence, body } of parts) {
@@ -107,7 +107,7 @@ export function messages(...parts: readonly MessageParts[]): Uint8Array {
   return writer.written;
 }
 
-/** NLMSG_ERROR as a socket with NETLINK_CAP_ACK gets it; `words` as an extended acknowledgement. */
+/** NLMSG_ERROR as received by a socket with NETLINK_CAP_ACK. `words` is the text of an extended acknowledgment. */
 export function acknowledgement(sequence: number, errno = 0, words?: string): MessageParts {
   return {
     type: 2,

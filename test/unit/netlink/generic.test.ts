@@ -8,7 +8,7 @@ import { bytesOf, readCapture, withSequence } from "../../captures/captures.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { type Answer, acknowledgement, answeringSocket, messages } from "./answering-socket.ts";
 
-/** What `ipvsadm -L -n` asked first, and the answer. */
+/** The first request of `ipvsadm -L -n`, and the reply. */
 const capture = readCapture("ipvs", "resolve-family");
 const IPVS_IN_CAPTURE = 0x1c;
 

@@ -15,7 +15,7 @@ const kind: RequestKind<number> = {
   describe: () => ({ operation: "do", subject: "" }),
 };
 
-/** What each kind of call makes of a reply; a listing that is busy is not retried here. */
+/** Passes a reply to each kind of call. A dump with EBUSY is not retried here. */
 async function callsWith(reply: Uint8Array): Promise<void> {
   const calls = [
     (transport: ReturnType<typeof open>) => transport.request(kind, 1, ({ type }) => type),

@@ -6,10 +6,10 @@ import { describe, it } from "node:test";
 
 const root = join(import.meta.dirname, "../../..");
 const onlyPlace = "src/netlink/netlink-package.ts";
-/** The parts without a socket: constants and codecs. */
+/** The modules of the package that do not use a socket: constants and codecs. */
 const allowedParts = ["constants.js", "genl/structs.js", "rt/structs.js"];
 
-/** What a source imports from the package, by `from`, `import()` or `require()`. */
+/** The modules that a source imports from the package with `from`, `import()` or `require()`. */
 function packageImports(source: string): string[] {
   const pattern = /(?:from\s+|import\s*\(?\s*|require\s*\(\s*)["'](netlink(?:\/[^"']*)?)["']/g;
   return [...source.matchAll(pattern)].map((match) => match[1] ?? "");

@@ -29,7 +29,7 @@ const ACK = 0x4;
 const DUMP = 0x300;
 const DUMP_INTERRUPTED = 0x10;
 
-/** Requests that carry a number. */
+/** Requests that contain a number. */
 const kind: RequestKind<number> = {
   type: () => 0x1c,
   flags: () => 0,
@@ -37,7 +37,7 @@ const kind: RequestKind<number> = {
   describe: (number) => ({ operation: "change thing", subject: String(number) }),
 };
 
-/** Ends waits at once and remembers how long they would have been. */
+/** A clock that ends waits immediately and records their durations. */
 function impatientClock(): { readonly clock: Clock; readonly waitsMs: number[] } {
   const waitsMs: number[] = [];
   const still = new FakeClock();

@@ -10,7 +10,7 @@ const path: Path = {
   expected: "local←pod",
 };
 
-/** One row with these outcomes, in the order of the columns. */
+/** A section with one row that has these outcomes, in the order of the columns. */
 function resultWith(outcomes: readonly string[], text = "Why."): SectionResult {
   const names = transports.map(columnName);
   return {

@@ -242,7 +242,7 @@ describe("DesiredState", () => {
   });
 });
 
-/** An event: a Service or one of its slices appears, changes or goes. */
+/** An event: a Service or one of its slices appears, changes or disappears. */
 type Event =
   | {
       readonly kind: "service";
@@ -258,7 +258,7 @@ type Event =
 const names = ["default/a", "default/b", "kube-system/dns"];
 const addressPool = ["10.244.1.1", "10.244.1.2", "10.244.2.1", "10.244.2.2"];
 
-/** Reserved, and what a source range has to cover for the node's own connections. */
+/** A reserved address, which a source range must contain to admit the node's own connections. */
 const nodeAddress = "192.168.10.11";
 
 const serviceArbitrary = fc.record({
@@ -326,7 +326,7 @@ const eventArbitrary: fc.Arbitrary<Event> = fc.oneof(
     ),
 );
 
-/** All that is wanted, by what {@link marked} calls it. */
+/** The whole desired state, by the names that {@link marked} uses. */
 function wanted(desired: DesiredState): ReadonlyMap<string, unknown> {
   const servers = [...desired.virtualServerKeys()].map((key) => {
     const { virtualServer, realServers = [] } = desired.virtualServer(key) ?? {};
@@ -350,7 +350,7 @@ function marked({ virtualServers, setEntries, addresses, rules }: DirtyKeys): Re
   ]);
 }
 
-/** What is said of Services beside what is wanted in the kernel. */
+/** The reported facts about Services, besides the desired kernel state. */
 function reported(desired: DesiredState): readonly unknown[] {
   return [
     desired.claims

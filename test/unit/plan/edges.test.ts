@@ -1,4 +1,7 @@
-/** Settings that go beyond kube-proxy: nothing of them without the setting, packets in test/packet-paths/edges.ts. */
+/**
+ * Tests settings that extend kube-proxy's behavior. Without the setting, nothing changes. test/packet-paths/edges.ts
+ * tests packets.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parseCidr } from "../../../src/base/ip.ts";
@@ -18,7 +21,7 @@ import {
   sliceRecord,
 } from "../../support/records.ts";
 
-/** As kube-proxy. */
+/** Behaves like kube-proxy. */
 const noEdges: EdgeOptions = {
   isPingAnswered: false,
   isNodeMasqueraded: false,
@@ -39,7 +42,7 @@ function rulesInput(edges?: EdgeOptions): Parameters<typeof planRules>[0] {
   };
 }
 
-/** Rules that one plan has and the other has not. */
+/** Rules that only the plan with these settings has. */
 function added(edges: Partial<EdgeOptions>): readonly string[] {
   const texts = (options?: EdgeOptions): readonly string[] =>
     planRules(rulesInput(options)).chains.flatMap(({ name, rules }) =>
@@ -101,7 +104,7 @@ describe("strict source ranges", () => {
     sourceRanges: [range],
   });
 
-  /** Entries of the sets of the firewall, and what is closed to the node. */
+  /** Entries of the firewall sets, and addresses that the node must not use. */
   function firewall(edges: EdgeOptions): readonly string[] {
     const families = new Map([["IPv4" as const, familyOptions("IPv4", { edges })]]);
     const slices = [sliceRecord([endpointRecord("10.244.2.11")])];

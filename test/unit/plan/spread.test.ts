@@ -1,4 +1,4 @@
-/** Nodes begin with different endpoints; test/lab/ipvs.test.ts shows that a kernel takes them in this order. */
+/** Nodes must begin with different endpoints. test/lab/ipvs.test.ts shows that the kernel uses them in this order. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hostPort } from "../../../src/base/ip.ts";
@@ -19,7 +19,10 @@ function endpoints(count: number): readonly Endpoint[] {
 
 const nodes = Array.from({ length: 50 }, (_, index) => `worker-${index + 1}.example.com`);
 
-/** What a burst of each node's connections brings the endpoint that gets most; `rr` takes the last one made first. */
+/**
+ * Number of connections of the busiest endpoint after a burst from each node. `rr` begins with the endpoint that was
+ * created last.
+ */
 function busiest(
   count: number,
   burst: number,

@@ -10,7 +10,7 @@ import { endpointRecord, sliceRecord } from "../../support/records.ts";
 
 const largestWeight = 65_535;
 
-/** So many endpoints in a slice with this weight, all on node-2; 10.`net`.0.1 and so on. */
+/** A slice with `count` endpoints of this weight, all on node-2: 10.`net`.0.1 and so on. */
 function slice(name: string, net: number, count: number, weightText?: string): EndpointSliceRecord {
   const endpoints = Array.from({ length: count }, (_, index) =>
     endpointRecord(`10.${net}.${Math.floor(index / 250)}.${(index % 250) + 1}`),

@@ -21,7 +21,7 @@ const p1 = localEndpoint("10.244.1.5");
 const p2 = endpointRecord("10.244.2.6");
 const p3 = endpointRecord("10.244.3.7");
 
-/** Two addresses for node ports, as on a node with a bridge. */
+/** Options with two node-port addresses, as on a node with a bridge. */
 const options = planOptions({
   families: new Map([
     [

@@ -8,7 +8,7 @@ import { processors, runJobs } from "../../queue/queue.ts";
 
 const never = new AbortController().signal;
 
-/** Jobs that note their names when they start. */
+/** Jobs that record their names when they start. */
 class Starts {
   readonly names: string[] = [];
   readonly cpus = new Set<number>();

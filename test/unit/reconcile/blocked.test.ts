@@ -1,4 +1,4 @@
-/** What waits for changes that were not made. */
+/** Tests which changes are withheld because other changes were not made. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { setFor } from "../../../src/plan/sets.ts";
@@ -89,7 +89,7 @@ const entryOf = ({ address, protocol, port }: VirtualServer): SetEntry =>
 const link: Change = { kind: "link-create", link: "kube-ipvs0", reason: "missing" };
 const setCreate: Change = { kind: "set-create", set: clusterIps, reason: "missing" };
 
-/** All sets are there, and the entries that guard both addresses. */
+/** A cache with all sets, and the entries that guard both addresses. */
 function cachedSets(...absent: readonly IpSet[]): CachedState {
   const cached = new CachedState();
   for (const { name } of [clusterIps, guards, ports]) cached.setEntries.set(name, new Set());
@@ -113,7 +113,7 @@ function withServer(virtualServer: VirtualServer): CachedState {
   return cached;
 }
 
-/** Of each address all virtual servers above; those of third parties are wanted as well, and not to be had. */
+/** A view with all virtual servers above. Those of third parties are also desired, but cannot be created. */
 function viewOf(planned: readonly Change[], cached: CachedState): RelationView {
   const added = new Set(
     planned.flatMap((change) => (change.kind === "entry-add" ? [text(change)] : [])),
@@ -146,11 +146,11 @@ function text(change: Change): string {
 
 interface Case {
   readonly name: string;
-  /** In the order of the plan; these are rejected, or wait for their back-off … */
+  /** Changes that are rejected, or that wait for their back-off, in the order of the plan. */
   readonly refused: readonly Change[];
-  /** … these with them … */
+  /** Changes that are withheld because of them. */
   readonly blocked: readonly Change[];
-  /** … and these do not. */
+  /** Changes that are made. */
   readonly made: readonly Change[];
   readonly cached?: CachedState;
 }

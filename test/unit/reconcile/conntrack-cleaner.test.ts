@@ -20,7 +20,7 @@ function flow(overrides: Partial<Flow> = {}): Flow {
 
 describe("ConntrackCleaner", () => {
   let bench: Bench;
-  /** What the kernel was asked for: `family`, or `family address:port by address:port`. */
+  /** Requests to the kernel: `family`, or `family address:port by address:port`. */
   let asked: string[];
 
   beforeEach(() => {

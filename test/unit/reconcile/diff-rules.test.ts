@@ -10,7 +10,7 @@ import {
 } from "../../../src/reconcile/observed/cached-rules.ts";
 import type { Jump, Rule, RuleSet } from "../../../src/state/rule.ts";
 
-/** Any injective text will do here. */
+/** Any text that differs for different rules is sufficient. */
 const render = (rule: Rule): string => JSON.stringify(rule);
 
 function jump(chain: string): Jump {

@@ -14,7 +14,7 @@ const entry = "10.96.0.10,tcp:80";
 const a = serviceRecord();
 const there = endpointRecord("10.244.2.11");
 
-/** What a fresh start leaves. */
+/** Returns the state after a fresh start. */
 async function fresh(): Promise<Bench> {
   const bench = new Bench();
   bench.put(a, [there]);
@@ -88,7 +88,10 @@ describe("an existing set with", () => {
 });
 
 describe("the entries of a set that is replaced", () => {
-  /** After each write: does every rule that names a set or its stand-in find the entry there? */
+  /**
+   * Checks after each write that every rule that refers to a set, or to its temporary replacement, finds the entry
+   * there.
+   */
   async function watched(
     set: Partial<IpSet>,
     entries: readonly string[],
@@ -191,7 +194,7 @@ it("the next start completes a replacement that was interrupted at any write, an
 });
 
 describe("the capacity of a set", () => {
-  /** Plans `count` local endpoints: an entry each in KUBE-LOOP-BACK. */
+  /** Plans `count` local endpoints, each with an entry in KUBE-LOOP-BACK. */
   function endpoints(count: number): ReturnType<typeof endpointRecord>[] {
     return Array.from({ length: count }, (_, index) =>
       endpointRecord(`10.${240 + (index >> 16)}.${(index >> 8) & 255}.${index & 255}`, {

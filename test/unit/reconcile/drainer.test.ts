@@ -20,7 +20,7 @@ import {
 
 const drain = { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 300 };
 
-/** What was noted, and what is reported of an earlier run. */
+/** Records start times, and returns those of an earlier run. */
 class RecordedTimes implements DrainStartTimes {
   readonly earlier: ReadonlyMap<string, number>;
   readonly whyUnknown: string | undefined;
@@ -136,7 +136,7 @@ describe("a drain", () => {
       );
     });
 
-    /** Seconds of this time in which the removal is tried. */
+    /** Returns the seconds in which the removal is attempted. */
     async function attemptsIn(seconds: number): Promise<readonly number[]> {
       const attempts: number[] = [];
       for (let second = 1; second <= seconds; second += 1) {

@@ -1,4 +1,7 @@
-/** What a third party changes is found, reported with before and after, and repaired with the fewest writes. */
+/**
+ * Tests that changes by third parties are found, reported with the values before and after, and repaired with the
+ * fewest writes.
+ */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { setFor } from "../../../src/plan/sets.ts";
@@ -48,7 +51,7 @@ beforeEach(async () => {
   await bench.sync();
 });
 
-/** `kind subject: before => after`, and what is done. */
+/** `kind subject: before => after`, and the reaction. */
 function told({ drifts }: SyncReport): readonly string[] {
   return drifts.map(
     ({ kind, subject, before, after, action }) =>
@@ -234,9 +237,9 @@ describe("drift", () => {
     });
   }
 
-  /** Addresses and the link are read with those of the node. */
+  /** Drift that this check does not find, because addresses and the link are read together with the node's. */
   const unseen: readonly (Drift["kind"] | "nothing")[] = ["address", "link", "nothing"];
-  /** Rules have a check of their own. */
+  /** Drift of rules, which have a separate check. */
   const ofRules: readonly (Drift["kind"] | "nothing")[] = ["jump", "rule"];
   for (const { kind, name, lose, drift, writes } of cases) {
     if (unseen.includes(kind)) continue;

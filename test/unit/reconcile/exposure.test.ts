@@ -1,7 +1,7 @@
 /**
- * Every single fault of every change around source ranges: after each request a judge follows packets through rules, sets,
- * addresses and virtual servers of the fake kernel. By default every fifth run is played; `make faults`
- * plays them all, and all pairs of changes that are rejected for good.
+ * Injects every single fault into every change that concerns source ranges. After each request, packets are traced
+ * through the rules, sets, addresses and virtual servers of the fake kernel. By default, every fifth run is executed.
+ * `make faults` executes all runs, and all pairs of permanently rejected changes.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

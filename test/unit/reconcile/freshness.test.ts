@@ -1,4 +1,4 @@
-/** What a sync reads before it plans: at a start everything, and then what it may not know any more. */
+/** Tests what a sync reads before it plans: everything at startup, and later only the state that is no longer known. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../src/base/errno.ts";
@@ -16,9 +16,9 @@ const there = endpointRecord("10.244.2.11");
 const more = endpointRecord("10.244.2.12");
 
 let bench: Bench;
-/** Parts of the kernel that are read, and what of them, in order. */
+/** The kernel state that was read, in order. */
 let reads: string[];
-/** Of which real servers were read. */
+/** Virtual servers whose real servers were read. */
 let readServers: string[];
 
 beforeEach(async () => {
@@ -43,14 +43,14 @@ function watchReads({ operations, ipvs }: FakeKernel): void {
   };
 }
 
-/** The reads of one sync. */
+/** Runs a sync, and returns its reads. */
 async function readsOfSync(): Promise<readonly string[]> {
   [reads, readServers] = [[], []];
   assert.deepEqual((await bench.sync()).failures, []);
   return reads;
 }
 
-/** A sync in which the kernel refuses one change of these. */
+/** Runs a sync in which the kernel rejects one change with this action. */
 async function refuse(action: string, failure: Failure): Promise<void> {
   bench.kernel.operations.failWhere((operation) => operation.action === action, failure, 1);
   const { failures, rejected } = await bench.sync();
@@ -164,7 +164,7 @@ describe("after a rejection that contradicts the cache, a sync reads", () => {
   }
 });
 
-/** Another sync, in which this read fails. */
+/** Runs another sync, in which this read fails. */
 async function writesNothingWithout(read: string): Promise<void> {
   const { kernel } = bench;
   const isRead = ({ action }: Operation): boolean => action === read;

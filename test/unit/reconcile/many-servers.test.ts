@@ -10,7 +10,7 @@ import { planChanges } from "../../../src/reconcile/plan-changes.ts";
 import { Scope } from "../../../src/reconcile/scope.ts";
 import { virtual } from "../../contract/servers.ts";
 
-/** A call takes about 125,000 arguments. */
+/** A JavaScript call accepts about 125,000 arguments. */
 const keys: readonly string[] = Array.from({ length: 150_000 }, (_, index) => `UDP ${index}`);
 const virtualServer = virtual({ protocol: "UDP" });
 const server = { virtualServer, realServers: [], kind: "cluster-ip" } as const;

@@ -37,7 +37,7 @@ const nodePort = serviceRecord({
   ports: [portRecord({ nodePort: 30_080 })],
 });
 
-/** A read of all virtual servers. */
+/** Whether the operation reads all virtual servers. */
 const isDump = ({ action }: Operation): boolean => action === "list-virtual-servers";
 const isFind = ({ action }: Operation): boolean => action === "find-virtual-servers";
 
@@ -45,10 +45,10 @@ async function make(kernel: FakeKernel, virtualServer: VirtualServer): Promise<v
   await kernel.ipvs.apply([{ kind: "virtual-server-create", after: virtualServer }]);
 }
 
-/** What starts of one node keep in their record for the next. */
+/** A record that is kept between the starts of one node. */
 function keptRecord(): {
   kept(): RecordedOwnership;
-  /** As it was before the first write of the sync that changed it last. */
+  /** The record before the first write of the sync that changed it last. */
   keptAhead(): RecordedOwnership;
   writeCount(): number;
   forStart(): OwnershipRecord;
@@ -73,7 +73,7 @@ function keptRecord(): {
   };
 }
 
-/** The sets emptied, as `ipset flush` does it. */
+/** Empties all sets, like `ipset flush`. */
 function flush({ ipSets }: FakeKernel): void {
   for (const { set } of ipSets.peek()) ipSets.put(set);
 }
@@ -544,7 +544,7 @@ for (const isWhole of [true, false]) {
 describe("a recorded foreign virtual server that the third party removed", () => {
   const key = virtualServerKey(foreign);
 
-  /** Gives what the record named as a third party's when the first write began, and the state then. */
+  /** Returns the foreign virtual servers in the record when the first write began, and the state at that time. */
   function recordFrom(recorded: RecordedOwnership): {
     readonly bench: Bench;
     readonly atFirstWrite: { foreign: readonly string[]; state: string };
@@ -596,7 +596,7 @@ describe("a virtual server that could not be created", () => {
     bench = new Bench();
   });
 
-  /** A third party makes it, and our own turn comes. */
+  /** A third party creates the virtual server before kube-ipvs does. */
   async function makeThere(): Promise<SyncReport> {
     await make(bench.kernel, foreign);
     await bench.clock.advance(60_000);
@@ -649,7 +649,7 @@ it("after a third party flushed one set, a restarted daemon removes the ports in
   kernel.ipSets.put(setFor("clusterIp", "IPv4"));
   const restarted = new Bench(kernel);
   const report = await restarted.sync();
-  // The external IP is still named, with another port.
+  // A set still contains the external IP, with another port.
   assert.deepEqual(report.foreignServers, ["TCP 203.0.113.5:81"]);
   assert.doesNotMatch(restarted.state(), /10\.96\.0\.10/);
 });

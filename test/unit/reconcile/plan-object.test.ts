@@ -1,4 +1,4 @@
-/** A small plan as text for people and as values for machines. */
+/** Tests a small plan as text for people and as values for programs. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { apiVersion } from "../../../src/answer/answers.ts";

@@ -276,7 +276,7 @@ describe("Reconciler", () => {
       const heal = refuse("10.96.0.10:80");
       bench.put(a, [there]);
       await bench.sync();
-      // Forgotten as blocked by a sync that compares the address alone.
+      // A sync that compares only the address clears its withheld status.
       bench.reconciler.noteBound([]);
       await bench.sync();
       heal();
@@ -590,7 +590,7 @@ describe("Reconciler", () => {
     for (const kind of ["link-remove", "set-destroy", "chain-remove", "jump-remove"] as const) {
       assert.ok(!kinds.has(kind), kind);
     }
-    // Nor does a restart that finds nothing desired.
+    // A restart without desired state does not remove it either.
     const { plan: first } = await new Bench(bench.kernel).sync();
     assert.deepEqual(first.changes, []);
     assert.match(ipSetText(bench.kernel), /create KUBE-CLUSTER-IP/);

@@ -19,7 +19,7 @@ function put(bench: Bench): void {
   }
 }
 
-/** Keys of the virtual servers whose real servers are read from now on. */
+/** Records the keys of virtual servers whose real servers are read from now on. */
 function noteReads({ ipvs }: FakeKernel): string[] {
   const read: string[] = [];
   const readRealServers = ipvs.readRealServers.bind(ipvs);

@@ -1,4 +1,7 @@
-/** What a third party took away between two syncs: found by a cheap check, repaired with the fewest writes. */
+/**
+ * State that a third party removed between two syncs must be found by a cheap check and repaired with the fewest
+ * writes.
+ */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../src/base/errno.ts";
@@ -150,11 +153,11 @@ describe("a restore that fails on flushed chains", () => {
 
   beforeEach(() => {
     kernel.iptables.table("IPv4", "filter").flush();
-    // The first entry of KUBE-EXTERNAL-IP changes chains in nat: known as they were before the flush.
+    // The first entry of KUBE-EXTERNAL-IP changes chains in nat, which are cached as they were before the flush.
     bench.put(service, [endpointRecord("10.244.2.11")]);
   });
 
-  /** As iptables-restore fails. */
+  /** An error like that of iptables-restore. */
   const error = Object.assign(new Error("Cannot write rules of IPv4: exit code 2"), {
     exitCode: 2,
   });
@@ -213,7 +216,7 @@ describe("a restore that fails on flushed chains", () => {
 describe("a round of the verification", () => {
   const serviceCount = 1_200;
 
-  /** Each Service has a virtual server of its own. */
+  /** A bench in which each Service has its own virtual server. */
   async function benchOfMany(): Promise<Bench> {
     const many = new Bench();
     for (let index = 0; index < serviceCount; index += 1) {

@@ -1,4 +1,4 @@
-/** What loses a dependency that it cannot be without is withdrawn, and comes back with it. */
+/** A resource that loses a `lifetime` dependency is withdrawn, and restored together with the dependency. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { foldDone } from "../../../src/reconcile/kinds/kinds.ts";

@@ -28,7 +28,7 @@ describe("the seccomp profile", () => {
     );
   });
 
-  /** What turns a foothold in the program into more. */
+  /** System calls with which an attacker inside the program could gain more privileges. */
   const dangerous =
     "mount umount2 pivot_root chroot move_mount open_tree fsopen ptrace process_vm_readv process_vm_writev " +
     "kexec_load kexec_file_load init_module finit_module delete_module reboot bpf perf_event_open keyctl add_key " +

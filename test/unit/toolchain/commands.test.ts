@@ -1,4 +1,4 @@
-/** What the Makefile and package.json offer. */
+/** Tests the commands in the Makefile and package.json. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";

@@ -19,7 +19,7 @@ function flagsOn(files: NodeFiles, environment: NodeJS.ProcessEnv = {}): readonl
   };
   try {
     for (const [path, text] of Object.entries(files)) write(path, text);
-    // The files of a node can be put nowhere else without root.
+    // The paths are replaced, because the files cannot be created at their real paths without root.
     write("kube-ipvs", launcher.replaceAll(/\/(?:proc|sys)\/(?=self|fs)/g, `${folder}$&`));
     write("lib/node", '#!/bin/sh\nfor argument; do echo "$argument"; done\n');
     const env = { PATH: process.env["PATH"], ...environment };
@@ -33,7 +33,7 @@ function flagsOn(files: NodeFiles, environment: NodeJS.ProcessEnv = {}): readonl
 }
 
 const flags = flagsOn({});
-/** Its settings of the C library's allocator, as they are where the environment has none. */
+/** The launcher's settings for the C library's allocator, if the environment contains none. */
 const allocator: Readonly<Record<string, string>> = Object.fromEntries(
   [...launcher.matchAll(/(MALLOC_[A-Z_]+)="\$\{\1-(\d+)\}"/g)].map(([, name, value]) => [
     name,
@@ -48,7 +48,10 @@ function evaluate(source: string, argv: readonly string[], environment = {}): st
 }
 
 describe("the launcher's flags", () => {
-  /** Flags that change what the engine compiles make it refuse what was compiled with others: 30 ms at each start. */
+  /**
+   * With flags that change the compiled code, Node.js rejects its stored compiled code, which costs 30 ms at each
+   * start.
+   */
   it("allow the engine to use the compiled code of Node.js", () => {
     const tagWith = (...argv: string[]): string => evaluate("v8.cachedDataVersionTag()", argv);
     assert.ok(flags.length > 0);
@@ -56,7 +59,10 @@ describe("the launcher's flags", () => {
     assert.notEqual(tagWith("--no-maglev"), tagWith());
   });
 
-  /** From 2 GB on the heap grows to four times what is in use before the next collection; below, to less than twice. */
+  /**
+   * From 2 GB on, the heap grows to four times the used size before the next collection. Below, it grows to less than
+   * twice the used size.
+   */
   it("limit the heap to less than 2 GB, with room for 100,000 Services", () => {
     const limitMb = Number(evaluate("v8.getHeapStatistics().heap_size_limit", flags)) / 2 ** 20;
     assert.ok(limitMb < 2_048, `${limitMb} MB`);
@@ -68,7 +74,7 @@ describe("the maximum heap size", () => {
   const heapOn = (files: NodeFiles, environment: NodeJS.ProcessEnv = {}): string | undefined =>
     flagsOn(files, environment).find((flag) => flag.startsWith("--max-old-space-size="));
   const mb = (count: number): string => `${count * 2 ** 20}\n`;
-  /** In a container with a cgroup namespace. */
+  /** The files in a container with a cgroup namespace. */
   const limited = (limit: string): NodeFiles => ({
     "/proc/self/cgroup": "0::/\n",
     "/sys/fs/cgroup/memory.max": limit,
@@ -139,7 +145,7 @@ describe("the maximum heap size", () => {
 });
 
 describe("the launcher's allocator settings", () => {
-  /** Blocks as the engine's compilers take them, each followed by a small one that stays. */
+  /** Allocates blocks like the engine's compilers. Each is followed by a small block that is kept. */
   const freedMb = `(() => {
     const anonymousMb = () =>
       Number(/RssAnon:\\s+(\\d+)/.exec(fs.readFileSync("/proc/self/status", "utf8"))[1]) / 1024;
@@ -149,14 +155,14 @@ describe("the launcher's allocator settings", () => {
     ]);
     const before = anonymousMb();
     for (const pair of blocks) pair[0] = undefined;
-    // The second one waits for what the first one frees beside the program.
+    // The second call waits for memory that a background thread of the first one frees.
     gc();
     gc();
     const freed = before - anonymousMb();
     return blocks.length > 0 ? freed : 0;
   })()`;
 
-  /** Those that were mapped: a third to a half of them, as there happened to be room elsewhere. */
+  /** Only mapped blocks are released: a third to a half of them, depending on the free space elsewhere. */
   it("release blocks of 32 KB that are freed while small blocks between them stay", () => {
     const argv = [...flags, "--expose-gc"];
     const totalMb = (2_000 * 32_768) / 2 ** 20;

@@ -1,4 +1,7 @@
-/** Plants one fault per file and asks the linter, with this project's rules: each must be found, and only there. */
+/**
+ * Creates files with one fault each, and runs the linter with this project's rules. Each fault must be found, and no
+ * others.
+ */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -12,7 +15,7 @@ interface Planted {
   /** Folder under src/. */
   readonly folder: string;
   readonly code: string;
-  /** The rule that must speak; absent: nothing may. */
+  /** The rule that must report a problem. Undefined if no rule may. */
   readonly rule?: string;
 }
 
@@ -133,7 +136,7 @@ const cases: readonly Planted[] = [
   },
 ];
 
-/** Rules that speak per planted file, from one run over all of them. */
+/** The rules that report a problem in each file, from one run over all files. */
 function lint(root: string): ReadonlyMap<string, readonly string[]> {
   const biome = join(project, `node_modules/@biomejs/cli-linux-${process.arch}/biome`);
   const flags = ["lint", "--vcs-enabled=false", "--reporter=json", "--max-diagnostics=none"];

@@ -1,4 +1,4 @@
-/** What is cut down or put off in the bundle does what the whole packages do. */
+/** Packages that are reduced or loaded later in the bundle must behave like the whole packages. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -11,7 +11,7 @@ import { narrowPackages } from "../../../toolchain/narrow-packages.ts";
 const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-narrow-"));
 after(() => rmSync(folder, { recursive: true }));
 
-/** Prints what a kubeconfig with this cluster and user makes of a request. */
+/** A program that prints how a kubeconfig with this cluster and user affects a request. */
 const program = `
   import { KubeConfig } from "@kubernetes/client-node";
   const { cluster, user } = JSON.parse(process.argv[2]);
@@ -76,7 +76,7 @@ describe("the client library in the bundle", async () => {
     assert.equal(outcome.authorization, "Bearer from-the-plugin");
   });
 
-  // The bundler may put a number behind a name.
+  // The bundler may append a number to a name.
   const proxies: readonly (readonly [string, RegExp])[] = [
     ["http://proxy.example:3128", /^HttpsProxyAgent/],
     ["socks5://proxy.example:1080", /^SocksProxyAgent/],

@@ -1,4 +1,4 @@
-/** The artifacts of a release, on a small root: `make release-check` tries the real ones. */
+/** Tests the artifacts of a release with a small root. `make release-check` tests the real ones. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import {
@@ -42,7 +42,7 @@ const files: Readonly<Record<string, string>> = {
     "Package: dash\nVersion: 1:0.5.12+x-2~deb12u1\nArchitecture: arm64\n",
 };
 
-/** An assembled root, its files made in this order at this time. */
+/** An assembled root, whose files were created in this order at this time. */
 function rootOf(test: TestContext, names: readonly string[], seconds: number): string {
   const root = newFolder(test);
   for (const name of names) {

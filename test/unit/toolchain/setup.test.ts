@@ -1,4 +1,4 @@
-/** What set-up says, in one line, where something is missing that it cannot install. */
+/** Tests the one-line messages of the setup if something is missing that it cannot install. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import {
@@ -19,7 +19,7 @@ const toolchain = join(import.meta.dirname, "../../../toolchain");
 const root = mkdtempSync(join(tmpdir(), "kube-ipvs-setup-"));
 after(() => rmSync(root, { recursive: true, force: true }));
 
-/** Commands that only do what they are asked, by name: what a machine has beside the basic ones. */
+/** Fake commands by name, which the machine has in addition to the basic ones. */
 type Machine = Readonly<Record<string, string>>;
 
 const base = [
@@ -41,12 +41,12 @@ const asRoot = { id: "echo 0" };
 const asUser = { id: "echo 1000" };
 const apt = { "apt-get": "exit 100" };
 const noModule = { modprobe: "exit 1" };
-/** A kernel that has IPVS as a module: loading it leaves its file. */
+/** Simulates a kernel that has IPVS as a module. Loading it creates its file. */
 const loadsIpvs = { modprobe: ': > "$LAB_IPVS_FILE"' };
 
 let machineCount = 0;
 
-/** A copy of the scripts in a project of their own, and a PATH with what the machine has. */
+/** Runs a copy of the scripts in a separate project, with a PATH that contains the machine's commands. */
 function run(machine: Machine, script: string, ...groups: string[]): Ending {
   const { status, lines } = runWith({}, machine, script, ...groups);
   return { status, lines };

@@ -1,4 +1,4 @@
-/** What is installed, what of it is in the program, and what the documents beside the program say about that. */
+/** Tests the installed packages, the packages in the program, and the documents about them. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -36,7 +36,7 @@ describe("the installation of dependencies", () => {
       assert.doesNotMatch(text, /\bnpm (ci|install|i)\b/, script);
     }
     const withScript = packages.filter(([, { hasInstallScript }]) => hasInstallScript === true);
-    // A new one is looked at: does the package work without it?
+    // Review each new install script: does the package work without it?
     assert.deepEqual(
       withScript.map(([path]) => path),
       ["node_modules/esbuild", "node_modules/netlink"],
@@ -57,7 +57,7 @@ describe("the installation of dependencies", () => {
   });
 });
 
-/** A folder that goes with the test, with copies of these and links to the packages. */
+/** A folder that is removed with the test, with copies of these files and links to the packages. */
 function copyOf(test: TestContext, ...names: readonly string[]): string {
   mkdirSync(join(project, "build"), { recursive: true });
   const folder = mkdtempSync(join(project, "build/copy-"));
@@ -69,7 +69,7 @@ function copyOf(test: TestContext, ...names: readonly string[]): string {
   return folder;
 }
 
-/** SPDX; what is not on it is looked at first. */
+/** SPDX identifiers. Other licenses must be reviewed first. */
 const acceptedLicenses = new Set(["Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT"]);
 
 const bundle = await bundleProgram(project);
@@ -104,7 +104,7 @@ describe("the licenses of the bundle", () => {
   });
 });
 
-/** The least that npm's document has. */
+/** The minimum content of npm's document. */
 const fromNpm: Bom = {
   $schema: "http://cyclonedx.org/schema/bom-1.5.schema.json",
   bomFormat: "CycloneDX",
@@ -160,7 +160,7 @@ describe("the bill of materials", () => {
 });
 
 describe("the bundle", () => {
-  /** In a process of its own, whose working folder is elsewhere. */
+  /** Bundles in a separate process with another working folder. */
   function bundleIn(folder: string): string {
     const script = `
       const { bundleProgram } = await import(${JSON.stringify(join(folder, "toolchain/bundle-program.ts"))});
@@ -178,7 +178,7 @@ describe("the bundle", () => {
   it("is identical in another folder", (test) => {
     const sources = ["src", "native-shim", "toolchain", "package.json", "tsconfig.json"];
     const folder = copyOf(test, ...sources);
-    // Hard links: a symbolic one would be followed back to here.
+    // Uses hard links, because the bundler would resolve a symbolic link to this folder.
     execFileSync("cp", ["-al", join(project, "node_modules"), folder]);
     assert.equal(bundleIn(folder), bundleIn(project));
     const path = join(folder, "src/main.ts");

@@ -130,7 +130,7 @@ class FakeTerminal implements Terminal {
 
   close(): void {}
 
-  /** What was written since the last call. */
+  /** Returns the output since the last call. */
   take(): string {
     const text = this.written;
     this.written = "";
@@ -287,7 +287,7 @@ describe("the terminal", () => {
 });
 
 describe("the options of top", () => {
-  /** What `kube-ipvs top` works with, and the names that it finds. */
+  /** The dependencies of `kube-ipvs top`, and the names that it finds. */
   async function topWith(
     words: readonly string[],
     environment: Readonly<Record<string, string>> = {},

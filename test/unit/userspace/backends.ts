@@ -1,4 +1,4 @@
-/** Servers on loopback that tests proxy to. */
+/** Servers on loopback to which tests proxy. */
 import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
@@ -20,7 +20,7 @@ export function backendAt(port: number): Backend {
   return { key: `127.0.0.1:${port}`, address: loopback, port };
 }
 
-/** A TCP server; ends with the test. */
+/** Starts a TCP server, which stops when the test ends. */
 export async function tcpServer(
   test: TestContext,
   serve: (socket: Socket) => void,
@@ -40,12 +40,12 @@ export async function tcpServer(
   return backendAt((server.address() as AddressInfo).port);
 }
 
-/** A TCP server that says its name and closes. */
+/** Starts a TCP server that sends its name and closes the connection. */
 export function namedServer(test: TestContext, name: string): Promise<Backend> {
   return tcpServer(test, (socket) => socket.end(name));
 }
 
-/** A UDP server that answers with its name and what it got. */
+/** Starts a UDP server that answers with its name and the received data. */
 export async function udpServer(test: TestContext, name: string): Promise<Backend> {
   const socket = createSocket("udp4");
   socket.on("message", (data, { port, address }) => {
@@ -57,7 +57,7 @@ export async function udpServer(test: TestContext, name: string): Promise<Backen
   return backendAt(socket.address().port);
 }
 
-/** A port that nothing listens on. */
+/** Returns a port on which nothing listens. */
 export async function closedPort(): Promise<Backend> {
   const server = createServer();
   server.listen(0, "127.0.0.1");
@@ -68,7 +68,7 @@ export async function closedPort(): Promise<Backend> {
   return backendAt(port);
 }
 
-/** Of the Service that {@link listenerFor} listens for. */
+/** The service port of {@link listenerFor}. */
 const servicePort: ServicePort =
   servicePortsOf(
     serviceRecord({ name: "default/web", clusterIps: ["10.96.0.1" as IpAddress] }),
@@ -99,7 +99,7 @@ export function listenerFor(
   };
 }
 
-/** A proxier on free ports of loopback. */
+/** A proxier that listens on free loopback ports. */
 export class ProxierStage {
   readonly log: RecordingLogger = new RecordingLogger();
   readonly proxier: UserspaceProxier;
@@ -109,7 +109,7 @@ export class ProxierStage {
     options: {
       readonly udpTimeoutMs?: number;
       readonly drainMs?: number;
-      /** All listen there; absent: on the node port, or a free one. */
+      /** The port of all listeners. Defaults to the node port or a free port. */
       readonly port?: number;
       readonly quotas?: Partial<SocketQuotas>;
     } = {},
@@ -127,14 +127,14 @@ export class ProxierStage {
     test.after(() => this.proxier.stop());
   }
 
-  /** Serves it; the result is the local port. */
+  /** Serves the Service, and returns the local port. */
   async serve(wanted: ServiceListener): Promise<number> {
     await this.proxier.replaceServices(new Map([[wanted.service, [wanted]]]));
     return this.proxier.open().find((open) => open.wanted === wanted)?.localPorts.port ?? 0;
   }
 }
 
-/** What a server sends until it closes. */
+/** Returns the data that a server sends until it closes the connection. */
 export async function readAll(port: number): Promise<string> {
   const socket = connect(port, "127.0.0.1");
   let text = "";

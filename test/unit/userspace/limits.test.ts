@@ -1,4 +1,4 @@
-/** Limits of connections and sockets in userspace mode, over real sockets. */
+/** Tests the limits of connections and sockets in userspace mode, with real sockets. */
 import assert from "node:assert/strict";
 import { createSocket, type Socket as UdpSocket } from "node:dgram";
 import { once } from "node:events";
@@ -15,7 +15,7 @@ import { listenerFor, ProxierStage, tcpServer, udpServer } from "./backends.ts";
 const limitReached =
   "Connection limit reached, closing new TCP connections and the UDP clients idle for longest";
 
-/** Serves them; the local ports, in their order. */
+/** Serves the Services, and returns their local ports in the same order. */
 async function serveAll(
   { proxier }: ProxierStage,
   wanted: readonly ServiceListener[],
@@ -29,7 +29,7 @@ function other(wanted: ServiceListener, name: string): ServiceListener {
   return { ...wanted, key: `${wanted.key} ${name}`, service: name, portName: name };
 }
 
-/** A connection whose first answer has come, or `undefined` if it was closed. */
+/** Returns a connection that has received its first answer, or `undefined` if it was closed. */
 async function answered(test: TestContext, port: number): Promise<Socket | undefined> {
   const socket = connect(port, "127.0.0.1");
   test.after(() => socket.destroy());
@@ -103,7 +103,7 @@ function udpClient(test: TestContext): UdpSocket {
   return socket;
 }
 
-/** The port from which the backend was asked. */
+/** Returns the source port that the backend saw. */
 async function ask(socket: UdpSocket, port: number): Promise<string | undefined> {
   socket.send("x", port, "127.0.0.1");
   const signal = AbortSignal.timeout(5_000);

@@ -1,4 +1,4 @@
-/** TCP through the userspace proxy, over real sockets. */
+/** Tests TCP through the userspace proxy, with real sockets. */
 import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -70,7 +70,7 @@ describe("TCP connections", () => {
     const socket = await opened(port);
     socket.end(data);
     await pause(300);
-    // The kernel's buffers of two connections in each direction, and no more.
+    // Only the kernel's buffers of two connections are filled, in each direction.
     assert.ok(received < 48 * mebibyte, `${received} bytes taken while nobody reads`);
     const hash = createHash("sha256");
     for await (const chunk of socket) hash.update(chunk as Buffer);

@@ -1,4 +1,4 @@
-/** UDP through the userspace proxy, over real sockets. */
+/** Tests UDP through the userspace proxy, with real sockets. */
 import assert from "node:assert/strict";
 import { createSocket, type Socket } from "node:dgram";
 import { once } from "node:events";

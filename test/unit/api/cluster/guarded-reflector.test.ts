@@ -17,7 +17,7 @@ class DoubtfulListener extends RecordingListener {
   }
 }
 
-/** A reflector of slices with a guard, and the other side in the test's hands. */
+/** A reflector of slices with a guard. The test controls the server side. */
 class Stage {
   readonly clock = new FakeClock();
   readonly connection = new ScriptedConnection();
@@ -47,7 +47,7 @@ class Stage {
     await this.clock.advance(0);
   }
 
-  /** Lets the server forget the watch's position. */
+  /** Makes the server forget the watch's position. */
   async forget(): Promise<void> {
     this.connection.latest.answer(410).end();
     await this.clock.advance(2_000);

@@ -14,7 +14,7 @@ function addresses(count: number, first = 0): ReadonlySet<IpAddress> {
   return new Set(Array.from({ length: count }, (_, index) => ip(`10.0.0.${first + index}`)));
 }
 
-/** A list with an object for each address. */
+/** A list with one object for each address. */
 function list(count: number): JudgedList {
   return { keys: addresses(count), objectCount: count };
 }
@@ -52,7 +52,7 @@ describe("a list is quarantined", () => {
   });
 });
 
-/** A guard that writes down what it says and which lists count. */
+/** A guard that records its reports, and which lists it accepts. */
 function guardAt(percent: number): {
   readonly clock: FakeClock;
   readonly guard: ListGuard;

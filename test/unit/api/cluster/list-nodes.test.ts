@@ -5,7 +5,7 @@ import type { Nodes } from "../../../../src/api/source.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { ScriptedConnection } from "./scripted-connection.ts";
 
-/** As much of a Node as a kubelet reports. */
+/** A Node with the fields that a kubelet reports. */
 const node = (
   name: string,
   ...addresses: readonly (readonly [type: string, address: string])[]
@@ -26,7 +26,7 @@ async function listed(...pages: readonly (readonly [text: string, status?: numbe
 }> {
   const [clock, connection] = [new FakeClock(), new ScriptedConnection()];
   const nodes = listNodes({ clock, connection }, new AbortController().signal);
-  // A page that is refused ends it.
+  // A rejected page ends the list.
   nodes.catch(() => {});
   for (const [text, status = 200] of pages) {
     await clock.advance(0);

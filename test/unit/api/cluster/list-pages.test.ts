@@ -4,7 +4,7 @@ import { readPages } from "../../../../src/api/cluster/list-pages.ts";
 
 const services = { name: "services" };
 
-/** Reads pages whose n-th has the token that `tokenOf` gives it; resolves with the tokens that were asked for. */
+/** Reads pages. The n-th page has the token that `tokenOf` returns. Resolves with the requested tokens. */
 async function askedTokens(tokenOf: (page: number) => string): Promise<readonly string[]> {
   const asked: string[] = [];
   const reading = readPages(services, async (token) => {

@@ -5,7 +5,7 @@ import fc from "../../../support/fast-check.ts";
 
 const limitBytes = 1_000_000;
 
-/** Splits a text that arrives in chunks of the given sizes, over and over. */
+/** Splits a text that arrives in chunks of the given sizes, repeatedly. */
 function split(
   text: string,
   chunkSizes: readonly number[] = [1],

@@ -23,7 +23,7 @@ function nodeWith(...notReadyTaints: readonly number[]): NodeRecord {
   return notReadyTaints.length === 0 ? record : { ...record, notReadyTaints };
 }
 
-/** Answers the newest request, and lets what follows happen. */
+/** Answers the newest request, and waits until its effects are complete. */
 async function answer(status: number): Promise<void> {
   await clock.advance(0);
   connection.latest.answer(status).end();

@@ -11,7 +11,7 @@ import { RecordingListener } from "../../../support/recording-listener.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 import { type Body, ScriptedConnection } from "./scripted-connection.ts";
 
-/** A reflector of Services at work, with the other side and the clock in the test's hands. */
+/** A running reflector of Services. The test controls the server side and the clock. */
 class Stage {
   readonly clock = new FakeClock();
   readonly connection = new ScriptedConnection();
@@ -36,7 +36,7 @@ class Stage {
     return loud.map(({ level, event }) => `${level} ${event}`);
   }
 
-  /** How often a request failed for this reason. */
+  /** Number of requests that failed for this reason. */
   failures(reason: string): number {
     return this.log.lines.filter(({ keys }) => keys["reason"] === reason).length;
   }
@@ -49,12 +49,12 @@ class Stage {
     return this.connection.requests.length;
   }
 
-  /** Lets everything settle that needs no time. */
+  /** Waits for everything that needs no time. */
   settle(): Promise<void> {
     return this.clock.advance(0);
   }
 
-  /** Answers the pending list, so that a watch from version 10 begins; its body is the result. */
+  /** Answers the pending list, so that a watch from version 10 begins. Returns the watch's body. */
   async toWatch(...objects: readonly ApiObject[]): Promise<Body> {
     await this.settle();
     await this.answerList("10", ...objects);
@@ -80,7 +80,7 @@ class Stage {
     await this.settle();
   }
 
-  /** Milliseconds until the next request is made. */
+  /** Returns the number of milliseconds until the next request. */
   async untilNextRequest(): Promise<number> {
     const count = this.requestCount;
     const startMs = this.clock.monotonicMs();
@@ -309,7 +309,7 @@ describe("a reflector's requests", () => {
     await stage.fail();
     await stage.untilNextRequest();
     assert.equal(stage.query["resourceVersion"], "10");
-    // "Too large resource version"
+    // The status of the error "Too large resource version".
     await stage.fail(504);
     await stage.untilNextRequest();
     assert.equal(stage.query["watch"], undefined);
@@ -522,7 +522,7 @@ describe("what a reflector logs", () => {
   });
 });
 
-/** What API servers answer: before 1.31 the first, and resources with fields of their own the second. */
+/** Answers of API servers: the first before 1.31, the second from resources with their own fields. */
 const unknownSelectors = [
   '"spec.clusterIP" is not a known field selector: only "metadata.name", "metadata.namespace"',
   "field label not supported: spec.clusterIP",

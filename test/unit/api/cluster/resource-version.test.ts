@@ -12,7 +12,7 @@ describe("a resourceVersion in a watch", () => {
     ["10", "10"],
     ["100", "99"],
     ["18446744073709551615", "9223372036854775808"],
-    // What is not a number of a history cannot be compared.
+    // Texts that are not numbers cannot be compared.
     ["", "10"],
     ["9", ""],
     ["9x", "10"],

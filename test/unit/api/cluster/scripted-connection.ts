@@ -5,29 +5,29 @@ import type { ApiConnection, ApiResponse, ApiWrite } from "../../../../src/api/c
 export interface PendingRequest {
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
-  /** Absent for a GET request. */
+  /** Undefined for a GET request. */
   readonly write?: ApiWrite;
-  /** True once the client gave it up. */
+  /** Whether the client has aborted the request. */
   readonly isAborted: () => boolean;
-  /** No connection comes about. */
+  /** Simulates a failed connection. */
   refuse(): void;
-  /** Begins an answer whose body follows. */
+  /** Begins an answer. Its body follows. */
   answer(status?: number, headers?: Readonly<Record<string, string>>): Body;
 }
 
-/** The body of an answer, sent piece by piece. */
+/** The body of an answer, which is sent in pieces. */
 export interface Body {
   send(text: string): void;
   end(): void;
 }
 
-/** A connection without a server: the test sees each request and plays the other side. */
+/** A connection without a server. The test sees each request and acts as the server. */
 export class ScriptedConnection implements ApiConnection {
   readonly server = "https://test:6443";
   readonly requests: PendingRequest[] = [];
   isClosed = false;
 
-  /** The newest request; fails when none is waiting. */
+  /** The newest request. Fails if no request is waiting. */
   get latest(): PendingRequest {
     const request = this.requests.at(-1);
     if (request === undefined) throw new Error("No request was made");

@@ -6,7 +6,7 @@ import { silentLogger } from "../../../../src/base/log.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { ScriptedConnection } from "./scripted-connection.ts";
 
-/** The follower at work, with the other side and the clock in the test's hands. */
+/** A running follower. The test controls the server side and the clock. */
 class Stage {
   readonly clock = new FakeClock();
   readonly connection = new ScriptedConnection();

@@ -2,7 +2,7 @@ import { decodeObject, type RecordOf } from "../../../../src/api/decode/decode-o
 import { TextPool } from "../../../../src/api/decode/flat-text.ts";
 import type { Refusal, ResourceKind } from "../../../../src/api/source.ts";
 
-/** What came of decoding one object. */
+/** The result of decoding one object. */
 export interface Decoding<T> {
   readonly record: T | undefined;
   readonly refusals: readonly Refusal[];
@@ -10,7 +10,7 @@ export interface Decoding<T> {
   readonly reasons: readonly string[];
 }
 
-/** Decodes one object as it would arrive: through JSON. */
+/** Decodes one object, converted to JSON and back as if it had been received. */
 export function decode<Kind extends ResourceKind>(
   kind: Kind,
   object: unknown,

@@ -11,7 +11,7 @@ import { type Decoding, decode } from "./decoding.ts";
 
 const kinds: readonly ResourceKind[] = ["services", "endpointslices", "nodes"];
 
-/** Rich valid objects: every field that a decoder reads is there. */
+/** Valid objects with every field that a decoder reads. */
 const validObjects = {
   services: service({
     type: "LoadBalancer",
@@ -41,7 +41,7 @@ const validObjects = {
   nodes: node({ spec: { taints: [{ key: "x" }] } }),
 } as const;
 
-/** What must hold for whatever came out, since everything later relies on it. */
+/** Checks the properties of decoded objects on which later code relies. */
 function checkDecoding(kind: ResourceKind, { record, refusals }: Decoding<unknown>): void {
   for (const refused of refusals) {
     assert.ok(refused.reason in refusalReasons, refused.reason);
@@ -75,7 +75,7 @@ function checkSlice(record: EndpointSliceRecord): void {
   for (const { port } of record.ports) assert.ok(port >= 1 && port <= 65_535);
 }
 
-/** Paths of every node of a JSON tree, as lists of keys. */
+/** Paths to every node of a JSON tree, as lists of keys. */
 function pathsOf(value: unknown, path: readonly string[] = []): readonly (readonly string[])[] {
   if (typeof value !== "object" || value === null) return [path];
   const below = Object.entries(value).flatMap(([key, part]) => pathsOf(part, [...path, key]));

@@ -1,6 +1,7 @@
 /**
- * Canaries for docs/decisions/0017: what the informer of @kubernetes/client-node does when an API server misbehaves. Each test
- * passes while the defect exists. If one fails after an update, the library has changed: read the decision record again.
+ * Canaries for docs/decisions/0017. They test how the informer of @kubernetes/client-node reacts when an API server
+ * misbehaves. Each test passes while the defect exists. If one fails after an update, the library has changed: read the
+ * decision record again.
  */
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -11,7 +12,7 @@ import { CoreV1Api, KubeConfig, ListWatch, type V1Service, Watch } from "@kubern
 
 type Answer = (response: ServerResponse) => void;
 
-/** The library's limit for a watch without a byte: a private field, set here so that no test waits for 30 s. */
+/** The library's timeout for a silent watch: a private field, set here so that no test waits for 30 s. */
 const quietLimit = "requestTimeoutMs";
 /** A reconnect without back-off over loopback takes a few milliseconds. */
 const reconnectMs = 300;
@@ -51,13 +52,13 @@ class Scene {
       false,
       undefined,
       undefined,
-      // The pauses between reconnects are not what is tested.
+      // The pauses between reconnects are not tested.
       { delayFn: async () => {} },
     );
     this.informer.on("error", (error) => this.errors.push(error));
   }
 
-  /** The n-th list gets the n-th answer of `lists`, or its last one; watches likewise. */
+  /** The n-th list gets the n-th answer of `lists`, or the last one. The same applies to watches. */
   static async start(
     test: TestContext,
     answers: { readonly lists: readonly Answer[]; readonly watches: readonly Answer[] },

@@ -97,7 +97,7 @@ describe("objects from an API server", () => {
       query["resourceVersion"],
       (query["continue"] ?? "") !== "",
     ]);
-    // A first page that a busy machine cut short is asked for again.
+    // On a busy machine, the first page may be truncated and requested again.
     assert.deepEqual(lists.slice(-3), [
       ["500", "0", false],
       ["500", undefined, true],
@@ -108,7 +108,7 @@ describe("objects from an API server", () => {
   it("are also read from servers that ignore the limit", async (test) => {
     const { server, told } = await startCluster(test, {
       objects: many(1100),
-      // Nothing fails here, so no timeout has to pass; a busy machine must not run into one.
+      // No request fails in this test, so timeouts are not accelerated: a busy machine must not reach one.
       speed: 1,
       prepare: (made) => {
         made.lists.ignoresLimit = true;
@@ -121,7 +121,7 @@ describe("objects from an API server", () => {
   it("are read without pages after a page token expired", async (test) => {
     const { server, told } = await startCluster(test, {
       objects: many(1100),
-      // The one fault must hit the second page: no list before it may run into a timeout.
+      // The only fault must affect the second page, so no earlier list may reach a timeout.
       speed: 1,
       prepare: ({ faults }) =>
         faults.add({ on: "list", path: "/services", skip: 1, effect: "status", code: 410 }),
@@ -205,7 +205,7 @@ describe("a watch", () => {
     await told.until(() => told.services.has("default/c"));
     assert.deepEqual(told.take(), ["+services default/b", "+services default/c"]);
     const limits = requestsFor(server, "/services", "list").map(({ query }) => query["limit"]);
-    // The last one only asks for the server's resourceVersion.
+    // The last request only reads the server's resourceVersion.
     assert.deepEqual(limits, ["500", "1"]);
   });
 

@@ -6,12 +6,12 @@ import { silentLogger } from "../../../../src/base/log.ts";
 import { ApiServer, type ApiServerOptions } from "../../../support/api-server/api-server.ts";
 import { RecordingListener } from "../../../support/recording-listener.ts";
 
-/** From this delay on a timer is an idle timeout, not a pause. */
+/** Timers with at least this delay are idle timeouts, not pauses. */
 const idleMs = 60_000;
-/** Idle timeouts in a test: a busy machine must have time to answer, or nothing is ever read. */
+/** Shortest idle timeout in a test. A busy machine needs this time to answer. */
 const shortestIdleMs = 1_000;
 
-/** A clock that runs faster than time, so that back-off (0.8 s) and idle timeouts (60 s) pass in a test. */
+/** A clock that runs faster than real time, so that back-off (0.8 s) and idle timeouts (60 s) pass during a test. */
 export function clockAt(speed: number): Clock {
   return {
     nowMs: () => systemClock.nowMs(),
@@ -32,7 +32,7 @@ export interface Cluster {
   readonly told: RecordingListener;
 }
 
-/** Starts a cluster and waits until the source knows all of it. */
+/** Starts a cluster, and waits until the source has read all its objects. */
 export async function startCluster(
   test: TestContext,
   options: ApiServerOptions & {
@@ -49,7 +49,7 @@ export async function startCluster(
   return { server, source, told };
 }
 
-/** A source that reads the API server at `url`. */
+/** Starts a source that reads the API server at `url`. */
 export async function startSource(
   test: TestContext,
   url: string,

@@ -34,7 +34,7 @@ async function portOf(server: Server, test: TestContext): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** Waits for a file that is not empty. */
+/** Waits until the file is not empty, and returns its content. */
 async function contentOf(file: string): Promise<string> {
   for (;;) {
     const text = await readFile(file, "utf8").catch(() => "");
@@ -43,7 +43,7 @@ async function contentOf(file: string): Promise<string> {
   }
 }
 
-/** Waits until this process has ended; a zombie that nobody waits for has. */
+/** Waits until this process has ended. A zombie process has ended, too. */
 async function untilGone(pid: number): Promise<void> {
   for (;;) {
     const status = await readFile(`/proc/${pid}/status`, "utf8").catch(() => "State:\tZ");
@@ -192,7 +192,7 @@ describe("credentials", () => {
     assert.deepEqual(authorizations(server), ["Bearer t-1", "Bearer t-2"]);
   });
 
-  /** A plugin whose token carries the number of its calls. */
+  /** A plugin whose token contains the number of its calls. */
   const plugin = (way: Way, script: string): object => ({
     exec: {
       apiVersion: "client.authentication.k8s.io/v1",
@@ -237,7 +237,7 @@ describe("credentials", () => {
     assert.deepEqual(authorizations(server), ["Bearer 12345"]);
   });
 
-  /** Gives a token, or hangs with a child while the file calls-hang is there. */
+  /** Prints a token. While the file calls-hang exists, hangs with a child process instead. */
   const moody = `
     const fs = require("node:fs");
     fs.appendFileSync(file, "x");
@@ -518,7 +518,7 @@ describe("on the way to an API server", () => {
     let connections = 0;
     const proxy = createTcpServer((socket) => {
       socket.on("error", () => socket.destroy());
-      // RFC 1928: greeting, then a request for an IPv4 address (type 1), whose last bytes are the port.
+      // RFC 1928: the greeting is followed by a request for an IPv4 address (type 1), whose last bytes are the port.
       socket.once("data", () => {
         socket.write(Buffer.from([5, 0]));
         socket.once("data", (request: Buffer) => {
@@ -543,7 +543,7 @@ describe("on the way to an API server", () => {
   });
 });
 
-/** An HTTP proxy that takes every name for this machine; the targets that were asked for. */
+/** Starts an HTTP proxy that resolves every name to this machine. Records the requested targets. */
 async function startProxy(
   test: TestContext,
 ): Promise<{ readonly port: number; readonly targets: readonly string[] }> {

@@ -1,4 +1,4 @@
-/** Whatever goes wrong with the API server: no credential reaches the log, at any verbosity. */
+/** No error of the API server or of credentials may write a secret to the log, at any verbosity. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -14,7 +14,7 @@ import { certificate, Way } from "./way.ts";
 
 const secret = "s3cr3t-t0k3n";
 
-/** A plugin that fails and quotes what it should not. */
+/** A plugin that fails and prints secrets in its error message. */
 const talkative = (script: string): object => ({
   exec: {
     apiVersion: "client.authentication.k8s.io/v1",
@@ -68,7 +68,7 @@ describe("secrets are not logged", () => {
         { kubeconfig: join(way.folder, "config"), master: "", userAgent: "kube-ipvs/test" },
       );
       const connection = await opening.catch((error: Error) => {
-        // A start that fails prints its last line instead.
+        // If the start fails, the program prints this error as its last line.
         text += error.message;
       });
       if (connection !== undefined) {

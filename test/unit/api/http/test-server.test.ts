@@ -24,7 +24,7 @@ async function list(server: ApiServer, pathAndQuery: string): Promise<Listed> {
 
 const names = ({ items }: Listed): readonly string[] => items.map(({ metadata }) => metadata.name);
 
-/** Reads `count` lines of a watch: type and name, or type and revision of a bookmark. */
+/** Reads `count` lines of a watch: the type and name, or for a bookmark the type and revision. */
 async function watchLines(
   server: ApiServer,
   query: string,

@@ -9,14 +9,14 @@ import { FakeClock } from "../../../support/fake-clock.ts";
 
 const certificates = join(import.meta.dirname, "certificates");
 
-/** A file of the test certificates, see make.sh there. */
+/** Reads a file of the test certificates; see make.sh there. */
 export const certificate = (name: string): Promise<Buffer> => readFile(join(certificates, name));
 
-/** A kubeconfig in a folder of its own, with the clock of the connection that is opened by it. */
+/** A kubeconfig in its own folder, and the clock of the connection that uses it. */
 export class Way {
   readonly clock: FakeClock = new FakeClock();
   readonly folder: string;
-  /** Variables of the process. */
+  /** Environment variables of the process. */
   readonly environment: Record<string, string> = {};
   rate: RequestRate = { qps: -1, burst: 1 };
   readonly #test: TestContext;
@@ -38,7 +38,7 @@ export class Way {
     return writeFile(join(this.folder, name), content);
   }
 
-  /** Opens a connection; `master` is the address given on the command line. */
+  /** Opens a connection. `master` is the address on the command line. */
   async open(cluster: object, user: object = {}, master = ""): Promise<ApiConnection> {
     const kubeconfig = {
       clusters: [{ name: "c", cluster }],
@@ -56,7 +56,7 @@ export class Way {
   }
 }
 
-/** Lists nodes and reads the answer to its end. */
+/** Lists nodes, and reads the whole answer. */
 export async function listNodes(
   connection: ApiConnection,
 ): Promise<{ readonly status: number; readonly text: string }> {

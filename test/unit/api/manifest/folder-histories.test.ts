@@ -1,4 +1,7 @@
-/** Random histories of a folder with Pods, Services and slices end with the endpoints that a new reader finds. */
+/**
+ * After random histories of a folder with Pods, Services and slices, the endpoints must equal those that a new reader
+ * finds.
+ */
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import fc from "fast-check";
@@ -38,13 +41,13 @@ const objects = fc.oneof(
   { weight: 4, arbitrary: services },
   { weight: 2, arbitrary: slices },
 );
-/** A file with other contents; without any it is removed. */
+/** Replaces the contents of a file. Without contents, removes the file. */
 const steps = fc.record({
   file: fc.constantFrom("a.json", "b.json", "c.json", "d.json"),
   items: fc.array(objects, { maxLength: 4 }),
 });
 
-/** Of a reader: each endpoint with its Service and ports. */
+/** The endpoints that a reader has, with their Service and ports. */
 function endpointsOf({ told }: Awaited<ReturnType<typeof startedSource>>): readonly string[] {
   return [...told.slices.values()]
     .flatMap(({ service: owner, family, ports, endpoints }) =>

@@ -7,7 +7,7 @@ import { type Logger, silentLogger } from "../../../../src/base/log.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { RecordingListener } from "../../../support/recording-listener.ts";
 
-/** A folder of manifests of a test's own, removed with the test. */
+/** A folder of manifests for one test, which is removed when the test ends. */
 export class ManifestFolder {
   readonly path: string;
 
@@ -25,7 +25,7 @@ export class ManifestFolder {
     return folder;
   }
 
-  /** Replaces a file as careful editors do: written beside it and renamed. */
+  /** Replaces a file like careful editors do: writes a new file and renames it. */
   async write(name: string, text: string): Promise<void> {
     const temporary = join(this.path, `.${name}.new`);
     await writeFile(temporary, text);
@@ -37,7 +37,7 @@ export class ManifestFolder {
   }
 }
 
-/** A started source on a folder, whose timers never fire: tests call `refresh`. */
+/** A started source for a folder. Its timers never fire, so tests call `refresh`. */
 export async function startedSource(
   test: TestContext,
   folder: ManifestFolder,

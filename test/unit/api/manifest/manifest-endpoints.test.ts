@@ -1,4 +1,4 @@
-/** Folders with Pods instead of EndpointSlices. */
+/** Tests folders that contain Pods instead of EndpointSlices. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { stringify } from "yaml";

@@ -84,7 +84,7 @@ describe("a folder of manifests", () => {
     });
     const { told } = await startedSource(test, folder);
     assert.deepEqual([...told.nodes.keys()], ["node-1"]);
-    // Those of others must not be taken for one's own.
+    // Objects of other sources must not be treated as our own.
     assert.deepEqual(
       [...(told.allNodes ?? [])].map(([name]) => name),
       ["node-1", "node-2"],

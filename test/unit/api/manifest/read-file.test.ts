@@ -123,7 +123,7 @@ describe("the message for a mistake in a manifest", () => {
 
   it("a file that cannot be read", async (test) => {
     const folder = await ManifestFolder.make(test);
-    // Nothing is mapped at address 0, so reading fails for root too.
+    // Nothing is mapped at address 0, so reading this file fails even for root.
     await symlink("/proc/self/mem", join(folder.path, "a.yaml"));
     const { told } = await startedSource(test, folder);
     const message = "Cannot use manifest a.yaml: it cannot be read: EIO: i/o error";
@@ -143,7 +143,7 @@ describe("a file that was read before", () => {
     await folder.write("a.yaml", serviceText("new"));
     const current = await read();
     assert.ok(old !== undefined && current !== undefined);
-    // As if the second change had come within the resolution of the file system's clock.
+    // Simulates a second change within the resolution of the file system's time stamps.
     const sameStamp = { ...old, stamp: current.stamp };
     const namesAfter = async (wasYoung: boolean): Promise<readonly string[] | undefined> =>
       (await read({ ...sameStamp, wasYoung }))?.objects.map(({ name }) => name);

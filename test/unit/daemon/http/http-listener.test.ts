@@ -43,7 +43,7 @@ function listenerWith(options: Partial<HttpListenerOptions> = {}): {
   return { listener, clock, log };
 }
 
-/** Someone else's server; its port is busy. */
+/** Starts another server, which uses the port. */
 async function busyPort(): Promise<{ port: number; free: () => Promise<void> }> {
   const server: Server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -52,7 +52,7 @@ async function busyPort(): Promise<{ port: number; free: () => Promise<void> }> 
   return { port: (server.address() as AddressInfo).port, free };
 }
 
-/** Sends bytes and collects what comes until the other side closes. */
+/** Sends bytes, and collects the response until the other side closes. */
 async function talk(port: number | undefined, bytes: string, host = "127.0.0.1"): Promise<string> {
   const socket = await open(port, host);
   let received = "";
@@ -249,7 +249,7 @@ describe("HttpListener closes on a stop", () => {
   });
 });
 
-/** Lets the retry timer fire; binding a port takes a turn of the event loop or two. */
+/** Fires the retry timer. Binding a port takes one or two turns of the event loop. */
 async function retryTimes(clock: FakeClock, times: number): Promise<void> {
   for (let index = 0; index < times; index += 1) {
     await clock.advance(5_000);

@@ -1,4 +1,4 @@
-/** What the metrics address answers, page by page. */
+/** Tests every page at the metrics address. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { gunzipSync } from "node:zlib";
@@ -14,7 +14,7 @@ const flags = new Map([
   ["config", "/etc/x"],
 ]);
 
-/** A server on which time can pass; answers requests for paths. */
+/** A server with a clock that the test controls. Returns a function that requests a path. */
 function server(
   options: {
     readonly isProfilingEnabled?: boolean;

@@ -17,7 +17,7 @@ import {
   sliceRecord,
 } from "../../../support/records.ts";
 
-/** A port that nobody uses at the moment. */
+/** Returns a port that is currently unused. */
 async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -56,7 +56,7 @@ describe("ServiceHealthServers", () => {
     await servers.serve(loopback);
   }
 
-  /** A load balancer with policy Local and this many local endpoints. */
+  /** Records a load balancer with policy Local and this number of local endpoints. */
   function note(localCount: number, overrides: Overrides): void {
     const service = serviceRecord({
       type: "LoadBalancer",
@@ -191,7 +191,7 @@ describe("ServiceHealthServers", () => {
     assert.deepEqual(failures, [failure]);
     await new Promise((resolve) => other.close(resolve));
     await clock.advance(5_000);
-    // The listener opens in its own time after the retry.
+    // The listener opens asynchronously after the retry.
     for (let attempt = 0; attempt < 100; attempt++) {
       const isOpen = await ask().then(
         () => true,

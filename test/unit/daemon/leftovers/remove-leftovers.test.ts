@@ -1,4 +1,4 @@
-/** What each mode removes of what other modes, backends and kube-proxy left. */
+/** Tests which leftovers of other modes, backends and kube-proxy each mode removes. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import type { IpFamily } from "../../../../src/base/ip.ts";
@@ -26,7 +26,7 @@ const found: ReadonlyMap<IpFamily, readonly string[]> = new Map([
   ["IPv4", ["nat KUBE-SVC-ZNLZPHNJPSNFOWJC", "nat KUBE-SEP-6E37RDV4FITU7CIU"]],
 ]);
 const ofIptablesMode = /^KUBE-(?:SVC|SEP|SVL|EXT|FW)-|^KUBE-(?:EXTERNAL|NODEPORTS|PROXY-CANARY)/;
-/** kubelet's, and those of both modes. */
+/** Chains of kubelet, and chains that both modes have. */
 const ofKubelet = ["KUBE-FIREWALL", "KUBE-KUBELET-CANARY", "KUBE-MARK-DROP"];
 
 let kernel: FakeKernel;

@@ -13,9 +13,9 @@ const dns: VirtualServerId = { protocol: "UDP", address: ip("10.96.0.53"), port:
 describe("the wait for connections of an earlier mode", () => {
   let clock: FakeClock;
   let counts: Map<VirtualServerId, ConnectionCounts>;
-  /** Those whose active connections the kernel only waits for: SYN_SENT. */
+  /** Virtual servers whose active connections are all in state SYN_SENT. */
   let synSent: Set<VirtualServerId>;
-  /** When each reading was, and of which virtual servers. */
+  /** The time of each reading, and the virtual servers that were read. */
   let readings: (readonly [atMs: number, ids: readonly VirtualServerId[]])[];
   let readingMs: number;
   let announced: number[];

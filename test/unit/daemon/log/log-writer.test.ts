@@ -6,7 +6,7 @@ import { type LogOptions, LogWriter } from "../../../../src/daemon/log/log-write
 import { FakeClock } from "../../../support/fake-clock.ts";
 import fc from "../../../support/fast-check.ts";
 
-/** klog prints local time: the test's moment is made of local fields too. */
+/** klog prints local time, so the test also uses a local time. */
 const moment = new Date(2026, 0, 2, 15, 4, 5, 678).getTime();
 
 function writing(

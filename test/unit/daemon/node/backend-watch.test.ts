@@ -34,7 +34,7 @@ describe("BackendWatch", () => {
     watch = new BackendWatch(kernel.iptables, { clock, log, fail }, 30_000);
   });
 
-  /** What is reported when each check finds one of these. */
+  /** Returns the reports if the checks have these findings. */
   async function told(...findings: readonly BackendFinding[]): Promise<readonly string[]> {
     watch.start();
     for (const finding of findings) {

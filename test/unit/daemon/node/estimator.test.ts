@@ -50,7 +50,7 @@ describe("the estimator's settings", () => {
   });
 });
 
-/** As much of it as is counted. */
+/** The part of the view that is counted. */
 function viewOf(servers: number): DaemonView {
   const realServers = Array.from({ length: servers - 1 }, () => ({}));
   return {

@@ -21,7 +21,7 @@ interface Case {
   readonly flags: FlagInput;
   readonly families?: readonly IpFamily[];
   readonly node?: NodeRecord;
-  /** Beginnings of the reasons; `!` stands before a fatal one. */
+  /** The beginning of each reason. `!` marks a fatal one. */
   readonly want: readonly string[];
 }
 

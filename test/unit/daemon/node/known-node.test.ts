@@ -36,7 +36,7 @@ it("a gateway stays reserved while its routes are missing", async () => {
 it("another Node's address that a Service claims while the node is read is reserved immediately", async () => {
   const [families, live] = [["IPv4"] as const, { current: load({}).config }];
   const kernel = new FakeKernel();
-  // Another object for each change, as OtherNodes has it.
+  // A new object after each change, as in OtherNodes.
   const otherNodes = { reserved: new Set([ip("192.168.10.12")]), podNetworks: new Networks() };
   const node = new KnownNode({ kernel, live, families, apiServers: () => [], otherNodes });
   const refreshed = node.refresh();

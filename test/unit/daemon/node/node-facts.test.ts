@@ -21,7 +21,7 @@ const node: NodeRecord = {
   isEligible: true,
 };
 
-/** Both families; the node's addresses and one more on another link. */
+/** Facts with both families, the node's addresses, and one more address on another link. */
 function factsOf(lines: string, overrides: Partial<NodeFacts> = {}): NodeFacts {
   return {
     config: loadFile(lines).config,

@@ -21,7 +21,7 @@ const manyNodes = (count: number): Nodes =>
   nodeRecords(Object.fromEntries(Array.from({ length: count }, (_, n) => [`node-${n}`, []])));
 const claiming = (...externalIps: readonly IpAddress[]) => serviceRecord({ externalIps });
 
-/** The readings in the test's hands. */
+/** An instance whose reads the test controls. */
 class Stage {
   readonly clock = new FakeClock();
   readonly log = new RecordingLogger();
@@ -53,7 +53,7 @@ class Stage {
     });
   }
 
-  /** Services are listed: this one alone. */
+  /** Completes the list of Services, which contains only this one. */
   async listed(service = claiming(other)): Promise<void> {
     this.others.noteService(undefined, service);
     this.others.noteListed();
@@ -68,7 +68,7 @@ class Stage {
     return [...this.others.unchecked];
   }
 
-  /** Readings wait from now on, until {@link release}. */
+  /** From now on, reads wait until {@link release}. */
   hold(): void {
     this.#held = Promise.withResolvers();
   }
@@ -95,7 +95,7 @@ describe("a daemon whose Services name another Node's address", () => {
       Object.assign(node.source, { listNodes: async () => nodes });
       const addresses = ["203.0.113.5", other];
       const web = service({ name: "web", spec: { externalIPs: addresses } });
-      // The builders name what they make.
+      // All objects from the builders have names.
       node.source.apply(...([web, endpointSlice()] as unknown as NamedObject[]));
       await node.start();
       await node.settle();
@@ -262,7 +262,7 @@ describe("addresses of other Nodes", () => {
     assert.deepEqual([stage.readings, stage.unchecked], [1, [first]]);
     stage.hold();
     await stage.clock.advance(1);
-    // This claim comes after the request, so the list that arrives says nothing about it.
+    // This claim is made after the request, so the list that arrives does not cover it.
     stage.others.noteService(undefined, claiming(late));
     const changes = stage.changes;
     await stage.release();

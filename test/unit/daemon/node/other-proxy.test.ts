@@ -29,7 +29,7 @@ interface FakeProcess {
 const ownPid = 10;
 let folders = 0;
 
-/** A /proc with these processes besides our own, which is called kube-proxy too. */
+/** Creates a /proc folder with these processes and our own, which has the same name as kube-proxy. */
 function procWith(processes: Readonly<Record<number, FakeProcess>>): string {
   const proc = join(folder, String(folders++));
   const own = { cmdline: "kube-proxy\0--config=x\0", exe: "/usr/bin/node", namespace: "net:[1]" };
@@ -46,7 +46,7 @@ function procWith(processes: Readonly<Record<number, FakeProcess>>): string {
   return proc;
 }
 
-/** Nobody listens on port 1 of loopback. */
+/** No process listens on port 1 of loopback. */
 const nobody = "http://127.0.0.1:1/proxyMode";
 let listening = listListeningSockets;
 const search = (procPath: string, modeUrl = nobody): Promise<OtherProxy | undefined> =>
@@ -139,7 +139,7 @@ describe("the mode port, by who listens", () => {
     listening = listListeningSockets;
   });
 
-  /** Whether an answer counts while these users listen on its port. */
+  /** Whether an answer is accepted while these users listen on the port. */
   async function counts(...sockets: readonly (readonly [string, number])[]): Promise<boolean> {
     const server = createServer((_, response) => response.end("iptables"));
     server.listen(0, "127.0.0.1");

@@ -1,4 +1,6 @@
-/** What rules of iptables mode serve at a start: by it the first lists are judged. */
+/**
+ * Tests which addresses the rules of iptables mode serve at a start. The list guard compares the first lists with them.
+ */
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { readServedByRules } from "../../../../src/daemon/node/served-by-rules.ts";

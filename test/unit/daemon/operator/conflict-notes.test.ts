@@ -1,4 +1,4 @@
-/** `kube-ipvs explain` says why an address of a Service is missing. */
+/** Tests that `kube-ipvs explain` reports why an address of a Service is missing. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { planFacts } from "../../../../src/daemon/operator/plan-facts.ts";

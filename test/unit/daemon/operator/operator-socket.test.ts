@@ -143,7 +143,7 @@ describe("the operator socket", () => {
     await stop();
     const leftover = createServer();
     await new Promise<void>((resolve) => leftover.listen(path, resolve));
-    // As a process that was killed: the file stays.
+    // Simulates a killed process, whose socket file remains.
     const other = `${path}.kept`;
     const { linkSync, renameSync } = await import("node:fs");
     linkSync(path, other);

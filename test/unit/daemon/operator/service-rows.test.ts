@@ -58,7 +58,7 @@ async function drainsOf(onNode: FakeNode): Promise<readonly DrainRow[]> {
   return await listOf(drainRows(onNode.view));
 }
 
-/** `address reason` of each endpoint; without a reason it takes connections. */
+/** `address reason` for each endpoint. Endpoints that accept connections have no reason. */
 function reasons(row: ServiceRow | undefined): readonly string[] {
   return (row?.endpoints ?? []).map(({ address, reason }) => `${address} ${reason ?? "-"}`);
 }

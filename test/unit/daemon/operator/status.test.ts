@@ -27,7 +27,7 @@ function run<T>(steps: Generator<void, T>): T {
   }
 }
 
-/** The status of a node whose health is well; `apiContact`: absent, no request was made. */
+/** The status of a healthy node. Without `apiContact`, no request was made. */
 function statusOn(
   onNode: FakeNode,
   apiContact?: ApiContact,

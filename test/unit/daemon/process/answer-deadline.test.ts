@@ -9,7 +9,10 @@ import { FakeClock } from "../../../support/fake-clock.ts";
 
 const cluster = { objectsFrom: { kind: "cluster" } } as const;
 
-/** What it says by the end of twice the time; undefined: nothing. `during`: what happens half a second before each second. */
+/**
+ * Returns the error after twice the time, or undefined if there is none. `during` is called half a second before each
+ * second.
+ */
 async function said(
   config: Parameters<typeof answerDeadline>[0],
   during: (deadline: AnswerDeadline, second: number) => void,

@@ -1,4 +1,4 @@
-/** The record of claims on disk. */
+/** Tests the record of claims on disk. */
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -16,7 +16,7 @@ import { systemClock } from "../../../../src/base/clock.ts";
 import { silentLogger } from "../../../../src/base/log.ts";
 import { watchText } from "../../../../src/daemon/process/config-watch.ts";
 
-/** What a ConfigMap volume looks like, and how kubelet puts another content in place. */
+/** Simulates a ConfigMap volume, and how kubelet replaces its content. */
 class Volume {
   readonly folder: string = mkdtempSync(join(tmpdir(), "config-watch-"));
   readonly path: string = join(this.folder, "config.conf");

@@ -54,7 +54,7 @@ describe("start times of drains in the state file", () => {
 
   afterEach(() => rmSync(folder, { recursive: true }));
 
-  /** A program that has run for a second, `uptimeMs` after the machine was started. */
+  /** A program that has run for one second, `uptimeMs` after the machine's boot. */
   function open(uptimeMs: number, { bootId = "boot-1", clock = runningClock(), at = path } = {}) {
     const bootClock: BootClock = { bootId, uptimeMs: () => uptimeMs };
     const state = openState(at, { log, bootClock });
@@ -80,7 +80,7 @@ describe("start times of drains in the state file", () => {
 
   it("give the next program the start of a drain, converted to that program's clock", async () => {
     await kept([first]);
-    // It began 600 ms before; the next program has run for a second too, a minute later.
+    // The drain began 600 ms earlier. The next program has also run for one second, a minute later.
     const next = open(110_000);
     assert.equal(next.recall(drainKey(first)), 1_000 - 600 - 60_000);
     assert.equal(next.whyUnknown, undefined);
@@ -213,7 +213,7 @@ describe("start times of drains in the state file", () => {
     const ages = open(50_000);
     ages.keep([first]);
     await ages.idle();
-    // Nothing can be written beside the record any more.
+    // From now on, the temporary file cannot be written.
     mkdirSync(`${path}.new`);
     ages.keep([drain(1, 1)]);
     await ages.idle();

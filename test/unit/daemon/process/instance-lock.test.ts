@@ -18,7 +18,7 @@ const nobody = 65_534;
 let names = 0;
 const freshName = (): string => `kube-ipvs-test-${process.pid}-${names++}`;
 
-/** Waits for the refusal. */
+/** Waits for the error and returns it. */
 async function refusalOf(name: string): Promise<InstanceRunningError> {
   const error = await acquireInstanceLock(name).then(
     () => undefined,
@@ -28,7 +28,7 @@ async function refusalOf(name: string): Promise<InstanceRunningError> {
   return error;
 }
 
-/** Another process that holds the lock. */
+/** Starts another process that holds the lock. */
 async function holderProcess(name: string, word = ""): Promise<ChildProcess> {
   const module = new URL("../../../../src/daemon/process/instance-lock.ts", import.meta.url).href;
   const script = `
@@ -43,7 +43,7 @@ async function holderProcess(name: string, word = ""): Promise<ChildProcess> {
   return child;
 }
 
-/** A stranger who took the name. */
+/** Starts a server of other software with the lock's name. */
 async function stranger(name: string, answer: (socket: Socket) => void): Promise<() => void> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -119,7 +119,7 @@ describe("the instance lock", () => {
     child.kill("SIGKILL");
   });
 
-  /** A process that is not root and took the name; its socket is made as that user. */
+  /** Starts a non-root process that has the name. Its socket is created as that user. */
   async function userWith(name: string, answer: (socket: Socket) => void): Promise<() => void> {
     process.seteuid?.(nobody);
     try {

@@ -10,7 +10,7 @@ import {
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 
-/** A process that notes how it was ended. */
+/** A fake process that records how it was ended. */
 class FakeProcess extends EventEmitter {
   readonly codes: number[] = [];
 
@@ -38,7 +38,7 @@ async function run(
   return { target, clock, log, done };
 }
 
-/** A stop that hangs until the test lets it end. */
+/** A stop function that hangs until the test releases it. */
 function hanging(): { readonly stop: Stop; readonly release: () => void } {
   const { promise, resolve } = Promise.withResolvers<void>();
   return { stop: () => promise, release: resolve };

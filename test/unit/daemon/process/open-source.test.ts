@@ -8,7 +8,7 @@ import { ApiContact } from "../../../../src/daemon/report/api-contact.ts";
 import { startingEvent } from "../../../../src/daemon/report/events.ts";
 import { ApiServer } from "../../../support/api-server/api-server.ts";
 
-/** Opens the way to a cluster, records an event, closes; gives the reasons that the API server stored. */
+/** Opens a source, records an Event and closes the source. Returns the reasons that the API server stored. */
 async function recorded(
   test: TestContext,
   flags: readonly string[] = [],
@@ -23,7 +23,7 @@ async function recorded(
   const parts = { clock: systemClock, log: silentLogger, observer: new ApiContact(systemClock) };
   const { events, close } = await openSource(config, parts);
   events.record(startingEvent("node-1"));
-  // An event waits for nothing: it comes soon, or it was never sent.
+  // Whether the Event has arrived, or will never be sent. Sending does not wait for anything.
   const sent = (): boolean => server.events.events.length > 0 || flags.length > 0;
   while (!sent()) await new Promise((resolve) => setImmediate(resolve));
   await close();

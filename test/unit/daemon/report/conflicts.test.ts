@@ -1,4 +1,4 @@
-/** Services that do not get what they ask for: one line each, and figures by reason. */
+/** Tests reports about Services that do not get a requested address: one line for each, and metrics by reason. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import type { ClusterEvent } from "../../../../src/api/event.ts";
@@ -53,7 +53,7 @@ function put(service: ServiceRecord, overrides: Partial<FamilyOptions> = {}): vo
   }
 }
 
-/** Reports a sync; gives the warnings of it and what was counted, zeros left out. */
+/** Reports a sync. Returns its warnings, and the metrics that are not zero. */
 function report(conflicts: readonly string[] = []): readonly [readonly object[], object] {
   log.lines.length = 0;
   const summary: LoopSummary = {

@@ -1,4 +1,4 @@
-/** What reporters count and measure, as Prometheus reads it, and what they log. */
+/** Tests the metrics of the reporters, as Prometheus reads them, and their log lines. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ApiContact } from "../../../../src/daemon/report/api-contact.ts";

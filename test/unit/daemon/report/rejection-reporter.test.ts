@@ -1,4 +1,4 @@
-/** When changes that the kernel rejects are logged and counted. */
+/** Tests when rejected changes are logged and counted. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import type { ClusterEvent } from "../../../../src/api/event.ts";

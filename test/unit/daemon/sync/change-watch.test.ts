@@ -4,7 +4,7 @@ import { silentLogger } from "../../../../src/base/log.ts";
 import { ChangeWatch } from "../../../../src/daemon/sync/change-watch.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 
-/** A watch whose looks last until they are ended, unless the kernel does not answer. */
+/** A watch whose checks run until the test ends them, unless the kernel does not answer. */
 class Stage {
   readonly clock = new FakeClock();
   readonly looks: (() => void)[] = [];

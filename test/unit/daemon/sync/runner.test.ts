@@ -8,9 +8,9 @@ const options: RunnerOptions = { minIntervalMs: 100, longestRetryMs: 10_000, fir
 
 describe("Runner", () => {
   let clock: FakeClock;
-  /** When they began. */
+  /** Start times of the runs. */
   let runs: number[];
-  /** What the next runs answer; true when empty. */
+  /** Results of the next runs. `true` if the list is empty. */
   let answers: boolean[];
   let runner: Runner;
 

@@ -50,13 +50,13 @@ describe("SyncLoop", () => {
     });
     const healthChecks = new ServiceHealthServers({ clock, log: silentLogger, health });
     const parts = { kernel, clock, log: silentLogger, reporter, healthChecks };
-    // Programs use processors beside us.
+    // Other programs use the processors, too.
     const collaborators = { ...parts, processorMs: () => 0 };
     loop = new SyncLoop(collaborators, { current: config }, ["IPv4", "IPv6"]);
     loop.start();
   });
 
-  /** One Service with its slice, everything listed. */
+  /** Syncs one Service with its slice. All lists are complete. */
   async function synced(): Promise<void> {
     loop.input.noteService(undefined, service);
     loop.input.noteSlice(undefined, sliceRecord([first]));
@@ -114,7 +114,7 @@ describe("SyncLoop", () => {
     assert.equal([...loop.view.plan.desired.virtualServerKeys()].length, 0);
     for (const [index, name] of names.entries()) {
       loop.input.noteSlice(undefined, sliceRecord([first], { name: `${name}-1`, service: name }));
-      // A page of the list.
+      // The end of a page of the list.
       if (index % 100 === 99) await clock.advance(100);
     }
     assert.ok([...loop.view.plan.desired.virtualServerKeys()].length > 600);
@@ -243,7 +243,8 @@ describe("SyncLoop", () => {
       return observe(family, scope);
     };
     await clock.advance(600_000);
-    // 600 ms for both families, 29.4 s of pause; without a limit there were 60 checks of each.
+    // A check takes 600 ms for both families, followed by a pause of 29.4 s. Without a limit, there would be 60 checks
+    // of each.
     assert.ok(looks > 30 && looks <= 42, `${looks}`);
   });
 

@@ -1,4 +1,4 @@
-/** Userspace mode from objects to answers, on loopback. */
+/** Tests userspace mode on loopback, from the objects to the answers. */
 import assert from "node:assert/strict";
 import { isIPv4 } from "node:net";
 import { describe, it, type TestContext } from "node:test";
@@ -39,7 +39,7 @@ import { RecordingLogger } from "../../../support/recording-logger.ts";
 import { ip } from "../../../support/records.ts";
 import { closedPort, readAll } from "../../userspace/backends.ts";
 
-/** An address of this machine that endpoints may have; loopback addresses are refused. */
+/** An address of this machine that endpoints may have. Loopback addresses are invalid. */
 const flags = new Map([
   ["proxy-mode", ["userspace"]],
   ["bind-address", ["127.0.0.1"]],
@@ -49,7 +49,7 @@ const flags = new Map([
 
 type OpenIptables = UserspaceParts["openIptables"];
 
-/** Builders give every object its name. */
+/** All objects from the builders have names. */
 const web = (options: Parameters<typeof service>[0] = {}): NamedObject =>
   service(options) as unknown as NamedObject;
 const web10 = {
@@ -87,7 +87,7 @@ class Stage {
     return this;
   }
 
-  /** What becomes of packets of this node. */
+  /** Explains packets from this node. */
   async explain(
     { iptables, link, ipvs, ipSets, sysctl }: FakeKernel,
     destination: Destination,

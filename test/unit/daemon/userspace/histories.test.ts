@@ -1,6 +1,6 @@
 /**
- * Random histories of Services and endpoints in userspace mode, over real sockets and a kernel in memory: writes fail,
- * third parties take rules away, the process is replaced. In the end a start would open and write nothing.
+ * Random histories of Services and endpoints in userspace mode, with real sockets and a kernel in memory: writes fail,
+ * third parties remove rules, and the process is replaced. At the end, a start must have nothing to open or write.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -124,7 +124,7 @@ class Stage {
     }
   }
 
-  /** What a start would do now. */
+  /** The changes that a start would make now. */
   async plan(): Promise<string> {
     const { objects: tracker } = this.#running?.view ?? assert.fail();
     const families = ipFamilies;
@@ -154,7 +154,7 @@ describe("random histories in userspace mode", { skip: skippedWithoutIpv6 }, () 
       let plan = "";
       for (let tries = 0; tries < 600 && plan !== "No changes."; tries += 1) {
         await pause(50);
-        // A reading that is to fail may be this one.
+        // This read may be the one that must fail.
         plan = await stage.plan().catch(String);
       }
       assert.equal(plan, "No changes.");

@@ -1,4 +1,4 @@
-/** `kube-ipvs plan` in userspace mode: what a start would open and write. */
+/** Tests `kube-ipvs plan` in userspace mode: the listeners to open, and the rules to write. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type Plan, planView } from "../../../../src/answer/plan.ts";
@@ -82,7 +82,10 @@ function textOf({ answer }: { readonly answer: Plan }): string {
   return planView.blocks(answer, false).join("\n");
 }
 
-/** What a daemon leaves whose listener has port 40000. `addresses`: absent, all; besides its node port. */
+/**
+ * The kernel state of a daemon whose listener has port 40000. `addresses` defaults to all addresses. The node port is
+ * always included.
+ */
 async function served(addresses?: readonly IpAddress[]): Promise<FakeKernel> {
   const kernel = new FakeKernel();
   const tracker = await trackerOf(objects);

@@ -1,4 +1,4 @@
-/** Userspace mode: rules lead an address and port that several Services claim to one of them. */
+/** Tests that in userspace mode, rules redirect an address and port that several Services claim to only one of them. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";
@@ -50,7 +50,7 @@ class Node {
     return this;
   }
 
-  /** Services to which rules lead what is sent to the address and port. */
+  /** Services to which rules redirect packets to the address and port. */
   get served(): readonly string[] {
     const open = [...this.#listeners.values()].flat().map((wanted, index) => ({
       wanted: this.#claims.won(wanted),

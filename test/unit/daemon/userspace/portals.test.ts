@@ -1,4 +1,4 @@
-/** How the rules that lead to listeners are kept, and removed. */
+/** Tests how the rules that redirect to listeners are maintained and removed. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../../src/base/errno.ts";
@@ -32,7 +32,7 @@ function chains(): readonly string[] {
     .toSorted();
 }
 
-/** `PREROUTING KUBE-PORTALS-CONTAINER`, as they stand. */
+/** The existing jumps, such as `PREROUTING KUBE-PORTALS-CONTAINER`. */
 function standingJumps(): readonly string[] {
   return kernel.iptables
     .table("IPv4", "nat")

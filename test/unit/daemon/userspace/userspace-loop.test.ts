@@ -1,4 +1,4 @@
-/** When the loop of userspace mode syncs, on a clock that the test moves. */
+/** Tests when the loop of userspace mode syncs, with a clock that the test controls. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { silentEvents } from "../../../../src/api/event.ts";

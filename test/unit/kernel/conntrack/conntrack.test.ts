@@ -22,7 +22,7 @@ const [ENOENT, EINVAL, EPERM] = [2, 22, 1];
 const NEW_FLOW = 0x100;
 const DELETE = 0x102;
 
-/** What test/captures/record.ts made the kernel track; the id is the kernel's. */
+/** The flow that test/captures/record.ts created. The kernel assigns the id. */
 const dnsFlow: Omit<Flow, "id"> = {
   protocol: "UDP",
   source: ip("192.0.2.1"),

@@ -26,7 +26,7 @@ function add(...texts: readonly string[]): EntryChange[] {
   return texts.map((text) => ({ kind: "entry-add", set: clusterIps, entry: text as SetEntry }));
 }
 
-/** A client whose kernel answers each datagram; `sent` lists the commands of each datagram so far. */
+/** A client with a simulated kernel. `sent` lists the commands of each datagram so far. */
 function clientOf(answer: (messages: readonly Message[], count: number) => Answer): {
   readonly client: IpSets & { close(): void };
   readonly sent: readonly (readonly string[])[];
@@ -44,7 +44,7 @@ function commandName(type: number): string {
   return found?.[0] ?? String(type);
 }
 
-/** The same errno for every message of a datagram; 0 is given for the last one only, as asked. */
+/** Returns the same errno for every message of a datagram. 0 is returned only for the last one, as requested. */
 function answerAll(received: readonly Message[], errno: number): Answer {
   const parts = received
     .filter((_, index) => errno !== 0 || index === received.length - 1)
@@ -52,13 +52,13 @@ function answerAll(received: readonly Message[], errno: number): Answer {
   return messages(...parts);
 }
 
-/** A recorded reply, for the last message of the datagram. */
+/** Returns a recorded reply for the last message of the datagram. */
 function recorded(name: string, received: readonly Message[], skipBytes = 0): Answer {
   const bytes = bytesOf(readCapture("ipset", name), "received").subarray(skipBytes);
   return withSequence(bytes, received.at(-1)?.sequence ?? 0);
 }
 
-/** The tool asks for protocol and type before: so many bytes of the replies are not the listing. */
+/** Number of reply bytes before the listing: the tool first requests the protocol and the type. */
 function preambleBytes(name: string): number {
   const { datagrams } = readCapture("ipset", name);
   const received = datagrams.filter(({ direction }) => direction === "received");
@@ -186,7 +186,7 @@ describe("the client of ipset", () => {
   });
 });
 
-/** Where the reply to the addition starts, behind those to the tool's questions. */
+/** Offset of the reply to the addition, which follows the replies to the tool's other requests. */
 function errorStart(name: string): number {
   const { datagrams } = readCapture("ipset", name);
   const received = datagrams.filter(({ direction }) => direction === "received");

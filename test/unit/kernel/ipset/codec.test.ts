@@ -49,7 +49,7 @@ function only(bytes: Uint8Array): Message {
   return message;
 }
 
-/** The message of `command` that the tool sent. */
+/** The message with this command that the tool sent. */
 function sentByTool(name: string, command: Command): Message {
   const capture = readCapture("ipset", name);
   const messages = [...messagesOf(bytesOf(capture, "sent"))];
@@ -58,7 +58,10 @@ function sentByTool(name: string, command: Command): Message {
   return found;
 }
 
-/** What the tool chooses otherwise: a newer protocol, the newest revision, line numbers of its input. */
+/**
+ * Removes values that the tool chooses differently: a newer protocol, the newest revision, and line numbers of its
+ * input.
+ */
 function comparable(values: CommandValues): CommandValues {
   const { protocolVersion: _protocol, revision: _revision, lineNumber: _line, ...rest } = values;
   const entries = rest.entries?.map(({ lineNumber: _number, ...entry }) => entry);
@@ -170,7 +173,7 @@ describe("entries", () => {
   const two = fc.oneof(fc.tuple(ipv4, ipv4), fc.constant(["fd00:96::a", "2001:db8::1"] as const));
   const protocol = fc.constantFrom("tcp", "udp", "sctp");
   const port = fc.nat(65_535);
-  /** A single host has no length in the text, as ipset prints it. */
+  /** A single host is printed without a prefix length, as ipset prints it. */
   const net = fc.constantFrom("10.1.2.3", "10.1.2.0/31", "10.0.0.0/8", "128.0.0.0/1");
   const withNet = fc.oneof(fc.tuple(ipv4, net), fc.constant(["fd00:96::a", "fd00::/8"] as const));
   const kinds: readonly [IpSetType, fc.Arbitrary<string>][] = [
@@ -288,7 +291,7 @@ describe("replies about sets", () => {
   it("name the rejected entry", () => {
     const { outcome } = replyTo("add-to-a-full-set", "add");
     assert.equal(outcome.errno, 4352);
-    // The tool counts the lines of its input, as we count entries.
+    // The tool counts its input lines as we count entries.
     assert.equal(rejectedPosition(outcome.echo), 2);
     const request = change("add", small, "10.96.0.1,tcp:99");
     assert.equal(setRequestKind.describe(request, 4352).code, "IPSET_ERR_HASH_FULL");
@@ -369,7 +372,7 @@ function pick({ parameters = {} }: CommandValues): object {
   return { maxElements, references, elementCount };
 }
 
-/** The kernel sends the prefix length of single hosts too, and of hash:ip,port,ip none. */
+/** The kernel also sends the prefix length of single hosts, and none for hash:ip,port,ip. */
 function withoutExtras(type: IpSetType, value: object): object {
   const { lineNumber: _line, ...rest } = value as Record<string, unknown>;
   return type === "hash:ip,port,net" ? { secondPrefixLength: 32, ...rest } : rest;

@@ -11,7 +11,7 @@ import {
   messages,
 } from "../../netlink/answering-socket.ts";
 
-/** NFT_MSG_NEWGEN as Linux 6.18 sends it: id, process id; then the acknowledgement. */
+/** NFT_MSG_NEWGEN as sent by Linux 6.18: the id and the process id, followed by the acknowledgment. */
 function generation(id: number, { sequence }: Message): Uint8Array {
   const body = (writer: MessageWriter): void => {
     writer.u32(0);

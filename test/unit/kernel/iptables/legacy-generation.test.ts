@@ -3,7 +3,10 @@ import { describe, it } from "node:test";
 import type { IpFamily } from "../../../../src/base/ip.ts";
 import { hashTables } from "../../../../src/kernel/iptables/legacy-generation.ts";
 
-/** struct ipt_entry and struct ip6t_entry: where `next_offset` and the counters are, and what comes before matches. */
+/**
+ * struct ipt_entry and struct ip6t_entry: offsets of `next_offset` and of the counters, and the size before the
+ * matches.
+ */
 const layouts = {
   IPv4: { nextOffset: 90, counters: 96, headBytes: 112 },
   IPv6: { nextOffset: 142, counters: 152, headBytes: 168 },

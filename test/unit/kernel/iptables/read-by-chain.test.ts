@@ -1,4 +1,4 @@
-/** The client with nft, as iptables 1.8.9 answers; the real program is asked in the contract suite. */
+/** Tests the client with the nft backend, with answers of iptables 1.8.9. The contract suite uses the real program. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { BackendChoice } from "../../../../src/kernel/iptables/backend.ts";

@@ -11,7 +11,7 @@ describe("the rules of the recorded states", () => {
       recorded.iptables ?? "",
       recorded.ip6tables ?? "",
     ])) {
-      // Recorded per table, without COMMIT.
+      // Each table was recorded separately, without COMMIT.
       const chains = parseSaved(`${text.replace("*nat", "COMMIT\n*nat")}COMMIT\n`);
       const read = chains.flatMap(({ name, rules }) =>
         rules.map((rule) => `-A ${name} ${rule.text}`),

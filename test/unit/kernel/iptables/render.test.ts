@@ -17,7 +17,7 @@ function targeting(target: Target): Rule {
   return { matches: [], target };
 }
 
-/** Texts as recorded from `iptables-save` 1.8.9. */
+/** Texts recorded from `iptables-save` 1.8.9. */
 const forms: readonly [name: string, family: IpFamily, rule: Rule, text: string][] = [
   ["no match", "IPv4", targeting({ kind: "drop" }), "-j DROP"],
   ["return", "IPv4", targeting({ kind: "return" }), "-j RETURN"],

@@ -40,11 +40,11 @@ const createTarget: IpvsChange = {
 
 interface Opened {
   readonly ipvs: IpvsClient;
-  /** Datagrams sent since the family was found. */
+  /** Datagrams sent since the family lookup. */
   readonly sent: () => readonly Uint8Array[];
 }
 
-/** A client whose requests `answer` answers; the family lookup is answered from a recording. */
+/** A client whose requests `answer` answers. The family lookup is answered from a recording. */
 async function open(
   answer: (requests: readonly Message[], count: number) => Answer,
 ): Promise<Opened> {
@@ -56,7 +56,7 @@ async function open(
   return { ipvs, sent: () => socket.sent.slice(1) };
 }
 
-/** Refuses the i-th message of each datagram with the i-th number; 0 accepts. */
+/** Rejects the i-th message of each datagram with the i-th errno. 0 accepts it. */
 function refusing(...errnos: readonly number[]): (requests: readonly Message[]) => Answer {
   return (requests) =>
     messages(
@@ -74,7 +74,7 @@ function keyOfRequest(datagram: Uint8Array): string {
   return message === undefined ? "" : ipvsMessageText(message.body);
 }
 
-/** Commands with their main attribute values, as text. */
+/** Commands and their main attribute values, as text. */
 function commandsIn(datagram: Uint8Array | undefined): string[] {
   return [...messagesOf(datagram ?? new Uint8Array())].map(({ body }) => ipvsMessageText(body));
 }
@@ -235,7 +235,7 @@ describe("finding single virtual servers", () => {
 
 describe("reading", () => {
   const list = readCapture("ipvs", "list").datagrams;
-  /** What came back for each request of `ipvsadm -L -n`: the services, then the real servers of each. */
+  /** The replies to the requests of `ipvsadm -L -n`: the services, then the real servers of each. */
   const replies: Uint8Array[] = [];
   const requests: string[] = [];
   for (const { direction, bytes } of list) {
@@ -246,7 +246,7 @@ describe("reading", () => {
   }
   const serviceReply = replies[0] ?? new Uint8Array();
 
-  /** The recorded reply to the same request, in whatever order they come. */
+  /** Returns the recorded reply to the same request, in any order of requests. */
   const recorded = ([request]: readonly Message[]): Answer => {
     const sequence = request?.sequence ?? 0;
     const text = request === undefined ? "" : ipvsMessageText(request.body);
@@ -403,7 +403,7 @@ describe("checkScheduler", () => {
 describe("IPVS that is looked up on demand", () => {
   const family = bytesOf(readCapture("ipvs", "resolve-family"), "received");
 
-  /** The first `failures` look-ups find no IPVS. */
+  /** A client whose first `failures` family lookups find no IPVS. */
   function lookedFor(failures: number): { ipvs: IpvsClient; socket: AnsweringSocket } {
     const socket = answeringSocket(([request], count) =>
       count < failures

@@ -60,7 +60,7 @@ function sentBody(name: string): Uint8Array {
   return bytesOf(readCapture("ipvs", name), "sent").slice(HEADER_BYTES);
 }
 
-/** Attributes by name, nests as objects; attributes that we do not know are left out. */
+/** Attributes by name, with nested attributes as objects. Unknown attributes are omitted. */
 function attributesOf(body: Uint8Array): Record<string, unknown> {
   const entries = ipvsMessageText(new ByteReader(body)).matchAll(/(\w+)=(\{.*?\}|\d+)/g);
   return Object.fromEntries([...entries].map((entry) => [entry[1], JSON.parse(entry[2] ?? "")]));
@@ -156,7 +156,7 @@ describe("removals, for which ipvsadm sends more than the key", () => {
   }
 });
 
-/** What makes a service that one: the rest of a key-only request is not looked at by the kernel. */
+/** The key of a service. The kernel ignores the other attributes of a request that contains only a key. */
 function keyOf(attributes: Record<string, unknown>): readonly unknown[] {
   const service = attributes["service"] as Record<string, unknown>;
   return ["addressFamily", "protocol", "address", "port"].map((name) => service[name]);
@@ -261,7 +261,7 @@ const anyServer: fc.Arbitrary<VirtualServer> = fc
     persistencePrefixLength: server.address.includes(":") ? prefix * 4 : prefix,
   }));
 
-/** The kernel answers with what it was given: NEW_SERVICE and its reply have one command and one form. */
+/** The kernel's reply has the same command and form as NEW_SERVICE. */
 describe("encoding and decoding are inverse", () => {
   it("for every virtual server", () => {
     fc.assert(

@@ -21,7 +21,7 @@ const required: readonly Attribute[] = [
 ];
 const ofIpv4: Attribute = [11, (writer) => writer.u16(2)];
 
-/** A message of a GET_DEST reply. */
+/** Builds a message of a GET_DEST reply. */
 function bodyOf(attributes: readonly Attribute[], command = 5): Uint8Array {
   const writer = new MessageWriter();
   writer.u8(command);

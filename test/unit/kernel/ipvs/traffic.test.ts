@@ -23,7 +23,7 @@ function nested(writer: MessageWriter, type: number, attributes: readonly Attrib
   writer.endAttribute(start);
 }
 
-/** A message of a GET_SERVICE (1) or GET_DEST (5) reply. */
+/** Builds a message of a GET_SERVICE (1) or GET_DEST (5) reply. */
 function bodyOf(command: 1 | 5, attributes: readonly Attribute[]): ByteReader {
   const writer = new MessageWriter();
   writer.u8(command);

@@ -49,7 +49,7 @@ function recorded(name: string, received: readonly Message[]): Answer {
   return withSequence(reply.bytes, received.at(-1)?.sequence ?? 0);
 }
 
-/** The link as `ip link show` got it, then an acknowledgement. */
+/** Returns the link from the recording of `ip link show`, followed by an acknowledgment. */
 function found(name: string, received: readonly Message[]): Answer {
   const sequence = received.at(-1)?.sequence ?? 0;
   const link = withSequence(linkMessage(name), sequence);

@@ -110,7 +110,7 @@ const requests: readonly [name: string, bytes: Uint8Array, expected: string][] =
   ],
 ];
 
-/** The last message of a type in what the tool sent or got. */
+/** The last message of a type that the tool sent or received. */
 function captured(name: string, direction: "sent" | "received", type: number): Message {
   const bytes = bytesOf(readCapture("link", name), direction);
   const found = [...messagesOf(bytes)].findLast((message) => message.type === type);
@@ -273,7 +273,7 @@ function readWhole(message: Message): unknown {
   return decodeLink(message) ?? decodeAddress(message) ?? decodeGateways(message);
 }
 
-/** The first datagram of the answer to `ip route show`. */
+/** The first datagram of the reply to `ip route show`. */
 function firstRoutes(): Uint8Array {
   const { datagrams } = readCapture("link", "list-routes");
   const answer = datagrams.find(({ direction }) => direction === "received");

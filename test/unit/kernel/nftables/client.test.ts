@@ -11,7 +11,7 @@ import {
   type writeRequestHeader,
 } from "../../netlink/answering-socket.ts";
 
-/** The messages that were sent, and a client to which the kernel answers with this error number. */
+/** A client whose kernel answers with this errno, and the messages that it sent. */
 function open(code: number): {
   readonly tables: NftTablesClient;
   readonly sent: Message[][];
@@ -37,7 +37,7 @@ describe("a table of nftables", () => {
     assert.ok(begin !== undefined && remove !== undefined && end !== undefined);
     // NFNL_MSG_BATCH_BEGIN, NFT_MSG_DELTABLE, NFNL_MSG_BATCH_END.
     assert.deepEqual([begin.type, remove.type, end.type], [0x10, 0xa02, 0x11]);
-    // The one that is acknowledged; a transaction that is refused as a whole is answered at its first message.
+    // The message that is acknowledged. If a transaction is rejected as a whole, the kernel answers its first message.
     assert.deepEqual([begin.flags & 4, remove.flags & 4, end.flags & 4], [0, 4, 0]);
     assert.equal(begin.sequence, remove.sequence);
     const boundary = "00 00 00 0a";

@@ -1,4 +1,4 @@
-/** Recorded replies of the kernel: `files/ruleset.txt` has the ruleset in the notation of nft. */
+/** Tests recorded replies of the kernel. `files/ruleset.txt` contains the ruleset in the notation of nft. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -28,7 +28,7 @@ function encoded(family: "IPv4" | "IPv6", rule: Partial<Rule>): string {
   return encodeRule(family, "nat", whole).map(textOf).join(" ");
 }
 
-/** The second column is what `nft --debug=netlink` 1.0.6 shows for the same rule. */
+/** The second column is the output of `nft --debug=netlink` 1.0.6 for the same rule. */
 describe("nf_tables expressions", () => {
   const set = (directions: readonly ("src" | "dst")[], type?: "bitmap:port"): Match => {
     return { kind: "set", name: "S", directions, ...(type === undefined ? {} : { type }) };

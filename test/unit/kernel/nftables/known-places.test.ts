@@ -7,7 +7,7 @@ import type { SetEntry } from "../../../../src/state/set-entry.ts";
 const entry = "10.96.0.1,tcp:80,10.0.0.0/8" as SetEntry;
 const server = "10.96.0.1,tcp:80,";
 
-/** Known places of generation 7, and a function that returns how often the set was read. */
+/** Reads the known places at generation 7, and returns a function that counts the reads of the set. */
 async function read(): Promise<{ places: KnownPlaces; readsOf: () => Promise<number> }> {
   const places = new KnownPlaces();
   let reads = 0;

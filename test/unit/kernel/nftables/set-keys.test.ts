@@ -16,7 +16,7 @@ function bytesOf(hex: string): Uint8Array {
   return Uint8Array.from(Buffer.from(hex.replaceAll(" ", ""), "hex"));
 }
 
-/** The bytes that `nft --debug=netlink` shows for the same elements, with the host's byte order undone. */
+/** The bytes that `nft --debug=netlink` prints for the same elements, converted from host byte order. */
 const written: readonly {
   readonly layout: Layout;
   readonly family: IpFamily;

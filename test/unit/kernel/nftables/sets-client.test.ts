@@ -22,7 +22,7 @@ function changes(kind: EntryChange["kind"], ...values: readonly number[]): Entry
   return values.map((port) => ({ kind, set: ports, entry: portEntry(port) }));
 }
 
-/** A kernel that rejects messages which contain one of these ports, each with its error number. */
+/** A client whose kernel rejects messages that contain one of these ports, each with its errno. */
 function open(rejected: ReadonlyMap<number, number>): {
   readonly sets: NftSetsClient;
   readonly sent: string[];
@@ -44,7 +44,7 @@ function open(rejected: ReadonlyMap<number, number>): {
 
 const seen = new WeakMap<Message, readonly number[]>();
 
-/** Each key: an attribute of 4 + 4 + 4 + 2 bytes, padded. */
+/** Each key is an attribute of 4 + 4 + 4 + 2 bytes, padded. */
 function portsOf(message: Message): readonly number[] {
   const known = seen.get(message);
   if (known !== undefined) return known;

@@ -58,7 +58,7 @@ describe("sysctls", () => {
   });
 
   it("cause an error with what to do if /proc/sys is read-only", () => {
-    // Read-only in the kernel itself: even root gets EACCES.
+    // This sysctl is read-only in the kernel, so even root gets EACCES.
     assert.throws(
       () => new SysctlClient().ensure("kernel/ostype", "Minix"),
       (error: unknown) =>

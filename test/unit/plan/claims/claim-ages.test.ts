@@ -1,4 +1,7 @@
-/** The age of a claim decides who has an external IP, over restarts and boots: not the age of the Service. */
+/**
+ * The age of a claim, not the age of the Service, determines the owner of an external IP, also after restarts and
+ * boots.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";
@@ -34,7 +37,7 @@ function service(
   });
 }
 
-/** A node with its record; each start is a process of its own. */
+/** A node with its record. Each start simulates a new process. */
 abstract class Node {
   record: RecordedClaims = noRecordedClaims;
   nowSeconds = 1_000;

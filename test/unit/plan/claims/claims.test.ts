@@ -1,4 +1,4 @@
-/** Who has an address and port that several Services claim, where nobody is served there yet. */
+/** Tests the owner of an address and port that several Services claim, if nothing is served there yet. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";
@@ -15,7 +15,7 @@ import { ip, planOptions } from "../../../support/records.ts";
 
 const options = planOptions();
 
-/** Who has the virtual server after Services came in this order, and why. */
+/** The owner of the virtual server after Services arrived in this order, and the reason. */
 function outcome(...services: readonly ServiceRecord[]): string {
   const desired = new DesiredState();
   for (const service of services) {

@@ -1,4 +1,7 @@
-/** Who is served at an address keeps it against Services of equal right: while the program runs, and over restarts. */
+/**
+ * A Service that is served at an address keeps it against Services of equal rank while the program runs, and after
+ * restarts.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";
@@ -12,7 +15,7 @@ import { cidr, planOptions } from "../../../support/records.ts";
 
 const options = planOptions();
 
-/** A node as planning sees it: Services come and go, syncs end batches of them, restarts begin again. */
+/** A node for planning. Services are added and removed, syncs end batches of changes, and restarts start again. */
 class Node {
   #desired = new DesiredState();
   readonly #services = new Map<string, ServiceRecord>();
@@ -21,7 +24,7 @@ class Node {
     return this.#desired;
   }
 
-  /** Events of one batch, in this order. */
+  /** Adds or changes Services in one batch, in this order. */
   put(...services: readonly ServiceRecord[]): this {
     for (const service of services) {
       this.#services.set(service.name, service);
@@ -41,7 +44,7 @@ class Node {
     return this;
   }
 
-  /** What is listed comes in this order; all that is not named comes before. */
+  /** Lists the named Services in this order, after all others. */
   restart(
     order: readonly string[] = [],
     held: Holders = this.#desired.claims.contestedHolders(),
@@ -78,7 +81,7 @@ const ages = [
   ["a younger", 10],
 ] as const;
 
-/** The holder was served before an older Service asked for its external IP. */
+/** Returns a node on which the holder was served before an older Service requested its external IP. */
 function servedBefore(held: ServiceRecord): Node {
   return new Node()
     .put(held)
@@ -270,7 +273,7 @@ describe("after a start without a record", () => {
   });
 });
 
-/** What happens to one of four Services, or to all. */
+/** An event that affects one of four Services, or all of them. */
 type Event =
   | {
       readonly kind: "put";
@@ -313,7 +316,7 @@ interface Claimed {
   readonly age: number;
 }
 
-/** The rule, said in another way: whoever had it at the last sync is the oldest of all. */
+/** An independent implementation of the rule: the owner at the last sync is treated as the oldest. */
 function winnerOf(claims: readonly Claimed[], had: Claimed | undefined): Claimed | undefined {
   const isHolder = (one: Claimed): boolean => one.name === had?.name && one.age === had.age;
   const sorted = claims
@@ -346,7 +349,7 @@ describe("after any events", () => {
           } else {
             had = winnerOf([...claims.values()], had);
             node.sync();
-            // What only one claims is in no record, and nobody else can come by a restart alone.
+            // Addresses with a single claim are not recorded, and a restart alone does not create new claims.
             if (step.kind === "restart") node.restart().sync();
           }
           assert.equal(node.holder, winnerOf([...claims.values()], had)?.name);

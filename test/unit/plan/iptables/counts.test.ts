@@ -1,4 +1,4 @@
-/** What the metrics ask of the desired tables is counted as plans come and go. */
+/** Tests that the counts for metrics remain correct when plans are added and removed. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { TablesPlan } from "../../../../src/plan/iptables/tables-plan.ts";
@@ -10,7 +10,9 @@ const local = serviceRecord({ isInternalPolicyLocal: true });
 const elsewhere = [endpointRecord("10.244.2.11"), endpointRecord("10.244.2.12")];
 const here = endpointRecord("10.244.1.10", { nodeName: options.shared.place.nodeName });
 
-/** Endpoints, and service ports without local ones by internal and external policy, in IPv4 and IPv6. */
+/**
+ * Numbers of endpoints, and of service ports without local endpoints by internal and external policy, in IPv4 and IPv6.
+ */
 function counts(plan: TablesPlan): readonly (readonly number[])[] {
   for (const _ of plan.update(options));
   return (["IPv4", "IPv6"] as const).map((family) => [

@@ -1,4 +1,4 @@
-/** iptables mode: rules about an address and port that several Services claim are those of one of them. */
+/** Tests in iptables mode that only one of several claiming Services has rules for an address and port. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";
@@ -22,7 +22,7 @@ const sharedNames = new Set<string>(sharedChains.map(({ name }) => name));
 const a = "default/a";
 const b = "default/b";
 
-/** A node as planning sees it: Services come and go, syncs end batches of them, restarts begin again. */
+/** A node for planning. Services are added and removed, syncs end batches of changes, and restarts start again. */
 class Node {
   #plan = newPlan(new Map());
   readonly #services = new Map<string, ServiceRecord>();
@@ -59,7 +59,7 @@ class Node {
     return this.put(...services);
   }
 
-  /** Services whose rules in shared chains are about the address and port. */
+  /** Services that have rules for the address and port in shared chains. */
   get served(): readonly string[] {
     const about = this.#plan
       .ruleSet("IPv4")
@@ -76,7 +76,7 @@ class Node {
   }
 }
 
-/** Both Services have an endpoint. */
+/** Creates a plan in which both Services have an endpoint. */
 function newPlan(held: Holders): TablesPlan {
   const plan = new TablesPlan({ startedAtMs: 0, onPlan: () => {}, held });
   for (const [service, pod] of [
@@ -89,7 +89,7 @@ function newPlan(held: Holders): TablesPlan {
   return plan;
 }
 
-/** At the address, or at the node port that stands for all addresses. */
+/** Whether the rule is for the address, or for the node port, which represents all addresses. */
 function isAboutClaim({ matches, target }: Rule): boolean {
   const isAt = (value: string, port: number): boolean =>
     matches.some((match) => match.kind === "destination" && match.cidr === value) &&

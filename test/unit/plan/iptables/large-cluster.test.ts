@@ -10,7 +10,7 @@ function update(plan: TablesPlan, options: IptablesNodeOptions): void {
   for (const _ of plan.update(options));
 }
 
-/** A slice of so many endpoints. */
+/** A slice with this number of endpoints. */
 function slice(count: number): ReturnType<typeof sliceRecord> {
   const address = (index: number): string => `10.244.${index >> 8}.${index & 255}`;
   return sliceRecord(Array.from({ length: count }, (_, index) => endpointRecord(address(index))));
@@ -63,7 +63,8 @@ describe("rules of endpoints", () => {
     }
     plan.tracker.noteService(gone, undefined);
     update(plan, iptablesOptions());
-    // 201 Services have more than 1,000 endpoints; then 400 and the one that is gone. Each in two families.
+    // 201 Services have more than 1,000 endpoints. Then 400 Services and the deleted one are planned. Each is planned
+    // in two families.
     assert.equal(planned, 2 * (201 + 401));
     assert.ok(!endpointRules(plan).some(hasComment));
     assert.doesNotMatch(JSON.stringify(plan.ruleSet("IPv4")), /default\/0:/);

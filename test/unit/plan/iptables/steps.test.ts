@@ -1,4 +1,4 @@
-/** Planning takes small steps, so that the event loop gets its turn in between, however large a Service is. */
+/** Planning yields in small steps, so that the event loop can run even while a very large Service is planned. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRules } from "../../../../src/plan/iptables/planner.ts";
@@ -18,7 +18,7 @@ const ports = Array.from({ length: portCount }, (_, index) =>
   portRecord({ name: `p${index}`, protocol, port: 1_000 + index }),
 );
 
-/** The plan of one Service with so many UDP ports, and what is planned for it in IPv4. */
+/** A plan of one Service with this number of UDP ports, and the planned IPv4 rules. */
 function planned(): { readonly plan: TablesPlan; readonly service: ServiceRules } {
   const made: ServiceRules[] = [];
   const plan = new TablesPlan({ startedAtMs: 0, onPlan: (one) => made.push(one) });

@@ -1,4 +1,4 @@
-/** A change touches the chains that it is about, and no others. */
+/** A change must touch only the chains that it concerns. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";
@@ -49,7 +49,7 @@ function endpointOf(address: string): string {
   return `nat ${endpointChain(owner, `${address}:8080`)}`;
 }
 
-/** Two Services with two endpoints each, whose chains have been taken. */
+/** Two Services with two endpoints each. Their chains have already been read. */
 function settled(): TablesPlan {
   const plan = new TablesPlan({ startedAtMs: 0, onPlan: () => {} });
   const endpoints = [endpointRecord("10.244.1.10"), endpointRecord("10.244.2.11")];

@@ -1,4 +1,6 @@
-/** Syncs of iptables mode: when everything is compared, what is written, and what a failure leaves. */
+/**
+ * Tests syncs of iptables mode: when everything is compared, which chains are written, and the state after a failure.
+ */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../../src/base/errno.ts";
@@ -71,7 +73,7 @@ function sync({ wanted, udp = [] }: SyncInput) {
   return reconciler.sync(goal);
 }
 
-/** Chains that a sync writes and removes, and the families that it compares as a whole. */
+/** The chains that a sync writes and removes, and the families that it compares completely. */
 async function writesOf(input: SyncInput): Promise<readonly string[]> {
   kernel.operations.clear();
   const { families, failures } = await sync(input);
@@ -216,7 +218,7 @@ function jumpTo(chain: string): Rule {
   return { matches: [], target: { kind: "jump", chain } };
 }
 
-/** Rules of nat's chains that begin so, without the chains that they are in. */
+/** Rules of the nat chains that begin with this prefix, without the chain names. */
 function rulesOf(prefix: string): readonly string[] {
   return kernel.iptables
     .peek("IPv4")
@@ -382,7 +384,7 @@ it("a sync that reads the rules plans shared chains again, even if no change of 
   await reconciler.sync(plan);
   const service = /-d 10\.96\.0\.10\/32/;
   assert.match(rulesOf("KUBE-SERVICES").join(), service);
-  // Stands for a change that was not noted.
+  // Simulates a change that was not recorded.
   (planned[0]?.servicePorts[0]?.shared as SharedRule[]).length = 0;
   await reconciler.sync(plan);
   assert.match(rulesOf("KUBE-SERVICES").join(), service);

@@ -1,4 +1,4 @@
-/** Whose the virtual servers are that a start finds: each rule on its own. */
+/** Tests each rule of the ownership classification at startup separately. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { type IpFamily, ipFamilies } from "../../../../src/base/ip.ts";
@@ -56,7 +56,7 @@ function entryOf({ address, protocol, port }: VirtualServerId): SetEntry {
   return addressPortEntry(address, protocol, port);
 }
 
-/** Bound, with its guard. */
+/** Binds the address, and adds it to the address guard. */
 function bind(address: string, family: IpFamily = "IPv4"): void {
   cached.addresses.add(ip(address));
   name("ipvsIps", addressEntry(ip(address)), family);
@@ -65,7 +65,7 @@ function bind(address: string, family: IpFamily = "IPv4"): void {
 interface Known extends Partial<Pick<OwnershipFacts, "policy" | "nodeAddresses">> {
   readonly recorded?: Partial<RecordedOwnership>;
   readonly claims?: readonly VirtualServerId[];
-  /** Addresses of real servers that Services want. */
+  /** Addresses of real servers that Services desire. */
   readonly endpoints?: readonly string[];
 }
 

@@ -1,4 +1,6 @@
-/** `ipvsadm -e … -w 0` drains a real server by hand: the weight stays until the plan changes or the program restarts. */
+/**
+ * `ipvsadm -e … -w 0` drains a real server manually. The weight is kept until the plan changes or the program restarts.
+ */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import type { SyncReport } from "../../../../src/reconcile/report.ts";
@@ -24,7 +26,7 @@ async function setWeight(address: string, weight: number, forwardingMethod = 0):
   await kernel.ipvs.apply([{ kind: "real-server-update", virtualServer, after: realServer }]);
 }
 
-/** What the kernel has: `.11=1 .12=0`. */
+/** The weights in the kernel: `.11=1 .12=0`. */
 function weights(): string {
   const [server] = kernel.ipvs.peek();
   return (server?.realServers ?? [])
@@ -43,7 +45,7 @@ function manual({ manualWeights }: SyncReport): readonly string[] {
 
 const drained = ["10.244.2.11:8080 weight 0, planned 1"];
 
-/** As the daemon does it: verification, then the sync that follows. */
+/** Runs a verification and then a sync, like the daemon. */
 async function found(): Promise<SyncReport> {
   assert.equal(await bench.verify(), true);
   return bench.sync();

@@ -1,4 +1,4 @@
-/** A third party reverts our repairs: those wait longer and longer, and nothing else waits. */
+/** A third party reverts our repairs. These repairs back off, and nothing else is delayed. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { setFor } from "../../../../src/plan/sets.ts";
@@ -210,7 +210,7 @@ describe("a repair that a third party reverts", () => {
     await bench.sync();
   });
 
-  /** Does something `times` times, each after a sync; gives the last sync's report and writes. */
+  /** Repeats an action `times` times, each followed by a sync. Returns the report and the writes of the last sync. */
   async function fight(
     times: number,
     attack: () => unknown,
@@ -250,7 +250,7 @@ describe("a repair that a third party reverts", () => {
     it(`waits after the fourth time, is reported, and is made when the delay is over: ${name}`, async () => {
       assert.ok((await fight(4, attack)).writes.length > 0);
       const { report, writes } = await fight(1, attack);
-      // Without its virtual server an address would be the node's own.
+      // Without a virtual server, packets to the address would be delivered to the node itself.
       const isUnserved = name === "a virtual server";
       const isBoundAgain = isUnserved || name === "an address" || name === "the link";
       assert.deepEqual(writes, isUnserved ? ["link address-remove 10.96.0.10"] : []);

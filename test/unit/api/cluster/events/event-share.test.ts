@@ -21,7 +21,7 @@ function sliceOn(nodes: readonly string[]): ReturnType<typeof sliceRecord> {
   return sliceRecord(nodes.map((nodeName) => endpointRecord("10.0.0.1", { nodeName })));
 }
 
-/** A cluster of so many nodes, each with its share. */
+/** A cluster with this number of nodes, each with its share. */
 function cluster(nodeCount: number): {
   readonly clock: FakeClock;
   readonly shares: readonly EventShare[];
@@ -37,7 +37,7 @@ function cluster(nodeCount: number): {
   return { clock, shares };
 }
 
-/** How many nodes write each of these events. */
+/** Number of nodes that write each of these events. */
 function writers(shares: readonly EventShare[], events: readonly ClusterEvent[]): number[] {
   const counts = events.map(() => 0);
   for (const share of shares) {
@@ -81,7 +81,7 @@ describe("the share of Events that a node writes", () => {
       await clock.advance(60_000);
       written += sum(writers(shares, [about(`later-${minute}`, false)]));
     }
-    // Ten per second of the whole cluster.
+    // Ten events per second for the whole cluster.
     assert.equal(written, 600 + 10 * 600);
   });
 

@@ -31,19 +31,19 @@ beforeEach(() => {
   writer = new EventWriter({ connection, clock, log }, { hostname: "host-1", nodeName: "node-1" });
 });
 
-/** Answers the newest request, and lets what follows happen. */
+/** Answers the newest request, and waits until its effects are complete. */
 async function answer(status: number): Promise<void> {
   connection.latest.answer(status).end();
   await clock.advance(0);
 }
 
-/** Answers what is under way, and what follows from it. */
+/** Answers all pending requests, and those that follow from them. */
 async function answerAll(): Promise<void> {
   await clock.advance(0);
   for (; answeredCount < connection.requests.length; answeredCount += 1) await answer(200);
 }
 
-/** Method, last part of the path and the count of a series, for each request so far. */
+/** For each request so far: the method, the last part of the path, and the count of a series. */
 function sent(): readonly string[] {
   return connection.requests.map(({ path, write }) => {
     const { series } = JSON.parse(write?.body ?? "{}") as { series?: { count: number } };
