@@ -1,5 +1,5 @@
 /**
- * Runs Kubernetes' own network tests on a cluster that it brings up: see README.md.
+ * Starts a cluster and runs Kubernetes' own network tests on it: see README.md.
  *
  *     node test/cluster/main.ts --kubernetes FOLDER [--focus RE] [--skip RE] [--proxy kube-ipvs|kube-proxy]
  *       [--mode ipvs|iptables] [--stay]
@@ -30,7 +30,7 @@ import { bringUp, build, commit, project, runProgram } from "./with-cluster.ts";
 
 const reports: string = join(project, "docs/reports");
 
-/** What is skipped disturbs other specs, or waits for minutes. */
+/** Skipped specs disturb other specs, or wait for minutes. */
 const defaults = {
   focus: String.raw`\[sig-network\] Services`,
   skip: String.raw`\[Serial\]|\[Disruptive\]|session affinity timeout`,

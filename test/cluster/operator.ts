@@ -1,4 +1,4 @@
-/** Runs commands of the guides in a checkout, as an operator does. */
+/** Runs the guides' commands in a checkout, as an operator does. */
 import { spawn } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import type { Cluster } from "./cluster.ts";
 /** Enough for a command that runs the acceptance test. */
 const stepSeconds = 900;
 
-/** A checkout whose overlays name an image and the cluster's API server, with kubectl in `bin`. */
+/** Prepares a checkout: its overlays contain the image and the cluster's API server, and `bin` contains kubectl. */
 export function prepareCheckout(cluster: Cluster, source: string, image: string): string {
   const checkout = mkdtempSync(join(cluster.folder, "checkout-"));
   mkdirSync(join(checkout, "bin"));
@@ -28,7 +28,7 @@ export function prepareCheckout(cluster: Cluster, source: string, image: string)
   return checkout;
 }
 
-/** Runs a command as an operator does, and prints what it prints. */
+/** Runs a command as an operator does, and prints its output. */
 export function runCommand(cluster: Cluster, checkout: string, command: string): Promise<void> {
   const path = `${join(checkout, "bin")}:${process.env["PATH"]}`;
   return runShell(cluster.inNetwork("sh", "-ec", command), {

@@ -24,7 +24,7 @@ export const build: string = join(project, "build/conformance");
 const packages: string = join(build, "packages");
 const interruption = "interrupted";
 
-/** The project's commit, short. */
+/** The project's abbreviated commit. */
 export function commit(): string {
   const git = ["-C", project, "rev-parse", "--short", "HEAD"];
   return execFileSync("git", git, { encoding: "utf8" }).trim();
@@ -121,7 +121,7 @@ function emptyFolder(): string {
 /** What a run may stop and start again. */
 export interface Running {
   readonly controlPlane: ControlPlane;
-  /** In the order of `nodes`. */
+  /** The nodes' kernels, in the order of `nodes`. */
   readonly kernels: readonly StoppableProgram[];
 }
 
