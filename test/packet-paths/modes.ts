@@ -195,7 +195,7 @@ const tables: ModeSections = {
       "the match `recent` remembers clients, so there is no IPVS timeout to test (`test/lab/iptables-mode.test.ts`)",
     ],
     ["Settings of `kubeIpvs` for IPVS", "they have no effect in this mode"],
-    ["What the parts are for", "this mode has no sets"],
+    ["Rules and sets removed one by one", "this mode has no sets"],
   ],
 };
 
@@ -290,7 +290,7 @@ const sockets: ModeSections = {
     ["Source ranges", "implemented by rules (`test/unit/userspace/portal-rules.test.ts`)"],
     ["Session affinity", "implemented by the balancer (`test/unit/userspace/balancer.test.ts`)"],
     ["masqueradeAll, No local-traffic detector", "this mode masquerades nothing"],
-    ["Settings of `kubeIpvs` for IPVS, What the parts are for", "IPVS is not used"],
+    ["Settings of `kubeIpvs` for IPVS, Rules and sets removed one by one", "IPVS is not used"],
   ],
 };
 

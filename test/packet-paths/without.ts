@@ -1,6 +1,6 @@
 /**
- * What each part is for: the proxy is stopped (the kernel keeps its state), one part of the state is removed, and
- * outcomes change. This also shows that the tests detect such a loss.
+ * Shows the purpose of each part of the kernel state: the proxy is stopped, one part is removed, and the outcomes
+ * change. This also shows that the tests detect such a loss.
  */
 import type { PlanFacts } from "../../src/answer/answers.ts";
 import { shell } from "../support/netns/network-namespace.ts";
@@ -24,7 +24,7 @@ interface PartPath {
   readonly from: string;
   readonly service: ServiceName;
   readonly frontend: Frontend;
-  /** A port that the Service does not have. If absent, the Service's own port. */
+  /** A port that the Service does not have. Defaults to the Service's own port. */
   readonly otherPort?: number;
   readonly complete: string;
   readonly without: string;
@@ -126,7 +126,7 @@ function pathOf({ name }: Part, given: PartPath): Path {
 }
 
 export const withoutParts: Section = {
-  title: "What the parts are for",
+  title: "Rules and sets removed one by one",
   text: [
     "The test removes one part of the kernel state while the proxy is stopped and cannot restore it. Without the " +
       "rules of KUBE-IPVS-FILTER, the node's own UDP service also gets the datagram, but answers from the node's address.",
