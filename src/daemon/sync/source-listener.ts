@@ -52,7 +52,7 @@ export function sourceListener(
 const legalReason: RefusalReason = "missing-service-label";
 
 const quarantineEvents: Readonly<Record<ListQuarantine["outcome"], string>> = {
-  held: "List quarantined, it would remove much of what is served",
+  held: "List quarantined, because it would remove too many served addresses",
   confirmed: "Quarantined list confirmed by a second one",
   refuted: "Quarantined list discarded, a second one contains the missing objects",
   expired: "Quarantined list applied, no second one came within a minute",

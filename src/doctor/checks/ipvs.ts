@@ -142,7 +142,7 @@ export const ipvsChecks: readonly Check[] = [
     }),
     judge({ connections, bits, isGrowing }) {
       const evidence = `${counted(connections, "connection")} in 2^${bits} buckets`;
-      if (isGrowing) return ok(`${evidence} at most: it grows by itself`);
+      if (isGrowing) return ok(`${evidence} at most: it grows automatically`);
       const perBucket = connections / 2 ** bits;
       if (perBucket <= longChain) return ok(evidence);
       const wanted = Math.min(20, Math.ceil(Math.log2(connections)));

@@ -4,7 +4,7 @@ import type { ServerClaim } from "./server-claims.ts";
 
 /**
  * Finds the Service that a virtual server found at startup serves: the only claimant of the best rank whose endpoints
- * get new connections there. Undefined if no claimant's endpoints do, or those of several claimants. Pure.
+ * get new connections there. Undefined if this applies to none or to several of them. Pure.
  */
 export function holderByEndpoints(
   claims: readonly ServerClaim[],

@@ -76,7 +76,7 @@ export class TablesPlan {
 
   get #planned(): IptablesOptions {
     if (this.#options === undefined)
-      throw new Error("Rules were asked for before they were planned");
+      throw new Error("Rules were requested before they were planned");
     return this.#options;
   }
 

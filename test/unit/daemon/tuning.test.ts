@@ -231,7 +231,7 @@ describe("weights", () => {
     assert.deepEqual(weights(), ["10.244.1.10 1", "10.244.1.20 1", "10.244.1.40 1"]);
   });
 
-  it("that are invalid are reported on the Service, and count as 1", async () => {
+  it("that are invalid are reported on the Service, and 1 is used instead", async () => {
     await node.start([...other, web(weighted), endpoints, canary("many")]);
     assert.deepEqual(weights(), ["10.244.1.10 1", "10.244.1.20 1", "10.244.1.40 1"]);
     assert.deepEqual(

@@ -32,7 +32,7 @@ describe("the table of differences", () => {
     }
   });
 
-  it("contains all 21 complaints, each solved", () => {
+  it("contains all 21 complaints, each marked as solved", () => {
     const complaints = rows.filter(({ length }) => length === 4);
     for (const [index, cells] of complaints.entries()) {
       assert.ok(cells[0]?.trim().startsWith(`${index + 1}. `), cells[0]);

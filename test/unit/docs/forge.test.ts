@@ -105,7 +105,7 @@ describe("a release", () => {
     }
   });
 
-  it("asks reporters of a bug for the output of the commands", () => {
+  it("has a bug report template that requests the output of commands", () => {
     const template = read(".github/ISSUE_TEMPLATE/bug.md");
     for (const command of ["kube-ipvs status -o json", "kube-ipvs doctor", "kube-ipvs explain"])
       assert.ok(template.includes(command), command);

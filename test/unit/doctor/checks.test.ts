@@ -321,7 +321,7 @@ const cases: readonly Case[] = [
       ipvs: known({ virtualServers: 1, realServers: 1, connections: 120_000 }),
       sysctl: sysctlsWith({ "net/ipv4/vs/conn_lfactor": "-4" }),
     },
-    says: /grows by itself/,
+    says: /grows automatically/,
   },
   { check: "connection-table", verdict: "unknown", node: { connTabBits: unreadable }, says: /E/ },
 

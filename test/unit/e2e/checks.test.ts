@@ -29,7 +29,7 @@ describe("answers", () => {
     ]);
   });
 
-  it("are a failure if no backend may answer", async () => {
+  it("cause a failure if no backend may answer", async () => {
     const answers = { answers: [{ name: "backend-0", from }], errors: [] };
     assert.deepEqual((await silence(vantageWith([answers]).vantage, question)).problems, [
       "from node node-1 to [fd00:96::7]:80/TCP: answered by backend-0",

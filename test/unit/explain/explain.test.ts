@@ -131,7 +131,7 @@ describe("explain", () => {
     );
   });
 
-  it("names clients whose answers get lost", async () => {
+  it("names clients whose answers are lost", async () => {
     const spec = { externalTrafficPolicy: "Local", externalIPs: ["198.18.0.10"] };
     const destination = { ...web, address: ip("198.18.0.10") };
     await withNode(
@@ -247,7 +247,7 @@ describe("explain", () => {
     });
   });
 
-  it("does not report what another address of the Service lacks", async () => {
+  it("does not report objects that are missing for another address of the Service", async () => {
     const [, ...others] = objects;
     const external = { ...web, address: ip("203.0.113.7") };
     const both = service({ spec: { externalIPs: [external.address] } });

@@ -119,7 +119,7 @@ function ports(...keys: readonly (readonly [number, boolean, NftVerdict?])[]): N
 const balanced = /are balanced over 1 of 1 endpoint/;
 
 describe("explain of other software's nftables rules", () => {
-  it("names table, chain and rule that drop packets, in the chain's own place", async () => {
+  it("names the table, chain and rule that drop packets, in the order of chain priorities", async () => {
     for (const hook of ["PREROUTING", "INPUT"] as const) {
       for (const priority of [-310, -200, 0, 10]) {
         const nft = ruleset({
@@ -156,7 +156,7 @@ describe("explain of other software's nftables rules", () => {
     );
   });
 
-  it("looks into sets, intervals and verdict maps", async () => {
+  it("evaluates sets, intervals and verdict maps", async () => {
     const dropIn = async (set: NftSet, options: Partial<NftExpression> = {}) => {
       const rule = [destinationPort, lookup("ports", options), verdict("drop")];
       return (await explainedWith(ruleset({ rules: { rule }, sets: { ports: set } }))).verdict;
@@ -175,7 +175,7 @@ describe("explain of other software's nftables rules", () => {
     assert.match(jumped.summary, /are refused by inet fw others: reject$/);
   });
 
-  it("counts a rule that cannot be evaluated as one that may match", async () => {
+  it("treats a rule that cannot be evaluated as one that may match", async () => {
     const drops = await explainedWith(
       ruleset({ rules: { "limit drop": [limit, verdict("drop")] } }),
     );
@@ -207,7 +207,7 @@ describe("explain of other software's nftables rules", () => {
     );
   });
 
-  it("compares networks by mask, and takes an unknown part of a packet for unknown", async () => {
+  it("compares networks by mask, and treats an unknown part of a packet as unknown", async () => {
     const mask: NftExpression = {
       ...{ kind: "mask", from: 16, register: 16 },
       ...{ mask: Uint8Array.from([255, 255, 0, 0]), xor: new Uint8Array(4) },
@@ -231,7 +231,7 @@ describe("explain of other software's nftables rules", () => {
     );
   });
 
-  it("knows that a packet from elsewhere does not come in through the loopback link", async () => {
+  it("assumes that packets of other hosts do not arrive on the loopback link", async () => {
     const name = [load({ from: "meta", key: 6 }), compare(108, 111, ...new Array(14).fill(0))];
     const index = [load({ from: "meta", key: 4 }), compare(1, 0, 0, 0)];
     for (const isLoopback of [name, index]) {
@@ -251,7 +251,7 @@ describe("explain of other software's nftables rules", () => {
     assert.equal(packet?.losses[0]?.isCertain, false);
   });
 
-  it("follows answers, which are established", async () => {
+  it("treats answers as packets of established connections", async () => {
     // Conntrack states are bits: new is 8, established is 2.
     const state = (bit: number) => [
       load({ from: "ct", key: 0 }),

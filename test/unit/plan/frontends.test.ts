@@ -71,7 +71,7 @@ describe("an address that is never served", () => {
   const options = familyOptions("IPv4", { reserved, apiServers });
 
   for (const ips of ["externalIps", "loadBalancerIps"] as const) {
-    it(`is an API server's at its port: ${ips}`, () => {
+    it(`is the address and port of an API server: ${ips}`, () => {
       const at = (port: number, protocol: "TCP" | "UDP" = "TCP") =>
         kinds({ [ips]: [server], ports: [portRecord({ port, protocol })] }, options);
       const told = [{ address: server, reason: "api-server-address", isServed: false }];
@@ -112,7 +112,7 @@ describe("an address that is never served", () => {
     });
   });
 
-  it("is an API server's on this node, as external IP and as node port", () => {
+  it("is the address and port of an API server on this node, as external IP and as node port", () => {
     const own = ip("192.168.10.11");
     const onNode = familyOptions("IPv4", { apiServers: [`${own} 6443`] });
     const ports = [portRecord({ port: 6443, nodePort: 6443 })];

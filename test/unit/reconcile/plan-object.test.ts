@@ -149,15 +149,15 @@ function planText(changes: ChangePlan): string {
 }
 
 describe("the text of a plan", () => {
-  it("groups the changes by what they are about, with reason, Services and what waits", () => {
+  it("groups changes by object type, with reasons, Services and pending changes", () => {
     assert.equal(planText(plan), text);
   });
 
-  it("says so where there is nothing to do", () => {
+  it("reports that there is nothing to do", () => {
     assert.equal(planText(emptyPlan), "No changes.\n");
   });
 
-  it("names conflicts where there is nothing to do", () => {
+  it("names conflicts even if there is nothing to do", () => {
     const { conflicts } = plan;
     assert.match(planText({ ...emptyPlan, conflicts }), /Conflict: TCP 10\.96\.0\.98:80 /);
   });
@@ -206,7 +206,7 @@ describe("planObject", () => {
     });
   });
 
-  it("has what a chain and a set are and become", () => {
+  it("has the values of chains and sets before and after the change", () => {
     const values = planObject(plan).changes.map(({ kind, before, after }) => {
       return { kind, before, after };
     });

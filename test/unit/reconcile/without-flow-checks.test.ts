@@ -16,7 +16,7 @@ const change: Change = {
   reason: "unwanted",
 } as Change;
 
-it("a correct kernel needs no change, whatever UDP Services exist", () => {
+it("a correct kernel needs no change, regardless of UDP Services", () => {
   assert.deepEqual(withoutFlowChecks({ ...emptyPlan, changes: [check] }).changes, []);
 });
 

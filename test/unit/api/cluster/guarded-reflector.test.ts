@@ -132,7 +132,7 @@ describe("a list after a gap in the history", () => {
     ]);
   });
 
-  it("reports new objects immediately, and moved endpoints do not count as missing", async (test) => {
+  it("reports new objects immediately, and does not treat moved endpoints as missing", async (test) => {
     const stage = new Stage(test);
     await stage.list("10", sliceOf("a", 20));
     stage.told.take();

@@ -77,7 +77,7 @@ describe("a query before the first sync", () => {
 });
 
 describe("the status", () => {
-  it("says that the taint of the node is still there, and why", async () => {
+  it("reports that the node still has the taint, and the reason", async () => {
     const onNode = new FakeNode({});
     apply(onNode, node(), service(), endpointSlice({ endpoints: ["10.244.1.10"] }));
     await onNode.start();
@@ -160,7 +160,7 @@ describe("the status", () => {
     await onNode.stop();
   });
 
-  it("is degraded while the kernel rejects an object, and says since when", async () => {
+  it("is degraded while the kernel rejects an object, and reports since when", async () => {
     const onNode = new FakeNode({});
     const isRefused = ({ action }: Operation): boolean => action === "real-server-create";
     onNode.kernel.operations.failWhere(isRefused, errno.EINVAL, 100);
@@ -211,7 +211,7 @@ describe("the status", () => {
     await onNode.stop();
   });
 
-  it("says what a start waits for, before anything else is known", () => {
+  it("reports first what the start waits for", () => {
     const clock = new FakeClock();
     const onNode = new FakeNode({});
     const health = new ProxyHealth(clock, 60_000);

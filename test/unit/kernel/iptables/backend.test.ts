@@ -144,7 +144,7 @@ describe("the iptables backend", () => {
     }
   });
 
-  it("counts as empty if its rules cannot be printed", async () => {
+  it("is treated as empty if its rules cannot be printed", async () => {
     const { run } = programs({
       "iptables-nft-save": { exitCode: 1, errorOutput: "no kernel support" },
       "iptables-legacy-save": { output: "*nat\n:A - [0:0]\n-A A -j DROP\nCOMMIT\n" },

@@ -112,7 +112,7 @@ describe("rules in nft", () => {
     assert.deepEqual(shown(chains), ["KUBE-A", "OUTPUT -j KUBE-A", "POSTROUTING -j KUBE-A"]);
   });
 
-  it("count as missing if the program finds none above a rule that it cannot read", async () => {
+  it("are treated as missing if the program finds none above a rule that it cannot read", async () => {
     const { client } = clientOf({
       "iptables-nft-save": incompatible,
       "iptables-nft-restore": [stopsAtPostrouting, unreadableRule],
@@ -121,7 +121,7 @@ describe("rules in nft", () => {
     assert.deepEqual(shown(chains), ["KUBE-A", "OUTPUT -j KUBE-A", "POSTROUTING"]);
   });
 
-  it("cannot be read without a plan, nor if no answer is understood", async () => {
+  it("cannot be read without a plan, or if no answer can be parsed", async () => {
     const { client } = clientOf({
       "iptables-nft-save": incompatible,
       "iptables-nft-restore": { exitCode: 2, errorOutput: "unknown option -S" },

@@ -40,7 +40,7 @@ describe("the table of IPVS connections", () => {
     }
   });
 
-  it("contains established connections; SYN_SENT, closed ones and other virtual servers do not count", () => {
+  it("finds established connections, but not those in SYN_SENT, closed ones, and those of other virtual servers", () => {
     const folder = mkdtempSync(join(tmpdir(), "connections-"));
     const path = join(folder, "table");
     const isEstablished = (text: string, key = "TCP 10.96.0.10:80"): boolean => {

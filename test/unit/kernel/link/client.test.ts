@@ -74,7 +74,7 @@ function change(kind: "add" | "remove", ...texts: readonly string[]): AddressCha
 }
 
 describe("the client of the dummy link", () => {
-  it("counts an address as removed if the link disappears during the removal", async () => {
+  it("treats an address as removed if the link disappears during the removal", async () => {
     const { link } = setUp((received, count) =>
       count === 0 ? found("find", received) : answerAll(received, errno.ENODEV),
     );

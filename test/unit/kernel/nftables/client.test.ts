@@ -45,7 +45,7 @@ describe("a table of nftables", () => {
     assert.deepEqual([begin, remove, end].map(bodyOf), [boundary, `0a 00 00 00 ${name}`, boundary]);
   });
 
-  it("that does not exist counts as removed", async () => {
+  it("that does not exist is treated as removed", async () => {
     await open(errno.ENOENT).tables.remove("IPv4", "kube-proxy");
   });
 

@@ -107,7 +107,7 @@ describe("nf_tables expressions", () => {
     it(`${what}, ${family}`, () => assert.equal(encoded(family, rule), expected));
   }
 
-  it("rejects what only other modes use", () => {
+  it("rejects matches and targets that only other modes use", () => {
     const recent: Match = { kind: "recent-set", list: "KUBE-SEP-A" };
     assert.throws(() => encoded("IPv4", { matches: [recent] }), /IPVS mode/);
     assert.throws(() => encoded("IPv4", { target: { kind: "redirect", port: 1 } }), /IPVS mode/);
@@ -136,7 +136,7 @@ describe("the canonical text in a rule's user data", () => {
     assert.equal(decodeRuleText("IPv4", Uint8Array.of(0, 200, 0x61)), undefined);
   });
 
-  it("must fit into the kernel's limit", () => {
+  it("must not exceed the kernel's limit", () => {
     const rule: Rule = {
       matches: [{ kind: "comment", text: "x".repeat(250) }],
       target: { kind: "accept" },

@@ -42,7 +42,7 @@ describe("networks of one virtual server", () => {
     ]);
   });
 
-  it("make room for a network that contains them", () => {
+  it("are moved to the second set if a network contains them", () => {
     const before = [
       [middle, "matched"],
       [elsewhere, "matched"],
@@ -54,7 +54,7 @@ describe("networks of one virtual server", () => {
     ]);
   });
 
-  it("take the place of the network that contained them", () => {
+  it("are moved back if the network that contained them is removed", () => {
     const before = [
       [wide, "matched"],
       [middle, "covered"],
@@ -73,7 +73,7 @@ describe("networks of one virtual server", () => {
     assert.deepEqual(changed(before, ["entry-add", wide], ["entry-remove", middle]), []);
   });
 
-  it("leave elements that no entry expresses alone, unless they are removed", () => {
+  it("do not affect elements that no entry expresses, unless these are removed", () => {
     const raw = "0x0a-0x0b" as SetEntry;
     assert.deepEqual(changed([[raw, "matched"]], ["entry-add", middle], ["entry-remove", raw]), [
       `entry-remove matched ${raw} (1)`,

@@ -103,7 +103,7 @@ describe("changes of set elements", () => {
     assert.deepEqual(sent, ["+9 -8 +1,2,3", "+9 -8 +1 +2 +3", "+9 -8 +1 +3"]);
   });
 
-  it("succeed if what they remove does not exist", async () => {
+  it("succeed if the removed element does not exist", async () => {
     const { sets, sent } = open(new Map([[2, errno.ENOENT]]));
     assert.deepEqual(await sets.apply(changes("entry-remove", 1, 2)), []);
     assert.deepEqual(sent, ["-1,2", "-1 -2", "-1"]);

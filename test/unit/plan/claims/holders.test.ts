@@ -126,7 +126,7 @@ describe("an address, while the program runs:", () => {
         assert.equal(node.holder, b);
       });
 
-      it(`nor after restarts, in any order of lists: ${way}, ${age} one`, () => {
+      it(`${age} Service does not get it after restarts either, in any order of lists: ${way}`, () => {
         const node = new Node().put(held).sync().put(late).sync();
         for (const order of [
           [a, b],
@@ -138,7 +138,7 @@ describe("an address, while the program runs:", () => {
         }
       });
 
-      it(`gets it when the owner stops claiming it, and keeps it when that one claims it again: ${way}, ${age} one`, () => {
+      it(`${age} Service gets it when the owner stops claiming it, and keeps it when the owner claims it again: ${way}`, () => {
         const node = new Node().put(held).sync().put(late).sync();
         node.put(claimant(b, undefined, 5)).sync();
         assert.deepEqual([node.holder, node.losers], [a, []]);
@@ -147,7 +147,7 @@ describe("an address, while the program runs:", () => {
         assert.equal(node.restart([b, a]).holder, a);
       });
 
-      it(`gets it when the owner is deleted, and keeps it when that one is recreated: ${way}, ${age} one`, () => {
+      it(`${age} Service gets it when the owner is deleted, and keeps it when the owner is recreated: ${way}`, () => {
         const node = new Node().put(held).sync().put(late).sync();
         assert.equal(node.remove(b).sync().holder, a);
         assert.equal(node.put(claimant(b, way, 20)).sync().holder, a);

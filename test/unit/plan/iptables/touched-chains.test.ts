@@ -64,10 +64,10 @@ function settled(): TablesPlan {
   return plan;
 }
 
-describe("chains touched by", () => {
-  it("nothing are none", () => assert.deepEqual(touched(settled()), []));
+describe("a change touches", () => {
+  it("no chain if nothing changes", () => assert.deepEqual(touched(settled()), []));
 
-  it("one new endpoint are the chain that chooses, and the endpoint's own", () => {
+  it("the chain that chooses an endpoint, and the chain of the endpoint, if an endpoint is added", () => {
     const plan = settled();
     const addresses = ["10.244.1.10", "10.244.2.11", "10.244.2.12"];
     plan.tracker.noteSlice(
@@ -80,7 +80,7 @@ describe("chains touched by", () => {
     );
   });
 
-  it("the removal of the last endpoint are those of the service port, and those that reject and lead to it", () => {
+  it("the chains of the service port, and those that reject or jump to it, if the last endpoint is removed", () => {
     const plan = settled();
     plan.tracker.noteSlice(undefined, sliceRecord([]));
     assert.deepEqual(
@@ -95,7 +95,7 @@ describe("chains touched by", () => {
     );
   });
 
-  it("the removal of a Service are its own, and the one that leads to it", () => {
+  it("the chains of a Service, and the chain that jumps to them, if the Service is removed", () => {
     const plan = settled();
     plan.tracker.noteService(serviceRecord(), undefined);
     assert.deepEqual(
@@ -110,7 +110,7 @@ describe("chains touched by", () => {
   });
 });
 
-it("a recreated Service include the chains in which its rules have a new position", () => {
+it("the chains in which rules get a new position, if a Service is recreated", () => {
   const plan = settled();
   const again = serviceRecord({ createdAtSeconds: 1_000 });
   plan.tracker.noteService(serviceRecord(), again);

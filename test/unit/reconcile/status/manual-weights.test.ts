@@ -52,7 +52,7 @@ async function found(): Promise<SyncReport> {
 }
 
 describe("a weight that a third party set", () => {
-  it("is kept, does not count as drift, and is reported until it is restored", async () => {
+  it("is kept, is not drift, and is reported until it is restored", async () => {
     await setWeight("10.244.2.11", 0);
     const report = await found();
     assert.deepEqual([manual(report), report.drifts], [drained, []]);
