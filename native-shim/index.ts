@@ -169,9 +169,8 @@ export function close(socket: SocketHandle): void {
 }
 
 /**
- * From now on the kernel writes no core dump of this process, whatever kernel.core_pattern says, and processes
- * without CAP_SYS_PTRACE cannot trace it. Programs that it starts are not affected. Throws an Error if the kernel
- * rejects this.
+ * From now on the kernel writes no core dump of this process, regardless of kernel.core_pattern, and processes without
+ * CAP_SYS_PTRACE cannot trace it. Programs that it starts are not affected. Throws an Error if the kernel rejects this.
  */
 export function forbidCoreDumps(): void {
   addon().forbidCoreDumps();

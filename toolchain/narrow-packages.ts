@@ -99,7 +99,7 @@ export const narrowPackages: Plugin = {
       });
     }
     build.onResolve({ filter: /^(prom-client|@kubernetes\/client-node)\// }, ({ path }) => ({
-      // The maps of the packages name no inner files.
+      // The `exports` maps of these packages do not list internal files.
       path: join(packages, path),
     }));
     build.onLoad({ filter: /.*/, namespace: "narrow" }, ({ path }): OnLoadResult => {

@@ -42,8 +42,8 @@ export class LastKnownRecords<T> {
   }
 
   /**
-   * Stores the latest record under a name. `undefined` removes the record. If the record equals the last known one,
-   * the last known object is kept and nobody is notified.
+   * Stores the latest record under a name. `undefined` removes the record. If the record equals the last known one, the
+   * last known object is kept and no subscriber is notified.
    */
   put(name: string, record: T | undefined): void {
     const previous = this.#lastKnown.get(name);

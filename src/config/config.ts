@@ -179,7 +179,7 @@ export interface Config {
   readonly isLeftoverRemoved: boolean;
   /** Whether to remove the taint kube-ipvs/not-ready from this node after the first sync. */
   readonly isNotReadyTaintRemoved: boolean;
-  /** How long the program continues after it is told to stop, while /healthz fails. */
+  /** How long the program continues after a request to stop, while /healthz fails. */
   readonly stopDelayMs: number;
   /** Only one instance with this name can run in a network namespace. */
   readonly lockName: string;

@@ -5,7 +5,7 @@ import { prepare, type RunContext, removeAll } from "./prepare.ts";
 import type { Scene } from "./scene.ts";
 
 /**
- * Runs all checks, and removes everything whatever their outcome. Rejects if the cluster cannot be tested, if the run
+ * Runs all checks, then removes everything, even if checks failed. Rejects if the cluster cannot be tested, if the run
  * is interrupted, or if something cannot be removed.
  */
 export async function runChecks(context: RunContext): Promise<readonly NamedOutcome[]> {

@@ -22,8 +22,8 @@ interface Draft {
 
 /**
  * Packs the endpoints of a group into slices so that few slices change. Existing endpoints stay in their slice. New
- * endpoints first fill slices that are written anyway, because they changed or because `mustWrite` returns true. The
- * rest goes together into the fullest slice with enough space, or into new slices. Slices are never merged, because
+ * endpoints first fill slices that are written anyway, because they changed or because `mustWrite` returns true. All
+ * remaining endpoints go into the fullest slice with enough space, or into new slices. Slices are never merged, because
  * that would cause unnecessary writes. Pure.
  */
 export function pack(

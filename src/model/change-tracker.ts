@@ -55,7 +55,7 @@ export class ChangeTracker {
     if (previous !== undefined && previous.service !== current?.service) this.#dropSlice(previous);
     if (current === undefined) return;
     const others = this.#slicesBut(current);
-    // Avoids a spread for a single slice: its result reserves space for sixteen more elements.
+    // A single slice is not copied by a spread, because a spread reserves space for sixteen more elements.
     this.#slices.set(current.service, others.length === 0 ? [current] : [...others, current]);
     this.#touched.add(current.service);
     this.#noteTrigger(current);

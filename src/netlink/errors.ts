@@ -5,7 +5,7 @@ import { errnoName } from "../base/errno.ts";
 export interface Description {
   /** A phrase that can follow "Cannot", such as "create virtual server". */
   readonly operation: string;
-  /** "TCP 10.96.0.1:443"; empty if the operation says it all. */
+  /** "TCP 10.96.0.1:443"; empty if the operation needs no subject. */
   readonly subject: string;
   /** Name of an error number that is not in errno(3), such as "IPSET_ERR_EXIST". */
   readonly code?: string;

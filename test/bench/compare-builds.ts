@@ -83,7 +83,7 @@ function momentOf(pid: number, startedMs: number): Moment {
       );
       processorMs += Number(nanoseconds) / 1e6;
     } catch {
-      // The thread has ended meanwhile.
+      // The thread has ended in the meantime.
     }
   }
   const text = readFileSync(`/proc/${pid}/stat`, "utf8");
@@ -159,7 +159,7 @@ const figures: readonly (readonly [name: string, of: (run: FirstSync) => number]
   ["anonymous memory then, MB", (run) => run.anonymousMb],
 ];
 
-/** Medians, and comparisons of the later builds with the first one: the mean difference of alternating runs, ± 95 %. */
+/** Medians, and comparisons of the later builds with the first one: the mean difference of alternating runs, ± 95%. */
 function tableOf(builds: readonly Build[], runs: readonly (readonly FirstSync[])[]): string {
   const header = [
     "",

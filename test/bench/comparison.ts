@@ -2,7 +2,7 @@
 import type { CaseResult, Growth, Row } from "./rows.ts";
 
 const comparedWith = 5_000;
-/** The ratio must be within 50 %. A lower cost is not a failure. */
+/** The ratio must be within 50%. A lower cost is not a failure. */
 const mostTimes = 1.5;
 
 /** Returns the comparison as a result. Empty until two sizes are measured. */
@@ -35,6 +35,6 @@ function rowOf({ services, changeCpuMs }: Growth, base: Growth): Row {
     kind: "figure",
     unit: "×",
     value: changeCpuMs / base.changeCpuMs,
-    ...(isTarget ? { target: { text: "± 50 %", most: mostTimes } } : {}),
+    ...(isTarget ? { target: { text: "± 50%", most: mostTimes } } : {}),
   };
 }

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { findLabKernel } from "../lab/lab-kernel.ts";
 import { type Plot, plotSvg } from "./plot.ts";
 import { type CaseResult, type Growth, type Row, summarize, verdictOf } from "./rows.ts";
-import { loadText, number, totals } from "./table.ts";
+import { loadText, number, quantity, totals } from "./table.ts";
 
 const project: string = join(import.meta.dirname, "../..");
 const plotsFolder: string = join(project, "docs/reports/plots");
@@ -59,7 +59,7 @@ function targetsText(results: readonly CaseResult[]): string {
       .map((row) => {
         const { what, target, value, unit } = row;
         const verdict = verdictOf(row) === "MISS" ? "**missed**" : "pass";
-        const texts = [name, what, target?.text ?? "", `${number(value)} ${unit}`.trim(), verdict];
+        const texts = [name, what, target?.text ?? "", quantity(value, unit), verdict];
         return `| ${texts.join(" | ")} |`;
       }),
   );
@@ -117,10 +117,10 @@ function documentCells(row: Row): readonly string[] {
     row.what,
     row.subject,
     row.target?.text ?? "",
-    `${number(row.value)} ${unit}`.trim(),
+    quantity(row.value, unit),
     verdict === "MISS" ? "missed" : verdict,
-    summary === undefined ? "" : `${number(summary.median)} / ${number(summary.p95)} ${unit}`,
-    summary === undefined ? "" : `${number(summary.least)} – ${number(summary.most)} ${unit}`,
+    summary === undefined ? "" : `${number(summary.median)} / ${quantity(summary.p95, unit)}`,
+    summary === undefined ? "" : `${number(summary.least)} – ${quantity(summary.most, unit)}`,
     messages === undefined ? "" : number(messages),
     processes === undefined ? "" : number(processes),
     residentMb === undefined ? "" : `${number(residentMb)} MB`,
@@ -140,7 +140,7 @@ function verificationPlot(ours: readonly Growth[], xLabel: string): readonly Plo
     xLabel,
     yLabel: "milliseconds of CPU",
     series: [{ name: "mean of three or more", points }],
-    limit: { y: 600, text: "target: 2 % of a processor, one every 30 s" },
+    limit: { y: 600, text: "target: 2% of a processor, one every 30 s" },
   };
   return [{ file: "verification-cpu.svg", plot }];
 }
@@ -182,7 +182,7 @@ function plotsOf(growth: readonly Growth[]): readonly PlotFile[] {
           curve("median", ({ changeP50Ms }) => changeP50Ms),
           curve("99th percentile", ({ changeP99Ms }) => changeP99Ms),
         ],
-        limit: { y: 50, text: "target: 99 % within 50 ms" },
+        limit: { y: 50, text: "target: 99% within 50 ms" },
       },
     },
     {

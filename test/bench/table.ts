@@ -20,9 +20,9 @@ const leftAligned: ReadonlySet<string> = new Set(["subject", "figure", "target",
 /** One row as texts, a text for each column. */
 export function cells(row: Row): readonly string[] {
   const summary = summarize(row.samples);
-  const withUnit = (value: number): string => `${number(value)} ${row.unit}`.trim();
+  const withUnit = (value: number): string => quantity(value, row.unit);
   const optional = (value: number | undefined, unit = ""): string =>
-    value === undefined ? "" : `${number(value)} ${unit}`.trim();
+    value === undefined ? "" : quantity(value, unit);
   return [
     row.subject,
     row.what,
@@ -36,6 +36,11 @@ export function cells(row: Row): readonly string[] {
     optional(row.processes),
     optional(row.residentMb, "MB"),
   ];
+}
+
+/** A value with its unit: `1.1 ms`, `1.1%`. */
+export function quantity(value: number, unit: string): string {
+  return `${number(value)}${unit === "%" ? "" : " "}${unit}`.trim();
 }
 
 /** Three significant figures, and thousands with a comma. */

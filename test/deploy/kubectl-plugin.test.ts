@@ -1,4 +1,4 @@
-/** The shim `kubectl kube-ipvs`, with a kubectl that writes down what it is asked, or one that answers for 50 nodes. */
+/** The shim `kubectl kube-ipvs`, with a kubectl that records its arguments or answers for 50 nodes. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -96,7 +96,7 @@ describe("kubectl kube-ipvs", () => {
     assert.match(err, /no running pod with k8s-app=kube-ipvs in kube-system on node gone/);
   });
 
-  it("knows its options, and lists them", () => {
+  it("accepts its options, and lists them in its help", () => {
     assert.match(run("--nod", "x", "status").err, /unknown option --nod /);
     assert.match(run("--node").err, /--node needs a value/);
     assert.deepEqual(run("--help").code, 0);
@@ -111,8 +111,8 @@ after(() => rmSync(many, { recursive: true }));
 const main = join(import.meta.dirname, "../../src/main.ts");
 
 /**
- * Answers for a cluster: 50 pods, of which that on node-7 hangs, that on node-8 has no daemon, that on node-9 is degraded
- * and that on node-10 is pending. `__nodes` is the real program.
+ * Answers for a cluster of 50 pods. The pod on node-7 hangs, node-8 has no daemon, node-9 is degraded, and the pod on
+ * node-10 is pending. `__nodes` is the real program.
  */
 writeFileSync(
   join(many, "kubectl"),
@@ -161,7 +161,7 @@ function runOnNodes(...args: readonly string[]): {
 }
 
 describe("kubectl kube-ipvs --all-nodes", () => {
-  it("asks 50 nodes at once, and shows one that does not answer as a row", () => {
+  it("queries 50 nodes at the same time, and shows a row for one that does not answer", () => {
     const { code, lines, elapsedMs } = runOnNodes("status", "--all-nodes");
     assert.equal(lines.length, 51);
     assert.match(lines[0] ?? "", /^NODE +VERDICT +MODE +VERSION +SUMMARY$/);
@@ -208,7 +208,7 @@ describe("kubectl kube-ipvs --all-nodes", () => {
     assert.match(row("drains", 1), /^unserved .* no pod of kube-ipvs$/);
   });
 
-  it("rejects what makes no sense for many nodes", () => {
+  it("rejects commands that are meaningless for many nodes", () => {
     assert.match(runOnNodes("plan", "--all-nodes").err, /plan runs on one node/);
     assert.match(runOnNodes("status", "--watch", "--all-nodes").err, /--watch needs one node/);
     assert.match(runOnNodes("--node", "n", "status", "--all-nodes").err, /exclude each other/);

@@ -10,8 +10,8 @@ export interface BrokenState {
   readonly shellLines: string;
   /**
    * The set entries that mark virtual servers as ours are lost. The program is killed only when nothing is pending,
-   * because a virtual server whose Service was deleted meanwhile could not be distinguished from a foreign one and
-   * would stay (decision 0013).
+   * because a virtual server whose Service was deleted in the meantime could not be distinguished from a foreign one
+   * and would stay (decision 0013).
    */
   readonly losesMarks?: true;
   /** `make test` tests `--cleanup` only in these states. */

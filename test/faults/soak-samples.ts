@@ -45,7 +45,7 @@ export function takeSample(pid: number, probeFile: string, minute: number): Samp
   };
 }
 
-/** A file may have been closed meanwhile. */
+/** A file may have been closed in the meantime. */
 function linkOf(path: string): string {
   try {
     return readlinkSync(path);
@@ -83,7 +83,7 @@ function quarterMedians(
   }));
 }
 
-/** One sentence for each figure that grew between the second and the last quarter. */
+/** Describes each figure that grew between the second and the last quarter in one sentence. */
 export function findGrowth(samples: readonly Sample[]): readonly string[] {
   return (quarterMedians(samples) ?? [])
     .filter(({ key, early, late }) => late > early + allowances[key])

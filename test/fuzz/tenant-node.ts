@@ -146,7 +146,7 @@ export class TenantNode {
     const { steps, longestTurnMs: turnMs, memoryGrowth, ...counts } = this.#figures;
     return [
       `${steps.toLocaleString("en")} steps, longest turn ${turnMs.toFixed(0)} ms`,
-      `memory ${(memoryGrowth * 100).toFixed(1)} %`,
+      `memory ${(memoryGrowth * 100).toFixed(1)}%`,
       `${counts.eventsRecorded} Events recorded, ${counts.eventsWritten} written`,
       `${counts.metricLines} lines of metrics`,
     ].join(", ");
@@ -204,7 +204,7 @@ export class TenantNode {
     if (this.#memory === 0) this.#memory = used;
     const growth = used / this.#memory;
     this.#figures.memoryGrowth = Math.max(this.#figures.memoryGrowth, growth - 1);
-    assert.ok(growth <= mostMemoryGrowth, `memory grew by ${Math.round((growth - 1) * 100)} %`);
+    assert.ok(growth <= mostMemoryGrowth, `memory grew by ${Math.round((growth - 1) * 100)}%`);
   }
 
   readonly #record = (event: ClusterEvent): void => {

@@ -1,4 +1,7 @@
-/** The lab itself, from outside: what it passes on, and that it leaves nothing behind. */
+/**
+ * Tests the lab itself: its kernel, what it passes between the command and its caller, and that it leaves nothing
+ * behind.
+ */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync } from "node:fs";

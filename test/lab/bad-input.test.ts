@@ -38,7 +38,7 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
 users: [{name: u, user: {token: s3cret}}]
 `;
 
-describe("the program does not start, and its last line says why", () => {
+describe("the program does not start, and its last line gives the reason", () => {
   const empty = join(folder, "empty");
   mkdirSync(empty);
   const notThere = join(folder, "not-there");
@@ -128,7 +128,7 @@ function messages(output: string): readonly string[] {
   );
 }
 
-describe("the program ignores invalid input and continues, and its log says what it ignored and where", () => {
+describe("the program ignores invalid input and continues, and its log names the ignored input and its position", () => {
   it("for manifests: broken YAML, cluster IP, port, protocol, slice port", async () => {
     const place = join(folder, "manifests");
     mkdirSync(place);

@@ -130,7 +130,7 @@ describe(`${serviceCount} drains`, () => {
     source.apply(...indices.map((index) => sliceObject(index, "ready")));
     await daemon.settled();
     assert.equal(draining, 0);
-    test.diagnostic(`wanted again in ${Math.round(performance.now() - beganMs)} ms`);
+    test.diagnostic(`desired again after ${Math.round(performance.now() - beganMs)} ms`);
     const goneMs = performance.now();
     source.apply(...indices.map((index) => sliceObject(index, "gone")));
     await daemon.settled();

@@ -86,9 +86,9 @@ await withNetworkNamespace("costs", [...nodeSetUp], async () => {
     share += ms / (seconds * 1000);
     console.log(
       `${name.padEnd(22)} ${ms.toFixed(1).padStart(7)} ms each ${String(seconds).padStart(2)} s ` +
-        `${(ms / seconds / 10).toFixed(2)} %`,
+        `${(ms / seconds / 10).toFixed(2)}%`,
     );
   }
-  console.log(`in all ${(share * 100).toFixed(2)} % of one processor`);
+  console.log(`in all ${(share * 100).toFixed(2)}% of one processor`);
   kernel.close();
 });

@@ -217,7 +217,7 @@ describe("links and addresses", () => {
     test.diagnostic(`${ms.toFixed(0)} ms`);
   });
 
-  it("the link-local address of a node-local DNS counts as a node address", async () => {
+  it("the link-local address of a node-local DNS is treated as a node address", async () => {
     shell("ip link add nodelocaldns type dummy; ip address add 169.254.20.10/32 dev nodelocaldns");
     await eventually(nodePorts, ["169.254.20.10", ...own], noticedMs);
     assert.deepEqual(addresses("nodelocaldns"), ["169.254.20.10"]);

@@ -44,10 +44,10 @@ const kernelSuites: readonly string[] = [
   "kernels/rules-writers",
 ];
 
-/** Suites that also prepare and inspect rules that are written with nf_tables. */
+/** Suites that can also prepare and inspect nf_tables rules. */
 const nftablesSuites: readonly string[] = ["drift", "node-safety", "kernels/rules-writers"];
 
-/** Suites that do not depend on iptables or ipset in what they prepare and inspect. */
+/** Suites whose preparation and checks use neither iptables nor ipset. */
 const suitesWithoutIptables: readonly string[] = [
   "contract",
   "packet-paths",

@@ -1,4 +1,4 @@
-/** How the program starts, what it rejects, and how it ends: the built program on a kernel with IPVS. */
+/** Starts and stops the built program on a kernel with IPVS, also with arguments that it rejects. */
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";

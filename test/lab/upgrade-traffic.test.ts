@@ -108,7 +108,7 @@ describe("while clients use the state of an older build", () => {
     await startPresent();
     await pause(2_000);
     const { short } = await assertUndisturbed();
-    test.diagnostic(`${longCount} connections stood, ${short} new ones`);
+    test.diagnostic(`${longCount} open connections, ${short} new ones`);
   });
 
   for (const signal of ["SIGTERM", "SIGKILL"] as const) {
@@ -118,7 +118,7 @@ describe("while clients use the state of an older build", () => {
       await startPresent();
       const { short } = await assertUndisturbed();
       assert.ok(short > 0);
-      test.diagnostic(`${longCount} connections stood, ${short} new ones`);
+      test.diagnostic(`${longCount} open connections, ${short} new ones`);
     });
   }
 });

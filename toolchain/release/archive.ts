@@ -36,7 +36,7 @@ export const plainMode = "u+rw,go=u,go-w";
 
 /**
  * Compresses like gzip -n: without name and time in the header. For Node.js, level 9 would take half as long again and
- * save 0.3 %.
+ * save 0.3%.
  */
 export function gzipped(bytes: Buffer): Buffer {
   return gzipSync(bytes, { level: 6 });

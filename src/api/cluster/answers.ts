@@ -32,7 +32,7 @@ const longestErrorBytes = 65_536;
 export function readListHead(resource: Named, envelope: unknown): ListHead {
   const kind = fieldOf(envelope, "kind");
   const resourceVersion = textAt(envelope, "metadata", "resourceVersion");
-  // Other servers' responses, such as a captive portal's `{}`, must not count as empty lists.
+  // Responses of other servers, such as `{}` from a captive portal, must not be taken for empty lists.
   if (typeof kind !== "string" || !kind.endsWith("List") || resourceVersion === "") {
     throw malformed(resource, "it is not a list of objects");
   }

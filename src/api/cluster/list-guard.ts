@@ -44,7 +44,7 @@ export function countMissing(known: ReadonlySet<string>, listed: ReadonlySet<str
 }
 
 /**
- * Quarantines a list that would remove much of what is known. A server that lost its data, or returned with old data,
+ * Quarantines a list that would remove too many known objects. A server that lost its data, or returned with old data,
  * must not empty the node. The second such list in a row is applied, and so is the first one after a minute. Watch
  * events are never quarantined, because each one reports an actual change.
  */

@@ -13,7 +13,7 @@ export interface NotReadyTaintDependencies {
   readonly log: Logger;
 }
 
-/** The Node changed meanwhile: its new state arrives by the watch. */
+/** The Node changed in the meantime. The watch will deliver its new state. */
 const conflictRetryMs = 1_000;
 const retryMs = 10_000;
 
@@ -35,7 +35,7 @@ export class NotReadyTaint {
     this.#path = `/api/v1/nodes/${encodeURIComponent(nodeName)}`;
   }
 
-  /** Why the taint is still there, and the monotonic time of the first failure. Undefined without a failure. */
+  /** Why the taint could not be removed, and the monotonic time of the first failure. Undefined without a failure. */
   get problem(): { readonly sinceMs: number; readonly message: string } | undefined {
     return this.#problem;
   }

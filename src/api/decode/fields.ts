@@ -1,4 +1,4 @@
-/** Reads fields of untrusted values. Nothing here throws, whatever the value. */
+/** Reads fields of untrusted values. No function here throws. */
 import { none, sharedIfEmpty } from "../../base/none.ts";
 import { type RefusalReason, type Refuse, refusal } from "../refusals.ts";
 import type { Refusal } from "../source.ts";

@@ -1,4 +1,4 @@
-/** Asks backends, and finds problems in their answers. */
+/** Sends questions to backends and checks their answers. */
 import { hostPort } from "../../base/ip.ts";
 import type { Answer, Answers, Question } from "../pod/conversation.ts";
 import type { Backend } from "../scene.ts";

@@ -260,7 +260,7 @@ function isLoopback(value: Uint8Array): boolean {
   return order(value, loopback.bytes) === 0;
 }
 
-/** Of indices, only that of the loopback link is known. */
+/** Only the index of the loopback link is known. */
 function indexValue(link: string | undefined): Value {
   return link === "lo" ? hostWord(1) : unknown(4);
 }

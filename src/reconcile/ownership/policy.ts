@@ -8,7 +8,7 @@ export interface OwnershipPolicy {
   readonly excludeCidrs: readonly Cidr[];
 }
 
-/** Whether the virtual server is in an excluded network, where nothing is removed, whoever created it. */
+/** Whether the virtual server is in an excluded network, where nothing is ever removed. */
 export function isExcluded(id: VirtualServerId, { excludeCidrs }: OwnershipPolicy): boolean {
   return excludeCidrs.some((cidr) => cidrContains(cidr, id.address));
 }

@@ -119,7 +119,7 @@ function runVerification(context: CaseContext): Promise<CaseOutcome> {
           kind: "figure",
           unit: "%",
           value: (after.cpuMs - before.cpuMs) / (periodSeconds * watchedPeriods * 10),
-          target: { text: "< 2 %", most: 2 },
+          target: { text: "< 2%", most: 2 },
           messages: writes,
           processes,
           residentMb: megabytes(after.residentKb),

@@ -60,7 +60,7 @@ function targetOf(
   };
 }
 
-/** A decoder that accepts no recorded message of the kernel would be tested in vain. */
+/** Every decoder must accept at least one recorded message, or mutated messages would not test it. */
 function takesOne(bytes: Uint8Array, decode: Decode): boolean {
   const taken = (message: Message): boolean =>
     verdictOf(() => decode(message), isRefusal) === "taken";

@@ -354,7 +354,7 @@ describe("the built program", () => {
           }
           const ticks = processorTicks(node.program.pid) - began.ticks;
           const share = (ticks * 10) / (performance.now() - began.ms);
-          const figure = `${(share * 100).toFixed(1)} % of a CPU`;
+          const figure = `${(share * 100).toFixed(1)}% of a CPU`;
           test.diagnostic(`with ${foreignRuleCount} third-party rules in ${backend}: ${figure}`);
           assert.ok(share < mostShare, `${share}`);
           assert.equal(await node.metric("kube_ipvs_drift_detected_total", { kind: "rules" }), 0);

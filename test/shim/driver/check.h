@@ -78,8 +78,8 @@ void play_message(struct pair pair, uint16_t type, uint32_t sequence, size_t pay
 struct exchange exchange_for(uint32_t last_sequence, int64_t timeout_ms);
 
 /*
- * `count_threads_at_start` records the number of threads, and the wait ends when there are no more
- * than that.
+ * `count_threads_at_start` records the number of threads. `wait_for_threads` waits until no more
+ * than that are left.
  */
 void count_threads_at_start(void);
 void wait_for_threads(void);
