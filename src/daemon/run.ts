@@ -260,6 +260,7 @@ async function* beginCommonParts(
   yield close;
   parts.fatal.recordWith(opened.events);
   const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);
+  if (config.stopDelayMs > 0) health.requireFirstSync();
   // In a cluster, the Node object determines whether the node is eligible. Without a cluster, the node is always
   // eligible.
   health.setNodeEligible(config.objectsFrom.kind === "manifests");

@@ -63,6 +63,7 @@ class ReplaceableNode {
   #program: Program | undefined;
   /** Whether the balancer uses this node. */
   isUsed = false;
+  #usedSinceMs = 0;
   #isRegistered = false;
   #failedChecks = 0;
 
@@ -136,21 +137,25 @@ class ReplaceableNode {
     if (!this.#isRegistered) return;
     if ((await this.healthStatus()) === 200) {
       this.#failedChecks = 0;
+      if (!this.isUsed) this.#usedSinceMs = performance.now();
       this.isUsed = true;
     } else if (++this.#failedChecks >= failureThreshold) {
       this.isUsed = false;
     }
   }
 
-  /**
-   * Adds the node to the balancer. Cloud providers do this when the Node is Ready. Like kube-proxy's, `/healthz` already
-   * answers 200 before the first sync.
-   */
+  get usedForMs(): number {
+    return Math.round(performance.now() - this.#usedSinceMs);
+  }
+
+  /** Adds the node to the balancer, which knows nothing but `/healthz`. */
   async register(): Promise<void> {
-    const explain = async (): Promise<string> => this.#program?.output ?? "";
-    await until(async () => (await this.healthStatus("/readyz")) === 200, waitMs, explain);
     this.#isRegistered = true;
-    await until(async () => this.isUsed, waitMs, explain);
+    await until(
+      async () => this.isUsed,
+      waitMs,
+      async () => this.#program?.output ?? "",
+    );
   }
 
   async replace(): Promise<void> {
@@ -215,7 +220,7 @@ class Balancer {
         assert.equal(await request(node.address), endpoints[0]);
         this.answered += 1;
       } catch (error) {
-        this.failures.push(`${node.name}: ${error}`);
+        this.failures.push(`${node.name}, used for ${node.usedForMs} ms: ${error}`);
       }
     }
   }

@@ -299,7 +299,7 @@ export const ownFields = [
     path: "kubeIpvs.stopDelay",
     kind: "duration",
     default: "0s",
-    help: "how long to continue after SIGTERM or SIGINT while /healthz fails, so that load balancers stop using the node. A second signal ends the program. Must be at least 1s shorter than the pod's terminationGracePeriodSeconds",
+    help: "how long to continue after SIGTERM or SIGINT while /healthz fails, so that load balancers stop using the node. With a delay, /healthz also fails until the first sync. A second signal ends the program. Must be at least 1s shorter than the pod's terminationGracePeriodSeconds",
   },
   {
     path: "kubeIpvs.serviceProxyName",

@@ -43,6 +43,7 @@ export class ProxyHealth {
   readonly #unlisted = new Set<ResourceKind>(["nodes", "services", "endpointslices"]);
   #hasSynced = false;
   #isNodeEligible = true;
+  #isEligibleUnsynced = true;
   #isStopping = false;
 
   /** In kube-proxy, the timeout is twice the sync period. */
@@ -83,6 +84,14 @@ export class ProxyHealth {
     this.#isNodeEligible = isEligible;
   }
 
+  /**
+   * The node is not eligible before the first sync. kube-proxy's node is, so load balancers may use it before Services
+   * work.
+   */
+  requireFirstSync(): void {
+    this.#isEligibleUnsynced = false;
+  }
+
   /** Call this when the program is stopping, so that load balancers use other nodes. */
   stopping(): void {
     this.#isStopping = true;
@@ -113,7 +122,8 @@ export class ProxyHealth {
     }));
     return {
       isHealthy: families.every(({ isHealthy }) => isHealthy),
-      isNodeEligible: this.#isNodeEligible && !this.#isStopping,
+      isNodeEligible:
+        this.#isNodeEligible && !this.#isStopping && (this.#hasSynced || this.#isEligibleUnsynced),
       updatedAtMs: families.length === 0 ? undefined : newest(families),
       families,
     };

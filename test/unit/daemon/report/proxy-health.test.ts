@@ -11,6 +11,19 @@ function setUp(): { clock: FakeClock; health: ProxyHealth; counted: string[] } {
   return { clock, health: new ProxyHealth(clock, 60_000), counted: [] };
 }
 
+/** The status codes of the paths that load balancers and probes request. */
+function statuses(health: ProxyHealth, clock: FakeClock): Readonly<Record<string, number>> {
+  const counter = { inc() {} };
+  const respond = healthResponder(health, clock, { healthz: counter, livez: counter });
+  const paths = ["/healthz", "/livez"];
+  return Object.fromEntries(
+    paths.map((path) => {
+      const answer = respond({ path } as Parameters<typeof respond>[0]) as HttpAnswer;
+      return [path, answer.status];
+    }),
+  );
+}
+
 describe("ProxyHealth", () => {
   it("is healthy before any loop began, even with requests", async () => {
     const { clock, health } = setUp();
@@ -29,13 +42,18 @@ describe("ProxyHealth", () => {
   it("fails /healthz, not /livez, while the program stops", () => {
     const { clock, health } = setUp();
     health.updated("IPv4");
-    const counter = { inc() {} };
-    const respond = healthResponder(health, clock, { healthz: counter, livez: counter });
-    const statusOf = (path: string) =>
-      (respond({ path } as Parameters<typeof respond>[0]) as HttpAnswer).status;
-    assert.deepEqual([statusOf("/healthz"), statusOf("/livez")], [200, 200]);
+    assert.deepEqual(statuses(health, clock), { "/healthz": 200, "/livez": 200 });
     health.stopping();
-    assert.deepEqual([statusOf("/healthz"), statusOf("/livez")], [503, 200]);
+    assert.deepEqual(statuses(health, clock), { "/healthz": 503, "/livez": 200 });
+  });
+
+  it("fails /healthz, not /livez, before the first sync only if it is told to", () => {
+    const { clock, health } = setUp();
+    assert.deepEqual(statuses(health, clock), { "/healthz": 200, "/livez": 200 });
+    health.requireFirstSync();
+    assert.deepEqual(statuses(health, clock), { "/healthz": 503, "/livez": 200 });
+    health.updated("IPv4");
+    assert.deepEqual(statuses(health, clock), { "/healthz": 200, "/livez": 200 });
   });
 
   it("applies a new timeout immediately", async () => {
