@@ -7,7 +7,7 @@ import { type Clock, systemClock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
 import { ipFamilies } from "../base/ip.ts";
 import type { Config } from "../config/config.ts";
-import type { Kernel } from "../kernel/kernel.ts";
+import type { IpSets, Iptables, Kernel } from "../kernel/kernel.ts";
 import { observeOnly } from "../kernel/observe-only.ts";
 import type { ChangeKind } from "../reconcile/change.ts";
 import { emptyPlan } from "../reconcile/change-plan.ts";
@@ -26,10 +26,9 @@ import {
   tableOfIpvsMode,
   tableOfKubeProxy,
 } from "./leftovers/nft-leftovers.ts";
-import { mayBeInUse } from "./leftovers/remove-leftovers.ts";
+import { mayBeInUse, unusedIpSets } from "./leftovers/remove-leftovers.ts";
 import { type LeftoverModes, rulesGoals } from "./leftovers/rule-leftovers.ts";
 import type { Mode } from "./leftovers/rules-of-modes.ts";
-import { withUnusedIptables } from "./leftovers/unused-iptables.ts";
 import { type OtherProxy, proxyText } from "./node/other-proxy.ts";
 import { removeLeftoverSocket } from "./operator/operator-socket.ts";
 import { removeStateFile, statePaths } from "./process/state-file.ts";
@@ -124,12 +123,18 @@ async function removeAll(
   const ourTables = await presentNftTables(kernel, tableOfIpvsMode);
   const probes = await Promise.all(ipFamilies.map((family) => iptables.probe(family)));
   const families = ipFamilies.filter((_, index) => probes[index]?.isSupported);
-  const unused = await cleanUpUnused({ kernel, clock, isDryRun }, leftovers, config);
+  const backends = (await kernel.unusedBackends?.()) ?? [];
+  const ipSets = await unusedIpSets(kernel);
+  const cleanUpOthers = (): ReturnType<typeof cleanUpUnused> =>
+    cleanUpUnused({ kernel, clock, isDryRun }, { ...leftovers, backends, ipSets }, config);
   const removeTables = async (tables: readonly string[]): Promise<NftRemoval> =>
     isDryRun ? { removed: tables, failures: [] } : removeNftTables(kernel, tables);
   const nft = await removeTables(present);
   const rules = rulesGoals(families, leftovers, config, iptables);
+  // Rules in another iptables backend refer to the ipsets in use. Ipsets that are not in use mark virtual servers as ours.
+  const first = iptables.backend === "nftables" ? undefined : await cleanUpOthers();
   const used = await cleanUp({ kernel, clock, isDryRun }, { rules, ipvs });
+  const unused = first ?? (await cleanUpOthers());
   // Source ranges must apply as long as virtual servers exist.
   const own = await removeTables(ourTables);
   return {
@@ -145,21 +150,27 @@ async function removeAll(
 /** Cleans up iptables backends that are not in use, and ipset if sets are in nf_tables. */
 async function cleanUpUnused(
   { kernel, ...context }: ReconcileContext,
-  leftovers: LeftoverModes,
+  {
+    backends,
+    ipSets,
+    ...leftovers
+  }: LeftoverModes & {
+    readonly backends: readonly Iptables[];
+    readonly ipSets: IpSets | undefined;
+  },
   config: Config,
 ): Promise<NodeCleanUp["unused"] & CleanUpReport> {
   const reports: (CleanUpReport & { readonly backend: string })[] = [];
-  await withUnusedIptables(kernel, async (unused) => {
-    for (const iptables of unused.iptables) {
-      const rules = rulesGoals(ipFamilies, leftovers, config, iptables);
-      const report = await cleanUp({ ...context, kernel: { ...kernel, iptables } }, { rules });
-      reports.push(inBackend(report, iptables.backend));
-    }
-    if (unused.ipSets === undefined) return;
+  for (const iptables of backends) {
+    const rules = rulesGoals(ipFamilies, leftovers, config, iptables);
+    const report = await cleanUp({ ...context, kernel: { ...kernel, iptables } }, { rules });
+    reports.push(inBackend(report, iptables.backend));
+  }
+  if (ipSets !== undefined) {
     const goal = { rules: new Map(), hasSets: true } as const;
-    const withSets = { ...kernel, ipSets: unused.ipSets };
-    reports.push(inBackend(await cleanUp({ ...context, kernel: withSets }, goal), "ipset"));
-  });
+    const report = await cleanUp({ ...context, kernel: { ...kernel, ipSets } }, goal);
+    reports.push(inBackend(report, "ipset"));
+  }
   const changes = new Map<ChangeKind, number>();
   for (const report of reports) {
     for (const [kind, count] of report.changes) changes.set(kind, (changes.get(kind) ?? 0) + count);

@@ -31,13 +31,16 @@ export interface Kernel {
    * back when another program has changed our tables. Returns a function that ends the watch.
    */
   readonly watchTables?: (listener: TablesListener) => () => void;
-  /** The iptables backend that is not in use, if it contains anything. Its rules are in force nevertheless. */
-  readonly unusedBackend?: Iptables;
   /**
-   * Present if rules are written with nf_tables: opens ipset, and iptables with each backend that the node has. They
-   * may contain leftovers.
+   * The iptables backends that are not in use and may contain rules, which are in force nevertheless. Rejects if the
+   * programs of iptables fail; the next call tries again.
    */
-  readonly unusedIptables?: () => Promise<UnusedIptables>;
+  readonly unusedBackends?: () => Promise<readonly Iptables[]>;
+  /**
+   * The sets of the writer that is not in use: ipset if rules are written with nf_tables, and vice versa. Lists none if
+   * the kernel does not support them.
+   */
+  readonly otherSets?: IpSets;
   /** Absent if the kernel has no nftables, or if this kernel is only observed. */
   readonly nftTables?: NftTables;
   /** Absent if this kernel is a simulation. */
@@ -45,13 +48,6 @@ export interface Kernel {
   readonly conntrack: Conntrack;
   readonly sysctl: Sysctl;
   readonly modules: Modules;
-}
-
-/** Clients for iptables and ipset state that the current mode does not use. */
-export interface UnusedIptables {
-  readonly iptables: readonly Iptables[];
-  readonly ipSets: IpSets;
-  close(): void;
 }
 
 /** A change of a list that the kernel rejected. The other changes were executed. */

@@ -1,4 +1,4 @@
-import type { Ipvs, Kernel, Modules } from "./kernel.ts";
+import type { IpSets, Iptables, Ipvs, Kernel, Modules } from "./kernel.ts";
 import { ModuleError } from "./modules/module-error.ts";
 
 /**
@@ -6,17 +6,12 @@ import { ModuleError } from "./modules/module-error.ts";
  * probed, since both change the kernel. A scheduler is reported as missing only if its module is certainly missing.
  */
 export function observeOnly(kernel: Kernel): Kernel {
-  const { ipSets, link, iptables, watchTables, accounting, conntrack, sysctl, modules } = kernel;
+  const { ipSets, otherSets, link, watchTables, accounting, conntrack, sysctl, modules } = kernel;
+  const { unusedBackends } = kernel;
   return {
     ipvs: observedIpvs(kernel.ipvs, modules),
-    ipSets: {
-      listSets: () => ipSets.listSets(),
-      listEntries: (set) => ipSets.listEntries(set),
-      async create() {},
-      async destroy() {},
-      async swap() {},
-      apply: noFailures,
-    },
+    ipSets: observedSets(ipSets),
+    ...(otherSets === undefined ? {} : { otherSets: observedSets(otherSets) }),
     link: {
       name: link.name,
       find: () => link.find(),
@@ -28,20 +23,10 @@ export function observeOnly(kernel: Kernel): Kernel {
       apply: noFailures,
       watch: (onChange, onError) => link.watch(onChange, onError),
     },
-    iptables: {
-      backend: iptables.backend,
-      get choice() {
-        return iptables.choice;
-      },
-      checkBackend: () => iptables.checkBackend(),
-      observe: (family, scope) => iptables.observe(family, scope),
-      readAhead: (family) => iptables.readAhead(family),
-      readGeneration: (family) => iptables.readGeneration(family),
-      async apply() {},
-      render: (family, rule) => iptables.render(family, rule),
-      parse: (text) => iptables.parse(text),
-      probe: (family) => iptables.probe(family),
-    },
+    iptables: observedIptables(kernel.iptables),
+    ...(unusedBackends === undefined
+      ? {}
+      : { unusedBackends: async () => (await unusedBackends()).map(observedIptables) }),
     ...(watchTables === undefined ? {} : { watchTables }),
     ...(accounting === undefined
       ? {}
@@ -73,6 +58,34 @@ const oldLink = { index: 0, wasCreated: false } as const;
 
 async function noFailures(): Promise<readonly never[]> {
   return [];
+}
+
+function observedSets(ipSets: IpSets): IpSets {
+  return {
+    listSets: () => ipSets.listSets(),
+    listEntries: (set) => ipSets.listEntries(set),
+    async create() {},
+    async destroy() {},
+    async swap() {},
+    apply: noFailures,
+  };
+}
+
+function observedIptables(iptables: Iptables): Iptables {
+  return {
+    backend: iptables.backend,
+    get choice() {
+      return iptables.choice;
+    },
+    checkBackend: () => iptables.checkBackend(),
+    observe: (family, scope) => iptables.observe(family, scope),
+    readAhead: (family) => iptables.readAhead(family),
+    readGeneration: (family) => iptables.readGeneration(family),
+    async apply() {},
+    render: (family, rule) => iptables.render(family, rule),
+    parse: (text) => iptables.parse(text),
+    probe: (family) => iptables.probe(family),
+  };
 }
 
 function observedIpvs(ipvs: Ipvs, modules: Modules): Ipvs {

@@ -1,15 +1,14 @@
 /** Chooses how rules and sets are written: iptables with ipset, or nf_tables. */
-import { errno } from "../base/errno.ts";
 import { errorText } from "../base/error-text.ts";
 import { ipFamilies } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
-import { NetlinkError } from "../netlink/errors.ts";
+import { isSubsystemMissing, NetlinkError } from "../netlink/errors.ts";
 import type { TransportParts } from "../netlink/transport.ts";
 import { IpSetsClient } from "./ipset/client.ts";
 import { type BackendChoice, chooseBackend } from "./iptables/backend.ts";
 import { IptablesClient } from "./iptables/client.ts";
 import { openGenerations } from "./iptables/generations.ts";
-import type { Iptables, Kernel, UnusedIptables } from "./kernel.ts";
+import type { IpSets, Iptables, Kernel } from "./kernel.ts";
 import { NftRulesClient } from "./nftables/rules-client.ts";
 import { NftSetsClient } from "./nftables/sets-client.ts";
 import { watchTables } from "./nftables/watch.ts";
@@ -27,13 +26,11 @@ export interface RulesOptions extends TransportParts {
   readonly iptablesBackend?: BackendChoice | undefined;
 }
 
-interface OpenRules
-  extends Pick<Kernel, "ipSets" | "iptables" | "unusedBackend" | "unusedIptables" | "watchTables"> {
+interface OpenRules extends Pick<Kernel, "ipSets" | "iptables" | "watchTables"> {
+  readonly unusedBackends: NonNullable<Kernel["unusedBackends"]>;
+  readonly otherSets: NonNullable<Kernel["otherSets"]>;
   close(): void;
 }
-
-/** The kernel has no ip_set. Other errors, such as EPERM, do not mean that, so they never change the writer. */
-const missingIpSetCodes: ReadonlySet<number> = new Set([errno.EINVAL, errno.EOPNOTSUPP]);
 
 /** Rejects if the wanted programs or kernel facilities are missing. The error says what to do. */
 export async function openRules(options: RulesOptions): Promise<OpenRules> {
@@ -48,8 +45,7 @@ export async function openRules(options: RulesOptions): Promise<OpenRules> {
     return openIptablesRules(options, ipSets, choice);
   } catch (error) {
     ipSets.close();
-    const isMissing =
-      error instanceof NetlinkError ? missingIpSetCodes.has(error.errno) : isProgramMissing(error);
+    const isMissing = isSubsystemMissing(error) || isProgramMissing(error);
     if (rules === undefined || !isMissing) throw error;
     problem = error;
   }
@@ -75,16 +71,15 @@ function openIptablesRules(
 ): OpenRules {
   const { log } = options;
   const generations = openGenerations(choice.backend, options);
-  const { unused } = choice;
+  const unused = choice.unused === undefined ? [] : [choice.unused];
+  const unusedBackends = unused.map((one) => new IptablesClient({ runProgram, log }, one));
+  const otherSets = optional(new NftSetsClient(options));
   return {
-    ipSets,
+    ...{ ipSets, otherSets },
     iptables: new IptablesClient({ runProgram, generations, log }, choice),
-    ...(unused === undefined
-      ? {}
-      : { unusedBackend: new IptablesClient({ runProgram, log }, unused) }),
+    unusedBackends: async () => unusedBackends,
     close() {
-      ipSets.close();
-      generations.close();
+      for (const socket of [ipSets, otherSets, generations]) socket.close();
     },
   };
 }
@@ -93,35 +88,55 @@ function openNftRules(options: RulesOptions, reason: string): OpenRules {
   const { log } = options;
   const sockets = {
     ipSets: new NftSetsClient(options),
+    otherSets: optional(new IpSetsClient(options)),
     iptables: new NftRulesClient(options, reason),
   };
+  const { ipSets, iptables } = sockets;
   const readPortIds = (): Promise<readonly number[]> =>
-    Promise.all(Object.values(sockets).map((socket) => socket.readPortId()));
+    Promise.all([ipSets, iptables].map((socket) => socket.readPortId()));
+  let opening: Promise<readonly Iptables[]> | undefined;
+  const unusedBackends = (): Promise<readonly Iptables[]> => {
+    opening ??= openAllBackends(log);
+    opening.catch(() => {
+      opening = undefined;
+    });
+    return opening;
+  };
   log.info("Writing rules with nf_tables, without iptables and ipset", { reason });
   return {
     ...sockets,
+    unusedBackends,
     watchTables: (listener) => watchTables(options, readPortIds, listener),
-    unusedIptables: () => openUnusedIptables(options),
     close() {
       for (const socket of Object.values(sockets)) socket.close();
     },
   };
 }
 
-/** The iptables backends that contain anything, and ipset. Without the programs, there are no rules to remove. */
-async function openUnusedIptables(options: RulesOptions): Promise<UnusedIptables> {
-  const { log } = options;
-  const ipSets = new IpSetsClient(options);
-  const close = (): void => ipSets.close();
+/** Lists no sets if the kernel does not support them. */
+function optional<T extends IpSets>(ipSets: T): T {
+  const listSets: IpSets["listSets"] = ipSets.listSets.bind(ipSets);
+  return Object.assign(ipSets, {
+    async listSets() {
+      try {
+        return await listSets();
+      } catch (error) {
+        if (isSubsystemMissing(error)) return [];
+        throw error;
+      }
+    },
+  });
+}
+
+/** The iptables backends that may contain rules. Without the programs, there are no rules to remove. */
+async function openAllBackends(log: Logger): Promise<readonly Iptables[]> {
   try {
     const { unused, ...used } = await chooseBackend(runProgram);
-    const iptables = [used, ...(unused === undefined ? [] : [unused])].map(
+    return [used, ...(unused === undefined ? [] : [unused])].map(
       (choice) => new IptablesClient({ runProgram, log }, choice),
     );
-    return { iptables, ipSets, close };
   } catch (error) {
-    if (isProgramMissing(error)) return { iptables: [], ipSets, close };
-    close();
+    if (isProgramMissing(error)) return [];
     throw error;
   }
 }

@@ -92,6 +92,11 @@ export function isInvalid(error: unknown): boolean {
   return hasCode(error, "EINVAL");
 }
 
+/** The kernel lacks the subsystem. Other errors, such as EPERM, do not mean that. */
+export function isSubsystemMissing(error: unknown): boolean {
+  return isInvalid(error) || isUnsupported(error);
+}
+
 export function isUnsupported(error: unknown): boolean {
   return hasCode(error, "EOPNOTSUPP", "EAFNOSUPPORT");
 }

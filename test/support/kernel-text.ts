@@ -5,6 +5,7 @@ import { nodeAddress, podGateway } from "./node-network.ts";
 import type { ApiObject } from "./objects.ts";
 import { entriesText, ipvsText } from "./plan-text.ts";
 import { ip } from "./records.ts";
+import { labRules } from "./rules-writer.ts";
 
 export interface KernelText {
   /** Virtual and real servers, as `ipvsadm -Sn` prints them. */
@@ -40,7 +41,27 @@ function serversText(): string {
 }
 
 function entriesThere(): string {
+  if (labRules === "nftables") {
+    return sortedLines(nftEntries(run("nft", "list", "table", "ip", "kube-ipvs")));
+  }
   return sortedLines(run("ipset", "save").filter((line) => line.startsWith("add ")));
+}
+
+/** In the form of `ipset save`: `10.96.0.1 . tcp . 443` is the entry `10.96.0.1,tcp:443`. */
+function nftEntries(lines: readonly string[]): readonly string[] {
+  const sets = lines
+    .join(" ")
+    .split(/\bset (?=KUBE-)/)
+    .slice(1);
+  return sets.flatMap((set) => {
+    const [name = ""] = set.split(" ");
+    const elements = /elements = \{([^}]*)\}/.exec(set)?.[1] ?? "";
+    return elements.split(",").map((element) => {
+      const [address = "", protocol, port, ...rest] = element.trim().split(" . ");
+      const entry = protocol === undefined ? address : `${address},${protocol}:${port}`;
+      return element.trim() === "" ? "" : `add ${name} ${[entry, ...rest].join(",")}`;
+    });
+  });
 }
 
 /** `4: kube-ipvs0    inet 10.96.0.7/32 scope …` */

@@ -3,6 +3,8 @@
  * them.
  */
 
+import { shell } from "./netns/network-namespace.ts";
+
 /** TEST_RULES in the environment: undefined means with iptables and ipset. */
 export const labRules: "nftables" | undefined =
   process.env["TEST_RULES"] === "nftables" ? "nftables" : undefined;
@@ -106,9 +108,31 @@ export const listRules: string =
     ? "ipset save | sort; iptables-save; ip6tables-save"
     : "for family in ip ip6; do nft list table $family kube-ipvs 2> /dev/null || true; done";
 
+/**
+ * Rules and sets of Services in iptables and ipset, in one order and without packet counters. Chains that kubelet also
+ * creates are omitted.
+ */
+export function rulesOfIptables(): string {
+  return shell("ipset save | sort; iptables-save; ip6tables-save")
+    .split("\n")
+    .filter((line) => /KUBE-(?!MARK-DROP)/.test(line))
+    .map((line) => line.replace(/ \[\d+:\d+\]$/, ""))
+    .join("\n");
+}
+
 /** The output of {@link listRules} in an order that does not depend on the kernel. */
 export function inOrder(listing: string): string {
-  if (labRules === undefined) return listing;
+  return labRules === undefined ? listing : inNftOrder(listing);
+}
+
+/** The chains in the output of `nft list table`, without the sets. */
+export function chainsOf(listing: string): string {
+  const blocks = listing.split(/^(?=table |\t(?:chain|set) )/m);
+  return blocks.filter((block) => !block.startsWith("\tset")).join("");
+}
+
+/** The output of `nft list table` in an order that does not depend on the kernel. */
+export function inNftOrder(listing: string): string {
   const ofSet = (elements: string): string =>
     elements
       .split(",")

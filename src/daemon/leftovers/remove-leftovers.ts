@@ -3,7 +3,7 @@ import { errorText } from "../../base/error-text.ts";
 import { ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
-import type { Kernel } from "../../kernel/kernel.ts";
+import type { IpSets, Iptables, Kernel } from "../../kernel/kernel.ts";
 import { removeIpvs } from "./ipvs-leftovers.ts";
 import { removeAndLogNftTables } from "./nft-leftovers.ts";
 import {
@@ -13,7 +13,6 @@ import {
   removeRules,
 } from "./rule-leftovers.ts";
 import type { Mode } from "./rules-of-modes.ts";
-import { type Unused, withUnusedIptables } from "./unused-iptables.ts";
 
 /** Maximum number of chains that a log line names. */
 const namedChains = 5;
@@ -27,18 +26,19 @@ export function mayBeInUse({
 }
 
 /** Logs the chains of kube-proxy's iptables mode in one line, with advice on how to remove them. */
-export function reportLeftoverChains(
-  { iptables, unusedBackend }: Pick<Kernel, "iptables" | "unusedBackend">,
+export async function reportLeftoverChains(
+  kernel: Pick<Kernel, "iptables" | "unusedBackends">,
   config: Config,
   { log, ran }: { readonly log: Logger; readonly ran: ReadonlySet<Mode> },
-): void {
+): Promise<void> {
   if (config.isLeftoverRemoved || ran.has("iptables") || mayBeInUse(config)) return;
-  const backends = [iptables, unusedBackend].filter((one) => one?.choice.leftovers !== undefined);
-  const found = backends.flatMap((one) => [...(one?.choice.leftovers ?? [])]);
+  const all = await allBackends(kernel, log);
+  const backends = all.filter(({ choice }) => choice.leftovers !== undefined);
+  const found = backends.flatMap(({ choice }) => [...(choice.leftovers ?? [])]);
   const chains = found.flatMap(([, names]) => names);
   if (chains.length === 0) return;
   log.warn("Found rules of kube-proxy's iptables mode", {
-    backends: backends.flatMap((one) => one?.backend ?? []),
+    backends: backends.map(({ backend }) => backend),
     ipFamilies: ipFamilies.filter((family) => found.some(([one]) => one === family)),
     chainCount: chains.length,
     chains: chains.slice(0, namedChains),
@@ -47,6 +47,19 @@ export function reportLeftoverChains(
     advice:
       "Set kubeIpvs.removeLeftovers: true, or stop kube-ipvs and run on this node: kube-ipvs --cleanup",
   });
+}
+
+/** Never rejects. If the programs of iptables fail, their backends are absent, which is logged. */
+async function allBackends(
+  { iptables, unusedBackends }: Pick<Kernel, "iptables" | "unusedBackends">,
+  log: Logger,
+): Promise<readonly Iptables[]> {
+  try {
+    return [iptables, ...((await unusedBackends?.()) ?? [])];
+  } catch (error) {
+    log.warn("Cannot look for leftovers in iptables", { err: errorText(error) });
+    return [iptables];
+  }
 }
 
 /**
@@ -58,10 +71,14 @@ export async function removePortals(
   config: Config,
   { clock, log }: LeftoverLog,
 ): Promise<void> {
-  const { iptables } = kernel;
-  if (iptables.choice.hasPortals !== true || config.isObserveOnly || mayBeInUse(config)) return;
+  if (config.isObserveOnly || mayBeInUse(config)) return;
+  const all = await allBackends(kernel, log);
   const portals = { modes: ["userspace"] as const, current: undefined };
-  if (await removeRules(kernel, iptables, config, { ...portals, clock, log })) return;
+  const results: boolean[] = [];
+  for (const iptables of all.filter(({ choice }) => choice.hasPortals === true)) {
+    results.push(await removeRules(kernel, iptables, config, { ...portals, clock, log }));
+  }
+  if (results.every(Boolean)) return;
   log.error(
     "Connections to Services may be refused until leftovers of userspace mode are removed",
     {
@@ -121,28 +138,38 @@ export function leftoverRemoval(
   };
 }
 
-/** Removes rules in iptables backends that are not in use, and ipsets if sets are in nf_tables. Never rejects. */
+/** Removes rules in iptables backends that are not in use, and ipsets that no rule uses. Never rejects. */
 async function removeUnused(
   kernel: Kernel,
   config: Config,
   { clock, log, ...leftovers }: LeftoverModes & LeftoverLog,
 ): Promise<boolean> {
-  const remove = async ({ iptables, ipSets }: Unused): Promise<boolean> => {
+  try {
     const results: boolean[] = [];
-    for (const one of iptables) {
+    for (const one of (await kernel.unusedBackends?.()) ?? []) {
       results.push(await removeRules(kernel, one, config, { ...leftovers, clock, log }));
     }
+    const ipSets = await unusedIpSets(kernel);
     if (ipSets !== undefined) {
       const goal = { rules: new Map(), hasSets: true } as const;
       const what = "leftover ipsets";
       results.push(await removeAndLog({ ...kernel, ipSets }, goal, { clock, log, what }));
     }
     return results.every(Boolean);
-  };
-  try {
-    return await withUnusedIptables(kernel, remove);
   } catch (error) {
     log.warn("Cannot remove leftovers from iptables and ipset", { err: errorText(error) });
     return false;
   }
+}
+
+/**
+ * ipset, if it contains sets and rules are written with nf_tables. Rejects if it cannot be read. Sets in nf_tables are
+ * removed with their table.
+ */
+export async function unusedIpSets({
+  iptables,
+  otherSets,
+}: Pick<Kernel, "iptables" | "otherSets">): Promise<IpSets | undefined> {
+  if (iptables.backend !== "nftables" || otherSets === undefined) return undefined;
+  return (await otherSets.listSets()).length === 0 ? undefined : otherSets;
 }

@@ -33,7 +33,7 @@ export async function beginIpvs(parts: ModeContext): Promise<RunningMode> {
     families,
   );
   const leftovers = { clock: parts.clock, log, ran: parts.modeRecord?.earlier ?? new Set<Mode>() };
-  reportLeftoverChains(kernel, config, leftovers);
+  await reportLeftoverChains(kernel, config, leftovers);
   const removeRules = leftoverRemoval((work) => work(kernel), config, leftovers);
   return {
     families,

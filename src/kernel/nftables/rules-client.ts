@@ -1,3 +1,4 @@
+import { errno } from "../../base/errno.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import { isNotFound, NetlinkError } from "../../netlink/errors.ts";
 import { messageFlags } from "../../netlink/netlink-package.ts";
@@ -33,6 +34,17 @@ const foreignText = "a rule of other software";
 
 /** A table that exists only within a transaction. */
 const probeTable = "kube-ipvs-probe";
+
+/**
+ * These errors do not show whether the kernel supports nf_tables: it may be loading modules, or other changes keep it busy. If
+ * the family were not used, its virtual servers would be removed.
+ */
+const undecidedCodes: ReadonlySet<number> = new Set([
+  errno.ETIMEDOUT,
+  errno.ENOBUFS,
+  errno.EBUSY,
+  errno.EAGAIN,
+]);
 
 /** One rule for each kernel module that our rules need. */
 const probeChains: readonly Chain[] = [
@@ -161,8 +173,9 @@ export class NftRulesClient implements Iptables {
       ]);
       return { isSupported: true };
     } catch (error) {
-      if (error instanceof NetlinkError) return { isSupported: false, reason: error.message };
-      throw error;
+      if (!(error instanceof NetlinkError)) throw error;
+      if (undecidedCodes.has(error.errno)) return { isSupported: true };
+      return { isSupported: false, reason: error.message };
     }
   }
 

@@ -28,6 +28,11 @@ export class CachedState {
   temporarySets: Set<string> = new Set();
   /** By set name. If a set does not exist or cannot contain our entries, its name is absent. */
   setEntries: Map<string, Set<SetEntry>> = new Map();
+  /**
+   * Entries of our sets in the writer that is not in use: leftovers of kube-proxy or of an earlier run, which mark
+   * virtual servers. Kept until the virtual servers are classified.
+   */
+  otherEntries: ReadonlyMap<string, ReadonlySet<SetEntry>> = new Map();
   /** Addresses on kube-ipvs0. */
   addresses: Set<IpAddress> = new Set();
   /** A family is absent until its rules have been read. */

@@ -13,7 +13,7 @@ import type { CachedState } from "./cached-state.ts";
 import { compareMembers, compareServer, compareServers, sameRules } from "./compare.ts";
 import { Differences } from "./difference.ts";
 import { readAddresses } from "./read-addresses.ts";
-import { readAllSets } from "./read-sets.ts";
+import { readAllSets, readOtherSets } from "./read-sets.ts";
 import type { ServersAhead } from "./servers-ahead.ts";
 
 /** Parts of kernel state that are observed separately. */
@@ -74,6 +74,7 @@ export class Observer {
       case "link":
         return this.noteBound((await readAddresses(this.#kernel)).bound);
       case "sets":
+        this.#cached.otherEntries = await readOtherSets(this.#kernel.otherSets);
         return readAllSets(this.#kernel.ipSets, this.#cached, this.#differences);
       case "servers":
         return this.#observeServers(goal);

@@ -17,13 +17,29 @@ export async function readAllSets(
   differences: Differences,
 ): Promise<void> {
   const headers = await readHeaders(ipSets);
+  const entries = await readEachSet(ipSets, headers);
+  noteHeaders(cached, headers, differences);
+  for (const name of ourSets.keys()) noteEntries(cached, name, entries.get(name), differences);
+}
+
+/** Entries of all our sets by name. Rejects if the kernel cannot be read. */
+export async function readOtherSets(
+  otherSets: IpSets | undefined,
+): Promise<CachedState["otherEntries"]> {
+  if (otherSets === undefined) return new Map();
+  return readEachSet(otherSets, await readHeaders(otherSets));
+}
+
+async function readEachSet(
+  ipSets: IpSets,
+  { sets }: Headers,
+): Promise<ReadonlyMap<string, Set<SetEntry>>> {
   const entries = new Map<string, Set<SetEntry>>();
-  for (const header of headers.sets.values()) {
+  for (const header of sets.values()) {
     const set = usable(header);
     if (set !== undefined) entries.set(set.name, await readEntries(ipSets, set, header));
   }
-  noteHeaders(cached, headers, differences);
-  for (const name of ourSets.keys()) noteEntries(cached, name, entries.get(name), differences);
+  return entries;
 }
 
 /**

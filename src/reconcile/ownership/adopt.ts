@@ -30,6 +30,7 @@ export async function adoptServers(
       },
     }),
   );
+  cached.otherEntries = new Map();
   ownership.adopt(owners);
 }
 

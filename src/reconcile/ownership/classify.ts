@@ -5,11 +5,11 @@
 import { familyOf, type IpAddress, type IpFamily, ipFamilies, isLoopback } from "../../base/ip.ts";
 import { setFor } from "../../plan/sets.ts";
 import { type RealServer, realServerKey } from "../../state/real-server.ts";
-import { addressOf } from "../../state/set-entry.ts";
+import { addressOf, type SetEntry } from "../../state/set-entry.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
 import type { CachedState } from "../observed/cached-state.ts";
 import type { OwnershipPolicy } from "./policy.ts";
-import { addressSetRoles, isNamedByAddress, isNamedByPort } from "./set-marks.ts";
+import { addressSetRoles, isNamedByAddress, isNamedByPort, type Members } from "./set-marks.ts";
 
 /** The record of an earlier run, by virtual server key. */
 export interface RecordedOwnership {
@@ -50,6 +50,8 @@ export function* classifyServers(
 }
 
 interface KernelTraces {
+  /** The entries of both writers, because leftover sets mark leftover virtual servers. */
+  readonly marks: Members;
   /** Addresses in our address sets. */
   readonly namedAddresses: ReadonlySet<string>;
   /** Families with bound addresses but an empty address guard set, because someone flushed the sets. */
@@ -62,11 +64,11 @@ function ownerOf(
   realServers: readonly RealServer[],
   facts: OwnershipFacts & KernelTraces,
 ): Owner {
-  const { cached, recorded, policy } = facts;
+  const { cached, marks, recorded, policy } = facts;
   if (policy.foreignVirtualServers === "delete") return "owned";
   // kube-ipvs does not write such entries for foreign virtual servers. If one exists, a program that ran after the
   // record was written took over the virtual server.
-  if (isNamedByAddress(id, cached)) return "owned";
+  if (isNamedByAddress(id, marks)) return "owned";
   if (recorded.foreign.has(key)) return "foreign";
   if (recorded.owned.has(key)) return "owned";
   // Sets for SCTP node ports contain addresses, so they identify a node port even after its address was removed from
@@ -74,7 +76,7 @@ function ownerOf(
   // servers.
   const isOnNode = facts.nodeAddresses.has(id.address) || isLoopback(id.address);
   const isNodePort = id.protocol === "SCTP" || isOnNode;
-  if (isNodePort && isNamedByPort(id, cached)) return "owned";
+  if (isNodePort && isNamedByPort(id, marks)) return "owned";
   // Only kube-ipvs and kube-proxy bind addresses on kube-ipvs0. If no set contains the address because someone
   // flushed the sets, the bound address shows that the virtual server is ours.
   const isBound = cached.addresses.has(id.address);
@@ -97,16 +99,22 @@ function isKnown(server: RealServer, { isKnownEndpoint }: OwnershipFacts): boole
 }
 
 function kernelTraces(cached: CachedState): KernelTraces {
+  const sources = [cached.setEntries, cached.otherEntries];
+  const hasEntry = (name: string, entry: SetEntry): boolean =>
+    sources.some((entries) => entries.get(name)?.has(entry) === true);
   const namedAddresses = new Set<string>();
   const flushedFamilies = new Set<IpFamily>();
   for (const family of ipFamilies) {
     for (const role of addressSetRoles) {
       const { name } = setFor(role, family);
-      for (const entry of cached.setEntries.get(name) ?? []) namedAddresses.add(addressOf(entry));
+      for (const entries of sources) {
+        for (const entry of entries.get(name) ?? []) namedAddresses.add(addressOf(entry));
+      }
     }
-    const guards = cached.setEntries.get(setFor("ipvsIps", family).name)?.size ?? 0;
+    const guardSet = setFor("ipvsIps", family).name;
+    const hasGuards = sources.some((entries) => (entries.get(guardSet)?.size ?? 0) > 0);
     const isBound = [...cached.addresses].some((address) => familyOf(address) === family);
-    if (guards === 0 && isBound) flushedFamilies.add(family);
+    if (!hasGuards && isBound) flushedFamilies.add(family);
   }
-  return { namedAddresses, flushedFamilies };
+  return { marks: { hasEntry }, namedAddresses, flushedFamilies };
 }

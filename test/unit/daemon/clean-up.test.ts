@@ -132,8 +132,8 @@ describe("cleanUp", () => {
     for (const set of setsFor("IPv4")) await ipSets.create(set);
     const legacy = new FakeIptables(new Operations());
     putRules(legacy, iptablesModeRules);
-    const unusedIptables = async () => ({ iptables: [legacy], ipSets, close() {} });
-    const { worked, lines } = await clean(Object.assign(kernel, { iptables, unusedIptables }));
+    const unused = { unusedBackends: async () => [legacy], otherSets: ipSets };
+    const { worked, lines } = await clean(Object.assign(kernel, { iptables, ...unused }));
     assert.equal(worked, true);
     assert.deepEqual(
       lines.map((line) => line.replaceAll(/\s+/g, " ")),
@@ -272,7 +272,9 @@ describe("cleanUp and kube-proxy's iptables and nftables modes", () => {
     unusedBackend.useSets(() => true);
     putRules(unusedBackend, iptablesModeRules);
     unusedBackend.table("IPv4", "nat").append("OTHERS", "-j KUBE-SVL-ZNLZPHNJPSNFOWJC");
-    const kernel = Object.assign(await programmed(), { unusedBackend });
+    const kernel = Object.assign(await programmed(), {
+      unusedBackends: async () => [unusedBackend],
+    });
     const { worked, lines } = await clean(kernel);
     assert.equal(worked, true);
     assert.deepEqual(lines.slice(-2), [
@@ -304,7 +306,9 @@ describe("the plan of a clean-up", () => {
   it("lists removals in both backends and of every mode, and writes nothing", async () => {
     const unusedBackend = new FakeIptables(new Operations());
     putRules(unusedBackend, iptablesModeRules);
-    const kernel = Object.assign(await programmed(), { unusedBackend });
+    const kernel = Object.assign(await programmed(), {
+      unusedBackends: async () => [unusedBackend],
+    });
     putRules(kernel.iptables, iptablesModeRules);
     kernel.operations.clear();
     // The path can be any existing file.
@@ -327,7 +331,7 @@ describe("the plan of a clean-up", () => {
     putRules(kernel.iptables, iptablesModeRules);
     const written = Object.assign(kernel, {
       iptables: Object.assign(kernel.iptables, { backend: "nftables" }),
-      unusedBackend: legacy,
+      unusedBackends: async () => [legacy],
     });
     const text = planView.blocks(await planOf(written), false).join("\n");
     assert.deepEqual(text.match(/^\w+ chains and jumps(?=:)/gm), [

@@ -44,7 +44,8 @@ const restMs = 700_000;
 /** One node across several runs of the program. */
 class PairNode {
   readonly #kernel = Object.assign(new FakeKernel(), {
-    unusedBackend: new FakeIptables(new Operations()),
+    unused: new FakeIptables(new Operations()),
+    unusedBackends: async () => [this.#kernel.unused],
   });
   readonly #backends: readonly [FakeIptables, FakeIptables];
   readonly #clock = new FakeClock();
@@ -61,8 +62,8 @@ class PairNode {
   /** From now on, the node's programs use this backend. */
   use(index: number): void {
     const [first, second] = this.#backends;
-    const [iptables, unusedBackend] = index === 0 ? [first, second] : [second, first];
-    Object.assign(this.#kernel, { iptables, unusedBackend });
+    const [iptables, unused] = index === 0 ? [first, second] : [second, first];
+    Object.assign(this.#kernel, { iptables, unused });
   }
 
   leaveKubeProxyRules(): void {
@@ -132,7 +133,7 @@ class PairNode {
 
   /** The state without kubelet's chains, which kube-proxy may have created. */
   state(): string {
-    const rules = [this.#kernel.iptables, this.#kernel.unusedBackend].map((iptables) =>
+    const rules = [this.#kernel.iptables, this.#kernel.unused].map((iptables) =>
       ipFamilies.flatMap((family) =>
         tables.flatMap((table) =>
           iptables

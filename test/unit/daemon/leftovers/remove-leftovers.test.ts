@@ -32,6 +32,7 @@ const ofKubelet = ["KUBE-FIREWALL", "KUBE-KUBELET-CANARY", "KUBE-MARK-DROP"];
 let kernel: FakeKernel;
 let unusedBackend: FakeIptables;
 let log: RecordingLogger;
+const unusedBackends = async () => [unusedBackend];
 
 beforeEach(() => {
   kernel = new FakeKernel();
@@ -59,7 +60,7 @@ function configOf(mode: Mode, flags: Readonly<Record<string, string>> = {}): Con
 function removal(
   config: Config,
   ran: readonly Mode[] = [],
-  node: Kernel = Object.assign(kernel, { unusedBackend }),
+  node: Kernel = Object.assign(kernel, { unusedBackends }),
 ): () => Promise<boolean> {
   const context = { clock: new FakeClock(), log, ran: new Set(ran) };
   const remove = leftoverRemoval((work) => work(node), config, context);
@@ -86,18 +87,21 @@ describe("rules of iptables mode", () => {
     await write(kernel.iptables, { chains: planEmptyRules("IPv4", ipvs).chains, jumps: [] });
   });
 
-  it("are reported in one line when IPVS mode starts, with what removes them", () => {
+  it("are reported in one line when IPVS mode starts, with what removes them", async () => {
     leaveIptablesMode(unusedBackend);
-    const node = { iptables: kernel.iptables, unusedBackend };
-    reportLeftoverChains(node, ipvs, { log, ran: new Set() });
+    const node = { iptables: kernel.iptables, unusedBackends };
+    await reportLeftoverChains(node, ipvs, { log, ran: new Set() });
     const [line] = log.lines;
     assert.deepEqual(
       [line?.level, line?.keys["chainCount"], line?.keys["backends"], line?.keys["ipFamilies"]],
       ["warn", 4, ["legacy", "legacy"], ["IPv4"]],
     );
     assert.match(String(line?.keys["advice"]), /removeLeftovers: true, or .* kube-ipvs --cleanup$/);
-    reportLeftoverChains(node, ipvs, { log, ran: new Set(["iptables"]) });
-    reportLeftoverChains({ iptables: new FakeKernel().iptables }, ipvs, { log, ran: new Set() });
+    await reportLeftoverChains(node, ipvs, { log, ran: new Set(["iptables"]) });
+    await reportLeftoverChains({ iptables: new FakeKernel().iptables }, ipvs, {
+      log,
+      ran: new Set(),
+    });
     assert.equal(log.lines.length, 1);
   });
 
@@ -200,6 +204,30 @@ describe("rules of userspace mode", () => {
     assert.deepEqual([chainsIn(kernel.iptables), jumpsIn(kernel.iptables, /KUBE-/)], [[], 0]);
   });
 
+  it("are also removed before the first sync from a backend that is not in use", async () => {
+    await write(unusedBackend, portalRules("IPv4", []));
+    unusedBackend.choice = { ...unusedBackend.choice, hasPortals: true };
+    const node = Object.assign(kernel, { unusedBackends });
+    await removePortals(node, configOf("ipvs"), { clock: new FakeClock(), log });
+    assert.deepEqual([chainsIn(unusedBackend), jumpsIn(unusedBackend, /KUBE-/)], [[], 0]);
+  });
+
+  it("do not keep the program from starting if the programs of iptables fail, which is logged", async () => {
+    const failing = async (): Promise<never> => {
+      throw new Error("it did not finish within 30 s");
+    };
+    const node = Object.assign(kernel, { unusedBackends: failing });
+    await removePortals(node, configOf("ipvs"), { clock: new FakeClock(), log });
+    await reportLeftoverChains(node, configOf("ipvs"), { log, ran: new Set() });
+    assert.deepEqual(
+      log.lines.map(({ level, event }) => [level, event]),
+      [
+        ["warn", "Cannot look for leftovers in iptables"],
+        ["warn", "Cannot look for leftovers in iptables"],
+      ],
+    );
+  });
+
   it("are removed after the first sync if that failed, which is logged with what removes them", async () => {
     kernel.iptables.choice = { ...kernel.iptables.choice, hasPortals: true };
     kernel.iptables.rejects = () => true;
@@ -263,14 +291,12 @@ describe("moving between iptables and nf_tables", () => {
     const { ipSets } = new FakeKernel();
     for (const set of setsFor("IPv4")) await ipSets.create(set);
     for (const one of [legacy, nft]) await write(one, planEmptyRules("IPv4", configOf("ipvs")));
-    const closed: string[] = [];
-    const close = (): void => void closed.push("iptables and ipset");
-    const unusedIptables = async () => ({ iptables: [legacy, nft], ipSets, close });
-    const node = Object.assign(kernel, { unusedIptables });
+    Object.assign(kernel.iptables, { backend: "nftables" });
+    const both = async () => [legacy, nft];
+    const node = Object.assign(kernel, { unusedBackends: both, otherSets: ipSets });
     const remove = removal(configOf("ipvs"), [], node);
     assert.equal(await remove(), true);
     assert.deepEqual([chainsIn(legacy), chainsIn(nft)], [[], []]);
     assert.deepEqual(await ipSets.listSets(), []);
-    assert.deepEqual(closed, ["iptables and ipset"]);
   });
 });

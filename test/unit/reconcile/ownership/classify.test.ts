@@ -108,6 +108,30 @@ describe("a virtual server without any mark", () => {
   });
 });
 
+describe("sets of the writer that is not in use", () => {
+  const leave = (role: SetRole, entry: SetEntry): void => {
+    const others = [...cached.otherEntries, [setFor(role, "IPv4").name, new Set([entry])] as const];
+    cached.otherEntries = new Map(others);
+  };
+
+  it("mark a node port, whose Service no longer exists, as ours", () => {
+    put(nodePort, "10.244.2.11");
+    assert.equal(ownerOf(nodePort), "foreign");
+    leave("nodePortTcp", portEntry(nodePort.port));
+    assert.equal(ownerOf(nodePort), "owned");
+  });
+
+  it("show that another port of a bound address is foreign", () => {
+    const other = { ...service, port: 8443 };
+    put(other, "10.244.2.11");
+    cached.addresses.add(service.address);
+    assert.equal(ownerOf(other), "owned");
+    leave("clusterIp", entryOf(service));
+    leave("ipvsIps", addressEntry(service.address));
+    assert.equal(ownerOf(other), "foreign");
+  });
+});
+
 describe("the record", () => {
   it("identifies our virtual servers, regardless of the sets", () => {
     put(nodePort);
