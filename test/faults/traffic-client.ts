@@ -1,12 +1,12 @@
 /**
- * Clients that count, `node traffic-client.ts ADDRESS:PORT@OWN-ADDRESS…`. Ten connections to each target stay open and
+ * Clients that count, `node traffic-client.ts [!]ADDRESS:PORT@OWN-ADDRESS…`. Ten connections to each target stay open and
  * send a byte each half second. Each 50 ms, another connection to one of the targets is opened, gets an answer and
  * ends. Broken connections are opened again. Commands on standard input: `figures` prints a line of JSON with the
  * counts since the last such command, after every new connection has its answer or failure, and every open one has
  * answered another byte, so that a slow answer on a busy machine does not count as broken. `reopen` replaces all
  * connections without counting them. Each target has its own client address, because IPVS identifies answers by client,
  * client port and real server, so two connections from one port through two frontends of one pod would affect each
- * other.
+ * other. `!` marks a target that must not admit this client: each turn tries to connect to it, and counts successes.
  */
 import { connect, type Socket } from "node:net";
 import { createInterface } from "node:readline";
@@ -17,12 +17,21 @@ const longPerTarget = 10;
 const turnMs = 50;
 /** Turns between two bytes over an open connection. More bytes would be half of all work in the lab. */
 const turnsPerByte = 10;
+/** How long a connection is tried that must not be admitted. */
+const shutTryMs = 500;
 /** Delay before a broken connection is replaced. */
 const reopenMs = 500;
 /** A minute of this process's turns instead of the clock, so that a paused machine does not count as silence. */
 const patienceTurns = 1_200;
 
-const figures = { broken: 0, short: 0, failed: 0, reasons: {} as Record<string, number> };
+const figures = {
+  broken: 0,
+  short: 0,
+  failed: 0,
+  tried: 0,
+  admitted: 0,
+  reasons: {} as Record<string, number>,
+};
 
 interface Target {
   readonly host: string;
@@ -30,10 +39,17 @@ interface Target {
   readonly localAddress: string;
 }
 
-const targets: readonly Target[] = process.argv.slice(2).map((target) => {
-  const [host = "", port = "", localAddress = ""] = target.split(/[:@]/);
-  return { host, port: Number(port), localAddress };
-});
+/** The targets whose arguments begin with `mark`. */
+function targetsWith(mark: "" | "!"): readonly Target[] {
+  const given = process.argv.slice(2).filter((target) => target.startsWith("!") === (mark === "!"));
+  return given.map((target) => {
+    const [host = "", port = "", localAddress = ""] = target.slice(mark.length).split(/[:@]/);
+    return { host, port: Number(port), localAddress };
+  });
+}
+
+const targets = targetsWith("");
+const shutTargets = targetsWith("!");
 
 /** All connections that should stay open; those that are open; and new ones in progress. Others are not counted. */
 const held = new Set<Socket>();
@@ -87,6 +103,17 @@ function openShort(target: Target): void {
   });
 }
 
+/** A refusal or an end is not an admission. */
+function tryShut(target: Target): void {
+  const socket = connect(target, () => {
+    figures.admitted += 1;
+    note(`admitted ${target.localAddress} to ${target.host}`);
+  });
+  figures.tried += 1;
+  socket.on("error", () => {});
+  setTimeout(() => socket.destroy(), shutTryMs);
+}
+
 function holdLong(target: Target): void {
   const socket = connect(target, () => standing.add(socket));
   held.add(socket);
@@ -117,7 +144,7 @@ const commands: Readonly<Record<string, () => Promise<void>>> = {
   figures: async () => {
     await settle();
     console.log(JSON.stringify({ ...figures, long: standing.size }));
-    Object.assign(figures, { broken: 0, short: 0, failed: 0, reasons: {} });
+    Object.assign(figures, { broken: 0, short: 0, failed: 0, tried: 0, admitted: 0, reasons: {} });
   },
   reopen: async () => {
     const given = [...held, ...opening];
@@ -134,6 +161,7 @@ setInterval(() => {
   for (const call of everyTurn) call();
   const target = targets[turn % targets.length];
   if (target !== undefined) openShort(target);
+  for (const shut of shutTargets) tryShut(shut);
   if (turn % turnsPerByte === 0) for (const socket of standing) socket.write("x");
 }, turnMs);
 

@@ -11,6 +11,9 @@ export interface Figures {
   readonly broken: number;
   readonly short: number;
   readonly failed: number;
+  /** Since the last figures: attempts to connect to targets that must not admit the client, and successes. */
+  readonly tried: number;
+  readonly admitted: number;
   readonly reasons: Readonly<Record<string, number>>;
 }
 
@@ -22,7 +25,7 @@ export class Traffic {
   readonly #client: ChildProcess;
   readonly #lines: Interface;
 
-  /** `pod` is the namespace of the answering pod. `targets` are `ADDRESS:PORT`, to which the client connects. */
+  /** `pod` is the namespace of the answering pod. `targets` are those of `traffic-client.ts`. */
   constructor(pod: string, targets: readonly string[]) {
     this.#echo = inNamespace(pod, [echoScript, "echo", "8080"]);
     this.#client = inNamespace("client", [clientScript, ...targets]);

@@ -9,6 +9,7 @@ import { buildNodeNetwork } from "../support/node-network.ts";
 import type { ApiObject } from "../support/objects.ts";
 import { pauseAfterCheck } from "../support/pause-after-check.ts";
 import { Program } from "../support/program.ts";
+import { chainsOf, labRules, listRules, rulesFlags } from "../support/rules-writer.ts";
 import { ApiProcess, type ApiStart } from "./api-process.ts";
 import { ask } from "./ask.ts";
 import { type Certificates, makeCertificates } from "./certificates.ts";
@@ -253,12 +254,18 @@ export class World {
 
 function startProgram(certificates: Certificates, start: ProgramStart = {}): Program {
   const environment = { ...process.env, ...start.environment };
-  const argv = [...flags, ...(start.flags ?? []), `--kubeconfig=${certificates.kubeconfig}`];
+  const argv = [
+    ...flags,
+    ...rulesFlags,
+    ...(start.flags ?? []),
+    `--kubeconfig=${certificates.kubeconfig}`,
+  ];
   return new Program(argv, start.command, { env: environment });
 }
 
 /** Our rules and jumps in both families, without counters. */
 function rulesText(): string {
+  if (labRules === "nftables") return chainsOf(shell(listRules));
   const saved = ["iptables-save", "ip6tables-save"].map(
     (program) => spawnSync(program, { encoding: "utf8" }).stdout,
   );

@@ -19,7 +19,13 @@ import {
 } from "../support/lab-daemon.ts";
 import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { type ApiObject, endpointSlice, service, servicePort } from "../support/objects.ts";
-import { flushSets, labRules, listRules, movedChange } from "../support/rules-writer.ts";
+import {
+  flushSets,
+  labRules,
+  listRules,
+  movedChange,
+  rulesOfIptables,
+} from "../support/rules-writer.ts";
 
 /** Virtual servers of another program: by address, on a node address, and by firewall mark. */
 const foreignSetUp = `
@@ -183,13 +189,6 @@ function recordedBy(name: string): {
   return { objects: (step?.apply ?? []) as readonly unknown[] as readonly ApiObject[], recorded };
 }
 
-/** Lines about kube-proxy's rules and sets. */
-function rulesOfKubeProxy(): readonly string[] {
-  return shell("iptables-save; ip6tables-save; ipset list -n")
-    .split("\n")
-    .filter((line) => /KUBE-/.test(line));
-}
-
 describe("state that kube-proxy left", () => {
   for (const name of takeOvers) {
     it(`is taken over without a change: ${name}`, async () => {
@@ -204,7 +203,7 @@ describe("state that kube-proxy left", () => {
             [],
           );
           assert.deepEqual(foreignLines(), before);
-          if (labRules !== undefined) await eventually(rulesOfKubeProxy, [], graceMs);
+          if (labRules !== undefined) await eventually(rulesOfIptables, "", graceMs);
           shell(
             "ipvsadm -D -t 10.50.0.1:80; ipvsadm -D -u 192.168.10.11:5000; ipvsadm -D -f 7; ipvsadm -D -t [fd00:50::1]:80",
           );
@@ -224,6 +223,7 @@ describe("state that kube-proxy left", () => {
       await withLabDaemon(nodes, {}, async (daemon) => {
         assert.ok(isEmptyBut(before), shell("ipvsadm -Sn"));
         assert.deepEqual(foreignLines(), before);
+        if (labRules !== undefined) await eventually(rulesOfIptables, "", graceMs);
         assert.doesNotMatch(shell(listRules), /^add|elements = /m);
         assert.deepEqual(daemon.errors, []);
       });

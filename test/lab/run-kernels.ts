@@ -44,8 +44,19 @@ const kernelSuites: readonly string[] = [
   "kernels/rules-writers",
 ];
 
-/** Suites that can also prepare and inspect nf_tables rules. */
-const nftablesSuites: readonly string[] = ["drift", "node-safety", "kernels/rules-writers"];
+/** Suites that also prepare and inspect rules that are written with nf_tables. */
+const nftablesSuites: readonly string[] = [
+  "golden",
+  "contract",
+  "packet-paths",
+  "drift",
+  "foreign-state",
+  "node-safety",
+  "start-and-stop",
+  "upgrade",
+  "faults",
+  "kernels/rules-writers",
+];
 
 /** Suites whose preparation and checks use neither iptables nor ipset. */
 const suitesWithoutIptables: readonly string[] = [

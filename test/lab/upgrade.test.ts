@@ -12,9 +12,10 @@ import { nodeSetUp } from "../golden/node-world.ts";
 import { observeKernel } from "../golden/observe.ts";
 import { replayLines } from "../golden/replay.ts";
 import { readScenario } from "../golden/scenario.ts";
-import { cleanUpLab, type Flags, withLabDaemon } from "../support/lab-daemon.ts";
+import { cleanUpLab, eventually, type Flags, withLabDaemon } from "../support/lab-daemon.ts";
 import { withNetworkNamespace } from "../support/netns/network-namespace.ts";
 import type { ApiObject } from "../support/objects.ts";
+import { labRules, movedChange, rulesOfIptables } from "../support/rules-writer.ts";
 import { objects } from "../upgrade/objects.ts";
 
 const othersFolder = join(import.meta.dirname, "../upgrade/other-proxies");
@@ -40,8 +41,10 @@ function adopt(found: Found): Promise<Adoption> {
   return withNetworkNamespace("upgrade", setUp, () =>
     withLabDaemon(found.objects, found.flags ?? {}, async (daemon) => {
       const counted = await daemon.metrics("kube_ipvs_kernel_changes_total");
+      const changes = counted.map((line) => line.replace("kube_ipvs_kernel_changes_total", ""));
+      if (labRules !== undefined) await eventually(rulesOfIptables, "", 60_000);
       return {
-        changes: counted.map((line) => line.replace("kube_ipvs_kernel_changes_total", "")),
+        changes: changes.filter((line) => !movedChange.test(line)),
         errors: daemon.errors,
         differences: compareStates(state, await observeKernel([])).map(differenceText),
       };

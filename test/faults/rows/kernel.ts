@@ -6,6 +6,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { requireLabKernel } from "../../support/machine-wide.ts";
 import { shell } from "../../support/netns/network-namespace.ts";
 import { assertNotLogged } from "../../support/not-logged.ts";
+import { flushChain, labRules } from "../../support/rules-writer.ts";
 import type { Row, Turn } from "../row.ts";
 import type { World } from "../world.ts";
 
@@ -47,10 +48,17 @@ async function whileLocked<T>({ form }: Turn, work: () => Promise<T>): Promise<T
 
 /** Uses another lock, like a program that does not know the common one. */
 function emptyChain(): void {
-  shell(`XTABLES_LOCKFILE=/run/other.lock iptables -t nat -F ${chain}`);
+  shell(`export XTABLES_LOCKFILE=/run/other.lock\n${flushChain("nat", chain)}`);
 }
 
-/** Rules cannot be repaired while the lock is held, but other changes continue. */
+/** Resolves when the held lock is logged. nf_tables needs no lock, so its rules are repaired. */
+async function rulesWait(world: World, mark: number): Promise<void> {
+  if (labRules === "nftables") return void (await world.repaired());
+  await world.until("the lock is told", () => world.hasPrinted(busy, mark));
+  assert.ok(!world.hasRules());
+}
+
+/** With iptables, rules cannot be repaired while the lock is held, but other changes continue. */
 function lockRules(world: World, turn: Turn): Promise<string> {
   return whileLocked(turn, async () => {
     await world.churn();
@@ -59,13 +67,12 @@ function lockRules(world: World, turn: Turn): Promise<string> {
     const tookMs = performance.now() - beginMs;
     const mark = world.mark();
     emptyChain();
-    await world.until("the lock is told", () => world.hasPrinted(busy, mark));
-    assert.ok(!world.hasRules());
+    await rulesWait(world, mark);
     return `changes needed ${(tookMs / 1_000).toFixed(1)} s while it was held`;
   });
 }
 
-/** Starts the program while the lock is held: both families are served, and the rules follow. */
+/** Starts the program while the lock is held: both families are served, and with iptables the rules follow. */
 async function startLocked(world: World, turn: Turn): Promise<string> {
   world.program.kill("SIGKILL");
   await world.program.ends();
@@ -75,9 +82,8 @@ async function startLocked(world: World, turn: Turn): Promise<string> {
     emptyChain();
     world.startProgram();
     await world.until("changes are written", () => world.isRepaired());
-    await world.until("the lock is told", () => world.hasPrinted(busy, 0));
+    await rulesWait(world, 0);
     assertNotLogged(world.program.output, "IP family is not supported on this node");
-    assert.ok(!world.hasRules());
     return "changes were written while it was held";
   });
 }
@@ -122,7 +128,8 @@ function droppedPackets(): number {
 
 async function unloadModules(world: World): Promise<string> {
   requireLabKernel(unloadsModules);
-  for (const module of ["ip_vs", "ip_vs_rr", "ip_set", "nf_conntrack"]) {
+  const ofSets = labRules === "nftables" ? "nf_tables" : "ip_set";
+  for (const module of ["ip_vs", "ip_vs_rr", ofSets, "nf_conntrack"]) {
     assert.match(shell(`rmmod ${module} 2>&1 || true`), /in use/);
   }
   await world.churn();
