@@ -22,7 +22,7 @@ export interface ProcessContext extends ConfigInputs {
   readonly writeErr: (text: string) => void;
   /** Replaces a file's content; throws if it fails. */
   readonly writeFile: (path: string, text: string) => void;
-  /** Keeps the process's memory out of core dumps and other users' debuggers. Throws if the kernel rejects it. */
+  /** Prevents core dumps of the process and tracing by other users. Throws if the kernel rejects it. */
   readonly forbidCoreDumps: () => void;
   /** Called once, after the configuration is loaded. */
   readonly noteLoaded: (loaded: LoadedConfig) => void;

@@ -32,7 +32,7 @@ export function masqueradeText(
     : `none, although ${marked}`;
 }
 
-/** For example: `192.168.20.1/32 lets 192.168.20.1 in`. */
+/** For example, `192.168.20.1/32 lets 192.168.20.1 in`. */
 export function sourceRangeText(
   { source, isFromNode }: Packet,
   ranges: readonly Cidr[],

@@ -18,7 +18,7 @@
 #define PAGE 4096
 /* Number of pages that are mapped and touched one by one, and then mapped again. */
 #define PAGES 64
-/* MXCSR: all exceptions masked; bits 13 and 14 are the rounding. */
+/* MXCSR: all exceptions are masked; bits 13 and 14 are the rounding mode. */
 #define CONTROL 0x1f80u
 
 static long rounds;

@@ -31,7 +31,7 @@ const shortForm: readonly string[] = [
 const only = process.env["GOLDEN_ONLY"]?.split(",") ?? (isLong ? undefined : shortForm);
 const names = only ?? listScenarios();
 
-/** How often each file was compared, and how often it matched, over all steps of all scenarios. */
+/** Numbers of comparisons and matches of each file in all steps of all scenarios. */
 const tally = new Map<StateFile, { compared: number; matched: number }>();
 let stepCount = 0;
 

@@ -12,7 +12,7 @@ export interface Absence {
   isManualWeight(virtualServerKey: string, realServerKey: string): boolean;
   /**
    * The reason code. An errno name such as `EEXIST`: the kernel rejected the change. `blocked`: depends on a rejected
-   * change. `reverted`: a third party keeps reverting it. `pending`: otherwise.
+   * change. `reverted`: a third party keeps reverting it. `pending`: any other reason.
    */
   reasonOf(subject: Subject, service: ServiceName): string;
 }

@@ -132,7 +132,7 @@ function findElement(
     ({ key, end }) => end !== undefined && isFieldwiseInside(bytes, key, end),
   );
   if (inElement !== undefined) return inElement;
-  // Otherwise, an interval lasts from an element to the next end.
+  // Otherwise, an interval extends from an element to the next one that is marked as an end.
   let last: NftElement | undefined;
   for (const one of elements) {
     if (one.end !== undefined || order(one.key, bytes) > 0) continue;

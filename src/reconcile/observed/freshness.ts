@@ -18,10 +18,10 @@ import type { Verification } from "./verification.ts";
 export class Freshness {
   readonly #observer: Observer;
   readonly #verification: Verification;
-  /** Parts whose state is unknown. They are observed completely. */
+  /** Parts to be observed completely, because their state is unknown. */
   readonly #stale: Set<ObservedPart>;
   readonly #parts: readonly ObservedPart[];
-  /** Parts for which an error contradicted the cache. They are checked. */
+  /** Parts to be checked, because an error contradicted the cache. */
   readonly #suspect = new Set<ObservedPart>();
   readonly #suspectServers = new Set<string>();
   /** Whether requests of unknown outcome may have changed virtual or real servers. */

@@ -137,7 +137,10 @@ export class Walker {
     this.#node[kind](object);
   }
 
-  /** While networks are excluded, leftovers in them cannot be compared. */
+  /**
+   * Waits until the program has applied everything, and compares the node unless networks are excluded. Leftovers in
+   * excluded networks cannot be compared.
+   */
   async #settle(): Promise<void> {
     await this.#start();
     const isComparable = this.#settings.excludeCidrs.length === 0;

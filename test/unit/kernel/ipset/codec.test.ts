@@ -291,7 +291,7 @@ describe("replies about sets", () => {
   it("name the rejected entry", () => {
     const { outcome } = replyTo("add-to-a-full-set", "add");
     assert.equal(outcome.errno, 4352);
-    // The tool counts its input lines as we count entries.
+    // The tool numbers its input lines as we number entries.
     assert.equal(rejectedPosition(outcome.echo), 2);
     const request = change("add", small, "10.96.0.1,tcp:99");
     assert.equal(setRequestKind.describe(request, 4352).code, "IPSET_ERR_HASH_FULL");

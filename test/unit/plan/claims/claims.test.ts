@@ -66,7 +66,7 @@ describe("if two Services claim the same address and port,", () => {
       claimant("default/b", "external IP", 1),
     ));
 
-  it("a Service that repeats its cluster IP as an external IP owns it against others", () => {
+  it("a Service that repeats its cluster IP as an external IP owns it, not other claimants", () => {
     const both = { externalIps: [ip(claimedAddress)] };
     comesTo(
       "default/b before default/a, kind-of-address",
