@@ -1,4 +1,4 @@
-/** What to do about the findings of an explanation. Pure. */
+/** Advice for the findings of an explanation. Pure. */
 import type { Explanation } from "./explanation.ts";
 
 /** Sentences for the operator. Empty if nothing is wrong. */
@@ -46,7 +46,7 @@ function failedProbes({ probes = [] }: Explanation): readonly string[] {
   });
 }
 
-/** A client that keeps its UDP port stays with its conntrack entry, whatever the rules say. */
+/** A client that keeps its UDP port keeps its conntrack entry, regardless of the rules. */
 export function staleEntries({
   protocol,
   mode,

@@ -38,7 +38,7 @@ export interface Explanation {
   /** Differences between the kernel and the plan. */
   readonly differences: readonly Difference[];
   readonly connections: Connections;
-  /** What to do about what is wrong. Empty if nothing is. */
+  /** How to fix what is wrong. Empty if nothing is wrong. */
   readonly advice?: readonly string[];
   /** Undefined unless they were asked for. */
   readonly probes?: readonly Probe[];

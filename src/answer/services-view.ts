@@ -76,7 +76,7 @@ export const drainsView: View<Answers["DrainList"]> = {
   blocks: ({ items }) => (items.length === 0 ? ["Nothing drains"] : [table(drainColumns, items)]),
 };
 
-/** What to do about reasons of endpoints. */
+/** Advice for the reasons why endpoints get no new connections. */
 const remedies: Readonly<Record<string, string>> = {
   "not-ready": "check the pod's readiness probe",
   blocked: "kube-ipvs status names the object that the kernel rejected",

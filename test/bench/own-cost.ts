@@ -1,7 +1,7 @@
 /**
- * The processor time of kube-ipvs itself for one changed endpoint, in IPVS mode and in iptables mode: the daemon on a
- * fake kernel. `node test/bench/own-cost.ts [--changes 200] [--services 1000,5000] [before=TREE after=TREE]`. Several
- * source trees are measured alternately.
+ * Measures the CPU time of kube-ipvs itself for one changed endpoint, in IPVS mode and in iptables mode, with the
+ * daemon on a fake kernel. `node test/bench/own-cost.ts [--changes 200] [--services 1000,5000] [before=TREE
+ * after=TREE]`. Several source trees are measured alternately.
  */
 import { spawnSync } from "node:child_process";
 import { join, resolve } from "node:path";
@@ -11,7 +11,7 @@ import type { ApiObject } from "../support/objects.ts";
 
 const endpoints = 5;
 const modes = ["ipvs", "iptables"] as const;
-/** The least median of these runs is shown, because other work on the machine only adds time. */
+/** Number of runs. The lowest of their medians is shown, because other work on the machine only adds time. */
 const rounds = 3;
 
 interface Size {

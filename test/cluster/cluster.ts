@@ -9,11 +9,11 @@ import type { Programs } from "./programs.ts";
 /** Enough for a list of all objects. */
 const maxOutputBytes = 64 << 20;
 
-/** A cluster that exists, or one that the run creates. */
+/** An existing cluster, or one that the run creates. */
 export interface Cluster {
   /** Logs, and files that the run writes. */
   readonly folder: string;
-  /** Of its administrator. */
+  /** Path of the administrator's kubeconfig. */
   readonly kubeconfig: string;
   /** The path of kubectl. */
   readonly kubectl: string;
@@ -23,7 +23,7 @@ export interface Cluster {
   readonly nodeNames: readonly string[];
   /** Arguments that run a program where the nodes' addresses are reachable. */
   readonly inNetwork: (...argv: readonly string[]) => readonly string[];
-  /** Aborted when the run is interrupted or ends, or when a program ends that must not. */
+  /** Aborted when the run is interrupted or ends, or when a program ends unexpectedly. */
   readonly signal: AbortSignal;
 }
 

@@ -7,8 +7,8 @@ import { runShell } from "./operator.ts";
 import { type Option, type Options, text } from "./options.ts";
 
 /**
- * `--api-server URL`: use the cluster that exists, whose nodes know the API server by this URL.
- * `--load COMMAND`: `COMMAND ARCHIVE` loads an image into all nodes.
+ * `--api-server URL`: use an existing cluster whose nodes reach the API server at this URL. `--load COMMAND`: `COMMAND
+ * ARCHIVE` loads an image into all nodes.
  */
 export const existingClusterOptions: Readonly<Record<"api-server" | "load", Option>> = {
   "api-server": text(),

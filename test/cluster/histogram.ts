@@ -17,7 +17,7 @@ export function readHistogram(pages: readonly string[], name: string): Histogram
   return { buckets: [...counts].sort(([a], [b]) => a - b) };
 }
 
-/** What was observed between two readings. */
+/** The observations between two readings. */
 export function since(before: Histogram, after: Histogram): Histogram {
   const earlier = new Map(before.buckets);
   return {
@@ -29,7 +29,7 @@ export function observations({ buckets }: Histogram): number {
   return buckets.at(-1)?.[1] ?? 0;
 }
 
-/** As Prometheus' histogram_quantile: interpolates within a bucket. Undefined if nothing was observed. */
+/** Interpolates within a bucket, as histogram_quantile in Prometheus does. Undefined without observations. */
 export function quantile(histogram: Histogram, share: number): number | undefined {
   const total = observations(histogram);
   if (total === 0) return undefined;

@@ -1,6 +1,6 @@
 /**
- * Measures how long a proxy takes to program a changed endpoint, and what it asks of the API server: requests and bytes while
- * nothing changes, and at one change per second. Writes docs/reports/data/cluster-latency.tsv.
+ * Measures how long a proxy takes to program a changed endpoint, and its requests to the API server: their number and
+ * bytes while nothing changes, and at one change per second. Writes docs/reports/data/cluster-latency.tsv.
  *
  *     node test/cluster/latency.ts --kubernetes FOLDER [--proxy kube-ipvs|kube-proxy] [--mode ipvs|iptables]
  *       [--services N] [--seconds N] [--stay]
@@ -41,7 +41,7 @@ const known = {
   seconds: positiveInteger(300),
 };
 
-/** Everything that is counted from the start of the run. */
+/** Counters that start with the run. */
 interface Reading {
   readonly traffic: Traffic;
   readonly requests: number;
@@ -66,7 +66,7 @@ async function bringUpWithRelay(
     },
     {
       servers: { "kube-proxy": relayedServer },
-      // The others would find that no kubelet reports the Pods.
+      // Other controllers would notice that no kubelet reports the Pods.
       controllers: ["*", "-node-lifecycle-controller", "-pod-garbage-collector-controller"],
     },
   );

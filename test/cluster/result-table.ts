@@ -2,7 +2,7 @@
 
 type Row = readonly (string | number)[];
 
-/** The table `earlier` with `rows` in place of those whose first `keys` columns are the same. */
+/** Replaces the rows of the table `earlier` that have the same first `keys` columns as one of `rows`. */
 export function withRows(earlier: string, head: Row, rows: readonly Row[], keys: number): string {
   const keyOf = (line: string): string => line.split("\t").slice(0, keys).join("\t");
   const lines = rows.map((row) => row.join("\t"));

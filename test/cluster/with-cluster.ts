@@ -69,7 +69,7 @@ async function run<Name extends string>(
   try {
     process.exitCode = await body(readOptions(process.argv.slice(2), known), abort);
   } catch (error) {
-    // Whatever the abort ended has failed with an error of its own.
+    // Operations that the abort ended have failed with other errors.
     const cause: unknown = abort.signal.aborted ? abort.signal.reason : error;
     const message = cause instanceof Error ? cause.message : String(cause);
     console.error(`cluster: ${message}`);

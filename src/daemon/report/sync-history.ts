@@ -138,7 +138,7 @@ export class SyncHistory {
     this.lastDrift = { subject: subjectText(subject), action, by: this.causeOf(last), atMs };
   }
 
-  /** The program that caused a drift; undefined if unknown. */
+  /** The program that caused the drift. Undefined if unknown. */
   causeOf({ subject: { type } }: Pick<FoundDrift, "subject">): string | undefined {
     const isInTables = type === "set" || type === "entry" || type === "chain";
     return isInTables ? this.tablesChangedBy : undefined;

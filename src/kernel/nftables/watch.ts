@@ -14,7 +14,7 @@ import { nameOfStore } from "./set-keys.ts";
 
 /** NFNLGRP_NFTABLES. */
 const group = 7;
-/** The notifications of a transaction with thousands of rules fit. */
+/** Large enough for the notifications of a transaction with thousands of rules. */
 const receiveBufferBytes = 2 * 1024 * 1024;
 
 /** NFTA_SET_ELEM_LIST_*. */

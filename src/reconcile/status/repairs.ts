@@ -8,7 +8,7 @@ import type { Status, StatusTable } from "./status-table.ts";
 const conflictSize = 5;
 /** Period in which a subject's drifts are counted. A reconcile conflict ends after this period without drift. */
 const windowMs = 600_000;
-/** More drifts of a subject are not remembered. */
+/** Maximum number of drifts remembered for a subject. */
 const mostDrifts = 100;
 /** The first pause. It doubles each time the subject is changed again after a repair. */
 const firstPauseMs = 30_000;

@@ -25,7 +25,7 @@ describe("A histogram of metrics", () => {
     ]);
   });
 
-  it("has quantiles of what was observed between two readings", () => {
+  it("has quantiles of the observations between two readings", () => {
     const [before, after] = [page(0, 100, 100, 100), page(0, 180, 200, 200)];
     const between = since(
       readHistogram([before], "a_seconds"),

@@ -1,4 +1,7 @@
-/** Node ports on the loopback addresses: which are served, and that connections and datagrams reach the node's address. */
+/**
+ * Tests which node ports are served on the loopback addresses, and that connections and datagrams reach the node's
+ * address.
+ */
 import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
