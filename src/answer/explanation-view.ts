@@ -105,6 +105,7 @@ function packetBlock(packet: PacketExplanation, { packets, virtualServer }: Expl
     ...optional("Verdict", packets.length === 1 ? "" : summary),
     ...optional("Planned", planned),
     ...optional("Source range", sourceRange),
+    ...optional("Scheduled", packet.scheduled),
     ...optional("Masquerading", masquerading === undefined ? "" : withoutComments(masquerading)),
   ];
   const path = [

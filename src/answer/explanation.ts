@@ -75,6 +75,8 @@ export interface PacketExplanation {
   /** The source range that allows the packet, or why none does. Undefined if the address has no source ranges. */
   readonly sourceRange?: string;
   readonly masquerading?: string;
+  /** The endpoint that the scheduler `sh` chooses for this client, unless session affinity does. */
+  readonly scheduled?: string;
   /** The matching rules, in the order of traversal, until an endpoint is chosen. */
   readonly path: readonly PathStep[];
   /** Endpoints grouped by the path of their packets. A path shows the rules that choose the group's first endpoint. */

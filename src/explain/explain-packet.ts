@@ -8,6 +8,7 @@ import type {
   Verdict,
 } from "../answer/explanation.ts";
 import { type Cidr, hostPort } from "../base/ip.ts";
+import { virtualServerKey } from "../state/virtual-server.ts";
 import { masqueradeText, sourceRangeText } from "./masquerade-text.ts";
 import type { Origin } from "./origins.ts";
 import { byText } from "./packet/deliver.ts";
@@ -15,6 +16,7 @@ import { follow } from "./packet/follow.ts";
 import type { NodeState } from "./packet/node-state.ts";
 import type { Packet } from "./packet/packet.ts";
 import type { EndpointPath, PacketPath, PathEnd } from "./packet/path.ts";
+import { hashedServer } from "./packet/source-hash.ts";
 import type { Step } from "./packet/traverse.ts";
 import { packetSummary } from "./verdict-text.ts";
 
@@ -35,6 +37,7 @@ export function explainPacket(origin: Origin, input: PacketInput): PacketExplana
   const summary = packetSummary(path, origin, endpointCount);
   const plannedSummary = packetSummary(pathIn(planned, origin), origin, endpointCount);
   const masquerading = masqueradeText(path, observed.network);
+  const { scheduled } = path.end.kind === "balanced" ? path.end : {};
   return {
     from: label,
     source: packet.source,
@@ -45,6 +48,7 @@ export function explainPacket(origin: Origin, input: PacketInput): PacketExplana
     ...(plannedSummary === summary ? {} : { planned: plannedSummary }),
     ...(ranges.length === 0 ? {} : { sourceRange: sourceRangeText(packet, ranges, observed) }),
     ...(masquerading === undefined ? {} : { masquerading }),
+    ...(scheduled === undefined ? {} : { scheduled: hostPort(scheduled.address, scheduled.port) }),
     path: path.steps.map((step) => pathStep(step, planned)),
     deliveries: groupsOf(endpointsOf(path.end), planned),
   };
@@ -74,7 +78,21 @@ interface Stop extends Pick<EndpointPath, "fate"> {
 
 function pathIn(state: NodeState, { packet, isExample }: Origin): PacketPath {
   const path = follow(packet, state);
-  return isExample ? withoutObstacles(path) : path;
+  return isExample ? withoutObstacles(path) : withScheduled(path, packet, state);
+}
+
+/** Adds the endpoint that IPVS chooses for the client, if its scheduler is predicted. */
+function withScheduled(path: PacketPath, packet: Packet, { servers }: NodeState): PacketPath {
+  const { protocol, source, destination: address, port } = packet;
+  const { end } = path;
+  if (end.kind !== "balanced" || !end.isByIpvs) return path;
+  const server = servers.get(virtualServerKey({ protocol, address, port }));
+  const scheduled = server && hashedServer(server, source);
+  if (scheduled === undefined) return path;
+  if (scheduled.weight > 0) return { ...path, end: { ...end, scheduled } };
+  const name = hostPort(scheduled.address, scheduled.port);
+  const by = `the scheduler sh, which chooses ${name}, although its weight is 0`;
+  return { ...path, end: { kind: "refused", by } };
 }
 
 /** Removes obstacles to answers. An example represents many clients, so the route of their answers is unknown. */

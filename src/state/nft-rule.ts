@@ -11,7 +11,7 @@ export type NftSource =
   | { readonly from: "fib"; readonly result: number; readonly flags: number };
 
 export type NftVerdict =
-  | { readonly kind: "accept" | "drop" | "reject" | "return" }
+  | { readonly kind: "accept" | "drop" | "reject" | "return" | "masquerade" }
   | { readonly kind: "jump" | "goto"; readonly chain: string };
 
 export type NftExpression =
@@ -71,7 +71,7 @@ export interface NftSet {
   readonly elements: readonly NftElement[];
 }
 
-export type NftHook = "PREROUTING" | "INPUT" | "FORWARD" | "OUTPUT" | "POSTROUTING";
+export type NftHook = "INGRESS" | "PREROUTING" | "INPUT" | "FORWARD" | "OUTPUT" | "POSTROUTING";
 
 export interface NftBaseChain {
   /** Family and name, for example `inet firewalld`. */
@@ -80,6 +80,8 @@ export interface NftBaseChain {
   readonly hook: NftHook;
   readonly priority: number;
   readonly isDropPolicy: boolean;
+  /** The links of an INGRESS chain. Undefined for other hooks. */
+  readonly devices?: readonly string[];
 }
 
 /** The rules of other software that packets of one family pass. Chains and sets are keyed by {@link nftKey}. */

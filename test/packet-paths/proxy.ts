@@ -12,7 +12,7 @@ import { beginUserspace } from "../../src/daemon/userspace/begin-userspace.ts";
 import { configurationText } from "../golden/configuration.ts";
 import { type InProcessDaemon, startInProcess } from "../support/in-process.ts";
 import { MemorySource, type NamedObject } from "../support/memory-source.ts";
-import { node } from "../support/objects.ts";
+import { type ApiObject, node } from "../support/objects.ts";
 import { silentMetrics } from "../support/silent-metrics.ts";
 import { node2 } from "./places.ts";
 import { serviceObjects } from "./services.ts";
@@ -22,8 +22,11 @@ export type Proxy = Pick<InProcessDaemon, "stop" | "view" | "modeView">;
 type Fields = Readonly<Record<string, unknown>>;
 
 /** Starts the proxy in the namespace of this thread. Resolves when every Service is in the kernel. */
-export async function startProxy(fields: Fields = {}): Promise<Proxy> {
-  const source = sourceOfAll();
+export async function startProxy(
+  fields: Fields = {},
+  objects: readonly ApiObject[] = serviceObjects(),
+): Promise<Proxy> {
+  const source = sourceOf(objects);
   const daemon = await startInProcess({ config: configOf(fields), source });
   await daemon.settled();
   const others = [node({ name: "node-2", addresses: Object.values(node2) })];
@@ -42,7 +45,7 @@ export async function startUserspaceProxy(
   const parts = { clock: systemClock, log: silentLogger, metrics: silentMetrics, health };
   const { stop, view } = await beginUserspace(config, {
     ...parts,
-    source: sourceOfAll(),
+    source: sourceOf(serviceObjects()),
     events: silentEvents,
   });
   while (health.notReadyReason !== undefined) await pause(10);
@@ -58,8 +61,8 @@ function configOf(fields: Fields): Config {
   return loadConfig(new Map([["config", [path]]]), { readFile, hostname }).config;
 }
 
-function sourceOfAll(): MemorySource {
+function sourceOf(objects: readonly ApiObject[]): MemorySource {
   const source = new MemorySource();
-  source.apply(...([node(), ...serviceObjects()] as unknown as readonly NamedObject[]));
+  source.apply(...([node(), ...objects] as unknown as readonly NamedObject[]));
   return source;
 }

@@ -1,4 +1,4 @@
-import type { IpAddress } from "../../base/ip.ts";
+import { type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
 import { type RealServerId, realServerKey } from "../../state/real-server.ts";
 import { isHere, isLocal, type NodeState } from "./node-state.ts";
 import type { Packet } from "./packet.ts";
@@ -24,6 +24,8 @@ export function deliver(arrived: ArrivedPacket, state: NodeState): EndpointPath 
     return { ...lost, steps, obstacle };
   }
   const source = isMasqueraded ? leavingAddress(address, state) : packet.source;
+  const lossBehind = isHere(address, state) ? undefined : lossBehindNode(packet, source, state);
+  if (lossBehind !== undefined) return { ...lost, steps, obstacle: lossBehind };
   const answer = followAnswer(arrived, source, state);
   if (answer.verdict !== "pass") {
     const obstacle = `its answers are dropped${byText(answer.steps.at(-1))}`;
@@ -38,12 +40,28 @@ export function deliver(arrived: ArrivedPacket, state: NodeState): EndpointPath 
   };
 }
 
+/** Why an endpoint elsewhere does not answer, or its answers do not pass. Undefined if they do. */
+function lossBehindNode(
+  { family, isFromNode }: Packet,
+  seenSource: IpAddress | undefined,
+  { network }: NodeState,
+): string | undefined {
+  if (seenSource !== undefined && isLoopback(seenSource))
+    return `endpoints drop packets from ${seenSource}`;
+  return isFromNode || network.isForwarding ? undefined : notForwarding(family);
+}
+
+export function notForwarding(family: IpFamily): string {
+  const name = family === "IPv4" ? "net.ipv4.ip_forward" : "net.ipv6.conf.all.forwarding";
+  return `${name} is 0, so this node forwards nothing`;
+}
+
 /**
  * Follows the answer of a pod or of another host through the rules. It is addressed to the source that the endpoint saw,
  * which nat translates back to the client. Port 0 stands for the client's unknown port.
  */
 function followAnswer(
-  { packet, endpoint: { address } }: ArrivedPacket,
+  { packet, endpoint: { address, port: endpointPort } }: ArrivedPacket,
   seenSource: IpAddress | undefined,
   state: NodeState,
 ): Pick<Traversal, "verdict" | "steps"> {
@@ -52,7 +70,7 @@ function followAnswer(
   const client = packet.source;
   const way = { source: address, destination: client, port: 0, inLink, isFromNode: false };
   const answer = { ...packet, ...way, isBridged: false };
-  const onPath = { packet: answer, port: 0, mark: 0, isAnswer: true } as const;
+  const onPath = { packet: answer, port: 0, mark: 0, isAnswer: true, endpointPort } as const;
   const destination = seenSource ?? client;
   const entered = passTables(firstPlaces("PREROUTING"), { ...onPath, destination }, state);
   if (entered.verdict !== "pass") return entered;

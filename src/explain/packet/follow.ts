@@ -7,8 +7,8 @@ import type { ListenerFact } from "../../answer/answers.ts";
 import { type IpAddress, type IpFamily, isLoopback, isWildcard } from "../../base/ip.ts";
 import type { RealServerId } from "../../state/real-server.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
-import { deliver, leavingAddress } from "./deliver.ts";
-import { isHere, isLocal, type NodeState } from "./node-state.ts";
+import { deliver, leavingAddress, notForwarding } from "./deliver.ts";
+import { isHere, isLocal, type ListedServer, type NodeState } from "./node-state.ts";
 import type { Packet, PacketOnPath } from "./packet.ts";
 import type { EndpointPath, PacketPath, PathEnd } from "./path.ts";
 import {
@@ -17,6 +17,8 @@ import {
   firstPlaces,
   type Hook,
   lastPlaces,
+  outputPlaces,
+  type Place,
   passTables,
   type Step,
   type Traversal,
@@ -87,18 +89,25 @@ function followUnchosen(
   if (isForNode && serviceSocketAt(packet, packet.port, state) !== undefined) {
     return toSocket(packet, { steps, mark }, state, packet.port);
   }
+  const isForIpvs = isForNode && !packet.isFromNode && serverOf(packet, state) !== undefined;
   const filtered = passTables(
-    filterPlaces(filterHooks(packet, isForNode)),
+    filterPlaces(filterHooks(packet, isForNode), isForIpvs),
     sent(packet, mark),
     state,
   );
-  const comesByIpvs =
-    isForNode && !packet.isFromNode ? balance(sent(packet, filtered.mark), state) : undefined;
-  const unserved: PathEnd = isForNode
-    ? { kind: "node" }
-    : { kind: "forwarded", link: state.network.routes.get(packet.destination)?.link };
-  const end = stoppedEnd(filtered) ?? comesByIpvs ?? unserved;
+  const comesByIpvs = isForIpvs ? balance(sent(packet, filtered.mark), state) : undefined;
+  const end =
+    stoppedEnd(filtered) ??
+    comesByIpvs ??
+    (isForNode ? { kind: "node" } : routedEnd(packet, state));
   return { steps: [...steps, ...filtered.steps], end };
+}
+
+/** The end of a packet to another host. A process that sends from a loopback address gets an error. */
+function routedEnd(packet: Packet, state: NodeState): PathEnd {
+  const by = forwardingObstacle(packet, state);
+  if (by !== undefined) return { kind: packet.isFromNode ? "refused" : "dropped", by };
+  return { kind: "forwarded", link: state.network.routes.get(packet.destination)?.link };
 }
 
 /** The packet before any translation. */
@@ -118,10 +127,17 @@ function stoppedEnd({ verdict, steps }: Pick<Traversal, "verdict" | "steps">): P
   return verdict === "pass" ? undefined : { kind: verdict, by: steps.at(-1) };
 }
 
+function serverOf(
+  { protocol, destination: address, port }: Packet,
+  { servers }: NodeState,
+): ListedServer | undefined {
+  return servers.get(virtualServerKey({ protocol, address, port }));
+}
+
 /** Undefined if there is no virtual server. */
 function balance(onPath: PacketOnPath, state: NodeState): PathEnd | undefined {
   const { packet, destination: address, port } = onPath;
-  const server = state.servers.get(virtualServerKey({ protocol: packet.protocol, address, port }));
+  const server = serverOf(packet, state);
   if (server === undefined) return undefined;
   const taking = server.realServers.filter(({ weight }) => weight > 0);
   if (taking.length === 0) return { kind: "no-endpoint" };
@@ -130,7 +146,7 @@ function balance(onPath: PacketOnPath, state: NodeState): PathEnd | undefined {
     const balanced = { ...onPath, destination, port: realPort, virtual: { address, port } };
     // IPVS sends even packets from outside through OUTPUT, except to local processes. The nat table was traversed before.
     const goesUp = !packet.isFromNode && isLocal(destination, state);
-    return toEndpoint(balanced, goesUp ? [] : ["OUTPUT"], state);
+    return toEndpoint(balanced, goesUp ? [] : outputPlaces, state);
   });
   return { kind: "balanced", isByIpvs: true, endpoints };
 }
@@ -147,7 +163,8 @@ function commonSteps(lists: readonly (readonly Step[])[]): readonly Step[] {
 function translated(packet: Packet, onPath: PacketOnPath, state: NodeState): EndpointPath {
   const isForNode = isLocal(onPath.destination, state);
   const obstacle = isForNode ? undefined : forwardingObstacle(packet, state);
-  if (obstacle === undefined) return toEndpoint(onPath, filterHooks(packet, isForNode), state);
+  if (obstacle === undefined)
+    return toEndpoint(onPath, filterPlaces(filterHooks(packet, isForNode)), state);
   const realServer = { address: onPath.destination, port: onPath.port };
   return { realServer, steps: [], isMasqueraded: false, fate: "dropped", obstacle };
 }
@@ -162,15 +179,18 @@ function forwardingObstacle(
       ? "net.ipv4.conf.all.route_localnet is 0, so nothing leaves from a loopback address"
       : undefined;
   }
-  const name = family === "IPv4" ? "net.ipv4.ip_forward" : "net.ipv6.conf.all.forwarding";
-  return network.isForwarding ? undefined : `${name} is 0, so this node forwards nothing`;
+  return network.isForwarding ? undefined : notForwarding(family);
 }
 
-/** Follows a packet to its endpoint, through the filter table at `hooks` and through POSTROUTING. */
-function toEndpoint(onPath: PacketOnPath, hooks: readonly Hook[], state: NodeState): EndpointPath {
+/** Follows a packet to its endpoint, through these places and POSTROUTING. */
+function toEndpoint(
+  onPath: PacketOnPath,
+  places: readonly Place[],
+  state: NodeState,
+): EndpointPath {
   const { packet } = onPath;
   const endpoint = { address: onPath.destination, port: onPath.port };
-  const { verdict, steps, mark } = passTables(filterPlaces(hooks), onPath, state);
+  const { verdict, steps, mark } = passTables(places, onPath, state);
   if (verdict !== "pass") {
     return { realServer: endpoint, steps, fate: verdict, isMasqueraded: false };
   }
@@ -185,7 +205,7 @@ function toEndpoint(onPath: PacketOnPath, hooks: readonly Hook[], state: NodeSta
   }
   const leaving = traverse("POSTROUTING", "nat", { ...onPath, mark }, state);
   const mayBeMasqueraded = onPath.virtual === undefined || state.network.isIpvsTracked;
-  const isMasqueraded = leaving.isMasqueraded && mayBeMasqueraded;
+  const isMasqueraded = (leaving.isMasqueraded || last.isMasqueraded) && mayBeMasqueraded;
   return deliver({ packet, endpoint, steps: [...passed, ...leaving.steps], isMasqueraded }, state);
 }
 

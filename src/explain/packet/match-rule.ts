@@ -23,7 +23,7 @@ export interface FoundEntry {
 
 /** Returns the set entries that the rule matched. Undefined if the rule does not match. Pure. */
 export function matchRule(
-  { matches }: Rule,
+  { matches }: Pick<Rule, "matches">,
   at: PacketAtRule,
   state: NodeState,
 ): readonly FoundEntry[] | undefined {
@@ -100,7 +100,7 @@ function isInside(text: string, address: IpAddress): boolean {
 }
 
 /** A pattern such as `cni+` matches all names with this prefix. */
-function isLink(pattern: string, name: string): boolean {
+export function isLink(pattern: string, name: string): boolean {
   return pattern.endsWith("+") ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
 }
 

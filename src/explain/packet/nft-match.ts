@@ -244,7 +244,7 @@ function inLinkOf({ hook, onPath: { packet } }: NftPlace): string | undefined {
 }
 
 function outLinkOf({ hook, onPath: { destination }, state }: NftPlace): string | undefined {
-  if (hook === "PREROUTING" || hook === "INPUT") return "";
+  if (hook === "INGRESS" || hook === "PREROUTING" || hook === "INPUT") return "";
   return isHere(destination, state) ? "lo" : state.network.routes.get(destination)?.link;
 }
 

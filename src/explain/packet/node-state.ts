@@ -10,8 +10,14 @@ import type { VirtualServer } from "../../state/virtual-server.ts";
 export interface ListedRule {
   /** The text after `-A CHAIN `. */
   readonly text: string;
-  /** Undefined if the rule cannot be parsed. Such rules are from third parties and are skipped. */
+  /** Undefined if the target is one that kube-ipvs never writes, and decides about packets. */
   readonly rule?: Rule;
+  /** Only if `rule` is undefined. */
+  readonly matches?: Rule["matches"];
+  /** Further matches, which kube-ipvs never writes. */
+  readonly others?: readonly string[];
+  /** Whether the rule jumps to a chain that does not return to this one. */
+  readonly isGoto?: true;
 }
 
 export interface ListedSet {

@@ -26,6 +26,8 @@ export interface PacketOnPath {
   readonly mark: number;
   /** Set for an endpoint's answer, which belongs to an established connection. */
   readonly isAnswer?: true;
+  /** The port that the answer comes from. */
+  readonly endpointPort?: number;
   /** After IPVS: the original destination, which is the virtual server's. */
   readonly virtual?: { readonly address: IpAddress; readonly port: number };
 }

@@ -12,6 +12,7 @@ export interface NftPassage {
   readonly verdict: "pass" | "dropped" | "refused";
   /** Rules that drop the packet, or that may drop it. */
   readonly steps: readonly Step[];
+  readonly isMasqueraded: boolean;
 }
 
 type End = "accept" | "dropped" | "refused" | "return";
@@ -23,6 +24,7 @@ interface Walk {
   readonly steps: Step[];
   /** The first rule that may accept the packet, but cannot be evaluated. */
   unless?: string;
+  isMasqueraded: boolean;
 }
 
 /** Passes the chains of a hook in the order of their priorities, until one of them stops the packet. */
@@ -34,17 +36,24 @@ export function passNft(
 ): NftPassage {
   const { baseChains } = state.nft ?? noNftRules;
   const steps: Step[] = [];
+  let isMasqueraded = false;
   for (const chain of baseChains) {
     if (chain.hook !== hook || chain.priority < first || chain.priority >= end) continue;
-    const walk: Walk = { chain, onPath, state, steps: [] };
-    const result = walkChain(chain.name, walk, true, 0);
+    const { inLink } = onPath.packet;
+    if (chain.devices !== undefined && inLink !== "" && !chain.devices.includes(inLink)) continue;
+    const isSure = chain.devices === undefined || inLink !== "";
+    const walk: Walk = { chain, onPath, state, steps: [], isMasqueraded };
+    const result = walkChain(chain.name, walk, isSure, 0);
     const isStopped = result === "dropped" || result === "refused";
-    if (result === "return" && chain.isDropPolicy) pushStep(walk, chain.name, "policy drop", true);
+    if (result === "return" && chain.isDropPolicy)
+      pushStep(walk, chain.name, "policy drop", isSure);
     steps.push(...walk.steps);
-    if (isStopped) return { verdict: result, steps };
-    if (result === "return" && chain.isDropPolicy) return { verdict: "dropped", steps };
+    ({ isMasqueraded } = walk);
+    if (isStopped) return { verdict: result, steps, isMasqueraded };
+    if (result === "return" && chain.isDropPolicy && isSure)
+      return { verdict: "dropped", steps, isMasqueraded };
   }
-  return { verdict: "pass", steps };
+  return { verdict: "pass", steps, isMasqueraded };
 }
 
 /** Limits the depth of jumps, as the kernel does. */
@@ -72,6 +81,11 @@ function walkChain(name: string, walk: Walk, isCertain: boolean, depth: number):
         if (isSure) return verdict.kind;
         walk.unless ??= `${nftKey(chain.table, name)}: ${rule.text}`;
         break;
+      case "masquerade":
+        pushStep(walk, name, rule.text, isSure);
+        if (!isSure) break;
+        walk.isMasqueraded = true;
+        return "accept";
       case "jump":
       case "goto": {
         const end = walkChain(verdict.chain, walk, isSure, depth + 1);
@@ -80,7 +94,7 @@ function walkChain(name: string, walk: Walk, isCertain: boolean, depth: number):
       }
       case "unknown":
         walk.unless ??= `${nftKey(chain.table, name)}: ${rule.text}`;
-        if (/\bdrop\b|\breject\b|vmap/.test(rule.text)) pushStep(walk, name, rule.text, false);
+        pushStep(walk, name, rule.text, false);
     }
   }
   return "return";

@@ -11,6 +11,8 @@ export type PathEnd =
       readonly isByIpvs: boolean;
       readonly endpoints: readonly EndpointPath[];
       readonly rest?: PathEnd;
+      /** The endpoint that the scheduler chooses for this client. Undefined if it is not predicted. */
+      readonly scheduled?: RealServerId;
     }
   /** A rule rejects or drops the packet. A text names another cause. */
   | { readonly kind: "refused" | "dropped"; readonly by: Step | string | undefined }

@@ -1,10 +1,11 @@
 import { chainKey, type TableName, type Target } from "../../state/rule.ts";
+import { matchOthers } from "./match-others.ts";
 import { type FoundEntry, matchRule } from "./match-rule.ts";
 import type { NodeState } from "./node-state.ts";
 import type { PacketOnPath } from "./packet.ts";
 import { type Priorities, passNft } from "./pass-nft.ts";
 
-export type Hook = "PREROUTING" | "INPUT" | "FORWARD" | "OUTPUT" | "POSTROUTING";
+export type Hook = "INGRESS" | "PREROUTING" | "INPUT" | "FORWARD" | "OUTPUT" | "POSTROUTING";
 
 /** A rule that matched. */
 export interface Step {
@@ -116,9 +117,10 @@ export function passTables(
   places: readonly Place[],
   onPath: PacketOnPath,
   state: NodeState,
-): Pick<Traversal, "verdict" | "steps" | "mark"> {
+): Omit<Traversal, "translation"> {
   const steps: Step[] = [];
   let { mark } = onPath;
+  let isMasqueraded = false;
   for (const [hook, table] of places) {
     const here = { ...onPath, mark };
     const passed =
@@ -127,9 +129,10 @@ export function passTables(
         : { ...passNft(hook, table, here, state), mark };
     steps.push(...passed.steps);
     mark = passed.mark;
-    if (passed.verdict !== "pass") return { verdict: passed.verdict, steps, mark };
+    isMasqueraded ||= passed.isMasqueraded;
+    if (passed.verdict !== "pass") return { verdict: passed.verdict, steps, mark, isMasqueraded };
   }
-  return { verdict: "pass", steps, mark };
+  return { verdict: "pass", steps, mark, isMasqueraded };
 }
 
 const everyPriority: Priorities = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
@@ -139,6 +142,7 @@ const priorities = { raw: -300, mangle: -150, nat: -100, filter: 0 } as const;
 /** The chains that a received or sent packet passes before nat. */
 export function firstPlaces(hook: "PREROUTING" | "OUTPUT"): readonly Place[] {
   return [
+    ...(hook === "PREROUTING" ? [["INGRESS", everyPriority] as const] : []),
     [hook, [everyPriority[0], priorities.raw]],
     [hook, "raw"],
     [hook, [priorities.raw, priorities.mangle]],
@@ -147,14 +151,18 @@ export function firstPlaces(hook: "PREROUTING" | "OUTPUT"): readonly Place[] {
   ];
 }
 
-/** The chains that a packet passes after nat. In OUTPUT, mangle precedes nat: see {@link firstPlaces}. */
-export function filterPlaces(hooks: readonly Hook[]): readonly Place[] {
+/** NF_IP_PRI_NAT_SRC - 1: IPVS takes packets from INPUT before chains with this priority or a higher one. */
+const ipvsPriority = 99;
+
+/** The chains that a packet passes after nat. With `isForIpvs`, until IPVS takes it. */
+export function filterPlaces(hooks: readonly Hook[], isForIpvs = false): readonly Place[] {
+  const end = isForIpvs ? ipvsPriority : everyPriority[1];
   return hooks.flatMap((hook): readonly Place[] => {
     const filter: readonly Place[] = [
       [hook, "filter"],
-      [hook, [priorities.filter, everyPriority[1]]],
+      [hook, [priorities.filter, end]],
     ];
-    if (hook === "OUTPUT") return [[hook, [everyPriority[0], priorities.filter]], ...filter];
+    if (hook === "OUTPUT") return [[hook, [priorities.nat, priorities.filter]], ...filter];
     return [
       ["PREROUTING", [priorities.nat, everyPriority[1]]],
       [hook, [everyPriority[0], priorities.mangle]],
@@ -165,37 +173,59 @@ export function filterPlaces(hooks: readonly Hook[]): readonly Place[] {
   });
 }
 
-/** The chains of other software that a packet passes before it leaves. */
-export const lastPlaces: readonly Place[] = [["POSTROUTING", everyPriority]];
+/** The chains of the hook OUTPUT, except nat. IPVS sends packets there with the endpoint as their destination. */
+export const outputPlaces: readonly Place[] = [
+  ...firstPlaces("OUTPUT"),
+  ...filterPlaces(["OUTPUT"]),
+];
 
-/** Matches rules that may accept a packet or jump to a chain. Names of other targets are in capitals. */
-const mayAccept = /(?:^| )-[jg] (?:ACCEPT|RETURN|\S*[^A-Z\s]\S*)/;
-
-const mayDrop = /(?:^| )-j (?:DROP|REJECT)\b/;
+/** The chains that a packet passes before it leaves, except nat. */
+export const lastPlaces: readonly Place[] = [
+  ["POSTROUTING", [everyPriority[0], priorities.mangle]],
+  ["POSTROUTING", "mangle"],
+  ["POSTROUTING", [priorities.mangle, everyPriority[1]]],
+];
 
 /** `return` means that the calling chain continues after the jump. */
 type End = "accept" | "dropped" | "refused" | "return";
 
-function walkChain(chain: string, context: Context, depth: number): End {
+/** If `isCertain` is false, the packet may not reach this chain, so none of its rules decides. */
+function walkChain(chain: string, context: Context, depth: number, isCertain = true): End {
   const { hook, table, state, draw } = context;
-  const rules = state.chains.get(chainKey(table, chain)) ?? [];
+  const rules = depth > maxDepth ? [] : (state.chains.get(chainKey(table, chain)) ?? []);
   const hasInLink = hook === "PREROUTING" || hook === "INPUT" || hook === "FORWARD";
-  for (const { text, rule } of rules) {
-    if (rule === undefined && mayAccept.test(text)) {
-      context.unless ??= `${table} ${chain}: ${text}`;
-    }
-    if (rule === undefined && mayDrop.test(text)) {
-      context.steps.push({ hook, table, chain, rule: text, entries: [], isMaybe: true });
-    }
-    if (rule === undefined || depth > maxDepth) continue;
-    const onPath = { ...context.onPath, mark: context.mark };
-    const entries = matchRule(rule, { onPath, hasInLink, draw }, state);
+  for (const { text, rule, matches = rule?.matches, others = [], isGoto } of rules) {
+    const at = { hook, onPath: { ...context.onPath, mark: context.mark }, hasInLink, draw };
+    const entries = matches === undefined ? [] : matchRule({ matches }, at, state);
     if (entries === undefined) continue;
-    context.steps.push({ hook, table, chain, rule: text, entries });
-    const end = applyTarget(rule.target, context, depth);
-    if (end !== undefined) return end;
+    const isMatch = matches === undefined ? undefined : matchOthers(others, at, state);
+    if (isMatch === false) continue;
+    const step = { hook, table, chain, rule: text, entries };
+    if (rule !== undefined && isMatch === true && isCertain) {
+      context.steps.push(step);
+      const end = applyTarget(rule.target, context, depth);
+      if (end !== undefined || isGoto === true) return end ?? "return";
+    } else pushDoubt(step, rule?.target, context, depth);
   }
   return "return";
+}
+
+/** Notes what a rule would do that may match, or whose target is not evaluated. */
+function pushDoubt(step: Step, target: Target | undefined, context: Context, depth: number): void {
+  switch (target?.kind) {
+    case "none":
+      return;
+    case "jump":
+      walkChain(target.chain, context, depth + 1, false);
+      return;
+    case "accept":
+    case "return":
+    case "xmark":
+      context.unless ??= `${step.table} ${step.chain}: ${step.rule}`;
+      return;
+    default:
+      context.steps.push({ ...step, isMaybe: true });
+  }
 }
 
 /** Undefined if evaluation continues with the next rule. */

@@ -2,11 +2,11 @@
 
 import type { Destination } from "../../answer/answers.ts";
 import type { IpFamily } from "../../base/ip.ts";
-import { parseRule } from "../../kernel/iptables/parse-rule.ts";
-import type { Iptables, ObservedChain } from "../../kernel/kernel.ts";
+import type { Iptables } from "../../kernel/kernel.ts";
 import { chainKey, type RuleSet } from "../../state/rule.ts";
 import { chainsAbout } from "../../state/rules-about.ts";
 import type { ListedChains, ListedRule } from "../packet/node-state.ts";
+import { parseListedRule } from "./parse-other-rule.ts";
 
 export interface ChainsQuery {
   readonly family: IpFamily;
@@ -25,7 +25,10 @@ export async function readChains(
   const rulesOf = (key: string): readonly ListedRule[] | undefined => {
     const chain = byKey.get(key);
     if (chain === undefined) return undefined;
-    return [...chain.rules.map(listedRule), ...(chain.policy === "DROP" ? [dropPolicy] : [])];
+    return [
+      ...chain.rules.map(({ text }) => parseListedRule(text)),
+      ...(chain.policy === "DROP" ? [dropPolicy] : []),
+    ];
   };
   const found = new Map(chainsAbout(destinations, rulesOf));
   // Planned chains are included even if no rule jumps to them.
@@ -42,8 +45,3 @@ const dropPolicy: ListedRule = {
   text: "policy DROP",
   rule: { matches: [], target: { kind: "drop" } },
 };
-
-export function listedRule({ text }: ObservedChain["rules"][number]): ListedRule {
-  const rule = parseRule(text);
-  return rule === undefined ? { text } : { text, rule };
-}

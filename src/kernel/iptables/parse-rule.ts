@@ -23,12 +23,13 @@ export function parseRule(text: string): Rule | undefined {
 }
 
 /** How a match or target is printed, and how its values are decoded. */
-interface Form<T> {
+export interface Form<T> {
   readonly pattern: RegExp;
   decode(...values: readonly string[]): T | undefined;
 }
 
-function read<T>(
+/** Reads one match or target at an offset. Undefined if our rules never have it. */
+export function read<T>(
   forms: readonly Form<T>[],
   text: string,
   at: number,
@@ -71,7 +72,7 @@ function target(pattern: string, decode: Form<Target>["decode"]): Form<Target> {
   return formOf(pattern, " *$", decode);
 }
 
-const matchForms: readonly Form<Match>[] = [
+export const matchForms: readonly Form<Match>[] = [
   match("NOT-s WORD", (not, cidr = "") => ({ kind: "source", cidr, isNegated: not !== "" })),
   match("NOT-d WORD", (not, cidr = "") => ({ kind: "destination", cidr, isNegated: not !== "" })),
   match("NOT-i WORD", (not, name = "") => ({ kind: "in-interface", name, isNegated: not !== "" })),
@@ -124,7 +125,7 @@ const plainTargets: Readonly<Record<string, "accept" | "drop" | "return">> = {
   RETURN: "return",
 };
 
-const targetForms: readonly Form<Target>[] = [
+export const targetForms: readonly Form<Target>[] = [
   target("-j (ACCEPT|DROP|RETURN)", (name = "") => ({ kind: plainTargets[name] ?? "return" })),
   target("-j REJECT(?: .*)?", () => ({ kind: "reject" })),
   target("-j MARK --set-xmark BITS", (value, mask) => {

@@ -16,7 +16,13 @@ import type {
 const chainAttributes = attributeSet({
   table: text(1),
   name: text(3),
-  hook: nested(4, attributeSet({ number: u32be(1), priority: u32be(2) })),
+  hook: nested(
+    4,
+    attributeSet({
+      ...{ number: u32be(1), priority: u32be(2), device: text(3) },
+      devices: list(4, text(1)),
+    }),
+  ),
   policy: u32be(5),
 });
 
@@ -63,15 +69,24 @@ const elementListAttributes = attributeSet({
 });
 
 /** NF_INET_*. */
-const hooks: readonly NftHook[] = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
+const hooks: readonly NftHook[] = [
+  ...(["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING", "INGRESS"] as const),
+];
+/** NF_NETDEV_*. Egress is not followed. */
+const netdevHooks: readonly NftHook[] = ["INGRESS"];
 
 /** Undefined unless it is a base chain. `family` is the family name that `nft` prints. */
 export function decodeBaseChain(body: ByteReader, family: string): NftBaseChain | undefined {
   const { table = "", name = "", hook, policy } = chainAttributes.decode(body);
-  const at = hook?.number === undefined ? undefined : hooks[hook.number];
+  if (hook?.number === undefined) return undefined;
+  const at = family === "netdev" ? netdevHooks[hook.number] : hooks[hook.number];
   if (at === undefined) return undefined;
-  const priority = (hook?.priority ?? 0) | 0;
-  return { table: `${family} ${table}`, name, hook: at, priority, isDropPolicy: policy === 0 };
+  const { priority = 0, device, devices = [] } = hook;
+  return {
+    ...{ table: `${family} ${table}`, name, hook: at, priority: priority | 0 },
+    isDropPolicy: policy === 0,
+    ...(at === "INGRESS" ? { devices: device === undefined ? devices : [device] } : {}),
+  };
 }
 
 export interface DecodedRule {
@@ -145,7 +160,7 @@ const effects: ReadonlySet<string> = new Set([
 ]);
 /** Expressions that end a rule: they translate the packet, or pass it to something else. */
 const ends: ReadonlySet<string> = new Set([
-  ...["nat", "masq", "redir", "tproxy", "queue", "synproxy", "fwd"],
+  ...["nat", "redir", "tproxy", "queue", "synproxy", "fwd"],
 ]);
 
 function decodeExpression({
@@ -155,6 +170,7 @@ function decodeExpression({
   const unknown = { kind: "unknown", name, isEnd: ends.has(name) } as const;
   if (effects.has(name)) return { kind: "effect", name };
   if (name === "reject") return { kind: "verdict", verdict: { kind: "reject" } };
+  if (name === "masq") return { kind: "verdict", verdict: { kind: "masquerade" } };
   const decode = decoders[name];
   return decode?.(new ByteReader(data)) ?? unknown;
 }

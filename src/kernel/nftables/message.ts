@@ -42,9 +42,9 @@ export const commands = {
 /** The family names that `nft` prints. */
 export const familyWords: Readonly<Record<IpFamily, string>> = { IPv4: "ip", IPv6: "ip6" };
 
-/** `inet` tables apply to both families. */
-export type NftFamily = IpFamily | "inet";
-const nftFamilies: Readonly<Record<NftFamily, number>> = { ...addressFamilies, inet: 1 };
+/** `inet` and `netdev` tables apply to both families. */
+export type NftFamily = IpFamily | "inet" | "netdev";
+const nftFamilies: Readonly<Record<NftFamily, number>> = { ...addressFamilies, inet: 1, netdev: 5 };
 
 export interface NftMessage {
   readonly command: keyof typeof commands;

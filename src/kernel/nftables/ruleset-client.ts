@@ -27,7 +27,10 @@ import {
 } from "./message.ts";
 import { ruleText } from "./rule-text.ts";
 
-const words: Readonly<Record<NftFamily, string>> = { IPv4: "ip", IPv6: "ip6", inet: "inet" };
+const words: Readonly<Record<NftFamily, string>> = {
+  ...{ IPv4: "ip", IPv6: "ip6" },
+  ...{ inet: "inet", netdev: "netdev" },
+};
 
 /** Base chains of iptables-nft, whose rules `iptables-save` prints. */
 const iptablesChain =
@@ -52,10 +55,11 @@ export class NftRulesetClient {
    * if iptables itself uses the legacy backend. Throws NetlinkError, DecodeError.
    */
   async read(hasIptables: boolean): Promise<Readonly<Record<IpFamily, NftRuleset>>> {
-    const read = { inet: await this.#readFamily("inet", hasIptables) };
+    const inet = await this.#readFamily("inet", hasIptables);
+    const both = merged(inet, await this.#readFamily("netdev", hasIptables));
     const rulesets = { IPv4: noNftRules, IPv6: noNftRules };
     for (const family of ipFamilies) {
-      rulesets[family] = merged(read.inet, await this.#readFamily(family, hasIptables));
+      rulesets[family] = merged(both, await this.#readFamily(family, hasIptables));
     }
     return rulesets;
   }

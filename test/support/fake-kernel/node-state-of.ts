@@ -7,7 +7,7 @@ import type {
   NodeNetwork,
   NodeState,
 } from "../../../src/explain/packet/node-state.ts";
-import { listedRule } from "../../../src/explain/read/read-chains.ts";
+import { parseListedRule } from "../../../src/explain/read/parse-other-rule.ts";
 import type { ObservedChain } from "../../../src/kernel/kernel.ts";
 import { chainKey } from "../../../src/state/rule.ts";
 import { virtualServerKey } from "../../../src/state/virtual-server.ts";
@@ -93,7 +93,7 @@ class ParsedChains extends Map<string, readonly ListedRule[]> {
 }
 
 function parsedRule(text: string): ListedRule {
-  const known = parsed.get(text) ?? listedRule({ text });
+  const known = parsed.get(text) ?? parseListedRule(text);
   if (parsed.size >= mostParsed) forgetParsedRules();
   parsed.set(text, known);
   return known;

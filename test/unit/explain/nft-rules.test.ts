@@ -271,4 +271,37 @@ describe("explain of other software's nftables rules", () => {
     const passing = await explainedWith(ruleset({ hook: "FORWARD", rules: { new: state(8) } }));
     assert.match(passing.summary, balanced);
   });
+
+  it("does not evaluate INPUT chains behind IPVS for packets to a virtual server", async () => {
+    const drop = { drop: [verdict("drop")] };
+    const at = async (priority: number) =>
+      (await explainedWith(ruleset({ priority, rules: drop }))).verdict;
+    assert.deepEqual([await at(98), await at(100)], ["dropped", "balanced"]);
+  });
+
+  it("follows a masquerade of other software, and counts a translation as one that may match", async () => {
+    const rules = { masquerade: [{ kind: "verdict", verdict: { kind: "masquerade" } }] } as const;
+    const { packets } = await explainedWith(ruleset({ hook: "POSTROUTING", priority: 100, rules }));
+    assert.equal(packets[0]?.deliveries[0]?.isMasqueraded, true);
+    const dnat: NftExpression = { kind: "unknown", name: "nat", isEnd: true };
+    const translated = ruleset({ hook: "PREROUTING", priority: -100, rules: { dnat: [dnat] } });
+    const [packet] = (await explainedWith(translated)).packets;
+    assert.deepEqual(
+      packet?.path.filter(({ isMaybe }) => isMaybe).map(({ rule }) => rule),
+      ["dnat"],
+    );
+  });
+
+  it("evaluates ingress chains of the link through which packets come in", async () => {
+    const on = async (...devices: readonly string[]) => {
+      const nft = ruleset({ hook: "INGRESS", rules: { drop: [verdict("drop")] } });
+      return (
+        await explainedWith({
+          ...nft,
+          baseChains: nft.baseChains.map((one) => ({ ...one, devices })),
+        })
+      ).verdict;
+    };
+    assert.deepEqual([await on("eth0"), await on("eth1")], ["dropped", "balanced"]);
+  });
 });

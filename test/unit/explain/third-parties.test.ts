@@ -183,4 +183,59 @@ describe("explain in IPVS mode", () => {
       );
     });
   });
+
+  it("evaluates ports, interfaces and TCP flags of third-party rules, and chains without return", async () => {
+    const filtered = async (chain: "INPUT" | "FORWARD", ...rules: readonly string[]) =>
+      await verdictAfter((onNode) => {
+        const filter = table(onNode, "filter");
+        filter.remove(chain, /KUBE-(?:FORWARD|IPVS)/);
+        filter.append("zone", "-p tcp -m multiport --dports 22,80:90 -j ACCEPT");
+        filter.append("zone", "-p udp -m udp --sport 67 --dport 68 -j DROP");
+        for (const rule of rules) filter.append(chain, rule);
+      }, client);
+    const accepted = await filtered("INPUT", "-i eth0 -g zone", "-j DROP");
+    assert.match(accepted.summary, /are balanced over 1 of 1 endpoint/);
+    const afterGoto = await filtered(
+      "INPUT",
+      "-i eth+ -p icmp -j ACCEPT",
+      "-s 0.0.0.0/0 -g none",
+      "-j DROP",
+    );
+    assert.match(afterGoto.summary, /are balanced/);
+    const dropped = await filtered(
+      "INPUT",
+      "-i eth0 -o veth1 -j ACCEPT",
+      "-p tcp -m tcp --dport 100:200 -j ACCEPT",
+      "-j DROP",
+    );
+    assert.match(dropped.summary, /are dropped by filter INPUT: -j DROP$/);
+    const answers = "-o eth0 -p tcp -m tcp --sport 8080 --tcp-flags SYN,ACK SYN,ACK -j DROP";
+    assert.match(
+      (await filtered("FORWARD", answers)).summary,
+      /its answers are dropped by filter FORWARD: -o eth0/,
+    );
+    const requests = "-p tcp -m tcp --tcp-flags FIN,SYN,RST,ACK SYN -j DROP";
+    assert.match((await filtered("FORWARD", requests)).summary, /are balanced/);
+  });
+
+  it("reports rules in front of which IPVS puts packets with the endpoint as destination", async () => {
+    const { summary } = await verdictAfter(
+      (onNode) => table(onNode, "raw").append("OUTPUT", "-d 10.244.1.5/32 -j DROP"),
+      client,
+    );
+    assert.match(summary, /are dropped behind IPVS by raw OUTPUT: -d 10\.244\.1\.5\/32 -j DROP$/);
+  });
+
+  it("reports that a node which does not forward loses the answers", async () => {
+    const { summary } = await verdictAfter(
+      ({ kernel }) => kernel.sysctl.values.set("net/ipv4/ip_forward", "0"),
+      client,
+    );
+    assert.match(summary, /net\.ipv4\.ip_forward is 0, so this node forwards nothing$/);
+  });
+
+  it("reports that endpoints drop packets from a loopback address", async () => {
+    const { summary } = await verdictAfter(() => {}, ip("127.0.0.1"), { "cluster-cidr": "" });
+    assert.match(summary, /endpoints drop packets from 127\.0\.0\.1$/);
+  });
 });

@@ -1,0 +1,112 @@
+/** Evaluates matches of other software, which kube-ipvs never writes, as `iptables-save` prints them. Pure. */
+
+import type { PacketAtRule } from "./match-rule.ts";
+import { isLink } from "./match-rule.ts";
+import { isHere, type NodeState } from "./node-state.ts";
+import type { Hook } from "./traverse.ts";
+
+/** Undefined if it is unknown whether all match. False if one certainly does not. */
+export function matchOthers(
+  texts: readonly string[],
+  at: PacketAtRule & { readonly hook: Hook },
+  state: NodeState,
+): boolean | undefined {
+  let isMatch: boolean | undefined = true;
+  for (const text of texts) {
+    const found = matchOther(text, at, state);
+    if (found === false) return false;
+    isMatch &&= found;
+  }
+  return isMatch;
+}
+
+function matchOther(
+  text: string,
+  at: PacketAtRule & { readonly hook: Hook },
+  state: NodeState,
+): boolean | undefined {
+  const [, not, option = "", name = "", rest = ""] =
+    /^(! +)?-(o|p|m) +(\S+) *(.*)$/.exec(text) ?? [];
+  if (option === "o") return negated(not, isLink(name, outLinkOf(at, state)));
+  if (option === "p") return negated(not, isProtocol(name, at));
+  const words = rest.split(/ +/);
+  switch (name) {
+    case "tcp":
+    case "udp":
+      return isProtocol(name, at) && matchWords(words, at);
+    case "multiport":
+      return matchWords(words, at);
+    case "icmp":
+    case "icmp6":
+      return isProtocol(name, at) ? undefined : false;
+    default:
+      return undefined;
+  }
+}
+
+function negated(not: string | undefined, isMatch: boolean | undefined): boolean | undefined {
+  return isMatch === undefined ? undefined : isMatch !== (not !== undefined);
+}
+
+function isProtocol(name: string, { onPath: { packet } }: PacketAtRule): boolean {
+  return (
+    name === "all" || packet.protocol === name.toUpperCase().replace(/^(IPV6-)?ICMP(V?6)?$/, "ICMP")
+  );
+}
+
+/** The port of the client is unknown. That of an endpoint's answer is the port of the endpoint. */
+function matchWords(words: readonly string[], { onPath }: PacketAtRule): boolean | undefined {
+  const { port, isAnswer, endpointPort } = onPath;
+  const [source, destination] =
+    isAnswer === true ? [endpointPort, undefined] : [undefined, port === 0 ? undefined : port];
+  const matchWord = (word: string, value: string, other: string): boolean | undefined => {
+    switch (word) {
+      case "--sport":
+      case "--sports":
+        return isPort(value, source);
+      case "--dport":
+      case "--dports":
+        return isPort(value, destination);
+      case "--tcp-flags":
+        return hasFlags(value, other, isAnswer === true);
+      default:
+        return undefined;
+    }
+  };
+  let isMatch: boolean | undefined = true;
+  for (let index = 0; index < words.length; ) {
+    const not = words[index] === "!" ? "!" : undefined;
+    if (not !== undefined) index += 1;
+    const [word = "", value = "", other = ""] = words.slice(index);
+    index += word === "--tcp-flags" ? 3 : 2;
+    const found = negated(not, matchWord(word, value, other));
+    if (found === false) return false;
+    isMatch &&= found;
+  }
+  return isMatch;
+}
+
+/** `80,8000:8080`. */
+function isPort(list: string, port: number | undefined): boolean | undefined {
+  const ranges = list.split(",").map((range) => range.split(":").map(Number));
+  if (port === undefined) return undefined;
+  return ranges.some(([first = 0, last = first]) => first <= port && port <= last);
+}
+
+/** The first packet of a connection is a SYN, and its answer a SYN with ACK. */
+function hasFlags(mask: string, set: string, isAnswer: boolean): boolean {
+  const masked = mask.split(",");
+  const present = isAnswer ? ["SYN", "ACK"] : ["SYN"];
+  const seen = present.filter((flag) => masked.includes(flag) || mask === "ALL");
+  const wanted = set === "NONE" ? [] : set.split(",");
+  return seen.length === wanted.length && seen.every((flag) => wanted.includes(flag));
+}
+
+/** Empty if packets have no such link at this hook. */
+function outLinkOf(
+  { hook, onPath: { destination } }: PacketAtRule & { readonly hook: Hook },
+  state: NodeState,
+): string {
+  if (hook === "PREROUTING" || hook === "INPUT") return "";
+  return isHere(destination, state) ? "lo" : (state.network.routes.get(destination)?.link ?? "");
+}

@@ -1,0 +1,128 @@
+/** What an explanation says about a packet, in the words of outcomes, and what happened to the packet. */
+import type {
+  DeliveryGroup,
+  Explanation,
+  PacketExplanation,
+} from "../../src/answer/explanation.ts";
+import { guests, node, node2 } from "../packet-paths/places.ts";
+import type { Outcome } from "../packet-paths/probe.ts";
+import { hostPort, ownPort, podPort } from "../packet-paths/services.ts";
+import type { Tuple } from "./scene.ts";
+
+export interface Prediction {
+  /** The explanation says that it cannot know. */
+  readonly isMay: boolean;
+  /** For example `local←192.168.10.11`, `refused`, `dropped`. `?` stands for any source. */
+  readonly outcomes: ReadonlySet<string>;
+}
+
+/** `deadPlaces` answer nothing, which no rule or route shows. */
+export function predictionOf(
+  explanation: Explanation,
+  tuple: Tuple,
+  deadPlaces: readonly string[],
+): Prediction {
+  const packet = explanation.packets.at(-1);
+  return {
+    isMay: explanation.packets.some(isMay),
+    outcomes: new Set(
+      (packet === undefined ? [] : outcomesOf(explanation, packet, tuple)).map((outcome) =>
+        deadPlaces.includes(outcome.replace(/←.*/, "")) ? "dropped" : outcome,
+      ),
+    ),
+  };
+}
+
+function isMay({ path, deliveries, losses, summary }: PacketExplanation): boolean {
+  const steps = [...path, ...deliveries.flatMap((one) => one.path)];
+  return (
+    steps.some((step) => step.isMaybe === true) ||
+    losses.some(({ isCertain }) => !isCertain) ||
+    / is not evaluated/.test(summary)
+  );
+}
+
+function outcomesOf(
+  explanation: Explanation,
+  packet: PacketExplanation,
+  tuple: Tuple,
+): readonly string[] {
+  const { verdict, connections } = explanation;
+  if (packet.deliveries.length > 0) {
+    const kept = connections.templates.map(({ realServer }) => realServer);
+    const chosen = kept.length > 0 || packet.scheduled === undefined ? kept : [packet.scheduled];
+    return packet.deliveries.flatMap((group) => deliveredOutcomes(group, chosen));
+  }
+  switch (verdict) {
+    case "node":
+      return [processOutcome(tuple)];
+    case "forwarded":
+      // Without a route, the sender may get an error.
+      return / are not delivered: /.test(packet.summary)
+        ? ["dropped", "refused"]
+        : [hostOutcome(tuple)];
+    default:
+      return [verdict];
+  }
+}
+
+function deliveredOutcomes(group: DeliveryGroup, chosen: readonly string[]): readonly string[] {
+  const { realServers, fate, obstacle, seenSource = "?" } = group;
+  const known = realServers.filter((one) => chosen.length === 0 || chosen.includes(one));
+  return known.map((realServer) => {
+    if (fate !== "delivered") return fate;
+    if (obstacle !== undefined) return "dropped";
+    const [address = "", port = ""] = realServer.split(":");
+    const place = placeAt(address);
+    if (place === undefined) return "dropped";
+    return Number(port) === (place === "node" ? hostPort : podPort)
+      ? `${place}←${seenSource}`
+      : "refused";
+  });
+}
+
+/** Undefined if nobody has the address. */
+function placeAt(address: string): string | undefined {
+  if (address === node.IPv4) return "node";
+  return guests.find(({ addresses }) => addresses.IPv4 === address)?.name;
+}
+
+/** Outcomes of the node's own processes, which only this test knows. */
+function processOutcome({ protocol, address, port, sender }: Tuple): string {
+  if (port === hostPort && address === node.IPv4) return "node←?";
+  if (port !== ownPort) return "refused";
+  // A socket for all addresses answers from the address that the route to the client prefers.
+  const isPreferred = address === node.IPv4 && !isPodOrLoopback(sender);
+  return protocol === "TCP" || isPreferred ? "node←?" : "dropped";
+}
+
+function isPodOrLoopback({ place, name }: Tuple["sender"]): boolean {
+  return name === "loopback" || guests.some((guest) => guest.name === place);
+}
+
+/** Outcomes at other hosts. */
+function hostOutcome({ address, port }: Tuple): string {
+  if (address === node2.IPv4) return "refused";
+  const place = placeAt(address);
+  if (place === undefined) return "dropped";
+  return port === podPort ? `${place}←?` : "refused";
+}
+
+/** The verdict of a real packet: an answer, an error or nothing. */
+export function outcomeText(outcome: Outcome): string {
+  switch (outcome.kind) {
+    case "answer":
+      return `${outcome.answer.backend}←${outcome.answer.source}`;
+    case "silence":
+      return "dropped";
+    default:
+      return outcome.kind === "failure" && outcome.code !== "ECONNRESET"
+        ? `refused ${outcome.code}`
+        : "refused";
+  }
+}
+
+export function isAsPredicted({ outcomes }: Prediction, actual: string): boolean {
+  const words = actual.split(" ")[0] ?? "";
+  return outcomes.has(words) || outcomes.has(words.replace(/←.*/, "←?"));
+}
