@@ -93,7 +93,9 @@ async function runNode(seed: number, sceneCount: number, stations: Stations): Pr
   }
   shell(remember);
   for (const [index, scene] of scenes.entries()) {
-    results.push(...(await runScene(seed + index, scene, facts, stations)));
+    const found = await runScene(seed + index, scene, facts, stations);
+    console.log(found.map(({ text }) => text).join("\n"));
+    results.push(...found);
   }
   return results;
 }

@@ -16,7 +16,6 @@ describe("explain of random packets", () => {
     const results = await runScenes({ firstSeed, tupleCount });
     const of = (kind: Result["kind"]) =>
       results.filter((one) => one.kind === kind).map(({ text }) => text);
-    console.log(results.map(({ text }) => text).join("\n"));
     const [right, may, wrong] = [of("right"), of("may"), of("wrong")];
     test.diagnostic(
       `seeds from ${firstSeed}: ${results.length} packets, ${right.length} right, ${may.length} may, ${wrong.length} wrong`,
