@@ -98,7 +98,7 @@ export interface PathStep {
   readonly entry?: string;
   /** True if the plan contains this rule and, if there is one, the set entry that it matched. */
   readonly isPlanned: boolean;
-  /** Present if the rule may drop the packet, but cannot be evaluated. */
+  /** Present if the rule may drop or translate the packet, but cannot be evaluated. */
   readonly isMaybe?: true;
 }
 

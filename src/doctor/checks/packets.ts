@@ -14,7 +14,8 @@ const rulesCheck = check({
     if (losses.length === 0) {
       const count = counted(explanations.length, "destination");
       const doubts = [...new Set(explanations.flatMap(doubtsOf))];
-      const may = doubts.length === 0 ? "" : `; not evaluated, may drop some: ${listed(doubts)}`;
+      const may =
+        doubts.length === 0 ? "" : `; not evaluated, may drop or translate some: ${listed(doubts)}`;
       return ok(`followed packets to ${count}: no rule of other software stops them${may}`);
     }
     const byCause = Map.groupBy(losses, ({ cause }) => cause);
@@ -65,7 +66,7 @@ function lossesOf({ service, address, port, packets }: Explanation): readonly Lo
   return packets.flatMap(({ from, losses }) => losses.map((loss) => ({ ...loss, place, from })));
 }
 
-/** Rules that may drop packets, but cannot be evaluated, for example `inet fw input: limit drop`. */
+/** Rules that may drop or translate packets, but cannot be evaluated, for example `inet fw input: limit drop`. */
 function doubtsOf({ service, packets }: Explanation): readonly string[] {
   if (service === undefined) return [];
   return packets

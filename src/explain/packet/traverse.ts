@@ -19,7 +19,7 @@ export interface Step {
   readonly entries: readonly FoundEntry[];
   /** An earlier rule that cannot be evaluated and may have accepted the packet: `filter INPUT: …`. */
   readonly unless?: string;
-  /** Whether the rule may drop the packet, but cannot be evaluated. */
+  /** Whether the rule may drop or translate the packet, but cannot be evaluated. */
   readonly isMaybe?: true;
 }
 

@@ -99,7 +99,7 @@ const cases: readonly Case[] = [
     check: "packets",
     verdict: "ok",
     node: { packets: packetsAlong([doubtful], "elsewhere") },
-    says: /not evaluated, may drop some: inet fw input: limit drop/,
+    says: /not evaluated, may drop or translate some: inet fw input: limit drop/,
   },
   { check: "packets", verdict: "unknown", node: { packets: unreadable }, says: /EACCES/ },
 
