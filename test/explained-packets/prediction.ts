@@ -10,8 +10,8 @@ import { hostPort, ownPort, podPort } from "../packet-paths/services.ts";
 import type { Tuple } from "./scene.ts";
 
 export interface Prediction {
-  /** The explanation says that it cannot know. */
-  readonly isMay: boolean;
+  /** What the explanation could not evaluate. Empty if it is certain. */
+  readonly doubts: readonly string[];
   /** For example `local←192.168.10.11`, `refused`, `dropped`. `?` stands for any source. */
   readonly outcomes: ReadonlySet<string>;
 }
@@ -24,7 +24,7 @@ export function predictionOf(
 ): Prediction {
   const packet = explanation.packets.at(-1);
   return {
-    isMay: explanation.packets.some(isMay),
+    doubts: explanation.packets.flatMap(doubtsOf),
     outcomes: new Set(
       (packet === undefined ? [] : outcomesOf(explanation, packet, tuple)).map((outcome) =>
         deadPlaces.includes(outcome.replace(/←.*/, "")) ? "dropped" : outcome,
@@ -33,13 +33,12 @@ export function predictionOf(
   };
 }
 
-function isMay({ path, deliveries, losses, summary }: PacketExplanation): boolean {
+function doubtsOf({ path, deliveries, losses }: PacketExplanation): readonly string[] {
   const steps = [...path, ...deliveries.flatMap((one) => one.path)];
-  return (
-    steps.some((step) => step.isMaybe === true) ||
-    losses.some(({ isCertain }) => !isCertain) ||
-    / is not evaluated/.test(summary)
-  );
+  return [
+    ...steps.flatMap(({ isMaybe, rule }) => (isMaybe === true ? [rule] : [])),
+    ...losses.flatMap(({ isCertain, cause }) => (isCertain ? [] : [cause])),
+  ];
 }
 
 function outcomesOf(

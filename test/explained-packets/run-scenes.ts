@@ -19,6 +19,8 @@ import { drawScene, type Scene, type Tuple, tupleText } from "./scene.ts";
 
 export interface Result {
   readonly kind: "right" | "may" | "wrong";
+  /** The rules that the explanation could not evaluate. */
+  readonly doubts: readonly string[];
   /** With a name for the scene, the packet, the prediction and the outcome. */
   readonly text: string;
 }
@@ -115,10 +117,14 @@ async function runScene(
     return predictions.map(({ tuple, prediction, summary }, index): Result => {
       const actual = outcomes[index] ?? "";
       const isRight = isAsPredicted(prediction, actual);
-      const kind = prediction.isMay ? "may" : isRight ? "right" : "wrong";
+      const { doubts } = prediction;
+      const kind = doubts.length > 0 ? "may" : isRight ? "right" : "wrong";
       const said = [...prediction.outcomes].join(" or ");
       const text = `${kind} ${seed} ${scene.title} | ${tupleText(tuple)} | said ${said} | was ${actual}`;
-      return { kind, text: kind === "right" ? text : `${text} | ${summary}` };
+      return {
+        ...{ kind, doubts },
+        text: kind === "right" ? text : `${text} | ${[summary, ...doubts].join(" | ")}`,
+      };
     });
   } finally {
     shell(`${scene.mends}\n${restore}`);
