@@ -22,9 +22,10 @@ export async function wantedListeners(
   }
   const { changed } = finish(plan.update(options));
   if (iptables !== undefined) {
-    const families = [...options.families.keys()];
     const undecided = plan.claims.undecided();
-    plan.claims.holdAll(await findHoldersInRules("userspace", undecided, iptables, families));
+    for (const family of options.families.keys()) {
+      plan.claims.holdAll(await findHoldersInRules("userspace", undecided, iptables, family));
+    }
   }
   plan.claims.settle();
   return [...changed.values()].flat().map((listener) => plan.claims.won(listener));

@@ -45,33 +45,31 @@ export async function readServedByRules(
 }
 
 /**
- * Finds the owners of contested addresses that have no recorded owner: the Service in the comment of the first rule
- * for the address and port. Reads nothing if there are no such addresses. Rejects if rules cannot be read.
+ * Finds the owners of a family's contested addresses that have no recorded owner: the Service in the comment of the
+ * first rule for the address and port. Reads nothing if there are no such addresses. Rejects if rules cannot be read.
  */
 export async function findHoldersInRules(
   mode: RulesMode,
   undecided: readonly UndecidedClaim<Claim>[],
   iptables: Pick<Iptables, "observe">,
-  families: readonly IpFamily[],
+  family: IpFamily,
 ): Promise<Holders> {
   const holders = new Map<string, Holder>();
-  for (const family of families) {
-    const ofFamily = undecided.filter(
-      ({ claims: [first] }) => first?.plan.servicePort.family === family,
-    );
-    if (ofFamily.length === 0) continue;
-    const rules = await readRules(mode, iptables, family);
-    // Reversed, so that the first rule for a key wins.
-    const names = new Map(rules.toReversed().flatMap(([, rule]) => nameOf(rule)));
-    for (const { key, claims } of ofFamily) {
-      const served = claims.find(({ plan: { servicePort } }) => {
-        const { protocol, nodePort } = servicePort;
-        const isNodePort = nodePort !== 0 && key.endsWith(`:${nodePort}`);
-        const name = names.get(key) ?? (isNodePort ? names.get(`${protocol} ${nodePort}`) : "");
-        return name === servicePortName(servicePort);
-      });
-      if (served !== undefined) holders.set(key, holderOf(served));
-    }
+  const ofFamily = undecided.filter(
+    ({ claims: [first] }) => first?.plan.servicePort.family === family,
+  );
+  if (ofFamily.length === 0) return holders;
+  const rules = await readRules(mode, iptables, family);
+  // Reversed, so that the first rule for a key wins.
+  const names = new Map(rules.toReversed().flatMap(([, rule]) => nameOf(rule)));
+  for (const { key, claims } of ofFamily) {
+    const served = claims.find(({ plan: { servicePort } }) => {
+      const { protocol, nodePort } = servicePort;
+      const isNodePort = nodePort !== 0 && key.endsWith(`:${nodePort}`);
+      const name = names.get(key) ?? (isNodePort ? names.get(`${protocol} ${nodePort}`) : "");
+      return name === servicePortName(servicePort);
+    });
+    if (served !== undefined) holders.set(key, holderOf(served));
   }
   return holders;
 }

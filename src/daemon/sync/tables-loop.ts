@@ -30,7 +30,8 @@ export class TablesLoop extends Loop<TablesPlan, readonly FamilySync[], TablesLo
   readonly #prepared: PreparedTables;
   readonly #reconciler: TablesReconciler;
   protected override readonly checks: Checks;
-  #hasGoal = false;
+  /** Families whose rules have been read for the owners of contested addresses. */
+  readonly #withOwners = new Set<IpFamily>();
   #options: IptablesNodeOptions | undefined;
 
   constructor(parts: TablesLoopContext, live: LiveConfig, prepared: PreparedTables) {
@@ -87,17 +88,25 @@ export class TablesLoop extends Loop<TablesPlan, readonly FamilySync[], TablesLo
 
   protected override async reconcile(): Promise<LoopResult<readonly FamilySync[]>> {
     const { desired } = this.plan;
-    if (!this.#hasGoal) {
-      const { iptables } = this.parts.kernel;
-      const undecided = desired.claims.undecided();
-      desired.holdClaims(await findHoldersInRules("iptables", undecided, iptables, this.families));
-    }
-    this.#hasGoal = true;
-    // From now on, every Service keeps the addresses that it owns.
-    desired.claims.settle();
-    const report = await this.#reconciler.sync(this.plan);
+    const report = await this.#reconciler.sync({
+      desired,
+      ruleSetInSteps: (family) => this.plan.ruleSetInSteps(family),
+      findOwners: (family) => this.#findOwners(family),
+    });
     const { families } = report;
+    // From now on, every Service keeps the addresses that it owns.
+    if (this.#withOwners.size === families.length) desired.claims.settle();
     return { report, isFull: families.some(({ isFull }) => isFull), findings: families };
+  }
+
+  /** The first time, the existing rules determine the owners of a family's contested addresses. */
+  async #findOwners(family: IpFamily): Promise<void> {
+    if (this.#withOwners.has(family)) return;
+    const { desired } = this.plan;
+    const undecided = desired.claims.undecided();
+    const { iptables } = this.parts.kernel;
+    desired.holdClaims(await findHoldersInRules("iptables", undecided, iptables, family));
+    this.#withOwners.add(family);
   }
 
   /** Enables routing to loopback addresses only after the rules are in place. */

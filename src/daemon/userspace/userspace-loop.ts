@@ -166,7 +166,9 @@ export class UserspaceLoop extends Loop<ListenerPlan, ListenerFindings, Userspac
     const { iptables } = this.parts;
     if (!this.#isSettled && iptables !== undefined) {
       const undecided = claims.undecided();
-      claims.holdAll(await findHoldersInRules("userspace", undecided, iptables, this.families));
+      for (const family of this.families) {
+        claims.holdAll(await findHoldersInRules("userspace", undecided, iptables, family));
+      }
     }
     claims.settle();
     this.#isSettled = true;

@@ -26,6 +26,11 @@ export interface TablesReconcilerContext {
 
 /** The desired state of a sync. */
 export interface TablesGoal {
+  /**
+   * Finds out which Services own contested addresses. Called before the rules of a family are planned. If it rejects,
+   * only this family is not synced. If undefined, all owners are known.
+   */
+  readonly findOwners?: (family: IpFamily) => Promise<void>;
   ruleSetInSteps(family: IpFamily): Iterator<unknown, RuleSet>;
   readonly desired: Pick<DesiredTables, "rebuild" | "udpDestinations">;
 }
@@ -140,6 +145,17 @@ export class TablesReconciler {
     const { clock, isDryRun } = this.#context;
     const { family, reconciler } = one;
     const beganMs = clock.monotonicMs();
+    try {
+      await goal.findOwners?.(family);
+    } catch (error) {
+      const failure: Failure = { kind: "observe", subject: "rules", error: error as Error };
+      const elapsedMs = clock.monotonicMs() - beganMs;
+      const counts = { writtenRules: new Map(), totalRules: new Map() };
+      return [
+        { family, isFull: false, hasWorked: false, elapsedMs, ...counts },
+        { ...emptyReport, failures: [ofFamily(failure, family)] },
+      ];
+    }
     // Read the rules again before a rejected change is retried.
     if ((reconciler.nextRetryMs ?? Number.POSITIVE_INFINITY) <= beganMs) reconciler.invalidate();
     const isFull = isDryRun || reconciler.needsObservation;

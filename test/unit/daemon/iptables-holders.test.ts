@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import type { ClusterEvent } from "../../../src/api/event.ts";
+import { errno } from "../../../src/base/errno.ts";
 import { inSlices } from "../../../src/base/time-slice.ts";
 import { loadConfig } from "../../../src/config/load-config.ts";
 import { countsOf } from "../../../src/daemon/operator/object-counts.ts";
@@ -50,7 +51,7 @@ describe("iptables mode: an address that a younger Service owns", () => {
   let held: Holders;
   let reads: number;
 
-  async function start(): Promise<void> {
+  async function start(isSettling = true): Promise<void> {
     const { config } = loadConfig(new Map([["config", ["file.yaml"]]]), {
       hostname: () => "node-1",
       readFile: () => configurationText({ mode: "iptables" }),
@@ -67,7 +68,8 @@ describe("iptables mode: an address that a younger Service owns", () => {
         },
       },
     });
-    await settle();
+    if (isSettling) await settle();
+    else await clock.advance(2_000);
   }
 
   async function restart(): Promise<void> {
@@ -174,6 +176,40 @@ describe("iptables mode: an address that a younger Service owns", () => {
     assert.equal(served(), "young");
     assert.ok(reads > usual, "the rules are read for it where no record says so");
     assert.equal(held.get(key)?.service, "default/young");
+  });
+
+  it("is found in one family while the rules of the other family cannot be read", async () => {
+    const [address6, key6] = ["2001:db8::7", "TCP [2001:db8::7]:80"];
+    for (const [name, year] of [["young6", 2026] as const, ["old6", 2020] as const]) {
+      const metadata = { creationTimestamp: `${year}-01-01T00:00:00Z` };
+      const spec = { externalIPs: [address6] };
+      const clusterIps = [`fd00:96::${year}`];
+      source.apply(
+        named(service({ name, clusterIps, metadata, spec })),
+        named(endpointSlice({ service: name, endpoints: [`fd00:244::${year}`] })),
+      );
+      await settle();
+    }
+    assert.equal(held.get(key6)?.service, "default/young6");
+    await daemon.stop();
+    held = new Map();
+    const repair = kernel.operations.failWhere(
+      ({ facility, action, subject }) =>
+        facility === "iptables" && action === "observe" && subject === "IPv6",
+      errno.EBUSY,
+    );
+    const rules6 = iptablesText(kernel, "IPv6");
+    source.apply(claiming("new", 2025, false), named(endpointSlice({ service: "new" })));
+    await start(false);
+    assert.equal(served(), "young");
+    assert.match(iptablesText(kernel, "IPv4"), /default\/new:http/);
+    assert.equal(iptablesText(kernel, "IPv6"), rules6);
+    assert.deepEqual(held, new Map(), "owners are recorded only if they are known in both families");
+    repair();
+    await clock.advance(60_000);
+    await daemon.settled();
+    assert.equal(held.get(key)?.service, "default/young");
+    assert.equal(held.get(key6)?.service, "default/young6");
   });
 
   it("moves to the older Service if neither the record nor the rules exist", async () => {
