@@ -1,7 +1,8 @@
 import type { Ipvs } from "../../kernel/kernel.ts";
-import type { Holder } from "../../plan/claims/claim.ts";
-import { holderByEndpoints } from "../../plan/claims/holder-by-endpoints.ts";
+import { type Holder, holderOf } from "../../plan/claims/claim.ts";
+import type { ServerClaim } from "../../plan/claims/server-claims.ts";
 import type { DesiredState } from "../../plan/desired-state.ts";
+import { type RealServer, realServerKey } from "../../state/real-server.ts";
 
 /**
  * At startup in IPVS mode, finds the Service that an address already serves, if several Services have equal claims and no record names the
@@ -16,8 +17,24 @@ export async function findHolders(
   const ids = undecided.flatMap(({ claims: [first] }) => first?.planned.virtualServer ?? []);
   const observed = await ipvs.readRealServers(ids);
   const holders = undecided.flatMap(({ key, claims }, index): (readonly [string, Holder])[] => {
-    const holder = holderByEndpoints(claims, observed[index] ?? []);
-    return holder === undefined ? [] : [[key, holder]];
+    const served = servedClaim(claims, observed[index] ?? []);
+    return served === undefined ? [] : [[key, holderOf(served)]];
   });
   desired.holdClaims(new Map(holders));
+}
+
+/**
+ * The only claim of the best rank whose endpoints get new connections. Undefined if no claim's endpoints do, or those
+ * of several claims.
+ */
+function servedClaim(
+  claims: readonly ServerClaim[],
+  observed: readonly RealServer[],
+): ServerClaim | undefined {
+  // Ignores draining real servers: they may remain from a Service that gave up the address.
+  const taking = new Set(observed.filter(({ weight }) => weight > 0).map(realServerKey));
+  const isServed = ({ planned }: ServerClaim): boolean =>
+    planned.realServers.some((server) => taking.has(realServerKey(server)));
+  const [served, another] = claims.filter(({ rank }) => rank === claims[0]?.rank).filter(isServed);
+  return another === undefined ? served : undefined;
 }
