@@ -1,6 +1,6 @@
 import type { Clock } from "../base/clock.ts";
 
-export interface WorkQueueParts {
+export interface WorkQueueDependencies {
   readonly clock: Clock;
   /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   readonly random: () => number;
@@ -30,7 +30,7 @@ const longestRetryMs = 60_000;
  * afterwards.
  */
 export class WorkQueue {
-  readonly #parts: WorkQueueParts;
+  readonly #dependencies: WorkQueueDependencies;
   /** Functions that cancel the timers of waiting keys. */
   readonly #waiting = new Map<string, () => void>();
   readonly #ready = new Set<string>();
@@ -39,8 +39,8 @@ export class WorkQueue {
   readonly #failures = new Map<string, number>();
   #isOpen = false;
 
-  constructor(parts: WorkQueueParts) {
-    this.#parts = parts;
+  constructor(dependencies: WorkQueueDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** Whether no key is waiting, being processed, or due for a retry. */
@@ -74,7 +74,7 @@ export class WorkQueue {
 
   #wait(key: string, delayMs: number): void {
     this.#waiting.get(key)?.();
-    const cancel = this.#parts.clock.after(delayMs, () => {
+    const cancel = this.#dependencies.clock.after(delayMs, () => {
       this.#waiting.delete(key);
       this.#ready.add(key);
       this.#next();
@@ -105,14 +105,14 @@ export class WorkQueue {
   /** Returns the delay before the next retry. Undefined if the work succeeded. */
   async #work(key: string): Promise<number | undefined> {
     try {
-      await this.#parts.work(key);
+      await this.#dependencies.work(key);
       this.#failures.delete(key);
       return undefined;
     } catch (error) {
       const failures = (this.#failures.get(key) ?? 0) + 1;
       this.#failures.set(key, failures);
       const delayMs = this.#delayMs(failures, error);
-      if (this.#isOpen) this.#parts.onFailure(key, error, { failures, delayMs });
+      if (this.#isOpen) this.#dependencies.onFailure(key, error, { failures, delayMs });
       return delayMs;
     }
   }
@@ -123,7 +123,7 @@ export class WorkQueue {
    */
   #delayMs(failures: number, error: unknown): number {
     const baseMs = Math.min(longestRetryMs, firstRetryMs * 2 ** Math.min(failures - 1, 20));
-    const leastMs = Math.min(longestRetryMs, this.#parts.leastDelayMs(error));
-    return Math.max(baseMs, leastMs) + baseMs * 0.5 * this.#parts.random();
+    const leastMs = Math.min(longestRetryMs, this.#dependencies.leastDelayMs(error));
+    return Math.max(baseMs, leastMs) + baseMs * 0.5 * this.#dependencies.random();
   }
 }

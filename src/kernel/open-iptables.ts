@@ -4,7 +4,7 @@ import type { IpFamily } from "../base/ip.ts";
 import { ipFamilies } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
 import { nativeSocket } from "../netlink/native-socket.ts";
-import type { TransportParts } from "../netlink/transport.ts";
+import type { TransportDependencies } from "../netlink/transport.ts";
 import { ConntrackClient } from "./conntrack/client.ts";
 import { chooseBackend } from "./iptables/backend.ts";
 import { IptablesClient } from "./iptables/client.ts";
@@ -53,16 +53,16 @@ export async function openIptables(log: Logger): Promise<UsableIptables> {
   if (families.length === 0) throw new Error(`Cannot use iptables: ${reasons.join("; ")}`);
   return {
     ...{ iptables, families },
-    openConntrack: () => new ConntrackClient(transportParts()),
+    openConntrack: () => new ConntrackClient(transportDependencies()),
     openNetwork: () => {
       const modules = new ModulesClient({ runProgram });
-      const link = new DummyLinkClient({ ...transportParts(), modules });
+      const link = new DummyLinkClient({ ...transportDependencies(), modules });
       return { link, sysctl: new SysctlClient(), close: () => link.close() };
     },
     openKernel: () => openKernel({ log, iptablesBackend: choice }),
   };
 }
 
-function transportParts(): TransportParts {
+function transportDependencies(): TransportDependencies {
   return { shim: nativeSocket, clock: systemClock };
 }

@@ -2,7 +2,7 @@
 import { type Clock, systemClock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
 import { nativeSocket } from "../netlink/native-socket.ts";
-import type { TransportParts } from "../netlink/transport.ts";
+import type { TransportDependencies } from "../netlink/transport.ts";
 import type { VirtualAddresses } from "../state/dummy-link.ts";
 import { AccountingClient } from "./accounting/client.ts";
 import { ConntrackClient } from "./conntrack/client.ts";
@@ -16,7 +16,7 @@ import { openRules, type RulesWriter } from "./open-rules.ts";
 import { runProgram } from "./run-program.ts";
 import { SysctlClient } from "./sysctl/client.ts";
 
-export interface KernelParts {
+export interface KernelOptions {
   readonly log: Logger;
   readonly clock?: Clock;
   /** See {@link RulesOptions}. */
@@ -37,9 +37,9 @@ export interface OpenKernel extends Kernel {
  * Opens the sockets and chooses how rules are written. The IPVS family is looked up at its first use. Rejects if a
  * socket is not allowed or iptables is not installed.
  */
-export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> {
-  const { clock = systemClock, virtualAddresses = "addresses" } = kernelParts;
-  const parts: TransportParts = { shim: nativeSocket, clock };
+export async function openKernel(options: KernelOptions): Promise<OpenKernel> {
+  const { clock = systemClock, virtualAddresses = "addresses" } = options;
+  const parts: TransportDependencies = { shim: nativeSocket, clock };
   const modules = new ModulesClient({ runProgram });
   const sockets = {
     ipvs: new IpvsClient(parts),
@@ -49,7 +49,7 @@ export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> 
   };
   const nftTables =
     modules.isAvailable("nf_tables") === false ? undefined : new NftTablesClient(parts);
-  const { close: closeRules, ...rules } = await openRules({ ...parts, ...kernelParts });
+  const { close: closeRules, ...rules } = await openRules({ ...parts, ...options });
   return {
     ...sockets,
     ...rules,

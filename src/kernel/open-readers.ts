@@ -5,7 +5,7 @@
 import type { Clock } from "../base/clock.ts";
 import type { IpAddress } from "../base/ip.ts";
 import { nativeSocket } from "../netlink/native-socket.ts";
-import type { TransportParts } from "../netlink/transport.ts";
+import type { TransportDependencies } from "../netlink/transport.ts";
 import { ConntrackClient } from "./conntrack/client.ts";
 import { IpSetsClient } from "./ipset/client.ts";
 import {
@@ -53,7 +53,7 @@ export interface KernelReaders {
 
 /** Opens the sockets, in the network namespace of the calling thread. Throws NetlinkError. */
 export function openReaders(clock: Clock): KernelReaders {
-  const parts: TransportParts = { shim: nativeSocket, clock };
+  const parts: TransportDependencies = { shim: nativeSocket, clock };
   const modules = new ModulesClient({ runProgram });
   const sockets = {
     ipvs: new IpvsClient(parts),

@@ -3,7 +3,7 @@ import { errorText } from "../base/error-text.ts";
 import { ipFamilies } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
 import { isSubsystemMissing, NetlinkError } from "../netlink/errors.ts";
-import type { TransportParts } from "../netlink/transport.ts";
+import type { TransportDependencies } from "../netlink/transport.ts";
 import { IpSetsClient } from "./ipset/client.ts";
 import { type BackendChoice, chooseBackend } from "./iptables/backend.ts";
 import { IptablesClient } from "./iptables/client.ts";
@@ -18,7 +18,7 @@ import { runProgram } from "./run-program.ts";
 /** `auto`: iptables if the node has iptables and ipset, otherwise nf_tables. */
 export type RulesWriter = "auto" | "iptables" | "nftables";
 
-export interface RulesOptions extends TransportParts {
+export interface RulesOptions extends TransportDependencies {
   readonly log: Logger;
   /** If undefined, iptables is used, and ipset is not needed. */
   readonly rules?: RulesWriter | undefined;

@@ -4,7 +4,7 @@ import { errnoName } from "../base/errno.ts";
 import { errorText } from "../base/error-text.ts";
 import { type Description, NetlinkError } from "./errors.ts";
 import { type Message, messagesOf } from "./message.ts";
-import { openSocket, type TransportParts } from "./transport.ts";
+import { openSocket, type TransportDependencies } from "./transport.ts";
 
 export interface Subscription {
   readonly protocol: number;
@@ -24,7 +24,7 @@ export interface Subscription {
 /**
  * Joins multicast groups on a separate socket. Returns a function that ends the subscription. Throws NetlinkError.
  */
-export function subscribe(parts: TransportParts, subscription: Subscription): () => void {
+export function subscribe(parts: TransportDependencies, subscription: Subscription): () => void {
   const { shim } = parts;
   const { protocol, groups, receiveBufferBytes = 0 } = subscription;
   const options = { groups, receiveBufferBytes };

@@ -26,7 +26,7 @@ export type NetlinkShim = Pick<
   "open" | "transact" | "transactEach" | "watch" | "close"
 >;
 
-export interface TransportParts {
+export interface TransportDependencies {
   readonly shim: NetlinkShim;
   readonly clock: Clock;
 }
@@ -64,7 +64,7 @@ const FIRST_DUMP_PAUSE_MS = 5;
 
 /** Opens a socket through the shim. If this fails, throws a NetlinkError that contains `description`. */
 export function openSocket(
-  { shim }: TransportParts,
+  { shim }: TransportDependencies,
   protocol: number,
   options: shim.OpenOptions,
   description: Description,
@@ -79,15 +79,15 @@ export function openSocket(
 }
 
 export class NetlinkTransport {
-  readonly #parts: TransportParts;
+  readonly #dependencies: TransportDependencies;
   readonly #socket: shim.SocketHandle;
   readonly #writer = new MessageWriter();
   readonly #exclusive = new Exclusive();
   #lastSequence = 0;
 
   /** Opens a socket. Throws NetlinkError. */
-  constructor(parts: TransportParts, options: TransportOptions) {
-    this.#parts = parts;
+  constructor(dependencies: TransportDependencies, options: TransportOptions) {
+    this.#dependencies = dependencies;
     const wanted = {
       receiveBufferBytes: RECEIVE_BUFFER_BYTES,
       extendedAck: true,
@@ -96,7 +96,7 @@ export class NetlinkTransport {
     };
     const subject = `of protocol ${options.protocol}`;
     const description = { operation: "open netlink socket", subject };
-    this.#socket = openSocket(parts, options.protocol, wanted, description);
+    this.#socket = openSocket(dependencies, options.protocol, wanted, description);
   }
 
   /**
@@ -193,7 +193,7 @@ export class NetlinkTransport {
 
   /** Ends pending calls with EBADF. Can be called more than once. */
   close(): void {
-    this.#parts.shim.close(this.#socket);
+    this.#dependencies.shim.close(this.#socket);
   }
 
   async #sendDatagram<T>(
@@ -225,7 +225,7 @@ export class NetlinkTransport {
       if (attempt === MAX_DUMP_ATTEMPTS) {
         throw errorOf(kind, request, { errno: reply.outcome.errno || errnos.EAGAIN });
       }
-      await sleep(this.#parts.clock, pauseMs);
+      await sleep(this.#dependencies.clock, pauseMs);
       pauseMs *= 2;
     }
   }
@@ -246,7 +246,7 @@ export class NetlinkTransport {
       const header = { flags: messageFlags.dump, sequence: this.#lastSequence };
       encodeRequest(this.#writer, kind, request, header);
     }
-    const result = await this.#parts.shim.transactEach(
+    const result = await this.#dependencies.shim.transactEach(
       this.#socket,
       this.#writer.written,
       TIMEOUT_MS,
@@ -301,7 +301,7 @@ export class NetlinkTransport {
 
   /** If `request` is empty, continues to receive the replies to the previous request. */
   #exchange(request: Uint8Array, pieceBytes: number): Promise<shim.TransactResult> {
-    const { shim } = this.#parts;
+    const { shim } = this.#dependencies;
     return shim.transact(this.#socket, request, this.#lastSequence, TIMEOUT_MS, pieceBytes);
   }
 }

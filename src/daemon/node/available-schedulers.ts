@@ -6,7 +6,7 @@ import { sameSet } from "../../base/same-set.ts";
 import type { Ipvs } from "../../kernel/kernel.ts";
 import { requestedScheduler } from "../../model/annotations.ts";
 
-export interface AvailableSchedulersParts {
+export interface AvailableSchedulersDependencies {
   readonly ipvs: Pick<Ipvs, "checkScheduler">;
   readonly clock: Pick<Clock, "monotonicMs">;
   readonly families: readonly IpFamily[];
@@ -22,7 +22,7 @@ const recheckMs = 300_000;
  * `ip_vs_NAME`, so only names that the administrator allows reach it: `ftp` would load ip_vs_ftp on every node.
  */
 export class AvailableSchedulers {
-  readonly #parts: AvailableSchedulersParts;
+  readonly #dependencies: AvailableSchedulersDependencies;
   /** Scheduler names, each with the number of Services that ask for it. */
   readonly #requests = new Map<string, number>();
   /** Schedulers that the kernel has. The kernel is not asked about them again. */
@@ -34,8 +34,8 @@ export class AvailableSchedulers {
   readonly #askedMs = new Map<string, number>();
   #missing: ReadonlySet<string> = new Set();
 
-  constructor(parts: AvailableSchedulersParts) {
-    this.#parts = parts;
+  constructor(dependencies: AvailableSchedulersDependencies) {
+    this.#dependencies = dependencies;
   }
 
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
@@ -58,10 +58,10 @@ export class AvailableSchedulers {
    * is unchanged.
    */
   async refresh(): Promise<ReadonlySet<string>> {
-    const nowMs = this.#parts.clock.monotonicMs();
+    const nowMs = this.#dependencies.clock.monotonicMs();
     const missing = new Set<string>();
     for (const name of this.#requests.keys()) {
-      if (this.#present.has(name) || !this.#parts.isAllowed(name)) continue;
+      if (this.#present.has(name) || !this.#dependencies.isAllowed(name)) continue;
       const isDue = (this.#nextCheckMs(name) ?? nowMs) <= nowMs;
       if (!isDue || !(await this.#isThere(name, nowMs))) missing.add(name);
     }
@@ -76,7 +76,7 @@ export class AvailableSchedulers {
 
   /** If the request fails for any reason, the scheduler is treated as missing: the default scheduler works. */
   async #isThere(name: string, nowMs: number): Promise<boolean> {
-    const { ipvs, families } = this.#parts;
+    const { ipvs, families } = this.#dependencies;
     try {
       for (const family of families) await ipvs.checkScheduler(name, family);
     } catch {

@@ -23,10 +23,7 @@ export async function findHolders(
   desired.holdClaims(new Map(holders));
 }
 
-/**
- * The only claim of the best rank whose endpoints get new connections. Undefined if no claim's endpoints do, or those
- * of several claims.
- */
+/** The only claim of the best rank whose endpoints get new connections. Undefined if this applies to none or several. */
 function servedClaim(
   claims: readonly ServerClaim[],
   observed: readonly RealServer[],

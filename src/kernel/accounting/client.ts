@@ -4,7 +4,7 @@ import { isAlreadyExists, isNotFound } from "../../netlink/errors.ts";
 import { writeNetfilterHeader } from "../../netlink/netfilter.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
-import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
+import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
 import type { Accounting } from "../kernel.ts";
 
 /**
@@ -36,7 +36,7 @@ const getRequest = counterRequest(messages.get, 0, "look for nfacct counter");
 export class AccountingClient implements Accounting {
   readonly #transport: NetlinkTransport;
 
-  constructor(parts: TransportParts) {
+  constructor(parts: TransportDependencies) {
     this.#transport = new NetlinkTransport(parts, { protocol: protocols.netfilter });
   }
 

@@ -4,7 +4,7 @@ import type { Protocol } from "../../base/protocol.ts";
 import { isInvalid, isNotFound, isUnsupported } from "../../netlink/errors.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
-import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
+import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
 import { type Flow, type FlowSelection, flowText, isSelected } from "../../state/flow.ts";
 import type { Conntrack } from "../kernel.ts";
 import { decodeFlow, encodeDeletion, encodeQuery, type FlowQuery, messageTypes } from "./codec.ts";
@@ -29,7 +29,7 @@ export class ConntrackClient implements Conntrack {
   readonly #transport: NetlinkTransport;
   #canFilter = true;
 
-  constructor(parts: TransportParts) {
+  constructor(parts: TransportDependencies) {
     this.#transport = new NetlinkTransport(parts, { protocol: protocols.netfilter });
   }
 

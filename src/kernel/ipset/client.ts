@@ -4,7 +4,7 @@ import { DecodeError, isAlreadyExists, isNotFound, NetlinkError } from "../../ne
 import type { Message } from "../../netlink/message.ts";
 import { addressFamilies } from "../../netlink/netfilter.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
-import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
+import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
 import { type IpSet, type ObservedIpSet, sameIpSet } from "../../state/ip-set.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
 import type { EntryChange, FailedChange, IpSets } from "../kernel.ts";
@@ -20,7 +20,7 @@ import { decodeListing, type SetRequest, setRequestKind } from "./requests.ts";
 export class IpSetsClient implements IpSets {
   readonly #transport: NetlinkTransport;
 
-  constructor(parts: TransportParts) {
+  constructor(parts: TransportDependencies) {
     this.#transport = new NetlinkTransport(parts, { protocol: protocols.netfilter });
   }
 

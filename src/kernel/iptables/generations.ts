@@ -1,7 +1,7 @@
 import { errorText } from "../../base/error-text.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
-import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
+import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
 import { readNftGeneration } from "../nftables/generation.ts";
 import { nftTransportOptions } from "../nftables/message.ts";
 import type { IptablesBackend } from "./backend.ts";
@@ -14,14 +14,17 @@ export interface RuleGenerations {
   close(): void;
 }
 
-export interface GenerationParts extends TransportParts {
+export interface GenerationsDependencies extends TransportDependencies {
   readonly log: Logger;
 }
 
 /**
  * A generation that cannot be read is undefined. The caller then reads the rules, which reports the underlying error.
  */
-export function openGenerations(backend: IptablesBackend, parts: GenerationParts): RuleGenerations {
+export function openGenerations(
+  backend: IptablesBackend,
+  parts: GenerationsDependencies,
+): RuleGenerations {
   if (backend === "legacy") {
     const read = async (family: IpFamily): Promise<number> => readLegacyGeneration(family);
     return { read: unlessUnreadable(read, parts.log), close() {} };

@@ -6,7 +6,7 @@ import { DecodeError } from "../../netlink/errors.ts";
 import { resolveFamily } from "../../netlink/generic.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
-import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
+import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
 import type { ObservedRealServer, RealServer } from "../../state/real-server.ts";
 import type {
   ConnectionCounts,
@@ -58,7 +58,7 @@ interface OpenIpvs {
 }
 
 /** Opens a socket and looks up the IPVS family. Throws NetlinkError. */
-async function openIpvs(parts: TransportParts): Promise<OpenIpvs> {
+async function openIpvs(parts: TransportDependencies): Promise<OpenIpvs> {
   const transport = new NetlinkTransport(parts, { protocol: protocols.generic });
   try {
     const familyId = await resolveFamily(transport, GENERIC_NAME, WHEN_MISSING);
@@ -74,12 +74,12 @@ async function openIpvs(parts: TransportParts): Promise<OpenIpvs> {
  * the request rejects with a NetlinkError, and the next request tries again.
  */
 export class IpvsClient implements Ipvs {
-  readonly #parts: TransportParts;
+  readonly #parts: TransportDependencies;
   readonly #listed = new ListedRealServers();
   #opening: Promise<OpenIpvs> | undefined;
   #isClosed = false;
 
-  constructor(parts: TransportParts) {
+  constructor(parts: TransportDependencies) {
     this.#parts = parts;
   }
 

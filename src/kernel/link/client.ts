@@ -9,7 +9,7 @@ import {
 import { isAlreadyExists, isNotFound, isUnsupported, NetlinkError } from "../../netlink/errors.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { FailedRequest } from "../../netlink/request.ts";
-import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
+import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
 import { dummyLinkName, type VirtualAddresses } from "../../state/dummy-link.ts";
 import type { AddressChange, DummyLink, FailedChange, Modules, NodeAddress } from "../kernel.ts";
 import {
@@ -46,7 +46,7 @@ export class LinkKindError extends Error {
 }
 
 /** The dependencies of a DummyLinkClient. */
-export interface DummyLinkParts extends TransportParts {
+export interface DummyLinkDependencies extends TransportDependencies {
   /** Loads the dummy driver if the kernel does not load it automatically. */
   readonly modules: Pick<Modules, "load">;
   /** Defaults to addresses. */
@@ -62,11 +62,11 @@ const pauseWatchesFrom = 100;
 /** Manages the dummy link over rtnetlink. The link need not exist. Opens a socket; throws NetlinkError. */
 export class DummyLinkClient implements DummyLink {
   readonly name: string = dummyLinkName;
-  readonly #parts: DummyLinkParts;
+  readonly #parts: DummyLinkDependencies;
   readonly #transport: NetlinkTransport;
   readonly #watches = new Set<LinkWatch>();
 
-  constructor(parts: DummyLinkParts) {
+  constructor(parts: DummyLinkDependencies) {
     this.#parts = parts;
     // Strict checking makes route dumps return only the requested table.
     const options = { protocol: protocols.route, strictCheck: true };

@@ -3,7 +3,7 @@ import type { Clock } from "../../base/clock.ts";
 import { areMessagesLost } from "../../netlink/errors.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import { subscribe } from "../../netlink/subscription.ts";
-import type { TransportParts } from "../../netlink/transport.ts";
+import type { TransportDependencies } from "../../netlink/transport.ts";
 import { messageTypes, watchedGroups } from "./constants.ts";
 
 /** Changes within this time cause a single notification. */
@@ -20,7 +20,7 @@ export interface LinkListener {
 }
 
 export class LinkWatch {
-  readonly #parts: TransportParts;
+  readonly #parts: TransportDependencies;
   readonly #clock: Clock;
   readonly #listener: LinkListener;
   #stopListening: () => void;
@@ -30,7 +30,7 @@ export class LinkWatch {
   #isClosed = false;
 
   /** Throws NetlinkError. */
-  constructor(parts: TransportParts, listener: LinkListener) {
+  constructor(parts: TransportDependencies, listener: LinkListener) {
     this.#parts = parts;
     this.#clock = parts.clock;
     this.#listener = listener;

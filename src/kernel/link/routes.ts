@@ -4,7 +4,7 @@ import { NetlinkError } from "../../netlink/errors.ts";
 import { addressFamilies } from "../../netlink/netfilter.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
-import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
+import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
 import type { Route, Routes } from "../kernel.ts";
 import { decodeLink, ipOf, writeLinkHeader } from "./codec.ts";
 import { localRoute, messageTypes } from "./constants.ts";
@@ -30,7 +30,7 @@ const linkByIndexKind: RequestKind<number> = {
 export class RoutesClient implements Routes {
   readonly #transport: NetlinkTransport;
 
-  constructor(parts: TransportParts) {
+  constructor(parts: TransportDependencies) {
     this.#transport = new NetlinkTransport(parts, { protocol: protocols.route });
   }
 

@@ -1,7 +1,7 @@
 import { errno } from "../../base/errno.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import { isNotFound, NetlinkError } from "../../netlink/errors.ts";
-import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
+import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
 import type { NftTables } from "../kernel.ts";
 import { nftMessageKind, nftTransportOptions, tableMessage } from "./message.ts";
 
@@ -20,7 +20,7 @@ const absentCodes: ReadonlySet<number> = new Set([
 export class NftTablesClient implements NftTables {
   readonly #transport: NetlinkTransport;
 
-  constructor(parts: TransportParts) {
+  constructor(parts: TransportDependencies) {
     this.#transport = new NetlinkTransport(parts, nftTransportOptions);
   }
 

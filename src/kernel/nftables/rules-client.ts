@@ -2,7 +2,7 @@ import { errno } from "../../base/errno.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import { isNotFound, NetlinkError } from "../../netlink/errors.ts";
 import { messageFlags } from "../../netlink/netlink-package.ts";
-import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
+import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
 import { type Chain, chainKey, type Rule } from "../../state/rule.ts";
 import { parseRule } from "../iptables/parse-rule.ts";
 import { renderRule } from "../iptables/render.ts";
@@ -78,7 +78,7 @@ export class NftRulesClient implements Iptables {
   readonly #transport: NetlinkTransport;
 
   /** `reason`: why rules are written by nf_tables, as text for the log. */
-  constructor(parts: TransportParts, reason: string) {
+  constructor(parts: TransportDependencies, reason: string) {
     this.#transport = new NetlinkTransport(parts, nftTransportOptions);
     this.choice = { backend: this.backend, reason };
   }

@@ -2,7 +2,7 @@ import { errno } from "../../base/errno.ts";
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import { NetlinkError } from "../../netlink/errors.ts";
 import type { Message } from "../../netlink/message.ts";
-import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
+import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
 import {
   type NftBaseChain,
   type NftRule,
@@ -46,7 +46,7 @@ const absentCodes: ReadonlySet<number> = new Set([
 export class NftRulesetClient {
   readonly #transport: NetlinkTransport;
 
-  constructor(parts: TransportParts) {
+  constructor(parts: TransportDependencies) {
     this.#transport = new NetlinkTransport(parts, nftTransportOptions);
   }
 

@@ -1,7 +1,7 @@
 import { errno } from "../../base/errno.ts";
 import { ipFamilies } from "../../base/ip.ts";
 import { isNotFound, NetlinkError } from "../../netlink/errors.ts";
-import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
+import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
 import type { IpSet, ObservedIpSet } from "../../state/ip-set.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
 import { invalidEntry } from "../ipset/messages.ts";
@@ -44,7 +44,7 @@ export class NftSetsClient implements IpSets {
 
   readonly #places = new KnownPlaces();
 
-  constructor(parts: TransportParts) {
+  constructor(parts: TransportDependencies) {
     this.#transport = new NetlinkTransport(parts, nftTransportOptions);
   }
 

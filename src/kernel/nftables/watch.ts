@@ -6,7 +6,7 @@ import { areMessagesLost } from "../../netlink/errors.ts";
 import { type Message, MessageWriter, messagesOf } from "../../netlink/message.ts";
 import { skipNetfilterHeader } from "../../netlink/netfilter.ts";
 import { subscribe } from "../../netlink/subscription.ts";
-import type { TransportParts } from "../../netlink/transport.ts";
+import type { TransportDependencies } from "../../netlink/transport.ts";
 import type { TablesListener } from "../kernel.ts";
 import { decodeCommit } from "./generation.ts";
 import { messageType, nftTransportOptions, tableAttributes, tableName } from "./message.ts";
@@ -32,7 +32,7 @@ const ourTable = ((): Buffer => {
  * tables, our own transactions are reported too. Throws NetlinkError.
  */
 export function watchTables(
-  parts: TransportParts,
+  parts: TransportDependencies,
   readOwnPorts: () => Promise<readonly number[]>,
   { onChange, onError }: TablesListener,
 ): () => void {

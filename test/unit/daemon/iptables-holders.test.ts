@@ -204,7 +204,11 @@ describe("iptables mode: an address that a younger Service owns", () => {
     assert.equal(served(), "young");
     assert.match(iptablesText(kernel, "IPv4"), /default\/new:http/);
     assert.equal(iptablesText(kernel, "IPv6"), rules6);
-    assert.deepEqual(held, new Map(), "owners are recorded only if they are known in both families");
+    assert.deepEqual(
+      held,
+      new Map(),
+      "owners are recorded only if they are known in both families",
+    );
     repair();
     await clock.advance(60_000);
     await daemon.settled();
