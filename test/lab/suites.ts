@@ -36,6 +36,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   "kernel-tools": { waits: true },
   "upgrade-traffic": { waits: true },
   "mode-histories": { waits: true },
+  "broken-nodes": { waits: true, machineWide: setsLimits },
   configuration: { machineWide: setsLimits },
   image: { machineWide: setsLimits },
   acceptance: { waits: true },

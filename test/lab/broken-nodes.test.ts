@@ -1,0 +1,622 @@
+/**
+ * Broken nodes: a seed draws breakages from a list that was written from an operator's experience, without looking at
+ * what the commands detect. For each, one command must name the cause and a way to fix it, and afterwards all is well.
+ * `TEST_FIRST_SEED=4711` draws others, and `TEST_LONG=1` takes all.
+ */
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { connect } from "node:net";
+import { after, describe, it } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import { Connection, Datagrams, openIn } from "../support/client-traffic.ts";
+import { LabNode, until } from "../support/lab-node.ts";
+import {
+  enterNetworkNamespace,
+  leaveNetworkNamespace,
+  shell,
+} from "../support/netns/network-namespace.ts";
+import { removeNodeNetwork } from "../support/node-network.ts";
+import {
+  type ApiObject,
+  endpointSlice,
+  service,
+  servicePort,
+  slicePort,
+} from "../support/objects.ts";
+import { ip } from "../support/records.ts";
+import { program, type Run } from "../support/run-kube-ipvs.ts";
+import { countOf, firstSeed, isLong, seededRandom } from "../support/seeds.ts";
+
+const pods = [
+  { name: "pod-1", address: "10.244.1.10" },
+  { name: "pod-2", address: "10.244.1.20" },
+];
+const podAddresses = pods.map(({ address }) => address);
+const client = "192.168.10.1";
+const nodePort = 30080;
+
+const web = service({
+  type: "NodePort",
+  ports: [servicePort({ nodePort })],
+});
+const dns = service({
+  name: "dns",
+  clusterIps: ["10.96.0.53"],
+  ports: [servicePort({ name: "dns", protocol: "UDP", port: 53, targetPort: 5353 })],
+});
+const dnsSlice = endpointSlice({
+  service: "dns",
+  endpoints: podAddresses,
+  ports: [slicePort({ name: "dns", protocol: "UDP", port: 5353 })],
+});
+const webSlice = endpointSlice({ endpoints: podAddresses });
+const healthy: readonly ApiObject[] = [web, webSlice, dns, dnsSlice];
+
+type Traffic = (node: LabNode) => Promise<number>;
+
+/** How many of four new connections from the client get an answer. */
+function connectionsTo(host: string, port: number): Traffic {
+  return async () => {
+    const attempts = await openIn("client", async () =>
+      Promise.all(Array.from({ length: 4 }, async () => answers(host, port))),
+    );
+    return attempts.filter(Boolean).length;
+  };
+}
+
+async function answers(host: string, port: number): Promise<boolean> {
+  const socket = connect({ host, port });
+  const signal = AbortSignal.timeout(2_000);
+  try {
+    await once(socket, "connect", { signal });
+    socket.write("name\n");
+    await once(socket, "data", { signal });
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.on("error", () => {}).destroy();
+  }
+}
+
+/** The same client port each time, as of a resolver that keeps its socket. */
+const datagrams: Traffic = async () => {
+  const socket = await Datagrams.open(5_300);
+  const answered = await socket.ask("10.96.0.53", 53, 2_000);
+  socket.close();
+  return answered === "nobody" ? 0 : 4;
+};
+
+const toWeb = connectionsTo("10.96.0.10", 80);
+
+type Action = string | ((node: LabNode) => unknown);
+
+interface Breakage {
+  readonly name: string;
+  readonly damage: Action;
+  readonly repair: Action;
+  /** By default connections from the client to the cluster IP. */
+  readonly traffic?: Traffic;
+  /** Of four connections. */
+  readonly answered: number;
+  readonly command: readonly string[];
+  readonly cause: RegExp;
+  readonly fix: RegExp;
+  /** 2 by default: something is wrong. */
+  readonly exitCode?: 0;
+  /** The daemon repairs it without help, and the command still names it afterwards. */
+  readonly isRepairedAlready?: true;
+  /** Why no command finds it. */
+  readonly todo?: string;
+}
+
+/** Adds rules of other software, and removes them again. */
+function rules(...lines: readonly string[]): Pick<Breakage, "damage" | "repair"> {
+  return {
+    damage: lines.map((line) => `iptables -w 5 ${line}`).join("\n"),
+    repair: lines.map((line) => `iptables -w 5 ${line.replace(/-I /, "-D ")}`).join("\n"),
+  };
+}
+
+const doctor = ["doctor"];
+const fromClient = ["explain", "--from", client, "--to", "10.96.0.10:80"];
+const virtualServer = "-t 10.96.0.10:80";
+const virtualServerId = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
+const realServers = podAddresses.map((address) => `-r ${address}:8080 -m`);
+
+const breakages: readonly Breakage[] = [
+  {
+    name: "a hardening script drops what is forwarded",
+    ...rules("-I FORWARD -j DROP"),
+    answered: 0,
+    command: doctor,
+    cause: /FORWARD.*-j DROP/,
+    fix: /remove|delete|allow|accept/i,
+  },
+  {
+    name: "a raw rule drops a port before conntrack",
+    ...rules("-t raw -I PREROUTING -p tcp --dport 80 -j DROP"),
+    answered: 0,
+    command: doctor,
+    cause: /raw PREROUTING.*-j DROP/,
+    fix: /remove|delete|allow|accept/i,
+  },
+  {
+    name: "a host firewall has the policy DROP for INPUT",
+    damage: "iptables -P INPUT DROP",
+    repair: "iptables -P INPUT ACCEPT",
+    answered: 0,
+    command: doctor,
+    cause: /INPUT.*policy|policy.*INPUT/i,
+    fix: /allow|accept/i,
+  },
+  {
+    name: "a host firewall drops a node port",
+    ...rules(`-I INPUT -p tcp --dport ${nodePort} -j DROP`),
+    traffic: connectionsTo("192.168.10.11", nodePort),
+    answered: 0,
+    command: doctor,
+    cause: /INPUT.*30080.*-j DROP/,
+    fix: /remove|delete|allow|accept/i,
+  },
+  {
+    name: "packets come in asymmetrically, and rp_filter is strict",
+    damage: `
+      ip link add eth1 type veth peer name eth1 netns client
+      ip addr add 192.168.11.11/24 dev eth1; ip link set eth1 up
+      ip -n client addr add 192.168.11.1/24 dev eth1; ip -n client link set eth1 up
+      ip -n client route replace 10.96.0.0/16 via 192.168.11.11 src ${client}
+      sysctl -qw net.ipv4.conf.all.rp_filter=1`,
+    repair: `
+      ip -n client route replace 10.96.0.0/16 via 192.168.10.11; ip link del eth1
+      sysctl -qw net.ipv4.conf.all.rp_filter=0`,
+    answered: 0,
+    command: doctor,
+    cause: /rp_filter|strict/,
+    fix: /rp_filter.*[=:to ]+(?:0|2)|loose/,
+  },
+  {
+    name: "a route to a pod is a blackhole",
+    damage: "ip route del 10.244.1.20/32; ip route add blackhole 10.244.1.20/32",
+    repair:
+      "ip route del blackhole 10.244.1.20; ip route add 10.244.1.20/32 dev veth2 src 10.244.1.1",
+    answered: 2,
+    command: doctor,
+    cause: /no route to 10\.244\.1\.20, or one that rejects packets/,
+    fix: /route|network plugin|CNI/i,
+  },
+  {
+    name: "the link to a pod is down",
+    damage: "ip link set veth2 down",
+    repair: "ip link set veth2 up; ip route add 10.244.1.20/32 dev veth2 src 10.244.1.1",
+    answered: 2,
+    command: [...fromClient, "--probe"],
+    cause: /10\.244\.1\.20:8080.*(?:no answer|timed out|unreachable)/i,
+    fix: /route|network plugin|CNI/i,
+  },
+  {
+    name: "answers of the pods follow a routing rule into nowhere",
+    damage:
+      "ip rule add from 10.244.1.0/24 lookup 100 pref 100; ip route add blackhole default table 100",
+    repair: "ip rule del pref 100; ip route flush table 100",
+    answered: 0,
+    command: fromClient,
+    todo: "explain ignores routing rules",
+    cause: /blackhole|table 100|ip rule/,
+    fix: /rule|route/,
+  },
+  {
+    name: "somebody deleted the real servers",
+    damage: realServers
+      .map((server) => `ipvsadm -d ${virtualServer} ${server.slice(0, -3)}`)
+      .join("\n"),
+    repair: realServers.map((server) => `ipvsadm -a ${virtualServer} ${server}`).join("\n"),
+    answered: 0,
+    command: ["services", "web"],
+    cause: /10\.244\.1\.10:8080.*drifted/,
+    fix: /third party|repair|verification/i,
+    exitCode: 0,
+  },
+  {
+    name: "somebody deleted the virtual server",
+    damage: `ipvsadm -D ${virtualServer}`,
+    repair: [
+      `ipvsadm -A ${virtualServer} -s rr`,
+      ...realServers.map((server) => `ipvsadm -a ${virtualServer} ${server}`),
+    ].join("\n"),
+    answered: 0,
+    command: fromClient,
+    cause: /missing: virtual server TCP 10\.96\.0\.10:80/,
+    fix: /third party|repair|verification/i,
+  },
+  {
+    name: "somebody set the weights to 0 for maintenance",
+    damage: realServers.map((server) => `ipvsadm -e ${virtualServer} ${server} -w 0`).join("\n"),
+    repair: realServers.map((server) => `ipvsadm -e ${virtualServer} ${server} -w 1`).join("\n"),
+    answered: 0,
+    command: fromClient,
+    cause: /10\.244\.1\.10:8080.*weight 0|weight.* 1 .*0/,
+    fix: /third party|repair|verification/i,
+  },
+  {
+    name: "somebody deleted an entry of a set",
+    damage: "ipset del KUBE-CLUSTER-IP 10.96.0.10,tcp:80",
+    repair: "ipset add KUBE-CLUSTER-IP 10.96.0.10,tcp:80",
+    answered: 0,
+    command: fromClient,
+    cause: /missing: .*10\.96\.0\.10,tcp:80 of KUBE-CLUSTER-IP/,
+    fix: /third party|repair|verification/i,
+  },
+  {
+    name: "somebody deleted kube-ipvs0, which the daemon repairs at once",
+    damage: async () => {
+      shell("ip link del kube-ipvs0");
+      await pause(2_000);
+    },
+    repair: "true",
+    answered: 4,
+    command: ["status"],
+    cause: /Drift .*kube-ipvs0 \(repair\)/,
+    fix: /repair/,
+    isRepairedAlready: true,
+    exitCode: 0,
+  },
+  {
+    name: "forwarding is off",
+    damage: "sysctl -qw net.ipv4.ip_forward=0",
+    repair: "sysctl -qw net.ipv4.ip_forward=1",
+    answered: 0,
+    command: doctor,
+    cause: /ip_forward is 0/,
+    fix: /ip_forward=1/,
+  },
+  {
+    name: "IPVS does not use conntrack",
+    damage: "sysctl -qw net.ipv4.vs.conntrack=0",
+    repair: "sysctl -qw net.ipv4.vs.conntrack=1",
+    answered: 4,
+    command: doctor,
+    cause: /vs\.conntrack is 0/,
+    fix: /vs\.conntrack=1/,
+  },
+  {
+    name: "the conntrack table is full",
+    damage: async () => {
+      held = await Promise.all(
+        Array.from({ length: 8 }, async () => Connection.open("10.96.0.10", 80, "echo")),
+      );
+      for (const connection of held) await connection.receives(1, 20_000);
+      setConntrackLimit("8");
+    },
+    repair: () => {
+      setConntrackLimit(conntrackLimit ?? "");
+      for (const connection of held) connection.reset();
+    },
+    answered: 0,
+    command: doctor,
+    cause: /\d+ of 8 entries/,
+    fix: /nf_conntrack_max|conntrack\.(?:maxPerCore|min)/,
+  },
+  {
+    name: "an annotation names a scheduler that does not exist",
+    damage: (node) =>
+      node.apply(
+        service({
+          type: "NodePort",
+          ports: [servicePort({ nodePort })],
+          metadata: { annotations: { "kube-ipvs.io/scheduler": "bestfit" } },
+        }),
+        ...healthy.slice(1),
+      ),
+    repair: (node) => node.apply(...healthy),
+    answered: 4,
+    command: ["status"],
+    cause: /bestfit/,
+    fix: /default\/web.*(?:rr|use|one of|choose|correct|allow)/,
+    exitCode: 0,
+  },
+  {
+    name: "kube-proxy was started beside kube-ipvs",
+    damage: async () => {
+      shell("cp $(command -v sleep) /tmp/kube-proxy");
+      rival = execFile("/tmp/kube-proxy", ["600"]);
+      await pause(200);
+    },
+    repair: async () => {
+      rival?.kill("SIGKILL");
+      await pause(200);
+    },
+    answered: 4,
+    command: doctor,
+    cause: /kube-proxy is running|kube-proxy runs|kube-proxy.*\(process \d+\)/,
+    fix: /stop/i,
+  },
+  {
+    name: "an endpoint died, and its EndpointSlice remains",
+    damage: "kill -9 $(ip netns pids pod-2)",
+    repair: (node) => node.startPod(pods[1] ?? assert.fail()),
+    answered: 2,
+    command: [...fromClient, "--probe"],
+    cause: /10\.244\.1\.20:8080.*refused/i,
+    fix: /check|listen|port/i,
+  },
+  {
+    name: "a slice names a pod that does not exist",
+    damage: async (node) => {
+      node.apply(web, endpointSlice({ endpoints: ["10.244.1.10", "10.244.1.77"] }), dns, dnsSlice);
+      await node.hasWeights(virtualServerId, "10.244.1.77 1, pod-1 1");
+    },
+    repair: async (node) => {
+      node.apply(...healthy);
+      await node.hasWeights(virtualServerId, "pod-1 1, pod-2 1");
+    },
+    answered: 2,
+    command: [...fromClient, "--probe"],
+    cause: /10\.244\.1\.77:8080.*(?:no answer|timed out|unreachable|refused)/i,
+    fix: /check|pod|route/i,
+  },
+  {
+    name: "a slice has the wrong port",
+    damage: async (node) => {
+      node.apply(
+        web,
+        endpointSlice({ endpoints: podAddresses, ports: [slicePort({ port: 8081 })] }),
+        dns,
+        dnsSlice,
+      );
+      await portIs(8081);
+    },
+    repair: async (node) => {
+      node.apply(...healthy);
+      await portIs(8080);
+    },
+    answered: 0,
+    command: [...fromClient, "--probe"],
+    cause: /10\.244\.1\.10:8081.*refused/i,
+    fix: /check|listen|targetPort/i,
+  },
+  {
+    name: "a Service has no endpoints",
+    damage: async (node) => {
+      node.apply(web, endpointSlice({ endpoints: [] }), dns, dnsSlice);
+      await node.hasWeights(virtualServerId, "");
+    },
+    repair: async (node) => {
+      node.apply(...healthy);
+      await node.hasWeights(virtualServerId, "pod-1 1, pod-2 1");
+    },
+    answered: 0,
+    command: fromClient,
+    cause: /no endpoint|0 of 0 endpoints/,
+    fix: /selector|EndpointSlice|ready/i,
+    exitCode: 0,
+  },
+  {
+    name: "a neighbor entry of a pod has the wrong address",
+    damage: "ip neigh replace 10.244.1.20 lladdr 02:00:00:00:00:99 dev veth2 nud permanent",
+    repair: "ip neigh del 10.244.1.20 dev veth2",
+    answered: 2,
+    command: [...fromClient, "--probe"],
+    cause: /10\.244\.1\.20:8080.*(?:no answer|timed out|unreachable)/i,
+    fix: /check|network plugin|route/i,
+  },
+  {
+    name: "the kernel's own ports overlap the node ports",
+    damage: "sysctl -qw net.ipv4.ip_local_port_range='1024 60999'",
+    repair: "sysctl -qw net.ipv4.ip_local_port_range='32768 60999'",
+    answered: 4,
+    command: doctor,
+    cause: /ip_local_port_range.*(?:1024|30080)/,
+    fix: /ip_local_port_range=|ip_local_reserved_ports/,
+  },
+  {
+    name: "the manifest folder is gone",
+    damage: async ({ flags }) => {
+      shell(`mv ${folderIn(flags)} ${folderIn(flags)}.gone`);
+      await statusIs(2);
+    },
+    repair: async ({ flags }) => {
+      shell(`mv ${folderIn(flags)}.gone ${folderIn(flags)}`);
+      await statusIs(0);
+    },
+    answered: 4,
+    command: ["status"],
+    cause: /kube-ipvs-lab-.*(?:ENOENT|does not exist|cannot be read)|Cannot read.*kube-ipvs-lab-/,
+    fix: /create|restore|folder/i,
+  },
+  {
+    name: "the daemon hangs",
+    damage: ({ program: daemon }) => daemon.kill("SIGSTOP"),
+    repair: ({ program: daemon }) => daemon.kill("SIGCONT"),
+    answered: 4,
+    command: ["status"],
+    cause: /process \d+.*does not answer/,
+    fix: /restart|stopped|SIGCONT|log/i,
+  },
+  {
+    name: "a stale conntrack entry sends a client's datagrams to an address that no longer exists",
+    damage: async (node) => {
+      const rule = "PREROUTING -d 10.96.0.53 -p udp --dport 53 -j DNAT --to 10.244.1.77:5353";
+      shell(`iptables -t nat -I ${rule}`);
+      await datagrams(node);
+      shell(`iptables -t nat -D ${rule}`);
+    },
+    repair: "conntrack -D -p udp --orig-dst 10.96.0.53",
+    traffic: datagrams,
+    answered: 0,
+    command: ["explain", "--from", client, "--to", "10.96.0.53:53/udp"],
+    cause: /10\.244\.1\.77:5353.*(?:stale|not an endpoint|no endpoint)/,
+    fix: /conntrack -D/,
+  },
+  {
+    name: "other software translates the cluster IP",
+    ...rules("-t nat -I PREROUTING -d 10.96.0.10 -p tcp --dport 80 -j DNAT --to 192.168.10.99:9"),
+    answered: 0,
+    command: fromClient,
+    cause: /DNAT.*192\.168\.10\.99/,
+    fix: /remove|delete/i,
+  },
+  {
+    name: "rules of kube-proxy's iptables mode remain",
+    damage: `iptables -t nat -N KUBE-SVC-NPX46M4PTMTKRN6Y; iptables -t nat -N KUBE-SEP-X7YVNDQVLDVAM3TI
+      iptables -t nat -A KUBE-SEP-X7YVNDQVLDVAM3TI -p tcp -j DNAT --to 10.244.1.77:8080
+      iptables -t nat -A KUBE-SVC-NPX46M4PTMTKRN6Y -j KUBE-SEP-X7YVNDQVLDVAM3TI
+      iptables -t nat -I PREROUTING -d 10.96.0.10 -p tcp --dport 80 -j KUBE-SVC-NPX46M4PTMTKRN6Y`,
+    repair: `iptables -t nat -D PREROUTING -d 10.96.0.10 -p tcp --dport 80 -j KUBE-SVC-NPX46M4PTMTKRN6Y
+      iptables -t nat -F KUBE-SVC-NPX46M4PTMTKRN6Y; iptables -t nat -X KUBE-SVC-NPX46M4PTMTKRN6Y
+      iptables -t nat -F KUBE-SEP-X7YVNDQVLDVAM3TI; iptables -t nat -X KUBE-SEP-X7YVNDQVLDVAM3TI`,
+    answered: 0,
+    command: doctor,
+    cause: /iptables mode left \d chain/,
+    fix: /removeLeftovers|--cleanup/,
+  },
+  {
+    name: "the cluster IP is also an address of another link",
+    damage: "ip addr add 10.96.0.10/32 dev eth0",
+    repair: "ip addr del 10.96.0.10/32 dev eth0",
+    answered: 4,
+    command: doctor,
+    cause: /10\.96\.0\.10 is an address of this node/,
+    fix: /remove|ip addr(?:ess)? del/i,
+  },
+];
+
+let held: readonly Connection[] = [];
+let conntrackLimit: string | undefined;
+let rival: ReturnType<typeof execFile> | undefined;
+
+/** The limit belongs to the first network namespace of the kernel. */
+function setConntrackLimit(limit: string): void {
+  leaveNetworkNamespace();
+  conntrackLimit ??= shell("sysctl -n net.netfilter.nf_conntrack_max").trim();
+  shell(`sysctl -qw net.netfilter.nf_conntrack_max=${limit}`);
+  enterNetworkNamespace("node");
+}
+
+/** Waits until the cluster IP's real servers have this port only. */
+async function portIs(port: number): Promise<void> {
+  const servers = async (): Promise<string> => shell(`ipvsadm -Ln ${virtualServer}`);
+  const ports = async (): Promise<string> =>
+    [...(await servers()).matchAll(/-> \S+:(808\d)/g)].map(([, found]) => found).join();
+  await until(async () => (await ports()) === `${port},${port}`, 20_000, servers);
+}
+
+/** The folder is read at least every ten seconds. */
+async function statusIs(code: number): Promise<void> {
+  const status = async (): Promise<string> => (await run("status")).out;
+  await until(async () => (await run("status")).code === code, 30_000, status);
+}
+
+function folderIn(flags: readonly string[]): string {
+  return flags.find((flag) => flag.startsWith("--manifests="))?.split("=")[1] ?? "";
+}
+
+/** Unlike `kubeIpvs`, does not block this process, which owns the client's sockets. */
+async function run(...args: readonly string[]): Promise<Run> {
+  return new Promise((resolve) => {
+    execFile(program, args, (error, out, err) => {
+      resolve({ code: error === null ? 0 : Number(error.code), out, err });
+    });
+  });
+}
+
+interface Answer {
+  readonly code: number | null;
+  /** The findings of the doctor that are not ok, or the whole output of another command. */
+  readonly items: readonly string[];
+}
+
+async function ask(command: readonly string[]): Promise<Answer> {
+  const { code, out, err } = await run(...command);
+  if (command[0] !== "doctor") return { code, items: [out + err] };
+  const findings = out.split(/^(?=\w+ +[\w-]+ {2})/m);
+  return { code, items: findings.filter((finding) => /^(?:warn|fail|unknown) /.test(finding)) };
+}
+
+async function act(action: Action, node: LabNode): Promise<void> {
+  if (typeof action === "string") shell(action);
+  else await action(node);
+}
+
+function drawn(): readonly Breakage[] {
+  const random = seededRandom(firstSeed);
+  const candidates = breakages.filter(({ todo }) => isLong || todo === undefined);
+  const order = candidates.map((breakage) => ({ breakage, place: random() }));
+  const sorted = order.toSorted((one, other) => one.place - other.place);
+  const count = countOf({ short: 12, long: candidates.length });
+  return sorted.slice(0, count).map(({ breakage }) => breakage);
+}
+
+describe(`a broken node is diagnosed by one command (seed ${firstSeed})`, () => {
+  let built: LabNode | undefined;
+  /** What each command prints on the healthy node. */
+  const healthyAnswers = new Map<string, Answer>();
+
+  async function healthyNode(): Promise<LabNode> {
+    if (built !== undefined) return built;
+    built = await LabNode.build(pods);
+    built.apply(...healthy);
+    // kube-ipvs repairs what a third party changes. Here the damage lasts.
+    await built.start([
+      "--ipvs-sync-period=1h",
+      "--kube-ipvs-verification-period=1h",
+      "--kube-ipvs-rule-check-period=1h",
+      "--kube-ipvs-tcp-drain-deadline=1s",
+    ]);
+    return built;
+  }
+
+  async function discard(): Promise<void> {
+    await built?.destroy();
+    if (built !== undefined) removeNodeNetwork(pods);
+    built = undefined;
+  }
+  after(discard);
+
+  for (const { traffic = toWeb, ...breakage } of drawn()) {
+    it(breakage.name, { todo: breakage.todo ?? false }, async (test) => {
+      const { command, cause, fix } = breakage;
+      const node = await healthyNode();
+      const key = command.join(" ");
+      const atFirst = healthyAnswers.get(key) ?? (await ask(command));
+      healthyAnswers.set(key, atFirst);
+      try {
+        assert.deepEqual(
+          atFirst.items.filter((item) => cause.test(item)),
+          [],
+          "named on a healthy node",
+        );
+        await act(breakage.damage, node);
+        const count = await traffic(node);
+        const { code, items } = await ask(command);
+        test.diagnostic(`kube-ipvs ${key}\n${items.join("")}`);
+        assert.equal(count, breakage.answered, "connections that were answered");
+        const named = items.filter((item) => cause.test(item));
+        assert.notEqual(named.length, 0, `not named: ${cause}`);
+        assert.ok(
+          named.some((item) => fix.test(item)),
+          `no remedy: ${fix}`,
+        );
+        assert.equal(code, breakage.exitCode ?? 2, "exit code");
+        await act(breakage.repair, node);
+        shell("conntrack -F 2> /dev/null || true");
+        assert.equal(await traffic(node), 4, "connections that were answered after the repair");
+        const atLast = await ask(command);
+        if (breakage.isRepairedAlready !== true) {
+          assert.deepEqual(
+            atLast.items.filter((item) => cause.test(item)),
+            [],
+          );
+        }
+        assert.equal(atLast.code, atFirst.code, atLast.items.join(""));
+        const status = await run("status");
+        assert.equal(status.code, 0, status.out);
+      } catch (error) {
+        await (async () => act(breakage.repair, node))().catch(() => {});
+        await discard();
+        throw error;
+      }
+    });
+  }
+});
