@@ -7,7 +7,7 @@ export const endpointsPerSlice = 100;
 
 /** A slice of a group with its planned endpoints. */
 export interface PackedSlice {
-  /** Undefined for a slice to create. */
+  /** Undefined if the slice does not exist yet. */
   readonly stored?: StoredSlice;
   readonly endpoints: readonly SliceEndpoint[];
   /** Whether the endpoints differ from the stored ones. */

@@ -70,7 +70,7 @@ export class ChangeTracker {
     this.#touched.add(name);
   }
 
-  /** Marks every Service as touched for which `concerns` returns true. */
+  /** Marks all Services for which `concerns` returns true as touched. */
   touchWhere(concerns: (service: ServiceRecord) => boolean): void {
     for (const [name, service] of this.#services) if (concerns(service)) this.#touched.add(name);
   }
