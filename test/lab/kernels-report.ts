@@ -29,7 +29,7 @@ export const knownDeviations: ReadonlyMap<string, string> = new Map();
 const tried: readonly (readonly [what: string, cases: string])[] = [
   [
     "one native nft rule in `ip nat` or `ip filter`: it is logged once, a Service that is added later is served, bound and in its set, and /healthz, /livez and /readyz return 200",
-    '"beside one native rule in ip …", "do not keep a new Service from being served", "survive a restart and a clean-up"',
+    '"with one native rule in ip …", "do not prevent a new Service from being served", "stay across a restart and a clean-up"',
   ],
   [
     "the backend changes between two runs, because of kubelet's hint: a start and `--cleanup` remove kube-ipvs' rules from the other backend, and third-party rules stay",
@@ -37,11 +37,11 @@ const tried: readonly (readonly [what: string, cases: string])[] = [
   ],
   [
     "5,000 third-party rules and one more each second: CPU share of kube-ipvs and its programs",
-    '"takes little of a processor"',
+    '"uses little CPU time"',
   ],
   [
     "the table of kube-proxy's nftables mode is removed, and other tables stay",
-    '"nftables mode: its table goes …"',
+    '"nftables mode: its table is removed …"',
   ],
   [
     "rules of kube-proxy's iptables mode, in either backend, are logged, and removed by `--cleanup`",

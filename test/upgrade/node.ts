@@ -1,5 +1,5 @@
 /**
- * The node of the recorded states with participants: a client on its LAN, and the pods of `objects.ts` in one
+ * The node of the recorded states, together with a client on its LAN and the pods of `objects.ts` in one
  * namespace. The node has only the recorded addresses, because node ports would be served at others, too.
  */
 import { clientAddress, nodeAddress } from "../support/node-network.ts";
