@@ -5,6 +5,7 @@
  *     balancer 192.168.N.1 ── 192.168.N.11 node-N 10.0.N.1 ── 10.0.N.2 pods 10.244.1.10, 10.244.1.11
  */
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { connect, createServer, type Server } from "node:net";
@@ -13,6 +14,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, afterEach, before, describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
+import { promisify } from "node:util";
 import { ask } from "../faults/ask.ts";
 import { until } from "../support/lab-node.ts";
 import {
@@ -48,6 +50,11 @@ function applyEndpoint(address: string): void {
   renameSync(`${path}.new`, path);
 }
 
+/** Runs a shell script while requests continue. {@link shell} would block this process, so requests would time out. */
+async function runScript(script: string): Promise<void> {
+  await promisify(execFile)("sh", ["-ec", script]);
+}
+
 /** Connects, and returns what the pod sends. Rejects if the connection breaks or times out. */
 async function request(host: string): Promise<string> {
   const socket = connect(nodePort, host);
@@ -74,10 +81,10 @@ class ReplaceableNode {
     this.#flags = flags;
   }
 
-  start(): void {
+  async start(): Promise<void> {
     const number = this.#number;
     createNetworkNamespace(this.name);
-    shell(`
+    await runScript(`
       ip -n ${this.name} link add eth0 type veth peer name eth${number} netns balancer
       ip -n ${this.name} link add eth1 type veth peer name eth${number} netns pods
       ip -n ${this.name} address add ${this.address}/24 dev eth0
@@ -121,7 +128,7 @@ class ReplaceableNode {
     removeNetworkNamespace(this.name);
     // The kernel removes the links of a namespace later.
     for (const neighbor of ["balancer", "pods"])
-      shell(`ip -n ${neighbor} link delete eth${this.#number} 2> /dev/null || true`);
+      await runScript(`ip -n ${neighbor} link delete eth${this.#number} 2> /dev/null || true`);
   }
 
   /** The status of `/healthz`, or of another path of the same server. Undefined without an answer. */
@@ -168,7 +175,7 @@ class ReplaceableNode {
       async () => "The balancer still uses the node",
     );
     this.#isRegistered = false;
-    this.start();
+    await this.start();
     await this.register();
   }
 }
@@ -264,7 +271,7 @@ describe("nodes behind a load balancer that checks /healthz", () => {
     nodes = [1, 2].map(
       (number) => new ReplaceableNode(number, [`--kube-ipvs-stop-delay=${delay}`]),
     );
-    for (const node of nodes) node.start();
+    for (const node of nodes) await node.start();
     const balancer = new Balancer(nodes);
     try {
       for (const node of nodes) await node.register();
@@ -295,7 +302,7 @@ describe("nodes behind a load balancer that checks /healthz", () => {
     applyEndpoint(endpoints[0]);
     const node = new ReplaceableNode(1, ["--kube-ipvs-stop-delay=10m"]);
     nodes = [node];
-    node.start();
+    await node.start();
     const reaches = (wanted: () => Promise<boolean>): Promise<void> =>
       until(wanted, waitMs, async () => `/healthz: ${await node.healthStatus()}`);
     await reaches(async () => (await node.healthStatus("/readyz")) === 200);
