@@ -56,6 +56,7 @@ const nftablesSuites: readonly string[] = [
   "upgrade",
   "faults",
   "kernels/rules-writers",
+  "kernels/flushed-rulesets",
 ];
 
 /** Suites whose preparation and checks use neither iptables nor ipset. */

@@ -14,8 +14,8 @@ import { nameOfStore } from "./set-keys.ts";
 
 /** NFNLGRP_NFTABLES. */
 const group = 7;
-/** Large enough for the notifications of a transaction with thousands of rules. */
-const receiveBufferBytes = 2 * 1024 * 1024;
+/** Large enough for the notifications of a transaction with thousands of rules. Only unread messages use memory. */
+const receiveBufferBytes = 8 * 1024 * 1024;
 
 /** NFTA_SET_ELEM_LIST_*. */
 const elementsAttributes = attributeSet({ set: text(2) });

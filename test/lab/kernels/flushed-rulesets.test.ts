@@ -1,0 +1,262 @@
+/**
+ * Other software deletes or creates the tables of kube-ipvs in nf_tables: rules and sets return at once, idle connections
+ * continue, and clients that source ranges block get through for a moment at most. Needs a kernel with nf_tables.
+ */
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { connect } from "node:net";
+import { after, afterEach, before, beforeEach, describe, it, type TestContext } from "node:test";
+import { setImmediate as immediately } from "node:timers/promises";
+import { silentLogger } from "../../../src/base/log.ts";
+import { parseJson } from "../../../src/base/parse-json.ts";
+import { type OpenKernel, openKernel } from "../../../src/kernel/open-kernel.ts";
+import { setFor } from "../../../src/plan/sets.ts";
+import { askName, Connection } from "../../support/client-traffic.ts";
+import { LabNode, until } from "../../support/lab-node.ts";
+import { enterNetworkNamespace, shell } from "../../support/netns/network-namespace.ts";
+import { type ApiObject, endpoint, endpointSlice, service } from "../../support/objects.ts";
+import { pauseAfterCheck } from "../../support/pause-after-check.ts";
+import { kubeIpvs } from "../../support/run-kube-ipvs.ts";
+import { countOf } from "../../support/seeds.ts";
+
+const pod = { name: "pod-1", address: "10.244.1.10" };
+const endpoints = [endpoint(pod.address, { nodeName: "node-1" })];
+const clusterIp = "10.96.0.10";
+/** Load-balancer addresses that admit the client, and that block it. */
+const [open, closed] = ["203.0.113.10", "203.0.113.20"];
+
+function limited(name: string, address: string, serviceIp: string, range: string): ApiObject {
+  return service({
+    ...{ name, type: "LoadBalancer", clusterIps: [serviceIp] },
+    spec: { loadBalancerSourceRanges: [range] },
+    status: { loadBalancer: { ingress: [{ ip: address }] } },
+  });
+}
+
+const objects = [
+  service(),
+  limited("open", open, "10.96.0.11", "192.168.10.0/24"),
+  limited("closed", closed, "10.96.0.12", "192.0.2.0/24"),
+  ...["web", "open", "closed"].map((name) => endpointSlice({ service: name, endpoints })),
+];
+/** Without the periodic check of rules. That of sets cannot be turned off. */
+const flags = ["--kube-ipvs-rules=nftables", "--kube-ipvs-rule-check-period=1h"];
+
+/** Detects hangs. On a busy machine, the lab needs seconds for what takes milliseconds elsewhere. */
+const mostMs = 60_000;
+const noticedMs = 60_000;
+const connectionCount = 10;
+const tickMs = 100;
+/** A SYN that is blocked is not repeated in this time. */
+const connectMs = 300;
+
+let node: LabNode;
+let kernel: OpenKernel;
+
+before(async () => {
+  node = await LabNode.build([pod]);
+  shell("ip -n client route add 203.0.113.0/24 via 192.168.10.11");
+  kernel = await openKernel({ log: silentLogger, rules: "nftables" });
+});
+beforeEach(() => node.apply(...objects));
+afterEach(async () => {
+  await node.clear();
+  shell("nft flush ruleset");
+});
+after(async () => {
+  kernel.close();
+  await node.destroy();
+});
+
+/** All rules, and the entries of cluster IPs. */
+async function written(): Promise<string> {
+  const chains = [
+    ...(await kernel.iptables.observe("IPv4")),
+    ...(await kernel.iptables.observe("IPv6")),
+  ].map((chain) => JSON.stringify(chain));
+  const entries = await kernel.ipSets.listEntries(setFor("clusterIp", "IPv4"));
+  return [...chains.toSorted(), ...entries.toSorted()].join("\n");
+}
+
+/** Starts a connection from the client, and calls back if it is established. */
+async function knock(address: string, onConnect: () => void): Promise<void> {
+  enterNetworkNamespace("client");
+  const socket = connect(80, address);
+  socket.on("error", () => {});
+  // The socket is opened in the next tick.
+  await immediately();
+  enterNetworkNamespace("node");
+  socket.once("connect", () => {
+    onConnect();
+    socket.resetAndDestroy();
+  });
+  setTimeout(() => socket.destroy(), connectMs);
+}
+
+interface Seen {
+  /** Longest time in which the rules were not as written, after a flush. */
+  readonly withoutRulesMs: number;
+  /** Longest time between a flush and a connection that source ranges should have blocked. */
+  readonly admittedMs: number;
+  readonly knocks: number;
+  readonly admitted: number;
+}
+
+/** Flushes the ruleset this often, but not before the rules have returned, and looks in between. */
+async function flushAndLook(
+  times: number,
+  intervalMs: number,
+  talking: readonly Connection[] = [],
+): Promise<Seen> {
+  const wanted = await written();
+  let [withoutRulesMs, admittedMs, knocks, admitted] = [0, 0, 0, 0];
+  for (let time = 0; time < times; time += 1) {
+    await once(spawn("nft", ["flush", "ruleset"]), "close");
+    const flushedAtMs = performance.now();
+    const elapsedMs = (): number => performance.now() - flushedAtMs;
+    let isWhole = false;
+    while (!isWhole || elapsedMs() < intervalMs) {
+      const looksAtMs = performance.now();
+      for (const connection of talking) connection.write("ping\n");
+      knocks += 1;
+      await knock(closed, () => {
+        admitted += 1;
+        admittedMs = Math.max(admittedMs, elapsedMs());
+      });
+      if (!isWhole) {
+        const found = await written();
+        isWhole = found === wanted;
+        withoutRulesMs = Math.max(withoutRulesMs, elapsedMs());
+        if (elapsedMs() > mostMs) assert.equal(found, wanted, node.program.output);
+      }
+      await pauseAfterCheck(looksAtMs, tickMs);
+    }
+  }
+  return { withoutRulesMs, admittedMs, knocks, admitted };
+}
+
+/** One after the other, because each changes the namespace. */
+async function openConnections(address: string): Promise<readonly Connection[]> {
+  const connections: Connection[] = [];
+  for (let made = 0; made < connectionCount; made += 1) {
+    const connection = await Connection.open(address, 80, "echo");
+    await connection.name();
+    connections.push(connection);
+  }
+  return connections;
+}
+
+async function countBroken(connections: readonly Connection[]): Promise<number> {
+  const pings = await Promise.allSettled(connections.map((one) => one.ping("still-open")));
+  return pings.filter(({ status }) => status === "rejected").length;
+}
+
+function report(test: TestContext, seen: Seen): void {
+  test.diagnostic(
+    `without complete rules ${seen.withoutRulesMs.toFixed(0)} ms at most; ` +
+      `${seen.admitted} of ${seen.knocks} blocked connections got through, ` +
+      `${seen.admittedMs.toFixed(0)} ms after a flush at most`,
+  );
+}
+
+/** Log lines about drift of rules and sets, all of which name the program if a notification caused the check. */
+function assertNamed(): void {
+  const lines = node.program.output
+    .split("\n")
+    .filter((line) => /changed by a third party" kind="(?:set|entry|chain|rule|jump)"/.test(line));
+  assert.ok(lines.length > 0, node.program.output);
+  for (const line of lines) assert.match(line, / changedBy="nft \(PID \d+\)"/);
+}
+
+describe("nft flush ruleset", () => {
+  it("once a second: rules return at once, and no idle connection to a Service without limits breaks", async (test) => {
+    await node.start(flags);
+    const connections = await openConnections(clusterIp);
+    const talking = await openConnections(clusterIp);
+    const seen = await flushAndLook(countOf({ short: 10, long: 60 }), 1_000, talking);
+    report(test, seen);
+    assert.equal(await countBroken(connections), 0);
+    // While no NAT chain exists, the kernel does not translate packets of connections that are masqueraded.
+    const broken = talking.filter(({ ending }) => ending !== undefined).length;
+    test.diagnostic(`${broken} of ${connectionCount} connections that send continuously broke`);
+    assertNamed();
+    assert.doesNotMatch(node.program.output, /backOff="(?!1s")/);
+    for (const connection of talking) connection.reset();
+    const { out } = kubeIpvs("status", "-o", "json");
+    const { lastDrift } = parseJson(out) as { lastDrift?: { changedBy?: string } };
+    assert.match(lastDrift?.changedBy ?? "", /^nft \(PID \d+\)$/);
+    for (const connection of connections) connection.reset();
+  });
+
+  it("once a second: addresses with source ranges are withdrawn, and return a minute after the last flush", async () => {
+    await node.start(flags);
+    const isServed = (): boolean => shell("ipvsadm -Sn").includes(`${open}:80`);
+    for (let time = 0; time < 20 && isServed(); time += 1) await flushAndLook(1, 1_000);
+    assert.equal(isServed(), false, node.program.output);
+    await until(
+      async () => isServed(),
+      2 * noticedMs,
+      async () => node.program.output,
+    );
+    await until(
+      async () => (await askName(open, 80)) === pod.name,
+      noticedMs,
+      async () => "",
+    );
+  });
+
+  it("once a minute: rules return at once, and no idle connection breaks", async (test) => {
+    await node.start(flags);
+    const connections = [...(await openConnections(clusterIp)), ...(await openConnections(open))];
+    const seen = await flushAndLook(
+      countOf({ short: 4, long: 12 }),
+      countOf({ short: 2_000, long: 60_000 }),
+    );
+    report(test, seen);
+    assert.equal(await countBroken(connections), 0);
+    assertNamed();
+    assert.doesNotMatch(node.program.output, /backOff="(?!1s")/);
+    for (const connection of connections) connection.reset();
+  });
+});
+
+describe("a table that other software called kube-ipvs", () => {
+  it("is used, and its other chains and sets stay", async () => {
+    shell(
+      "nft add table ip kube-ipvs; nft add chain ip kube-ipvs mine; nft add set ip kube-ipvs mine '{ type ipv4_addr; }'",
+    );
+    await node.start(flags);
+    assert.equal(await askName(clusterIp, 80), pod.name);
+    assert.match(
+      shell("nft list table ip kube-ipvs"),
+      /set mine \{[\s\S]*chain mine \{[\s\S]*nat-KUBE-SERVICES/,
+    );
+    assert.doesNotMatch(node.program.output, /rejected a change/);
+  });
+
+  it("with a full set: the kernel's error is reported, and the entries are written when the set is gone", async () => {
+    const size = "type ipv4_addr . inet_proto . inet_service; size 1;";
+    shell(`nft add table ip kube-ipvs; nft add set ip kube-ipvs KUBE-CLUSTER-IP '{ ${size} }'`);
+    await node.start(flags);
+    await node.program.prints(/rejected a change.*KUBE-CLUSTER-IP.*ENFILE/);
+    shell("nft flush ruleset");
+    await until(
+      async () => (await kernel.ipSets.listEntries(setFor("clusterIp", "IPv4"))).length === 3,
+      2 * noticedMs,
+      async () => node.program.output,
+    );
+  });
+
+  it("is removed by --cleanup, although a rule of other software in it refers to a set", async () => {
+    await node.start(flags);
+    await node.stop("SIGTERM");
+    shell(
+      "nft add chain ip kube-ipvs mine; nft add rule ip kube-ipvs mine ip daddr @KUBE-IPVS-IPS drop",
+    );
+    const { out, code } = kubeIpvs("--cleanup");
+    assert.match(out, /Removed +1 nft table of kube-ipvs: ip kube-ipvs\n/);
+    assert.equal(code, 0, out);
+    assert.doesNotMatch(shell("nft list tables"), /kube-ipvs/);
+  });
+});
