@@ -1,10 +1,12 @@
 /** The entries of our sets. */
 
+import { parseIpAddress } from "../../base/ip.ts";
 import type { EntryChange } from "../../kernel/kernel.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
 import { setFor } from "../../plan/sets.ts";
 import type { IpSet } from "../../state/ip-set.ts";
-import { addressPortEntry, type SetEntry } from "../../state/set-entry.ts";
+import { addressOf, addressPortEntry, type SetEntry } from "../../state/set-entry.ts";
+import type { VirtualServerId } from "../../state/virtual-server.ts";
 import { added, lost } from "../drift.ts";
 import { isLimitSet, serverOfEntry } from "../limits.ts";
 import type { CachedState } from "../observed/cached-state.ts";
@@ -84,12 +86,28 @@ interface Steps {
   toRemove(entry: SetEntry): "limits" | "formerEntries" | "formerLimits";
 }
 
+/** The virtual servers of a guarded address. */
+function serversOf(entry: SetEntry, desired: DesiredView): readonly VirtualServerId[] {
+  const address = parseIpAddress(addressOf(entry));
+  const keys = address === undefined ? [] : desired.serversOfAddress(address);
+  return keys.flatMap((key) => desired.virtualServer(key)?.virtualServer ?? []);
+}
+
 const plain: Steps = { toAdd: () => "entries", toRemove: () => "formerEntries" };
 
 function stepsOf({ name, family }: IpSet, desired: DesiredView): Steps {
   const { name: firewall } = setFor("loadBalancerFirewall", family);
+  const isLimited = (entry: SetEntry): boolean => desired.hasEntry(firewall, entry);
+  if (name === setFor("ipvsIps", family).name) {
+    // The address guard refuses connections to a bound address whose other entries do not exist yet, as during a move
+    // from another writer. The entries of a load balancer with source ranges are the last ones.
+    const hasLimited = (entry: SetEntry): boolean =>
+      serversOf(entry, desired).some(({ address, protocol, port }) =>
+        isLimited(addressPortEntry(address, protocol, port)),
+      );
+    return { ...plain, toAdd: (entry) => (hasLimited(entry) ? "limitedEntries" : "entries") };
+  }
   if (name === setFor("loadBalancer", family).name) {
-    const isLimited = (entry: SetEntry): boolean => desired.hasEntry(firewall, entry);
     return { ...plain, toAdd: (entry) => (isLimited(entry) ? "limitedEntries" : "entries") };
   }
   if (!isLimitSet(name)) return plain;

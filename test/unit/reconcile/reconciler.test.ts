@@ -311,6 +311,19 @@ describe("Reconciler", () => {
       assert.deepEqual(await bench.writes(), ["ipset entry-add KUBE-IPVS-IPS 10.96.0.10", bind]);
     });
 
+    it("of a load balancer with source ranges is guarded only when its port is admitted", async () => {
+      const sourceRanges = [cidr("198.51.100.0/24")];
+      const loadBalancerIps = [ip("203.0.113.10")];
+      bench.put({ ...a, type: "LoadBalancer", loadBalancerIps, sourceRanges }, [there]);
+      const writes = await bench.writes();
+      const at = (write: string): number => writes.indexOf(`ipset entry-add ${write}`);
+      const port = at("KUBE-LOAD-BALANCER 203.0.113.10,tcp:80");
+      const guard = at("KUBE-IPVS-IPS 203.0.113.10");
+      assert.ok(port >= 0 && port < guard, writes.join("\n"));
+      assert.ok(at("KUBE-IPVS-IPS 10.96.0.10") < port);
+      assert.ok(guard < writes.indexOf(bind.replace("10.96.0.10", "203.0.113.10")));
+    });
+
     it("is not bound by a recreated link while its virtual server is pending", async () => {
       refuse("10.96.0.10:80");
       bench.put(a, [there]);
