@@ -73,9 +73,13 @@ ${lines.join("\n")}
 
 function labVersion(): string {
   try {
-    return execFileSync(findLabKernel()?.binary ?? "linux.uml", ["--version"], {
-      encoding: "utf8",
-    }).trim();
+    return execFileSync(
+      findLabKernel(process.env["LAB_KERNEL"])?.binary ?? "linux.uml",
+      ["--version"],
+      {
+        encoding: "utf8",
+      },
+    ).trim();
   } catch {
     return "";
   }

@@ -40,7 +40,7 @@ export class Machine {
 
   private constructor(options: MachineOptions) {
     // Always the lab kernel, so that results of different machines are comparable.
-    const kernel = findLabKernel();
+    const kernel = findLabKernel(process.env["LAB_KERNEL"]);
     if (kernel === undefined) {
       throw new Error(
         "The bench needs the lab kernel: apt-get install user-mode-linux (amd64 only)",

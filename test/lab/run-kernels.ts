@@ -57,6 +57,7 @@ const nftablesSuites: readonly string[] = [
   "faults",
   "kernels/rules-writers",
   "kernels/flushed-rulesets",
+  "kernels/killed-moves",
 ];
 
 /** Suites whose preparation and checks use neither iptables nor ipset. */

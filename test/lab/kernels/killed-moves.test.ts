@@ -1,0 +1,225 @@
+/**
+ * Moves between iptables and nf_tables that SIGKILL interrupts, from the states of kube-ipvs, of an earlier version and
+ * of kube-proxy. During all moves, clients have open connections, open new ones, and one client tries to reach a
+ * Service that must not admit it.
+ */
+import assert from "node:assert/strict";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import { Traffic } from "../../faults/traffic.ts";
+import type { KernelState } from "../../golden/kernel-state.ts";
+import { replayLines } from "../../golden/replay.ts";
+import { readScenario } from "../../golden/scenario.ts";
+import { eventually } from "../../support/lab-daemon.ts";
+import { enterNetworkNamespace, shell } from "../../support/netns/network-namespace.ts";
+import { clientAddress, nodeAddress } from "../../support/node-network.ts";
+import type { ApiObject } from "../../support/objects.ts";
+import { Program } from "../../support/program.ts";
+import { inNftOrder, rulesOfIptables } from "../../support/rules-writer.ts";
+import { seededRandom, seeds } from "../../support/seeds.ts";
+import { nodeWithNeighbours, podNamespace, targets } from "../../upgrade/node.ts";
+import { objects } from "../../upgrade/objects.ts";
+
+type Writer = "iptables" | "nftables";
+
+const caseSeeds = seeds({ short: 1, long: 5 });
+/** Kills in each move. The next start after them finishes the move. */
+const killsPerMove = 2;
+const noticedMs = 60_000;
+const statesFolder = join(import.meta.dirname, "../../upgrade/states");
+const [olderState = ""] = readdirSync(statesFolder).sort();
+
+interface Start {
+  readonly name: string;
+  readonly objects: readonly ApiObject[];
+  /** Shell lines that create the state. If undefined, kube-ipvs creates it with iptables. */
+  readonly state?: readonly string[];
+  /** See `traffic-client.ts`. */
+  readonly targets: readonly string[];
+}
+
+const [sourceRanges] = readScenario("lb-source-ranges").steps;
+
+function replayed({ health: _, ...state }: KernelState): readonly string[] {
+  return replayLines(state);
+}
+
+/** The load balancer of `objects.ts`, and a client in one of its source ranges. */
+const ofGate = [...targets, "198.51.100.80:443@203.0.113.9", `!198.51.100.80:443@${clientAddress}`];
+
+const starts: readonly Start[] = [
+  { name: "kube-ipvs", objects, targets: ofGate },
+  {
+    name: `an earlier version (${olderState})`,
+    objects,
+    state: replayed(
+      JSON.parse(readFileSync(join(statesFolder, olderState), "utf8")) as KernelState,
+    ),
+    targets: ofGate,
+  },
+  {
+    name: "kube-proxy 1.36.2",
+    objects: (sourceRanges?.apply ?? []) as readonly unknown[] as readonly ApiObject[],
+    state: replayed(sourceRanges?.recorded ?? {}),
+    targets: [
+      `10.96.0.10:80@${clientAddress}`,
+      `${nodeAddress}:30080@192.168.10.2`,
+      "203.0.113.5:80@192.0.2.9",
+      `!203.0.113.5:80@${clientAddress}`,
+    ],
+  },
+];
+
+/** More addresses of the client and of the pods than `node.ts` has. */
+const moreAddresses: readonly string[] = [
+  ...["203.0.113.9", "192.0.2.9"].map((one) => `ip -n client address add ${one}/32 dev eth0`),
+  ...["198.51.100.80", "203.0.113.5"].map(
+    (one) => `ip -n client route add ${one} via ${nodeAddress}`,
+  ),
+  `ip -n ${podNamespace} address add 10.244.2.12/32 dev eth0`,
+  `ip -n node route add 10.244.2.12/32 dev veth1 src ${nodeAddress}`,
+];
+
+/** All rules and sets of each writer in one order, without packet counters. */
+const contents: Readonly<Record<Writer, () => string>> = {
+  iptables: rulesOfIptables,
+  nftables: () =>
+    inNftOrder(
+      shell("for family in ip ip6; do nft list table $family kube-ipvs 2> /dev/null || true; done"),
+    ),
+};
+
+const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-moves-"));
+let program: Program | undefined;
+
+before(() => {
+  shell([...nodeWithNeighbours, ...moreAddresses].join("\n"));
+  enterNetworkNamespace("node");
+});
+
+after(async () => {
+  await stop("SIGKILL");
+  rmSync(folder, { recursive: true });
+});
+
+function start(writer: Writer): Program {
+  program = new Program([
+    "--hostname-override=node-1",
+    "--cluster-cidr=10.244.0.0/16,fd00:244::/32",
+    "--proxy-mode=ipvs",
+    "--conntrack-max-per-core=0",
+    `--manifests=${folder}`,
+    `--kube-ipvs-rules=${writer}`,
+    "-v=3",
+  ]);
+  return program;
+}
+
+async function stop(signal: "SIGTERM" | "SIGKILL"): Promise<void> {
+  program?.kill(signal);
+  await program?.ends();
+}
+
+/** Moves without interruption, and returns the time it takes from the start of the program and the new contents. */
+async function move(from: Writer, to: Writer): Promise<{ ms: number; contents: string }> {
+  const beganMs = performance.now();
+  const running = start(to);
+  await running.prints(/SyncProxyRules complete/);
+  await eventually(contents[from], "", noticedMs);
+  const ms = performance.now() - beganMs;
+  // A removal that the stop interrupts logs an error.
+  assert.doesNotMatch(running.output, /^[EF]/m);
+  await stop("SIGTERM");
+  return { ms, contents: contents[to]() };
+}
+
+/** Removes everything of the case before. */
+async function empty(): Promise<void> {
+  const cleaning = new Program(["--cleanup"]);
+  assert.equal((await cleaning.ends()).code, 0, cleaning.output);
+  assert.deepEqual([contents.iptables(), contents.nftables()], ["", ""]);
+  assert.equal(shell("ipvsadm -Sn"), "");
+  shell(`rm -rf /run/kube-ipvs; rm -f ${folder}/*`);
+}
+
+async function prepare({ objects: given, state }: Start): Promise<void> {
+  await empty();
+  for (const [index, object] of given.entries()) {
+    writeFileSync(join(folder, `${index}.json`), JSON.stringify(object));
+  }
+  if (state !== undefined) {
+    shell(state.join("\n"));
+    return;
+  }
+  await start("iptables").prints(/SyncProxyRules complete/);
+  await stop("SIGTERM");
+}
+
+async function assertUndisturbed(traffic: Traffic, longCount: number): Promise<string> {
+  const { long, broken, failed, admitted, reasons, ...counts } = await traffic.take();
+  assert.deepEqual(
+    { long, broken, failed, admitted, reasons },
+    { long: longCount, broken: 0, failed: 0, admitted: 0, reasons: {} },
+  );
+  assert.ok(counts.short > 0 && counts.tried > 0);
+  return `${long} open connections, ${counts.short} new ones, ${counts.tried} attempts without admission`;
+}
+
+const moves: readonly (readonly [from: Writer, to: Writer])[] = [
+  ["iptables", "nftables"],
+  ["nftables", "iptables"],
+];
+
+for (const begin of starts) {
+  describe(`moves from the state of ${begin.name}`, () => {
+    const complete = new Map<Writer, string>();
+    const durationMs = new Map<Writer, number>();
+
+    before(async () => {
+      await prepare(begin);
+      for (const [from, to] of moves) {
+        const moved = await move(from, to);
+        complete.set(to, moved.contents);
+        durationMs.set(to, moved.ms);
+      }
+      assert.notEqual(complete.get("iptables"), complete.get("nftables"));
+    });
+
+    for (const seed of caseSeeds) {
+      it(`end after SIGKILL at random moments, seed ${seed}`, async (test) => {
+        const random = seededRandom(seed);
+        await prepare(begin);
+        const longCount = 10 * begin.targets.filter((target) => !target.startsWith("!")).length;
+        const traffic = new Traffic(podNamespace, begin.targets);
+        try {
+          await eventually(async () => (await traffic.take()).long, longCount, noticedMs);
+          for (const [from, to] of moves) {
+            const old = contents[from]();
+            for (let kills = 0; kills < killsPerMove; kills++) {
+              const delayMs = Math.round(random() * (durationMs.get(to) ?? 0));
+              start(to);
+              await pause(delayMs);
+              await stop("SIGKILL");
+              const [left, written] = [contents[from](), contents[to]()];
+              const isOldWhole = left === old;
+              const isNewWhole = written === complete.get(to);
+              test.diagnostic(
+                `to ${to}, killed after ${delayMs} ms: ${left === "" ? "no" : isOldWhole ? "whole" : "parts of"} ${from}, ${written === "" ? "no" : isNewWhole ? "whole" : "parts of"} ${to}`,
+              );
+              assert.ok(isOldWhole || isNewWhole, `${left}\n${written}`);
+              await assertUndisturbed(traffic, longCount);
+            }
+            const moved = await move(from, to);
+            assert.equal(moved.contents, complete.get(to));
+            test.diagnostic(await assertUndisturbed(traffic, longCount));
+          }
+        } finally {
+          await traffic.stop();
+        }
+      });
+    }
+  });
+}
