@@ -68,15 +68,16 @@ function outcomesOf(
 function deliveredOutcomes(group: DeliveryGroup, chosen: readonly string[]): readonly string[] {
   const { realServers, fate, obstacle, seenSource = "?" } = group;
   const known = realServers.filter((one) => chosen.length === 0 || chosen.includes(one));
-  return known.map((realServer) => {
-    if (fate !== "delivered") return fate;
-    if (obstacle !== undefined) return "dropped";
+  return known.flatMap((realServer) => {
+    if (fate !== "delivered") return [fate];
+    if (obstacle !== undefined) return ["dropped"];
     const [address = "", port = ""] = realServer.split(":");
     const place = placeAt(address);
-    if (place === undefined) return "dropped";
+    // The node reports an unknown neighbor after three seconds.
+    if (place === undefined) return ["dropped", "refused"];
     return Number(port) === (place === "node" ? hostPort : podPort)
-      ? `${place}←${seenSource}`
-      : "refused";
+      ? [`${place}←${seenSource}`]
+      : ["refused"];
   });
 }
 
