@@ -67,7 +67,7 @@ function connectionsTo(host: string, port: number): Traffic {
 
 async function answers(host: string, port: number): Promise<boolean> {
   const socket = connect({ host, port });
-  const signal = AbortSignal.timeout(2_000);
+  const signal = AbortSignal.timeout(5_000);
   try {
     await once(socket, "connect", { signal });
     socket.write("name\n");
@@ -83,7 +83,7 @@ async function answers(host: string, port: number): Promise<boolean> {
 /** The same client port each time, as of a resolver that keeps its socket. */
 const datagrams: Traffic = async () => {
   const socket = await Datagrams.open(5_300);
-  const answered = await socket.ask("10.96.0.53", 53, 2_000);
+  const answered = await socket.ask("10.96.0.53", 53, 5_000);
   socket.close();
   return answered === "nobody" ? 0 : 4;
 };
