@@ -7,7 +7,7 @@ const retryMs = 60_000;
 /**
  * Returns a function to call after each successful sync. The first call runs `remove`, which removes leftovers: before a first
  * sync, traffic would have neither the old rules nor the new ones. While `remove` resolves with false, because something could
- * not be removed, it runs again each minute until the program stops.
+ * not be removed, it runs again each minute until the program stops. A stop interrupts `remove`, whose failure is then not logged.
  */
 export function onceSynced(
   { clock, log, stop }: { readonly clock: Clock; readonly log: Logger; readonly stop: AbortSignal },
@@ -15,7 +15,11 @@ export function onceSynced(
 ): () => void {
   let hasBegun = false;
   const run = async (): Promise<void> => {
-    while (!(await remove()) && !stop.aborted) await sleep(clock, retryMs, stop);
+    try {
+      while (!(await remove()) && !stop.aborted) await sleep(clock, retryMs, stop);
+    } catch (error) {
+      if (!stop.aborted) throw error;
+    }
   };
   return () => {
     if (hasBegun) return;

@@ -17,6 +17,9 @@ import type { Mode } from "./rules-of-modes.ts";
 /** Maximum number of chains that a log line names. */
 const namedChains = 5;
 
+/** How long the first sync waits for the programs of iptables, which may hang. Leftovers are removed after it, too. */
+const longestSearchMs = 10_000;
+
 /** Whether a kube-proxy in another mode than ours may be using these rules at the same time. */
 export function mayBeInUse({
   isOtherProxyAllowed,
@@ -25,14 +28,37 @@ export function mayBeInUse({
   return isOtherProxyAllowed || serviceProxyName !== undefined;
 }
 
+/**
+ * The iptables backends that may contain leftovers. Call this before the first sync. Never rejects. If the programs of
+ * iptables fail or do not end, their backends are absent, which is logged.
+ */
+export async function findBackends(
+  { iptables, unusedBackends }: Pick<Kernel, "iptables" | "unusedBackends">,
+  config: Config,
+  { clock, log }: LeftoverLog,
+): Promise<readonly Iptables[]> {
+  if (unusedBackends === undefined || mayBeInUse(config)) return [iptables];
+  const late = Promise.withResolvers<never>();
+  const cancel = clock.after(longestSearchMs, () =>
+    late.reject(new Error(`the programs of iptables did not end within ${longestSearchMs}ms`)),
+  );
+  try {
+    return [iptables, ...(await Promise.race([unusedBackends(), late.promise]))];
+  } catch (error) {
+    log.warn("Cannot look for leftovers in iptables", { err: errorText(error) });
+    return [iptables];
+  } finally {
+    cancel();
+  }
+}
+
 /** Logs the chains of kube-proxy's iptables mode in one line, with advice on how to remove them. */
-export async function reportLeftoverChains(
-  kernel: Pick<Kernel, "iptables" | "unusedBackends">,
+export function reportLeftoverChains(
+  all: readonly Iptables[],
   config: Config,
   { log, ran }: { readonly log: Logger; readonly ran: ReadonlySet<Mode> },
-): Promise<void> {
+): void {
   if (config.isLeftoverRemoved || ran.has("iptables") || mayBeInUse(config)) return;
-  const all = await allBackends(kernel, log);
   const backends = all.filter(({ choice }) => choice.leftovers !== undefined);
   const found = backends.flatMap(({ choice }) => [...(choice.leftovers ?? [])]);
   const chains = found.flatMap(([, names]) => names);
@@ -49,19 +75,6 @@ export async function reportLeftoverChains(
   });
 }
 
-/** Never rejects. If the programs of iptables fail, their backends are absent, which is logged. */
-async function allBackends(
-  { iptables, unusedBackends }: Pick<Kernel, "iptables" | "unusedBackends">,
-  log: Logger,
-): Promise<readonly Iptables[]> {
-  try {
-    return [iptables, ...((await unusedBackends?.()) ?? [])];
-  } catch (error) {
-    log.warn("Cannot look for leftovers in iptables", { err: errorText(error) });
-    return [iptables];
-  }
-}
-
 /**
  * Removes the rules of userspace mode. Call this before the first sync: the rules redirect to listeners that closed
  * with their process, so every connection that they match is refused. Never rejects.
@@ -69,13 +82,12 @@ async function allBackends(
 export async function removePortals(
   kernel: Kernel,
   config: Config,
-  { clock, log }: LeftoverLog,
+  { backends, clock, log }: LeftoverLog & { readonly backends: readonly Iptables[] },
 ): Promise<void> {
   if (config.isObserveOnly || mayBeInUse(config)) return;
-  const all = await allBackends(kernel, log);
   const portals = { modes: ["userspace"] as const, current: undefined };
   const results: boolean[] = [];
-  for (const iptables of all.filter(({ choice }) => choice.hasPortals === true)) {
+  for (const iptables of backends.filter(({ choice }) => choice.hasPortals === true)) {
     results.push(await removeRules(kernel, iptables, config, { ...portals, clock, log }));
   }
   if (results.every(Boolean)) return;
@@ -115,14 +127,20 @@ export function leftoverRemoval(
     const inUse: Mode[] = mode === "iptables" || leftovers === undefined ? [] : [...ofIptables];
     if (hasPortals === true && mode !== "userspace") inUse.push("userspace");
     const unused = ["ipvs", "userspace", ...ofIptables] as const;
-    const results = [
-      await removeRules(kernel, iptables, config, {
-        ...{ modes: inUse, current: mode, clock, log },
-        ...(mode === "userspace" ? { emptied: "ipvs" } : {}),
-      }),
-      await removeUnused(kernel, config, { modes: unused, current: undefined, clock, log }),
-      await removeAndLogNftTables(kernel, log),
+    const steps = [
+      () =>
+        removeRules(kernel, iptables, config, {
+          ...{ modes: inUse, current: mode, clock, log },
+          ...(mode === "userspace" ? { emptied: "ipvs" } : {}),
+        }),
+      () => removeUnused(kernel, config, { modes: unused, current: undefined, clock, log, stop }),
+      () => removeAndLogNftTables(kernel, log),
     ];
+    const results: boolean[] = [];
+    for (const step of steps) {
+      if (stop.aborted) return false;
+      results.push(await step());
+    }
     if (mode === "ipvs") return results.every(Boolean);
     const isGone = await removeIpvs(kernel, config, {
       ...{ clock, log, stop, ranIpvs },
@@ -142,13 +160,15 @@ export function leftoverRemoval(
 async function removeUnused(
   kernel: Kernel,
   config: Config,
-  { clock, log, ...leftovers }: LeftoverModes & LeftoverLog,
+  { clock, log, stop, ...leftovers }: LeftoverModes & LeftoverLog & { readonly stop: AbortSignal },
 ): Promise<boolean> {
   try {
     const results: boolean[] = [];
     for (const one of (await kernel.unusedBackends?.()) ?? []) {
+      if (stop.aborted) return false;
       results.push(await removeRules(kernel, one, config, { ...leftovers, clock, log }));
     }
+    if (stop.aborted) return false;
     const ipSets = await unusedIpSets(kernel);
     if (ipSets !== undefined) {
       const goal = { rules: new Map(), hasSets: true } as const;

@@ -1,6 +1,6 @@
 import type { ServedAddresses } from "../../api/source.ts";
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
-import { leftoverRemoval, removePortals } from "../leftovers/remove-leftovers.ts";
+import { findBackends, leftoverRemoval, removePortals } from "../leftovers/remove-leftovers.ts";
 import { prepareTables } from "../node/prepare-tables.ts";
 import { guardedBy } from "../node/served-before.ts";
 import { readServedByRules, type ServedByRules } from "../node/served-by-rules.ts";
@@ -13,7 +13,8 @@ export async function beginIptables(parts: ModeContext): Promise<RunningMode> {
   const { config, kernel, log, clock, live } = parts;
   const prepared = await prepareTables(kernel, config, log);
   const { families } = prepared;
-  await removePortals(kernel, config, parts);
+  const backends = await findBackends(kernel, config, parts);
+  await removePortals(kernel, config, { ...parts, backends });
   const reporter = new TablesReporter({ ...parts, nodeName: config.nodeName });
   const loop = new TablesLoop(
     { ...parts, reporter, onNodeReady: (node) => parts.onNodeReady(node, families) },

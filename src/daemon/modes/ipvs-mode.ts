@@ -1,4 +1,5 @@
 import {
+  findBackends,
   leftoverRemoval,
   removePortals,
   reportLeftoverChains,
@@ -18,7 +19,8 @@ const ipvsUdpSeconds = 300;
 export async function beginIpvs(parts: ModeContext): Promise<RunningMode> {
   const { config, kernel, log, live } = parts;
   const families = await prepareKernel(kernel, config, log);
-  await removePortals(kernel, config, parts);
+  const backends = await findBackends(kernel, config, parts);
+  await removePortals(kernel, config, { ...parts, backends });
   const reporter = new SyncReporter({ ...parts, nodeName: config.nodeName });
   const udpIdleMs = (): number => (live.current.ipvsTimeouts.udpSeconds || ipvsUdpSeconds) * 1_000;
   const localhost = config.areNodePortsOnLocalhost
@@ -33,7 +35,7 @@ export async function beginIpvs(parts: ModeContext): Promise<RunningMode> {
     families,
   );
   const leftovers = { clock: parts.clock, log, ran: parts.modeRecord?.earlier ?? new Set<Mode>() };
-  await reportLeftoverChains(kernel, config, leftovers);
+  reportLeftoverChains(backends, config, leftovers);
   const removeRules = leftoverRemoval((work) => work(kernel), config, leftovers);
   return {
     families,
@@ -60,7 +62,7 @@ export async function beginIpvs(parts: ModeContext): Promise<RunningMode> {
     configure: (next) => configureKernel(kernel, next, { families, log }),
     removeLeftovers: async (stop) => {
       const isGone = await removeRules(stop);
-      await convertVirtualAddresses(kernel, config, log);
+      if (!stop.aborted) await convertVirtualAddresses(kernel, config, log);
       return isGone;
     },
   };

@@ -4,7 +4,10 @@
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect, createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import { nodeSetUp } from "../../golden/node-world.ts";
 import {
@@ -15,6 +18,7 @@ import {
 } from "../../support/lab-daemon.ts";
 import { shell, withNetworkNamespace } from "../../support/netns/network-namespace.ts";
 import { endpointSlice, service, servicePort } from "../../support/objects.ts";
+import { Program } from "../../support/program.ts";
 
 type Writer = "iptables" | "nftables";
 
@@ -26,6 +30,7 @@ const web = service({
 const endpointAddress = "10.244.2.11";
 const slice = endpointSlice({ endpoints: [endpointAddress] });
 const noticedMs = 60_000;
+const nftFlags = ["--kube-ipvs-rules=nftables", "--conntrack-max-per-core=0"];
 
 function inNamespace(body: () => Promise<void>): Promise<void> {
   return withNetworkNamespace("writers", nodeSetUp, body);
@@ -149,6 +154,27 @@ describe("rules written with nf_tables", () => {
         assert.deepEqual(daemon.errors, []);
       } finally {
         await daemon.stop();
+      }
+    });
+  });
+
+  it("are written although the programs of iptables hang", async () => {
+    await inNamespace(async () => {
+      const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-hanging-"));
+      const hanging = "#!/bin/sh\nexec sleep 1000\n";
+      writeFileSync(join(folder, "iptables-nft-save"), hanging, { mode: 0o755 });
+      const program = new Program(
+        ["--hostname-override=node-1", "--proxy-mode=ipvs", `--manifests=${folder}`, ...nftFlags],
+        [],
+        { env: { ...process.env, PATH: `${folder}:${process.env["PATH"] ?? ""}` } },
+      );
+      try {
+        await program.prints(/"First sync completed"/, 45_000);
+        assert.match(program.output, /"Cannot look for leftovers in iptables"/);
+      } finally {
+        program.kill("SIGTERM");
+        await program.ends();
+        rmSync(folder, { recursive: true });
       }
     });
   });

@@ -4,6 +4,7 @@ import { beforeEach, describe, it } from "node:test";
 import type { IpFamily } from "../../../../src/base/ip.ts";
 import type { Config } from "../../../../src/config/config.ts";
 import {
+  findBackends,
   leftoverRemoval,
   removePortals,
   reportLeftoverChains,
@@ -89,19 +90,15 @@ describe("rules of iptables mode", () => {
 
   it("are reported in one line when IPVS mode starts, with what removes them", async () => {
     leaveIptablesMode(unusedBackend);
-    const node = { iptables: kernel.iptables, unusedBackends };
-    await reportLeftoverChains(node, ipvs, { log, ran: new Set() });
+    reportLeftoverChains([kernel.iptables, unusedBackend], ipvs, { log, ran: new Set() });
     const [line] = log.lines;
     assert.deepEqual(
       [line?.level, line?.keys["chainCount"], line?.keys["backends"], line?.keys["ipFamilies"]],
       ["warn", 4, ["legacy", "legacy"], ["IPv4"]],
     );
     assert.match(String(line?.keys["advice"]), /removeLeftovers: true, or .* kube-ipvs --cleanup$/);
-    await reportLeftoverChains(node, ipvs, { log, ran: new Set(["iptables"]) });
-    await reportLeftoverChains({ iptables: new FakeKernel().iptables }, ipvs, {
-      log,
-      ran: new Set(),
-    });
+    reportLeftoverChains([kernel.iptables], ipvs, { log, ran: new Set(["iptables"]) });
+    reportLeftoverChains([new FakeKernel().iptables], ipvs, { log, ran: new Set() });
     assert.equal(log.lines.length, 1);
   });
 
@@ -194,13 +191,20 @@ describe("rules of kube-ipvs in the unused backend", () => {
 });
 
 describe("rules of userspace mode", () => {
+  const clock = new FakeClock();
+
   beforeEach(() => write(kernel.iptables, portalRules("IPv4", [])));
 
+  async function removeBeforeSync(config: Config, node: Kernel = kernel): Promise<void> {
+    const backends = await findBackends(node, config, { clock, log });
+    await removePortals(node, config, { backends, clock, log });
+  }
+
   it("are removed before the first sync of another mode", async () => {
-    await removePortals(kernel, configOf("ipvs"), { clock: new FakeClock(), log });
+    await removeBeforeSync(configOf("ipvs"));
     assert.equal(chainsIn(kernel.iptables).length, 5, "nobody found them at the start");
     kernel.iptables.choice = { ...kernel.iptables.choice, hasPortals: true };
-    await removePortals(kernel, configOf("ipvs"), { clock: new FakeClock(), log });
+    await removeBeforeSync(configOf("ipvs"));
     assert.deepEqual([chainsIn(kernel.iptables), jumpsIn(kernel.iptables, /KUBE-/)], [[], 0]);
   });
 
@@ -208,30 +212,31 @@ describe("rules of userspace mode", () => {
     await write(unusedBackend, portalRules("IPv4", []));
     unusedBackend.choice = { ...unusedBackend.choice, hasPortals: true };
     const node = Object.assign(kernel, { unusedBackends });
-    await removePortals(node, configOf("ipvs"), { clock: new FakeClock(), log });
+    await removeBeforeSync(configOf("ipvs"), node);
     assert.deepEqual([chainsIn(unusedBackend), jumpsIn(unusedBackend, /KUBE-/)], [[], 0]);
   });
 
-  it("do not keep the program from starting if the programs of iptables fail, which is logged", async () => {
-    const failing = async (): Promise<never> => {
-      throw new Error("it did not finish within 30 s");
-    };
-    const node = Object.assign(kernel, { unusedBackends: failing });
-    await removePortals(node, configOf("ipvs"), { clock: new FakeClock(), log });
-    await reportLeftoverChains(node, configOf("ipvs"), { log, ran: new Set() });
-    assert.deepEqual(
-      log.lines.map(({ level, event }) => [level, event]),
-      [
-        ["warn", "Cannot look for leftovers in iptables"],
-        ["warn", "Cannot look for leftovers in iptables"],
-      ],
-    );
-  });
+  for (const [what, result] of [
+    ["fail", () => Promise.reject(new Error("it did not finish within 30 s"))],
+    ["hang", () => new Promise<never>(() => {})],
+  ] as const) {
+    it(`do not keep the program from starting if the programs of iptables ${what}, which is logged`, async () => {
+      const node = Object.assign(kernel, { unusedBackends: result });
+      const removal = removeBeforeSync(configOf("ipvs"), node);
+      await clock.advance(10_000);
+      await removal;
+      assert.deepEqual(
+        log.lines.map(({ level, event }) => [level, event]),
+        [["warn", "Cannot look for leftovers in iptables"]],
+      );
+      assert.equal(clock.pendingTimers, 0);
+    });
+  }
 
   it("are removed after the first sync if that failed, which is logged with what removes them", async () => {
     kernel.iptables.choice = { ...kernel.iptables.choice, hasPortals: true };
     kernel.iptables.rejects = () => true;
-    await removePortals(kernel, configOf("iptables"), { clock: new FakeClock(), log });
+    await removeBeforeSync(configOf("iptables"));
     assert.match(String(log.lines.at(-1)?.keys["advice"]), /kube-ipvs --cleanup$/);
     const remove = removal(configOf("iptables"));
     assert.equal(await remove(), false);
