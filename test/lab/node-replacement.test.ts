@@ -246,6 +246,8 @@ describe("nodes behind a load balancer that checks /healthz", () => {
       // The answer takes a while, so that some requests are always in progress.
       const server = createServer((socket) => {
         socket.on("error", () => socket.destroy());
+        // A removed node never confirms the end of its connections.
+        socket.unref();
         setTimeout(() => socket.end(address), 20);
       }).listen(8080, address);
       await once(server, "listening");

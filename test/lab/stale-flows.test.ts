@@ -83,7 +83,7 @@ describe("a UDP client that keeps its source port", () => {
       assert.equal(await client.ask(way.address, way.port), "pod-1");
       node.apply(dns(), slice(second.address));
       const elapsedMs = await reaches(way, "pod-2");
-      assert.match(node.program.output, /"Real server draining"/);
+      await node.program.prints(/"Real server draining"/);
       test.diagnostic(`${Math.round(elapsedMs)} ms`);
       for (let turn = 0; turn < 5; turn++) {
         assert.equal(await client.ask(way.address, way.port), "pod-2");
