@@ -33,7 +33,7 @@ export interface KernelReaders {
   /** The first request may load the module ip_vs. */
   readonly ipvs: Pick<Ipvs, "listVirtualServers" | "listRealServers" | "checkScheduler"> &
     IpvsTraffic;
-  readonly ipSets: Pick<IpSets, "listSets" | "listEntries">;
+  readonly ipSets: Pick<IpSetsClient, "listSets" | "listEntries" | "listOtherEntries">;
   readonly link: Pick<DummyLink, "find" | "listAddresses" | "listGateways">;
   readonly routes: Pick<RoutesClient, "find">;
   readonly conntrack: Pick<ConntrackClient, "listFlows">;

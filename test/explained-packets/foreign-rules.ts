@@ -217,13 +217,77 @@ const calico: ForeignRules = {
   },
 };
 
-/** Sets that the rules of Calico refer to. */
-export const foreignSets = `
-  ipset -exist create cali40masq hash:net
-  ipset -exist create cali40all hash:net
-  ipset -exist add cali40masq 10.244.0.0/16
-  ipset -exist add cali40all 10.244.0.0/16
-`;
+/** Sets that rules refer to, and their entries. */
+const sets: readonly (readonly [definition: string, ...entries: readonly string[]])[] = [
+  ["cali40masq hash:net", "10.244.0.0/16"],
+  ["cali40all hash:net", "10.244.0.0/16"],
+  [
+    "fw-nets hash:net comment",
+    ...["192.168.0.0/16", "192.168.10.0/24 nomatch", "192.168.10.1"],
+    ...["10.244.0.0/16", "10.244.1.5 nomatch"],
+  ],
+  ["fw-hosts hash:ip timeout 86400 counters", "192.168.10.1", "10.244.8.5"],
+  ["fw-ports bitmap:port range 1-40000", "80", "8080", "30010-30014"],
+  [
+    "fw-services hash:ip,port",
+    ...["10.96.0.10-10.96.0.13,tcp:80", "10.96.0.14,udp:80", "192.168.10.11,tcp:30010"],
+  ],
+  [
+    "fw-netports hash:net,port",
+    ...["10.244.0.0/16,tcp:8080", "10.244.2.0/24,tcp:8080 nomatch", "203.0.113.0/24,udp:80"],
+    ...["10.96.0.0/16,tcp:80", "10.96.0.12,tcp:80 nomatch"],
+  ],
+  [
+    "fw-pairs hash:net,net",
+    ...["192.168.20.0/24,10.244.0.0/16", "192.168.20.1,10.244.1.0/24 nomatch"],
+    "10.244.0.0/16,10.244.2.0/24",
+  ],
+  [
+    "fw-triples hash:ip,port,net",
+    ...["10.96.0.11,tcp:80,10.244.0.0/16", "10.96.0.11,tcp:80,10.244.1.0/24 nomatch"],
+    ...["192.168.10.11,tcp:30011,192.168.20.0/24", "203.0.113.10,udp:80,192.168.0.0/16"],
+  ],
+  ["fw-nets6 hash:net family inet6", "::/1", "8000::/1"],
+];
+
+export const foreignSets: string = sets
+  .flatMap(([definition, ...entries]) => [
+    `ipset -exist create ${definition}`,
+    ...entries.map((entry) => `ipset -exist add ${definition.split(" ")[0]} ${entry}`),
+  ])
+  .join("\n");
+
+const setFirewall: ForeignRules = {
+  name: "firewall with ipsets",
+  script: (draw) => {
+    const tables: Readonly<Record<TableName, readonly string[]>> = {
+      raw: [
+        "-A PREROUTING -p udp -m set --match-set fw-nets src -j DROP",
+        "-A PREROUTING -m set --match-set fw-services dst,dst -j DROP",
+        "-A PREROUTING -m set --match-set fw-nets6 src -j DROP",
+      ],
+      mangle: [
+        "-A POSTROUTING -m set --match-set fw-pairs src,dst -j DROP",
+        "-A POSTROUTING -m set --match-set fw-pairs src -j DROP",
+        "-A FORWARD -m set ! --match-set fw-nets src -m set ! --match-set fw-hosts dst -j DROP",
+      ],
+      nat: [
+        "-A POSTROUTING -m set --match-set fw-nets src -m set ! --match-set fw-nets dst -j MASQUERADE",
+      ],
+      filter: [
+        "-A INPUT -p tcp -m set --match-set fw-ports dst -j REJECT --reject-with tcp-reset",
+        "-A INPUT -m set --match-set fw-triples dst,dst,src -j DROP",
+        "-A FORWARD -p tcp -m tcp --tcp-flags SYN,ACK SYN,ACK -m set --match-set fw-netports src,src -j DROP",
+        "-A OUTPUT -m set --match-set fw-netports dst,dst -j REJECT --reject-with icmp-port-unreachable",
+      ],
+    };
+    return Object.entries(tables)
+      .map(([table, rules]) => [table as TableName, draw.some(rules, 0.3)] as const)
+      .filter(([, rules]) => rules.length > 0)
+      .map(([table, rules]) => restore(table, rules))
+      .join("");
+  },
+};
 
 const flannel: ForeignRules = {
   name: "flannel",
@@ -406,6 +470,6 @@ const nftTranslation: ForeignRules = {
 };
 
 export const foreignRules: readonly ForeignRules[] = [
-  ...[firewalld, ufw, docker, calico, flannel, hostFirewall],
+  ...[firewalld, ufw, docker, calico, flannel, hostFirewall, setFirewall],
   ...[nftFirewalld, nftHostFirewall, nftIngress, nftTranslation],
 ];

@@ -1,73 +1,56 @@
-import {
-  cidrContains,
-  familyOf,
-  hostPrefixLength,
-  type IpAddress,
-  parseCidr,
-} from "../../base/ip.ts";
+import { familyOf, hostPrefixLength, type IpAddress, parseCidr } from "../../base/ip.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
 import type { ListedSet } from "./node-state.ts";
 import type { PacketOnPath } from "./packet.ts";
 
 export type Direction = "src" | "dst";
 
-/** Finds the set entry that matches a packet, as xt_set does. Undefined if none matches. Pure. */
+/**
+ * Finds the set entry that matches a packet, as xt_set does. Of several networks, the one with the longest prefix
+ * decides. Undefined if none matches. Pure.
+ */
 export function findEntry(
   { type, entries }: ListedSet,
   onPath: PacketOnPath,
   directions: readonly Direction[],
 ): SetEntry | undefined {
-  const has = (text: string): SetEntry | undefined =>
-    entries.has(text as SetEntry) ? (text as SetEntry) : undefined;
-  const [first = "dst", second = "dst", third = "src"] = directions;
-  const address = addressAt(onPath, first);
-  switch (type) {
-    case "hash:ip":
-      return has(address);
-    case "bitmap:port":
-      // bitmap:port supports only these two protocols.
-      if (!["TCP", "UDP"].includes(onPath.packet.protocol)) return undefined;
-      return has(String(portAt(onPath, first)));
-    case "hash:ip,port":
-      return has(portText(address, onPath, second));
-    case "hash:ip,port,ip":
-      return has(`${portText(address, onPath, second)},${addressAt(onPath, third)}`);
-    case "hash:ip,port,net":
-      return netEntry(entries, portText(address, onPath, second), addressAt(onPath, third));
-    default:
-      return undefined;
+  const isBitmap = type === "bitmap:port";
+  const protocol = onPath.packet.protocol;
+  if (isBitmap && !["TCP", "UDP"].includes(protocol)) return undefined;
+  const parts = type.slice(type.indexOf(":") + 1).split(",");
+  // The kernel requires a direction for each part.
+  if (directions.length < parts.length) return undefined;
+  let texts: readonly string[] = [""];
+  for (const [index, part] of parts.entries()) {
+    const direction = directions[index] ?? "dst";
+    const port = `${isBitmap ? "" : `${protocol.toLowerCase()}:`}${portAt(onPath, direction)}`;
+    const alternatives =
+      part === "port" ? [port] : addressTexts(part, addressAt(onPath, direction));
+    texts = texts.flatMap((text) =>
+      alternatives.map((one) => (index === 0 ? one : `${text},${one}`)),
+    );
   }
+  const has = (text: string): boolean => entries.has(text as SetEntry);
+  const found = texts.find((text) => has(text) || has(`${text} nomatch`));
+  return found !== undefined && has(found) ? (found as SetEntry) : undefined;
 }
 
-function portText(address: IpAddress, onPath: PacketOnPath, direction: Direction): string {
-  return `${address},${onPath.packet.protocol.toLowerCase()}:${portAt(onPath, direction)}`;
-}
-
-/** Returns the entry with the longest matching prefix, as the kernel does. */
-function netEntry(
-  entries: ReadonlySet<SetEntry>,
-  prefix: string,
-  address: IpAddress,
-): SetEntry | undefined {
-  let best: { readonly entry: SetEntry; readonly length: number } | undefined;
-  for (const entry of entries) {
-    if (!entry.startsWith(`${prefix},`)) continue;
-    const net = entry.slice(prefix.length + 1);
-    const length = hostPrefixLength(familyOf(address));
-    const cidr = parseCidr(net.includes("/") ? net : `${net}/${length}`);
-    if (cidr === undefined || !cidrContains(cidr, address)) continue;
-    if (best === undefined || cidr.prefixLength > best.length) {
-      best = { entry, length: cidr.prefixLength };
-    }
-  }
-  return best?.entry;
+/** The address or, if the part is a network, all networks that contain it. */
+function addressTexts(part: string, address: IpAddress): readonly string[] {
+  if (part !== "net") return [address];
+  const longest = hostPrefixLength(familyOf(address));
+  const shorter = Array.from({ length: longest }, (_, index) => {
+    const length = longest - 1 - index;
+    return `${parseCidr(`${address}/${length}`)?.address}/${length}`;
+  });
+  return [address, ...shorter];
 }
 
 function addressAt({ packet, destination }: PacketOnPath, direction: Direction): IpAddress {
   return direction === "src" ? packet.source : destination;
 }
 
-/** Returns 0 for the source port, because none of our rules match it. */
-function portAt({ port }: PacketOnPath, direction: Direction): number {
-  return direction === "dst" ? port : 0;
+/** The client's port is unknown, so it is 0. An answer comes from the endpoint's port. */
+function portAt({ port, endpointPort = 0 }: PacketOnPath, direction: Direction): number {
+  return direction === "dst" ? port : endpointPort;
 }

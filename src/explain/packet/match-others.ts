@@ -1,5 +1,6 @@
 /** Evaluates matches of other software, which kube-ipvs never writes, as `iptables-save` prints them. Pure. */
 
+import { type Direction, findEntry } from "./find-entry.ts";
 import type { PacketAtRule } from "./match-rule.ts";
 import { isLink } from "./match-rule.ts";
 import { isHere, type NodeState } from "./node-state.ts";
@@ -36,6 +37,8 @@ function matchOther(
       return isProtocol(name, at) && matchWords(words, at);
     case "multiport":
       return matchWords(words, at);
+    case "set":
+      return isInSet(rest, at, state);
     case "icmp":
     case "icmp6":
       return isProtocol(name, at) ? undefined : false;
@@ -84,6 +87,20 @@ function matchWords(words: readonly string[], { onPath }: PacketAtRule): boolean
     isMatch &&= found;
   }
   return isMatch;
+}
+
+/** Undefined if the set was not read, or if it has ports and that of the packet is unknown. */
+function isInSet(text: string, { onPath }: PacketAtRule, { sets }: NodeState): boolean | undefined {
+  const [, not, name = "", ends = ""] =
+    /^(! )?--match-set (\S+) ((?:src|dst)(?:,(?:src|dst))*)$/.exec(text) ?? [];
+  const set = sets.get(name);
+  if (set === undefined) return undefined;
+  const directions = ends.split(",") as Direction[];
+  const direction = directions[set.type.split(/[:,]/).indexOf("port") - 1];
+  const known = onPath.isAnswer === true ? "src" : "dst";
+  const hasPort = onPath.packet.protocol !== "ICMP" || set.type === "bitmap:port";
+  if (direction !== undefined && (direction !== known || !hasPort)) return undefined;
+  return negated(not, findEntry(set, onPath, directions) !== undefined);
 }
 
 /** `80,8000:8080`. */

@@ -34,7 +34,7 @@ export function parseListedRule(text: string): ListedRule {
   return { text, rule: { matches, target }, others, ...(isGoto ? { isGoto } : {}) };
 }
 
-/** The entries of other software's sets are not read. */
+/** It may be impossible to read sets of other software, so a match may be unknown. */
 function isOtherSet(match: Match): boolean {
   return match.kind === "set" && !match.name.startsWith("KUBE-");
 }

@@ -11,7 +11,7 @@ import type { NodeState, Tables } from "../packet/node-state.ts";
 import { plannedTables } from "../planned-tables.ts";
 import { readChains } from "./read-chains.ts";
 import { readNetwork } from "./read-network.ts";
-import { readServers, readSets } from "./read-servers.ts";
+import { readOtherSets, readServers, readSets } from "./read-servers.ts";
 
 /** The kernel readers that are used here. */
 export type ExplainReaders = Pick<
@@ -78,7 +78,7 @@ interface FamilyQuery {
   readonly rules: Pick<Iptables, "observe"> | undefined;
 }
 
-/** Reads sets and virtual servers in IPVS mode only. In other modes, the kernel may not support them. */
+/** Reads our sets and virtual servers in IPVS mode only. In other modes, the kernel may not support them. */
 async function readTables(
   readers: ExplainReaders,
   { facts, family, destinations, rules }: FamilyQuery,
@@ -88,12 +88,14 @@ async function readTables(
   const isIpvs = facts.mode === "ipvs";
   const { nftSets = readers.ipSets } = readers;
   const ipSets = facts.iptablesBackend === "nftables" ? nftSets : readers.ipSets;
+  const chains =
+    rules === undefined
+      ? new Map()
+      : await readChains(rules, { family, planned, destinations: concerned });
+  const otherSets = await readOtherSets(readers, family, chains);
   return {
-    chains:
-      rules === undefined
-        ? new Map()
-        : await readChains(rules, { family, planned, destinations: concerned }),
-    sets: isIpvs ? await readSets({ ipSets }, family) : new Map(),
+    chains,
+    sets: new Map([...otherSets, ...(isIpvs ? await readSets({ ipSets }, family) : [])]),
     servers: isIpvs ? await readServers(readers, family, destinations) : new Map(),
   };
 }

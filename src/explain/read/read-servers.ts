@@ -3,9 +3,11 @@
 import type { Destination } from "../../answer/answers.ts";
 import { familyOf, type IpFamily } from "../../base/ip.ts";
 import type { IpSets, Ipvs } from "../../kernel/kernel.ts";
+import type { KernelReaders } from "../../kernel/open-readers.ts";
 import { setsFor } from "../../plan/sets.ts";
+import type { SetEntry } from "../../state/set-entry.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
-import type { ListedServer, ListedSet } from "../packet/node-state.ts";
+import type { ListedChains, ListedServer, ListedSet } from "../packet/node-state.ts";
 
 /** Returns our sets by name. Skips sets of another type, whose entries cannot be compared. */
 export async function readSets(
@@ -17,6 +19,30 @@ export async function readSets(
   for (const set of setsFor(family)) {
     if (present.get(set.name)?.type !== set.type) continue;
     listed.set(set.name, { type: set.type, entries: new Set(await ipSets.listEntries(set)) });
+  }
+  return listed;
+}
+
+/** Returns the sets that rules of other software refer to. Skips sets with which packets cannot be compared. */
+export async function readOtherSets(
+  { ipSets }: Pick<KernelReaders, "ipSets">,
+  family: IpFamily,
+  chains: ListedChains,
+): Promise<ReadonlyMap<string, ListedSet>> {
+  const texts = [...chains.values()].flat().flatMap(({ others = [] }) => others);
+  const names = new Set(texts.flatMap((text) => /--match-set (\S+)/.exec(text)?.[1] ?? []));
+  const listed = new Map<string, ListedSet>();
+  if (names.size === 0) return listed;
+  for (const set of await ipSets.listSets().catch(() => [])) {
+    if (!names.has(set.name)) continue;
+    // Packets of the other family match no entry.
+    const isOfFamily = set.family === undefined || set.family === family;
+    const entries = await ipSets.listOtherEntries(set).catch(() => undefined);
+    if (entries === undefined) continue;
+    listed.set(set.name, {
+      type: set.type,
+      entries: new Set(isOfFamily ? (entries as SetEntry[]) : []),
+    });
   }
   return listed;
 }

@@ -49,6 +49,10 @@ export interface EntryValues {
   readonly lineNumber?: number;
   readonly secondAddress?: IpAddress;
   readonly secondPrefixLength?: number;
+  /** Of the first address. Only in replies. */
+  readonly prefixLength?: number;
+  /** `noMatchFlag`. Only in replies. */
+  readonly flags?: number;
 }
 
 const entryFields = {
@@ -58,6 +62,8 @@ const entryFields = {
   lineNumber: networkOrder(u32be(9)),
   secondAddress: addressField(20),
   secondPrefixLength: u8(21),
+  prefixLength: u8(3),
+  flags: networkOrder(u32be(8)),
 };
 const entryAttributes: AttributeSet<EntryValues> = attributeSet(entryFields);
 
@@ -85,6 +91,7 @@ export interface ParameterValues {
   readonly hashSize?: number;
   readonly maxElements?: number;
   readonly netmask?: number;
+  readonly bitmask?: IpAddress;
   readonly elementCount?: number;
   readonly references?: number;
 }
@@ -94,6 +101,7 @@ const parameterAttributes: AttributeSet<ParameterValues> = attributeSet({
   lastPort: networkOrder(u16be(5)),
   timeoutSeconds: networkOrder(u32be(6)),
   optionFlags: networkOrder(u32be(8)),
+  bitmask: addressField(12),
   hashSize: networkOrder(u32be(18)),
   maxElements: networkOrder(u32be(19)),
   netmask: u8(20),

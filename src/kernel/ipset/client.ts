@@ -9,7 +9,7 @@ import { type IpSet, type ObservedIpSet, sameIpSet } from "../../state/ip-set.ts
 import type { SetEntry } from "../../state/set-entry.ts";
 import type { EntryChange, FailedChange, IpSets } from "../kernel.ts";
 import type { CommandValues, ParameterValues } from "./attributes.ts";
-import { entryText } from "./entry.ts";
+import { comparableType, entryText, otherEntryText } from "./entry.ts";
 import { groupChanges, type SetMessage, singleChanges } from "./messages.ts";
 import { decodeListing, type SetRequest, setRequestKind } from "./requests.ts";
 
@@ -41,6 +41,22 @@ export class IpSetsClient implements IpSets {
       if (isNotFound(error)) return [];
       throw error;
     }
+  }
+
+  /** The entries of a set of other software, as text. Undefined if packets cannot be compared with them. */
+  async listOtherEntries(
+    set: Pick<ObservedIpSet, "name" | "type">,
+  ): Promise<readonly string[] | undefined> {
+    if (!comparableType.test(set.type)) return undefined;
+    const request: SetRequest = { command: "list", set };
+    const listings = await this.#transport.dump(setRequestKind, request, decodeListing);
+    const isMasked = listings.some(
+      ({ parameters }) => (parameters?.netmask ?? parameters?.bitmask) !== undefined,
+    );
+    if (isMasked) return undefined;
+    return listings.flatMap(({ entries = [] }) =>
+      entries.map((entry) => otherEntryText(set.type, entry)),
+    );
   }
 
   async create(set: IpSet): Promise<void> {

@@ -26,6 +26,9 @@ export function messageType(command: Command): number {
 /** IPSET_FLAG_LIST_HEADER: list parameters and counts only, without entries. */
 export const listHeaderFlag = 4;
 
+/** IPSET_FLAG_NOMATCH of an entry: packets that match it do not match the set. */
+export const noMatchFlag = 4;
+
 /**
  * The set type revision to request when creating a set. The `ipset` tool accepts a set of any revision that the
  * kernel supports. Every kernel since 4.x supports these.

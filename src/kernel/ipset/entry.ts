@@ -1,5 +1,12 @@
 /** Set entries: text ↔ attribute values. Pure. */
-import { type Cidr, familyOf, hostPrefixLength, type IpAddress, parseCidr } from "../../base/ip.ts";
+import {
+  type Cidr,
+  cidrText,
+  familyOf,
+  hostPrefixLength,
+  type IpAddress,
+  parseCidr,
+} from "../../base/ip.ts";
 import { type Protocol, protocolNumbers, protocolOfNumber } from "../../base/protocol.ts";
 import { DecodeError } from "../../netlink/errors.ts";
 import type { IpSetType } from "../../state/ip-set.ts";
@@ -14,6 +21,7 @@ import {
   setEntryParts,
 } from "../../state/set-entry.ts";
 import type { EntryValues } from "./attributes.ts";
+import { noMatchFlag } from "./constants.ts";
 
 /** Parses an entry's text. Throws an Error if the text is not an entry or does not fit the set type. */
 export function entryValues(type: IpSetType, entry: SetEntry): EntryValues {
@@ -66,14 +74,46 @@ export function entryText(type: IpSetType, values: EntryValues): SetEntry {
       return addressPortAddressEntry(address(), protocol(), port(), second());
     case "hash:ip,port,net": {
       const net = second();
-      return addressPortNetEntry(address(), protocol(), port(), networkOf(net, values));
+      return addressPortNetEntry(
+        address(),
+        protocol(),
+        port(),
+        networkOf(net, values.secondPrefixLength),
+      );
     }
   }
 }
 
+/** Types of other software's sets whose entries consist of addresses, networks and ports. */
+export const comparableType: RegExp =
+  /^(?:bitmap:(?:ip|port)|hash:(?:ip|net)(?:,port)?(?:,(?:ip|net))?)$/;
+
+/** Returns an entry of a comparable type as printed by `ipset list`, for example `10.0.0.0/8,tcp:80 nomatch`. */
+export function otherEntryText(type: string, values: EntryValues): string {
+  const { address, prefixLength, secondAddress, secondPrefixLength, flags = 0 } = values;
+  const parts = type.replace(/.*:/, "").split(",");
+  const texts = parts.map((part, index) => {
+    if (part !== "port")
+      return index === 0
+        ? netText(present(address, "address"), prefixLength)
+        : netText(present(secondAddress, "second address"), secondPrefixLength);
+    const port = String(present(values.port, "port"));
+    if (type === "bitmap:port") return port;
+    return `${protocolWord(present(values.protocolNumber, "protocol")).toLowerCase()}:${port}`;
+  });
+  return `${texts.join(",")}${(flags & noMatchFlag) === 0 ? "" : " nomatch"}`;
+}
+
+function netText(address: IpAddress, prefixLength: number | undefined): string {
+  const net = networkOf(address, prefixLength);
+  return net.prefixLength === hostPrefixLength(familyOf(address)) ? net.address : cidrText(net);
+}
+
 /** The network without host bits, as the kernel prints it. */
-function networkOf(address: IpAddress, { secondPrefixLength }: EntryValues): Cidr {
-  const prefixLength = secondPrefixLength ?? hostPrefixLength(familyOf(address));
+function networkOf(
+  address: IpAddress,
+  prefixLength: number = hostPrefixLength(familyOf(address)),
+): Cidr {
   const network = parseCidr(`${address}/${prefixLength}`);
   if (network === undefined) throw new DecodeError(`prefix length ${prefixLength}`, 0);
   return network;

@@ -9,7 +9,7 @@ import {
 } from "../../netlink/netfilter.ts";
 import { messageFlags } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
-import type { IpSet } from "../../state/ip-set.ts";
+import type { IpSet, ObservedIpSet } from "../../state/ip-set.ts";
 import { type CommandValues, commandAttributes, type EntryValues } from "./attributes.ts";
 import {
   type Command,
@@ -28,7 +28,7 @@ export type SetRequest =
   | { readonly command: "destroy"; readonly name: string }
   | { readonly command: "swap"; readonly first: string; readonly second: string }
   /** With `set`: lists that set with its entries. Without it: lists the parameters of all sets. */
-  | { readonly command: "list"; readonly set?: IpSet }
+  | { readonly command: "list"; readonly set?: Pick<ObservedIpSet, "name" | "type"> }
   | {
       readonly command: "add" | "remove";
       readonly set: IpSet;

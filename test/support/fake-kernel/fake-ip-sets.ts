@@ -87,6 +87,14 @@ export class FakeIpSets implements IpSets {
     ]);
   }
 
+  /** Undefined for a set with options, like the real client's answer about a set with a mask. */
+  async listOtherEntries({
+    name,
+  }: Pick<ObservedIpSet, "name">): Promise<readonly string[] | undefined> {
+    const held = this.#held.get(name);
+    return held === undefined || held.hasOptions === true ? undefined : [...held.entries];
+  }
+
   async create(set: IpSet): Promise<void> {
     const operation: Operation = { facility: "ipset", action: "create-set", subject: set.name };
     this.#operations.change(operation, () => {

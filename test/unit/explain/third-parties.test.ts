@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Explanation } from "../../../src/answer/explanation.ts";
 import type { From } from "../../../src/explain/origins.ts";
+import type { IpSet } from "../../../src/state/ip-set.ts";
 import type { TableName } from "../../../src/state/rule.ts";
 import type { FakeNode } from "../../support/fake-node.ts";
 import { endpoint, endpointSlice, service } from "../../support/objects.ts";
@@ -216,6 +217,72 @@ describe("explain in IPVS mode", () => {
     );
     const requests = "-p tcp -m tcp --tcp-flags FIN,SYN,RST,ACK SYN -j DROP";
     assert.match((await filtered("FORWARD", requests)).summary, /are balanced/);
+  });
+
+  describe("with sets of other software", () => {
+    const put = ({ kernel }: FakeNode, type: string, ...entries: readonly string[]): void => {
+      const set = { name: "other", type, family: "IPv4", maxElements: 65_536 } as const;
+      kernel.ipSets.put(set as unknown as IpSet, entries);
+    };
+    const droppedBy = async (
+      match: string,
+      type: string,
+      ...entries: readonly string[]
+    ): Promise<string> => {
+      // The answer does not match.
+      const rule = `-d 10.96.0.10/32 ${match} -j DROP`;
+      const { verdict, packets } = await verdictAfter((onNode) => {
+        put(onNode, type, ...entries);
+        table(onNode, "raw").append("PREROUTING", rule);
+      }, client);
+      return packets.some(({ path }) => path.some(({ isMaybe }) => isMaybe === true))
+        ? "may"
+        : verdict;
+    };
+    const from = "-m set --match-set other src";
+    const to = "-m set --match-set other dst,dst";
+    /** The client is 192.168.10.1, and the destination is 10.96.0.10 with TCP port 80. */
+    const cases: readonly (readonly [
+      wanted: string,
+      match: string,
+      ...set: [string, ...string[]],
+    ])[] = [
+      ["dropped", from, "hash:ip", "192.168.10.1"],
+      ["balanced", from, "hash:ip", "192.168.10.2"],
+      ["balanced", "-m set ! --match-set other src", "hash:ip", "192.168.10.1"],
+      ["dropped", "-m set ! --match-set other src", "hash:ip", "192.168.10.2"],
+      ["dropped", from, "hash:net", "192.168.0.0/16"],
+      ["dropped", from, "bitmap:ip", "192.168.10.1"],
+      ["balanced", from, "hash:net", "192.168.0.0/16", "192.168.10.0/24 nomatch"],
+      ["dropped", from, "hash:net", "192.168.0.0/16 nomatch", "192.168.10.1"],
+      ["dropped", `${from} ${from}`, "hash:net", "192.168.10.1"],
+      ["dropped", to, "hash:ip,port", "10.96.0.10,tcp:80"],
+      ["balanced", to, "hash:ip,port", "10.96.0.10,udp:80"],
+      ["dropped", to, "hash:net,port", "10.96.0.0/16,tcp:80"],
+      ["balanced", to, "hash:net,port", "10.96.0.0/16,tcp:80", "10.96.0.10,tcp:80 nomatch"],
+      ["dropped", "-m set --match-set other dst", "bitmap:port", "80"],
+      ["dropped", `${from},dst`, "hash:net,net", "192.168.0.0/16,10.96.0.0/12"],
+      ["dropped", `${to},src`, "hash:net,port,net", "10.96.0.0/16,tcp:80,192.168.0.0/16"],
+      // The kernel requires a direction for each part.
+      ["balanced", from, "hash:net,net", "192.168.0.0/16,10.96.0.0/12"],
+      // The client's port is unknown.
+      ["may", `${from},src`, "hash:ip,port", "192.168.10.1,tcp:80"],
+      ["may", `${from} --return-nomatch`, "hash:net", "192.168.10.1"],
+      ["may", "-m set --match-set unread src", "hash:ip"],
+    ];
+    for (const [wanted, match, type, ...entries] of cases)
+      it(`${wanted}: ${match}, ${type} ${entries.join(" and ")}`, async () => {
+        assert.equal(await droppedBy(match, type, ...entries), wanted);
+      });
+
+    it("matches no packets of the other family", async () => {
+      const { verdict } = await verdictAfter((onNode) => {
+        const set = { name: "other", type: "hash:ip", family: "IPv6", maxElements: 8 } as const;
+        onNode.kernel.ipSets.put(set, ["192.168.10.1"]);
+        table(onNode, "raw").append("PREROUTING", `${from} -j DROP`);
+      }, client);
+      assert.equal(verdict, "balanced");
+    });
   });
 
   it("reports rules in front of which IPVS puts packets with the endpoint as destination", async () => {

@@ -1,12 +1,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { CommandValues } from "../../../../src/kernel/ipset/attributes.ts";
+import type { CommandValues, EntryValues } from "../../../../src/kernel/ipset/attributes.ts";
 import {
   type Command,
   maxEntriesPerMessage,
   messageType,
 } from "../../../../src/kernel/ipset/constants.ts";
-import { entryText, entryValues } from "../../../../src/kernel/ipset/entry.ts";
+import {
+  comparableType,
+  entryText,
+  entryValues,
+  otherEntryText,
+} from "../../../../src/kernel/ipset/entry.ts";
 import {
   decodeListing,
   rejectedPosition,
@@ -348,6 +353,33 @@ describe("replies about sets", () => {
     assert.equal(textOf(24), "198.51.100.7,tcp:443,198.51.100.0/24");
     assert.equal(textOf(32), "198.51.100.7,tcp:443,198.51.100.7");
     assert.throws(() => textOf(33), DecodeError);
+  });
+});
+
+describe("entries of other software's sets", () => {
+  const [address, secondAddress] = [ip("10.1.0.0"), ip("192.0.2.0")];
+  const both = { address, prefixLength: 16, secondAddress, secondPrefixLength: 24 };
+  const ports = { port: 80, protocolNumber: 6 };
+  const cases: readonly (readonly [type: string, values: EntryValues, text: string])[] = [
+    ["hash:net", both, "10.1.0.0/16"],
+    ["hash:net", { address, prefixLength: 32, flags: 4 }, "10.1.0.0 nomatch"],
+    ["hash:net", { address: ip("fd00::"), prefixLength: 8 }, "fd00::/8"],
+    ["bitmap:ip", { address }, "10.1.0.0"],
+    ["bitmap:port", { port: 80 }, "80"],
+    ["hash:net,port", { ...both, ...ports, flags: 5 }, "10.1.0.0/16,tcp:80 nomatch"],
+    ["hash:ip,port", { address, port: 7, protocolNumber: 136 }, "10.1.0.0,136:7"],
+    ["hash:net,net", both, "10.1.0.0/16,192.0.2.0/24"],
+    ["hash:net,port,net", { ...both, ...ports }, "10.1.0.0/16,tcp:80,192.0.2.0/24"],
+  ];
+  for (const [type, values, text] of cases)
+    it(`have the text that ipset prints: ${type} ${text}`, () => {
+      assert.ok(comparableType.test(type));
+      assert.equal(otherEntryText(type, values), text);
+    });
+
+  it("of other types are not compared with packets", () => {
+    for (const type of ["hash:mac", "hash:ip,mark", "hash:net,iface", "list:set", "bitmap:ip,mac"])
+      assert.ok(!comparableType.test(type), type);
   });
 });
 
