@@ -90,6 +90,12 @@ function drawTuple(draw: Draw, services: readonly DrawnService[], broken: DrawnS
   };
 }
 
+/** The client reaches the other hosts of its network, and the pods behind node-2, without the node. */
+function passesNode({ sender, address }: Tuple): boolean {
+  const isBeside = /^192\.168\.10\.|^10\.244\.2\./.test(address) && address !== node.IPv4;
+  return sender.place === "client" ? !isBeside : sender.from !== address || sender.place === "node";
+}
+
 export interface SceneOptions {
   readonly services: readonly DrawnService[];
   readonly tupleCount: number;
@@ -108,7 +114,7 @@ export function drawScene(seed: number, options: SceneOptions): Scene {
   const tuples = new Map<string, Tuple>();
   while (tuples.size < tupleCount) {
     const tuple = drawTuple(draw, services, broken);
-    tuples.set(tupleText(tuple), tuple);
+    if (passesNode(tuple)) tuples.set(tupleText(tuple), tuple);
   }
   const names = [...foreign.map(({ name }) => name), ...damages.map(({ name }) => name)];
   return {

@@ -66,7 +66,7 @@ function isMatch(
         (match.destination ?? onPath.port) === onPath.port
       );
     case "in-interface":
-      return isLink(match.name, at.hasInLink ? packet.inLink : "") !== match.isNegated;
+      return isLink(match.name, inLinkOf(at)) !== match.isNegated;
     case "protocol":
       return match.protocol.toUpperCase() === packet.protocol;
     case "echo-request":
@@ -82,6 +82,12 @@ function isMatch(
     case "ipvs":
       return isVirtual(match, onPath);
   }
+}
+
+/** A packet from a process of this node to the node itself comes in through the loopback link. */
+function inLinkOf({ hasInLink, onPath: { packet } }: PacketAtRule): string {
+  if (!hasInLink) return "";
+  return packet.isFromNode ? "lo" : packet.inLink;
 }
 
 /** Only the first packet of a connection and its answer are traced. */

@@ -285,6 +285,18 @@ describe("explain in IPVS mode", () => {
     });
   });
 
+  it("matches the loopback link for packets of this node to itself", async () => {
+    await withNode(objects, async (onNode) => {
+      const filter = table(onNode, "filter");
+      filter.remove("INPUT", /KUBE-/);
+      filter.append("INPUT", "! -i lo -d 10.96.0.10/32 -j DROP");
+      filter.append("INPUT", "-i lo -j ACCEPT");
+      filter.append("INPUT", "-j DROP");
+      for (const from of ["node", web.address] as const)
+        assert.equal((await explained(onNode, from, { ...web, port: 81 })).verdict, "node");
+    });
+  });
+
   it("reports rules in front of which IPVS puts packets with the endpoint as destination", async () => {
     const { summary } = await verdictAfter(
       (onNode) => table(onNode, "raw").append("OUTPUT", "-d 10.244.1.5/32 -j DROP"),
