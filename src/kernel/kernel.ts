@@ -206,15 +206,22 @@ export interface Route {
   readonly isLocal: boolean;
   /** The outgoing link. */
   readonly link: string;
+  readonly linkIndex: number;
   readonly isBridge: boolean;
   /** The source address of packets, unless the sending program chooses one. */
   readonly source?: IpAddress;
 }
 
+/** Where a packet of another host comes from. */
+export interface Arrival {
+  readonly source: IpAddress;
+  readonly linkIndex: number;
+}
+
 /** Route lookups, like `ip route get`: rtnetlink. */
 export interface Routes {
-  /** Undefined if the address is unreachable. */
-  find(address: IpAddress): Promise<Route | undefined>;
+  /** Undefined if the address is unreachable, for this node or for packets of another host. */
+  find(address: IpAddress, arrival?: Arrival): Promise<Route | undefined>;
 }
 
 /** A rule as printed by `iptables-save`. */

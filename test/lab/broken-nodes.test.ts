@@ -161,12 +161,15 @@ const breakages: readonly Breakage[] = [
     fix: /remove|delete|allow|accept/i,
   },
   {
+    // A router sends ARP requests with its own address. Strict rp_filter drops those with the client's address, uncounted.
     name: "packets come in asymmetrically, and rp_filter is strict",
     damage: `
       ip link add eth1 type veth peer name eth1 netns client
       ip addr add 192.168.11.11/24 dev eth1; ip link set eth1 up
       ip -n client addr add 192.168.11.1/24 dev eth1; ip -n client link set eth1 up
       ip -n client route replace 10.96.0.0/16 via 192.168.11.11 src ${client}
+      hardware=$(ip -br link show eth1 | awk '{print $3}')
+      ip -n client neigh replace 192.168.11.11 lladdr $hardware dev eth1 nud permanent
       sysctl -qw net.ipv4.conf.all.rp_filter=1`,
     repair: `
       ip -n client route replace 10.96.0.0/16 via 192.168.10.11; ip link del eth1
@@ -202,8 +205,7 @@ const breakages: readonly Breakage[] = [
     repair: "ip rule del pref 100; ip route flush table 100",
     answered: 0,
     command: fromClient,
-    todo: "explain ignores routing rules",
-    cause: /blackhole|table 100|ip rule/,
+    cause: /routing rule drops its answers \(ip rule/,
     fix: /rule|route/,
   },
   {
@@ -252,7 +254,9 @@ const breakages: readonly Breakage[] = [
     name: "somebody deleted kube-ipvs0, which the daemon repairs at once",
     damage: async () => {
       shell("ip link del kube-ipvs0");
-      await pause(2_000);
+      const addresses = async (): Promise<string> =>
+        shell("ip -br addr show kube-ipvs0 2> /dev/null || true");
+      await until(async () => (await addresses()).includes("10.96.0.10/32"), 20_000, addresses);
     },
     repair: "true",
     answered: 4,

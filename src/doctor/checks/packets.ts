@@ -44,7 +44,9 @@ const reversePathCheck = check({
   judge({ strictLinks, droppedPackets }) {
     const links = strictLinks.length === 0 ? "no interface" : listed(strictLinks);
     const evidence = `strict on ${links}; ${counted(droppedPackets, "packet")} dropped since boot`;
-    if (strictLinks.length === 0 || droppedPackets === 0) return ok(evidence);
+    if (strictLinks.length === 0) return ok(evidence);
+    if (droppedPackets === 0)
+      return ok(`${evidence}, apart from ARP requests, which are not counted`);
     return warn(
       evidence,
       "if the count grows: sysctl -w net.ipv4.conf.all.rp_filter=2, or correct the routes; kube-ipvs explain --from CLIENT --in INTERFACE --to ADDRESS:PORT shows the route that is missing",

@@ -26,6 +26,11 @@ export function deliver(arrived: ArrivedPacket, state: NodeState): EndpointPath 
   const source = isMasqueraded ? leavingAddress(address, state) : packet.source;
   const lossBehind = isHere(address, state) ? undefined : lossBehindNode(packet, source, state);
   if (lossBehind !== undefined) return { ...lost, steps, obstacle: lossBehind };
+  if (state.network.unroutedAnswers.has(address)) {
+    const link = state.network.routes.get(address)?.link;
+    const obstacle = `a route or routing rule drops its answers (ip rule; ip route get ${packet.source} from ${address} iif ${link})`;
+    return { ...lost, steps, obstacle };
+  }
   const answer = followAnswer(arrived, source, state);
   if (answer.verdict !== "pass") {
     const obstacle = `its answers are dropped${byText(answer.steps.at(-1))}`;

@@ -60,6 +60,8 @@ export interface NodeNetwork {
   readonly addresses: ReadonlySet<IpAddress>;
   /** Routes to addresses of other hosts. Addresses without a route are not included. */
   readonly routes: ReadonlyMap<IpAddress, KnownRoute>;
+  /** Addresses whose packets to the client a route or a routing rule drops. Empty if no client is given. */
+  readonly unroutedAnswers: ReadonlySet<IpAddress>;
   /** Listening sockets, by {@link listenerKey}. */
   readonly listeners: ReadonlySet<string>;
   /** net.ipv4.vs.conntrack. If 0, packets that IPVS balances are not masqueraded. */

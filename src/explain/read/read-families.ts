@@ -42,6 +42,7 @@ export async function readFamilies(
   const nft = await readers.nftRules.read(backend !== "nft");
   const dummy = await readers.link.find();
   const all = await readers.link.listAddresses();
+  const client = from === "node" ? undefined : from;
   const states = new Map<IpFamily, FamilyState>();
   for (const family of facts.families) {
     const destinations = [...facts.destinations, ...facts.forwards.map(({ to }) => to)].filter(
@@ -58,7 +59,7 @@ export async function readFamilies(
       !bound.has(address) && !addresses.has(address);
     const peers = peersOf(destinations, facts, [planned, observed], from).filter(isElsewhere);
     const around = {
-      network: await readNetwork(readers, { family, addresses, peers, inLink }),
+      network: await readNetwork(readers, { family, addresses, peers, client, inLink }),
       serviceSockets: facts.listeners,
       onNode: new Set<string>(),
     };

@@ -1,8 +1,8 @@
 /** Reads routes, listening sockets and sysctls that affect packets, but are not planned. */
-import type { IpAddress, IpFamily } from "../../base/ip.ts";
-import type { Sysctl } from "../../kernel/kernel.ts";
+import { familyOf, type IpAddress, type IpFamily } from "../../base/ip.ts";
+import type { Route, Sysctl } from "../../kernel/kernel.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
-import { type KnownRoute, listenerKey, type NodeNetwork } from "../packet/node-state.ts";
+import { listenerKey, type NodeNetwork } from "../packet/node-state.ts";
 
 export interface NetworkQuery {
   readonly family: IpFamily;
@@ -10,21 +10,26 @@ export interface NetworkQuery {
   readonly addresses: ReadonlySet<IpAddress>;
   /** Addresses whose routes are read: clients, destinations and endpoints. */
   readonly peers: Iterable<IpAddress>;
+  /** If given, reads whether the kernel routes answers of the other addresses to it. */
+  readonly client?: IpAddress | undefined;
   /** The interface through which the operator says that packets of a client come in. */
   readonly inLink?: string | undefined;
 }
 
 export async function readNetwork(
   readers: Pick<KernelReaders, "routes" | "sockets"> & { readonly sysctl: Pick<Sysctl, "read"> },
-  { family, addresses, peers, inLink }: NetworkQuery,
+  { family, addresses, peers, client, inLink }: NetworkQuery,
 ): Promise<NodeNetwork> {
   const { sysctl, sockets } = readers;
   if (inLink !== undefined && sysctl.read(reversePath(inLink)) === undefined)
     throw new Error(`--in: there is no interface ${inLink} on this node; ip link shows all`);
   const bridgeCalls = family === "IPv4" ? "bridge-nf-call-iptables" : "bridge-nf-call-ip6tables";
+  const routes = await readRoutes(readers, peers);
+  const isAsked = client !== undefined && familyOf(client) === family;
   return {
     addresses,
-    routes: await readRoutes(readers, peers),
+    routes,
+    unroutedAnswers: isAsked ? await readUnroutedAnswers(readers, routes, client) : new Set(),
     listeners: new Set(sockets.listListening().map(listenerKey)),
     isIpvsTracked: sysctl.read("net/ipv4/vs/conntrack") !== "0",
     isForwarding: sysctl.read(forwarding[family]) !== "0",
@@ -54,11 +59,25 @@ const forwarding: Readonly<Record<IpFamily, string>> = {
 async function readRoutes(
   { routes }: Pick<KernelReaders, "routes">,
   peers: Iterable<IpAddress>,
-): Promise<ReadonlyMap<IpAddress, KnownRoute>> {
-  const found = new Map<IpAddress, KnownRoute>();
+): Promise<ReadonlyMap<IpAddress, Route>> {
+  const found = new Map<IpAddress, Route>();
   for (const address of new Set(peers)) {
     const route = await routes.find(address);
     if (route !== undefined && !route.isLocal) found.set(address, route);
   }
   return found;
+}
+
+/** Returns the addresses whose packets to the client a route or a routing rule drops. */
+async function readUnroutedAnswers(
+  { routes }: Pick<KernelReaders, "routes">,
+  peers: ReadonlyMap<IpAddress, Route>,
+  client: IpAddress,
+): Promise<ReadonlySet<IpAddress>> {
+  const unrouted = new Set<IpAddress>();
+  for (const [source, { linkIndex }] of peers) {
+    if (source === client) continue;
+    if ((await routes.find(client, { source, linkIndex })) === undefined) unrouted.add(source);
+  }
+  return unrouted;
 }

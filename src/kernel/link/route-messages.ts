@@ -11,6 +11,8 @@ export interface RouteHeader {
   readonly family: number;
   /** Length of the destination's prefix. */
   readonly prefixLength?: number;
+  /** Length of the prefix of packets' sources. */
+  readonly originLength?: number;
   readonly table?: number;
   readonly protocol?: number;
   readonly scope?: number;
@@ -20,6 +22,9 @@ export interface RouteHeader {
 export interface RouteAttributes {
   readonly destination?: Uint8Array;
   readonly outLink?: number;
+  /** The source of packets, and the link through which they come in: RTA_SRC and RTA_IIF. */
+  readonly origin?: Uint8Array;
+  readonly inLink?: number;
   readonly gateway?: Uint8Array;
   /** The preferred source address. */
   readonly source?: Uint8Array;
@@ -40,6 +45,8 @@ const gatewayFields = { gateway: bytes(5), via: bytes(18) } as const satisfies R
 
 const routeAttributes = attributeSet({
   destination: bytes(1),
+  origin: bytes(2),
+  inLink: u32(3),
   outLink: u32(4),
   source: bytes(7),
   nextHops: bytes(9),
@@ -55,10 +62,19 @@ const nextHopAttributes = attributeSet(gatewayFields);
  */
 export function writeRoute(
   writer: MessageWriter,
-  { family, prefixLength = 0, table = 0, protocol = 0, scope = 0, type = 0 }: RouteHeader,
+  {
+    family,
+    prefixLength = 0,
+    originLength = 0,
+    table = 0,
+    protocol = 0,
+    scope = 0,
+    type = 0,
+  }: RouteHeader,
   attributes: RouteAttributes = {},
 ): void {
-  for (const value of [family, prefixLength, 0, 0, table, protocol, scope, type]) writer.u8(value);
+  for (const value of [family, prefixLength, originLength, 0, table, protocol, scope, type])
+    writer.u8(value);
   writer.zeros(4);
   routeAttributes.encode(writer, attributes);
 }

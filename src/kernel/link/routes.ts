@@ -5,19 +5,29 @@ import { addressFamilies } from "../../netlink/netfilter.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
 import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
-import type { Route, Routes } from "../kernel.ts";
+import type { Arrival, Route, Routes } from "../kernel.ts";
 import { decodeLink, ipOf, writeLinkHeader } from "./codec.ts";
 import { localRoute, messageTypes } from "./constants.ts";
 import { decodeRoute, writeRoute } from "./route-messages.ts";
 
-const lookupKind: RequestKind<IpAddress> = {
+interface Lookup {
+  readonly address: IpAddress;
+  readonly arrival?: Arrival | undefined;
+}
+
+const lookupKind: RequestKind<Lookup> = {
   type: () => messageTypes.getRoute,
-  encode(writer, address) {
+  encode(writer, { address, arrival }) {
     const family = familyOf(address);
-    const header = { family: addressFamilies[family], prefixLength: hostPrefixLength(family) };
-    writeRoute(writer, header, { destination: ipAddressToBytes(address) });
+    const prefixLength = hostPrefixLength(family);
+    const header = { family: addressFamilies[family], prefixLength };
+    const destination = ipAddressToBytes(address);
+    if (arrival === undefined) return writeRoute(writer, header, { destination });
+    const { source, linkIndex: inLink } = arrival;
+    const attributes = { destination, origin: ipAddressToBytes(source), inLink };
+    writeRoute(writer, { ...header, originLength: prefixLength }, attributes);
   },
-  describe: (address) => ({ operation: "find route to", subject: address }),
+  describe: ({ address }) => ({ operation: "find route to", subject: address }),
 };
 
 const linkByIndexKind: RequestKind<number> = {
@@ -34,9 +44,9 @@ export class RoutesClient implements Routes {
     this.#transport = new NetlinkTransport(parts, { protocol: protocols.route });
   }
 
-  async find(address: IpAddress): Promise<Route | undefined> {
+  async find(address: IpAddress, arrival?: Arrival): Promise<Route | undefined> {
     try {
-      const [route] = await this.#transport.request(lookupKind, address, decodeRoute);
+      const [route] = await this.#transport.request(lookupKind, { address, arrival }, decodeRoute);
       if (route === undefined) return undefined;
       const { family, type, outLink = 0 } = route;
       const source = ipOf(family, route.source);
@@ -44,6 +54,7 @@ export class RoutesClient implements Routes {
       return {
         isLocal: type === localRoute,
         link: link?.name ?? String(outLink),
+        linkIndex: outLink,
         isBridge: link?.kind === "bridge",
         ...(source === undefined ? {} : { source }),
       };

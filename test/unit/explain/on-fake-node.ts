@@ -6,7 +6,7 @@ import type { IpAddress } from "../../../src/base/ip.ts";
 import { planFacts } from "../../../src/daemon/operator/plan-facts.ts";
 import { type ExplainOptions, explainWith } from "../../../src/explain/explain.ts";
 import type { From } from "../../../src/explain/origins.ts";
-import type { Route } from "../../../src/kernel/kernel.ts";
+import type { Route, Routes } from "../../../src/kernel/kernel.ts";
 import type { ListeningSocket } from "../../../src/kernel/listening-sockets.ts";
 import { type NftRuleset, noNftRules } from "../../../src/state/nft-rule.ts";
 import { FakeNode } from "../../support/fake-node.ts";
@@ -21,12 +21,13 @@ export const web: { readonly protocol: "TCP"; readonly address: IpAddress; reado
 };
 
 /** Each pod of this node is behind its own link, and everything else is behind eth0. */
-async function routeTo(address: IpAddress): Promise<Route | undefined> {
+export async function routeTo(address: IpAddress): Promise<Route | undefined> {
   const isPod = address.startsWith("10.244.1.");
   return {
     isLocal: false,
     isBridge: false,
     link: isPod ? `veth${address}` : "eth0",
+    linkIndex: isPod ? 3 : 2,
     source: ip(isPod ? "10.244.1.1" : "192.168.10.11"),
   };
 }
@@ -53,7 +54,7 @@ export async function explained(
   destination: Destination = web,
   listening: readonly ListeningSocket[] = [],
   clientsIn: (list: string) => readonly IpAddress[] = () => [],
-  find: (address: IpAddress) => Promise<Route | undefined> = routeTo,
+  find: Routes["find"] = routeTo,
   options: ExplainOptions = {},
   nft: NftRuleset = noNftRules,
 ): Promise<Explanation> {

@@ -2,12 +2,13 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Explanation } from "../../../src/answer/explanation.ts";
 import type { From } from "../../../src/explain/origins.ts";
+import type { Routes } from "../../../src/kernel/kernel.ts";
 import type { IpSet } from "../../../src/state/ip-set.ts";
 import type { TableName } from "../../../src/state/rule.ts";
 import type { FakeNode } from "../../support/fake-node.ts";
 import { endpoint, endpointSlice, service } from "../../support/objects.ts";
 import { ip } from "../../support/records.ts";
-import { explained, web, withNode } from "./on-fake-node.ts";
+import { explained, routeTo, web, withNode } from "./on-fake-node.ts";
 
 const objects = [
   service(),
@@ -182,6 +183,26 @@ describe("explain in IPVS mode", () => {
         summary,
         /are dropped behind IPVS: there is no route to 10\.244\.1\.5, or one that rejects packets/,
       );
+    });
+  });
+
+  it("reports answers that a routing rule drops", async () => {
+    await withNode(objects, async (onNode) => {
+      const asked: string[] = [];
+      const find: Routes["find"] = async (address, arrival) => {
+        if (arrival === undefined) return routeTo(address);
+        asked.push(`${address} from ${arrival.source} through link ${arrival.linkIndex}`);
+        return undefined;
+      };
+      const { verdict, summary } = await explained(onNode, client, web, [], undefined, find);
+      assert.equal(verdict, "dropped");
+      assert.match(
+        summary,
+        /: a route or routing rule drops its answers \(ip rule; ip route get 192\.168\.10\.1 from 10\.244\.1\.5 iif veth10\.244\.1\.5\)$/,
+      );
+      assert.deepEqual(asked, ["192.168.10.1 from 10.244.1.5 through link 3"]);
+      const { summary: fromNode } = await explained(onNode, "node", web, [], undefined, find);
+      assert.match(fromNode, /are balanced/);
     });
   });
 

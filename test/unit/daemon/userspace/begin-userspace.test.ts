@@ -97,7 +97,9 @@ class Stage {
     const source = parseIpAddress("10.244.1.1") ?? assert.fail();
     const readers = {
       ...{ link, ipvs, ipSets, sysctl },
-      routes: { find: async () => ({ isLocal: false, isBridge: false, link: "eth0", source }) },
+      routes: {
+        find: async () => ({ isLocal: false, isBridge: false, link: "eth0", linkIndex: 2, source }),
+      },
       sockets: { listListening: () => [] },
       conntrack: { listFlows: async () => [] },
       recentLists: { clientsIn: () => [] },
