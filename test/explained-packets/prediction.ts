@@ -26,8 +26,8 @@ export function predictionOf(
   return {
     doubts: explanation.packets.flatMap(doubtsOf),
     outcomes: new Set(
-      (packet === undefined ? [] : outcomesOf(explanation, packet, tuple)).map((outcome) =>
-        deadPlaces.includes(outcome.replace(/←.*/, "")) ? "dropped" : outcome,
+      (packet === undefined ? [] : outcomesOf(explanation, packet, tuple, deadPlaces)).map(
+        (outcome) => (deadPlaces.includes(outcome.replace(/←.*/, "")) ? "dropped" : outcome),
       ),
     ),
   };
@@ -45,12 +45,13 @@ function outcomesOf(
   explanation: Explanation,
   packet: PacketExplanation,
   tuple: Tuple,
+  deadPlaces: readonly string[],
 ): readonly string[] {
   const { verdict, connections } = explanation;
   if (packet.deliveries.length > 0) {
     const kept = connections.templates.map(({ realServer }) => realServer);
     const chosen = kept.length > 0 || packet.scheduled === undefined ? kept : [packet.scheduled];
-    return packet.deliveries.flatMap((group) => deliveredOutcomes(group, chosen));
+    return packet.deliveries.flatMap((group) => deliveredOutcomes(group, chosen, deadPlaces));
   }
   switch (verdict) {
     case "node":
@@ -65,16 +66,23 @@ function outcomesOf(
   }
 }
 
-function deliveredOutcomes(group: DeliveryGroup, chosen: readonly string[]): readonly string[] {
+function deliveredOutcomes(
+  group: DeliveryGroup,
+  chosen: readonly string[],
+  deadPlaces: readonly string[],
+): readonly string[] {
   const { realServers, fate, obstacle, seenSource = "?" } = group;
   const known = realServers.filter((one) => chosen.length === 0 || chosen.includes(one));
   return known.flatMap((realServer) => {
+    // The kernel may report a missing route to the sender.
+    if (/^there is no route/.test(obstacle ?? "")) return ["dropped", "refused"];
     if (fate !== "delivered") return [fate];
     if (obstacle !== undefined) return ["dropped"];
     const [address = "", port = ""] = realServer.split(":");
     const place = placeAt(address);
     // The node reports an unknown neighbor after three seconds.
     if (place === undefined) return ["dropped", "refused"];
+    if (deadPlaces.includes(place)) return ["dropped"];
     return Number(port) === (place === "node" ? hostPort : podPort)
       ? [`${place}←${seenSource}`]
       : ["refused"];

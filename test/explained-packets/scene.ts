@@ -111,10 +111,12 @@ export function drawScene(seed: number, options: SceneOptions): Scene {
   const usable = foreignRules.filter(({ isNft }) => (isNft === true ? hasNft : hasIptables));
   const foreign: readonly ForeignRules[] = draw.isChosen(0.7) ? [draw.one(usable)] : [];
   const damages: readonly Damage[] = draw.isChosen(0.6) ? [drawDamage(draw, broken)] : [];
+  const deadPlaces = damages.flatMap((damage) => damage.deadPlaces ?? []);
   const tuples = new Map<string, Tuple>();
   while (tuples.size < tupleCount) {
     const tuple = drawTuple(draw, services, broken);
-    if (passesNode(tuple)) tuples.set(tupleText(tuple), tuple);
+    if (passesNode(tuple) && !deadPlaces.includes(tuple.sender.place))
+      tuples.set(tupleText(tuple), tuple);
   }
   const names = [...foreign.map(({ name }) => name), ...damages.map(({ name }) => name)];
   return {
@@ -124,7 +126,7 @@ export function drawScene(seed: number, options: SceneOptions): Scene {
       ...damages.map(({ breaks }) => breaks),
     ].join("\n"),
     mends: damages.map(({ mends = "" }) => mends).join("\n"),
-    deadPlaces: damages.flatMap(({ deadPlaces = [] }) => deadPlaces),
+    deadPlaces,
     tuples: [...tuples.values()],
   };
 }

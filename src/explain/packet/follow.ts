@@ -27,17 +27,35 @@ import {
 
 /** Follows the packet to each endpoint that rules may choose at random. */
 export function follow(packet: Packet, state: NodeState): PacketPath {
+  const bridge = unfilteredBridge(packet, state);
+  if (bridge !== undefined) return { steps: [], end: { kind: "forwarded", link: bridge } };
   const hook = packet.isFromNode ? "OUTPUT" : "PREROUTING";
   const entered = passTables(firstPlaces(hook), sent(packet, 0), state);
-  const stopped = stoppedEnd(entered) ?? reversePathEnd(packet, state);
+  const stopped = stoppedEnd(entered) ?? returnPathEnd(packet, state);
   if (stopped !== undefined) return { steps: entered.steps, end: stopped };
   const { steps, end } = followThroughNat(packet, hook, entered.mark, state);
   return { steps: [...entered.steps, ...steps], end };
 }
 
-/** A strict rp_filter accepts packets only through the link by which their source is reached. */
-function reversePathEnd({ source, inLink }: Packet, { network }: NodeState): PathEnd | undefined {
-  if (inLink === "" || inLink !== network.strictLink) return undefined;
+/** The bridge within which the packet stays, if netfilter does not see it there. */
+function unfilteredBridge(
+  { source, destination, inLink, isBridged }: Packet,
+  { network: { routes } }: NodeState,
+): string | undefined {
+  const back = routes.get(source);
+  const isWithin = back?.link === inLink && routes.get(destination)?.link === inLink;
+  return back?.isBridge === true && isWithin && !isBridged ? inLink : undefined;
+}
+
+/**
+ * The end of a packet whose source the node cannot reach: answers are lost, rejections too. A strict rp_filter accepts
+ * packets only through the link by which their source is reached.
+ */
+function returnPathEnd({ source, inLink }: Packet, { network }: NodeState): PathEnd | undefined {
+  if (inLink === "" || inLink !== network.strictLink) {
+    const by = `the missing return path: there is no route to ${source}, or one that rejects packets (ip route get ${source})`;
+    return network.unrouted.has(source) ? { kind: "dropped", by } : undefined;
+  }
   const back = network.routes.get(source)?.link;
   if (back === inLink) return undefined;
   const route =
@@ -90,8 +108,9 @@ function followUnchosen(
     return toSocket(packet, { steps, mark }, state, packet.port);
   }
   const isForIpvs = isForNode && !packet.isFromNode && serverOf(packet, state) !== undefined;
+  const places = filterPlaces(filterHooks(packet, isForNode), isForIpvs);
   const filtered = passTables(
-    filterPlaces(filterHooks(packet, isForNode), isForIpvs),
+    isForNode ? places : [...places, ...lastPlaces],
     sent(packet, mark),
     state,
   );

@@ -62,6 +62,8 @@ export interface NodeNetwork {
   readonly routes: ReadonlyMap<IpAddress, KnownRoute>;
   /** Addresses whose packets to the client a route or a routing rule drops. Empty if no client is given. */
   readonly unroutedAnswers: ReadonlySet<IpAddress>;
+  /** Addresses to which there is no route, or one that rejects packets. */
+  readonly unrouted: ReadonlySet<IpAddress>;
   /** Listening sockets, by {@link listenerKey}. */
   readonly listeners: ReadonlySet<string>;
   /** net.ipv4.vs.conntrack. If 0, packets that IPVS balances are not masqueraded. */

@@ -24,12 +24,12 @@ export async function readNetwork(
   if (inLink !== undefined && sysctl.read(reversePath(inLink)) === undefined)
     throw new Error(`--in: there is no interface ${inLink} on this node; ip link shows all`);
   const bridgeCalls = family === "IPv4" ? "bridge-nf-call-iptables" : "bridge-nf-call-ip6tables";
-  const routes = await readRoutes(readers, peers);
+  const found = await readRoutes(readers, peers);
   const isAsked = client !== undefined && familyOf(client) === family;
   return {
     addresses,
-    routes,
-    unroutedAnswers: isAsked ? await readUnroutedAnswers(readers, routes, client) : new Set(),
+    ...found,
+    unroutedAnswers: isAsked ? await readUnroutedAnswers(readers, found.routes, client) : new Set(),
     listeners: new Set(sockets.listListening().map(listenerKey)),
     isIpvsTracked: sysctl.read("net/ipv4/vs/conntrack") !== "0",
     isForwarding: sysctl.read(forwarding[family]) !== "0",
@@ -59,13 +59,15 @@ const forwarding: Readonly<Record<IpFamily, string>> = {
 async function readRoutes(
   { routes }: Pick<KernelReaders, "routes">,
   peers: Iterable<IpAddress>,
-): Promise<ReadonlyMap<IpAddress, Route>> {
-  const found = new Map<IpAddress, Route>();
+): Promise<Pick<NodeNetwork, "routes" | "unrouted">> {
+  const found = new Map<IpAddress, KnownRoute>();
+  const unrouted = new Set<IpAddress>();
   for (const address of new Set(peers)) {
     const route = await routes.find(address);
-    if (route !== undefined && !route.isLocal) found.set(address, route);
+    if (route === undefined) unrouted.add(address);
+    else if (!route.isLocal) found.set(address, route);
   }
-  return found;
+  return { routes: found, unrouted };
 }
 
 /** Returns the addresses whose packets to the client a route or a routing rule drops. */

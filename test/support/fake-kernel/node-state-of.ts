@@ -33,6 +33,7 @@ const fakeNetwork: NodeNetwork = {
   isIpvsTracked: true,
   isForwarding: true,
   isLoopbackRouted: false,
+  unrouted: new Set(),
   isBridgeFiltered: false,
 };
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Explanation } from "../../../src/answer/explanation.ts";
+import type { IpAddress } from "../../../src/base/ip.ts";
 import type { From } from "../../../src/explain/origins.ts";
 import type { Routes } from "../../../src/kernel/kernel.ts";
 import type { IpSet } from "../../../src/state/ip-set.ts";
@@ -162,6 +163,26 @@ describe("explain in IPVS mode", () => {
     assert.match(packets[0]?.planned ?? "", /are balanced/);
   });
 
+  it("follows packets to other hosts through POSTROUTING", async () => {
+    await withNode(objects, async (onNode) => {
+      onNode.kernel.sysctl.values.set("net/ipv4/ip_forward", "1");
+      table(onNode, "mangle").append("POSTROUTING", "-d 10.244.1.5/32 -j DROP");
+      const to = { protocol: "TCP", address: ip("10.244.1.5"), port: 8080 } as const;
+      assert.equal((await explained(onNode, client, to)).verdict, "dropped");
+    });
+  });
+
+  it("reports that packets of a client without a route back get no answer", async () => {
+    await withNode(objects, async (onNode) => {
+      onNode.kernel.sysctl.values.set("net/ipv4/ip_forward", "1");
+      const find = async (address: IpAddress) =>
+        address === client ? undefined : { isLocal: false, isBridge: false, link: "eth0" };
+      const { verdict, summary } = await explained(onNode, client, web, [], undefined, find);
+      assert.equal(verdict, "dropped");
+      assert.match(summary, /by the missing return path: there is no route to 192\.168\.10\.1, /);
+    });
+  });
+
   it("reports that answers are forwarded, and which rule drops them", async () => {
     const { verdict, summary } = await verdictAfter((onNode) => {
       table(onNode, "filter").remove("FORWARD", /KUBE-FORWARD/);
@@ -176,7 +197,8 @@ describe("explain in IPVS mode", () => {
 
   it("reports a missing route to an endpoint", async () => {
     await withNode(objects, async (onNode) => {
-      const find = async () => undefined;
+      const back = { isLocal: false, isBridge: false, link: "eth0" };
+      const find = async (address: IpAddress) => (address === client ? back : undefined);
       const { verdict, summary } = await explained(onNode, client, web, [], undefined, find);
       assert.equal(verdict, "dropped");
       assert.match(
@@ -304,6 +326,23 @@ describe("explain in IPVS mode", () => {
       }, client);
       assert.equal(verdict, "balanced");
     });
+  });
+
+  it("applies rules to packets between ports of a bridge only if netfilter sees them", async () => {
+    const verdictWith = async (isFiltered: string): Promise<string | undefined> => {
+      let verdict: string | undefined;
+      await withNode(objects, async (onNode) => {
+        onNode.kernel.sysctl.values.set("net/ipv4/ip_forward", "1");
+        onNode.kernel.sysctl.values.set("net/bridge/bridge-nf-call-iptables", isFiltered);
+        table(onNode, "raw").append("PREROUTING", "-s 10.244.1.7/32 -j DROP");
+        const find = async () => ({ isLocal: false, isBridge: true, link: "cni0" });
+        const to = { protocol: "TCP", address: ip("10.244.1.5"), port: 8080 } as const;
+        ({ verdict } = await explained(onNode, pod, to, [], undefined, find));
+      });
+      return verdict;
+    };
+    assert.equal(await verdictWith("0"), "forwarded");
+    assert.equal(await verdictWith("1"), "dropped");
   });
 
   it("matches the loopback link for packets of this node to itself", async () => {
