@@ -47,12 +47,14 @@ export function deliver(arrived: ArrivedPacket, state: NodeState): EndpointPath 
 
 /** Why an endpoint elsewhere does not answer, or its answers do not pass. Undefined if they do. */
 function lossBehindNode(
-  { family, isFromNode }: Packet,
+  { family, source, isFromNode }: Packet,
   seenSource: IpAddress | undefined,
   { network }: NodeState,
 ): string | undefined {
   if (seenSource !== undefined && isLoopback(seenSource))
     return `endpoints drop packets from ${seenSource}`;
+  if (family === "IPv4" && isLoopback(source) && !network.isLoopbackRouted)
+    return `net.ipv4.conf.all.route_localnet is 0, so this node drops answers to ${source}`;
   return isFromNode || network.isForwarding ? undefined : notForwarding(family);
 }
 

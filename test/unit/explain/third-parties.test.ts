@@ -373,6 +373,13 @@ describe("explain in IPVS mode", () => {
     assert.match(summary, /net\.ipv4\.ip_forward is 0, so this node forwards nothing$/);
   });
 
+  it("reports that the node drops answers to a loopback address that other software masquerades", async () => {
+    const masquerade = (onNode: FakeNode): void =>
+      table(onNode, "nat").append("POSTROUTING", "-s 127.0.0.0/8 -j MASQUERADE");
+    const { summary } = await verdictAfter(masquerade, ip("127.0.0.1"), { "cluster-cidr": "" });
+    assert.match(summary, /route_localnet is 0, so this node drops answers to 127\.0\.0\.1$/);
+  });
+
   it("reports that endpoints drop packets from a loopback address", async () => {
     const { summary } = await verdictAfter(() => {}, ip("127.0.0.1"), { "cluster-cidr": "" });
     assert.match(summary, /endpoints drop packets from 127\.0\.0\.1$/);
