@@ -59,8 +59,8 @@ const forwarding: Readonly<Record<IpFamily, string>> = {
 async function readRoutes(
   { routes }: Pick<KernelReaders, "routes">,
   peers: Iterable<IpAddress>,
-): Promise<Pick<NodeNetwork, "routes" | "unrouted">> {
-  const found = new Map<IpAddress, KnownRoute>();
+): Promise<Pick<NodeNetwork, "unrouted"> & { readonly routes: ReadonlyMap<IpAddress, Route> }> {
+  const found = new Map<IpAddress, Route>();
   const unrouted = new Set<IpAddress>();
   for (const address of new Set(peers)) {
     const route = await routes.find(address);

@@ -176,7 +176,9 @@ describe("explain in IPVS mode", () => {
     await withNode(objects, async (onNode) => {
       onNode.kernel.sysctl.values.set("net/ipv4/ip_forward", "1");
       const find = async (address: IpAddress) =>
-        address === client ? undefined : { isLocal: false, isBridge: false, link: "eth0" };
+        address === client
+          ? undefined
+          : { isLocal: false, isBridge: false, link: "eth0", linkIndex: 2 };
       const { verdict, summary } = await explained(onNode, client, web, [], undefined, find);
       assert.equal(verdict, "dropped");
       assert.match(summary, /by the missing return path: there is no route to 192\.168\.10\.1, /);
@@ -197,7 +199,7 @@ describe("explain in IPVS mode", () => {
 
   it("reports a missing route to an endpoint", async () => {
     await withNode(objects, async (onNode) => {
-      const back = { isLocal: false, isBridge: false, link: "eth0" };
+      const back = { isLocal: false, isBridge: false, link: "eth0", linkIndex: 2 };
       const find = async (address: IpAddress) => (address === client ? back : undefined);
       const { verdict, summary } = await explained(onNode, client, web, [], undefined, find);
       assert.equal(verdict, "dropped");
