@@ -337,7 +337,7 @@ describe("explain in IPVS mode", () => {
         onNode.kernel.sysctl.values.set("net/ipv4/ip_forward", "1");
         onNode.kernel.sysctl.values.set("net/bridge/bridge-nf-call-iptables", isFiltered);
         table(onNode, "raw").append("PREROUTING", "-s 10.244.1.7/32 -j DROP");
-        const find = async () => ({ isLocal: false, isBridge: true, link: "cni0" });
+        const find = async () => ({ isLocal: false, isBridge: true, link: "cni0", linkIndex: 2 });
         const to = { protocol: "TCP", address: ip("10.244.1.5"), port: 8080 } as const;
         ({ verdict } = await explained(onNode, pod, to, [], undefined, find));
       });
