@@ -212,7 +212,7 @@ export interface Route {
   readonly source?: IpAddress;
 }
 
-/** Where a packet of another host comes from. */
+/** The source address and the incoming link of a packet that the node routes. */
 export interface Arrival {
   readonly source: IpAddress;
   readonly linkIndex: number;

@@ -16,7 +16,7 @@ export class Holder {
       signal,
       killSignal: "SIGKILL",
     });
-    // Whoever reads its output sees that it ended.
+    // The end of its output is noticed where the output is read.
     this.#child.on("error", () => {});
     this.#child.stdin.on("error", () => {});
     this.#lines = createInterface(this.#child.stdout)[Symbol.asyncIterator]();

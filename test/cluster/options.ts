@@ -3,7 +3,7 @@ import { type ParseArgsConfig, parseArgs } from "node:util";
 
 export interface Option {
   readonly initial: string;
-  /** What a value must be. Absent: any text. */
+  /** The values that are valid. If absent, every text is. */
   readonly form?: { readonly name: string; readonly isValid: (value: string) => boolean };
 }
 

@@ -49,9 +49,9 @@ export interface EntryValues {
   readonly lineNumber?: number;
   readonly secondAddress?: IpAddress;
   readonly secondPrefixLength?: number;
-  /** Of the first address. Only in replies. */
+  /** The prefix length of the first address. Present only in replies. */
   readonly prefixLength?: number;
-  /** `noMatchFlag`. Only in replies. */
+  /** `noMatchFlag`, or 0. Present only in replies. */
   readonly flags?: number;
 }
 
