@@ -73,7 +73,7 @@ function isOurs(key: string): boolean {
   return key.includes(" KUBE-") && key !== chainKey("filter", "KUBE-FIREWALL");
 }
 
-/** Adds the ports of kube-ipvs' sockets to the destination, because rules accept packets to these ports. */
+/** Adds the ports of kube-ipvs sockets to the destination, because rules accept packets to these ports. */
 export function withSockets(
   destination: Destination,
   sockets: readonly ListenerFact[],
@@ -100,8 +100,8 @@ function setDifferences({ planned, observed, destination }: Compared): readonly 
 }
 
 /**
- * Whether a set entry is about another address or port of the Service. Entries of endpoints, whose first and last address
- * are equal, are relevant to all addresses.
+ * Whether a set entry concerns a different address or port of the Service. Endpoint entries, whose first and last
+ * addresses are equal, apply to all addresses.
  */
 function isElsewhere(
   entry: string,
@@ -133,7 +133,7 @@ function serverDifferences({ planned, observed, destination }: Compared): readon
   ];
 }
 
-/** Unplanned real servers with weight 0 are not reported, because they drain. */
+/** Unplanned real servers with weight 0 are not reported, because they are draining. */
 function realServerDifferences(
   key: string,
   wanted: ListedServer,

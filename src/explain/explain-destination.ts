@@ -1,4 +1,4 @@
-/** Explains one address, port and protocol: which Service owns it, which clients reach it, and what is wrong. Pure. */
+/** Explains one address, port and protocol: its Service, the clients that can reach it, and any faults. Pure. */
 
 import type { ConflictNote, Destination, PlanFacts } from "../answer/answers.ts";
 import type { Connections, Explanation, PacketExplanation } from "../answer/explanation.ts";
@@ -20,7 +20,7 @@ export interface DestinationInput {
   readonly observed: NodeState;
   /** If undefined, packets of every kind are explained. */
   readonly from?: From;
-  /** Through which packets of `from` come in. */
+  /** The link through which packets from `from` come in. */
   readonly inLink?: string;
   readonly connections: Connections;
   readonly conflicts: readonly ConflictNote[];
@@ -71,7 +71,7 @@ export function explainDestination(input: DestinationInput): Explanation {
   };
 }
 
-/** The match by which the rules of Services recognize pods of this node. Undefined if they do not. */
+/** The match by which Service rules detect this node's pods. Undefined if they do not detect pods. */
 function podDetector({ chains }: NodeState): Match | undefined {
   for (const [key, rules] of chains) {
     const isOfService = /^nat KUBE-(?:SVC|SVL|EXT)-/.test(key);

@@ -38,7 +38,7 @@ function takenPacket(
   summary: string,
   planned: string,
 ): PacketExplanation {
-  if (packet === undefined) throw new Error("A packet of this node is always explained");
+  if (packet === undefined) throw new Error("Packets from this node are always explained");
   return { ...packet, summary, ...(planned === summary ? {} : { planned }) };
 }
 

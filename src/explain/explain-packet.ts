@@ -54,7 +54,7 @@ export function explainPacket(origin: Origin, input: PacketInput): PacketExplana
   };
 }
 
-/** Losses at rules that are not planned, without a route, or by the kernel's own checks. */
+/** Packets lost to unplanned rules, missing routes or the kernel's own checks. */
 function lossesOf(end: PathEnd, planned: NodeState): readonly PacketLoss[] {
   const stops: readonly Stop[] =
     "by" in end
@@ -81,7 +81,7 @@ function pathIn(state: NodeState, { packet, isExample }: Origin): PacketPath {
   return isExample ? withoutObstacles(path) : withScheduled(path, packet, state);
 }
 
-/** Adds the endpoint that IPVS chooses for the client, if its scheduler is predicted. */
+/** Adds the endpoint that IPVS chooses for the client, if the scheduler's choice can be predicted. */
 function withScheduled(path: PacketPath, packet: Packet, { servers }: NodeState): PacketPath {
   const { protocol, source, destination: address, port } = packet;
   const { end } = path;
@@ -95,7 +95,7 @@ function withScheduled(path: PacketPath, packet: Packet, { servers }: NodeState)
   return { ...path, end: { kind: "refused", by } };
 }
 
-/** Removes obstacles to answers. An example represents many clients, so the route of their answers is unknown. */
+/** Removes obstacles to answers. An example represents many clients, so their answers' route is unknown. */
 function withoutObstacles({ steps, end }: PacketPath): PacketPath {
   if (end.kind !== "balanced") return { steps, end };
   const endpoints = end.endpoints.map(({ obstacle, ...path }) =>

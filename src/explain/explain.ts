@@ -1,4 +1,6 @@
-/** Implements `kube-ipvs explain`, which compares plan and kernel for packets to a Service. Changes nothing. */
+/**
+ * Implements `kube-ipvs explain`, which compares the planned and actual paths of packets to a Service. Changes nothing.
+ */
 
 import type { Destination, PlanFacts } from "../answer/answers.ts";
 import type { Connections, Explanation } from "../answer/explanation.ts";
@@ -111,7 +113,7 @@ function forwardOf(
   )?.to;
 }
 
-/** Returns the client's address. A process of this node that connects to a virtual IP uses the same address as source. */
+/** Returns the client's address. A local process that connects to a virtual IP uses that IP as its source. */
 function clientOf(
   from: From | undefined,
   { address }: Destination,
@@ -121,7 +123,7 @@ function clientOf(
   return isHere(address, observed) ? address : observed.network.routes.get(address)?.source;
 }
 
-/** The error message for a destination of a family that is not served. */
+/** The error message for a destination whose family is not served. */
 function unservedText({ address, port }: Destination, families: readonly IpFamily[]): string {
   const family = familyOf(address);
   return `${hostPort(address, port)} is ${family}, and kube-ipvs serves ${families.join(" and ")} on this node`;

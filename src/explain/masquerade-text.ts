@@ -1,4 +1,4 @@
-/** Describes which rule masquerades a packet, and which source range allows it. Pure. */
+/** Names the rule that masquerades a packet and the source range that allows it. Pure. */
 import { type Cidr, cidrContains, cidrText } from "../base/ip.ts";
 import type { NodeNetwork, NodeState } from "./packet/node-state.ts";
 import type { Packet } from "./packet/packet.ts";

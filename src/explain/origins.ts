@@ -14,21 +14,21 @@ import type { Match } from "../state/rule.ts";
 import { isHere, type NodeState } from "./packet/node-state.ts";
 import type { Packet } from "./packet/packet.ts";
 
-/** A client, or a process of this node with the source address that the kernel chooses. */
+/** A client, or a local process whose source address the kernel chooses. */
 export type From = IpAddress | "node";
 
 export interface Origin {
   /** The client or kind of client: `10.244.1.7`, `this node`, `pods (10.244.0.0/16)`, `elsewhere`. */
   readonly label: string;
   readonly packet: Packet;
-  /** Whether the packet represents many clients. If so, the route of answers is unknown. */
+  /** Whether the packet represents many clients. If so, the answers' route is unknown. */
   readonly isExample: boolean;
 }
 
 export interface OriginInput {
   readonly destination: Destination;
   readonly state: NodeState;
-  /** The interface through which packets of the client come in. If undefined, the one that leads to the client. */
+  /** The interface through which the client's packets come in. Default: the interface of the route to the client. */
   readonly inLink?: string;
 }
 
@@ -99,12 +99,12 @@ function podOrigin(
   return cidr === undefined ? [] : [example(`pods (${cidrText(cidr)})`, cidr.address)];
 }
 
-/** Returns an interface name that the pattern matches: `cni0` for `cni+`. */
+/** Returns an interface name that matches the pattern: `cni0` for `cni+`. */
 function linkOf(pattern: string): string {
   return pattern.replace(/\+$/, "0");
 }
 
-/** A packet that a process sends to an address of this node has the same address as its source. */
+/** When a process sends to one of this node's addresses, the packet's source is that same address. */
 function nodePacket({ destination, state }: OriginInput): Packet {
   const { address } = destination;
   const source = isHere(address, state)

@@ -5,7 +5,7 @@ import { chainKey, type Rule, type RuleSet } from "../state/rule.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";
 import type { ListedChains, ListedRule, Tables } from "./packet/node-state.ts";
 
-/** Returns the desired state of one family, as far as the facts contain it. Pure. */
+/** Returns one family's desired state, as far as the facts contain it. Pure. */
 export function plannedTables(
   facts: Omit<PlannedState, "mode" | "services">,
   family: IpFamily,

@@ -1,4 +1,4 @@
-/** Opens connections from this node to endpoints. They show whether an endpoint answers, which rules and routes cannot. */
+/** Opens connections from this node to endpoints. Only a real connection shows whether an endpoint answers. */
 import { once } from "node:events";
 import { connect } from "node:net";
 import type { Explanation, Probe } from "../answer/explanation.ts";
@@ -8,8 +8,8 @@ const deadlineMs = 2_000;
 const maxProbes = 100;
 
 /**
- * Connects to each TCP endpoint that takes new connections, once and all at the same time. An endpoint that
- * several ports or addresses of a Service share is probed once.
+ * Connects to all TCP endpoints that accept new connections, in parallel. An endpoint that several ports or addresses
+ * of a Service share is probed once.
  */
 export async function probed(items: readonly Explanation[]): Promise<readonly Explanation[]> {
   const targets = new Set(items.flatMap(endpointsOf));

@@ -62,7 +62,7 @@ function balancedText(
   return `${over} and ${masqueradedText(delivered)}${stopped}${unansweredText(delivered)}`;
 }
 
-/** Some endpoints get their packets, others do not. */
+/** Describes the endpoints whose packets are lost, if other endpoints get theirs. */
 function stoppedText(endpoints: readonly EndpointPath[]): string {
   const stopped = endpoints.filter(({ fate }) => fate !== "delivered");
   const [first] = stopped;
@@ -87,7 +87,7 @@ function restText(rest: PathEnd | undefined, packet: Packet, endpointCount: numb
     : `; packets that no rule directs to an endpoint ${fateText(rest, packet, endpointCount)}`;
 }
 
-/** If there are no endpoints, kube-ipvs resets TCP connections, which it has already accepted. */
+/** If there are no endpoints, kube-ipvs resets the TCP connections that it has already accepted. */
 function takenText(
   endpoints: readonly EndpointPath[],
   { protocol }: Packet,

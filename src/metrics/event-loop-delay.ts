@@ -3,7 +3,9 @@ import type { Metrics } from "./prometheus-metrics.ts";
 
 const intervalMs = 250;
 
-/** Measures how late timers fire, which is how long other work blocked the event loop. Returns a function that stops it. */
+/**
+ * Measures how late timers fire, that is, how long other work blocks the event loop. Returns a function that stops it.
+ */
 export function measureEventLoopDelay(
   clock: Clock,
   metrics: Pick<Metrics, "eventLoopDelay">,

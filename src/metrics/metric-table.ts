@@ -1,7 +1,7 @@
 /**
- * A metric with its type, labels and help text. Metrics that begin with `kubeproxy_` have the same labels and buckets as in
- * kube-proxy 1.36. Metrics that only kube-ipvs has begin with `kube_ipvs_`. A metric with labels has no series until it is
- * first set.
+ * A metric with its type, labels and help text. `kubeproxy_` metrics have the same labels and buckets as in kube-proxy
+ * 1.36. Metrics that only kube-ipvs has begin with `kube_ipvs_`. A metric with labels has no series until it is first
+ * set.
  */
 export interface MetricRow {
   readonly name: string;
@@ -124,7 +124,7 @@ export const metricTable = {
   iptablesRules: {
     name: "kubeproxy_sync_proxy_rules_iptables_total",
     type: "gauge",
-    help: "iptables mode: rules in the chains of kube-ipvs",
+    help: "iptables mode: rules in kube-ipvs chains",
     labels: ["ip_family", "table"],
   },
   iptablesRulesWritten: {
@@ -136,7 +136,7 @@ export const metricTable = {
   buildInfo: {
     name: "kubernetes_build_info",
     type: "gauge",
-    help: "Always 1; the labels give the version of the API server, so that alerts do not report a version mismatch",
+    help: "Always 1; the labels give the API server's version, so that alerts do not report a version mismatch",
     labels: ["major", "minor", "git_version", "platform"],
   },
   featureEnabled: {
@@ -154,7 +154,7 @@ export const metricTable = {
   firstSyncCompleted: {
     name: "kube_ipvs_first_sync_completed",
     type: "gauge",
-    help: "1 if a sync has succeeded since the start, 0 if not",
+    help: "1 if a sync has succeeded since startup, 0 if not",
   },
   syncRuns: {
     name: "kube_ipvs_sync_runs_total",
@@ -206,7 +206,7 @@ export const metricTable = {
   manualWeights: {
     name: "kube_ipvs_manual_weights",
     type: "gauge",
-    help: "Real servers that keep a weight set by a third party, see kubeIpvs.manualWeights",
+    help: "Real servers that keep a weight set by a third party (see kubeIpvs.manualWeights)",
   },
   suppressedRepairs: {
     name: "kube_ipvs_suppressed_repairs",
@@ -235,7 +235,7 @@ export const metricTable = {
   refusedConnections: {
     name: "kube_ipvs_userspace_refused_connections_total",
     type: "counter",
-    help: "Connections that userspace mode closed because of the connection limit of a Service or of all Services",
+    help: "Connections that userspace mode closed because of a connection limit, per Service or overall",
   },
   ignoredAnnotations: {
     name: "kube_ipvs_ignored_annotations",
@@ -290,7 +290,7 @@ export const metricTable = {
 
 /** Upper bounds of the buckets, in seconds or bytes. */
 export const bucketLists: Readonly<Record<BucketList, readonly number[]>> = {
-  /** 0.001 × 2^k for k from 0 to 14. */
+  /** 0.001 × 2^k, for k from 0 to 14. */
   sync: Array.from({ length: 15 }, (_, power) => 0.001 * 2 ** power),
   /** Narrow buckets up to one minute, wide ones up to five. The first bound is 0, as upstream. */
   latency: [...[0, 0.25, 0.5], ...range(1, 59, 1), ...range(60, 115, 5), ...range(120, 300, 30)],

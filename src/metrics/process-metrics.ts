@@ -3,7 +3,7 @@ import { Counter, Gauge, type Registry } from "prom-client";
 import { attempt } from "../base/attempt.ts";
 import type { MetricRow } from "./metric-table.ts";
 
-/** A metric of the process. `read` returns undefined if this system does not provide the figure. */
+/** A process metric. `read` returns undefined if this system does not provide the value. */
 export interface ProcessMetric extends MetricRow {
   readonly type: "counter" | "gauge";
   readonly read: () => number | undefined;
@@ -11,7 +11,7 @@ export interface ProcessMetric extends MetricRow {
 
 /**
  * Registers `process_*` metrics as in Go programs, read at each scrape. The library's default metrics are not used,
- * because they wake the process a hundred times per second and observe each garbage collection.
+ * because they wake the process 100 times per second and observe each garbage collection.
  */
 export function registerProcessMetrics(registry: Registry): void {
   for (const { name, help, type, read } of processMetrics) {
@@ -81,7 +81,7 @@ export const processMetrics: readonly ProcessMetric[] = [
     name: "process_open_fds",
     type: "gauge",
     help: "Number of open file descriptors",
-    // Subtracts the descriptor of the folder being read.
+    // Subtracts the descriptor of /proc/self/fd itself.
     read: () => attempt(() => readdirSync("/proc/self/fd").length - 1),
   },
   {

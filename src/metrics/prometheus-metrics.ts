@@ -26,7 +26,7 @@ export type Metrics = {
   }[Table[Key]["type"]];
 };
 
-/** The first argument contains the label values, if the metric has labels. `times` defaults to 1. */
+/** The first argument contains the label values if the metric has labels. `times` defaults to 1. */
 interface CounterMetric<Labels extends readonly unknown[]> {
   inc(...args: readonly [...labels: Labels, times?: number]): void;
 }
@@ -48,7 +48,7 @@ type LabelsOf<Row> = Row extends { readonly labels: readonly (infer Label extend
   ? [labels: Readonly<Record<Label, string | number>>]
   : [];
 
-/** The metrics and their text for a scrape. Each instance has its own registry, so that tests are independent. */
+/** The metrics and their text for a scrape. Each instance has its own registry, so tests are independent. */
 export interface PrometheusMetrics extends Metrics {
   /** Returns all metrics in the Prometheus text format, version 0.0.4. */
   exposition(): Promise<string>;

@@ -65,7 +65,7 @@ const readers: Readonly<Record<string, AnnotationReader>> = {
       const connectionLimit = readLimit(text);
       return connectionLimit && { connectionLimit };
     },
-    rule: 'must be a number of connections, such as "100", or two, such as "100,80": no new connections from the first number on, until there are fewer than the second',
+    rule: 'must be a number of connections, such as "100", or two, such as "100,80": new connections stop at the first number and resume below the second',
   },
   [deadlineName]: {
     read: (text) => {
@@ -98,7 +98,7 @@ const readers: Readonly<Record<string, AnnotationReader>> = {
   },
 };
 
-/** The kernel counts connections in 32 bits. No node has that many. */
+/** The kernel counts connections in 32 bits. No node reaches this number. */
 const mostConnections = 2 ** 31 - 1;
 
 function readLimit(text: string): Tuning["connectionLimit"] {
@@ -141,9 +141,9 @@ type Annotated = Pick<ServiceRecord, "annotations">;
 
 /** The schedulers that a Service may use. */
 export interface SchedulerChoice {
-  /** Schedulers that are known to be missing in the kernel. */
+  /** Schedulers that are known to be missing from the kernel. */
   readonly missing: ReadonlySet<string>;
-  /** Schedulers that the administrator allows in addition to those of Linux. */
+  /** Schedulers that the administrator allows in addition to Linux's own. */
   readonly extra: readonly string[];
 }
 
@@ -186,7 +186,7 @@ function schedulerProblemOf(
     return { reason: "scheduler-not-allowed", message };
   }
   if (!missing.has(scheduler)) return undefined;
-  const message = `the kernel has no scheduler ${scheduler}: modprobe ip_vs_${scheduler} on the node`;
+  const message = `the kernel has no scheduler ${scheduler}: run modprobe ip_vs_${scheduler} on the node`;
   return { reason: "scheduler-unavailable", message };
 }
 
@@ -254,10 +254,10 @@ function whyWithoutEffect(
 }
 
 function unweighted(scheduler: string): string {
-  return `the scheduler is ${scheduler}, which shares nothing by weights: set ${schedulerName} to wrr or wlc`;
+  return `the scheduler is ${scheduler}, which ignores these weights: set ${schedulerName} to wrr or wlc`;
 }
 
-/** EndpointSlices with an invalid weight, if the Service takes weights from its slices. */
+/** EndpointSlices with an invalid weight, if the Service takes its weights from its slices. */
 export function sliceWeightProblems(
   { weights }: Tuning,
   slices: Iterable<EndpointSliceRecord>,

@@ -18,8 +18,8 @@ export interface Trigger {
 }
 
 /**
- * Keeps the latest Services and slices, and records which Services were touched. Several changes of one Service
- * between two syncs count as one. Events are not stored.
+ * Keeps the latest Services and slices, and records which Services were touched. Several changes to one Service between
+ * two syncs count as one. Events are not stored.
  */
 export class ChangeTracker {
   readonly #services = new Map<ServiceName, ServiceRecord>();
@@ -30,7 +30,7 @@ export class ChangeTracker {
   readonly #startedAtMs: number;
   readonly #shares: Shares;
 
-  /** Ignores triggers before `startedAtMs`, because they would make the program look slow. */
+  /** Ignores triggers before `startedAtMs`, because they would inflate the measured latency. */
   constructor(startedAtMs: number, limits: Limits = noLimits) {
     this.#startedAtMs = startedAtMs;
     this.#shares = new Shares(limits, (name) => {
@@ -55,7 +55,7 @@ export class ChangeTracker {
     if (previous !== undefined && previous.service !== current?.service) this.#dropSlice(previous);
     if (current === undefined) return;
     const others = this.#slicesBut(current);
-    // A single slice is not copied by a spread, because a spread reserves space for sixteen more elements.
+    // A single slice is not copied with a spread, because a spread reserves space for 16 more elements.
     this.#slices.set(current.service, others.length === 0 ? [current] : [...others, current]);
     this.#touched.add(current.service);
     this.#noteTrigger(current);
@@ -86,7 +86,7 @@ export class ChangeTracker {
   }
 
   /**
-   * Returns the touched Services for which `isWanted` is true and which already have a slice. The other Services stay
+   * Returns the touched Services for which `isWanted` returns true and that already have a slice. The others stay
    * pending.
    */
   takeListed(isWanted: (service: ServiceRecord) => boolean): readonly ServiceName[] {
@@ -109,7 +109,7 @@ export class ChangeTracker {
     return this.#services.size;
   }
 
-  /** The number of known slices, which is counted on each access. */
+  /** The number of known slices, counted on each access. */
   get sliceCount(): number {
     let count = 0;
     for (const slices of this.#slices.values()) count += slices.length;
@@ -136,7 +136,7 @@ export class ChangeTracker {
     return this.#shares.limited();
   }
 
-  /** Filters a list, which is enough because nearly every Service has a single slice. */
+  /** Filters a list, which is fast enough because nearly every Service has a single slice. */
   #slicesBut({ service, name }: EndpointSliceRecord): readonly EndpointSliceRecord[] {
     return (this.#slices.get(service) ?? []).filter((slice) => slice.name !== name);
   }

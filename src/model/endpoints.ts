@@ -5,7 +5,7 @@ import { sortInSteps } from "../base/sort-in-steps.ts";
 import { finish } from "../base/time-slice.ts";
 import { parseWeight } from "../base/weight.ts";
 
-/** One endpoint of a service port: an address of a slice with the number of one of the slice's ports. */
+/** One endpoint of a service port: one of a slice's addresses with one of its port numbers. */
 export interface Endpoint {
   readonly address: IpAddress;
   readonly port: number;
@@ -28,7 +28,7 @@ export interface Endpoint {
   readonly nodeHints?: readonly string[];
 }
 
-/** Endpoints by port name and protocol. These two connect slice ports with service ports; the numbers may differ. */
+/** Endpoints by port name and protocol, which connect slice ports with service ports. Port numbers may differ. */
 export type EndpointsByPort = ReadonlyMap<string, readonly Endpoint[]>;
 
 /** The key of {@link EndpointsByPort}. */
@@ -41,9 +41,9 @@ export function endpointPortKey(port: {
 
 /**
  * Merges the slices of one Service and family. Pure. If several endpoints have the same `address:port`, the last one
- * wins, except that a terminating endpoint never replaces another one. kube-proxy does the same since 1.36, because
- * pod addresses are reused while the old pod still terminates. Slices are merged in the order of their names, so the
- * result does not depend on the order of events. Endpoints are sorted by key.
+ * wins, except that a terminating endpoint never replaces another one. kube-proxy does the same since 1.36, because pod
+ * addresses are reused while the old pod is still terminating. Slices are merged in name order, so the result does not
+ * depend on event order. Endpoints are sorted by key.
  */
 export function mergeSlices(
   slices: Iterable<EndpointSliceRecord>,
@@ -87,7 +87,7 @@ function addSlicePort(
     const key = hostPort(record.address, port.port);
     if (endpoints.has(key) && record.isTerminating) continue;
     const { zone, zoneHints, nodeHints } = record;
-    // Builds the object without intermediate copies, because a large cluster has very many endpoints.
+    // Builds the object without intermediate copies, because a large cluster has many endpoints.
     const endpoint: { -readonly [Name in keyof Endpoint]: Endpoint[Name] } = {
       address: record.address,
       port: port.port,
@@ -107,7 +107,9 @@ function addSlicePort(
   }
 }
 
-/** Number of distinct addresses that are ready on this node, over all ports. Health checks report it as the weight. */
+/**
+ * Number of distinct addresses that are ready on this node, across all ports. Health checks report it as the weight.
+ */
 export function countLocalReadyAddresses(endpoints: EndpointsByPort): number {
   const addresses = new Set<IpAddress>();
   for (const list of endpoints.values()) {
@@ -122,7 +124,7 @@ function byName(left: EndpointSliceRecord, right: EndpointSliceRecord): number {
   return left.name < right.name ? -1 : 1;
 }
 
-/** Largest number of endpoints to sort in one step. Sorting more takes milliseconds. */
+/** Largest number of endpoints to sort in one step. Sorting more takes several milliseconds. */
 const mostAtOnce = 1_000;
 
 function* sorted(endpoints: ReadonlyMap<string, Endpoint>): Generator<void, readonly Endpoint[]> {

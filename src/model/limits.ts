@@ -1,6 +1,6 @@
 /**
- * Limits on what a Service may cause on each node. Anyone who may write Services controls the product of ports,
- * addresses and endpoints. A 37 kB object can request a quarter of a million virtual servers.
+ * Limits the kernel objects that Services may request on each node. Anyone who may write Services controls the product
+ * of ports, addresses and endpoints. A 37 kB object can request a quarter of a million virtual servers.
  */
 import type {
   EndpointSliceRecord,
@@ -12,27 +12,27 @@ import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
 import { none } from "../base/none.ts";
 import { endpointPortKey } from "./endpoints.ts";
 
-/** A number of kernel objects, which is the same on every node. */
+/** The number of kernel objects that a Service requests. It is the same on every node. */
 export interface Demand {
   /**
-   * Pairs of address and port. A node port counts once per family, however many node addresses serve it. A
+   * Pairs of address and port. A node port counts once per family, no matter how many node addresses serve it. A
    * load-balancer IP counts once more for every {@link rangesPerFrontend} source ranges of its family.
    */
   readonly frontends: number;
-  /** Endpoints of these frontends. An endpoint of three frontends counts three times. */
+  /** Endpoints of these frontends. An endpoint behind three frontends counts three times. */
   readonly endpoints: number;
 }
 
 /**
- * A source range costs one set entry per address and port, far less than a virtual server. With this number and the
- * default limit of a Service, as many source ranges fit as into the ipset of kube-proxy: 65,536.
+ * A source range costs one set entry per address and port, far less than a virtual server. With this number, the
+ * default limit per Service allows 65,536 source ranges, the capacity of kube-proxy's ipset.
  */
 const rangesPerFrontend = 16;
 
 /** Infinity means no limit. */
 export interface Limits {
   readonly service: Demand;
-  /** Limit for all Services of a namespace together. */
+  /** Combined limit for all Services in a namespace. */
   readonly namespace: Demand;
 }
 
@@ -47,7 +47,7 @@ export interface AdmittedService {
   readonly slices: readonly EndpointSliceRecord[];
 }
 
-/** Everything that a Service requests. Pure. */
+/** Returns everything that a Service requests. Pure. */
 export function demandOf(service: ServiceRecord, slices: readonly EndpointSliceRecord[]): Demand {
   const nodePorts = service.ports.filter(({ nodePort }) => nodePort !== 0).length;
   const counts = addressCounts(service);
@@ -80,9 +80,9 @@ export function lesser(one: Demand, other: Demand): Demand {
 
 /**
  * The part of a Service that fits into its share, the same on every node. Frontends are admitted in this order: ports
- * with their cluster IPs and node ports in the Service's order, then load-balancer IPs, then external IPs. Each of
- * these addresses is admitted for all ports or not at all. Endpoints are admitted in the order of their slices' names.
- * Pure.
+ * with their cluster IPs and node ports in the Service's order, then load-balancer IPs, then external IPs. Each
+ * load-balancer or external IP is admitted for all ports or not at all. Endpoints are admitted in the order of their
+ * slices' names. Pure.
  */
 export function admit({ service, slices }: AdmittedService, share: Demand): AdmittedService {
   const admitted = admitFrontends(service, share.frontends);
@@ -116,7 +116,7 @@ function admitFrontends(service: ServiceRecord, most: number): ServiceRecord {
   };
 }
 
-/** Returns a function for the number of frontends that the source ranges of an address's family count as. */
+/** Returns a function that gives the number of frontends that the source ranges of an address's family count as. */
 function rangeCosts({ sourceRanges }: ServiceRecord): (address: IpAddress) => number {
   const counts = { IPv4: 0, IPv6: 0 };
   for (const { address } of sourceRanges) counts[familyOf(address)] += 1;
@@ -140,7 +140,7 @@ function admitEndpoints(
   });
 }
 
-/** Number of addresses per family at which every port is served. 0 without a cluster IP of the family. */
+/** Number of addresses per family at which every port is served. 0 without a cluster IP of that family. */
 function addressCounts({
   clusterIps,
   externalIps,
@@ -159,7 +159,7 @@ function addressCounts({
 
 type PortFinder = (id: SlicePortRecord) => ServicePortRecord | undefined;
 
-/** Up to this number of ports, a linear search is cheaper than an index. */
+/** Up to this many ports, a linear search is cheaper than an index. */
 const fewPorts = 8;
 
 function portFinder({ ports }: ServiceRecord): PortFinder {
@@ -170,7 +170,7 @@ function portFinder({ ports }: ServiceRecord): PortFinder {
   return (id) => byKey.get(endpointPortKey(id));
 }
 
-/** Number of frontends for each endpoint of the slice. */
+/** Number of frontends that each endpoint of the slice serves. */
 function costOfEndpoint(
   { family, ports }: EndpointSliceRecord,
   portOf: PortFinder,

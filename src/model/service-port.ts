@@ -15,11 +15,11 @@ export interface ServicePort {
   readonly externalIps: readonly IpAddress[];
   readonly loadBalancerIps: readonly IpAddress[];
   /**
-   * External and load-balancer IPs that are node addresses where a process of the node listens on this port. Undefined
-   * if there are none.
+   * External and load-balancer IPs that are node addresses at which a local process listens on this port. Undefined if
+   * there are none.
    */
   readonly unservedAddresses?: readonly IpAddress[];
-  /** Only ranges of this family. Empty means no restriction, also if a range is 0.0.0.0/0 or ::/0. */
+  /** Ranges of this family only. Empty means no restriction, which includes the ranges 0.0.0.0/0 and ::/0. */
   readonly sourceRanges: readonly Cidr[];
   readonly affinitySeconds: number;
   readonly isExternalPolicyLocal: boolean;
@@ -32,8 +32,8 @@ export interface ServicePort {
 }
 
 /**
- * Compares the right to an address or port; the better one sorts first. Criteria: older Service, earlier position in
- * the manifests, name. Pure.
+ * Sorts claims to an address or port, the strongest first: older Service, earlier position in the manifests, name.
+ * Pure.
  */
 export function bySeniority(one: Seniority, other: Seniority): number {
   const age = one.createdAtSeconds - other.createdAtSeconds;

@@ -34,7 +34,7 @@ function ofFamilyIn(addresses: readonly IpAddress[], family: IpFamily): readonly
   return sharedIfEmpty(addresses.filter((address) => familyOf(address) === family));
 }
 
-/** Whether the service port is accessible by a node port, a load-balancer IP or an external IP of this family. */
+/** Whether the service port is accessible through a node port, a load-balancer IP or an external IP of this family. */
 export function isExternallyAccessible(port: ServicePort): boolean {
   return port.nodePort !== 0 || port.loadBalancerIps.length > 0 || port.externalIps.length > 0;
 }

@@ -35,10 +35,10 @@ interface Namespace {
 }
 
 /**
- * Divides what a node serves among Services. Every Service may use the limit per Service as long as its namespace
- * stays within the namespace limit. Otherwise the older Services of the namespace take precedence. A Service's share
- * depends only on the objects of its namespace, so it is the same on every node, after every restart, and regardless
- * of other namespaces.
+ * Divides a node's capacity among Services. A Service may use the full limit per Service as long as its namespace stays
+ * within the namespace limit. Otherwise, older Services in the namespace take precedence. A Service's share depends
+ * only on the objects of its namespace, so it is the same on every node, after every restart, and regardless of other
+ * namespaces.
  */
 export class Shares {
   readonly #limits: Limits;
@@ -62,8 +62,8 @@ export class Shares {
   }
 
   /**
-   * Recomputes the shares of these Services after a change of their objects. Returns all Services whose shares changed
-   * as a result.
+   * Recomputes these Services' shares after their objects changed. Returns all Services whose shares changed as a
+   * result.
    */
   update(names: Iterable<ServiceName>): ReadonlySet<ServiceName> {
     const full = new Set<string>();
@@ -105,7 +105,7 @@ export class Shares {
     return Math.min(after?.[amount] ?? 0, most) - Math.min(before?.[amount] ?? 0, most);
   }
 
-  /** Gives each Service of a namespace its share, the oldest first. Returns the Services whose share changed. */
+  /** Gives each Service in a namespace its share, oldest first. Returns the Services whose share changed. */
   #divide(key: string): readonly ServiceName[] {
     const namespace = this.#namespaces.get(key);
     if (namespace === undefined) return [];
@@ -131,8 +131,7 @@ export class Shares {
   }
 
   /**
-   * Returns whether the share changed. `left` is what remains of the namespace limit, undefined if there is enough for
-   * all.
+   * Returns whether the share changed. `left` is the rest of the namespace limit, undefined if there is enough for all.
    */
   #limit(name: ServiceName, demand: Demand | undefined, left: Demand | undefined): boolean {
     const before = this.#limited.get(name);

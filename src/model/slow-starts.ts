@@ -3,7 +3,7 @@ import { earliest } from "../base/earliest.ts";
 import type { IpAddress } from "../base/ip.ts";
 import { rampSteps } from "./tuning.ts";
 
-/** Records when ramps began, for the next run of the program. Times are monotonic milliseconds of this run. */
+/** Records when ramps began, for the next run. Times are monotonic milliseconds of the current run. */
 export interface RampStartTimes {
   /** Undefined if no earlier run recorded this ramp. */
   recall(key: string): number | undefined;
@@ -25,8 +25,8 @@ interface ServiceRamps {
 }
 
 /**
- * Records for Services with a slow start which endpoints are new, and since when. An endpoint is new if it becomes
- * ready while others are ready. The first endpoints of a Service and those present at startup are not new.
+ * Records which endpoints of Services with a slow start are new, and since when. An endpoint is new if it becomes ready
+ * while others are ready. A Service's first endpoints and those present at startup are not new.
  */
 export class SlowStarts {
   readonly #recall: RampStartTimes["recall"];
@@ -123,7 +123,7 @@ function readyAddresses(slices: Iterable<EndpointSliceRecord>): ReadonlySet<IpAd
   return addresses;
 }
 
-/** The ramp starts at step 1 and ends with `rampSteps` at the end of the period. */
+/** The ramp starts at step 1 and reaches `rampSteps` at the end of the period. */
 function stepAt(elapsedMs: number, periodMs: number): number {
   return 1 + Math.floor(((rampSteps - 1) * elapsedMs) / periodMs);
 }

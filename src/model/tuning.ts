@@ -8,13 +8,13 @@ export interface Tuning {
   readonly schedulerFlags?: readonly SchedulerFlag[];
   /** UDP only: whether each datagram is scheduled separately. */
   readonly isOnePacket?: boolean;
-  /** Limit for each endpoint on this node. If absent or if `upper` is 0, there is no limit. */
+  /** This node's limit for each endpoint. Unlimited if undefined or if `upper` is 0. */
   readonly connectionLimit?: ConnectionLimit;
   /** If undefined, the configured drain deadline of the protocol applies. */
   readonly drainDeadlineSeconds?: number;
-  /** Source of the endpoints' weights. If absent, all weights are equal. */
+  /** Source of the endpoints' weights. If undefined, all weights are equal. */
   readonly weights?: (typeof weightSources)[number];
-  /** Duration of the slow start of a new endpoint. If absent or 0, there is none. */
+  /** Duration of a new endpoint's slow start. No slow start if undefined or 0. */
   readonly slowStartMs?: number;
   /** The canary group. Undefined if the Service has none. */
   readonly canary?: Canary;
@@ -39,7 +39,7 @@ export interface Canary {
   readonly percent: number;
 }
 
-/** Number of steps in which the weight of a new endpoint grows. */
+/** Number of steps in which a new endpoint's weight grows. */
 export const rampSteps = 10;
 
 /** Why an annotation is ignored. Logs, metrics and Events use the same words. */

@@ -2,7 +2,7 @@ import { type IpAddress, parseIpAddress } from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
 import type { RealServerId } from "./real-server.ts";
 
-/** A conntrack entry, with the fields that the removal of stale entries needs. */
+/** A conntrack entry, with the fields needed to delete stale entries. */
 export interface Flow {
   readonly protocol: Protocol;
   /** Source of the client's packets, before translation. The same applies to the next three fields. */

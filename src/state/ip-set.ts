@@ -12,7 +12,9 @@ export interface IpSet {
   /** At most 31 bytes (IPSET_MAXNAMELEN less the terminator). */
   readonly name: string;
   readonly type: IpSetType;
-  /** Family of the set's addresses. A bitmap:port set has no addresses; its family is that of the rules that use it. */
+  /**
+   * Family of the set's addresses. A bitmap:port set has no addresses, so it has the family of the rules that use it.
+   */
   readonly family: IpFamily;
   /** Maximum number of entries of a hash set; always 65536 (ports 0–65535) for bitmap:port. */
   readonly maxElements: number;
@@ -21,7 +23,7 @@ export interface IpSet {
 /** A set as the kernel reports it. */
 export interface ObservedIpSet {
   readonly name: string;
-  /** The kernel's type name, which may be a type that we do not use. */
+  /** The kernel's type name. It may be a type that we do not use. */
   readonly type: string;
   /** Undefined for bitmap types. */
   readonly family?: IpFamily;

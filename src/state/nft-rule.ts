@@ -1,4 +1,7 @@
-/** Rules of nftables, as the expressions that the kernel evaluates. Registers are offsets in bytes. Numbers are those of linux/netfilter/nf_tables.h. */
+/**
+ * nftables rules, as the expressions that the kernel evaluates. Registers are offsets in bytes. Numbers are from
+ * linux/netfilter/nf_tables.h.
+ */
 
 /** The source of a value that a rule loads. `network` and `transport` are the packet's headers. */
 export type NftSource =
@@ -45,9 +48,9 @@ export type NftExpression =
       readonly hasVerdict: boolean;
     }
   | { readonly kind: "verdict"; readonly verdict: NftVerdict }
-  /** An expression without influence on the verdict, such as a counter. */
+  /** An expression that does not affect the verdict, such as a counter. */
   | { readonly kind: "effect"; readonly name: string }
-  /** An expression that is not evaluated. If `isEnd`, it decides about the packet, as `dnat` does. */
+  /** An expression that is not evaluated. If `isEnd` is true, it ends the evaluation, as `dnat` does. */
   | { readonly kind: "unknown"; readonly name: string; readonly isEnd: boolean };
 
 export interface NftRule {
@@ -58,7 +61,7 @@ export interface NftRule {
 
 export interface NftElement {
   readonly key: Uint8Array;
-  /** The last key of an interval, in sets that store it in the element. */
+  /** The last key of the interval, if the set stores it in the element. */
   readonly end?: Uint8Array;
   /** Whether the element only marks the end of the preceding interval. */
   readonly isEnd: boolean;
@@ -84,7 +87,7 @@ export interface NftBaseChain {
   readonly devices?: readonly string[];
 }
 
-/** The rules of other software that packets of one family pass. Chains and sets are keyed by {@link nftKey}. */
+/** Other software's rules that packets of one family traverse. Chains and sets are keyed by {@link nftKey}. */
 export interface NftRuleset {
   /** Sorted by priority. */
   readonly baseChains: readonly NftBaseChain[];

@@ -1,4 +1,4 @@
-/** A plan in the form in which `kube-ipvs plan` prints it. */
+/** A plan as `kube-ipvs plan` prints it. */
 
 /** One change. `before` and `after` are present if the kind has them. */
 export interface PlannedChange {
@@ -10,7 +10,7 @@ export interface PlannedChange {
   readonly after?: unknown;
   readonly services: readonly string[];
   readonly reason: string;
-  /** Why the change is pending; absent if it is not. */
+  /** Why the change is pending. Undefined if it is not. */
   readonly deferred?: string;
 }
 

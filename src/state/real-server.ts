@@ -10,7 +10,7 @@ export interface RealServerId {
 export interface RealServer extends RealServerId {
   /** With weight 0, the real server gets no new connections (drain). The default for planned real servers is 1. */
   readonly weight: number;
-  /** IP_VS_CONN_F_FWD_MASK. We use only 0 (masquerading); third parties may use other methods. */
+  /** IP_VS_CONN_F_FWD_MASK. We only use 0 (masquerading); third parties may use other methods. */
   readonly forwardingMethod: number;
   /** Undefined if there is no limit. */
   readonly limit?: ConnectionLimit;
@@ -39,7 +39,7 @@ export function realServerKey(id: RealServerId): string {
   return hostPort(id.address, id.port);
 }
 
-/** Whether both lists have the same content in any order. The kernel lists real servers in reverse order of creation. */
+/** Whether both lists have the same content in any order. The kernel lists the newest real server first. */
 export function sameRealServers(
   desired: readonly RealServer[],
   observed: readonly RealServer[],
@@ -54,7 +54,7 @@ export function sameRealServers(
   );
 }
 
-/** Compares lists of the same length. Duplicates must occur equally often in both lists. */
+/** Compares lists of equal length. Duplicates must occur equally often in both lists. */
 function holdTheSame(desired: readonly RealServer[], observed: readonly RealServer[]): boolean {
   const left = new Map<string, number>();
   for (const server of observed) {

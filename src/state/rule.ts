@@ -1,11 +1,14 @@
 /**
- * iptables rules as values. Only `kernel/iptables/` converts them to and from text (render, parse).
- * Matches have the order in which `iptables-save` prints them, so that rendered text can be compared.
+ * iptables rules as values. Only `kernel/iptables/` converts them to and from text (render, parse). Matches are in
+ * `iptables-save` order, so rendered text can be compared.
  */
 import type { IpAddress } from "../base/ip.ts";
 import type { IpSetType } from "./ip-set.ts";
 
-/** Our rules are in nat and filter. In mangle, we create only the canary chain of iptables mode, and in raw nothing. */
+/**
+ * Our rules are in nat and filter. In mangle, we only create the canary chain of iptables mode. In raw, we create
+ * nothing.
+ */
 export type TableName = "nat" | "filter" | "mangle" | "raw";
 
 export type Match =
@@ -20,7 +23,7 @@ export type Match =
   /** `-p icmp -m icmp --icmp-type 8`, or the IPv6 equivalent. */
   | { readonly kind: "echo-request" }
   | { readonly kind: "comment"; readonly text: string }
-  /** `-m tcp --dport PORT`; without a port only `-m tcp`, as `iptables-save` prints it before a translation. */
+  /** `-m tcp --dport PORT`; without a port, only `-m tcp`, as `iptables-save` prints it before a translation. */
   | {
       readonly kind: "port";
       readonly protocol: "tcp" | "udp" | "sctp";
@@ -76,7 +79,7 @@ export type Target =
   | { readonly kind: "accept" }
   | { readonly kind: "drop" }
   | { readonly kind: "return" }
-  /** Rejects with the family's default, which is "port unreachable". */
+  /** Rejects with the family's default error, "port unreachable". */
   | { readonly kind: "reject" }
   | { readonly kind: "jump"; readonly chain: string }
   /** No target: the rule only counts packets, and the next rule is evaluated. */
@@ -114,16 +117,16 @@ export interface RuleSet {
   readonly chains: readonly Chain[];
   /** Jumps in insertion order. Each is inserted at the beginning of its chain, so the last jump is the first rule. */
   readonly jumps: readonly Jump[];
-  /** Only in iptables mode, in which rules serve Services. A rejected rule then affects only its own Service. */
+  /** Only in iptables mode, where rules serve Services. A rejected rule then only affects its own Service. */
   readonly ofServices?: {
-    /** Chains that another program fills. They are created if they do not exist, and never changed. */
+    /** Chains that other software fills. They are created if missing, and never changed. */
     readonly others: readonly Chain[];
-    /** Names of the chains of Services, all in nat. Those that are not planned are removed. */
+    /** Matches the names of Service chains, all in nat. Unplanned ones are removed. */
     readonly own: RegExp;
   };
-  /** Identifies this plan. Absent if the next plan is compared in full. */
+  /** Identifies this plan. Undefined if the next plan is compared in full. */
   readonly revision?: symbol;
-  /** The only differences from an earlier plan with the same jumps, so that other chains need not be compared. */
+  /** All differences from an earlier plan with the same jumps. Other chains need not be compared. */
   readonly changes?: RuleSetChanges;
 }
 
@@ -132,7 +135,7 @@ export interface RuleSetChanges {
   readonly since: symbol;
   /** Planned chains that are new or different. */
   readonly chains: readonly Chain[];
-  /** Keys of chains that are not planned any more. */
+  /** Keys of chains that are no longer planned. */
   readonly gone: readonly string[];
 }
 

@@ -1,4 +1,4 @@
-/** Selects the chains and rules that packets to some addresses and ports may traverse. Pure. */
+/** Selects the chains and rules that packets to the given addresses and ports may traverse. Pure. */
 import { cidrContains, type IpAddress, parseCidr } from "../base/ip.ts";
 import { finish } from "../base/time-slice.ts";
 import { chainKey, type Match, type Rule, type TableName } from "./rule.ts";
@@ -16,7 +16,7 @@ export interface ReadableRule {
   readonly rule?: Rule;
 }
 
-/** The built-in chains, in which packets begin. All their rules are kept. */
+/** The built-in chains, where packets start. All their rules are kept. */
 const builtInChains: ReadonlySet<string> = new Set([
   "PREROUTING",
   "INPUT",

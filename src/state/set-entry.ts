@@ -9,8 +9,8 @@ import {
 import type { Protocol } from "../base/protocol.ts";
 
 /**
- * An ipset entry in the canonical form that `ipset list` prints. Two entries are the same exactly if their texts are
- * equal.
+ * An ipset entry in the canonical form that `ipset list` prints. Two entries are the same if and only if their texts
+ * are equal.
  *
  * | set type | text |
  * |---|---|
@@ -33,7 +33,7 @@ export function addressOf(entry: SetEntry): string {
 }
 
 export function addressPortEntry(address: IpAddress, protocol: Protocol, port: number): SetEntry {
-  // `join` creates a flat string. A template would keep all its parts in memory, for tens of thousands of entries.
+  // `join` creates a flat string. A template would keep its parts in memory for each of tens of thousands of entries.
   return [address, ",", protocol.toLowerCase(), ":", port].join("") as SetEntry;
 }
 
@@ -67,11 +67,11 @@ export interface SetEntryParts {
   readonly address?: IpAddress;
   readonly protocol?: Protocol;
   readonly port?: number;
-  /** Second address or network of types with three parts. A single host has the full prefix length. */
+  /** Second address or network, for types with three parts. A single host has the full prefix length. */
   readonly second?: Cidr;
 }
 
-/** Parses an entry for encoding. Throws if none of the functions above can have created the text. */
+/** Parses an entry for encoding. Throws if none of the functions above could have created the text. */
 export function setEntryParts(entry: SetEntry): SetEntryParts {
   if (/^\d+$/.test(entry)) return { port: Number(entry) };
   const [addressText = "", portText, secondText] = entry.split(",");

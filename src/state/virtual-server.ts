@@ -29,13 +29,15 @@ export const virtualServerFlags = {
   schedulerPort: 0x10,
 } as const;
 
-/** Identifies a virtual server in texts: `TCP 10.96.0.1:443`, `UDP [fd00::a]:53`. No virtual server has an ICMP key. */
+/**
+ * Identifies a virtual server as text: `TCP 10.96.0.1:443`, `UDP [fd00::a]:53`. Virtual servers never have an ICMP key.
+ */
 export function virtualServerKey(id: {
   readonly protocol: string;
   readonly address: string;
   readonly port: number;
 }): string {
-  // `join` creates a flat string. A template would keep all its parts in memory, for tens of thousands of keys.
+  // `join` creates a flat string. A template would keep its parts in memory for each of tens of thousands of keys.
   return [id.protocol, " ", hostPort(id.address, id.port)].join("");
 }
 

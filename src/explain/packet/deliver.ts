@@ -45,7 +45,7 @@ export function deliver(arrived: ArrivedPacket, state: NodeState): EndpointPath 
   };
 }
 
-/** Why an endpoint elsewhere does not answer, or its answers do not pass. Undefined if they do. */
+/** Why a remote endpoint does not answer, or why its answers are lost. Undefined if they arrive. */
 function lossBehindNode(
   { family, source, isFromNode }: Packet,
   seenSource: IpAddress | undefined,
@@ -64,7 +64,7 @@ export function notForwarding(family: IpFamily): string {
 }
 
 /**
- * Follows the answer of a pod or of another host through the rules. It is addressed to the source that the endpoint saw,
+ * Follows an answer from a pod or another host through the rules. It is addressed to the source that the endpoint saw,
  * which nat translates back to the client. Port 0 stands for the client's unknown port.
  */
 function followAnswer(
@@ -106,8 +106,8 @@ export function leavingAddress(endpoint: IpAddress, state: NodeState): IpAddress
 }
 
 /**
- * Why the answers of an endpoint do not pass through this node, which must translate them back to the address that the
- * client used. Undefined if they do. Masqueraded packets always return.
+ * Why an endpoint's answers bypass this node, which must translate them back to the address that the client used.
+ * Undefined if they do not bypass it. Masqueraded packets always return.
  */
 function answerObstacle(
   { packet: { source }, endpoint, isMasqueraded }: ArrivedPacket,
@@ -116,7 +116,7 @@ function answerObstacle(
   if (isMasqueraded || isLocal(endpoint.address, state)) return undefined;
   const { network, onNode } = state;
   if (endpoint.address === source) return "the endpoint sees its own address as the source";
-  // According to the EndpointSlice.
+  // The EndpointSlice names the endpoint's node.
   const isOnNode = onNode.has(realServerKey(endpoint));
   if (isLocal(source, state)) {
     const isElsewhere = state.bound.has(source) && !isOnNode;

@@ -6,8 +6,8 @@ import type { PacketOnPath } from "./packet.ts";
 export type Direction = "src" | "dst";
 
 /**
- * Finds the set entry that matches a packet, as xt_set does. Of several networks, the one with the longest prefix
- * decides. Undefined if none matches. Pure.
+ * Finds the set entry that matches a packet, as xt_set does. If several networks match, the longest prefix wins.
+ * Undefined if none matches. Pure.
  */
 export function findEntry(
   { type, entries }: ListedSet,
@@ -35,7 +35,7 @@ export function findEntry(
   return found !== undefined && has(found) ? (found as SetEntry) : undefined;
 }
 
-/** The address or, if the part is a network, all networks that contain it. */
+/** The address itself or, if the part is a network, all networks that contain the address. */
 function addressTexts(part: string, address: IpAddress): readonly string[] {
   if (part !== "net") return [address];
   const longest = hostPrefixLength(familyOf(address));

@@ -1,7 +1,8 @@
 /**
- * Follows the whole path of a packet, in every mode. The packet passes raw, mangle and nat. Then it goes to the first that
- * applies: an endpoint chosen by rules, a socket to which rules redirect, IPVS, or a process of this node. IPVS takes
- * packets from this node before they reach the filter table, and packets from outside after INPUT. Pure.
+ * Follows the whole path of a packet, in every mode. The packet traverses raw, mangle and nat. It then reaches the
+ * first of these that applies: an endpoint that rules chose, a socket to which rules redirect, IPVS, or a local
+ * process. IPVS takes packets from this node before they reach the filter table, and packets from outside after INPUT.
+ * Pure.
  */
 import type { ListenerFact } from "../../answer/answers.ts";
 import { type IpAddress, type IpFamily, isLoopback, isWildcard } from "../../base/ip.ts";
@@ -48,8 +49,8 @@ function unfilteredBridge(
 }
 
 /**
- * The end of a packet whose source the node cannot reach: answers are lost, rejections too. A strict rp_filter accepts
- * packets only through the link by which their source is reached.
+ * The end of a packet whose source the node cannot reach: both answers and rejections are lost. A strict rp_filter
+ * accepts packets only on the link that leads back to their source.
  */
 function returnPathEnd({ source, inLink }: Packet, { network }: NodeState): PathEnd | undefined {
   if (inLink === "" || inLink !== network.strictLink) {
@@ -122,7 +123,7 @@ function followUnchosen(
   return { steps: [...steps, ...filtered.steps], end };
 }
 
-/** The end of a packet to another host. A process that sends from a loopback address gets an error. */
+/** The end of a packet to another host. A process that sends it from a loopback address gets an error. */
 function routedEnd(packet: Packet, state: NodeState): PathEnd {
   const by = forwardingObstacle(packet, state);
   if (by !== undefined) return { kind: packet.isFromNode ? "refused" : "dropped", by };
@@ -135,7 +136,10 @@ function sent(packet: Packet, mark: number): PacketOnPath {
   return { packet, destination, port, mark };
 }
 
-/** The hooks of the filter table. A packet from this node to itself passes OUTPUT and, through the loopback link, INPUT. */
+/**
+ * The hooks of the filter table. A packet from this node to itself traverses OUTPUT and, through the loopback link,
+ * INPUT.
+ */
 function filterHooks({ isFromNode }: Packet, isForNode: boolean): readonly Hook[] {
   if (!isFromNode) return [isForNode ? "INPUT" : "FORWARD"];
   return isForNode ? ["OUTPUT", "INPUT"] : ["OUTPUT"];
@@ -163,7 +167,7 @@ function balance(onPath: PacketOnPath, state: NodeState): PathEnd | undefined {
   const endpoints = taking.map((realServer) => {
     const { address: destination, port: realPort } = realServer;
     const balanced = { ...onPath, destination, port: realPort, virtual: { address, port } };
-    // IPVS sends even packets from outside through OUTPUT, except to local processes. The nat table was traversed before.
+    // IPVS sends even packets from outside through OUTPUT, except to local processes. They have already traversed nat.
     const goesUp = !packet.isFromNode && isLocal(destination, state);
     return toEndpoint(balanced, goesUp ? [] : outputPlaces, state);
   });
@@ -213,7 +217,7 @@ function toEndpoint(
   if (verdict !== "pass") {
     return { realServer: endpoint, steps, fate: verdict, isMasqueraded: false };
   }
-  // A packet from outside to a process of this node does not pass POSTROUTING.
+  // A packet from outside to a local process does not traverse POSTROUTING.
   if (!packet.isFromNode && isLocal(endpoint.address, state)) {
     return deliver({ packet, endpoint, steps, isMasqueraded: false }, state);
   }

@@ -1,4 +1,4 @@
-/** Evaluates matches of other software, which kube-ipvs never writes, as `iptables-save` prints them. Pure. */
+/** Evaluates other software's matches, which kube-ipvs never writes, as `iptables-save` prints them. Pure. */
 
 import { type Direction, findEntry } from "./find-entry.ts";
 import type { PacketAtRule } from "./match-rule.ts";
@@ -57,7 +57,7 @@ function isProtocol(name: string, { onPath: { packet } }: PacketAtRule): boolean
   );
 }
 
-/** The port of the client is unknown. That of an endpoint's answer is the port of the endpoint. */
+/** The client's port is unknown. An endpoint's answer comes from the endpoint's port. */
 function matchWords(words: readonly string[], { onPath }: PacketAtRule): boolean | undefined {
   const { port, isAnswer, endpointPort } = onPath;
   const [source, destination] =
@@ -89,7 +89,7 @@ function matchWords(words: readonly string[], { onPath }: PacketAtRule): boolean
   return isMatch;
 }
 
-/** Undefined if the set was not read, or if it has ports and that of the packet is unknown. */
+/** Undefined if the set was not read, or if it has ports and the packet's port is unknown. */
 function isInSet(text: string, { onPath }: PacketAtRule, { sets }: NodeState): boolean | undefined {
   const [, not, name = "", ends = ""] =
     /^(! )?--match-set (\S+) ((?:src|dst)(?:,(?:src|dst))*)$/.exec(text) ?? [];
@@ -119,7 +119,7 @@ function hasFlags(mask: string, set: string, isAnswer: boolean): boolean {
   return seen.length === wanted.length && seen.every((flag) => wanted.includes(flag));
 }
 
-/** Empty if packets have no such link at this hook. */
+/** Empty if packets have no output link at this hook. */
 function outLinkOf(
   { hook, onPath: { destination } }: PacketAtRule & { readonly hook: Hook },
   state: NodeState,

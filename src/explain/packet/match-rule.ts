@@ -84,7 +84,7 @@ function isMatch(
   }
 }
 
-/** A packet from a process of this node to the node itself comes in through the loopback link. */
+/** Packets from this node to itself come in through the loopback link. */
 function inLinkOf({ hasInLink, onPath: { packet } }: PacketAtRule): string {
   if (!hasInLink) return "";
   return packet.isFromNode ? "lo" : packet.inLink;

@@ -1,6 +1,6 @@
 /**
- * Evaluates the expressions of an nftables rule for a packet. A register holds bytes and which of their bits are known, so
- * that a rule may match, may not match, or may possibly match. Pure.
+ * Evaluates the expressions of an nftables rule for a packet. A register stores bytes and a mask of the bits that are
+ * known. A rule therefore matches, does not match, or may match. Pure.
  */
 import { familyOf, type IpAddress, type IpFamily, ipAddressToBytes } from "../../base/ip.ts";
 import { protocolNumbers } from "../../base/protocol.ts";
@@ -27,18 +27,18 @@ export interface NftPlace {
 export interface NftMatch {
   /** False if the rule may match, but it is unknown whether it does. */
   readonly isCertain: boolean;
-  /** `unknown`: an expression that is not evaluated decides. Undefined if the next rule follows. */
+  /** `unknown`: an expression that is not evaluated decides. Undefined if evaluation continues with the next rule. */
   readonly verdict?: NftVerdict | { readonly kind: "unknown" };
 }
 
-/** Bits of `mask` are known. */
+/** The bits that are set in `mask` are known. */
 interface Value {
   readonly bytes: Uint8Array;
   readonly mask: Uint8Array;
 }
 
 interface Registers extends Value {
-  /** Registers with a link that is unknown, but is not the loopback link. */
+  /** Registers with an unknown link that is not the loopback link. */
   readonly notLoopback: Set<number>;
 }
 
@@ -132,7 +132,7 @@ function findElement(
     ({ key, end }) => end !== undefined && isFieldwiseInside(bytes, key, end),
   );
   if (inElement !== undefined) return inElement;
-  // Otherwise, an interval extends from an element to the next one that is marked as an end.
+  // Otherwise, an interval extends from an element to the next element marked as an end.
   let last: NftElement | undefined;
   for (const one of elements) {
     if (one.end !== undefined || order(one.key, bytes) > 0) continue;
@@ -142,7 +142,7 @@ function findElement(
   return last === undefined || last.isEnd ? "none" : last;
 }
 
-/** The fields of a concatenation are compared one by one, each in words of four bytes. */
+/** The fields of a concatenation are compared one by one. Each field occupies whole words of four bytes. */
 function isFieldwiseInside(value: Uint8Array, first: Uint8Array, last: Uint8Array): boolean {
   for (let at = 0; at < value.length; at += 4) {
     const word = value.subarray(at, at + 4);
@@ -164,7 +164,7 @@ function slice({ bytes, mask }: Value, from: number, length: number): Value {
   return { bytes: bytes.slice(from, from + length), mask: mask.slice(from, from + length) };
 }
 
-/** The rest of the last word becomes zero, as in the kernel. */
+/** The rest of the last word is zeroed, as in the kernel. */
 function store(registers: Value, at: number, { bytes, mask }: Value): void {
   const padded = (bytes.length + 3) & ~3;
   registers.bytes.fill(0, at, at + padded).set(bytes, at);
@@ -236,7 +236,7 @@ function protocolNumber({ packet: { protocol, family } }: PacketOnPath): number 
   return protocolNumbers[protocol];
 }
 
-/** Undefined if the link is unknown. Empty if packets have no such link at this hook. */
+/** Undefined if the link is unknown. Empty if packets have no input link at this hook. */
 function inLinkOf({ hook, onPath: { packet } }: NftPlace): string | undefined {
   if (hook === "OUTPUT" || hook === "POSTROUTING") return "";
   if (packet.isFromNode) return "lo";

@@ -10,7 +10,7 @@ import type { VirtualServer } from "../../state/virtual-server.ts";
 export interface ListedRule {
   /** The text after `-A CHAIN `. */
   readonly text: string;
-  /** Undefined if the target is one that kube-ipvs never writes, and decides about packets. */
+  /** Undefined if kube-ipvs never writes the target and the target decides a packet's fate. */
   readonly rule?: Rule;
   /** Only if `rule` is undefined. */
   readonly matches?: Rule["matches"];
@@ -31,7 +31,7 @@ export interface ListedServer {
   readonly realServers: readonly RealServer[];
 }
 
-/** Rules by `chainKey` of `state/rule.ts`. */
+/** Rules, keyed by `chainKey` from `state/rule.ts`. */
 export type ListedChains = ReadonlyMap<string, readonly ListedRule[]>;
 
 /** The planned or observed state of one family. Maps that do not apply to the mode are empty. */
@@ -42,7 +42,7 @@ export interface Tables {
   readonly servers: ReadonlyMap<string, ListedServer>;
   /** Addresses bound to kube-ipvs0. */
   readonly bound: ReadonlySet<IpAddress>;
-  /** Rules of other software in nftables. Undefined in planned state. */
+  /** Other software's nftables rules. Undefined in planned state. */
   readonly nft?: NftRuleset;
 }
 
@@ -62,7 +62,7 @@ export interface NodeNetwork {
   readonly routes: ReadonlyMap<IpAddress, KnownRoute>;
   /** Addresses whose packets to the client a route or a routing rule drops. Empty if no client is given. */
   readonly unroutedAnswers: ReadonlySet<IpAddress>;
-  /** Addresses to which there is no route, or one that rejects packets. */
+  /** Addresses that have no route, or only a route that rejects packets. */
   readonly unrouted: ReadonlySet<IpAddress>;
   /** Listening sockets, by {@link listenerKey}. */
   readonly listeners: ReadonlySet<string>;

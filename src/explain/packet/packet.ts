@@ -10,7 +10,7 @@ export interface Packet {
   readonly destination: IpAddress;
   /** 0 for ICMP. */
   readonly port: number;
-  /** Whether a process of this node sends the packet. */
+  /** Whether a local process sends the packet. */
   readonly isFromNode: boolean;
   /** The input interface. Empty if it is unknown, or if this node sends the packet. */
   readonly inLink: string;
@@ -26,7 +26,7 @@ export interface PacketOnPath {
   readonly mark: number;
   /** Set for an endpoint's answer, which belongs to an established connection. */
   readonly isAnswer?: true;
-  /** The port that the answer comes from. */
+  /** The source port of the answer. */
   readonly endpointPort?: number;
   /** After IPVS: the original destination, which is the virtual server's. */
   readonly virtual?: { readonly address: IpAddress; readonly port: number };

@@ -27,7 +27,7 @@ interface Walk {
   isMasqueraded: boolean;
 }
 
-/** Passes the chains of a hook in the order of their priorities, until one of them stops the packet. */
+/** Traverses a hook's chains in priority order until one of them stops the packet. */
 export function passNft(
   hook: NftHook,
   [first, end]: Priorities,

@@ -22,9 +22,12 @@ export type PathEnd =
   | { readonly kind: "taken"; readonly endpoints: readonly EndpointPath[] }
   /** kube-ipvs does not listen on the planned port. */
   | { readonly kind: "unheard"; readonly port: number }
-  /** The packet does not belong to a Service. A process of this node gets it, if one listens. */
+  /** The packet does not belong to a Service. A local process gets it, if one is listening. */
   | { readonly kind: "node" }
-  /** The destination is not an address of this node. The packet is routed through `link`; undefined without a route. */
+  /**
+   * The destination is not an address of this node. The packet is routed through `link`, undefined if there is no
+   * route.
+   */
   | { readonly kind: "forwarded"; readonly link: string | undefined };
 
 /** What happens to packets to one endpoint. */
@@ -35,14 +38,14 @@ export interface EndpointPath {
   readonly steps: readonly Step[];
   readonly fate: "delivered" | "dropped" | "refused";
   readonly isMasqueraded: boolean;
-  /** Source address that the endpoint sees. Undefined if it is the node's address and that is unknown. */
+  /** Source address that the endpoint sees. Undefined if it is the node's address and the node's address is unknown. */
   readonly source?: IpAddress;
   /** Why packets or their answers are lost. Undefined if they are not. */
   readonly obstacle?: string;
 }
 
 export interface PacketPath {
-  /** Rules that matched before an endpoint was chosen, in the order of traversal. */
+  /** Rules that matched before an endpoint was chosen, in traversal order. */
   readonly steps: readonly Step[];
   readonly end: PathEnd;
 }

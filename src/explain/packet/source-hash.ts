@@ -1,4 +1,4 @@
-/** Predicts the choice of the scheduler `sh`, as in net/netfilter/ipvs/ip_vs_sh.c. Pure. */
+/** Predicts the `sh` scheduler's choice, as in net/netfilter/ipvs/ip_vs_sh.c. Pure. */
 import { type IpAddress, ipAddressToBytes } from "../../base/ip.ts";
 import type { RealServer } from "../../state/real-server.ts";
 import { virtualServerFlags } from "../../state/virtual-server.ts";
@@ -9,8 +9,8 @@ const tableBits = 8;
 const tableSize = 1 << tableBits;
 
 /**
- * The real server for a client. Undefined if the scheduler is another one, or if the unknown source port is hashed too.
- * Real servers must be in the kernel's order. A real server without weight means that the client is rejected.
+ * The real server for a client. Undefined for other schedulers, or if the unknown source port is hashed too. Real
+ * servers must be in the kernel's order. If the returned real server has weight 0, the client is rejected.
  */
 export function hashedServer(
   { virtualServer, realServers }: ListedServer,
@@ -30,7 +30,7 @@ export function hashedServer(
     : (offsets.map(at).find((one) => (one?.weight ?? 0) > 0) ?? first);
 }
 
-/** The kernel's hash_32 of the address, of which the words are combined. */
+/** The kernel's hash_32 of the address, whose words are first combined. */
 function hash(source: IpAddress): number {
   const bytes = ipAddressToBytes(source);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);

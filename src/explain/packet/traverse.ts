@@ -10,7 +10,7 @@ export type Hook = "INGRESS" | "PREROUTING" | "INPUT" | "FORWARD" | "OUTPUT" | "
 /** A rule that matched. */
 export interface Step {
   readonly hook: Hook;
-  /** A table of iptables, or family and table of nftables, such as `inet firewalld`. */
+  /** An iptables table, or an nftables family and table, such as `inet firewalld`. */
   readonly table: string;
   readonly chain: string;
   /** The text after `-A CHAIN `, or the rule as `nft` writes it. */
@@ -19,7 +19,7 @@ export interface Step {
   readonly entries: readonly FoundEntry[];
   /** An earlier rule that cannot be evaluated and may have accepted the packet: `filter INPUT: …`. */
   readonly unless?: string;
-  /** Whether the rule may drop or translate the packet, but cannot be evaluated. */
+  /** Whether the rule may drop or translate the packet, and cannot be evaluated. */
   readonly isMaybe?: true;
 }
 
@@ -109,7 +109,7 @@ export function traverse(
   };
 }
 
-/** A hook, and a table that has a chain for this hook, or the priorities of other software's nftables chains. */
+/** A hook, with an iptables table that has a chain for it, or a priority range of other software's nftables chains. */
 export type Place = readonly [hook: Hook, table: TableName | Priorities];
 
 /** Follows a packet through several tables until one of them rejects or drops it. */
@@ -136,10 +136,10 @@ export function passTables(
 }
 
 const everyPriority: Priorities = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY];
-/** NF_IP_PRI_*: the priorities of the tables of iptables. */
+/** NF_IP_PRI_*: the priorities of the iptables tables. */
 const priorities = { raw: -300, mangle: -150, nat: -100, filter: 0 } as const;
 
-/** The chains that a received or sent packet passes before nat. */
+/** The chains that a received or sent packet traverses before nat. */
 export function firstPlaces(hook: "PREROUTING" | "OUTPUT"): readonly Place[] {
   return [
     ...(hook === "PREROUTING" ? [["INGRESS", everyPriority] as const] : []),
@@ -151,10 +151,10 @@ export function firstPlaces(hook: "PREROUTING" | "OUTPUT"): readonly Place[] {
   ];
 }
 
-/** NF_IP_PRI_NAT_SRC - 1: IPVS takes packets from INPUT before chains with this priority or a higher one. */
+/** NF_IP_PRI_NAT_SRC - 1: IPVS takes packets from INPUT before the chains with this or a higher number. */
 const ipvsPriority = 99;
 
-/** The chains that a packet passes after nat. With `isForIpvs`, until IPVS takes it. */
+/** The chains that a packet traverses after nat. With `isForIpvs`, only those before IPVS takes it. */
 export function filterPlaces(hooks: readonly Hook[], isForIpvs = false): readonly Place[] {
   const end = isForIpvs ? ipvsPriority : everyPriority[1];
   return hooks.flatMap((hook): readonly Place[] => {
@@ -173,13 +173,13 @@ export function filterPlaces(hooks: readonly Hook[], isForIpvs = false): readonl
   });
 }
 
-/** The chains of the hook OUTPUT, except nat. IPVS sends packets there with the endpoint as their destination. */
+/** The OUTPUT chains, except nat. IPVS sends packets there with the endpoint as their destination. */
 export const outputPlaces: readonly Place[] = [
   ...firstPlaces("OUTPUT"),
   ...filterPlaces(["OUTPUT"]),
 ];
 
-/** The chains that a packet passes before it leaves, except nat. */
+/** The chains that a packet traverses before it leaves, except nat. */
 export const lastPlaces: readonly Place[] = [
   ["POSTROUTING", [everyPriority[0], priorities.mangle]],
   ["POSTROUTING", "mangle"],
@@ -210,7 +210,7 @@ function walkChain(chain: string, context: Context, depth: number, isCertain = t
   return "return";
 }
 
-/** Notes what a rule would do that may match, or whose target is not evaluated. */
+/** Records what a rule would do if it may match or if its target is not evaluated. */
 function pushDoubt(step: Step, target: Target | undefined, context: Context, depth: number): void {
   switch (target?.kind) {
     case "none":

@@ -1,4 +1,4 @@
-/** Parses rules of other software, as far as possible. Pure. */
+/** Parses other software's rules, as far as possible. Pure. */
 import { matchForms, parseRule, read, targetForms } from "../../kernel/iptables/parse-rule.ts";
 import type { Match, Target } from "../../state/rule.ts";
 import type { ListedRule } from "../packet/node-state.ts";
@@ -7,7 +7,7 @@ import type { ListedRule } from "../packet/node-state.ts";
 const otherMatch =
   /(?:! +)?-(?:[iop] +(?:"[^"]*"|\S+)|m +\S+(?:(?! -[mjg] )(?: +"(?:[^"\\]|\\.)*"| +\S+))*)(?: +|$)/y;
 
-/** Targets that decide about a packet, or rewrite it. Others only change or report it. */
+/** Targets that may change a packet's path, so ignoring them would be wrong. Other targets are ignored. */
 const decidingTarget =
   /^-j (?:[DS]NAT|REDIRECT|TPROXY|NFQUEUE|NETMAP|SYNPROXY|QUEUE|TARPIT|CT|NOTRACK|MARK|MASQUERADE)\b/;
 
@@ -34,12 +34,12 @@ export function parseListedRule(text: string): ListedRule {
   return { text, rule: { matches, target }, others, ...(isGoto ? { isGoto } : {}) };
 }
 
-/** It may be impossible to read sets of other software, so a match may be unknown. */
+/** Other software's sets may be unreadable, so whether such a match applies may be unknown. */
 function isOtherSet(match: Match): boolean {
   return match.kind === "set" && !match.name.startsWith("KUBE-");
 }
 
-/** Undefined if the target decides, but is not evaluated. */
+/** Undefined if the target decides the packet's fate but is not evaluated. */
 function targetOf(text: string): Target | undefined {
   const target = text === "" ? undefined : read(targetForms, text, 0)?.value;
   if (target !== undefined) return target;

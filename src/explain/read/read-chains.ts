@@ -1,4 +1,4 @@
-/** Reads the kernel's chains that packets to some destinations may traverse. */
+/** Reads the kernel's chains that packets to the given destinations may traverse. */
 
 import type { Destination } from "../../answer/answers.ts";
 import type { IpFamily } from "../../base/ip.ts";

@@ -1,4 +1,4 @@
-/** Reads routes, listening sockets and sysctls that affect packets, but are not planned. */
+/** Reads routes, listening sockets and sysctls, which affect packets but are not planned. */
 import { familyOf, type IpAddress, type IpFamily } from "../../base/ip.ts";
 import type { Route, Sysctl } from "../../kernel/kernel.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
@@ -10,9 +10,9 @@ export interface NetworkQuery {
   readonly addresses: ReadonlySet<IpAddress>;
   /** Addresses whose routes are read: clients, destinations and endpoints. */
   readonly peers: Iterable<IpAddress>;
-  /** If given, reads whether the kernel routes answers of the other addresses to it. */
+  /** If given, reads whether the kernel routes the other addresses' answers to it. */
   readonly client?: IpAddress | undefined;
-  /** The interface through which the operator says that packets of a client come in. */
+  /** The client's input interface, as given by the operator. */
   readonly inLink?: string | undefined;
 }
 
@@ -22,7 +22,7 @@ export async function readNetwork(
 ): Promise<NodeNetwork> {
   const { sysctl, sockets } = readers;
   if (inLink !== undefined && sysctl.read(reversePath(inLink)) === undefined)
-    throw new Error(`--in: there is no interface ${inLink} on this node; ip link shows all`);
+    throw new Error(`--in: there is no interface ${inLink} on this node; ip link lists them`);
   const bridgeCalls = family === "IPv4" ? "bridge-nf-call-iptables" : "bridge-nf-call-ip6tables";
   const found = await readRoutes(readers, peers);
   const isAsked = client !== undefined && familyOf(client) === family;
@@ -41,7 +41,7 @@ export async function readNetwork(
   };
 }
 
-/** The larger of the two settings applies; 2 is the loose check. IPv6 has no such setting. */
+/** The kernel applies the larger of the two settings; 2 is the loose check. IPv6 has no such setting. */
 export function isStrict(sysctl: Pick<Sysctl, "read">, link: string): boolean {
   const settings = ["all", link].map((name) => sysctl.read(reversePath(name)));
   return Math.max(...settings.map(Number).filter(Number.isInteger)) === 1;

@@ -9,7 +9,7 @@ import type { SetEntry } from "../../state/set-entry.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { ListedChains, ListedServer, ListedSet } from "../packet/node-state.ts";
 
-/** Returns our sets by name. Skips sets of another type, whose entries cannot be compared. */
+/** Returns our sets by name. Skips sets of an unexpected type, whose entries cannot be compared. */
 export async function readSets(
   { ipSets }: { readonly ipSets: Pick<IpSets, "listSets" | "listEntries"> },
   family: IpFamily,
@@ -23,7 +23,7 @@ export async function readSets(
   return listed;
 }
 
-/** Returns the sets that rules of other software refer to. Skips sets with which packets cannot be compared. */
+/** Returns the sets that other software's rules refer to. Skips sets with which packets cannot be compared. */
 export async function readOtherSets(
   { ipSets }: Pick<KernelReaders, "ipSets">,
   family: IpFamily,

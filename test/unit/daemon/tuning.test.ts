@@ -66,7 +66,7 @@ describe("the annotation for the scheduler", () => {
           annotation: "kube-ipvs.io/scheduler",
           value: "mh",
           reason: "scheduler-unavailable",
-          message: "the kernel has no scheduler mh: modprobe ip_vs_mh on the node",
+          message: "the kernel has no scheduler mh: run modprobe ip_vs_mh on the node",
         },
       },
     ]);
