@@ -84,9 +84,11 @@ describe("the figures of the README", () => {
     };
     const text = readme.replaceAll("\n", " ");
     const [ours, theirs] = both("processor time of one changed endpoint");
-    assert.ok(text.includes(`needs ${theirs} per change and kube-ipvs ${ours}, with`));
-    const [less, more] = both("anonymous memory after the changes").toReversed();
-    assert.ok(text.includes(`with ${less} and ${more} of anonymous memory.`));
+    const [memory, theirMemory] = both("anonymous memory after the changes");
+    assert.ok(
+      text.includes(`${theirs} of CPU time per change and ${theirMemory} of anonymous memory.`),
+    );
+    assert.ok(text.includes(`kube-ipvs needs ${ours} and ${memory}.`));
     const [, programs] = both("programs started for it");
     assert.ok(text.includes(`kube-proxy 1.36.2 starts ${programs}.`));
   });
