@@ -2,7 +2,7 @@
 
 /** Resource usage of a process and all its descendants. */
 export interface ProcessFigures {
-  /** User and system time in ticks of 10 ms, including ended processes. */
+  /** User and system time in 10 ms ticks, including exited processes. */
   readonly cpuMs: number;
   /** The part of `cpuMs` that the process itself used, without descendants. */
   readonly ownCpuMs: number;
@@ -10,13 +10,13 @@ export interface ProcessFigures {
   readonly residentKb: number;
   /** VmHWM: the maximum so far. */
   readonly peakKb: number;
-  /** RssAnon: memory without the pages of files, which the kernel can drop at any time. */
+  /** RssAnon: memory without file pages, which the kernel can drop at any time. */
   readonly anonymousKb: number;
   readonly processCount: number;
 }
 
 export interface ExecResult {
-  /** Null if a signal ended the process. */
+  /** Null if a signal killed the process. */
   readonly status: number | null;
   readonly stdout: string;
   readonly stderr: string;
@@ -25,13 +25,13 @@ export interface ExecResult {
 
 /** Requests by name, with the types of their bodies and answers. */
 export interface AgentRequests {
-  /** Runs a command and waits for its end. */
+  /** Runs a command and waits for it to exit. */
   readonly exec: {
     readonly body: {
       readonly argv: readonly string[];
-      /** A file for standard input. If absent, there is no input. */
+      /** A file for standard input. No input if absent. */
       readonly stdinPath?: string;
-      /** Name of a network namespace. If absent, that of the daemon. */
+      /** Name of a network namespace. Defaults to the daemon's. */
       readonly namespace?: string;
     };
     readonly answer: ExecResult;
@@ -47,7 +47,7 @@ export interface AgentRequests {
     readonly body: { readonly pid: number; readonly text: string; readonly timeoutMs: number };
     readonly answer: { readonly isThere: boolean };
   };
-  /** Output on both streams so far. */
+  /** Output so far on both streams. */
   readonly output: { readonly body: { readonly pid: number }; readonly answer: string };
   readonly figures: { readonly body: { readonly pid: number }; readonly answer: ProcessFigures };
   /** Number of processes and threads that the kernel has created since boot. */

@@ -1,6 +1,6 @@
 /**
- * The bench's agent inside the lab: starts programs and reads /proc when the bench outside requests it over HTTP. It is
- * idle otherwise, so that it does not affect measurements. Usage: node test/bench/agent.ts ADDRESS/PREFIX PORT
+ * The bench's agent inside the lab: starts programs and reads /proc when the bench outside requests it over HTTP.
+ * Otherwise it is idle, so it does not affect measurements. Usage: node test/bench/agent.ts ADDRESS/PREFIX PORT
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { createReadStream, openSync, readdirSync, readFileSync } from "node:fs";
@@ -92,8 +92,8 @@ function of(pid: number): Started {
 }
 
 /**
- * A process with all its descendants. The CPU time of ended processes is included in that of the process that waited
- * for them.
+ * A process with all its descendants. The CPU time of an exited process is included in that of the process that waited
+ * for it.
  */
 function figuresOf(pid: number): ProcessFigures {
   const family = descendants(pid);
@@ -119,7 +119,7 @@ interface ProcessFiles {
   readonly status: string;
 }
 
-/** Undefined for an ended process, whose CPU time belongs to the process that waited for it. */
+/** Undefined for an exited process, whose CPU time belongs to the process that waited for it. */
 function filesOf(pid: number): ProcessFiles | undefined {
   try {
     return { fields: statFields(pid), status: readFileSync(`/proc/${pid}/status`, "utf8") };
@@ -135,7 +135,7 @@ function descendants(pid: number): readonly number[] {
       try {
         return [[Number(name), Number(statFields(Number(name))[1])]];
       } catch {
-        return []; // The process has ended in the meantime.
+        return []; // The process has exited in the meantime.
       }
     });
   const family = [pid];
@@ -165,7 +165,7 @@ async function textOf(stream: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-/** Builds the node of every bench: the link to the bench outside, and the LAN with the node's address. */
+/** Sets up the node that every case uses: the link to the bench outside, and the LAN with the node's address. */
 function buildLinks(address: string): void {
   shell(`
     ip link set lo up

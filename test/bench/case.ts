@@ -9,7 +9,7 @@ export interface CaseContext {
   step(text: string): void;
   /** Stores the results so far, in case the case does not finish. */
   keep(rows: readonly Row[], growth?: readonly Growth[]): void;
-  /** Command of another proxy with `{config}`, if one is measured. */
+  /** The command of the other proxy, with `{config}`, if one is measured. */
   readonly peer?: string;
 }
 

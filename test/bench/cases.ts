@@ -1,4 +1,4 @@
-/** Every case, in the order of the table of targets. */
+/** Every case, in the order of the target table. */
 import type { Case } from "./case.ts";
 import { apiLoadCases } from "./cases/api-load.ts";
 import { busyNodeCases } from "./cases/busy-node.ts";

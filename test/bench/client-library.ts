@@ -1,7 +1,7 @@
 /**
- * The cost of listing a large cluster with the informers of @kubernetes/client-node and with our own list and watch,
- * for docs/decisions/0017: `node test/bench/client-library.ts [SERVICES] [ENDPOINTS]`. The API server and each client
- * are separate processes. Clients run one after the other, with the daemon's engine flags and without a kernel.
+ * The cost of listing a large cluster with @kubernetes/client-node's informers and with our own list and watch, for
+ * docs/decisions/0017: `node test/bench/client-library.ts [SERVICES] [ENDPOINTS]`. The API server and each client are
+ * separate processes. Clients run one after the other, with the daemon's engine flags and without a kernel.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -19,20 +19,20 @@ import { clusterOf, sizeText } from "./cluster.ts";
 
 const engineFlags = ["--max-old-space-size=1024", "--max-semi-space-size=2", "--v8-pool-size=1"];
 const sampleMs = 50;
-/** Time for garbage collections after the last object. */
+/** Time for garbage collection after the last object. */
 const settleMs = 3_000;
 
 interface Figures {
   readonly seconds: number;
   readonly longestBlockSeconds: number;
-  /** CPU time of the client's process, including its start. */
+  /** CPU time of the client process, including its start. */
   readonly processorSeconds: number;
   readonly objects: number;
   /** Anonymous memory before the first request. */
   readonly loadedMb: number;
 }
 
-/** Each client reads both resources and resolves with the number of objects when they are complete. */
+/** Each client reads both resources, and resolves with the number of objects when it has all of them. */
 const clients: Readonly<Record<string, (url: string) => Promise<number>>> = {
   "client-node informers": readByInformers,
   "kube-ipvs": readByOurs,

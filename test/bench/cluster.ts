@@ -9,7 +9,9 @@ export interface ClusterSize {
 
 /** The EndpointSlice controller's default. */
 const endpointsPerSlice = 100;
-/** Each Service has its own numbers of endpoints. There is room for this many endpoints of 131,072 Services. */
+/**
+ * Each Service has its own range of endpoint numbers. There is room for 131,072 Services with this many endpoints each.
+ */
 const numbersPerService = 64;
 
 /** Address of the n-th endpoint of a Service, starting with 10.128.0.0. */
@@ -134,7 +136,7 @@ export function clusterOf(size: ClusterSize, from = 0): readonly ApiObject[] {
   return [node(), ...services];
 }
 
-/** Number of lines in /proc/net/ip_vs without the header, when everything exists. */
+/** Number of lines in /proc/net/ip_vs, without the header, when everything exists. */
 export function tableLines({ services, endpoints }: ClusterSize): number {
   return services * (1 + endpoints);
 }

@@ -1,6 +1,6 @@
 /**
- * Compares the first sync of two or more builds on this machine's kernel, alternating between them, where programs and
- * system calls cost the same as on a node. Needs root, and uses its own network namespace. Usage: node
+ * Compares the first sync of two or more builds on this machine's kernel, where programs and system calls cost the same
+ * as on a node. Alternates between the builds. Needs root, and uses its own network namespace. Usage: node
  * test/bench/compare-builds.ts [--runs 20] [--size 5000x5] [--cpus 1] before=FOLDER/dist after=dist
  */
 import { spawn, spawnSync } from "node:child_process";
@@ -30,7 +30,7 @@ const namespaceMark = "BENCH_NAMESPACE";
 const watches = 3;
 const timeoutMs = 120_000;
 const synced = "SyncProxyRules complete";
-/** Removes what a node does not have before a first start. */
+/** Removes everything that a node does not have before a first start. */
 const emptyKernel = `ip link del kube-ipvs0 2> /dev/null || true
 for restore in iptables-restore ip6tables-restore; do printf '*nat\\nCOMMIT\\n*filter\\nCOMMIT\\n*mangle\\nCOMMIT\\n' | $restore; done
 ipset destroy`;
@@ -40,7 +40,7 @@ interface Build {
   readonly folder: string;
 }
 
-/** A point in time of a process: the clock, and CPU time of all its threads and its ended children. */
+/** A point in a process's life: the time, and the CPU time of all its threads and exited children. */
 interface Moment {
   readonly clockMs: number;
   readonly processorMs: number;
@@ -56,14 +56,14 @@ interface FirstSync {
   readonly anonymousMb: number;
 }
 
-/** A copy of the build. Its link has the kind ifb if this kernel has no dummy links. */
+/** A copy of the build. Its link is of type ifb if this kernel has no dummy links. */
 function copyOf(dist: string, folder: string, linkKind: string): void {
   cpSync(dist, folder, { recursive: true });
   rmSync(join(folder, "lib/compile-cache"), { recursive: true, force: true });
   for (const path of globSync(join(folder, "lib/*.cjs"))) {
     writeFileSync(path, readFileSync(path, "utf8").replaceAll('"dummy"', `"${linkKind}"`));
   }
-  // Fills the compile cache like the build does.
+  // Fills the compile cache as the build does.
   spawnSync(join(folder, "kube-ipvs"), ["--version"]);
 }
 
@@ -83,7 +83,7 @@ function momentOf(pid: number, startedMs: number): Moment {
       );
       processorMs += Number(nanoseconds) / 1e6;
     } catch {
-      // The thread has ended in the meantime.
+      // The thread has exited in the meantime.
     }
   }
   const text = readFileSync(`/proc/${pid}/stat`, "utf8");
@@ -159,7 +159,10 @@ const figures: readonly (readonly [name: string, of: (run: FirstSync) => number]
   ["anonymous memory then, MB", (run) => run.anonymousMb],
 ];
 
-/** Medians, and comparisons of the later builds with the first one: the mean difference of alternating runs, ± 95%. */
+/**
+ * Medians, and comparisons of the later builds with the first: the mean difference between alternating runs, with its
+ * 95% confidence interval.
+ */
 function tableOf(builds: readonly Build[], runs: readonly (readonly FirstSync[])[]): string {
   const header = [
     "",

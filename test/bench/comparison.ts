@@ -1,11 +1,11 @@
-/** Comparisons that need several cases: one changed endpoint with few and with many Services. */
+/** Comparisons across cases: one changed endpoint with few and with many Services. */
 import type { CaseResult, Growth, Row } from "./rows.ts";
 
 const comparedWith = 5_000;
-/** The ratio must be within 50%. A lower cost is not a failure. */
+/** The ratio must be within 50%. Lower costs do not fail. */
 const mostTimes = 1.5;
 
-/** Returns the comparison as a result. Empty until two sizes are measured. */
+/** Returns the comparison as a result. Empty until two sizes have been measured. */
 export function comparison(results: readonly CaseResult[]): readonly CaseResult[] {
   const growth = results.flatMap((result) =>
     result.growth.filter(({ subject }) => subject === "kube-ipvs"),

@@ -1,6 +1,6 @@
 /*
  * Opens TCP connections as fast as they are answered, and reports their number and latencies. Also
- * implements the answering side.
+ * implements the server side.
  *
  *     connect serve PORT WORKERS                 answers one byte with one byte
  *     connect load ADDRESS PORT WORKERS MILLISECONDS

@@ -131,7 +131,7 @@ function documentCells(row: Row): readonly string[] {
   ];
 }
 
-/** Undefined unless at least two sizes have results, because this curve was added later. */
+/** Undefined unless at least two sizes have results. Earlier results do not have them. */
 function verificationPlot(ours: readonly Growth[], xLabel: string): readonly PlotFile[] {
   const points = ours
     .flatMap(({ services, verificationCpuMs }): [number, number][] =>
@@ -154,7 +154,7 @@ interface PlotFile {
   readonly plot: Plot;
 }
 
-/** Plots of costs by number of Services. Empty until two sizes are measured. */
+/** Plots of cost by number of Services. Empty until two sizes have been measured. */
 function plotsOf(growth: readonly Growth[]): readonly PlotFile[] {
   const ours = growth.filter(({ subject }) => subject === "kube-ipvs");
   if (ours.length < 2) return [];

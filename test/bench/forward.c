@@ -1,10 +1,10 @@
 /*
- * A minimal forwarder to compare with userspace mode: one thread, epoll, and one buffer for each
- * direction.
+ * A minimal forwarder for comparison with userspace mode: one thread, epoll, and one buffer for
+ * each direction.
  *
  *     forward HOST PORT LOCAL-PORT [PORT LOCAL-PORT …]
  *
- * Prints `ready` when it listens. Ends on a signal.
+ * Prints `ready` when it is listening. Exits on a signal.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -22,8 +22,7 @@
 enum { buffer_size = 65536, max_events = 256, max_files = 8192, max_ways = 8 };
 
 /*
- * One end of a connection, with the data that it received and that the other end has not accepted
- * yet.
+ * One end of a connection, with the received data that the other end has not accepted yet.
  */
 struct end {
 	int fd;

@@ -1,6 +1,6 @@
 /*
  * The limit program sends netlink messages that were prepared in advance, 64 KB at a time with one
- * acknowledgement, and prints how long the kernel took. No proxy that sends these messages can be
+ * acknowledgement, and prints how long the kernel took. A proxy that sends these messages cannot be
  * faster.
  *
  *     limit FILE LINK

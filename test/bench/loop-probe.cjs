@@ -1,5 +1,5 @@
-// Loaded into the daemon by NODE_OPTIONS: writes the longest time that the event loop was blocked, for each half
-// second, to the file BENCH_LOOP_FILE. A timer of a few milliseconds that comes late tells it.
+// Loaded into the daemon by NODE_OPTIONS: for each half second, writes the longest time that the event loop was blocked
+// to the file BENCH_LOOP_FILE. It measures how late a timer of a few milliseconds fires.
 const { openSync, writeSync } = require("node:fs");
 
 const resolutionMs = 4;

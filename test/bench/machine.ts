@@ -26,7 +26,7 @@ export interface MachineOptions {
   readonly timeoutSeconds?: number;
 }
 
-/** The API server's processor, and the lab's, which differ if there are two. */
+/** The processors of the API server and of the lab. They differ if there are two. */
 export const outsideCpu = 0;
 const labCpu: number = cpus().length > 1 ? 1 : 0;
 
@@ -39,7 +39,7 @@ export class Machine {
   readonly #waiting = new Map<string, (count: number) => void>();
 
   private constructor(options: MachineOptions) {
-    // Always the lab kernel, so that results of different machines are comparable.
+    // Always uses the lab kernel, so that results from different machines are comparable.
     const kernel = findLabKernel(process.env["LAB_KERNEL"]);
     if (kernel === undefined) {
       throw new Error(
@@ -66,8 +66,8 @@ export class Machine {
   }
 
   /**
-   * Boots the lab. This process's own network namespace contains both ends of the link. Frames contain only one
-   * segment, because the lab kernel drops others ("Incoming GSO frames and GRO disabled").
+   * Boots the lab. Both ends of the link are in this process's own network namespace. Frames contain only one segment,
+   * because the lab kernel drops others ("Incoming GSO frames and GRO disabled").
    */
   static async boot(options: MachineOptions = {}): Promise<Machine> {
     shell(`
@@ -112,7 +112,7 @@ export class Machine {
     return this.run(["sh", "-ec", text], more);
   }
 
-  /** Resolves when this virtual server has `count` real servers with a weight. */
+  /** Resolves when this virtual server has `count` real servers with a non-zero weight. */
   async hasServers(address: string, port: number, count: number): Promise<void> {
     const found = await this.#observe(`servers ${address} ${port} ${count}`);
     if (found !== count)
@@ -125,7 +125,7 @@ export class Machine {
     if (found < count) throw new Error(`/proc/net/ip_vs has ${found} lines of ${count}`);
   }
 
-  /** Resolves with the number of entries when the IPv4 nat table of legacy iptables has at least `least`. */
+  /** Resolves with the number of entries in legacy iptables' IPv4 nat table when it reaches `least`. */
   async hasEntries(least: number): Promise<number> {
     const found = await this.#observe(`entries ${least}`);
     if (found < least) throw new Error(`The nat table has ${found} entries of ${least}`);

@@ -1,9 +1,8 @@
 /**
- * `make bench`: runs the cases one after the other, prints their table, and writes build/bench/*.json,
+ * `make bench`: runs the cases one after another, prints a table, and writes build/bench/*.json,
  * docs/reports/benchmarks.md and docs/reports/plots/*.svg. Usage: node test/bench/main.ts [--cases a,b] [--peer
- * 'command with {config}'] [--table]. A case is selected by its name or the beginning of its name. With --table,
- * nothing is measured, and the results in build/bench are shown again. Exit status 1: a count is wrong, or a case
- * failed. Times never cause a failure.
+ * 'command with {config}'] [--table]. --cases selects cases by name or prefix. --table measures nothing and prints the
+ * results in build/bench again. Exit status 1: a count is wrong, or a case failed. Slow runs never cause a failure.
  */
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -42,7 +41,7 @@ function chosen(): readonly Case[] {
   );
 }
 
-/** Shows the running case, its start time and its current step. On a terminal, the line is overwritten. */
+/** Shows the running case, its start time and its current step. On a terminal, it overwrites the line. */
 class Progress {
   readonly #label: string;
   readonly #beganMs = performance.now();
@@ -86,7 +85,8 @@ class Progress {
 }
 
 /**
- * A case that takes several times its expected duration will not finish. Another proxy may take much longer than ours.
+ * A case that takes several times its expected duration will not finish. Another proxy may take much longer than
+ * kube-ipvs.
  */
 function limitSeconds({ expectedSeconds }: Case): number {
   return 60 + (values.peer === "" ? 6 : 30) * expectedSeconds;
@@ -103,7 +103,7 @@ async function measure(one: Case, place: string): Promise<void> {
     stdio: ["ignore", "pipe", "inherit"],
     env: { ...process.env, BENCH_PEER: values.peer },
   });
-  // The case ends itself at its limit. A process that hangs is killed a little later.
+  // A case stops itself at its limit. If the process hangs, it is killed a little later.
   const kill = (): void => void child.kill("SIGKILL");
   process.once("exit", kill);
   const timer = setTimeout(kill, (limitSeconds(one) + 30) * 1_000);

@@ -1,4 +1,4 @@
-/** Writes a cluster as netlink messages to a file for limit.c, and as input of the usual tools. */
+/** Writes a cluster to a file as netlink messages for limit.c, and as input for the usual tools. */
 import { closeSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { ipFamilies } from "../../src/base/ip.ts";
 import { groupChanges } from "../../src/kernel/ipset/messages.ts";
@@ -16,7 +16,9 @@ import { entriesText, ipvsText } from "../support/plan-text.ts";
 
 const linkName = "kube-ipvs0";
 
-/** The messages of a first sync, except rules and the link itself: sets, entries, addresses and virtual servers. */
+/**
+ * The netlink messages of a first sync for sets, entries, addresses and virtual servers. Omits rules and the link.
+ */
 export function writeMessages(path: string, desired: DesiredState): void {
   const file = openSync(path, "w");
   const creations = ipFamilies
@@ -32,7 +34,7 @@ export function writeMessages(path: string, desired: DesiredState): void {
   closeSync(file);
 }
 
-/** limit.c sets the family's number. */
+/** limit.c fills in the family number. */
 const ipvsKind: RequestKind<IpvsChange> = {
   type: () => 0,
   flags: () => 0,

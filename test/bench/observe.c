@@ -1,6 +1,6 @@
 /*
- * Reports when the kernel reaches a requested state. Next to the daemon, it uses about a tenth of
- * the processor while a request is pending, and none otherwise.
+ * Reports when the kernel reaches a requested state. While a request is pending, it uses about a
+ * tenth of the processor that it shares with the daemon. Otherwise it is idle.
  *
  *     observe PORT
  *
@@ -132,8 +132,8 @@ static int count_lines(void) {
 }
 
 /*
- * Returns the number of entries: rules, and one entry at the beginning and end of each chain. The
- * kernel reports the number without the entries.
+ * Returns the number of entries: all rules, and one entry each at the beginning and end of a chain.
+ * The kernel reports this number without returning the entries.
  */
 static int count_entries(void) {
 	struct ipt_getinfo info = {.name = "nat"};

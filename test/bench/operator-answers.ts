@@ -1,6 +1,6 @@
 /**
- * How long answers to operators block the event loop: the daemon on a fake kernel with many Services, queried on its
- * socket. `node test/bench/operator-answers.ts [services] [endpoints]`
+ * Measures how long answers to operators block the event loop. The daemon runs on a fake kernel with many Services and
+ * is queried on its socket. `node test/bench/operator-answers.ts [services] [endpoints]`
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { request } from "node:http";
@@ -25,7 +25,7 @@ const serviceCount = Number(process.argv[2] ?? 10_000);
 const endpointCount = Number(process.argv[3] ?? 10);
 const targets = [
   ...["/v1/status", "/v1/services", "/v1/services?endpoints=true", "/v1/services?connections=true"],
-  // Questions of `explain`, about a Service, an address and a node port on a loopback address, and of `doctor`.
+  // Queries of `explain` (about a Service, an address and a loopback node port) and of `doctor`.
   ...["/v1/plan?namespace=default&name=svc-5000", "/v1/plan?sample=true"],
   ...[
     `/v1/plan?protocol=TCP&address=${clusterIpOf(5_000)}&port=80`,
@@ -51,7 +51,7 @@ function ask(target: string): Promise<number> {
   });
 }
 
-/** Returns a function that ends the measurement: the longest processor time of this thread in one turn of the event loop. */
+/** Returns a function that ends the measurement and returns this thread's longest CPU time in one event-loop turn. */
 function measureTurns(): () => number {
   let isEnded = false;
   let longestUs = 0;

@@ -1,7 +1,7 @@
 /**
- * Measures the CPU time of kube-ipvs itself for one changed endpoint, in IPVS mode and in iptables mode, with the
- * daemon on a fake kernel. `node test/bench/own-cost.ts [--changes 200] [--services 1000,5000] [before=TREE
- * after=TREE]`. Several source trees are measured alternately.
+ * Measures the CPU time that kube-ipvs itself needs for one changed endpoint in IPVS mode and in iptables mode, on a
+ * fake kernel. `node test/bench/own-cost.ts [--changes 200] [--services 1000,5000] [before=TREE after=TREE]`.
+ * Alternates between source trees.
  */
 import { spawnSync } from "node:child_process";
 import { join, resolve } from "node:path";
@@ -11,7 +11,7 @@ import type { ApiObject } from "../support/objects.ts";
 
 const endpoints = 5;
 const modes = ["ipvs", "iptables"] as const;
-/** Number of runs. The lowest of their medians is shown, because other work on the machine only adds time. */
+/** Number of runs. The lowest median is shown, because other work on the machine only adds time. */
 const rounds = 3;
 
 interface Size {
@@ -20,7 +20,7 @@ interface Size {
   readonly changes: number;
 }
 
-/** Median processor time of one change (ms). Imports everything from the source tree. */
+/** Median CPU time of one change in milliseconds. Imports everything from the source tree. */
 async function measure(tree: string, { mode, services, changes }: Size): Promise<number> {
   const load = <Module>(path: string): Promise<Module> => import(join(tree, path));
   const { systemClock } = await load<typeof import("../../src/base/clock.ts")>("src/base/clock.ts");
@@ -74,7 +74,7 @@ async function measure(tree: string, { mode, services, changes }: Size): Promise
     ...{ health: new ProxyHealth(systemClock, 60_000), log: silentLogger },
   });
   await daemon.settled();
-  // The fake kernel's own work depends on the number of all rules: it is replaced after the first sync.
+  // The fake kernel's own work grows with the total number of rules, so it is replaced after the first sync.
   kernel.iptables.hasGenerations = false;
   kernel.iptables.apply = async (family, written) => {
     renderRestoreInput(family, written);

@@ -11,7 +11,7 @@ export interface Plot {
   /** Label of the y axis with its unit. */
   readonly yLabel: string;
   readonly series: readonly Series[];
-  /** A horizontal line with a label, such as a target. */
+  /** A labeled horizontal line, such as a target. */
   readonly limit?: { readonly y: number; readonly text: string };
 }
 
@@ -20,7 +20,7 @@ const height = 400;
 const frame = { left: 72, right: 24, top: 56, bottom: 60 };
 const lineColors = ["line1", "line2", "line3", "line4"];
 
-/** Both color schemes have their own background, because a page may be dark on a light system, and vice versa. */
+/** Both color schemes set their own background, because a page may be dark on a light system and vice versa. */
 const style = `
   .page { fill: #ffffff }
   text { font: 13px system-ui, sans-serif; fill: #24292f }

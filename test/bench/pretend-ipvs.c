@@ -1,8 +1,8 @@
 /*
- * A library (LD_PRELOAD) that simulates IPVS for the daemon on a machine whose kernel has none, to
- * measure the cost of a start on the host itself. Generic netlink requests are sent to a stub,
- * which has the family IPVS, accepts every change and lists nothing. /proc/net/ip_vs is empty, and
- * the sysctls under net/ipv4/vs are files in the folder PRETEND_SYSCTLS.
+ * A library (LD_PRELOAD) that simulates IPVS for the daemon on a machine whose kernel lacks it, to
+ * measure the cost of startup on the host itself. Generic netlink requests go to a stub that has
+ * the family IPVS, accepts every change and lists nothing. /proc/net/ip_vs is empty, and the
+ * sysctls under net/ipv4/vs are files in the folder PRETEND_SYSCTLS.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -19,7 +19,7 @@
 
 enum { MOST_FILES = 1024, FAMILY = 0x22 };
 
-/* The other end of a stubbed socket, by descriptor. 0 if the socket is not stubbed. */
+/* The other end of each stubbed socket, by descriptor. 0 if a socket is not stubbed. */
 static int other_end[MOST_FILES];
 
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))

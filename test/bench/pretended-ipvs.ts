@@ -1,11 +1,11 @@
-/** Simulates IPVS on a host whose kernel has none, for measurements there: see pretend-ipvs.c. */
+/** Simulates IPVS for measurements on a host whose kernel lacks it: see pretend-ipvs.c. */
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { sysctlsOf } from "../../src/daemon/node/prepare-kernel.ts";
 
 const build: string = join(import.meta.dirname, "../../build/bench");
 
-/** The environment for a daemon on the host, or that of this process if its kernel has IPVS. */
+/** The environment for a daemon on the host. If the kernel has IPVS, this process's own environment. */
 export function hostEnvironment(): NodeJS.ProcessEnv {
   if (existsSync("/proc/net/ip_vs")) return process.env;
   const sysctls = join(build, "sysctls");

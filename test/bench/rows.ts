@@ -1,10 +1,10 @@
-/** The results of a case, with one row in the table for each. */
+/** A case's results, each with its own table row. */
 
-/** A count is right or wrong. A figure depends on the machine. */
+/** Counts are right or wrong. Figures depend on the machine. */
 export type RowKind = "count" | "figure";
 
 export interface Target {
-  /** The text in the table of targets. */
+  /** The text in the target table. */
   readonly text: string;
   /** The maximum of the measured value. */
   readonly most?: number;
@@ -12,7 +12,7 @@ export interface Target {
 }
 
 export interface Row {
-  /** The measured program: `kube-ipvs`, `limit`, `tools`, `baseline`, `forwarder`, or `peer`, the other proxy. */
+  /** The measured program: `kube-ipvs`, `limit`, `tools`, `baseline`, `forwarder`, or `peer` (the other proxy). */
   readonly subject: string;
   readonly what: string;
   readonly unit: string;
@@ -48,7 +48,7 @@ export interface CaseResult {
   readonly version: string;
   readonly startedAt: string;
   readonly elapsedSeconds: number;
-  /** Load average of the machine over a minute, before and after the case. */
+  /** The machine's one-minute load average before and after the case. */
   readonly load: readonly number[];
   readonly rows: readonly Row[];
   readonly growth: readonly Growth[];
@@ -97,7 +97,7 @@ export function summarize(samples: readonly number[] | undefined): Summary | und
   };
 }
 
-/** The smallest sample that is not below the share `q` of all samples. 0 without samples. */
+/** The quantile `q`: the smallest sample that is at least as large as this share of all samples. 0 without samples. */
 export function quantile(samples: readonly number[], q: number): number {
   const sorted = samples.toSorted((one, other) => one - other);
   return sorted[Math.max(0, Math.ceil(q * sorted.length) - 1)] ?? 0;

@@ -1,6 +1,6 @@
 /**
- * Runs one case in its own process and network namespace: `run-case.ts NAME FILE SECONDS` writes the result as JSON to
- * FILE, after at most this many seconds, and each step as a line to standard output.
+ * Runs one case in its own process and network namespace: `run-case.ts NAME FILE SECONDS` writes the result to FILE as
+ * JSON after at most this many seconds, and prints a line for each step.
  */
 import { writeFileSync } from "node:fs";
 import { loadavg } from "node:os";

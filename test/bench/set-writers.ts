@@ -1,6 +1,6 @@
 /**
- * Compares the two writers of sets, ipset and nf_tables, on this machine's own kernel. Measures changes of 1, 10 and
- * 1,000 entries in a set of 10,000, and filling and listing the set. Needs its own network namespace:
+ * Compares the two set writers, ipset and nf_tables, on this machine's own kernel. Measures changing 1, 10 and 1,000
+ * entries in a set of 10,000, and filling and listing the set. Needs its own network namespace:
  *
  *     unshare --net node test/bench/set-writers.ts
  */

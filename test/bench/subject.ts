@@ -1,4 +1,4 @@
-/** A measured proxy: ours, or another one that is given as a command. */
+/** A measured proxy: kube-ipvs, or another one given as a command. */
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import type { ApiServer } from "../support/api-server/api-server.ts";
@@ -27,7 +27,7 @@ export interface SubjectCommand {
   readonly isOurs: boolean;
 }
 
-/** The built program, with logs of each sync. */
+/** The built program, which logs each sync. */
 export function ourCommand(
   master: string,
   flags: readonly string[] = [],
@@ -40,7 +40,7 @@ export function ourCommand(
       "--hostname-override=node-1",
       "--cluster-cidr=10.244.0.0/16",
       "--ipvs-min-sync-period=0s",
-      // Only the first network namespace of a kernel can set this limit.
+      // Only a kernel's first network namespace can set this limit.
       ...["--conntrack-max-per-core=0", "--conntrack-min=0"],
       "-v=2",
       `--master=${master}`,
@@ -129,7 +129,7 @@ export class Subject {
       .reduce((total, line) => total + Number(line.split(" ").at(-1)), 0);
   }
 
-  /** Number of messages that change the kernel, which are counted when they are sent. */
+  /** Number of messages that change the kernel, counted when they are sent. */
   changes(): Promise<number> {
     return this.metric("kube_ipvs_kernel_changes_total");
   }

@@ -1,5 +1,5 @@
 /**
- * Reads from strace's output which netlink messages a daemon sent, which files it opened, and which processes it
+ * Parses strace output for the netlink messages that a daemon sent, the files that it opened, and the processes that it
  * started.
  */
 
@@ -11,7 +11,7 @@ export function straceArguments(pid: number, output: string): readonly string[] 
 }
 
 export interface SystemCalls {
-  /** Netlink messages that change something: new, set, delete, add, swap, flush. */
+  /** Netlink messages that modify state: new, set, delete, add, swap, flush. */
   readonly changeMessages: readonly string[];
   /** Netlink messages that read: GET, LIST and dumps. */
   readonly readMessages: readonly string[];
@@ -19,7 +19,7 @@ export interface SystemCalls {
   readonly startedProcesses: readonly string[];
 }
 
-/** Commands of the generic family IPVS that only read: IPVS_CMD_GET_*, linux/ip_vs.h. */
+/** Read-only commands of the generic family IPVS: IPVS_CMD_GET_*, linux/ip_vs.h. */
 const ipvsQueries: ReadonlySet<number> = new Set([4, 8, 12, 13, 14]);
 
 /** Reads strace's output. */
@@ -52,7 +52,7 @@ function isQuery(message: string): boolean {
   );
 }
 
-/** Whether a message belongs to the check of set sizes every 5 s, which no change causes. */
+/** Whether a message belongs to the set-size check, which runs every 5 s regardless of changes. */
 export function isSetLook(message: string): boolean {
   return message.includes("IPSET_CMD_LIST");
 }

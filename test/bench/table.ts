@@ -17,7 +17,7 @@ export const columns = [
 
 const leftAligned: ReadonlySet<string> = new Set(["subject", "figure", "target", ""]);
 
-/** One row as texts, a text for each column. */
+/** One row, with a text for each column. */
 export function cells(row: Row): readonly string[] {
   const summary = summarize(row.samples);
   const withUnit = (value: number): string => quantity(value, row.unit);
@@ -43,7 +43,7 @@ export function quantity(value: number, unit: string): string {
   return `${number(value)}${unit === "%" ? "" : " "}${unit}`.trim();
 }
 
-/** Three significant figures, and thousands with a comma. */
+/** Three significant figures, with commas between thousands. */
 export function number(value: number): string {
   if (Number.isInteger(value)) return value.toLocaleString("en");
   const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;

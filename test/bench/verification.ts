@@ -5,7 +5,7 @@ import type { CaseContext } from "./case.ts";
 import type { Machine } from "./machine.ts";
 import { ourCommand, quietFlags, Subject } from "./subject.ts";
 
-/** Each period costs about the same, so the test uses a short period. */
+/** The cost does not depend on the period, so the test uses a short one. */
 const verificationFlags = quietFlags.map((flag) =>
   flag.startsWith("--kube-ipvs-verification-period") ? "--kube-ipvs-verification-period=5s" : flag,
 );

@@ -1,4 +1,4 @@
-/** Reads the recordings in this folder: the datagrams that a tool sent, and the kernel's answers. */
+/** Reads the recordings in this folder, which contain the datagrams that a tool sent and the kernel's answers. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -30,13 +30,13 @@ export function readCapture(facility: string, name: string): Capture {
   return capture;
 }
 
-/** Concatenates all datagrams of one direction, like a socket's reply to one request. */
+/** Concatenates all datagrams in one direction, as a socket's reply to one request would be. */
 export function bytesOf(capture: Capture, direction: Datagram["direction"]): Uint8Array {
   const parts = capture.datagrams.filter((datagram) => datagram.direction === direction);
   return new Uint8Array(Buffer.concat(parts.map(({ bytes }) => bytes)));
 }
 
-/** Returns the same messages with another sequence number. */
+/** Returns the same messages with a different sequence number. */
 export function withSequence(bytes: Uint8Array, sequence: number): Uint8Array {
   const copy = bytes.slice();
   const view = new DataView(copy.buffer);

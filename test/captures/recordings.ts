@@ -83,7 +83,7 @@ export const entrySamples: readonly {
   { name: "ports", type: "bitmap:port", family: "inet", entries: ["0", "30080", "65535"] },
 ];
 
-/** All kinds of gateways: one, several, of the other family, and none. */
+/** Routes with every kind of gateway: one, several, one of the other family, and none. */
 const makeRoutes: readonly string[] = [
   "ip link add gate0 type dummy",
   "ip link set gate0 up",

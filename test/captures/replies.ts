@@ -10,7 +10,7 @@ export interface RecordedReply {
 }
 
 /**
- * Returns the replies that end with an end message, in order. Skips requests that the kernel answers with a single
+ * Returns, in order, the replies that end with an end message. Skips requests that the kernel answers with a single
  * message.
  */
 export function repliesOf(capture: Capture): readonly RecordedReply[] {

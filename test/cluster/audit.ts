@@ -1,4 +1,4 @@
-/** Counts a proxy's requests in the API server's audit log, and shows them with the rights of its role. */
+/** Counts a proxy's requests in the API server's audit log, and shows them with its role's permissions. */
 import { readFileSync } from "node:fs";
 
 /** Users in the log: a DaemonSet's service account, and a program with kube-proxy's certificate. */
@@ -57,7 +57,7 @@ export function grantedRules(objects: readonly RoleObject[]): readonly PolicyRul
 /** One verb on one resource. */
 export interface RequestCount {
   readonly verb: string;
-  /** `RESOURCE`, or `RESOURCE.GROUP` as in kubectl. A path if there is no resource. */
+  /** `RESOURCE`, or `RESOURCE.GROUP` as in kubectl. A path if the request has no resource. */
   readonly resource: string;
   readonly count: number;
   /** Number of 403 responses. */
@@ -65,7 +65,7 @@ export interface RequestCount {
   readonly isGranted: boolean;
 }
 
-/** A watch counts once, when the watch or the log ends. */
+/** A watch is counted once, when the watch or the log ends. */
 export const auditPolicy: object = {
   apiVersion: "audit.k8s.io/v1",
   kind: "Policy",

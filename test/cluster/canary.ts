@@ -1,6 +1,6 @@
 /**
- * A Service whose EndpointSlice contains one backend. The backend that answers shows which EndpointSlice the node's
- * kernel state corresponds to.
+ * A Service whose EndpointSlice contains one backend. The answering backend shows which EndpointSlice the node has
+ * applied.
  */
 
 import { backendPort } from "../../src/e2e/pod/conversation.ts";
@@ -12,7 +12,7 @@ import { holdConnections, nodeAddresses, shop } from "./shop.ts";
 const nodePort = 30_081;
 const metadata = { name: "canary", namespace: shop };
 
-/** Longer than kube-ipvs waits for an API server that was restored from a backup and sends nothing. */
+/** Longer than kube-ipvs waits for an API server that sends nothing after it was restored from a backup. */
 const servingSeconds = 900;
 
 export function canaryService(): object {
@@ -41,7 +41,7 @@ export async function pointCanary(cluster: Cluster, backend: string): Promise<vo
   ]);
 }
 
-/** Waits until only the backend answers at every node. Returns the seconds that it took. */
+/** Waits until only the backend answers on every node. Returns how many seconds it took. */
 export async function canaryAnswers(cluster: Cluster, backend: string): Promise<number> {
   const begin = performance.now();
   await eventually(cluster, `${backend} answers at both nodes`, servingSeconds, async () => {

@@ -1,6 +1,6 @@
 /**
- * `change-pods.ts CREDENTIALS NAMESPACE SECONDS POD…`: one change per second, as a kubelet reports it. A pod becomes unready,
- * then ready again, then the next pod follows.
+ * `change-pods.ts CREDENTIALS NAMESPACE SECONDS POD…`: makes one change per second, as a kubelet would report it. A pod
+ * becomes unready, then ready again, then it is the next pod's turn.
  */
 import { readFileSync } from "node:fs";
 import { Agent, request } from "node:https";

@@ -23,7 +23,7 @@ export interface Cluster {
   readonly nodeNames: readonly string[];
   /** Arguments that run a program where the nodes' addresses are reachable. */
   readonly inNetwork: (...argv: readonly string[]) => readonly string[];
-  /** Aborted when the run is interrupted or ends, or when a program ends unexpectedly. */
+  /** Aborted when the run is interrupted or ends, or when a program exits unexpectedly. */
   readonly signal: AbortSignal;
 }
 
@@ -51,7 +51,7 @@ export function kubectlArguments(
   return [program, `--kubeconfig=${kubeconfig}`, ...args];
 }
 
-/** What kubectl prints; undefined if it fails. */
+/** kubectl's output. Undefined if it fails. */
 export async function kubectl(
   cluster: Cluster,
   ...args: readonly string[]
@@ -60,7 +60,7 @@ export async function kubectl(
   return failure === "" ? output : undefined;
 }
 
-/** Returns the output of kubectl, and the reason if it failed. The reason is empty if it succeeded. */
+/** Returns kubectl's output and the reason for its failure, which is empty if it succeeded. */
 export function tryKubectl(
   cluster: Cluster,
   ...args: readonly string[]

@@ -1,4 +1,4 @@
-/** Compares EndpointSlices of two controllers by the fields that consumers read. Pure. */
+/** Compares two controllers' EndpointSlices by the fields that consumers read. Pure. */
 
 export interface EndpointSlice {
   readonly metadata: { readonly name: string; readonly labels?: Readonly<Record<string, string>> };
@@ -26,7 +26,7 @@ interface Endpoint {
 
 const serviceLabel = "kubernetes.io/service-name";
 
-/** Returns a line for each endpoint with its ports, and one for each slice without endpoints. */
+/** Returns a line for each endpoint with its ports, and for each slice without endpoints. */
 function linesOf(slices: readonly EndpointSlice[]): readonly string[] {
   const lines = slices.flatMap((slice) => {
     const labels = slice.metadata.labels ?? {};
@@ -57,7 +57,7 @@ function endpointText(endpoint: Endpoint): string {
   ]);
 }
 
-/** Returns the lines that only one controller has: with - for kube-controller-manager, with + for ours. */
+/** Returns the lines that only one controller has, marked with - for kube-controller-manager and + for kube-ipvs. */
 export function differencesOf(
   theirs: readonly EndpointSlice[],
   ours: readonly EndpointSlice[],

@@ -1,4 +1,4 @@
-/** etcd, API server, controller manager and scheduler, in the cluster's namespace of this machine. */
+/** etcd, API server, controller manager and scheduler, in the cluster's network namespace on this machine. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { auditPolicy } from "./audit.ts";
@@ -21,7 +21,7 @@ export class ControlPlane {
   readonly #logs: string;
   readonly #running = new Map<ProgramName, StoppableProgram>();
 
-  /** `controllers`: the only ones that the controller manager runs. Empty: its default. */
+  /** `controllers` are the only ones that the controller manager runs. If empty, it runs its default. */
   constructor(cluster: LabCluster, controllers: readonly string[] = []) {
     this.#cluster = cluster;
     this.#controllers = controllers;
@@ -31,8 +31,8 @@ export class ControlPlane {
   }
 
   /**
-   * Starts all programs, or the named ones, in order. Waits until the API server is ready before it starts the programs
-   * after it.
+   * Starts all programs, or the named ones, in order. Waits until the API server is ready before starting the next
+   * program.
    */
   async start(...names: readonly ProgramName[]): Promise<void> {
     const wanted = programNames.filter((name) => names.length === 0 || names.includes(name));
@@ -69,7 +69,7 @@ export class ControlPlane {
   }
 }
 
-/** The folder of etcd's data. */
+/** etcd's data folder. */
 export function etcdFolder({ memoryFolder }: Pick<LabCluster, "memoryFolder">): string {
   return join(memoryFolder, "etcd");
 }
@@ -127,7 +127,7 @@ export function auditLog({ folder }: Pick<Cluster, "folder">): string {
   return join(folder, "control-plane/audit.log");
 }
 
-/** The nodes have fixed pod networks, which their CNI configuration names. */
+/** The nodes have fixed pod networks, which are in their CNI configuration. */
 function controllerManagerArguments(
   cluster: LabCluster,
   controllers: readonly string[],

@@ -1,4 +1,4 @@
-/** Certificates and kubeconfig files of a cluster, fresh for each run. */
+/** A cluster's certificates and kubeconfig files, created for each run. */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -43,8 +43,8 @@ const certificates: readonly Certificate[] = [
 ];
 
 /**
- * Writes NAME.crt, NAME.key and NAME.conf, ca.crt and ca.key, and service-accounts.key and .pub. `servers` has other URLs of
- * the API server by NAME.
+ * Writes NAME.crt, NAME.key and NAME.conf, ca.crt and ca.key, and service-accounts.key and .pub. `servers` contains
+ * other API server URLs by NAME.
  */
 export function writeCredentials(
   folder: string,
@@ -74,7 +74,7 @@ export function renewApiServerCertificate(folder: string): void {
     issue(folder, certificate);
 }
 
-/** Writes the keys that sign and verify service account tokens. Replaces earlier keys. */
+/** Writes the keys that sign and verify service account tokens, replacing earlier keys. */
 export function writeAccountKeys(folder: string): void {
   const key = "service-accounts.key";
   openssl(folder, "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key);

@@ -1,7 +1,10 @@
 /** Answers to DNS queries (RFC 1035) from a table of records, in wire format. */
 import { isIPv4 } from "node:net";
 
-/** Addresses, or the name that a query is redirected to, by lower-case name. A name without addresses exists. */
+/**
+ * For each lower-case name, its addresses or the name to which queries are redirected. A name may exist without
+ * addresses.
+ */
 export type Records = ReadonlyMap<string, readonly string[]>;
 
 const types = { a: 1, cname: 5 } as const;

@@ -1,6 +1,7 @@
 /**
- * The cluster's DNS server, on the control plane's address: `node test/cluster/dns.ts CREDENTIALS-FOLDER`. Debian has no package
- * of CoreDNS. It serves A and CNAME records of Services and of headless Services' endpoints, read from the API server.
+ * The cluster's DNS server, on the control plane's address: `node test/cluster/dns.ts CREDENTIALS-FOLDER`. Debian has
+ * no CoreDNS package. It serves A and CNAME records of Services and of headless Services' endpoints, read from the API
+ * server.
  */
 import { createSocket } from "node:dgram";
 import { readFileSync } from "node:fs";
@@ -43,8 +44,7 @@ const udp = createSocket("udp4");
 udp.on("message", (query, from) => udp.send(answerTo(query, records), from.port, from.address));
 udp.bind(port, gateway);
 
-// Queries over TCP begin with their length. Resolvers send a query in one packet, so a connection with a partial query
-// is closed.
+// TCP queries begin with their length. Resolvers send a query in one packet, so a partial query closes the connection.
 createServer((socket) => {
   socket.on("error", () => socket.destroy());
   socket.on("data", (chunk) => {

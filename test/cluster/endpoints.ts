@@ -1,6 +1,6 @@
 /**
- * Compares the EndpointSlices of `kube-ipvs endpoint-controller` with those of kube-controller-manager, for random Services
- * and Pods on a real API server. No nodes run.
+ * For random Services and Pods on a real API server, compares the EndpointSlices of `kube-ipvs endpoint-controller`
+ * with those of kube-controller-manager. No nodes run.
  *
  *     node test/cluster/endpoints.ts --kubernetes FOLDER [--services N] [--seed N]
  *
@@ -33,7 +33,7 @@ async function listSlices(cluster: Cluster, manager: string): Promise<readonly E
   return (JSON.parse(text ?? '{"items":[]}') as { items: readonly EndpointSlice[] }).items;
 }
 
-/** Returns the slices of a controller when every Service has one and nothing has changed for two seconds. */
+/** Returns a controller's slices when every Service has one and nothing has changed for two seconds. */
 async function settledSlices(
   cluster: Cluster,
   manager: string,

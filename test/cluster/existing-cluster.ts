@@ -1,4 +1,4 @@
-/** A cluster that this machine's KUBECONFIG names, such as one of kind. Its nodes are reachable from this machine. */
+/** The cluster in this machine's KUBECONFIG, such as a kind cluster. Its nodes are reachable from this machine. */
 import { execFileSync } from "node:child_process";
 import { homedir } from "node:os";
 import { join } from "node:path";
@@ -7,8 +7,8 @@ import { runShell } from "./operator.ts";
 import { type Option, type Options, text } from "./options.ts";
 
 /**
- * `--api-server URL`: use an existing cluster whose nodes reach the API server at this URL. `--load COMMAND`: `COMMAND
- * ARCHIVE` loads an image into all nodes.
+ * `--api-server URL` uses an existing cluster whose nodes reach the API server at this URL. With `--load COMMAND`,
+ * `COMMAND ARCHIVE` loads an image into all nodes.
  */
 export const existingClusterOptions: Readonly<Record<"api-server" | "load", Option>> = {
   "api-server": text(),

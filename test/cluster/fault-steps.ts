@@ -1,4 +1,4 @@
-/** Faults of the control plane and of nodes, and the operator's action that ends each. */
+/** Control plane and node faults, and the operator's action that ends each. */
 import { execFileSync } from "node:child_process";
 import { cpSync, rmSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -27,7 +27,7 @@ export interface Fault {
   /** Runs before the connections are opened. */
   readonly prepare?: (faulty: Faulty) => Promise<void>;
   /**
-   * Returns the backend that must answer without a further change. If undefined, the test changes the endpoint after
+   * Returns the backend that must answer without any further change. If undefined, the test changes the endpoint after
    * the fault.
    */
   readonly inject: (faulty: Faulty) => Promise<string | undefined>;
@@ -36,7 +36,7 @@ export interface Fault {
 const rolloutLimit = "--timeout=10m";
 const proxy = ["-n", "kube-system", "rollout"] as const;
 
-/** Faults of the control plane. Connections through all nodes must stay open. */
+/** Control plane faults. Connections through all nodes must stay open. */
 export const controlPlaneFaults: readonly Fault[] = [
   {
     name: "away",

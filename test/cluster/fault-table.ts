@@ -18,7 +18,7 @@ const head = [
   ...["commit", "date"],
 ];
 
-/** Returns the lines of `earlier`, in which those of `results` replace the lines of the same faults. */
+/** Returns the lines of `earlier`, with those of the same faults replaced by `results`. */
 export function withResults(earlier: string, results: readonly FaultResult[]): string {
   const rows = results.map(({ fault, seconds, held, broken, commit, date }) => {
     return [fault, seconds?.toFixed(1) ?? "never", held, broken, commit, date];

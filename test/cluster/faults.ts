@@ -25,7 +25,7 @@ const table: string = join(project, "docs/reports/data/cluster-faults.tsv");
 const heldPerNode = 25;
 const allFaults: readonly Fault[] = [...controlPlaneFaults, ...nodeFaults];
 
-/** Injects one fault with open connections, then waits until both nodes serve a changed endpoint. */
+/** Injects one fault while connections are open, then waits until both nodes serve a changed endpoint. */
 async function run(fault: Fault, faulty: Faulty): Promise<FaultResult> {
   const { cluster } = faulty;
   const title = fault.title(faulty);

@@ -1,7 +1,8 @@
 #!/bin/sh
-# fetch-packages.sh FOLDER: unpacks into FOLDER what the nodes and etcd need from Debian, about 56 MB to fetch. Nothing is
-# installed on this machine. The nodes mount FOLDER over the machine's own root, so the packages bring their C library.
-suite=forky # Debian 14: the oldest containerd that kubelet 1.36 supports is 2.0.
+# fetch-packages.sh FOLDER: unpacks the Debian packages for the nodes and etcd into FOLDER, a download of about 56 MB.
+# Nothing is installed on this machine. The nodes mount FOLDER over the machine's own root, so the packages include
+# their C library.
+suite=forky # Debian 14, because kubelet 1.36 supports only containerd 2.0 and later.
 packages="containerd crun containernetworking-plugins etcd-server
   libc6 libstdc++6 libgcc-s1 libblake3-0 libtbb12 libjson-c5 libcap2 libseccomp2 libsystemd0"
 target=$1
@@ -12,7 +13,7 @@ fi
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-# apt-get with lists of its own: the sources of this machine stay as they are.
+# apt-get with its own package lists. This machine's sources stay unchanged.
 apt_get() {
   apt-get -q -o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=/dev/null \
     -o Dir::State::Lists="$work/lists" -o Dir::State::status="$work/status" -o Dir::Cache="$work/cache" \

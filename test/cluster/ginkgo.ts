@@ -1,4 +1,4 @@
-/** Reads the results of specs from the output and the report of e2e.test. */
+/** Reads spec results from e2e.test's output and report. */
 
 export type SpecState = "passed" | "failed" | "skipped";
 
@@ -25,8 +25,7 @@ interface ReportedSpec {
 export type GinkgoReport = readonly { readonly SpecReports: readonly ReportedSpec[] | null }[];
 
 /**
- * Returns the specs that ran or skipped themselves, by title. Specs that the focus excludes have no reason, so they are
- * omitted.
+ * Returns the specs that ran or skipped themselves, by title. Specs outside the focus have no reason and are omitted.
  */
 export function specResults(report: GinkgoReport): readonly SpecResult[] {
   const specs = report.flatMap(({ SpecReports }) => SpecReports ?? []);
@@ -43,7 +42,7 @@ export function specResults(report: GinkgoReport): readonly SpecResult[] {
     .sort((a, b) => (a.title < b.title ? -1 : 1));
 }
 
-/** Other states of ginkgo are panicked, timedout, interrupted and aborted. */
+/** ginkgo's other states are panicked, timedout, interrupted and aborted. */
 function stateOf(state: string): SpecState {
   return state === "passed" || state === "skipped" ? state : "failed";
 }

@@ -1,4 +1,4 @@
-/** The steps of the guides as written on the pages, with the image that serves each node afterwards. */
+/** The guides' steps as written on their pages, with the image that serves each node afterwards. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { commandsOf } from "../support/documents/guide-commands.ts";
@@ -7,7 +7,9 @@ const docs: string = join(import.meta.dirname, "../../docs");
 
 export interface Step {
   readonly command: string;
-  /** The image that serves each node afterwards. Undefined if the command starts a rollout, for which the next step waits. */
+  /**
+   * The image that serves each node afterwards. Undefined if the command starts a rollout that the next step waits for.
+   */
   readonly serving: readonly string[] | undefined;
 }
 
@@ -30,7 +32,7 @@ export interface Images {
   readonly after: string;
 }
 
-/** The way from kubeadm's kube-proxy to kube-ipvs and back. `node` is the first in both directions. */
+/** From kubeadm's kube-proxy to kube-ipvs and back. `node` is the first in both directions. */
 export function migrationSteps(node: string, { before, after }: Images): readonly Step[] {
   const [kubeadm, migrate] = ["migrate/kubeadm.md", "migrate.md"];
   const take = stepsOf(node);
@@ -53,7 +55,7 @@ export function migrationSteps(node: string, { before, after }: Images): readonl
   ];
 }
 
-/** The way from an earlier kube-ipvs to this one and back. `node` is upgraded first. */
+/** From an earlier kube-ipvs to this one and back. `node` is upgraded first. */
 export function upgradeSteps(node: string, { before, after }: Images): readonly Step[] {
   const page = "upgrade.md";
   const take = stepsOf(node);

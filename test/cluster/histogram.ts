@@ -1,7 +1,7 @@
-/** A histogram of a Prometheus text page, summed over its other labels and over several pages. Pure. */
+/** A histogram from Prometheus text pages, summed over its other labels and over all pages. Pure. */
 
 export interface Histogram {
-  /** Observations up to and including each upper bound, by bound, in ascending order. */
+  /** The number of observations up to and including each upper bound, by bound in ascending order. */
   readonly buckets: readonly (readonly [bound: number, count: number])[];
 }
 
@@ -29,7 +29,7 @@ export function observations({ buckets }: Histogram): number {
   return buckets.at(-1)?.[1] ?? 0;
 }
 
-/** Interpolates within a bucket, as histogram_quantile in Prometheus does. Undefined without observations. */
+/** Interpolates within a bucket, as Prometheus's histogram_quantile does. Undefined without observations. */
 export function quantile(histogram: Histogram, share: number): number | undefined {
   const total = observations(histogram);
   if (total === 0) return undefined;

@@ -1,6 +1,6 @@
 /**
  * `hold.ts ADDRESS:PORT…`: keeps a connection to each backend open, as `kube-ipvs-e2e hold` does for one backend. It
- * prints a line for each connection when all are open, and another with the result when standard input ends.
+ * prints one line per connection when all are open, and another with its result when standard input ends.
  */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";

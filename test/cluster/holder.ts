@@ -16,14 +16,14 @@ export class Holder {
       signal,
       killSignal: "SIGKILL",
     });
-    // The end of its output is noticed where the output is read.
+    // The code that reads the output notices when it ends.
     this.#child.on("error", () => {});
     this.#child.stdin.on("error", () => {});
     this.#lines = createInterface(this.#child.stdout)[Symbol.asyncIterator]();
     this.#count = count;
   }
 
-  /** Resolves when the program has `count` connections, and rejects if it ends before. `signal` kills it. */
+  /** Resolves when the program has `count` connections, and rejects if it exits earlier. `signal` kills it. */
   static async open(argv: readonly string[], count: number, signal: AbortSignal): Promise<Holder> {
     const holder = new Holder(argv, count, signal);
     await holder.#take(() => {});

@@ -7,12 +7,12 @@ import { project } from "./with-cluster.ts";
 
 const namespace = "kube-system";
 const name = "kube-proxy";
-/** As containerd calls the image that `packKubeProxy` packs. */
+/** The name in containerd of the image that `packKubeProxy` packs. */
 const kubeProxyImage = "localhost/kube-proxy:lab";
 
 /**
- * Writes an archive of an image with kube-proxy. The root of our own image has the tools that kube-proxy runs, apart from
- * ipset, which comes from this machine. `iptables` is the variant that the lab's nodes use.
+ * Writes an archive of a kube-proxy image. Our own image's root has the tools that kube-proxy runs, except ipset, which
+ * comes from this machine. `iptables` is the variant that the lab's nodes use.
  */
 export function packKubeProxy(folder: string, program: string): string {
   const root = join(folder, "kube-proxy-root");
@@ -65,7 +65,7 @@ export function kubeProxyObjects(): readonly object[] {
   ];
 }
 
-/** The configuration as kubeadm writes it, with fields sorted by name. */
+/** The configuration as kubeadm writes it, sorted by field name. */
 const configuration = `apiVersion: kubeproxy.config.k8s.io/v1alpha1
 bindAddress: 0.0.0.0
 bindAddressHardFail: false

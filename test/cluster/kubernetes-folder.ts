@@ -1,4 +1,4 @@
-/** Finds the prebuilt programs and images of Kubernetes in the operator's folder, and reports which are missing. */
+/** Finds Kubernetes' prebuilt programs and images in the operator's folder, and reports missing ones. */
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ export type ProgramName = (typeof archives)[keyof typeof archives][number];
 /** Possible locations of a program: the folder itself, or the folders to which the release archives unpack. */
 const places = ["", "server/bin", "test/bin", "kubernetes/server/bin", "kubernetes/test/bin"];
 
-/** Images that every pod of a spec requires, without host and tag. */
+/** Images that pods of every spec require, without host and tag. */
 const neededRepositories = ["pause", "e2e-test-images/agnhost", "e2e-test-images/busybox"];
 
 export interface KubernetesFolder {
@@ -47,13 +47,13 @@ export function neededImages(names: readonly string[]): readonly string[] {
   });
 }
 
-/** Returns the command that saves an image in the folder in which this program searches. */
+/** Returns the command that saves an image in the folder that this program searches. */
 export function savingCommand(name: string, folder: string): string {
   const file = `${name.slice(name.lastIndexOf("/") + 1).replace(":", "-")}.tar`;
   return `skopeo copy docker://${name} docker-archive:${join(folder, "images", file)}:${name}`;
 }
 
-/** Throws one error that names everything that is missing. */
+/** Throws a single error that names everything missing. */
 export function openKubernetesFolder(folder: string): KubernetesFolder {
   const programs = new Map<string, string>();
   const missing: string[] = [];
@@ -85,7 +85,7 @@ function listImages(e2eTest: string): readonly string[] {
   return imageNames(execFileSync(e2eTest, ["--list-images"], { encoding: "utf8", stdio: "pipe" }));
 }
 
-/** Returns Docker archives by the names of the images that they contain. */
+/** Returns Docker archives by the names of their images. */
 function imagesIn(folder: string): ReadonlyMap<string, string> {
   const files = existsSync(folder)
     ? readdirSync(folder).filter((name) => name.endsWith(".tar"))

@@ -1,13 +1,13 @@
 /**
- * Measures how long a proxy takes to program a changed endpoint, and its requests to the API server: their number and
- * bytes while nothing changes, and at one change per second. Writes docs/reports/data/cluster-latency.tsv.
+ * Measures how long a proxy takes to program a changed endpoint. Also measures the number and bytes of its API requests
+ * while nothing changes, and at one change per second. Writes docs/reports/data/cluster-latency.tsv.
  *
  *     node test/cluster/latency.ts --kubernetes FOLDER [--proxy kube-ipvs|kube-proxy] [--mode ipvs|iptables]
  *       [--services N] [--seconds N] [--stay]
  *
- * Pods that no kubelet runs get their EndpointSlices from kube-controller-manager. `--seconds` is the duration of each of the
- * two measurements. Exit status 1: a proxy did not program every change. 2: the cluster could not be brought up. 130:
- * interrupted.
+ * No kubelet runs the Pods; kube-controller-manager creates their EndpointSlices. `--seconds` is the duration of each
+ * of the two measurements. Exit status 1: a proxy did not program every change. 2: the cluster could not be brought up.
+ * 130: interrupted.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -31,7 +31,7 @@ const metric = "kubeproxy_network_programming_duration_seconds";
 const relayedServer = `https://${otherApiServerAddress}:6443`;
 /** Enough for the creation of 5,000 Pods. */
 const creationSeconds = 900;
-/** Longer than the relay takes to write its numbers, and than a proxy may delay a sync. */
+/** Longer than the relay takes to write its numbers, and longer than a proxy may delay a sync. */
 const settleMs = 5_000;
 
 const known = {
@@ -41,7 +41,7 @@ const known = {
   seconds: positiveInteger(300),
 };
 
-/** Counters that start with the run. */
+/** Counters that start at zero with the run. */
 interface Reading {
   readonly traffic: Traffic;
   readonly requests: number;

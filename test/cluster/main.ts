@@ -30,7 +30,7 @@ import { bringUp, build, commit, project, runProgram } from "./with-cluster.ts";
 
 const reports: string = join(project, "docs/reports");
 
-/** Skipped specs disturb other specs, or wait for minutes. */
+/** The skipped specs disturb others or wait for minutes. */
 const defaults = {
   focus: String.raw`\[sig-network\] Services`,
   skip: String.raw`\[Serial\]|\[Disruptive\]|session affinity timeout`,
@@ -61,7 +61,7 @@ async function conformance(
   return runSpecs(cluster, options);
 }
 
-/** What this run is, as long as it has no results: the commit may be another one when it ends. */
+/** The run's identity, recorded before it has results, because a different commit may be checked out when it ends. */
 function describeRun({ kubernetes, kernel }: LabCluster, options: RunOptions): Omit<Run, "specs"> {
   const changed = (["focus", "skip"] as const).filter((name) => options[name] !== defaults[name]);
   return {
@@ -89,7 +89,7 @@ function writeReport(run: Run, kubernetes: string): void {
   writeFileSync(join(reports, "conformance.md"), reportText(runs));
 }
 
-/** The rules of all ClusterRoles that a proxy's users have. */
+/** The rules of all ClusterRoles that are bound to a proxy's users. */
 async function rulesOfProxy(cluster: LabCluster): Promise<readonly PolicyRule[]> {
   const kinds = "clusterroles,clusterrolebindings";
   const listed = JSON.parse((await kubectl(cluster, "get", kinds, "-o", "json")) ?? "{}") as {

@@ -9,7 +9,7 @@ const manifests: string = join(chartPath, "../../manifests");
 export interface ManifestResult {
   /** The file in `deploy`. */
   readonly name: string;
-  /** The API server's message; empty if it accepts every object. */
+  /** The API server's message. Empty if it accepts every object. */
   readonly failure: string;
 }
 
@@ -27,7 +27,7 @@ export async function tryManifests(cluster: Cluster): Promise<readonly ManifestR
       path: renderedPreset(cluster, name),
     })),
   ];
-  // The installed DaemonSet has the selector that the specs expect, and the selector of a DaemonSet cannot be changed.
+  // The installed DaemonSet has the selector that the specs expect, and a DaemonSet's selector is immutable.
   await tryKubectl(cluster, "-n", "kube-system", "delete", "daemonset", "kube-ipvs");
   const results: ManifestResult[] = [];
   for (const { name, path } of paths) {

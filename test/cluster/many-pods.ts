@@ -1,4 +1,4 @@
-/** Many Services with Pods that no kubelet runs, as objects that an API server accepts. Pure. */
+/** Many Services and Pods that an API server accepts. No kubelet runs the Pods. Pure. */
 
 export const namespace = "many";
 export const podsPerService = 5;

@@ -1,11 +1,11 @@
 /**
- * Migrates a kubeadm cluster from kube-proxy to kube-ipvs and back with the guides' commands, while connections are
+ * Migrates a kubeadm cluster from kube-proxy to kube-ipvs and back with the guides' commands while connections are
  * open.
  *
  *     node test/cluster/migration.ts --kubernetes FOLDER [--stay]
  *     node test/cluster/migration.ts --api-server URL --load COMMAND
  *
- * The second form uses an existing cluster of two nodes, see existing-cluster.ts. Exit status 1: a step failed, or a
+ * The second form uses an existing two-node cluster; see existing-cluster.ts. Exit status 1: a step failed, or a
  * connection broke. 2: the cluster could not be brought up. 130: interrupted.
  */
 import { type Cluster, kubectl, type LabCluster } from "./cluster.ts";

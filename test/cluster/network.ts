@@ -32,7 +32,7 @@ export const nodes: readonly NodeAddresses[] = [0, 1].map((index) => ({
   tap: `tap${index + 1}`,
 }));
 
-/** The arguments that run a program in the cluster's namespace. */
+/** Arguments that run a program in the cluster's namespace. */
 export function inNamespace(...argv: readonly string[]): readonly string[] {
   return ["ip", "netns", "exec", namespace, ...argv];
 }
@@ -42,7 +42,7 @@ export function ip(...args: readonly string[]): void {
   execFileSync("ip", ["-n", namespace, ...args], { stdio: ["ignore", "ignore", "inherit"] });
 }
 
-/** Creates the network, and removes the leftovers of a killed run first. */
+/** Removes leftovers of a killed run, then creates the network. */
 export function createNetwork(): void {
   removeNetwork();
   execFileSync("ip", ["netns", "add", namespace]);

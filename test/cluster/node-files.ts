@@ -53,7 +53,7 @@ function environment(node: NodeAddresses, software: NodeSoftware): string {
   return lines.join("");
 }
 
-/** User-mode Linux has no cpuset controller, and a node's disk is memory: no limits of the node are enforced. */
+/** No node limits are enforced, because user-mode Linux has no cpuset controller and a node's disk is in memory. */
 function kubeletConfiguration(
   { name }: NodeAddresses,
   { credential, taints = [] }: NodeSoftware,
@@ -107,7 +107,7 @@ function kubeProxyConfiguration(node: NodeAddresses, { credential, mode }: NodeS
     clusterCIDR: podNetwork,
     metricsBindAddress: "0.0.0.0:10249",
     healthzBindAddress: "0.0.0.0:10256",
-    // Keeps the limits of the conntrack table unchanged.
+    // Leaves the conntrack table's limits unchanged.
     conntrack: { maxPerCore: 0 },
   };
 }

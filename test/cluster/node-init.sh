@@ -1,6 +1,6 @@
 #!/bin/sh
-# PID 1 of a node (user-mode Linux). The root is the machine's file system, read-only; over it lie the Debian packages of
-# fetch-packages.sh, and over both a tmpfs that takes all writes. NODE_FOLDER, a kernel parameter, is shared with the machine.
+# PID 1 of a node (user-mode Linux). The root is an overlay: the machine's file system, read-only; the Debian packages
+# from fetch-packages.sh; and a tmpfs for all writes. NODE_FOLDER, a kernel parameter, is shared with the machine.
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
 . "$NODE_FOLDER/environment"
@@ -14,7 +14,7 @@ mount -t proc proc /proc || fail "cannot mount /proc"
 insmod "$MODULES/kernel/fs/overlayfs/overlay.ko" || fail "cannot load the overlay module"
 mount -t tmpfs -o size=75% tmpfs /mnt || fail "cannot mount a tmpfs"
 mkdir /mnt/upper /mnt/work /mnt/root /mnt/packages
-# A mount of its own: overlayfs rejects a lower layer that lies inside another one.
+# Needs its own mount, because overlayfs rejects a lower layer inside another one.
 mount -t hostfs -o "$PACKAGES" none /mnt/packages || fail "cannot mount the Debian packages"
 root=/mnt/root
 echo "
@@ -34,7 +34,7 @@ ${MODULES%/*} $root/lib/modules none bind,X-mount.mkdir
 mount --all --fstab /mnt/fstab || fail "cannot mount the root or what belongs there"
 scripts=${0%/*}
 cd $root || fail "cannot enter the overlay"
-# Not chroot: containers enter mount namespaces, whose root would be the read-only one.
+# Does not use chroot, because containers enter mount namespaces, whose root would be the read-only one.
 pivot_root . mnt || fail "cannot make the overlay the root"
 umount -l mnt
 exec chroot . /bin/sh "$scripts/node.sh"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Second stage of a node: kernel modules, network, containerd with its images, kubelet, and kube-proxy if KUBE_PROXY names
-# it. The files of NODE_FOLDER are written by node-files.ts. Logs go there.
+# Second stage of a node: kernel modules, network, containerd with its images, kubelet, and kube-proxy if KUBE_PROXY
+# names it. node-files.ts writes the files in NODE_FOLDER, which also receives the logs.
 PATH=/run/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PATH HOME=/root
 . "$NODE_FOLDER/environment"
@@ -19,7 +19,7 @@ mkdir -p /run/bin /run/lock
 for name in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
   ln -s /usr/sbin/xtables-legacy-multi "/run/bin/$name"
 done
-# In user-mode Linux 6.12 pages of an io_uring are freed while they are mapped; Node.js works without.
+# User-mode Linux 6.12 frees io_uring pages while they are mapped. Node.js works without io_uring.
 echo 2 > /proc/sys/kernel/io_uring_disabled
 
 # kubelet reads speed and topology, which user-mode Linux does not report.
@@ -39,7 +39,7 @@ ip route add default via "$GATEWAY"
 ip route add "$OTHER_PODS" via "$OTHER_ADDRESS"
 sysctl -qw net.ipv4.ip_forward=1 net.bridge.bridge-nf-call-iptables=1
 
-# overlayfs cannot lie on overlayfs.
+# overlayfs cannot be stacked on overlayfs.
 for folder in /var/lib/containerd /var/lib/kubelet /var/log/pods; do
   mkdir -p "$folder"
   mount -t tmpfs -o size=80% tmpfs "$folder"

@@ -8,7 +8,7 @@ import { type NodeSoftware, nodeFiles } from "./node-files.ts";
 import type { StoppableProgram } from "./programs.ts";
 
 const memory = "5G";
-/** An idle machine takes 24 s. */
+/** An idle machine needs 24 s. */
 const readySeconds = 600;
 
 export type Installation = Pick<NodeSoftware, "kubeProxy" | "mode" | "taints" | "images">;
@@ -48,8 +48,8 @@ export function startNode(
     ...[`uml_dir=${folder}/`, "con=null", "con0=null,fd:1", "con1=null,fd:1"],
     `vec0:transport=tap,ifname=${node.tap},depth=128`,
   ];
-  // As in test/lab/lab-kernel.ts: a process namespace, so that all processes of the kernel end together, and no limit
-  // for memory files.
+  // As in test/lab/lab-kernel.ts: uses a process namespace, so that all of the kernel's processes end together, and no
+  // limit for memory files.
   const isolate = [
     "unshare",
     "--pid",

@@ -1,9 +1,9 @@
-/** Reads the command line of the programs in this folder. All have --kubernetes FOLDER and --stay. */
+/** Parses the command lines of the programs in this folder. All have --kubernetes FOLDER and --stay. */
 import { type ParseArgsConfig, parseArgs } from "node:util";
 
 export interface Option {
   readonly initial: string;
-  /** The values that are valid. If absent, every text is. */
+  /** The valid values. If absent, any text is valid. */
   readonly form?: { readonly name: string; readonly isValid: (value: string) => boolean };
 }
 
@@ -30,7 +30,7 @@ export function oneOf(...values: readonly [string, ...string[]]): Option {
   return { initial: values[0], form };
 }
 
-/** A list of names with commas between them. By default, all of them. */
+/** A comma-separated list of names. By default, all of them. */
 export function someOf(names: readonly string[]): Option {
   const form = {
     name: `of ${names.join()}`,

@@ -1,4 +1,4 @@
-/** The programs that a run starts, each with a log. They are stopped when the run ends, for any reason. */
+/** The programs that a run starts, each with a log. They are stopped when the run ends for any reason. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 
@@ -31,8 +31,8 @@ export class Programs {
   }
 
   /**
-   * Starts a program in its own session, which Ctrl-C does not reach. The kernel kills it if this process is killed. The
-   * result can stop it before the run ends.
+   * Starts a program in its own session, which Ctrl-C does not reach. The kernel kills it if this process is killed.
+   * The caller can stop it earlier with the returned object.
    */
   start(name: string, argv: readonly string[], options: ProgramOptions): StoppableProgram {
     const { log, environment = {}, signal = "SIGTERM" } = options;

@@ -63,7 +63,7 @@ export function packRoot(root: string, name: string, archive: string): void {
 /** kube-ipvs removes it after its first sync, as `installKubeIpvs` configures it. */
 export const notReadyTaint = { key: "kube-ipvs/not-ready", effect: "NoSchedule" } as const;
 
-/** The label of kube-proxy's pods is what specs look for that restart the proxy. `server`: the API server's URL. */
+/** Specs that restart the proxy look for the label of kube-proxy's pods. `server` is the API server's URL. */
 export async function installKubeIpvs(
   cluster: Cluster,
   mode: string,

@@ -1,4 +1,4 @@
-/** Random Services with Pods, as objects that an API server accepts, from a seed. Pure. */
+/** Random Services and Pods from a seed, which an API server accepts. Pure. */
 import { seededRandom } from "../support/seeds.ts";
 
 export const namespace = "endpoints";
@@ -7,10 +7,10 @@ export const nodeNames: readonly string[] = ["west-1", "west-2", "east-1"];
 export interface RandomObjects {
   readonly nodes: readonly object[];
   readonly services: readonly object[];
-  /** Pods without status, which a separate request writes. */
+  /** Pods without status. A separate request writes it. */
   readonly pods: readonly object[];
   readonly statuses: readonly object[];
-  /** Names of the Pods to delete afterwards. They remain, because no kubelet confirms that they ended. */
+  /** Names of the Pods to delete afterwards. They remain, because no kubelet confirms their termination. */
   readonly deletedPods: readonly string[];
 }
 
@@ -19,7 +19,7 @@ type Random = () => number;
 const pick = <T>(random: Random, values: readonly T[]): T =>
   values[Math.floor(random() * values.length)] as T;
 
-/** Creates `serviceCount` Services, each with 0 to 12 Pods of its own. Every fiftieth Service has 120 Pods. */
+/** Creates `serviceCount` Services, each with its own 0 to 12 Pods. Every fiftieth Service has 120 Pods. */
 export function randomObjects(seed: number, serviceCount: number): RandomObjects {
   const random = seededRandom(seed);
   const services: object[] = [];

@@ -1,4 +1,4 @@
-/** Drains a node, ends its kernel, and boots it again, optionally with another address. */
+/** Drains a node, stops its kernel, and boots it again, optionally with a new address. */
 import { type Cluster, eventually, tryKubectl } from "./cluster.ts";
 import { ip, type NodeAddresses } from "./network.ts";
 import type { StoppableProgram } from "./programs.ts";
@@ -10,7 +10,7 @@ export async function drain(cluster: Cluster, { name }: NodeAddresses): Promise<
   await asOperator(cluster, "drain", name, "--ignore-daemonsets", "--force", "--timeout=5m");
 }
 
-/** Ends the node's kernel and boots it with `node.address`. Returns when the node is ready and schedulable again. */
+/** Stops the node's kernel and boots it with `node.address`. Returns when the node is ready and schedulable again. */
 export async function reboot(
   cluster: Cluster,
   node: NodeAddresses,

@@ -1,6 +1,6 @@
 /**
- * `relay.ts ADDRESS TARGET PORT FILE`: relays connections to PORT at ADDRESS to TARGET. Each second it writes the number of
- * connections and of bytes in both directions to FILE, as JSON.
+ * `relay.ts ADDRESS TARGET PORT FILE`: relays connections to ADDRESS:PORT to TARGET. Each second, it writes the number
+ * of connections and the bytes in both directions to FILE as JSON.
  */
 import { renameSync, writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";

@@ -1,4 +1,4 @@
-/** Writes the report: a row for each proxy, mode and selection of specs that ran, and a separate table of specs. */
+/** Writes the report: a row for each tested proxy, mode and selection of specs, and a separate table of specs. */
 import type { RequestCount } from "./audit.ts";
 import type { SpecResult } from "./ginkgo.ts";
 import type { ManifestResult } from "./manifests.ts";
@@ -19,14 +19,14 @@ export interface Run {
   readonly manifests?: readonly ManifestResult[];
 }
 
-/** Returns the runs, in which `run` replaces the earlier run with the same proxy, mode and selection of specs. */
+/** Returns the runs, with `run` in place of the earlier run with the same proxy, mode and selection of specs. */
 export function withRun(runs: readonly Run[], run: Run): readonly Run[] {
   const isSame = (one: Run): boolean =>
     columnOf(one) === columnOf(run) && one.options === run.options;
   return [...runs.filter((one) => !isSame(one)), run];
 }
 
-/** Replaces this machine's paths in the messages of specs. `folders` maps each replacement name to a path. */
+/** Replaces this machine's paths in spec messages. `folders` maps each replacement name to a path. */
 export function withoutPaths(run: Run, folders: Readonly<Record<string, string>>): Run {
   const text = Object.entries(folders).reduce(
     (all, [name, folder]) => all.replaceAll(folder, name),
@@ -106,8 +106,8 @@ function specsOf({ options }: Run): string {
 }
 
 /**
- * A table with a row for each spec, and three columns for each proxy and mode. Cells of specs that were not run are
- * empty.
+ * A table with a row for each spec, and three columns for each proxy and mode. Cells are empty for specs that were not
+ * run.
  */
 export function specTable(runs: readonly Run[]): string {
   const titles = [...new Set(runs.flatMap(({ specs }) => specs.map(({ title }) => title)))].sort();

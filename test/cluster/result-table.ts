@@ -1,8 +1,8 @@
-/** Tables of results in the report, of which each run replaces some rows. Pure. */
+/** Result tables in the report. Each run replaces some rows. Pure. */
 
 type Row = readonly (string | number)[];
 
-/** Replaces the rows of the table `earlier` that have the same first `keys` columns as one of `rows`. */
+/** Replaces the rows of the table `earlier` whose first `keys` columns equal those of one of `rows`. */
 export function withRows(earlier: string, head: Row, rows: readonly Row[], keys: number): string {
   const keyOf = (line: string): string => line.split("\t").slice(0, keys).join("\t");
   const lines = rows.map((row) => row.join("\t"));

@@ -112,7 +112,7 @@ export async function openConnections(
   return holders;
 }
 
-/** Closes connections. Returns their number, and how many were no longer open. */
+/** Closes connections. Returns how many there were, and how many were no longer open. */
 export async function closeConnections(
   holders: readonly Holder[],
 ): Promise<{ readonly count: number; readonly broken: number }> {

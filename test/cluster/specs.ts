@@ -8,12 +8,12 @@ import { type GinkgoReport, progressReader, type SpecResult, specResults } from 
 import { inNamespace, nodes } from "./network.ts";
 
 export interface Selection {
-  /** Regular expressions of titles. */
+  /** Regular expressions for titles. */
   readonly focus: string;
   readonly skip: string;
 }
 
-/** Runs one process, and nothing else on the processors, because specs have time limits of 100 s. */
+/** Runs a single process, and nothing else on the processors, because specs have a time limit of 100 s. */
 export async function runSpecs(
   cluster: LabCluster,
   { focus, skip }: Selection,

@@ -1,13 +1,13 @@
 /**
- * Upgrades a cluster from an earlier version of kube-ipvs and rolls it back with the guide's commands, while
- * connections are open.
+ * Upgrades a cluster from an earlier version of kube-ipvs and rolls it back with the guide's commands while connections
+ * are open.
  *
  *     node test/cluster/upgrade.ts --earlier CHECKOUT --kubernetes FOLDER [--stay]
  *     node test/cluster/upgrade.ts --earlier CHECKOUT --api-server URL --load COMMAND
  *
- * CHECKOUT is a clone of the earlier version in which `make image` has run. The second form uses an existing cluster of
- * two nodes, see existing-cluster.ts. Exit status 1: a step failed, or a connection
- * broke. 2: the cluster could not be brought up. 130: interrupted.
+ * CHECKOUT is a clone of the earlier version in which `make image` has run. The second form uses an existing two-node
+ * cluster; see existing-cluster.ts. Exit status 1: a step failed, or a connection broke. 2: the cluster could not be
+ * brought up. 130: interrupted.
  */
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";

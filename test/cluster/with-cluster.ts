@@ -36,9 +36,9 @@ type Body<C extends Cluster, Name extends string> = (
 ) => Promise<number>;
 
 /**
- * Reads the command line, runs `body` with an empty folder for a cluster of this machine, and removes what was started,
- * however it ends. The exit status is that of `body`, 130 if the run was interrupted, or 2 if the cluster could not be
- * brought up.
+ * Parses the command line and runs `body` with an empty folder for a cluster on this machine. Afterwards, removes
+ * everything that was started, even after a failure. The exit status is that of `body`, 130 if the run was interrupted,
+ * or 2 if the cluster could not be brought up.
  */
 export function runProgram<Name extends string>(
   known: Readonly<Record<Name, Option>>,
@@ -47,7 +47,7 @@ export function runProgram<Name extends string>(
   return run(known, (options, abort) => withLab(options, abort, (lab) => body(lab, options)));
 }
 
-/** As `runProgram`, or on an existing cluster if the command line names its API server. */
+/** Like `runProgram`, or on an existing cluster if the command line names its API server. */
 export function runAnywhere<Name extends string>(
   known: Readonly<Record<Name, Option>>,
   body: Body<LabCluster | ExistingCluster, Name>,
@@ -69,7 +69,7 @@ async function run<Name extends string>(
   try {
     process.exitCode = await body(readOptions(process.argv.slice(2), known), abort);
   } catch (error) {
-    // Operations that the abort ended have failed with other errors.
+    // Operations that were aborted have failed with other errors.
     const cause: unknown = abort.signal.aborted ? abort.signal.reason : error;
     const message = cause instanceof Error ? cause.message : String(cause);
     console.error(`cluster: ${message}`);
@@ -118,7 +118,7 @@ function emptyFolder(): string {
   return folder;
 }
 
-/** What a run may stop and start again. */
+/** The parts that a run may stop and start again. */
 export interface Running {
   readonly controlPlane: ControlPlane;
   /** The nodes' kernels, in the order of `nodes`. */
@@ -126,7 +126,7 @@ export interface Running {
 }
 
 interface Preparation {
-  /** Other URLs of the API server, by the name of the credential. */
+  /** Other API server URLs, by credential name. */
   readonly servers?: Readonly<Record<string, string>>;
   /** The controllers that run. By default, all that the controller manager enables. */
   readonly controllers?: readonly string[];
@@ -153,7 +153,7 @@ export async function bringUp(
   return { controlPlane, kernels };
 }
 
-/** Brings the nodes up with archives of images and without a proxy, or loads the archives into an existing cluster. */
+/** Brings up the nodes with image archives and without a proxy, or loads the archives into an existing cluster. */
 export async function provide(
   cluster: LabCluster | ExistingCluster,
   images: readonly string[],

@@ -1,6 +1,6 @@
 /**
  * Measures the bytes that an API server sends to one node, in lists and in an event, with objects as large as real
- * ones. Sizes are uncompressed, because real objects are less similar than these, and gzip would compress them less.
+ * ones. Sizes are uncompressed: real objects are less alike than these, so gzip would compress them less.
  */
 import { get } from "node:http";
 import { ApiServer } from "../../support/api-server/api-server.ts";
@@ -72,7 +72,7 @@ function bytesRow(what: string, value: number): Row {
   return { subject: "API server", kind: "figure", unit: "bytes", what, value: Math.round(value) };
 }
 
-/** Lists page by page, like the daemon. */
+/** Lists page by page, as the daemon does. */
 async function list(url: string): Promise<Listed> {
   let [requests, plainBytes, next] = [0, 0, ""];
   do {
@@ -120,7 +120,7 @@ function firstLineBytes(url: string): Promise<number> {
         resolve(text.indexOf("\n") + 1);
       });
     });
-    // Also emitted when this code ends the watch after the response.
+    // Also emitted when the code below ends the watch after the response.
     sent.on("error", reject);
   });
 }

@@ -51,7 +51,7 @@ function runRolling(context: CaseContext): Promise<CaseOutcome> {
     await subject.hasSynced();
     await subject.becomesIdle();
     const [changes, forks] = [await subject.changes(), await machine.ask("forkCount", {})];
-    // A request for metrics makes the program render them, which is not part of the update.
+    // A metrics request makes the program render them, which is not part of the update.
     await pause(1_000);
     const [syncs, delays] = [await subject.syncTimesMs(), await loopDelays(machine, probe)];
     const steps = rolling.endpoints / rolling.perStep;

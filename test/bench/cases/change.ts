@@ -22,7 +22,7 @@ const servicePort = 80;
 interface Plan {
   readonly services: number;
   readonly changes: number;
-  /** Number of changes for another proxy, each of which may take many seconds. If absent, it is not measured. */
+  /** Number of changes for another proxy, which may need many seconds for each. If absent, it is not measured. */
   readonly peerChanges?: number;
   readonly memory: string;
   readonly expectedSeconds: number;
@@ -108,7 +108,7 @@ interface Changed {
   readonly processes: number;
 }
 
-/** Alternately adds and removes endpoints. Each change affects another Service until all were changed. */
+/** Alternately adds and removes endpoints. Each change affects a different Service until all have changed. */
 async function makeChanges(
   {
     machine,
@@ -133,7 +133,7 @@ async function makeChanges(
     if (turn % 100 === 0) context.step(`${command.name}: change ${turn} of ${count}`);
     latenciesMs.push(await changeOne(machine, server, turn));
   }
-  // A sync of another proxy continues for a long time after the change that started it.
+  // Another proxy's sync continues for a long time after the change that started it.
   await (command.isOurs ? pause(500) : subject.becomesIdle());
   const [after, forksAfter] = [await subject.figures(), await machine.ask("forkCount", {})];
   const messagesAfter = await countMessages();
@@ -160,7 +160,7 @@ interface Measured extends Changed {
   readonly startUpCpuMs: number;
   readonly idleAfterMs: number;
   readonly anonymousMb: number;
-  /** Number of changes. */
+  /** The number of changes. */
   readonly count: number;
 }
 

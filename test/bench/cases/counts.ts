@@ -1,4 +1,4 @@
-/** Counts the cost of one change, other than time, from the daemon's system calls. */
+/** Counts what one change costs besides time, from the daemon's system calls. */
 import { setTimeout as pause } from "node:timers/promises";
 import { clusterIpOf, positions } from "../../support/many-services.ts";
 import { type Case, type CaseContext, type CaseOutcome, withMachine } from "../case.ts";
@@ -55,7 +55,7 @@ function run(context: CaseContext): Promise<CaseOutcome> {
   });
 }
 
-/** Returns the system calls of the process while `body` ran. */
+/** Returns the process's system calls while `body` ran. */
 async function traced(
   machine: Machine,
   daemon: number,

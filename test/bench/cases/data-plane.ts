@@ -1,6 +1,6 @@
 /**
- * New connections through a ClusterIP and a NodePort, compared with direct ones between the same ends in the same run,
- * with 1, 1,000 and 10,000 Services. Also the kernel's memory for a connection and a Service.
+ * New connections through a ClusterIP and a NodePort, compared with direct connections between the same ends in the
+ * same run, with 1, 1,000 and 10,000 Services. Also measures the kernel memory of a connection and of a Service.
  */
 import { join } from "node:path";
 import type { ApiServer } from "../../support/api-server/api-server.ts";
@@ -20,7 +20,7 @@ import type { Machine } from "../machine.ts";
 import { quantile, type Row } from "../rows.ts";
 import { ourCommand, quietFlags, Subject } from "../subject.ts";
 
-/** The target's Service is created first, so that it is at the end of its hash chain, the worst position. */
+/** The target's Service is created first, so it is at the end of its hash chain, which is the worst position. */
 const sizes: readonly number[] = [1, 1_000, 10_000];
 const rounds = 3;
 const roundMs = 1_000;
@@ -49,7 +49,7 @@ interface Path {
   readonly from: string;
   readonly address: string;
   readonly port: number;
-  /** The path between the same ends without IPVS. Absent if this path is direct. */
+  /** The path between the same ends without IPVS. Absent if this path itself is direct. */
   readonly direct?: string;
 }
 
@@ -260,7 +260,7 @@ function ratioRows(one: Measured, direct: Measured, where: string): readonly Row
   ];
 }
 
-/** The kernel's memory for each connection, according to its slab allocator. Empty if that is not available. */
+/** Kernel memory per connection, according to the slab allocator. Empty if unavailable. */
 async function kernelRows(machine: Machine): Promise<readonly Row[]> {
   const rows: Row[] = [];
   for (const [slab, what] of [

@@ -1,4 +1,4 @@
-/** The first sync into an empty kernel, compared with the limit program and the usual tools in the same run. */
+/** The first sync with an empty kernel, compared with the limit program and the usual tools in the same run. */
 import { join } from "node:path";
 import { desiredFrom } from "../../support/many-services.ts";
 import type { ApiObject } from "../../support/objects.ts";
@@ -12,14 +12,14 @@ import { objectsRead, ourCommand, quietFlags, Subject } from "../subject.ts";
 
 interface Plan extends ClusterSize {
   readonly expectedSeconds: number;
-  /** Number of runs of the daemon. The limit program runs one more time. */
+  /** Number of daemon runs. The limit program runs once more. */
   readonly runs: number;
   /** Maximum number of milliseconds for a given duration of the limit program. */
   readonly most: (limitMs: number) => Target;
   readonly timesFasterThanTools: number;
   /**
-   * `ip -batch` gets only every n-th address, because all 44,000 would take longer than everything else: the cost of an
-   * address grows with their number. The omitted time is not estimated, so the tools look faster than they are.
+   * `ip -batch` gets only every n-th address, because all 44,000 would take longer than everything else: the cost of
+   * each address grows with their number. The omitted time is not estimated, so the tools look faster than they are.
    */
   readonly addressStep: number;
 }
@@ -110,7 +110,7 @@ async function run(plan: Plan, context: CaseContext): Promise<CaseOutcome> {
   const daemon: DaemonRun[] = [];
   let messages = 0;
   let toolsMs: ToolTimes | undefined;
-  // A new machine for each run, because the kernel keeps data of removed real servers that slows down later runs.
+  // Each run uses a new machine, because the kernel keeps data about removed real servers that slows down later runs.
   for (let turn = 0; turn < plan.runs; turn++) {
     await withMachine({ objects, memory: "3G" }, async (machine, server) => {
       context.step(`limit program, run ${turn + 1} of ${plan.runs}`);
@@ -162,7 +162,7 @@ interface LimitTimes {
   readonly messages: number;
 }
 
-/** Runs in its own network namespace, whose end removes everything in it. */
+/** Runs in its own network namespace, so that everything in it disappears afterwards. */
 async function runLimit(machine: Machine): Promise<LimitTimes> {
   const { stdout } = await inFreshNamespace(machine, [
     join(folder, "limit"),

@@ -23,7 +23,7 @@ interface Plan extends ClusterSize {
   readonly change?: Target;
 }
 
-/** kube-proxy's values in this lab at the smaller size: first sync 2.2 s, a partial sync 0.9 to 1.6 s of CPU time. */
+/** kube-proxy in this lab at the smaller size: 2.2 s for the first sync, 0.9 to 1.6 s of CPU time for a partial sync. */
 const plans: readonly Plan[] = [
   {
     services: 1_000,
@@ -35,7 +35,7 @@ const plans: readonly Plan[] = [
   { services: 5_000, endpoints: 5, changes: 20 },
 ];
 const peerChanges = 10;
-/** kube-ipvs' own part of a change must not grow with the cluster. Ticks of 10 ms require some tolerance. */
+/** kube-ipvs' own part of a change must not grow with the cluster. The 10 ms ticks require some tolerance. */
 const mostGrowth = 1.5;
 
 export const iptablesCases: readonly Case[] = [
@@ -55,9 +55,9 @@ interface Measured {
   readonly cpuMs: number;
   readonly ownCpuMs: number;
   readonly latenciesMs: readonly number[];
-  /** Number of processes for all changes. */
+  /** Number of processes started by all changes. */
   readonly processes: number;
-  /** Number of syncs during the changes that compared everything. Undefined if the proxy has no such metric. */
+  /** Number of full syncs during the changes. Undefined if the proxy has no such metric. */
   readonly fullSyncs: number;
   readonly residentMb: number;
 }
@@ -112,8 +112,8 @@ function measure(plan: Plan, context: CaseContext, commandFor: CommandFor): Prom
 }
 
 /**
- * Number of nat entries of a Service with one port: a rule in KUBE-SERVICES; a chain with its head, its end, a
- * masquerading rule and one rule for each endpoint; and a chain of two rules for each endpoint.
+ * Number of nat entries for a Service with one port: a rule in KUBE-SERVICES; a chain with its head, its end, a
+ * masquerading rule and one rule per endpoint; and a chain of two rules per endpoint.
  */
 function entriesOf(endpoints: number): number {
   return 1 + (3 + endpoints) + 4 * endpoints;
@@ -216,7 +216,7 @@ function rowsOfOne(measured: Measured): readonly Row[] {
   ];
 }
 
-/** Growth of the proxies that were measured with both sizes. */
+/** Growth of each proxy that was measured with both sizes. */
 function growthRows(all: readonly Measured[]): readonly Row[] {
   const [few, many] = plans as [Plan, Plan];
   const ofSize = (subject: string, { services }: Plan): Measured | undefined =>

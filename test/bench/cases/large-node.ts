@@ -154,8 +154,8 @@ function runVerification(context: CaseContext): Promise<CaseOutcome> {
 }
 
 /**
- * Runs the daemon like an operator, with every periodic check. Returns the CPU time from the end of the first sync to
- * the first verification.
+ * Runs the daemon as an operator would, with every periodic check. Returns the CPU time from the end of the first sync
+ * to the first verification.
  */
 async function reachFirstVerification(subject: Subject, context: CaseContext): Promise<number> {
   await subject.hasSynced();
@@ -172,7 +172,7 @@ async function watch(context: CaseContext, periods: number): Promise<void> {
   }
 }
 
-/** Uses a separate process, because the probe of the event loop also uses CPU time. */
+/** Uses a separate process, because the event-loop probe itself uses CPU time. */
 async function verificationDelays(
   machine: Machine,
   master: string,
@@ -183,7 +183,7 @@ async function verificationDelays(
   const subject = await Subject.start(machine, ourCommand(master, [], probe.environment));
   await reachFirstVerification(subject, context);
   const before = await loopDelays(machine, probe);
-  // Two periods, because the end of a single one may be outside the measurement.
+  // Measures two periods, because a single one may end outside the measurement.
   await watch(context, 2);
   const delays = (await loopDelays(machine, probe)).slice(before.length);
   await subject.end();

@@ -1,7 +1,7 @@
 /**
- * Memory of a proxy with its peak: idle, with clusters of four sizes, and after thousands of changes. The measure is
- * anonymous memory, because pages of files (programs, libraries) belong to the page cache, which the kernel can drop at
- * any time.
+ * A proxy's current and peak memory: idle, with clusters of four sizes, and after thousands of changes. Measures
+ * anonymous memory, because file pages (programs, libraries) belong to the page cache, which the kernel can drop at any
+ * time.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import type { ApiServer } from "../../support/api-server/api-server.ts";
@@ -30,10 +30,10 @@ const plans: readonly Plan[] = [
 const changes = 30_000;
 const peerChanges = 200;
 const changesAtOnce = 20;
-/** More growth than this in the second half of the changes is a leak. */
+/** If memory grows by more than this in the second half of the changes, it leaks. */
 const flatMb = 5;
 const servicePort = 80;
-/** The flags of an operator, but with more frequent verifications, so that the peak includes one. */
+/** An operator's flags, but with more frequent verifications, so that the peak includes one. */
 const flags = ["--kube-ipvs-verification-period=10s"];
 const verificationsMs = 15_000;
 
@@ -194,7 +194,7 @@ function rowsAt(
   const filesKb = residentKb - anonymousKb;
   return [
     { ...memoryRow(name, `anonymous memory, ${when}`), value: megabytes(anonymousKb) },
-    // The kernel records only the peak of both kinds together. The pages of files hardly change while a program runs.
+    // The kernel records only the combined peak. File pages hardly change while a program runs.
     {
       ...memoryRow(name, `anonymous memory, peak so far: ${when}`),
       value: megabytes(peakKb - filesKb),

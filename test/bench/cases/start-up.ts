@@ -1,4 +1,4 @@
-/** Startup on the host itself: CPU time until the first watch. This needs no IPVS. */
+/** Startup on the host itself: CPU time until the first watch. Does not need IPVS. */
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";

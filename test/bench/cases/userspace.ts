@@ -1,6 +1,6 @@
 /**
- * Userspace mode compared with a direct connection and a forwarder in C (150 lines): throughput, latency, a thousand
- * connections and memory, on the host.
+ * Userspace mode on the host, compared with a direct connection and a forwarder in C (150 lines): throughput, latency,
+ * memory and a thousand connections.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -135,7 +135,7 @@ async function latency({ subject, host, echoPort }: Way): Promise<readonly Row[]
   ];
 }
 
-/** Every connection sends ten requests, and all connections work at the same time. */
+/** Every connection sends ten requests, and all connections run in parallel. */
 async function exchanges({ subject }: Way, sockets: readonly Socket[]): Promise<Row> {
   const rounds = 10;
   const beganMs = performance.now();
