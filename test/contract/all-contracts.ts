@@ -6,14 +6,14 @@ import { describeIpvsContract } from "./ipvs-contract.ts";
 import { describeLinkContract } from "./link-contract.ts";
 import { describeModulesContract, describeSysctlContract } from "./settings-contract.ts";
 
-/** All contracts of a kernel. */
+/** All kernel contracts. */
 export function describeKernelContract(name: string, open: OpenContractKernel): void {
   describeIpSetsContract(name, open);
   describeIptablesContract(name, open);
   describeOtherContracts(name, open);
 }
 
-/** All contracts but those of sets and rules. */
+/** All kernel contracts except those for sets and rules. */
 export function describeOtherContracts(name: string, open: OpenContractKernel): void {
   describeIpvsContract(name, open);
   describeLinkContract(name, open);

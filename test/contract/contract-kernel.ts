@@ -10,30 +10,29 @@ import type { Flow } from "../../src/state/flow.ts";
 
 export interface ContractKernel {
   readonly kernel: Kernel;
-  /** The same kernel through separate clients, like another program. */
+  /** The same kernel through separate clients, as another program would use it. */
   readonly others: Kernel;
-  /** Tracks a UDP flow like a packet would. */
+  /** Tracks a UDP flow as a packet would. */
   addFlow(flow: Flow): void;
   /**
-   * Appends a third-party rule to a chain, as text in the format of `iptables-save`. Returns the text with which the
-   * client reports it.
+   * Appends a third-party rule in `iptables-save` format to a chain. Returns the text that the client reports for it.
    */
   addForeignRule(table: "nat" | "filter", chain: string, text: string): string;
-  /** Appends an IPv4 rule to a built-in chain that only nft can print. */
+  /** Appends an IPv4 rule that only nft can print to a built-in chain. */
   addNativeRule(table: "nat" | "filter", chain: string): void;
-  /** Removes only the native rules of the chain. */
+  /** Removes only the chain's native rules. */
   removeNativeRules(table: "nat" | "filter", chain: string): void;
-  /** Adds routes of all kinds through these gateways, one of each family. */
+  /** Adds routes of all kinds through these gateways, one for each family. */
   addGateways(ipv4: string, ipv6: string): void;
   /** Whether the link is administratively up, as another program sees it. */
   isLinkUp(): boolean;
   close(): void;
 }
 
-/** Creates an empty kernel, which is a new network namespace for the real one. */
+/** Creates an empty kernel. For the real kernel, this is a new network namespace. */
 export type OpenContractKernel = () => Promise<ContractKernel>;
 
-/** One case of a contract with its own kernel. `skip` is the reason why this kernel does not support the case. */
+/** A contract case with its own kernel. `skip` is the reason why this kernel does not support the case. */
 export function contractCase(
   open: OpenContractKernel,
   name: string,

@@ -31,7 +31,10 @@ async function textsOf(
   return chain?.rules.map(({ text }) => text);
 }
 
-/** Every form of rule that we write. Both tables are needed, because MASQUERADE belongs to nat and REJECT to filter. */
+/**
+ * Every form of rule that kube-ipvs writes. Both tables are needed, because MASQUERADE belongs to nat and REJECT to
+ * filter.
+ */
 function everyForm(family: IpFamily): readonly Chain[] {
   const isIpv4 = family === "IPv4";
   const network = isIpv4 ? "10.244.0.0/16" : "fd00:244::/32";
@@ -150,7 +153,7 @@ export function describeIptablesContract(name: string, open: OpenContractKernel)
     contractCase(open, "tells by a number whether rules were changed", async (kernel, contract) => {
       const { iptables } = kernel;
       const read = async (): Promise<number> => {
-        // A single read may fail on a busy kernel. The daemon lists the rules in this case.
+        // A single read may fail on a busy kernel, in which case the daemon lists the rules.
         let generation = await iptables.readGeneration("IPv4");
         for (let tries = 1; generation === undefined && tries < 5; tries += 1) {
           generation = await iptables.readGeneration("IPv4");

@@ -33,7 +33,7 @@ export function describeModulesContract(name: string, open: OpenContractKernel):
 
     contractCase(open, "reads and writes a parameter", async ({ modules }) => {
       assert.match(modules.readParameter("nf_conntrack", "hashsize") ?? "", /^\d+$/);
-      // The size of the table can only be set in the first network namespace.
+      // The table size can only be set in the first network namespace.
       const present = modules.readParameter("nf_conntrack", "acct");
       assert.match(present ?? "", /^[NY]$/);
       modules.writeParameter("nf_conntrack", "acct", present ?? "");

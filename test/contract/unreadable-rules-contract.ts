@@ -1,4 +1,4 @@
-/** How the iptables client behaves if another program adds native nftables rules to a table of iptables. */
+/** The iptables client's behavior when another program adds native nftables rules to an iptables table. */
 import assert from "node:assert/strict";
 import { describe } from "node:test";
 import { UnreadableTableError } from "../../src/kernel/iptables/parse.ts";
@@ -44,7 +44,7 @@ const written = {
   ],
 };
 
-/** Texts of chains by table and name, without empty built-in chains. */
+/** Chain texts by table and name, without empty built-in chains. */
 function textsOf(chains: readonly ObservedChain[]): Readonly<Record<string, readonly string[]>> {
   const shown = chains.filter(({ name, rules }) => name.startsWith("KUBE-") || rules.length > 0);
   const entries = shown.map(({ table, name, rules }) => [

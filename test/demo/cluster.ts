@@ -1,4 +1,4 @@
-/** The parts with which the steps work: the network, the pods, the manifests and the daemon. */
+/** Everything that the steps use: the network, the pods, the manifests and the daemon. */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { get } from "node:http";
@@ -43,7 +43,7 @@ interface CommandFailure {
   readonly stderr: string;
 }
 
-/** The running parts of the demo, which are started once and always stopped at the end. */
+/** The demo's running parts, which are started once and always stopped at the end. */
 export class Cluster {
   readonly #folder = mkdtempSync(join(tmpdir(), "kube-ipvs-demo-"));
   readonly #pods = new Map<string, ChildProcess>();
@@ -53,7 +53,7 @@ export class Cluster {
   #daemonLog = "";
   #isBuilt = false;
 
-  /** From now on, this process is in the node's namespace, where commands and requests run. */
+  /** Moves this process to the node's namespace, where commands and requests run. */
   async build(): Promise<void> {
     buildNodeNetwork(pods);
     this.#isBuilt = true;
@@ -74,7 +74,7 @@ export class Cluster {
     if (child !== undefined) await stopped(child, "SIGTERM");
   }
 
-  /** Writes the manifests like an editor does: replaces the file with a new one. */
+  /** Writes the manifests as an editor does: replaces the file with a new one. */
   writeManifests(ready: readonly Pod[]): void {
     const path = join(this.#folder, "web.yaml");
     writeFileSync(`${path}.new`, manifests(ready));
@@ -84,7 +84,7 @@ export class Cluster {
   async startDaemon(): Promise<void> {
     const flags = ["--manifests", this.#folder, "--cluster-cidr", "10.244.0.0/16", "-v=2"];
     const naming = ["--hostname-override", "node-1", "--ipvs-min-sync-period", "0s"];
-    // The limit of tracked connections belongs to the host and cannot be set from the demo's node.
+    // The conntrack limit belongs to the host and cannot be set from the demo's node.
     const conntrack = ["--conntrack-max-per-core", "0"];
     this.#daemonFlags = [...flags, ...naming, ...conntrack];
     this.#daemon = spawn(program, this.#daemonFlags, {
@@ -99,7 +99,7 @@ export class Cluster {
     await this.waitFor(() => shell("ipvsadm -Sn").split("\n").filter(isRealServer).length >= 6);
   }
 
-  /** Stops the daemon for a while, because it would repair what the test removes. */
+  /** Pauses the daemon, because it would repair what the test removes. */
   freezeDaemon(): void {
     this.#daemon?.kill("SIGSTOP");
   }
@@ -135,7 +135,7 @@ export class Cluster {
     return this.#daemonLog;
   }
 
-  /** Sends requests from a namespace as fast as possible, eight at the same time. */
+  /** Sends requests from a namespace as fast as possible, eight in parallel. */
   async requests(from: string, url: string, count: number): Promise<TrafficReport> {
     const argv = [
       "netns",
@@ -150,7 +150,7 @@ export class Cluster {
     return JSON.parse(stdout) as TrafficReport;
   }
 
-  /** Sends requests at a steady rate until the caller ends this. */
+  /** Sends requests at a steady rate until the caller stops it. */
   traffic(from: string, url: string, perSecond: number): Traffic {
     const child = this.#spawn(from, [join(here, "traffic.ts"), url, "1000000", String(perSecond)]);
     let output = "";
@@ -196,7 +196,7 @@ function isRealServer(line: string): boolean {
   return line.startsWith("-a ");
 }
 
-/** Resolves with the exit status, or `null` if a signal ended the process. */
+/** Resolves with the exit status, or `null` if a signal killed the process. */
 function stopped(child: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {
   if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve(child.exitCode);
   return new Promise((resolve) => {
@@ -209,7 +209,7 @@ export function pause(delayMs: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, delayMs));
 }
 
-/** The body of a response. Undefined if nothing listens. */
+/** A response body. Undefined if nothing listens. */
 export function fetchText(url: string): Promise<string | undefined> {
   return new Promise((resolve) => {
     const request = get(url, { agent: false, timeout: 2_000 }, (response) => {
@@ -224,7 +224,7 @@ export function fetchText(url: string): Promise<string | undefined> {
   });
 }
 
-/** Text with the waiting time and the load of the machine. */
+/** A text with the time waited and the machine's load. */
 function waitText(): string {
   return `${readyTimeoutMs / 1_000} s; load average here ${loadavg()[0]?.toFixed(1)}`;
 }

@@ -1,4 +1,4 @@
-/** A backend, which answers each request with its name and the address that it saw. `node pod.ts NAME PORT` */
+/** A backend that answers each request with its name and the client address that it saw. `node pod.ts NAME PORT` */
 import { createServer } from "node:http";
 
 const [name = "pod", port = "8080"] = process.argv.slice(2);

@@ -9,7 +9,7 @@ const patienceMs = 2_000;
 let hasOpenDots = false;
 let dots: NodeJS.Timeout | undefined;
 
-/** From now on, prints a dot every two seconds without a line, until the end. */
+/** From now until the end, prints a dot whenever two seconds pass without a line. */
 export function startDots(): void {
   clearInterval(dots);
   dots = setInterval(() => {
@@ -28,12 +28,12 @@ export function showStep(number: number, title: string): void {
   print(`\n${paint(1, `${number}. ${title}`)}`);
 }
 
-/** Prints a text, indented below the step. */
+/** Prints a text indented below the step. */
 export function show(text: string): void {
   for (const line of text.trimEnd().split("\n")) print(`     ${line}`);
 }
 
-/** Prints a line that starts with its verdict. */
+/** Prints a line that begins with its verdict. */
 export function showVerdict(isGood: boolean, text: string): void {
   print(`  ${isGood ? paint(32, "ok") : paint(31, "NO")} ${text}`);
 }

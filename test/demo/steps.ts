@@ -13,7 +13,7 @@ import {
 import { show, table } from "./screen.ts";
 import type { TrafficReport } from "./traffic.ts";
 
-/** An expectation of a step, in words, and whether it was met. */
+/** A step's expectation in words, and whether it was met. */
 export interface Check {
   readonly text: string;
   readonly isGood: boolean;
@@ -162,8 +162,8 @@ async function daemonState(): Promise<readonly Check[]> {
 }
 
 /**
- * Four commands about the same Service: whether it works, who serves it, what happens to packets, and what would
- * change.
+ * Four commands about the same Service: whether it works, which endpoints serve it, what happens to packets, and what
+ * would change.
  */
 async function operatorCommands(cluster: Cluster): Promise<readonly Check[]> {
   const ask = async (...args: readonly string[]): Promise<CommandResult> => {
@@ -225,7 +225,7 @@ async function cleanUp(cluster: Cluster): Promise<readonly Check[]> {
   ];
 }
 
-/** Number of IPVS connections to a pod, including those that ended in the last two minutes. */
+/** Number of IPVS connections to a pod, including those closed in the last two minutes. */
 function connectionsTo({ address }: Pod): number {
   const lines = linesOf("ipvsadm -Ln").filter((line) => line.includes(`-> ${address}:`));
   const counts = lines.map((line) => line.trim().split(/\s+/).slice(4).map(Number));

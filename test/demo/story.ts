@@ -4,7 +4,7 @@ import { Cluster, clusterIp, pods } from "./cluster.ts";
 import { show, showEnd, showStep, showVerdict, startDots } from "./screen.ts";
 import { type Step, steps } from "./steps.ts";
 
-/** What a test removes while the daemon is stopped, to verify that the demo detects it. */
+/** What a test removes while the daemon is paused, to verify that the demo detects it. */
 const sabotages: Readonly<Record<string, string>> = {
   "masquerade-rule":
     "iptables -t nat -D KUBE-POSTROUTING -m comment --comment 'kubernetes service traffic requiring SNAT' -j MASQUERADE --random-fully",
@@ -44,7 +44,7 @@ async function main(): Promise<number> {
     await prepare(cluster);
     for (const [index, step] of steps.entries()) {
       failed += await runStep(step, index + 2, cluster);
-      // The test of the demo needs no further steps.
+      // The demo's test needs no further steps.
       if (failed > 0 && isSabotaged) break;
     }
   } catch (error) {

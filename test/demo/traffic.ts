@@ -18,7 +18,7 @@ interface Answer {
 }
 
 const requestTimeoutMs = 5_000;
-/** Number of concurrent requests without a rate. It is high if the test of the demo removes the backends. */
+/** Number of concurrent requests without a rate. It is high when the demo's test removes the backends. */
 const parallel = process.env["DEMO_SABOTAGE"] === undefined ? 8 : 100;
 
 function ask(url: string): Promise<Answer> {
@@ -89,7 +89,7 @@ async function main(): Promise<void> {
   console.log(JSON.stringify(traffic.report()));
 }
 
-/** Starts requests at a steady rate, regardless of the duration of answers. */
+/** Starts requests at a steady rate, no matter how long answers take. */
 async function atRate(traffic: Traffic, perSecond: number, mayGoOn: () => boolean): Promise<void> {
   const pending: Promise<void>[] = [];
   const beganMs = performance.now();

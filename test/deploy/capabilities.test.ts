@@ -8,7 +8,7 @@ interface Answer {
   readonly output: string;
 }
 
-/** Restores a rule with a set in a new network namespace, with only these capabilities. */
+/** Restores a rule that refers to a set, in a new network namespace with only these capabilities. */
 function restoreRule(program: string, capabilities: readonly string[]): Answer {
   const bounding = ["-all", ...capabilities.map((name) => `+${name}`)].join(",");
   const rules = "*nat\n:TRY - [0:0]\n-A TRY -m set --match-set TRY dst,dst -j RETURN\nCOMMIT\n";

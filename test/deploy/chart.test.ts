@@ -119,7 +119,7 @@ describe("the chart, rendered", () => {
     for (const image of [{}, { repository: "" }, { digest: `sha256:${"0".repeat(64)}` }]) {
       const { error } = renderChart({ ...leastValues, image });
       assert.match(error, /image\.repository is needed: where you pushed the image/);
-      // The schema leaves this check to the template, because its own message would not name the value to set.
+      // The template checks this instead of the schema, whose message would not name the value to set.
       assert.deepEqual(problems({ ...leastValues, image: { repository: "", ...image } }), []);
     }
   });

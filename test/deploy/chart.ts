@@ -25,7 +25,7 @@ export const leastValues: Values = {
   config: { clusterCIDR: "10.244.0.0/16" },
 };
 
-/** Enables every part that is off by default. */
+/** Enables every part that is disabled by default. */
 export const everything: Values = {
   ...leastValues,
   imagePullSecrets: [{ name: "pull" }],
@@ -56,7 +56,7 @@ export const everything: Values = {
   dashboard: { enabled: true, annotations: { folder: "network" } },
 };
 
-/** A preset with the minimum of additional values. */
+/** A preset with the minimum additional values. */
 export function presetValues(name: string): Values {
   const preset = readChartFile(`presets/${name}`) as Values;
   return { image: leastValues["image"], apiServer: leastValues["apiServer"], ...preset };

@@ -1,4 +1,6 @@
-/** The Helm values in guides and README: each such command renders the chart with the image that it names. */
+/**
+ * Tests the Helm values in the guides and the README: each helm command renders the chart with the image that it names.
+ */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -31,7 +33,7 @@ const installed: Readonly<Record<string, string>> = {
   existingConfigMap: "kube-proxy",
 };
 
-/** Parses `--set config.clusterCIDR=CIDR` like Helm: text that looks like a number or boolean becomes one. */
+/** Parses `--set config.clusterCIDR=CIDR` as Helm does: text that looks like a number or boolean becomes one. */
 function valuesIn(args: readonly string[]): Values {
   const values: Record<string, unknown> = {};
   if (args.some((argument) => argument.endsWith("reuse-values"))) {

@@ -11,7 +11,7 @@ const folder = mkdtempSync(join(tmpdir(), "kubectl-"));
 const log = join(folder, "log");
 after(() => rmSync(folder, { recursive: true }));
 
-/** Writes each argument in brackets, one call per line. `exec` ends with 2, as a command in the pod may. */
+/** Writes each argument in brackets, one call per line. `exec` exits with 2, as a command in the pod may. */
 writeFileSync(
   join(folder, "kubectl"),
   `#!/bin/sh
@@ -171,7 +171,7 @@ describe("kubectl kube-ipvs --all-nodes", () => {
     assert.match(lines[9] ?? "", /^node-9 +Degraded +- +- +1 object rejected$/);
     assert.match(lines[10] ?? "", /^node-10 +- +- +- +pod pod-10 is Pending$/);
     assert.match(lines[50] ?? "", /^node-50 /);
-    // The worst exit code, of the degraded node.
+    // The worst exit code, which is that of the degraded node.
     assert.equal(code, 2);
     assert.ok(elapsedMs < 20_000, `${elapsedMs} ms`);
   });

@@ -1,14 +1,14 @@
 /**
- * Validates objects with two packages, kubernetes-models and @kubernetes-models/prometheus-operator, which are
- * generated from Kubernetes' OpenAPI and the operator's CRDs. Their JSON schemas check types and formats, and their
- * TypeScript types find unknown fields, which the schemas accept.
+ * Validates objects with the packages kubernetes-models and @kubernetes-models/prometheus-operator, which are generated
+ * from Kubernetes' OpenAPI and the operator's CRDs. Their JSON schemas check types and formats, and their TypeScript
+ * types find unknown fields, which the schemas accept.
  */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Manifest } from "../support/container/pod.ts";
 
-/** Returns the module with class and interface for `apps/v1`, `DaemonSet`. */
+/** Returns the module with the class and interface for `apps/v1`, `DaemonSet`. */
 function moduleOf({ apiVersion, kind }: Manifest): string {
   const isOperators = String(apiVersion).startsWith("monitoring.coreos.com/");
   const base = isOperators ? "@kubernetes-models/prometheus-operator" : "kubernetes-models";

@@ -1,4 +1,4 @@
-/** All objects under deploy/ for an API server, validated with Kubernetes' own types. */
+/** Validates all API objects under deploy/ with Kubernetes' own types. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
@@ -48,7 +48,7 @@ const endpointController = ["rbac.yaml", "deployment.yaml"].flatMap((name) =>
 );
 const notReadyTaint = objectsOf("kustomize/not-ready-taint/rbac.yaml");
 const e2e = ["rbac.yaml", "job.yaml"].flatMap((name) => objectsOf(`kustomize/e2e/${name}`));
-/** The objects of the acceptance test. No API server rejects wrong fields here. */
+/** The objects of the acceptance test. There is no API server here to reject wrong fields. */
 const appliedByE2e = [
   namespaceObject("e2e"),
   podObject({

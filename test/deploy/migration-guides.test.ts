@@ -1,4 +1,4 @@
-/** Steps that migration guides must never contain, and parts that each of them must have. */
+/** Steps that migration guides must never contain, and parts that each guide must have. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -31,7 +31,7 @@ describe("commands of guides", () => {
 
 describe("a migration guide", () => {
   const install = /helm install kube-ipvs |apply -k deploy\/kustomize\/overlays\/(?!observe)/;
-  /** Commands that end kube-proxy on a node. */
+  /** Commands that stop kube-proxy on a node. */
   const takeover =
     /\(\.\.\/migrate\.md#roll-out\)|deploy\/roll-out start|systemctl restart|rolling-update/;
   const test = /\(\.\.\/migrate\.md#roll-out\)|kube-ipvs-e2e --node NODE/;

@@ -1,4 +1,4 @@
-/** Alert rules and the dashboard, validated with promtool and with the table of metrics. */
+/** Validates the alert rules and the dashboard with promtool and the metric table. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -47,7 +47,7 @@ function promtool(...args: readonly string[]): string {
   return stdout;
 }
 
-/** Metrics that are not in the table: registered from /proc, or by Prometheus itself. */
+/** Metrics that are not in the table: read from /proc, or provided by Prometheus itself. */
 const others = /^(?:process_|nodejs_|up$)/;
 
 function namesIn(expression: string): readonly string[] {
@@ -72,7 +72,7 @@ describe("the alert rules", () => {
   });
 });
 
-/** The anchors of a document's headings, in the format of code hosting sites. */
+/** The anchors of a document's headings, as code hosting sites generate them. */
 function anchorsOf(path: string): ReadonlySet<string> {
   const text = readFileSync(path, "utf8");
   const headings = [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading]) => heading ?? "");

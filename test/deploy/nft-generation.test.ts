@@ -1,6 +1,6 @@
 /**
- * Detection of nft rule changes, tested in a network namespace of this machine, because the lab's kernel supports only
- * legacy.
+ * Detection of nft rule changes, tested in a network namespace of this machine, because the default lab kernel supports
+ * only the legacy backend.
  */
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
@@ -14,7 +14,7 @@ import { nativeSocket } from "../../src/netlink/native-socket.ts";
 const isInside = process.argv[2] === "inside";
 const addRule = ["-A", "INPUT", "-s", "192.0.2.1", "-j", "DROP"];
 
-/** Prints the generation after each step, in the namespace. */
+/** Prints the generation after each step in the namespace. */
 async function printGenerations(): Promise<void> {
   const generations = openGenerations("nft", {
     shim: nativeSocket,

@@ -1,4 +1,4 @@
-/** The chart in a release's package, unpacked and rendered without the repository. */
+/** Tests the chart in a release's package, unpacked and rendered without the repository. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";

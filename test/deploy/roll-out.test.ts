@@ -1,5 +1,6 @@
 /**
- * `deploy/roll-out` with a kubectl that stores nodes in files and patches kube-proxy's DaemonSet with the real kubectl.
+ * Tests `deploy/roll-out` with a kubectl that stores nodes in files and patches kube-proxy's DaemonSet with the real
+ * kubectl.
  */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -73,7 +74,7 @@ interface DaemonSet {
   };
 }
 
-/** kube-proxy's DaemonSet as kubeadm creates it, or with the terms that a provider gives it. */
+/** kube-proxy's DaemonSet as kubeadm creates it, or with a provider's node selector terms. */
 function install(terms?: Terms): void {
   const required = { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: terms } };
   const affinity = terms === undefined ? {} : { affinity: { nodeAffinity: required } };

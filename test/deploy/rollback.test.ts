@@ -1,6 +1,6 @@
 /**
- * The commands of docs/migrate/kubeadm.md that save and restore kubeadm's DaemonSet. kubectl runs them on a server with
- * the API server's rule for updates: one with an outdated resourceVersion is a conflict.
+ * Tests the commands in docs/migrate/kubeadm.md that save and restore kubeadm's DaemonSet. The test server rejects an
+ * update with an outdated resourceVersion as a conflict, as an API server does.
  */
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
@@ -19,7 +19,7 @@ const guide = readFileSync(join(project, "docs/migrate/kubeadm.md"), "utf8");
 
 const upgradeGuide = readFileSync(join(project, "docs/upgrade.md"), "utf8");
 
-/** The command lines of the guide that contain `part`, without comments. Exactly one block must contain them. */
+/** The guide's command lines that contain `part`, without comments. Exactly one block must contain them. */
 function commandsWith(part: string, page = guide): string {
   const [block, ...more] = shellBlocksOf(page).filter((text) => text.includes(part));
   assert.ok(block !== undefined && more.length === 0, `not one block of the guide has ${part}`);
@@ -110,7 +110,7 @@ async function bodyOf(request: IncomingMessage): Promise<Stored> {
   return JSON.parse(Buffer.concat(await request.toArray()).toString()) as Stored;
 }
 
-/** Like an API server, assigns the version of a new object. */
+/** Assigns the version of a new object, as an API server does. */
 function create(object: Stored, send: (status: number, body: object) => void): void {
   if (object.metadata["resourceVersion"] === undefined) {
     stored.set(path, replaced(object, 1));
@@ -145,7 +145,7 @@ after(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Runs lines in a shell. `without` names commands that are omitted. */
+/** Runs lines in a shell. */
 async function run(script: string): Promise<{ readonly code: number; readonly output: string }> {
   const child = spawn("sh", ["-euc", script], {
     cwd: folder,

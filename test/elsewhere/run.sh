@@ -1,6 +1,6 @@
 #!/bin/sh
-# Tries other people's machines on this one, `make test-elsewhere`: each step runs the few tests that once failed under a
-# condition of a stranger's machine. Needs root, and what `make build lab image` makes.
+# `make test-elsewhere` simulates other machines on this one. Each step runs the few tests that once failed under the
+# conditions of another machine. Needs root and the outputs of `make build lab image`.
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
 cd "$root"
@@ -13,12 +13,12 @@ try() { # LABEL COMMAND…
   toolchain/step.sh "Elsewhere: $label" "$@" || status=1
 }
 
-# A script in mount and network namespaces of its own; its first argument is the work folder.
+# A script in its own mount and network namespaces. Its first argument is the work folder.
 inside() { # LABEL SCRIPT
   try "$1" unshare --mount --propagation private --net sh -euc "$2" sh "$work"
 }
 
-# The image's root, assembled from files that only their owner can read; run by another user.
+# The image's root is assembled from files that only their owner can read, and another user runs it.
 umask_077() {
   umask 077
   cp -r dist "$work/dist"
@@ -37,7 +37,7 @@ folders() {
   case $chosen in *' '*) echo "TMPDIR: $chosen"; return 1 ;; esac
 }
 
-# In a copy that everybody can read, whatever the clone's own modes are.
+# Uses a copy that everybody can read, regardless of the clone's file modes.
 not_root() {
   umask 022
   chmod 755 "$work"
@@ -52,7 +52,7 @@ not_root() {
 }
 
 case ${1-} in
-  umask_077 | folders | not_root) # By this script, in a process of its own.
+  umask_077 | folders | not_root) # Run by this script in a separate process.
     "$1"
     exit
     ;;
@@ -67,7 +67,7 @@ inside "64 MB in /dev/shm, one processor, TMPDIR without execution" '
   mount -t tmpfs -o size=64m,noexec tmpfs /dev/shm
   mkdir "$1/noexec" && mount -t tmpfs -o noexec tmpfs "$1/noexec"
   export TMPDIR="$1/noexec"
-  cpu=$(sed -n "s/^Cpus_allowed_list:.*[^0-9]//p" /proc/self/status) # The last one: not number 0 if there are several.
+  cpu=$(sed -n "s/^Cpus_allowed_list:.*[^0-9]//p" /proc/self/status) # The last one, which is not 0 if there are several.
   taskset -c "$cpu" node test/lab/boot.ts -- sh -c "head -c 100M /dev/zero > /dev/shm/pages"
 '
 
@@ -79,7 +79,7 @@ inside "no IPv6 and no address but 127.0.0.1" '
     test/unit/daemon/userspace/begin-userspace.test.ts
 '
 
-# The folder's own mode is the condition; the clone in it is this one.
+# The folder's own mode is the tested condition. It contains this clone.
 inside "a clone below a 0700 folder" '
   mkdir -m 700 "$1/private" "$1/private/clone"
   mount --bind . "$1/private/clone"

@@ -1,4 +1,4 @@
-/** Damage to a node, and what repairs it. Rules, sets and virtual servers are restored by the caller. */
+/** Damage to a node, and its repair. The caller restores rules, sets and virtual servers. */
 import { branch, guestNamed } from "../packet-paths/places.ts";
 import { changeEntry, flushChain, flushSet } from "../support/rules-writer.ts";
 import type { Draw } from "./draw.ts";
@@ -14,7 +14,7 @@ export interface Damage {
   readonly name: string;
   readonly breaks: string;
   readonly mends?: string;
-  /** Places that answer nothing. */
+  /** Places that do not answer. */
   readonly deadPlaces?: readonly string[];
 }
 
@@ -29,7 +29,7 @@ function virtualServerText(service: DrawnService, frontend: Frontend, flag: "-t"
   return `${flag} ${addressOf(service, frontend)}:${portOf(service, frontend)}`;
 }
 
-/** One of the kinds of damage, to `service` if it concerns a Service. */
+/** One kind of damage, which affects `service` if it concerns a Service. */
 export function drawDamage(draw: Draw, service: DrawnService): Damage {
   const frontend = draw.one(frontends);
   const flag = draw.one(["-t", "-u"] as const);

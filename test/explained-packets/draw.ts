@@ -1,6 +1,6 @@
 import { seededRandom } from "../support/seeds.ts";
 
-/** Random choices that a seed repeats. */
+/** Random choices that a seed makes repeatable. */
 export class Draw {
   readonly #random: () => number;
 

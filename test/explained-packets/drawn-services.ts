@@ -4,9 +4,9 @@ import { hostPort, podPort, servicePort } from "../packet-paths/services.ts";
 import { type ApiObject, endpoint, endpointSlice, service, slicePort } from "../support/objects.ts";
 import type { Draw } from "./draw.ts";
 
-/** An address behind the bridge of the node that no pod has. */
+/** An address behind the node's bridge that no pod has. */
 export const missingPod = "10.244.8.77";
-/** A port at which no pod listens. */
+/** A port on which no pod listens. */
 const wrongPort = 8099;
 
 export interface DrawnService {

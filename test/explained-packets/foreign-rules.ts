@@ -1,6 +1,6 @@
 /**
- * Rules in the shape that other software writes: a firewall manager, container engines, network plug-ins and a host
- * firewall. Each is one shell script. The node's rules are restored afterwards.
+ * Rules as other software writes them: a firewall manager, container engines, network plug-ins and a host firewall.
+ * Each is one shell script. The node's rules are restored afterwards.
  */
 import type { Draw } from "./draw.ts";
 
@@ -32,7 +32,7 @@ function nft(lines: readonly string[]): string {
   return ["nft -f - <<'END'", ...lines, "END", ""].join("\n");
 }
 
-/** Rules that a distribution opens for node ports, or does not. */
+/** A distribution's rules, which may or may not open node ports. */
 function openings(draw: Draw): readonly string[] {
   return draw.some(
     [
@@ -153,7 +153,7 @@ const docker: ForeignRules = {
   },
 };
 
-/** Links of pods are called veth, as with other plug-ins that route. */
+/** Pod links are called veth, as with other plug-ins that route. */
 const calico: ForeignRules = {
   name: "Calico",
   script: (draw) => {

@@ -1,4 +1,4 @@
-/** What an explanation says about a packet, in the words of outcomes, and what happened to the packet. */
+/** What an explanation says about a packet and what happened to the packet, both in the words of outcomes. */
 import type {
   DeliveryGroup,
   Explanation,
@@ -16,7 +16,7 @@ export interface Prediction {
   readonly outcomes: ReadonlySet<string>;
 }
 
-/** `deadPlaces` answer nothing, which no rule or route shows. */
+/** `deadPlaces` do not answer, which no rule or route shows. */
 export function predictionOf(
   explanation: Explanation,
   tuple: Tuple,
@@ -89,7 +89,7 @@ function deliveredOutcomes(
   });
 }
 
-/** Undefined if nobody has the address. */
+/** Undefined if no place has the address. */
 function placeAt(address: string): string | undefined {
   if (address === node.IPv4) return "node";
   return guests.find(({ addresses }) => addresses.IPv4 === address)?.name;

@@ -21,7 +21,7 @@ export interface Result {
   readonly kind: "right" | "may" | "wrong";
   /** The rules that the explanation could not evaluate. */
   readonly doubts: readonly string[];
-  /** With a name for the scene, the packet, the prediction and the outcome. */
+  /** The scene's name, the packet, the prediction and the outcome. */
   readonly text: string;
 }
 
@@ -161,7 +161,7 @@ async function predict(
   }
 }
 
-/** Nothing changes while the packets of a scene are explained, so the slow reads happen once. */
+/** Nothing changes while a scene's packets are explained, so slow reads happen only once. */
 function readersOnce(opened: KernelReaders): Parameters<typeof explainWith>[0] {
   const remembered = new Map<string, unknown>();
   const once = <T>(key: string, read: () => T): T => {
@@ -207,7 +207,7 @@ function ipOf(text: string): IpAddress {
   return address;
 }
 
-/** Whether this kernel has nf_tables with chains that translate. */
+/** Whether this kernel has nf_tables with NAT chains. */
 function hasNft(): boolean {
   const chain = "{ type nat hook prerouting priority 0; }";
   return (
@@ -219,7 +219,7 @@ function hasNft(): boolean {
 
 const isWithIptables = labRules === undefined;
 
-/** Removes rules, sets, virtual servers and addresses of the node before. */
+/** Removes the previous node's rules, sets, virtual servers and addresses. */
 const forgetEverything = `
   ipvsadm -C; ip link del kube-ipvs0 2> /dev/null || true
   ${

@@ -1,4 +1,4 @@
-/** Random scenes: the state of a node, and packets that are sent in it. */
+/** Random scenes: a node's state, and the packets that are sent in it. */
 import type { Protocol } from "../../src/base/protocol.ts";
 import { branch, client, guestNamed, node, node2 } from "../packet-paths/places.ts";
 import { ownPort, podPort } from "../packet-paths/services.ts";
@@ -12,11 +12,11 @@ export interface Sender {
   readonly name: string;
   /** Where the process runs. */
   readonly place: string;
-  /** The address to which the process binds its socket. If absent, the kernel chooses it. */
+  /** The address to which the process binds its socket. Chosen by the kernel if absent. */
   readonly boundTo?: string;
   /** The address to ask `explain` about. */
   readonly from: string;
-  /** The link of the node through which its packets come in. */
+  /** The node's link through which its packets arrive. */
   readonly inLink?: string;
 }
 

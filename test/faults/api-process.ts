@@ -15,7 +15,7 @@ export interface ApiStart {
   readonly port: number;
   readonly files: ServerFiles;
   readonly objects: Iterable<ApiObject>;
-  /** If absent, the clock determines it, so that a restarted server does not start at 1 again. */
+  /** Derived from the clock if absent, so that a restarted server does not start at 1 again. */
   readonly firstRevision?: number;
 }
 
@@ -28,7 +28,7 @@ export class ApiProcess {
     this.#control = control;
   }
 
-  /** Resolves when the server listens. */
+  /** Resolves when the server is listening. */
   static async start({
     folder,
     port,

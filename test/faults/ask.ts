@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 
-/** An HTTP request over a new connection, because kept connections do not survive a jump of the clock. */
+/** An HTTP request over a new connection, because kept-alive connections do not survive a clock jump. */
 export async function ask(
   url: string,
   body?: string,

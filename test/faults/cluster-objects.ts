@@ -7,7 +7,7 @@ export const echoPod = { name: "pod-1", address: "10.244.1.10" } as const;
 export const echoNodePort = 30_777;
 const echoClusterIp = "10.96.0.7";
 
-/** Another address of the same client; see traffic-client.ts. */
+/** A second address of the same client; see traffic-client.ts. */
 export const otherClientAddress = "192.168.10.2";
 
 /** The echo Service's cluster IP and node port, to which the client connects. */
@@ -30,7 +30,7 @@ function echoObjects(): readonly ApiObject[] {
   ];
 }
 
-/** A Service over UDP. If it loses an endpoint, stale conntrack entries are searched. */
+/** A UDP Service. If it loses an endpoint, kube-ipvs searches for stale conntrack entries. */
 function datagramObjects(endpointAddress: string): readonly ApiObject[] {
   const port = { name: "dns", protocol: "UDP", port: 53, targetPort: 5353 };
   return [
@@ -52,7 +52,7 @@ function keyOf({ kind, metadata }: ApiObject): string {
   return `${kind} ${String(metadata["name"])}`;
 }
 
-/** The changes of objects in one churn step. */
+/** The object changes in one churn step. */
 export interface Change {
   readonly applied: readonly ApiObject[];
   readonly deleted: readonly ApiObject[];
@@ -79,7 +79,7 @@ export class ClusterObjects {
     return [...this.#objects.values()];
   }
 
-  /** Only the objects of the first `count` Services, as in a server that lost the others. */
+  /** Only the objects of the first `count` Services, as on a server that lost the others. */
   first(count: number): readonly ApiObject[] {
     return positions(count).flatMap((index) => alike(index, endpointCount));
   }
@@ -95,7 +95,7 @@ export class ClusterObjects {
     this.#put(...objects);
   }
 
-  /** The objects of a restored cluster: the same objects with new UIDs. */
+  /** The objects after a cluster restore: the same objects with new UIDs. */
   withOtherUids(): readonly ApiObject[] {
     return this.all().map((object) => {
       const uid = `restored-${String(object.metadata["uid"])}`;
@@ -104,8 +104,8 @@ export class ClusterObjects {
   }
 
   /**
-   * A churn step: `size` Services are created and as many deleted, others get and lose endpoints, and the Service over
-   * UDP moves. Two consecutive states always differ.
+   * A churn step: `size` Services are created and as many deleted, others gain and lose endpoints, and the UDP Service
+   * moves. Two consecutive states always differ.
    */
   change(size: number): Change {
     this.#step += 1;

@@ -10,7 +10,7 @@ import { World } from "./world.ts";
 const serviceCount = 100;
 const form: Form = isLong ? "long" : "short";
 
-/** Each row is a test. `more` adds other tests, which can use the world. */
+/** Each row is one test. `more` adds other tests, which can use the world. */
 export function describeFaults(rows: readonly Row[], more?: (world: () => World) => void): void {
   describe(`faults at ${serviceCount} Services, with clients that count`, () => {
     const results: RowResult[] = [];

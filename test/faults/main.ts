@@ -1,7 +1,7 @@
 /**
  * Runs the faults in the lab: `node test/lab/boot.ts -- node test/faults/main.ts [--form long] [--rows TEXT] [--minutes
- * N]`. Runs in rounds with a share of every row, so that if time runs out, all rows are shortened equally. Writes the
- * table to standard error and the results as JSON to standard output. Exit status 1: a row failed.
+ * N]`. Each round runs a share of every row, so that all rows are shortened equally if time runs out. Writes the table
+ * to standard error and the results as JSON to standard output. Exit status 1: a row failed.
  */
 import { parseArgs } from "node:util";
 import { skippedOnHost } from "../support/machine-wide.ts";
@@ -14,9 +14,9 @@ import { World } from "./world.ts";
 const { values } = parseArgs({
   options: {
     form: { type: "string", default: "long" },
-    /** Runs only rows whose names match. */
+    /** Runs only rows with matching names. */
     rows: { type: "string", default: "" },
-    /** Number of tries, which overrides that of the form. */
+    /** Number of tries, which overrides the form's. */
     times: { type: "string" },
     /** No row starts after this number of minutes. */
     minutes: { type: "string", default: "180" },

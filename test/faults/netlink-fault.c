@@ -5,8 +5,8 @@
  * received in its place among the answers, and the library replaces its errno. ENOBUFS is simulated
  * as the kernel reports it: the answer is lost, and the receiving call fails.
  *
- * This library is not part of the product's shim. A way to inject faults into a program that runs
- * as root on every node would itself be a risk, and the tests must run the code that is shipped.
+ * This library is not part of the product's shim. Fault injection in a program that runs as root on
+ * every node would itself be a risk, and the tests must run the shipped code.
  *
  * The file whose path is in NETLINK_FAULT contains the command "PROTOCOL SUBSYSTEM ERRNO PERCENT".
  * SUBSYSTEM is -1 for protocols without subsystems. Without the file, nothing is rejected. Each
@@ -15,8 +15,8 @@
  * "PROTOCOL SUBSYSTEM ERRNO PERCENT HEX" rejects only changes that contain these bytes, such as the
  * address of one real server. Dumps are not affected.
  *
- * "kill N" kills the process after its Nth write to the kernel from then on, in any protocol. If
- * the write is in the middle of a datagram, the rest of the datagram is not sent.
+ * "kill N" kills the process after its Nth subsequent write to the kernel, in any protocol. If the
+ * write is in the middle of a datagram, the rest of the datagram is not sent.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -41,7 +41,7 @@ struct fault {
   /* Bytes that a selected request contains. With length 0, every request is selected. */
   unsigned char content[MOST_CONTENT];
   size_t content_length;
-  /* Number of the write after which the process is killed, or 0 for none. */
+  /* The write after which the process is killed, or 0 for none. */
   int last_write;
 };
 
@@ -96,7 +96,7 @@ static void tell_hit(void) {
 }
 
 /*
- * Whether a request changes something. After the first sync, this is true for all requests except
+ * Whether a request modifies state. After the first sync, this is true for all requests except
  * dumps.
  */
 static int is_write(const struct nlmsghdr *header) {

@@ -7,7 +7,7 @@ export const library: string = join(import.meta.dirname, "../../build/test/netli
 const file = "/run/faults/netlink-fault";
 const hitsFile = `${file}.hits`;
 
-/** A program with the library, which does nothing until a test requests it. */
+/** A program with the library, which does nothing until a test requests a fault. */
 export const underFaults: ProgramStart = {
   environment: { LD_PRELOAD: [library, ...otherLibraries()].join(":"), NETLINK_FAULT: file },
 };
@@ -17,7 +17,7 @@ function otherLibraries(): readonly string[] {
   return others === undefined ? [] : [others];
 }
 
-/** Rows after one that used this continue with the library. */
+/** Later rows keep using the library. */
 export async function putUnderFaults(world: World): Promise<void> {
   if (readFileSync(`/proc/${world.program.pid}/maps`, "utf8").includes(library)) return;
   await world.restartProgram(underFaults);
@@ -33,7 +33,7 @@ export interface Refusal {
   readonly errno: number;
   /** Percentage of rejected requests. */
   readonly percent: number;
-  /** Rejects only changes that contain these bytes, such as an address. If absent, rejects all requests. */
+  /** Rejects only changes that contain these bytes, such as an address. Rejects all requests if absent. */
   readonly content?: Uint8Array;
 }
 

@@ -6,7 +6,7 @@ import type { World } from "./world.ts";
 
 export interface BrokenState {
   readonly name: string;
-  /** Shell lines that run after the program was killed. */
+  /** Shell lines that run after the program is killed. */
   readonly shellLines: string;
   /**
    * The set entries that mark virtual servers as ours are lost. The program is killed only when nothing is pending,
@@ -14,7 +14,7 @@ export interface BrokenState {
    * and would stay (decision 0013).
    */
   readonly losesMarks?: true;
-  /** `make test` tests `--cleanup` only in these states. */
+  /** Tests `--cleanup` only in these states in `make test`. */
   readonly cleansUpInShortForm?: true;
 }
 

@@ -2,7 +2,7 @@ import type { World } from "./world.ts";
 
 export type Form = "short" | "long";
 
-/** The number of this try, and the total number. */
+/** This try's number, and the total number of tries. */
 export interface Turn {
   readonly form: Form;
   readonly index: number;
@@ -10,17 +10,17 @@ export interface Turn {
 
 /** One kind of fault: how it is injected, and what must be true. */
 export interface Row {
-  /** The name in the document. */
+  /** The name in the report. */
   readonly name: string;
-  /** Number of tries in `make test` (0: only in the long form), and in `make nightly` and `make faults`. */
+  /** Number of tries in `make test` (0 if only the long form has the row), and in `make nightly` and `make faults`. */
   readonly short: number;
   readonly long: number;
   /**
-   * Injects the fault and removes it, while the world changes, so that there is something to repair. Returns an
-   * observation for the log of the run. Throws if a requirement is violated.
+   * Injects the fault and removes it while the world changes, so that there is something to repair. Returns an
+   * observation for the run's log. Throws if a requirement is violated.
    */
   readonly inject: (world: World, turn: Turn) => Promise<string>;
-  /** Each try uses a newly started program, whose retry delays start with the shortest one. */
+  /** Each try uses a newly started program, whose retry delays start at the shortest one. */
   readonly startsAnew?: true;
   /** Runs before the first try and after the last one. */
   readonly before?: (world: World) => Promise<void>;
@@ -31,7 +31,7 @@ export interface Row {
    */
   readonly mayFail?: string;
   /**
-   * What the row changes beyond its network namespace, for example "sets the clock". Such a row runs only in the lab
+   * What the row changes outside its network namespace, such as "sets the clock". Such a row runs only in the lab
    * kernel.
    */
   readonly machineWide?: string;

@@ -7,7 +7,7 @@ import { lists } from "./rows/lists.ts";
 import { netlink } from "./rows/netlink.ts";
 import { processRows } from "./rows/process.ts";
 
-/** Every fault, in the order of the document. */
+/** Every fault, in report order. */
 export const rows: readonly Row[] = [
   ...control,
   ...kills,

@@ -1,4 +1,4 @@
-/** Runs one row: injects the fault, and measures its effect on the clients and the duration of the repair. */
+/** Runs one row: injects the fault, and measures its effect on clients and the duration of the repair. */
 import assert from "node:assert/strict";
 import type { Form, Row, RowResult, Turn } from "./row.ts";
 import type { World } from "./world.ts";
@@ -12,7 +12,7 @@ interface Seen {
   readonly note: string;
 }
 
-/** Runs a row as often as its form requires, or until a try fails. */
+/** Runs a row as often as the form requires, or until a try fails. */
 export async function runRow(row: Row, world: World, form: Form): Promise<RowResult> {
   const seen: Seen[] = [];
   let failure: string | undefined;
@@ -67,7 +67,7 @@ export function addResults(one: RowResult, other: RowResult): RowResult {
   };
 }
 
-/** Throws if a try failed, an open connection broke, or a new one failed that must not fail. */
+/** Throws if a try failed, an open connection broke, or a new connection failed unexpectedly. */
 export function assertHolds(result: RowResult): void {
   const { name, broken, failed, mayFail, notes, failure } = result;
   const seen = `${name}: ${notes.join("; ")}`;

@@ -2,10 +2,10 @@
 import { clusterIpOf, endpointOf } from "../support/many-services.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 
-/** A third-party change of the kernel state. */
+/** A third-party change to the kernel state. */
 export interface Intrusion {
   readonly name: string;
-  /** `index` is the number of a Service that always exists, with its first endpoint. */
+  /** `index` is the number of a Service that always exists with its first endpoint. */
   readonly shellLine: (index: number) => string;
 }
 
@@ -38,7 +38,7 @@ export const intrusions: readonly Intrusion[] = [
 ];
 
 /**
- * Tracks connections like other software on a node, in a table that no test flushes. If the last rule that needs
+ * Tracks connections, as other software on a node does, in a table that no test flushes. When the last rule that needs
  * tracking is deleted, the kernel stops tracking in this namespace (nf_ct_netns_put in xt_conntrack and the nat table),
  * and masqueraded connections break with any proxy.
  */

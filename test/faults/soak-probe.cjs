@@ -1,5 +1,5 @@
-// Required into the program while it soaks: writes its timers, handles, memory and event-loop delay once a second.
-// The delays are those of the whole run; time in which the process is stopped is one of them.
+// Loaded into the program under soak: once a second, writes its timers, handles, memory and event-loop delays. The
+// delays cover the whole run, including time during which the process is stopped.
 const { renameSync, writeFileSync } = require("node:fs");
 const { monitorEventLoopDelay } = require("node:perf_hooks");
 
@@ -11,7 +11,7 @@ delay.enable();
 function write() {
   const active = {};
   for (const kind of process.getActiveResourcesInfo()) active[kind] = (active[kind] ?? 0) + 1;
-  // What is measured is from one turn of the timer to the next.
+  // Measures from one timer turn to the next.
   const late = (ns) => Math.max(0, ns / 1e6 - resolutionMs);
   const percentile = (share) => late(delay.percentile(share));
   const delayMs = {
@@ -22,7 +22,7 @@ function write() {
   };
   const { heapUsed, external, rss } = process.memoryUsage();
   const text = JSON.stringify({ active, delayMs, heapUsed, external, rss });
-  // Whoever reads it finds a whole one.
+  // Readers always see a complete file.
   writeFileSync(`${path}.new`, text);
   renameSync(`${path}.new`, path);
 }
@@ -31,6 +31,6 @@ setInterval(() => {
   try {
     write();
   } catch {
-    // No file can be opened: that is one of the faults.
+    // No file can be opened, which is one of the faults.
   }
 }, 1_000).unref();

@@ -1,4 +1,4 @@
-/** The samples of a soak, and whether they grow. Pure, except {@link takeSample}. */
+/** A soak's samples, and whether they grow. Pure, except {@link takeSample}. */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 
 export interface Sample {
@@ -7,7 +7,7 @@ export interface Sample {
   readonly heapMiB: number;
   readonly files: number;
   readonly sockets: number;
-  /** Handles of the event loop except timers: sockets, listeners, requests. */
+  /** Event-loop handles other than timers: sockets, listeners, requests. */
   readonly handles: number;
   readonly timers: number;
   /** Counted since the program's start. */
@@ -54,7 +54,7 @@ function linkOf(path: string): string {
   }
 }
 
-/** By how much the last quarter's median may exceed the second's. The rest is noise. */
+/** How far the last quarter's median may exceed the second quarter's. Smaller differences are noise. */
 const allowances = {
   memoryMiB: 16,
   heapMiB: 12,
@@ -70,7 +70,7 @@ const fewestSamples = 8;
 type Grown = keyof typeof allowances;
 const grown = Object.keys(allowances) as readonly Grown[];
 
-/** Medians of the second and the last quarter. The first one is the warm-up. Undefined with too few samples. */
+/** Medians of the second and the last quarter. The first quarter is the warm-up. Undefined with too few samples. */
 function quarterMedians(
   samples: readonly Sample[],
 ): readonly { readonly key: Grown; readonly early: number; readonly late: number }[] | undefined {
@@ -83,7 +83,7 @@ function quarterMedians(
   }));
 }
 
-/** Describes each figure that grew between the second and the last quarter in one sentence. */
+/** Returns a sentence for each figure that grew between the second and the last quarter. */
 export function findGrowth(samples: readonly Sample[]): readonly string[] {
   return (quarterMedians(samples) ?? [])
     .filter(({ key, early, late }) => late > early + allowances[key])

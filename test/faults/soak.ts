@@ -1,8 +1,8 @@
 /**
  * `make soak`: 2,000 Services, constant churn and random faults for an hour. Faults come from the API server, netlink,
- * the machine, and third parties that change the kernel state. None of them ends the process, because otherwise nothing
- * could grow. After each step, memory, files, sockets, timers and event loop delay of the program are sampled. Exit
- * status 1: a figure grew, a connection broke, or the kernel state differed from the plan.
+ * the machine, and third parties that change the kernel state. None of them ends the process, because nothing could
+ * grow otherwise. Each step ends with a sample of the program's memory, files, sockets, timers and event-loop delay.
+ * Exit status 1: a figure grew, a connection broke, or the kernel state differed from the plan.
  */
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -35,7 +35,7 @@ interface Fault {
   readonly inject: (world: World) => unknown;
 }
 
-/** Only those faults of the machine that need no preparation. */
+/** Only machine faults that need no preparation. */
 const machine: readonly string[] = ["Event loop blocked", "Out of file descriptors"];
 const rows = [
   ...apiServer,
@@ -118,7 +118,7 @@ async function countTraffic(name: string): Promise<void> {
   totals.broken += broken;
 }
 
-/** All faults in random order, repeatedly. None occurs often enough that its repair would back off. */
+/** All faults in random order, repeatedly. None occurs so often that its repair would back off. */
 function* shuffled(): Generator<Fault, never> {
   for (;;) {
     const places = faults.map((fault) => ({ fault, place: random() }));

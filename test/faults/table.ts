@@ -1,4 +1,4 @@
-/** Formats the results of rows as a table. Pure. */
+/** Formats row results as a table. Pure. */
 import type { RowResult } from "./row.ts";
 
 const head = [
@@ -46,7 +46,7 @@ function cells(result: RowResult, reasons: readonly string[]): readonly string[]
   return [name, ...counts, `${failed}${star}`, ...times];
 }
 
-/** Median of sorted numbers. Of two middle numbers, the lower one. */
+/** Median of sorted numbers: the lower one of two middle numbers. */
 function median(sorted: readonly number[]): number {
   return sorted[Math.floor((sorted.length - 1) / 2)] ?? 0;
 }

@@ -1,27 +1,28 @@
 /**
- * Clients that count, `node traffic-client.ts [!]ADDRESS:PORT@OWN-ADDRESS…`. Ten connections to each target stay open and
- * send a byte each half second. Each 50 ms, another connection to one of the targets is opened, gets an answer and
- * ends. Broken connections are opened again. Commands on standard input: `figures` prints a line of JSON with the
- * counts since the last such command, after every new connection has its answer or failure, and every open one has
- * answered another byte, so that a slow answer on a busy machine does not count as broken. `reopen` replaces all
- * connections without counting them. Each target has its own client address, because IPVS identifies answers by client,
- * client port and real server, so two connections from one port through two frontends of one pod would affect each
- * other. `!` marks a target that must not admit this client: each turn tries to connect to it, and counts successes.
+ * Clients that count failures: `node traffic-client.ts [!]ADDRESS:PORT@OWN-ADDRESS…`. Ten connections to each target
+ * stay open and send a byte every half second. Every 50 ms, a new connection to one of the targets is opened, gets an
+ * answer and is closed. Broken connections are reopened. Commands on standard input: `figures` prints a line of JSON
+ * with the counts since the last such command. It first waits until every new connection has its answer or failure and
+ * every open one has answered another byte, so that a slow answer on a busy machine does not count as broken. `reopen`
+ * replaces all connections without counting them. Each target has its own client address, because IPVS identifies
+ * answers by client, client port and real server, so two connections from one port through two frontends to one pod
+ * would affect each other. `!` marks a target that must not admit this client: each turn tries to connect to it and
+ * counts successes.
  */
 import { connect, type Socket } from "node:net";
 import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
 
 const longPerTarget = 10;
-/** Duration of a turn of this process. */
+/** Duration of one turn of this process. */
 const turnMs = 50;
-/** Turns between two bytes over an open connection. More bytes would be half of all work in the lab. */
+/** Turns between two bytes on an open connection. More bytes would cause half of all work in the lab. */
 const turnsPerByte = 10;
-/** How long a connection is tried that must not be admitted. */
+/** How long to try a connection that must not be admitted. */
 const shutTryMs = 500;
 /** Delay before a broken connection is replaced. */
 const reopenMs = 500;
-/** A minute of this process's turns instead of the clock, so that a paused machine does not count as silence. */
+/** A minute, counted in turns of this process so that a paused machine does not count as silence. */
 const patienceTurns = 1_200;
 
 const figures = {
@@ -51,7 +52,7 @@ function targetsWith(mark: "" | "!"): readonly Target[] {
 const targets = targetsWith("");
 const shutTargets = targetsWith("!");
 
-/** All connections that should stay open; those that are open; and new ones in progress. Others are not counted. */
+/** All connections that should stay open, those that are open, and new ones in progress. Others are not counted. */
 const held = new Set<Socket>();
 const standing = new Set<Socket>();
 const opening = new Set<Socket>();
@@ -64,8 +65,8 @@ function note(reason: string): void {
 const everyTurn = new Set<() => void>();
 
 /**
- * Calls `end` once, with a reason after an error, an end, or too long a silence. Returns a function that ends the
- * watch.
+ * Calls `end` once with a reason: an error, a close, or a silence that is too long. Returns a function that stops
+ * watching.
  */
 function watchOver(socket: Socket, end: (reason: string) => void): () => void {
   let turnsLeft = patienceTurns;
@@ -103,7 +104,7 @@ function openShort(target: Target): void {
   });
 }
 
-/** A refusal or an end is not an admission. */
+/** A refused or closed connection was not admitted. */
 function tryShut(target: Target): void {
   const socket = connect(target, () => {
     figures.admitted += 1;
@@ -127,7 +128,9 @@ function holdLong(target: Target): void {
   });
 }
 
-/** Resolves when every connection of the call has ended, or has answered a byte that was sent after the call. */
+/**
+ * Resolves when every connection at the time of the call has ended or has answered a byte that was sent after the call.
+ */
 async function settle(): Promise<void> {
   const begun = [...opening];
   const asked = [...standing].map((socket) => {

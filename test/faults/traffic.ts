@@ -1,4 +1,4 @@
-/** Traffic from the client through the node, to an echo pod with a ClusterIP and a NodePort. */
+/** Traffic from the client through the node to an echo pod, over a ClusterIP and a NodePort. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ export interface Figures {
   readonly broken: number;
   readonly short: number;
   readonly failed: number;
-  /** Since the last figures: attempts to connect to targets that must not admit the client, and successes. */
+  /** Since the last figures: connection attempts to targets that must not admit the client, and successes. */
   readonly tried: number;
   readonly admitted: number;
   readonly reasons: Readonly<Record<string, number>>;
@@ -33,7 +33,7 @@ export class Traffic {
     this.#lines = createInterface(this.#client.stdout);
   }
 
-  /** Returns the figures since the last call, after all connections in progress have ended. */
+  /** Returns the figures since the last call after all connections in progress have ended. */
   async take(): Promise<Figures> {
     const answer = once(this.#lines, "line");
     this.#client.stdin?.write("figures\n");

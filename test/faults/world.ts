@@ -1,4 +1,4 @@
-/** A node in the lab with the built program, an API server and clients, and the actions of faults. */
+/** A node in the lab with the built program, an API server and clients, and the faults' actions. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
@@ -35,7 +35,7 @@ const flags = [
   "--conntrack-max-per-core=0",
 ];
 
-/** How a row starts the program, if it differs from other rows. */
+/** How a row starts the program, if differently from other rows. */
 export interface ProgramStart {
   /** A command that precedes the program. */
   readonly command?: readonly string[];
@@ -110,12 +110,12 @@ export class World {
     await this.api.command("apply", applied);
   }
 
-  /** Makes a churn step that the API server gets when it starts again. */
+  /** Makes a churn step that the API server gets when it restarts. */
   churnUnseen(): void {
     this.objects.change(churnSize);
   }
 
-  /** Breaks all connections to the API server and deletes its history, so that everything is listed again. */
+  /** Breaks all connections to the API server and deletes its history, so everything is listed again. */
   async forceLists(): Promise<void> {
     await this.api.command("apply", this.objects.all().slice(0, 1));
     await this.api.command("compact");
@@ -133,12 +133,12 @@ export class World {
     this.api = await ApiProcess.start({ folder, port: apiPort, files, objects, ...other });
   }
 
-  /** Starts a new program after the last one has ended, without waiting. */
+  /** Starts a new program after the last one has exited. Does not wait for it. */
   startProgram(start: ProgramStart = {}): void {
     this.program = startProgram(this.certificates, start);
   }
 
-  /** Ends the program and starts it in another way. Resolves when the kernel state equals the plan. */
+  /** Stops the program and starts it in another way. Resolves when the kernel state equals the plan. */
   async restartProgram(start: ProgramStart = {}): Promise<void> {
     this.program.kill("SIGTERM");
     await this.program.ends();
@@ -183,7 +183,7 @@ export class World {
     return lines.reduce((total, line) => total + Number(line.split(" ").at(-1)), 0);
   }
 
-  /** Resolves when the program watches every kind of object. */
+  /** Resolves when the program is watching every kind of object. */
   watched(): Promise<void> {
     return this.until("every kind of object is watched", async () => {
       const { openWatches } = (await this.api.command("state")) as { readonly openWatches: number };
@@ -230,7 +230,7 @@ export class World {
     return this.program.output.length;
   }
 
-  /** Planned once for each state of the objects, because it is read repeatedly. */
+  /** Planned once for each object state, because it is read repeatedly. */
   #planned(): KernelText {
     const { version } = this.objects;
     if (this.#plan.version !== version) {
@@ -263,7 +263,7 @@ function startProgram(certificates: Certificates, start: ProgramStart = {}): Pro
   return new Program(argv, start.command, { env: environment });
 }
 
-/** Our rules and jumps in both families, without counters. */
+/** kube-ipvs's rules and jumps in both families, without counters. */
 function rulesText(): string {
   if (labRules === "nftables") return chainsOf(shell(listRules));
   const saved = ["iptables-save", "ip6tables-save"].map(

@@ -1,6 +1,6 @@
 /**
- * Writes docs/reports/data/faults.tsv: `node test/faults/write-document.ts build/faults.json…`. Adds the results of the
- * same fault in several files.
+ * Writes docs/reports/data/faults.tsv: `node test/faults/write-document.ts build/faults.json…`. Adds up the results for
+ * the same fault from several files.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** Kept inputs of one target: the files in `corpus/NAME/`. Empty if there is no such folder. */
+/** Saved inputs for one target: the files in `corpus/NAME/`. Empty if there is no such folder. */
 export function readCorpus(name: string): readonly Uint8Array<ArrayBuffer>[] {
   const folder = join(import.meta.dirname, "corpus", name);
   try {

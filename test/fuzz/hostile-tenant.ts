@@ -1,4 +1,4 @@
-/** Objects of one tenant that an API server would accept, directed against all others. */
+/** A tenant's objects that an API server would accept, directed against all other tenants. */
 import fc from "fast-check";
 import type { NamedObject } from "../support/memory-source.ts";
 import { endpoint, endpointSlice, node, service } from "../support/objects.ts";
@@ -9,7 +9,7 @@ export const otherNodeAddresses = ["192.168.10.12", "fd00:10::12"] as const;
 export const apiServer = "192.168.10.5";
 export const apiServerPort = 6_443;
 export const metadataAddress = "169.254.169.254";
-/** Ports on which processes of the node listen. */
+/** Ports on which node processes listen. */
 export const nodePorts: readonly number[] = [22, 2_379, 10_250];
 export const victimCount = 50;
 export const victimPort = 80;
@@ -58,7 +58,7 @@ const contestedAddresses = fc
     return contested[choice] ?? [`198.51.100.${last}`, `2001:db8:51::${last}`][family] ?? apiServer;
   });
 /**
- * A cloud's controller or a tenant with permission to write the status sets these. They take precedence over external
+ * Set by a cloud controller, or by a tenant with permission to write the status. They take precedence over external
  * IPs.
  */
 const balancerAddresses = fc.oneof(
@@ -250,15 +250,15 @@ const manyAddresses = [
   serviceOf({ ...plainShape, index: 2, ports: 1, firstPorts: [victimPort], addressCount: 30_000 }),
 ];
 
-/** IPv4 networks of 24 bits, starting with 20.0.0.0. */
+/** IPv4 /24 networks, starting with 20.0.0.0. */
 const manyRanges = Array.from(
   { length: 20_000 },
   (_, index) => `${20 + (index >> 16)}.${(index >> 8) & 255}.${index & 255}.0/24`,
 );
 
 /**
- * Objects of maximum size: 500 addresses by 500 ports; 30,000 addresses, written twice; 20,000 source ranges by 100
- * ports; and 1,000 slices of 100 endpoints for one Service.
+ * Objects of maximum size: 500 addresses with 500 ports; 30,000 addresses, each written twice; 20,000 source ranges
+ * with 100 ports; and 1,000 slices of 100 endpoints for one Service.
  */
 const largestObjects: readonly (readonly NamedObject[])[] = [
   manyAddresses,
@@ -278,7 +278,7 @@ export const largestSteps: readonly TenantStep[] = [false, true].flatMap((isGone
   largestObjects.map((objects) => ({ isGone, objects })),
 );
 
-/** Services with cluster IPs, external IPs, a node port and an endpoint of each family; and another Node. */
+/** Services with a node port and, in each family, cluster IPs, external IPs and an endpoint; and another Node. */
 export function victimObjects(): readonly NamedObject[] {
   return Array.from({ length: victimCount }, (_, index) => index).flatMap((index) => {
     const name = `v${index}`;

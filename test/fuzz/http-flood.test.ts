@@ -1,4 +1,4 @@
-/** Clients that hold connections, send slowly, or request without reading. Probes must still be answered. */
+/** Clients that hold connections, send slowly, or send requests without reading. Probes must still be answered. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";

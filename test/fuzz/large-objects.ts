@@ -1,4 +1,4 @@
-/** Kept inputs that are too large for files: objects of sizes and depths that an API server would reject. */
+/** Inputs that are too large for files: objects whose size or depth an API server would reject. */
 import { parseJson } from "../../src/base/parse-json.ts";
 import { endpointSlice, service } from "../support/objects.ts";
 
@@ -6,7 +6,7 @@ const annotationBytes = 10_000_000;
 const depth = 100_000;
 const addressCount = 5_000;
 
-/** JSON text with this nesting depth, which JSON.stringify cannot write. */
+/** JSON text with a nesting depth that JSON.stringify cannot write. */
 const deepText = `${"[".repeat(depth)}${"]".repeat(depth)}`;
 
 /** Returns `object` as JSON, with the JSON text `value` in place of the text "HERE". */
@@ -30,7 +30,7 @@ export const largeServices: readonly unknown[] = [
   withText({ ...service(), metadata: "HERE" }, deepText),
 ];
 
-/** Different addresses of a /16 network. */
+/** Different addresses in a /16 network. */
 const addresses = Array.from(
   { length: addressCount },
   (_, index) => `10.244.${Math.floor(index / 250)}.${1 + (index % 250)}`,

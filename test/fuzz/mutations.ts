@@ -1,7 +1,7 @@
-/** Inputs that are changed versions of kept ones: bytes, texts and trees. */
+/** Mutations of saved inputs: bytes, texts and trees. */
 import fc from "fast-check";
 
-/** Limits of widths, signs and lengths. */
+/** Boundary values of widths, signs and lengths. */
 const edges = [0, 1, 2, 3, 4, 7, 8, 15, 16, 0x20, 0x3f, 0x7f, 0x80, 0xfe, 0xff] as const;
 
 type Edit = readonly [kind: number, place: number, value: number];
@@ -50,7 +50,7 @@ function edited(bytes: Buffer, [kind, place, value]: Edit): Buffer<ArrayBuffer> 
   }
 }
 
-/** Texts that attackers use where a text is expected. */
+/** Texts that attackers use in text fields. */
 export const nastyTexts: readonly string[] = [
   "",
   " ",
@@ -101,8 +101,8 @@ export const nastyTexts: readonly string[] = [
 ];
 
 /**
- * Any code point except surrogates: like `unit: "binary"`, without its table of a million code points, which takes each
- * process two seconds.
+ * Any code point except surrogates: like `unit: "binary"`, but without its table of a million code points, which costs
+ * each process two seconds.
  */
 const codePoint: fc.Arbitrary<string> = fc
   .nat({ max: 0x10_f7ff })
@@ -182,7 +182,7 @@ function editedTree(tree: unknown, [path, kind, value]: TreeEdit): unknown {
   }
 }
 
-/** Sets a key like JSON.parse: `__proto__` is an ordinary key. */
+/** Sets a key as JSON.parse does: `__proto__` is an ordinary key. */
 function define(parent: object, key: string, value: unknown): void {
   if (Array.isArray(parent) && !/^\d+$/.test(key)) return;
   Object.defineProperty(parent, key, {

@@ -4,7 +4,7 @@ import { connect, type NetConnectOpts } from "node:net";
 
 const timeoutMs = 20_000;
 
-/** Sends raw bytes and closes its side. The server must answer or not, and must end the connection. */
+/** Sends raw bytes and closes its side. The server may answer or not, but must close the connection. */
 export function ask(place: NetConnectOpts, text: string): Promise<string> {
   return new Promise((resolve, reject) => {
     let answer = "";
@@ -19,7 +19,7 @@ export function ask(place: NetConnectOpts, text: string): Promise<string> {
   });
 }
 
-/** The statuses in the answer. Undefined if there was no answer. */
+/** The statuses in the response. Undefined if there was none. */
 export function statusesIn(answer: string): readonly number[] | undefined {
   if (answer === "") return undefined;
   const statuses = [...answer.matchAll(/^HTTP\/1\.1 (\d+) /gm)].map(([, status]) => Number(status));

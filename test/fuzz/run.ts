@@ -1,8 +1,8 @@
 /**
- * Fuzzes every input path of the program, and prints the numbers of inputs and findings: node test/fuzz/run.ts [--long]
+ * Fuzzes every input path of the program and prints the numbers of inputs and findings: node test/fuzz/run.ts [--long]
  * [--seed=N] [--runs=N] [TARGET…]. `make test` uses 2,000 inputs for each target, `make nightly` 200,000, and --long
- * ten million for each decoder. Kept inputs are tried first. A finding is printed with its seed and shortest input, and
- * written to build/fuzz/. It is then kept as a file in corpus/ or as a separate test.
+ * ten million for each decoder. Saved inputs are tried first. A finding is printed with its seed and shortest input,
+ * and written to build/fuzz/. Save it as a file in corpus/ or as a separate test.
  */
 import { spawn } from "node:child_process";
 import { availableParallelism } from "node:os";
@@ -27,7 +27,7 @@ const { values, positionals } = parseArgs({
 
 const seed = Number(values.seed ?? (values.long ? Date.now() & 0x7fff_ffff : firstSeed));
 
-/** Runs each target in a separate process, so that a memory leak of one does not affect others. */
+/** Runs each target in a separate process, so that a memory leak in one does not affect others. */
 async function main(): Promise<number> {
   if (values.child) {
     const [name = ""] = positionals;

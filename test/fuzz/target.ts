@@ -9,19 +9,18 @@ export interface FuzzTarget<T = unknown> {
   readonly name: string;
   /** Whether the target is a decoder. Decoders are fast, so the long form uses ten million inputs for each. */
   readonly isDecoder: boolean;
-  /** Number of inputs that are a node's history. If absent, the number depends on the form of the run. */
+  /** Number of inputs that form a node's history. If absent, the number depends on the form of the run. */
   readonly runs?: { readonly short: number; readonly long: number };
   /** Recorded inputs and earlier findings, which are tried first without changes. */
   readonly kept: readonly T[];
-  /** Changed versions of kept inputs, and random ones. */
+  /** Mutations of saved inputs, and random inputs. */
   readonly inputs: fc.Arbitrary<T>;
   /**
-   * Returns whether the input was accepted or rejected. The totals are printed, so that a reader sees whether both
-   * occur.
+   * Returns whether the input was accepted or rejected. The totals are printed to show whether both occur.
    */
   run(input: T): Verdict | Promise<Verdict>;
   stop?(): Promise<void>;
-  /** Returns measurements as text, after the stop. */
+  /** Returns measurements as text after the stop. */
   figures?(): string;
 }
 

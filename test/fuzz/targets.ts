@@ -1,4 +1,4 @@
-/** All fuzz targets by name. They are loaded separately, because each runs in its own process. */
+/** All fuzz targets by name. They are loaded on demand, because each runs in its own process. */
 import type { FuzzTarget } from "./target.ts";
 
 type TargetsFile = { readonly targets: readonly unknown[] };

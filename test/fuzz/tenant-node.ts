@@ -1,4 +1,4 @@
-/** A node in one mode on the fake kernel, with Services of victims and the objects of a hostile tenant. */
+/** A node in one mode on the fake kernel, with the victims' Services and a hostile tenant's objects. */
 import assert from "node:assert/strict";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
@@ -44,10 +44,10 @@ export type Mode = ModeView["mode"];
 const longestTurnMs = countOf({ short: 500, long: 200 });
 const mostMemoryGrowth = 1.2;
 const stepsBetweenMemoryChecks = 100;
-/** Number of Events that one node writes immediately, and the interval afterwards; see `EventShare`. */
+/** The number of Events that a node writes immediately, and the interval between later ones; see `EventShare`. */
 const eventBurst = 25;
 const eventIntervalMs = 100;
-/** The tenant's own Services may add time series, but their number is limited. */
+/** The tenant's own Services may add a limited number of time series. */
 const mostMetricLines = 3_000;
 
 class TenantSource extends MemorySource {
@@ -62,7 +62,7 @@ interface Running {
   stop(): Promise<void>;
 }
 
-/** The largest values so far. */
+/** Maximum values so far. */
 interface Figures {
   steps: number;
   longestTurnMs: number;
@@ -160,7 +160,7 @@ export class TenantNode {
     this.#turns.stop();
   }
 
-  /** Excludes the test's own work of this turn from the measurement. */
+  /** Excludes the test's own work in this turn from the measurement. */
   async #calm(): Promise<void> {
     await nextTurn();
     await nextTurn();

@@ -1,4 +1,4 @@
-/** Packets to victims, and to addresses of the node and of others, on a node with a hostile tenant. */
+/** Packets to victims, to the node's addresses and to other hosts, on a node with a hostile tenant. */
 import assert from "node:assert/strict";
 import type { ListenerFact } from "../../src/answer/answers.ts";
 import { familyOf, hostPrefixLength, ipFamilies, wildcardAddresses } from "../../src/base/ip.ts";
@@ -36,14 +36,14 @@ function packetTo(destination: string, port: number): Packet {
   };
 }
 
-/** One packet for each way to each victim. */
+/** One packet for each way to reach each victim. */
 const toVictims: readonly Packet[] = Array.from({ length: victimCount }, (_, index) => [
   ...victimClusterIps(index).map((address) => packetTo(address, victimPort)),
   ...victimExternalIps(index).map((address) => packetTo(address, victimPort)),
   ...nodeAddresses.map((address) => packetTo(address, victimNodePort(index))),
 ]).flat();
 
-/** Destinations at which no Service may be served. */
+/** Destinations that must not serve a Service. */
 const toOthers: readonly Packet[] = [
   ...nodeAddresses.flatMap((address) => nodePorts.map((port) => packetTo(address, port))),
   packetTo(apiServer, apiServerPort),
@@ -61,7 +61,7 @@ export class TenantPackets {
   readonly #view: ModeView;
   readonly #before: readonly string[];
 
-  /** The current answers of victims are those that every later step must preserve. */
+  /** Records the victims' current answers, which every later step must preserve. */
   constructor(kernel: FakeKernel, view: ModeView) {
     this.#kernel = kernel;
     this.#view = view;
@@ -70,7 +70,10 @@ export class TenantPackets {
       assert.match(end, /^(?:balanced|taken) \S+$/, packetText(toVictims[index] as Packet));
   }
 
-  /** Throws if a victim's client gets another answer, or if a packet to the node or to others reaches an endpoint. */
+  /**
+   * Throws if a victim's client gets a different answer, or if a packet to the node or to other hosts reaches an
+   * endpoint.
+   */
   check(): void {
     const ends = this.#ends([...toVictims, ...toOthers]);
     assert.deepEqual(ends.slice(0, toVictims.length), this.#before, "victims are served as before");
@@ -108,7 +111,7 @@ export class TenantPackets {
   }
 }
 
-/** Chains without rules about other destinations, because there may be ten thousand rules and hundreds of packets. */
+/** Chains without rules about other destinations. There may be ten thousand rules and hundreds of packets. */
 class NarrowedChains extends Map<string, readonly ListedRule[]> {
   readonly #whole: ListedChains;
   readonly #places = new Map<string, ReadonlyMap<string, readonly number[]>>();
@@ -136,7 +139,7 @@ class NarrowedChains extends Map<string, readonly ListedRule[]> {
 
 const fewRules = 32;
 
-/** Positions of rules by destination. The key "" has all other rules. */
+/** Rule positions by destination. The key "" has all other rules. */
 function placesOf(rules: readonly ListedRule[]): ReadonlyMap<string, readonly number[]> {
   const places = new Map<string, number[]>();
   for (const [at, { rule }] of rules.entries()) {

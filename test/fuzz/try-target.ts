@@ -19,7 +19,9 @@ export interface Outcome {
   readonly find?: string;
 }
 
-/** Runs a target with its kept inputs and then `runs` others. Stops at the first finding and shrinks its input. */
+/**
+ * Runs a target with its saved inputs and then with `runs` others. Stops at the first finding and shrinks its input.
+ */
 export async function tryTarget(target: FuzzTarget, runs: number, seed: number): Promise<Outcome> {
   const counts = { tried: 0, taken: 0, slowestMs: 0 };
   const tryOne = async (input: unknown): Promise<void> => {

@@ -1,6 +1,6 @@
 /**
- * Measures the longest turn of the event loop in CPU time of its thread, because elapsed time depends on other work on
- * the machine.
+ * Measures the longest event-loop turn in CPU time of its thread, because elapsed time depends on other work on the
+ * machine.
  */
 export class TurnWatch {
   #longestMs = 0;
@@ -29,8 +29,8 @@ export class TurnWatch {
   }
 
   /**
-   * Wraps an object so that its asynchronous answers arrive in a later turn, like those of a kernel. Its own work is
-   * not measured.
+   * Wraps an object so that its asynchronous answers arrive in a later turn, as a kernel's would. Its own work is not
+   * measured.
    */
   answeringLater<T extends object>(facility: T): T {
     return new Proxy(facility, {

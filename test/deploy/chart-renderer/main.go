@@ -1,9 +1,9 @@
-// Renders a Helm chart with the engine that Helm uses – Go's text/template with the sprig functions – where there is
-// no helm: a stand-in for `helm template`, made of Debian packages. Values are not checked against the schema here.
+// Renders a Helm chart without helm, with the engine that Helm uses: Go's text/template with the sprig functions. It
+// replaces `helm template` and is built from Debian packages. It does not check values against the schema.
 //
 //	go run main.go CHART VALUES.yaml [RELEASE [OBJECTS.yaml]]
 //
-// OBJECTS.yaml has the cluster's objects that the function lookup finds, by KIND/NAME.
+// OBJECTS.yaml contains the cluster objects that the function lookup finds, by KIND/NAME.
 package main
 
 import (
@@ -32,7 +32,7 @@ func readYaml(path string) map[string]interface{} {
 	return value
 }
 
-// merge lays over onto base, map by map, as Helm lays given values over the chart's.
+// merge merges over into base, map by map, as Helm merges given values into the chart's.
 func merge(base, over map[string]interface{}) map[string]interface{} {
 	for key, value := range over {
 		below, isMap := base[key].(map[string]interface{})
@@ -46,7 +46,7 @@ func merge(base, over map[string]interface{}) map[string]interface{} {
 	return base
 }
 
-// files stands for Helm's .Files.
+// files implements Helm's .Files.
 type files string
 
 func (chart files) Get(name string) string {

@@ -1,4 +1,4 @@
-/** The API server is down, slow or faulty. The kernel keeps its state and later follows the changes. */
+/** The API server is down, slow or faulty. The kernel keeps its state and later gets the changes. */
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import type { FaultEffect } from "../../support/api-server/faults.ts";
@@ -51,7 +51,7 @@ function answerStatus(code: number): Row["inject"] {
   };
 }
 
-/** Damages lists and watches in this way. */
+/** Corrupts lists and watches in this way. */
 function spoil(what: string, ...effects: readonly FaultEffect[]): Row["inject"] {
   return async (world) => {
     for (const on of ["list", "watch"] as const) {
@@ -75,7 +75,7 @@ async function expire(world: World): Promise<string> {
   return "refused by name";
 }
 
-/** Each try uses a newly started program, because the delays after failures would grow from try to try. */
+/** Each try uses a newly started program, because delays after failures would grow from try to try. */
 const kindsOfTrouble: readonly Pick<Row, "name" | "inject">[] = [
   { name: "API server away", inject: refuse },
   { name: "API server slow", inject: slow },

@@ -1,4 +1,4 @@
-/** No fault: shows what a busy lab itself does to connections. */
+/** No fault. Shows how a busy lab itself affects connections. */
 import { setTimeout as pause } from "node:timers/promises";
 import type { Row } from "../row.ts";
 import type { World } from "../world.ts";

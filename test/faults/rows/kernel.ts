@@ -1,4 +1,4 @@
-/** The kernel lacks a resource, or another program holds it. */
+/** The kernel runs out of a resource, or another program holds one. */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -17,7 +17,7 @@ const busy = "another program holds the xtables lock";
 const chain = "KUBE-SERVICES";
 
 async function holdLock(): Promise<ChildProcess> {
-  // Does not start a separate flock process, which would leave the lock to its child when it is killed.
+  // Does not start a separate flock process, because its child would keep the lock after flock is killed.
   const command = [
     "--no-fork",
     "/run/xtables.lock",
@@ -46,12 +46,12 @@ async function whileLocked<T>({ form }: Turn, work: () => Promise<T>): Promise<T
   }
 }
 
-/** Uses another lock, like a program that does not know the common one. */
+/** Uses a different lock, like a program that does not know the usual one. */
 function emptyChain(): void {
   shell(`export XTABLES_LOCKFILE=/run/other.lock\n${flushChain("nat", chain)}`);
 }
 
-/** Resolves when the held lock is logged. nf_tables needs no lock, so its rules are repaired. */
+/** Resolves when the program logs that the lock is held. nf_tables needs no lock, so its rules are repaired. */
 async function rulesWait(world: World, mark: number): Promise<void> {
   if (labRules === "nftables") return void (await world.repaired());
   await world.until("the lock is told", () => world.hasPrinted(busy, mark));

@@ -4,7 +4,7 @@ import { assertNotLogged } from "../../support/not-logged.ts";
 import type { Row } from "../row.ts";
 import type { World } from "../world.ts";
 
-/** A version much lower than those from the clock. */
+/** A version much lower than those derived from the clock. */
 const old = 1_000;
 const held = "List quarantined, because it would remove too many served addresses";
 const few = 10;
@@ -46,7 +46,7 @@ async function loseObjects(world: World, kept: number): Promise<string> {
   return `${kept} Services left, held`;
 }
 
-/** The second list equals the first one, so it is applied, and nothing is quarantined anymore. */
+/** The second list equals the first one, so it is applied and the quarantine ends. */
 async function confirmFewObjects(world: World): Promise<string> {
   const before = world.objects.all();
   const mark = world.mark();
@@ -99,7 +99,7 @@ export const lists: readonly Row[] = [
   },
   {
     name: "Much smaller list, refuted",
-    // The empty list is refuted in the same way.
+    // The empty list is refuted the same way.
     short: 0,
     long: 3,
     inject: (world) => loseObjects(world, few),

@@ -19,7 +19,7 @@ function refuse(family: keyof typeof families, errno: keyof typeof errnos): Row[
       await world.churn();
       await world.until(`${family} was refused with ${errno}`, async () => {
         if (rejectedRequests() > 0) return true;
-        // The step's requests of this family may all have succeeded. In that case, another step follows.
+        // If all of the step's requests in this family happened to succeed, another step follows.
         if (world.isRepaired()) await world.churn();
         return false;
       });

@@ -1,4 +1,4 @@
-/** Faults of the machine that affect the program: its clock, CPU time, disk and files. */
+/** Machine faults that affect the program: clock, CPU time, disk and files. */
 import { setTimeout as pause } from "node:timers/promises";
 import { requireLabKernel } from "../../support/machine-wide.ts";
 import { shell } from "../../support/netns/network-namespace.ts";
@@ -60,7 +60,7 @@ async function unmountSmallDisk(world: World): Promise<void> {
   shell(`umount -l ${disk}`);
 }
 
-/** All numbers below this belong to standard input, output and error, so no other file can be opened. */
+/** Only standard input, output and error have numbers below this limit, so no other file can be opened. */
 const fewestFiles = 3;
 
 async function denyFiles(world: World): Promise<string> {

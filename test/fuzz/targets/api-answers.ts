@@ -1,4 +1,4 @@
-/** Response bodies of an API server, or of another server in its place, in pieces. */
+/** Response bodies in pieces, from an API server or from another server in its place. */
 import fc from "fast-check";
 import { ApiError } from "../../../src/api/api-error.ts";
 import { readListHead, readWatchEvent } from "../../../src/api/cluster/answers.ts";

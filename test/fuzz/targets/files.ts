@@ -19,7 +19,7 @@ const head = {
   mode: "ipvs",
 };
 
-/** Loads a configuration. The result must be a configuration, or a ConfigError whose lines each have a cause. */
+/** Loads a configuration. The result must be a configuration, or a ConfigError with a cause in each line. */
 function loadText(text: string): Verdict {
   return verdictOf(
     () => {
@@ -35,7 +35,7 @@ function loadText(text: string): Verdict {
   );
 }
 
-/** A value of any kind for any setting. JSON is valid YAML, and faster to create. */
+/** A value of any type for any setting. JSON is valid YAML, and faster to create. */
 const settings = fc
   .array(fc.tuple(fc.constantFrom(...allFields.map(({ path }) => path)), nastyValues), {
     minLength: 1,

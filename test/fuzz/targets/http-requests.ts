@@ -1,4 +1,4 @@
-/** Raw bytes to each of our listeners, on loopback. */
+/** Raw bytes to each of the program's listeners, on loopback. */
 import assert from "node:assert/strict";
 import { type Clock, systemClock } from "../../../src/base/clock.ts";
 import type { IpAddress } from "../../../src/base/ip.ts";
@@ -19,7 +19,7 @@ import type { FuzzTarget, Verdict } from "../target.ts";
 
 const address = { address: "127.0.0.1" as IpAddress, port: 0 };
 const clock = systemClock;
-/** A clock with which a profile of several seconds ends immediately. */
+/** A clock that ends a profile of several seconds immediately. */
 const hurried: Clock = { ...clock, after: (_delayMs, callback) => clock.after(0, callback) };
 const health = new ProxyHealth(clock, 60_000);
 
@@ -56,7 +56,7 @@ async function serviceHealth(): Promise<HttpResponder> {
   return responder;
 }
 
-/** Status codes of rejections. Other codes, except successful ones, are findings. */
+/** Status codes of rejections. Other unsuccessful codes are findings. */
 const refusals = [400, 403, 404, 405, 406, 408, 409, 413, 417, 431];
 const others = [100, 302, 503];
 
@@ -69,7 +69,7 @@ function verdictOn(answer: string): Verdict {
   return statuses.includes(200) || statuses.includes(503) ? "taken" : "refused";
 }
 
-/** Opens the listeners with the first input. Inputs are sent to one after the other. */
+/** Opens the listeners with the first input. Inputs are sent to the listeners in turn. */
 class Listeners {
   readonly #makeResponders: () => readonly (HttpResponder | Promise<HttpResponder>)[];
   #open: Promise<readonly HttpListener[]> | undefined;
@@ -132,7 +132,7 @@ export const targets: readonly FuzzTarget<string>[] = [
     "http-debug",
     corpusOf("http-debug"),
     () => [metricsPages(true)],
-    // A profile takes some time, so these inputs are only tried without changes.
+    // A profile takes some time, so these inputs are only tried unmodified.
     corpusOf("http-profile"),
   ),
   targetOf("http-service-health", corpusOf("http-requests"), () => [serviceHealth()]),

@@ -10,7 +10,7 @@ function targetOf(name: string, run: (text: string) => Verdict): FuzzTarget<stri
   return { name, isDecoder: true, kept, inputs: mutatedTexts(kept), run };
 }
 
-/** A rule must be parsed with its whole line, because third-party rules could look like ours otherwise. */
+/** A rule must be parsed with its whole line. Otherwise, third-party rules could look like those of kube-ipvs. */
 function readRules(text: string): Verdict {
   return verdictOf(
     () => {

@@ -1,4 +1,4 @@
-/** Reads kubeconfigs up to the point where a request could be sent. Starts no plugin. */
+/** Reads kubeconfigs up to the point where a request could be sent. Does not start plugins. */
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { parse } from "yaml";
@@ -9,7 +9,7 @@ import { readCorpusTexts } from "../corpus.ts";
 import { mutatedTexts, mutatedTrees } from "../mutations.ts";
 import { type FuzzTarget, type Verdict, verdictOf } from "../target.ts";
 
-/** The token, password or key in every kept file. */
+/** The token, password or key in every saved file. */
 const secret = "s3cr3t";
 
 /** A change may move the secret to a name or an address, which are printed. */

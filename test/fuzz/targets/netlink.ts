@@ -1,4 +1,4 @@
-/** Bytes from the kernel: recorded datagrams, changed ones, and random bytes. */
+/** Bytes from the kernel: recorded datagrams, mutated ones, and random bytes. */
 import fc from "fast-check";
 import { decodeFlow } from "../../../src/kernel/conntrack/codec.ts";
 import { entryText, entryValues } from "../../../src/kernel/ipset/entry.ts";
@@ -60,7 +60,7 @@ function targetOf(
   };
 }
 
-/** Every decoder must accept at least one recorded message, or mutated messages would not test it. */
+/** Every decoder must accept at least one recorded message; otherwise, mutated messages would not test it. */
 function takesOne(bytes: Uint8Array, decode: Decode): boolean {
   const taken = (message: Message): boolean =>
     verdictOf(() => decode(message), isRefusal) === "taken";
@@ -71,7 +71,7 @@ function takesOne(bytes: Uint8Array, decode: Decode): boolean {
   return isTaken;
 }
 
-/** Accepted if one of the decoders reads all of it. */
+/** The input is accepted if one of the decoders reads all of it. */
 function verdicts(bytes: Uint8Array, decoders: readonly Decode[]): Verdict {
   let verdict: Verdict = "refused";
   for (const decode of decoders) {

@@ -1,5 +1,6 @@
 /**
- * API objects with arbitrary values in any field, through decoders and planning to the text and bytes for the kernel.
+ * API objects with arbitrary values in any field, passed through decoding and planning to the text and bytes for the
+ * kernel.
  */
 import assert from "node:assert/strict";
 import { decodeObject, type RecordOf } from "../../../src/api/decode/decode-object.ts";
@@ -26,7 +27,7 @@ const families = ["IPv4", "IPv6"] as const;
 function targetOf<Kind extends ResourceKind>(
   name: Kind,
   check: (record: RecordOf[Kind]) => void,
-  /** Only tried without changes, because changed ones would take too long. */
+  /** Only tried unmodified, because mutations would take too long. */
   large: readonly unknown[] = [],
 ): FuzzTarget {
   const kept = readCorpusTexts(name).map(parseJson);
@@ -44,7 +45,7 @@ function targetOf<Kind extends ResourceKind>(
   };
 }
 
-/** Decodes an object. Refusals must have known reasons, and one printable line each. */
+/** Decodes an object. Rejections must have known reasons, each in one printable line. */
 function decoded<Kind extends ResourceKind>(
   kind: Kind,
   object: unknown,
@@ -99,7 +100,7 @@ function checkFamily(desired: DesiredState, family: (typeof families)[number]): 
 
 const restoreLine = /^(?:\*(?:nat|filter)|COMMIT|:KUBE-[A-Z-]+ - \[0:0\]|-A KUBE-[A-Z-]+ [ -~]+)$/;
 
-/** Each line must be an intended one in our chains, so that no text of an object became a separate line. */
+/** Each line must be an expected line in kube-ipvs's chains. This shows that no object text became a separate line. */
 function checkRestoreText(text: string): void {
   for (const line of text.trimEnd().split("\n")) assert.match(line, restoreLine);
 }

@@ -1,4 +1,4 @@
-/** Raw bytes to the operator's socket of a daemon that serves a few Services. */
+/** Raw bytes to the operator socket of a daemon that serves a few Services. */
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,7 +17,7 @@ import { mutatedTexts } from "../mutations.ts";
 import { ask, statusesIn } from "../raw-http.ts";
 import type { FuzzTarget, Verdict } from "../target.ts";
 
-/** Timeout of the socket for one answer. */
+/** The socket's timeout for one answer. */
 const timeoutMs = 20_000;
 const good = [100, 200];
 /** 500 and a dead daemon are findings. 503 is the answer to a second request on one connection. */
