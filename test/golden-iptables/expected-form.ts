@@ -1,7 +1,7 @@
 /**
- * Converts recorded and planned tables to the same form. Pure. In shared chains, kube-proxy writes the rules of
- * Services in the random order of a Go map, and kube-ipvs in the order of rank and age. The rules of shared chains are
- * therefore sorted, except the last rule of KUBE-SERVICES in nat, which must be last.
+ * Converts recorded and planned tables to the same form. Pure. In shared chains, kube-proxy writes Service rules in the
+ * random order of a Go map, and kube-ipvs orders them by rank and age. The rules of shared chains are therefore sorted,
+ * except the last rule of KUBE-SERVICES in nat, which must stay last.
  */
 import type { IpFamily } from "../../src/base/ip.ts";
 import { renderRule } from "../../src/kernel/iptables/render.ts";
@@ -16,7 +16,7 @@ const builtIn: Readonly<Record<(typeof tables)[number], readonly string[]>> = {
 };
 
 /**
- * Converts a recorded file to one line for each chain and rule, which begins with the table. mangle contains only
+ * Converts a recorded file to one line for each chain and rule; each line begins with the table. mangle contains only
  * canary chains.
  */
 export function recordedForm(text: string): string {

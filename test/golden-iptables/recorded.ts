@@ -1,4 +1,4 @@
-/** The scenarios with the recorded states of kube-proxy in iptables mode. See README.md. */
+/** The scenarios with kube-proxy's recorded states in iptables mode. See README.md. */
 import { join } from "node:path";
 import {
   listScenarios as listScenariosIn,

@@ -24,7 +24,7 @@ const base = {
   ipvs: { scheduler: "rr", minSyncPeriod: "0s", syncPeriod: "10s" },
 } as const;
 
-/** Text of the file, which is JSON and therefore valid YAML. Nested fields are merged. */
+/** The file's text, which is JSON and therefore valid YAML. Nested fields are merged. */
 export function configurationText(fields: Fields): string {
   return `${JSON.stringify(merge(base, fields), undefined, 2)}\n`;
 }

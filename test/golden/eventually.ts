@@ -1,10 +1,10 @@
-/** Reads the kernel state until it equals the recorded state, or the timeout passes. */
+/** Reads the kernel state until it equals the recorded state or the timeout expires. */
 import { pauseAfterCheck } from "../support/pause-after-check.ts";
 import { compareStates, type Difference, type KernelState } from "./kernel-state.ts";
 import { observeKernel } from "./observe.ts";
 import type { Scenario } from "./scenario.ts";
 
-/** Returns the differences that the last read found. Stops reading when there are none. */
+/** Returns the differences found by the last read. Stops reading when there are none. */
 export async function differencesWithin(
   deadlineMs: number,
   recorded: KernelState,
@@ -21,7 +21,7 @@ export async function differencesWithin(
 }
 
 /**
- * Reads once more after the program has ended, to detect changes after the last matching read. Its health checks no
+ * Reads once more after the program has exited, to detect changes after the last matching read. Its health checks no
  * longer answer.
  */
 export async function lookAfterEnd(

@@ -1,6 +1,6 @@
 /**
  * Runs a scenario with the built program in its own namespace: `dist/kube-ipvs --config FILE --master URL`, with an API
- * server over HTTP. Ends it with SIGTERM.
+ * server over HTTP. Stops it with SIGTERM.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -16,11 +16,11 @@ import { nodeSetUp } from "./node-world.ts";
 import { type ApiObject, healthCheckNodePorts, type Scenario } from "./scenario.ts";
 
 const program: string = join(import.meta.dirname, "../../dist/kube-ipvs");
-/** Timeout from the change in the API server to the kernel, in a lab kernel on a busy machine. */
+/** Timeout from a change in the API server to the kernel, in a lab kernel on a busy machine. */
 const deadlineMs = 60_000;
 
 export interface ExecutableRun {
-  /** The differences after each step, and for the last step also after the end. */
+  /** The differences after each step, and after the last step also those after the exit. */
   readonly steps: readonly (readonly Difference[])[];
   /** Exit status after SIGTERM. */
   readonly exitStatus: number | null;
@@ -66,7 +66,7 @@ async function runSteps(
   return { steps, exitStatus: await endOf(child), log };
 }
 
-/** Deletions contain no namespace. The test server adds version and revision. */
+/** Deletions contain no namespace. The test server adds version and resourceVersion. */
 function served(object: ApiObject): ServedObject {
   const namespace = object.kind === "Node" ? {} : { namespace: "default" };
   return { apiVersion: "", ...object, metadata: { ...namespace, ...object.metadata } };

@@ -1,6 +1,6 @@
 /**
- * Runs a scenario in this process in its own namespace: the configuration comes from a file, and the objects from a
- * folder through the manifest source. Uses the daemon's composition root.
+ * Runs a scenario in this process in its own namespace, with the daemon's composition root. The configuration comes
+ * from a file, and the objects from a folder through the manifest source.
  */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
@@ -24,12 +24,12 @@ import { type ApiObject, healthCheckNodePorts, type Scenario, type Step } from "
 const deadlineMs = 60_000;
 
 /**
- * The backend in a namespace without rules. It is always the same, and is detected once because that takes five
- * programs.
+ * The backend in a namespace without rules. It is always the same, and is detected only once because detection runs
+ * five programs.
  */
 let emptyBackend: BackendChoice | undefined;
 
-/** The differences after each step, and for the last step also after the daemon has ended. */
+/** The differences after each step, and after the last step also those after the daemon has stopped. */
 export function runInProcess(scenario: Scenario): Promise<readonly (readonly Difference[])[]> {
   return withNetworkNamespace("golden", [...nodeSetUp, ...scenario.pre], async () => {
     const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-golden-"));

@@ -1,4 +1,4 @@
-/** The kernel state as text in the format of the recorded states, and the differences between two states. Pure. */
+/** The kernel state as text in the recorded format, and the differences between two states. Pure. */
 
 /** The recorded files of a step, without `.txt`. */
 export const stateFiles = [
@@ -14,7 +14,7 @@ export const stateFiles = [
 
 export type StateFile = (typeof stateFiles)[number];
 
-/** `health` exists only if a Service of the scenario has a health-check node port. */
+/** `health` exists only if a Service in the scenario has a health-check node port. */
 export type KernelState = { readonly [File in StateFile]?: string };
 
 /** One line that only one side has. */
@@ -24,10 +24,10 @@ export interface Difference {
   readonly line: string;
 }
 
-/** Files whose lines have an order, because they contain chains of rules. In other files, lines are sorted. */
+/** Files in which line order matters, because they contain chains of rules. Other files are sorted. */
 const orderedFiles: ReadonlySet<StateFile> = new Set(["iptables", "ip6tables"]);
 
-/** Empty if the states are equal, byte for byte. */
+/** Empty if the states are identical byte for byte. */
 export function compareStates(recorded: KernelState, actual: KernelState): readonly Difference[] {
   return stateFiles.flatMap((file) => compareFile(file, recorded[file] ?? "", actual[file] ?? ""));
 }
@@ -54,7 +54,7 @@ function linesBeyond(text: string, other: string): readonly string[] {
   });
 }
 
-/** The difference between files with the same lines in another order. */
+/** The difference between files with the same lines in a different order. */
 function orderDifference(file: StateFile, recorded: string, actual: string): Difference {
   const others = actual.split("\n");
   const line = recorded.split("\n").find((text, index) => text !== others[index]) ?? "";

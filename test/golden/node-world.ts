@@ -1,4 +1,4 @@
-/** Shell lines that build the node of the golden states in a fresh namespace: its links, addresses and routes. */
+/** Shell lines that set up the golden states' node in a new namespace: links, addresses and routes. */
 export const nodeSetUp: readonly string[] = [
   "ip -batch - <<END",
   "link add eth0 type dummy",

@@ -1,4 +1,4 @@
-/** Reads the kernel state of the current network namespace with the operator's tools, not with our own code. */
+/** Reads the kernel state of the current network namespace with the operator's tools instead of the project's code. */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { get } from "node:http";
@@ -7,7 +7,7 @@ import type { KernelState } from "./kernel-state.ts";
 import { observeNftables } from "./observe-nftables.ts";
 import { addressesForm, ipsetForm, iptablesForm, linkForm, sortedLines } from "./recorded-form.ts";
 
-/** One process tree for all tools, because starting a process is expensive in a lab kernel. */
+/** Uses one process tree for all tools, because starting processes is expensive in a lab kernel. */
 const script = `
 echo "==== ipvs"; ipvsadm -Sn
 echo "==== timeouts"; ipvsadm -l --timeout
@@ -77,7 +77,7 @@ function sysctlPath(name: string): string {
   return `/proc/sys/${name.replaceAll(".", "/")}`;
 }
 
-/** Returns "port body status" with white space combined. The status is 000 without a body if nothing listens. */
+/** Returns "port body status" with whitespace collapsed. The status is 000 without a body if nothing listens. */
 function askHealth(port: number): Promise<string> {
   return new Promise((resolve) => {
     const request = get({ host: nodeAddress, port, agent: false, timeout: 2000 }, (response) => {

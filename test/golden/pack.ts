@@ -1,6 +1,6 @@
 /**
  * Adds a recording to the tree: a folder NAME for each scenario, with `scenario.json` and the files of each step in
- * `stepN/`. Writes scenarios/NAME.json and, based on the existing base, STATES/NAME.txt. Existing files are replaced.
+ * `stepN/`. Writes scenarios/NAME.json and, relative to the existing base, STATES/NAME.txt. Replaces existing files.
  * Usage: node test/golden/pack.ts RECORDING STATES
  */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { type KernelState, type StateFile, stateFiles } from "./kernel-state.ts";
 import { baseFile, formatStates, parseStates } from "./recorded-states.ts";
 
-/** Levels of JSON with separate lines: the file, its steps, each step, and its objects. */
+/** JSON levels that are written on separate lines: the file, its steps, each step, and its objects. */
 const linedLevels = 4;
 
 function readRecording(folder: string): readonly KernelState[] {

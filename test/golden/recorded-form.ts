@@ -1,11 +1,11 @@
-/** Converts the output of tools to the format of the recorded states. Pure. */
+/** Converts tool output to the recorded format. Pure. */
 
 /** `ipvsadm -Sn`, `ip -o address`: lines in byte order, without trailing spaces. */
 export function sortedLines(text: string): string {
   return joinLines(nonEmptyLines(text).sort());
 }
 
-/** `ipset save` without values that the kernel chooses (sizes, a random seed). */
+/** `ipset save` without values that the kernel chooses (sizes and a random seed). */
 export function ipsetForm(text: string): string {
   const chosen = / (?:hashsize|maxelem|bucketsize|initval) \S+/g;
   return sortedLines(text.replaceAll(chosen, ""));
@@ -30,8 +30,8 @@ export function linkForm(text: string): string {
 const recordedTables = ["filter", "nat"] as const;
 
 /**
- * `iptables-save` with the tables filter and nat: chains in byte order, each followed by its rules in their order,
- * without counters and without the chains by which a proxy detects that rules were flushed.
+ * `iptables-save` of the tables filter and nat: chains in byte order, each followed by its rules in their own order.
+ * Omits counters and canary chains, by which a proxy detects flushed rules.
  */
 export function iptablesForm(text: string): string {
   const tables = readTables(text);

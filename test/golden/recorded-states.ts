@@ -1,6 +1,6 @@
 /**
- * The recorded states of a scenario as text. The first step is stored as the lines that differ from a base, and each
- * later step as those that differ from the step before. Pure. README.md describes the format.
+ * A scenario's recorded states as text. The first step is stored as the lines that differ from a base, and each later
+ * step as those that differ from the previous step. Pure. README.md describes the format.
  */
 import { diff } from "node:util";
 import { type KernelState, type StateFile, stateFiles } from "./kernel-state.ts";

@@ -1,6 +1,6 @@
 /**
  * Shell lines that create a recorded state in an empty namespace with the operator's tools. They test the recorder
- * itself: a replayed state must be observed as it was recorded.
+ * itself: a replayed state must be observed exactly as recorded.
  */
 import type { KernelState } from "./kernel-state.ts";
 
@@ -28,7 +28,7 @@ function addressLines(text: string): readonly string[] {
   ];
 }
 
-/** Sets first, then entries. In the recorded byte order, entries come first. */
+/** Sets first, then entries. Byte order in the recording puts entries first. */
 function ipsetLines(text: string): readonly string[] {
   const isSet = (line: string): boolean => line.startsWith("create");
   const lines = linesOf(text);

@@ -39,7 +39,7 @@ interface ScenarioFile {
 const scenariosFolder: string = join(import.meta.dirname, "scenarios");
 const statesFolder: string = join(import.meta.dirname, "states");
 
-/** The scenarios of IPVS mode, or those with states in another folder. */
+/** The scenarios of IPVS mode, or those with states in a different folder. */
 export function listScenarios(states: string = statesFolder): readonly string[] {
   return readdirSync(states)
     .filter((file) => file !== baseFile)
@@ -67,7 +67,7 @@ function readStates(name: string, folder: string): readonly KernelState[] {
   return parseStates(readFileSync(join(folder, `${name}.txt`), "utf8"), base);
 }
 
-/** Every health-check node port of the scenario's Services, over all steps. */
+/** All health-check node ports of the scenario's Services, over all steps. */
 export function healthCheckNodePorts(scenario: Scenario): readonly number[] {
   const objects = scenario.steps.flatMap((step) => step.apply);
   const ports = objects.map((object) => {

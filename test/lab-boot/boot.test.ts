@@ -1,6 +1,5 @@
 /**
- * Tests the lab itself: its kernel, what it passes between the command and its caller, and that it leaves nothing
- * behind.
+ * Tests the lab itself: its kernel, what it passes between the command and its caller, and that nothing is left behind.
  */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
@@ -20,7 +19,7 @@ interface Run {
   readonly stderr: string;
 }
 
-/** A started command with its own temporary folder, whose name also identifies its processes. */
+/** A running command with its own temporary folder, whose name also identifies its processes. */
 interface Started {
   readonly child: ChildProcess;
   readonly folder: string;
@@ -47,7 +46,7 @@ function start(...argv: string[]): Started {
   return { child, folder, end };
 }
 
-/** Runs the lab to its end. Fails if something is left behind. */
+/** Runs the lab until it exits. Fails if something is left behind. */
 async function boot(...argv: string[]): Promise<Run> {
   const { folder, end } = start(...argv);
   const run = await end;
@@ -62,7 +61,7 @@ function processesNaming(text: string): readonly string[] {
   );
 }
 
-/** The command line of a process. Empty if the process has ended. */
+/** A process's command line. Empty if the process has exited. */
 function commandLine(pid: string): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, "utf8");
@@ -71,7 +70,7 @@ function commandLine(pid: string): string {
   }
 }
 
-/** The kernel takes a moment to end the processes of a process namespace, on a busy machine several seconds. */
+/** The kernel takes a moment to kill the processes in a process namespace; on a busy machine, several seconds. */
 async function goneSoon(text: string): Promise<void> {
   for (let attempt = 0; attempt < 300 && processesNaming(text).length > 0; attempt++) {
     await new Promise((resolve) => setTimeout(resolve, 100));

@@ -1,6 +1,6 @@
 /*
- * Tests whether the extended registers of a process are preserved. `keep-registers ROUNDS` fills
- * some registers with its own values, makes a system call, touches a new page, and compares the
+ * Tests whether a process's extended registers are preserved. `keep-registers ROUNDS` fills some
+ * registers with its own values, makes a system call, touches a new page, and compares the
  * registers. It does this in two processes with two threads each, while signals arrive whose
  * handler uses the same registers. Prints `kept`, or the lost values with exit status 1.
  */

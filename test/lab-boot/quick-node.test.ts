@@ -1,4 +1,4 @@
-/** How test/lab/quick-node changes Node.js, tested on this machine: only its duration changes. */
+/** Tests on this machine that test/lab/quick-node changes only the speed of Node.js. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 
 const library = join(import.meta.dirname, "../../build/lab/quick-node.so");
 
-/** The output of Node.js with the library. */
+/** Node.js's output with the library. */
 function withLibrary(...argv: readonly string[]): string {
   const { stdout, stderr, status } = spawnSync(process.execPath, argv, {
     encoding: "utf8",

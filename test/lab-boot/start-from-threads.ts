@@ -1,4 +1,4 @@
-/** Starts 300 programs from each of four threads at the same time, then prints a variable of its own environment. */
+/** Starts 300 programs from each of four threads in parallel, then prints a variable from its own environment. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { isMainThread, Worker } from "node:worker_threads";

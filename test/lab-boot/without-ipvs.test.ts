@@ -1,4 +1,4 @@
-/** What a user reads if the kernel has no IPVS. */
+/** Tests what a user reads if the kernel lacks IPVS. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ function runWithoutIpvs(...argv: readonly string[]): Promise<Ending> {
   });
 }
 
-/** Prints what a start may change, starts the program, and prints it again if the node differs. */
+/** Prints the state that a start may change, starts the program, and prints the state again if it differs. */
 const compare = `
 state() { sysctl -a -r 'conntrack|vs/|ip_forward|route_localnet|arp_' 2> /dev/null; iptables-save | grep -v '^#'; lsmod | cut -d ' ' -f 1; ls /run/kube-ipvs 2> /dev/null; ip link; }
 sysctl -qw net.netfilter.nf_conntrack_max=1000

@@ -1,6 +1,5 @@
 /**
- * Runs `kube-ipvs-e2e`, the acceptance test of a cluster, on a cluster of two nodes, with the permissions in its
- * manifests.
+ * Runs `kube-ipvs-e2e`, the acceptance test for clusters, on a two-node cluster with the permissions in its manifests.
  */
 import assert from "node:assert/strict";
 import { join } from "node:path";

@@ -121,7 +121,7 @@ ports: [{name: all}, {name: http, port: 8080}]
 endpoints: [{addresses: [10.244.1.10]}]
 `;
 
-/** The texts of log lines with a message, without the log's quotes. */
+/** The texts of log lines with this message, without the log's quotes. */
 function messages(output: string): readonly string[] {
   return [...output.matchAll(/ message="((?:[^"\\]|\\.)*)"/g)].map(([, text = ""]) =>
     text.replaceAll(/\\(.)/g, "$1"),

@@ -1,8 +1,8 @@
 /**
- * Runs a command on a kernel with IPVS: in a lab kernel, or in a new network namespace of this machine if its own
- * kernel has IPVS. Usage: node test/lab/boot.ts [--cpu N] [--memory 2G] [--timeout SECONDS] [--without-ipvs] -- COMMAND
- * ARGUMENT… Standard output, standard error and exit status are those of the command. Exit status 124: timeout. 125:
- * the lab could not run the command. 130: stopped by a signal.
+ * Runs a command on a kernel with IPVS: a lab kernel or, on request, this machine's own kernel in new namespaces.
+ * Usage: node test/lab/boot.ts [--cpu N] [--memory 2G] [--timeout SECONDS] [--without-ipvs] -- COMMAND ARGUMENT…
+ * Standard output, standard error and exit status are those of the command. Exit status 124: timeout. 125: the lab
+ * could not run the command. 130: stopped by a signal.
  */
 import { parseArgs } from "node:util";
 import { findLab, runInLab } from "./lab.ts";

@@ -1,7 +1,7 @@
 /**
- * Broken nodes: a seed draws breakages from a list that was written from an operator's experience, without looking at
- * what the commands detect. For each, one command must name the cause and a way to fix it, and afterwards all is well.
- * `TEST_FIRST_SEED=4711` draws others, and `TEST_LONG=1` takes all.
+ * Broken nodes: a seed draws breakages from a list that reflects an operator's experience and was written without
+ * knowing what the commands detect. For each, one command must name the cause and a fix, and afterwards the node is
+ * healthy again. `TEST_FIRST_SEED=4711` draws others, and `TEST_LONG=1` runs all.
  */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -55,7 +55,7 @@ const healthy: readonly ApiObject[] = [web, webSlice, dns, dnsSlice];
 
 type Traffic = (node: LabNode) => Promise<number>;
 
-/** How many of four new connections from the client get an answer. */
+/** The number of answered connections, out of four new ones from the client. */
 function connectionsTo(host: string, port: number): Traffic {
   return async () => {
     const attempts = await openIn("client", async () =>
@@ -80,7 +80,7 @@ async function answers(host: string, port: number): Promise<boolean> {
   }
 }
 
-/** The same client port each time, as of a resolver that keeps its socket. */
+/** Uses the same client port each time, like a resolver that keeps its socket. */
 const datagrams: Traffic = async () => {
   const socket = await Datagrams.open(5_300);
   const answered = await socket.ask("10.96.0.53", 53, 5_000);
@@ -103,13 +103,13 @@ interface Breakage {
   readonly command: readonly string[];
   readonly cause: RegExp;
   readonly fix: RegExp;
-  /** 2 by default: something is wrong. */
+  /** Defaults to 2, which means that something is wrong. */
   readonly exitCode?: 0;
-  /** The daemon repairs it without help, and the command still names it afterwards. */
+  /** The daemon repairs it by itself, and the command still names it afterwards. */
   readonly isRepairedAlready?: true;
 }
 
-/** Adds rules of other software, and removes them again. */
+/** Adds third-party rules and removes them again. */
 function rules(...lines: readonly string[]): Pick<Breakage, "damage" | "repair"> {
   return {
     damage: lines.map((line) => `iptables -w 5 ${line}`).join("\n"),
@@ -159,7 +159,8 @@ const breakages: readonly Breakage[] = [
     fix: /remove|delete|allow|accept/i,
   },
   {
-    // A router sends ARP requests with its own address. Strict rp_filter drops those with the client's address, uncounted.
+    // A router sends ARP requests from its own address. Strict rp_filter drops those from the client's address without
+    // counting them.
     name: "packets come in asymmetrically, and rp_filter is strict",
     damage: `
       ip link add eth1 type veth peer name eth1 netns client
@@ -488,7 +489,7 @@ let held: readonly Connection[] = [];
 let conntrackLimit: string | undefined;
 let rival: ReturnType<typeof execFile> | undefined;
 
-/** The limit belongs to the first network namespace of the kernel. */
+/** The limit belongs to the kernel's first network namespace. */
 function setConntrackLimit(limit: string): void {
   leaveNetworkNamespace();
   conntrackLimit ??= shell("sysctl -n net.netfilter.nf_conntrack_max").trim();
@@ -496,7 +497,7 @@ function setConntrackLimit(limit: string): void {
   enterNetworkNamespace("node");
 }
 
-/** Waits until the cluster IP's real servers have this port only. */
+/** Waits until the cluster IP's real servers have only this port. */
 async function portIs(port: number): Promise<void> {
   const servers = async (): Promise<string> => shell(`ipvsadm -Ln ${virtualServer}`);
   const ports = async (): Promise<string> =>
@@ -514,7 +515,7 @@ function folderIn(flags: readonly string[]): string {
   return flags.find((flag) => flag.startsWith("--manifests="))?.split("=")[1] ?? "";
 }
 
-/** Unlike `kubeIpvs`, does not block this process, which owns the client's sockets. */
+/** Does not block this process, which owns the client's sockets, as `kubeIpvs` would. */
 async function run(...args: readonly string[]): Promise<Run> {
   return new Promise((resolve) => {
     execFile(program, args, (error, out, err) => {
@@ -525,7 +526,7 @@ async function run(...args: readonly string[]): Promise<Run> {
 
 interface Answer {
   readonly code: number | null;
-  /** The findings of the doctor that are not ok, or the whole output of another command. */
+  /** The doctor's findings that are not ok, or the whole output of another command. */
   readonly items: readonly string[];
 }
 
@@ -551,14 +552,14 @@ function drawn(): readonly Breakage[] {
 
 describe(`a broken node is diagnosed by one command (seed ${firstSeed})`, () => {
   let built: LabNode | undefined;
-  /** What each command prints on the healthy node. */
+  /** Each command's output on the healthy node. */
   const healthyAnswers = new Map<string, Answer>();
 
   async function healthyNode(): Promise<LabNode> {
     if (built !== undefined) return built;
     built = await LabNode.build(pods);
     built.apply(...healthy);
-    // kube-ipvs repairs what a third party changes. Here the damage lasts.
+    // kube-ipvs would repair third-party changes, but here the damage must persist.
     await built.start([
       "--ipvs-sync-period=1h",
       "--kube-ipvs-verification-period=1h",

@@ -1,4 +1,7 @@
-/** Writes that a kill interrupts or the kernel rejects, and recovery from broken states: see test/faults/README.md. */
+/**
+ * Tests writes that a kill interrupts or the kernel rejects, and recovery from broken states: see
+ * test/faults/README.md.
+ */
 import { it } from "node:test";
 import { describeFaults } from "../faults/describe-faults.ts";
 import { brokenStates, recoverByCleanUp, recoverByStart } from "../faults/recovery.ts";

@@ -1,6 +1,6 @@
 /**
- * Damages kernel state while other Services change continuously. The verification finds and repairs the damage within
- * its period, which changes do not extend, and reports it as drift.
+ * Damages kernel state while other Services change continuously. The verification must find and repair the damage
+ * within its period, which changes do not extend, and report it as drift.
  */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -17,11 +17,14 @@ import {
 import { type ApiObject, endpointSlice, service } from "../support/objects.ts";
 
 const namespace = "busy";
-/** Additional time for a busy machine. If changes could delay the repair, every change would delay it again. */
+/**
+ * Additional time for a busy machine. It hides no failure: if changes could delay the repair, each of them would delay
+ * it again.
+ */
 const slackMs = 60_000;
 const sysctl = "net.ipv4.vs.expire_nodest_conn";
 
-/** Cluster IPs of three Services whose state is damaged, and of one that changes. */
+/** Cluster IPs of three Services with damaged state, and of one that changes. */
 const damagedIps = ["10.96.0.21", "10.96.0.22", "10.96.0.23"];
 const pods = ["10.244.2.1", "10.244.2.2"];
 const objects: readonly ApiObject[] = [
@@ -38,7 +41,7 @@ function busySlice(turn: number): ApiObject {
   return endpointSlice({ name: "busy-a", service: "busy", endpoints });
 }
 
-/** Number of the last change that reached the kernel, or -1. */
+/** The number of the last change that reached the kernel, or -1. */
 function turnInKernel(): number {
   const [, third, fourth] =
     /^-a -t 10\.96\.0\.40:80 -r 10\.244\.(\d+)\.(\d+):/m.exec(shell("ipvsadm -Sn")) ?? [];
@@ -54,7 +57,7 @@ const damage = [
 ].join("\n");
 const expectedDrift = { "virtual-server": 1, "real-server": 1, weight: 1, entry: 2, sysctl: 1 };
 
-/** The state of the damaged Services, without the one that changes. */
+/** The state of the damaged Services, excluding the one that changes. */
 function state(): string {
   const text = shell("ipvsadm -Sn | sort; ipset save KUBE-CLUSTER-IP | sort")
     .split("\n")
@@ -62,7 +65,7 @@ function state(): string {
   return [...text, readFileSync(`/proc/sys/${sysctl.replaceAll(".", "/")}`, "utf8")].join("\n");
 }
 
-/** Intervals between changes of the other Service, and the period within which damage must be repaired. */
+/** The interval between changes to the other Service, and the period within which damage must be repaired. */
 const paces = [
   { changeMs: 1_000, verificationSeconds: 4 },
   { changeMs: 5_000, verificationSeconds: 6 },
@@ -97,7 +100,7 @@ for (const { changeMs, verificationSeconds } of paces) {
     });
 
     it("manual damage is repaired within the period, and reported", async (test) => {
-      // The damage may be repaired before the test sees it. The counts below show that it existed.
+      // The damage may be repaired before the test sees it, but the counts below show that it existed.
       shell(damage);
       const limitMs = verificationSeconds * 1_000 + slackMs;
       const elapsedMs = await node.until("all is repaired", () => state() === wanted, limitMs);

@@ -1,6 +1,6 @@
 /**
- * Tests with the built program which Service is served at an external IP: ports on which processes of the node listen,
- * and the age of claims across restarts and boots.
+ * Tests with the built program which Service owns an external IP: ports on which node processes listen, and the age of
+ * claims across restarts and reboots.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -52,7 +52,7 @@ const objects = [
 
 const modes = ["ipvs", "iptables", "userspace"] as const;
 
-/** Names of the Services that are served at an address and port, according to the kernel. */
+/** The Services that are served at an address and port, according to the kernel. */
 function servedAt(mode: (typeof modes)[number], address: string, port: number): readonly string[] {
   if (mode === "ipvs") {
     const lines = shell("ipvsadm -Sn").split("\n");
@@ -117,7 +117,7 @@ for (const mode of modes) {
       await node.until("the conflict is counted", async () => (await count()) === 1);
       await isServed(shared, 80, ["young"]);
       await node.stop("SIGTERM");
-      // A boot removes kernel state and /run.
+      // A reboot removes kernel state and /run.
       shell(
         "ipvsadm -C; iptables -t nat -F; iptables -t filter -F; ip link del kube-ipvs0 || true",
       );

@@ -1,4 +1,4 @@
-/** The conntrack client on a kernel, in addition to the contract suite. */
+/** Tests the conntrack client on a kernel, in addition to the contract suite. */
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,7 +15,7 @@ const FLOW_COUNT = 2000;
 const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-flows-"));
 after(() => rmSync(folder, { recursive: true }));
 
-/** UDP flows from ports 10000 and up to 10.96.0.10:53, in the format that `conntrack -R` reads. */
+/** UDP flows from port 10000 and higher ports to 10.96.0.10:53, in `conntrack -R` input format. */
 const flowLines = Array.from({ length: FLOW_COUNT }, (_, index) => {
   const port = 10_000 + index;
   return (

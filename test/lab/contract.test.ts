@@ -1,4 +1,4 @@
-/** The contract suite on the real kernel, with a network namespace for each case. */
+/** Runs the contract suite on the real kernel, with a network namespace for each case. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { systemClock } from "../../src/base/clock.ts";
@@ -30,9 +30,9 @@ import {
 const namespace = "contract";
 /** A native rule that iptables cannot express. */
 const nativeRule = "numgen random mod 2 0 counter";
-/** The reason why rules or their generation could not be read is part of a failure's message. */
+/** Failure messages include the reason why rules or their generation could not be read. */
 const log: Logger = { ...silentLogger, info: (event, keys) => console.error(event, keys) };
-/** Undefined if iptables is not installed. Kernels then have the rules of nf_tables. */
+/** Undefined if iptables is not installed. Rules are then written with nf_tables. */
 const iptablesBackend = await chooseBackend(runProgram).catch(() => undefined);
 const rules = iptablesBackend === undefined ? { rules: "nftables" as const } : { iptablesBackend };
 const hasNfTables = await supportsNfTables();
@@ -78,7 +78,7 @@ async function openRealKernel(
   };
 }
 
-/** The `conntrack -I` command for an entry like that of a packet to a virtual server. */
+/** The `conntrack -I` command for an entry like one that a packet to a virtual server creates. */
 function conntrackCommand(flow: Flow): string {
   return [
     `conntrack -I -p ${flow.protocol.toLowerCase()} -t 60`,
@@ -161,7 +161,7 @@ if (hasNfTables) {
 }
 describeLinkContract("kernel, local routes", () => openRealKernel("routes"));
 
-/** Uses both clients, which bind addresses in different forms. */
+/** Tests both clients, which bind addresses in different forms. */
 describe("virtual addresses in the other form", () => {
   const change = (kind: "add" | "remove", ...texts: readonly string[]): AddressChange[] =>
     texts.map((text) => ({ kind: `address-${kind}`, address: ip(text) }));

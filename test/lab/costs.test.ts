@@ -1,6 +1,6 @@
 /**
  * Counts the cost of changes: netlink messages, processes and files. Uses the built program with 500 Services of 5
- * endpoints, an API server over HTTP, and strace. The results do not depend on time.
+ * endpoints each, an API server over HTTP, and strace. The results do not depend on timing.
  */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -44,7 +44,7 @@ describe(`the cost of changes with ${size.services} other Services`, () => {
     program = start();
     await program.prints(/SyncProxyRules complete/);
     await unchanging();
-    // The program receives notifications about its own writes, and checks for a while afterwards.
+    // The program receives notifications about its own writes, and keeps checking for a while afterwards.
     await until(() => isIdle(program.pid), "nothing left to do");
   });
 
@@ -62,7 +62,7 @@ describe(`the cost of changes with ${size.services} other Services`, () => {
       "--ipvs-sync-period=1h",
       "--kube-ipvs-verification-period=1h",
       "--kube-ipvs-rule-check-period=0s",
-      // Only the first network namespace of a kernel can set this limit.
+      // Only a kernel's first network namespace can set this limit.
       ...["--conntrack-max-per-core=0", "--conntrack-min=0"],
       "-v=2",
       `--master=${server.url}`,
@@ -119,8 +119,8 @@ describe(`the cost of changes with ${size.services} other Services`, () => {
   });
 
   /**
-   * Gives each of some Services this many endpoints, one Service after the other. Checks only the kernel, because a
-   * scrape of the metrics opens files.
+   * Gives some Services this many endpoints each, one Service after another. Checks only the kernel, because a metrics
+   * scrape opens files.
    */
   async function changeEach(count: number): Promise<void> {
     for (const index of positions(turns)) {
@@ -133,7 +133,7 @@ describe(`the cost of changes with ${size.services} other Services`, () => {
     const argv = straceArguments(program.pid, tracePath);
     const tracer = spawn("strace", argv, { stdio: ["ignore", "ignore", "pipe"] });
     const ended = once(tracer, "close");
-    // strace reports on standard error that it is attached.
+    // strace reports on standard error when it is attached.
     await once(tracer.stderr, "data");
     await body();
     await pause(aftermathMs);
@@ -200,7 +200,7 @@ function cpuTicks(pid: number): number {
   return Number(fields[11]) + Number(fields[12]);
 }
 
-/** Number of lines in the kernel's table, without the header. */
+/** Number of lines in the kernel's table, excluding the header. */
 function tableLineCount(): number {
   return tableText().trimEnd().split("\n").length - 3;
 }

@@ -1,4 +1,4 @@
-/** Tests that the demo passes, and that it fails if a part of the kernel state is removed. */
+/** Tests that the demo passes, and that it fails if part of the kernel state is removed. */
 import assert from "node:assert/strict";
 import { execFile, execFileSync } from "node:child_process";
 import { readdirSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
- * Runs the commands in the documents: the blocks ```console lab of each document, in order, on one node, with the
- * program that the first document starts.
+ * Runs the ```console lab blocks of all documents in order on one node, with the program that the first document
+ * starts.
  */
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync, statSync } from "node:fs";
@@ -16,7 +16,7 @@ import { ShellSession } from "../support/documents/shell-session.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 
 const project = join(import.meta.dirname, "../..");
-/** The order of the documents. The last one cleans up. */
+/** The documents in order. The last one cleans up. */
 const order = [
   "quick-start.md",
   "upgrade.md",
@@ -33,7 +33,7 @@ const exampleWrittenMs = statSync(example).mtimeMs;
 
 const session = new ShellSession(project, `${project}/dist:${process.env["PATH"]}`);
 
-/** Returns the final output of a command, because the program may need a moment. */
+/** Returns a command's final output, because the program may need a moment. */
 async function settled({ command, output }: DocumentedCommand): Promise<string> {
   const deadlineMs = performance.now() + settleMs;
   for (;;) {

@@ -1,5 +1,5 @@
 /**
- * Real servers that are removed while SCTP associations are open: the built program, real pods, and an external client.
+ * Removes real servers while SCTP associations are open, with the built program, real pods and an external client.
  */
 import assert from "node:assert/strict";
 import type { ChildProcess } from "node:child_process";
@@ -16,9 +16,9 @@ const pods = [
 const clusterIp = "10.96.0.10";
 const sctp = { protocol: "SCTP", address: ip(clusterIp), port: 80 } as const;
 
-/** How long IPVS remembers an association after its regular end. */
+/** How long IPVS remembers an association after a graceful shutdown. */
 const closedMs = 60_000;
-/** Time for the next check of drains on a busy machine. */
+/** Time until the next drain check on a busy machine. */
 const patienceMs = 60_000;
 
 /** The Service's endpoints: the pods at these positions. */

@@ -1,4 +1,4 @@
-/** Real servers that are removed while connections are open: the built program, real pods, and an external client. */
+/** Removes real servers while connections are open, with the built program, real pods and an external client. */
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { after, afterEach, before, describe, it } from "node:test";
@@ -41,7 +41,7 @@ const oneTerminates = {
   conditions: { ready: false, serving: true, terminating: true },
 };
 
-/** The kernel drops a datagram that arrives between the removal and the deletion of the flow. */
+/** The kernel drops a datagram that arrives between the server's removal and the flow's deletion. */
 async function askTwice(client: Datagrams): Promise<string> {
   const answer = await client.ask(clusterIp, 53);
   return answer === "nobody" ? client.ask(clusterIp, 53) : answer;
@@ -125,7 +125,7 @@ describe("a removed real server", () => {
       assertNotLogged(node.program.output, "Drain start unknown, restarting its deadline");
       const age = await node.metric("kube_ipvs_oldest_draining_real_server_age_seconds");
       assert.ok(age >= 2, `${age} s`);
-      // The clocks of the two programs differ by a few milliseconds. A restarted count would differ by two seconds.
+      // The clocks of the two programs differ by a few milliseconds. A restarted count would be two seconds off.
       assert.ok(Math.abs((notedBegin() ?? Number.NaN) - beganMs) < 1_000);
       connection.reset();
     });
@@ -203,7 +203,7 @@ describe("a removed real server", () => {
   it("is deleted at the deadline: the client is notified, and its next connection works", async () => {
     const connection = await drainingWith("echo", ["--kube-ipvs-tcp-drain-deadline=3s"]);
     await node.hasWeights(tcp, "pod-2 1");
-    // Checks the time by the program's own clock: not earlier than expected.
+    // Checks by the program's own clock that this does not happen too early.
     await node.program.prints(
       /"Real server drain ended" .* reason="deadline" elapsedSeconds=([3-9]|\d\d)/,
     );

@@ -1,6 +1,6 @@
 /**
- * Third parties change our objects with the operator's tools. Each change is found, counted by kind, reported with the
- * state before and after, and repaired with the fewest writes. Repeats this with observeOnly.
+ * Third parties change kube-ipvs's objects with the operator's tools. Each change must be found, counted by kind,
+ * reported with the state before and after, and repaired with as few writes as possible. Repeats this with observeOnly.
  */
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
@@ -59,8 +59,8 @@ after(() => {
 });
 
 /**
- * All our objects, in the format of the operator's tools. Read once for each case, because processes are expensive in
- * the lab.
+ * All of kube-ipvs's objects, in the format of the operator's tools. Read once per case, because processes are
+ * expensive in the lab.
  */
 function state(): string {
   const printed = shell(
@@ -94,12 +94,12 @@ function grown(now: Counts, then: Counts): Counts {
 interface Case {
   readonly name: string;
   readonly command: string;
-  /** Why the case is skipped. */
+  /** The reason why the case is skipped. */
   readonly skip?: string | false;
   /** Drift and writes, by kind. */
   readonly drift: Counts;
   readonly writes: Counts;
-  /** Expected texts in the first line of the audit: before and after. */
+  /** Expected texts in the audit's first line: before and after. */
   readonly told: readonly [before: RegExp, after: RegExp];
 }
 
@@ -107,7 +107,7 @@ const absent = /^absent$/;
 const present = /^present$/;
 const prerouting = { tool: "iptables", table: "nat", chain: "PREROUTING" } as const;
 
-/** Found by the quick checks, because the verification period is an hour. */
+/** Found by the quick checks. The verification period is an hour. */
 const quick: readonly Case[] = [
   {
     name: "an address is taken",
@@ -185,7 +185,7 @@ const quick: readonly Case[] = [
   },
 ];
 
-/** Simulates the start of a firewall service, which deletes everything in its tables and adds its own rules. */
+/** Simulates the start of a firewall service, which flushes its tables and adds its own rules. */
 const firewall =
   "*nat\n:PREROUTING ACCEPT\n:INPUT ACCEPT\n:OUTPUT ACCEPT\n:POSTROUTING ACCEPT\nCOMMIT\n*filter\n:INPUT ACCEPT\n:FORWARD ACCEPT\n:OUTPUT ACCEPT\n-A INPUT -s 192.0.2.7/32 -j DROP\nCOMMIT\n";
 const allRules = {
@@ -194,7 +194,8 @@ const allRules = {
 } as const;
 
 /**
- * Found by the verification: the kernel does not notify about IPVS, sysctls and set changes that keep the set's size.
+ * Found by the verification, because the kernel sends no notifications about IPVS, sysctls, and set changes that keep
+ * the set's size.
  */
 const verified: readonly Case[] = [
   {

@@ -1,6 +1,6 @@
 /**
- * Tests orders of events that random walks do not cover: changes that arrive in one batch while the program is stopped
- * for a moment, across kills, and with changes of settings. The final state must equal that of a fresh start.
+ * Tests event orders that random walks do not cover: changes that arrive in one batch while the program is paused,
+ * across kills, and with settings changes. The final state must equal that of a fresh start.
  */
 import assert from "node:assert/strict";
 import { createSocket, type Socket } from "node:dgram";
@@ -27,7 +27,7 @@ import { differencesIn } from "../support/random-walk/walker.ts";
 const settings = { scheduler: "rr", excludeCidrs: [], nodePortAddresses: [] };
 const soon = { verificationPeriod: "1s", ruleCheckPeriod: "1s" };
 
-/** A node with its objects, and the manual changes on it. */
+/** A node with its objects, and manual changes to it. */
 class Stage {
   readonly #book = new ObjectBook();
   readonly #commands: string[] = [];
@@ -60,7 +60,7 @@ class Stage {
     this.node.api.delete(...objects);
   }
 
-  /** Stops the program for a moment, so that it reads everything from the API server in one batch. */
+  /** Pauses the program for a moment, so that it reads everything from the API server in one batch. */
   async inOneBatch(work: () => void): Promise<void> {
     this.node.program.kill("SIGSTOP");
     work();
@@ -79,7 +79,7 @@ class Stage {
     await this.node.start();
   }
 
-  /** Waits until the kernel state equals that of a fresh start. Fails with the difference. */
+  /** Waits until the kernel state equals that of a fresh start. Otherwise fails with the difference. */
   async comesToPlan(what: string): Promise<void> {
     const deadlineMs = performance.now() + graceMs;
     for (;;) {
@@ -107,7 +107,7 @@ class Stage {
   }
 }
 
-/** The part of the state that the fake kernel also has. Virtual IPs that are local routes are listed as addresses. */
+/** The state that the fake kernel also has. Virtual IPs that are local routes are listed as addresses. */
 async function state(): Promise<KernelState> {
   const { ipvs, ipset, iptables, ip6tables, addresses = "" } = await observeKernel([]);
   const routed = routes().map((address) => {
@@ -272,7 +272,7 @@ describe("foreignVirtualServers: delete, reloaded", () => {
   });
 });
 
-/** A pod at a node address, which answers with that address. */
+/** A pod at a node address that answers with that address. */
 async function answering(address: string): Promise<Socket> {
   const socket = createSocket("udp4");
   socket.on("message", (_text, { address: to, port }) => socket.send(address, port, to));
@@ -302,7 +302,7 @@ class Client {
     return new Client(socket);
   }
 
-  /** Sends a datagram. Returns the name of the pod that answers within half a second, or "nobody". */
+  /** Sends a datagram. Returns the name of the pod that answers within half a second, or "nobody" if none does. */
   async ask(): Promise<string> {
     this.#answer = "nobody";
     this.#socket.send("?", 53, "10.96.0.10", () => {});

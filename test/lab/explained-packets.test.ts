@@ -1,6 +1,6 @@
 /**
- * Compares the answers of `kube-ipvs explain` about random packets with what happens to these packets. TEST_TUPLES is the
- * number of packets, and TEST_FIRST_SEED the seed of the first scene.
+ * Compares `kube-ipvs explain`'s answers about random packets with what happens to these packets. TEST_TUPLES is the
+ * number of packets, and TEST_FIRST_SEED is the first scene's seed.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -14,7 +14,7 @@ import { unlessNftables } from "../support/rules-writer.ts";
 import { firstSeed } from "../support/seeds.ts";
 
 const tupleCount = Number(process.env["TEST_TUPLES"] ?? 40);
-/** At most this share of packets may be explained with a doubt. */
+/** The maximum share of packets whose explanation may be uncertain. */
 const mostMay = 0.02;
 
 describe("explain of random packets", () => {

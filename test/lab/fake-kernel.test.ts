@@ -1,6 +1,6 @@
 /**
- * Compares the fake kernel with the real one: the same random changes must be rejected in both, and lead to the same
- * state. The contract suite tests known cases; this test finds unexpected ones.
+ * Compares the fake kernel with the real one: both must reject the same random changes and reach the same state. The
+ * contract suite tests known cases; this test finds unexpected ones.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -102,7 +102,7 @@ const ipvsChanges: fc.Arbitrary<IpvsChange> = fc.oneof(
   }),
 ) as fc.Arbitrary<IpvsChange>;
 
-/** No object occurs twice in a list, because it would be unclear which of several rejections applies. */
+/** No object occurs twice in a list, because it would be unclear which rejection applies. */
 const ipvsLists = fc.uniqueArray(ipvsChanges, {
   maxLength: 12,
   selector: (change) =>
@@ -215,7 +215,7 @@ function jumpTo(chain: string): Rule {
   return { matches: [], target: { kind: "jump", chain } };
 }
 
-/** Loops of jumps are omitted, because legacy and nft handle them differently. */
+/** Jump loops are omitted, because legacy and nft handle them differently. */
 function hasLoop(changes: readonly RuleChange[]): boolean {
   return changes.some(
     (change) =>

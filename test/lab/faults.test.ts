@@ -1,4 +1,4 @@
-/** Faults of the API server, the machine and its resources, in their short form: see test/faults/README.md. */
+/** Tests API server, machine and resource faults in their short form: see test/faults/README.md. */
 import { describeFaults } from "../faults/describe-faults.ts";
 import { apiServer } from "../faults/rows/api-server.ts";
 import { control } from "../faults/rows/control.ts";

@@ -1,6 +1,6 @@
 /**
- * Tests Services that claim a virtual server of other software, with the built program. The virtual server is kept, the
- * operator is informed, and the Service is served as soon as the owner removes the virtual server.
+ * Tests with the built program that a Service may claim a third-party virtual server. The virtual server is kept, the
+ * operator is informed, and the Service is served as soon as the third party removes the virtual server.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -36,7 +36,7 @@ interface Claim {
   readonly port?: Readonly<Record<string, unknown>>;
   /** Address and port of the foreign virtual server, as `ipvsadm` options. */
   readonly place: string;
-  /** The set entry that would mark the virtual server as ours. */
+  /** The set entry that would mark the virtual server as kube-ipvs's. */
   readonly entry: string;
   readonly boundAddress?: string;
 }
@@ -56,7 +56,7 @@ const while99: Claim = {
   entry: "add KUBE-CLUSTER-IP 10.96.0.99,tcp:80",
   boundAddress: "10.96.0.99",
 };
-/** A foreign virtual server on the same address as one of ours. */
+/** A foreign virtual server on the same address as one of kube-ipvs. */
 const beside: Claim = {
   name: "claims-beside",
   clusterIp: "10.96.0.10",
@@ -66,7 +66,7 @@ const beside: Claim = {
 };
 const claims: readonly Claim[] = [before98, while99, beside];
 
-/** The node port is served on the other node address. On this address, the virtual server is foreign. */
+/** The node port is served on the other node address. On this address, there is a foreign virtual server. */
 const nodePortPlace = "192.168.10.11:30098";
 
 let node: ClusterNode;
@@ -118,12 +118,12 @@ function conflictCount(): Promise<number> {
   return node.metric("kube_ipvs_frontend_conflicts", { reason: "foreign-virtual-server" });
 }
 
-/** Number of set entries that the current program has added. */
+/** Number of set entries that the running program has added. */
 function addedEntryCount(): Promise<number> {
   return node.metric("kube_ipvs_kernel_changes_total", { kind: "entry-add" });
 }
 
-/** Whether the conflict is in the current program's log and in an Event. */
+/** Whether the conflict is in the running program's log and in an Event. */
 async function isReported(name: string, place: string, mark: number): Promise<void> {
   const lines = (): readonly unknown[] =>
     node

@@ -1,6 +1,6 @@
 /**
- * Foreign virtual servers in a real kernel: they are kept, counted and logged. Also tests the takeover of kube-proxy's
- * recorded states, restarts and clean-up.
+ * Tests that foreign virtual servers in a real kernel are kept, counted and logged. Also tests the takeover of
+ * kube-proxy's recorded states, restarts and clean-up.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -27,7 +27,7 @@ import {
   rulesOfIptables,
 } from "../support/rules-writer.ts";
 
-/** Virtual servers of another program: by address, on a node address, and by firewall mark. */
+/** Another program's virtual servers: by address, on a node address, and by firewall mark. */
 const foreignSetUp = `
   ipvsadm -A -t 10.50.0.1:80 -s wlc
   ipvsadm -a -t 10.50.0.1:80 -r 10.50.1.1:80 -g -w 5

@@ -1,4 +1,4 @@
-/** Six golden scenarios through the built program and an API server over HTTP. */
+/** Runs six golden scenarios through the built program and an API server over HTTP. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { runExecutable } from "../golden/executable.ts";

@@ -1,6 +1,6 @@
 /**
- * Tests the recorder that the golden tests use. A recorded state that is restored with the operator's tools is observed
- * as recorded, and a single change in the kernel is detected in the right file.
+ * Tests the recorder that the golden tests use. A recorded state that was restored with the operator's tools must be
+ * observed as recorded, and a single kernel change must be detected in the right file.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -16,7 +16,7 @@ import { replayLines } from "../golden/replay.ts";
 import { readScenario } from "../golden/scenario.ts";
 import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
 
-/** The part of a recorded state that a replay can create, without answers of a health server. */
+/** The part of a recorded state that a replay can create: everything except health server answers. */
 function recordedState(name: string, step: number): KernelState {
   const { health: _, ...state } = readScenario(name).steps[step]?.recorded ?? {};
   return state;

@@ -1,4 +1,4 @@
-/** The kernel state of kube-ipvs equals that of kube-proxy line by line. See test/golden/README.md. */
+/** Tests that kube-ipvs's kernel state equals kube-proxy's line by line. See test/golden/README.md. */
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import { runInProcess } from "../golden/in-process.ts";
@@ -13,11 +13,11 @@ import { listScenarios, readScenario } from "../golden/scenario.ts";
 import { isLong } from "../support/seeds.ts";
 
 /**
- * The short form contains the scenarios that the unit tests on the fake kernel omit completely or partly, and one of
- * each kind. The long form contains all of them.
+ * The short form contains the scenarios that the unit tests omit completely or partly on the fake kernel, and one of
+ * each kind. The long form contains all scenarios.
  */
 const shortForm: readonly string[] = [
-  // Scenarios with shell lines, foreign objects, sysctls, IPVS timeouts, or answers of health checks.
+  // Scenarios with shell lines, foreign objects, sysctls, IPVS timeouts, or health check answers.
   ...["cfg-exclude-cidrs", "pre-dirty-kernel", "cfg-strict-arp", "cfg-timeouts"],
   ...["lb-local-none-here", "step-address-appears"],
   // Scenarios that differ in rules, sets or flags.
@@ -31,7 +31,7 @@ const shortForm: readonly string[] = [
 const only = process.env["GOLDEN_ONLY"]?.split(",") ?? (isLong ? undefined : shortForm);
 const names = only ?? listScenarios();
 
-/** Numbers of comparisons and matches of each file in all steps of all scenarios. */
+/** Number of comparisons and matches per file, over all steps of all scenarios. */
 const tally = new Map<StateFile, { compared: number; matched: number }>();
 let stepCount = 0;
 

@@ -1,14 +1,13 @@
 #!/bin/sh
-# Second stage inside the lab kernel, in the writable overlay: loads what the tests need, runs the command
-# that lies in /lab/command, writes its exit status to /lab/status, and switches the kernel off.
-# Standard output goes through tty1, standard error through tty2: as the command wrote them, no line edited. With LAB_ROWS
-# the command has a terminal, tty3.
+# Second stage inside the lab kernel, in the writable overlay: loads the modules that tests need, runs the command in
+# /lab/command, writes its exit status to /lab/status, and powers the kernel off. tty1 transfers standard output and
+# tty2 standard error, without any line editing. With LAB_ROWS, the command has a terminal, tty3.
 
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
 [ -r /lab/environment ] && . /lab/environment
 
-# iptables and its like, of the wanted backend.
+# iptables and related programs, for the requested backend.
 PATH=/lab/bin:$PATH
 mkdir -p /run/lock
 
@@ -17,7 +16,7 @@ mkdir -p /run/lock
 [ "$LAB_IPVS" = present ] || mount -t tmpfs tmpfs "/lib/modules/${LAB_MODULES##*/}"
 ip link set lo up
 
-# In user-mode Linux 6.12 pages of an io_uring are freed while they are mapped; Node does without.
+# User-mode Linux 6.12 frees io_uring pages while they are mapped. Node.js works without io_uring.
 [ ! -e /proc/sys/kernel/io_uring_disabled ] || echo 2 > /proc/sys/kernel/io_uring_disabled
 
 stty -F /dev/tty1 raw
@@ -27,7 +26,7 @@ if [ -n "$LAB_ROWS" ]; then
   stty -F /dev/tty3 rows "$LAB_ROWS" cols "$LAB_COLUMNS"
   setsid --ctty --wait /bin/sh /lab/command < /dev/tty3 > /dev/tty3 2>&1
   echo $? > /lab/status
-  stty -F /dev/tty3 sane # Waits until what was written is shown.
+  stty -F /dev/tty3 sane # Waits until all output has been transferred.
   sync
   echo o > /proc/sysrq-trigger
   sleep 60

@@ -1,6 +1,6 @@
 /**
- * Two Services claim the same external IP, with the built program on a real kernel. The owner keeps the address while
- * the program runs, across restarts, and if the program is killed in between.
+ * Two Services claim the same external IP, with the built program on a real kernel. The owner must keep the address
+ * while the program runs, across restarts, and if the program is killed.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
@@ -50,7 +50,7 @@ function sliceOf({ name, pod }: Claimant): ApiObject {
   return endpointSlice({ name: `${name}-a`, service: name, endpoints: [pod] });
 }
 
-/** Functions that read from the kernel which Services are served at the address. */
+/** Functions that read from the kernel which Services have the address. */
 const servedIn: Readonly<Record<"ipvs" | "iptables", () => readonly string[]>> = {
   ipvs: () => {
     const lines = shell("ipvsadm -Sn").split("\n");
@@ -149,7 +149,7 @@ for (const mode of ["ipvs", "iptables"] as const) {
         node.api.apply(claiming(old, false));
         await hasNoConflict();
         node.api.apply(claiming(old));
-        // The test does not wait, so that each kill happens at another moment of the sync.
+        // The test does not wait, so each kill happens at a different moment of the sync.
         await new Promise((resolve) => setTimeout(resolve, time * 20));
         await node.stop("SIGKILL");
         await node.start();

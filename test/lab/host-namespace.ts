@@ -1,4 +1,4 @@
-/** The lab on this machine's own kernel, which has IPVS, in new namespaces: see host.sh. */
+/** The lab on this machine's own kernel, which must have IPVS, in new namespaces: see host.sh. */
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import type { GuestCommand, LabOptions, LabResult, Output } from "./lab-kernel.ts";
@@ -11,7 +11,7 @@ export function runInHostNamespace(
   output: Output,
   signal?: AbortSignal,
 ): Promise<LabResult> {
-  // A separate process namespace, so that no process of the command survives it.
+  // A separate process namespace, so that none of the command's processes survive it.
   const isolate = [
     "--net",
     "--mount",

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The lab on this machine's own kernel (LAB=host): runs in fresh network, mount and process namespaces. A private /run has
-# the named namespaces and the xtables lock. The command cannot change what belongs to the whole machine: it has no
-# capability to set the clock, load modules or reboot, and of /sys and /proc/sys it can write net.* alone.
+# The lab on this machine's own kernel (LAB=host): runs in new network, mount and process namespaces. A private /run
+# contains the named namespaces and the xtables lock. The command cannot change the whole machine: it lacks the
+# capabilities to set the clock, load modules or reboot, and in /sys and /proc/sys it can write only net.*.
 # LAB_IPTABLES: the backend behind `iptables`, legacy or nft.
 
 LAB_IPVS=present

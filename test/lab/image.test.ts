@@ -1,6 +1,6 @@
 /**
- * Runs the image on a node: the assembled root under an OCI runtime, with exactly the permissions in the manifests.
- * Services come from an API server over HTTP.
+ * Runs the image on a node: the assembled root under an OCI runtime, with exactly the permissions in the manifests. An
+ * API server over HTTP provides the Services.
  */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -45,9 +45,9 @@ let server: ApiServer;
 let onNode: NodeContainers;
 
 before(async () => {
-  // The runtime looks for this mount even if it is configured to ignore cgroups.
+  // The runtime requires this mount even if it is configured to ignore cgroups.
   shell("mountpoint -q /sys/fs/cgroup || mount -t cgroup2 cgroup2 /sys/fs/cgroup");
-  // Chains of kubelet, which show the iptables backend of the node.
+  // kubelet's chains, which show the node's iptables backend.
   for (const program of ["iptables-legacy", "ip6tables-legacy"]) {
     shell(`${program} -t mangle -N KUBE-IPTABLES-HINT`);
   }

@@ -1,8 +1,8 @@
 #!/bin/sh
-# PID 1 of the lab kernel (user-mode Linux). The root is the machine's own file system, read-only; an
-# overlay on a tmpfs makes it writable without touching the machine. Arguments come as kernel
-# parameters: LAB_DIR (a folder shared with the machine) and LAB_MODULES (the kernel's modules).
-# Terminals: console = kernel messages, tty1 = standard output, tty2 = standard error of the command.
+# PID 1 of the lab kernel (user-mode Linux). The root is the machine's own file system, read-only; an overlay on a tmpfs
+# makes it writable without changing the machine. Arguments are kernel parameters: LAB_DIR (a folder shared with the
+# machine) and LAB_MODULES (the kernel's modules). Terminals: console = kernel messages, tty1 = standard output, tty2 =
+# standard error of the command.
 
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
@@ -18,7 +18,7 @@ overlay=$LAB_MODULES/kernel/fs/overlayfs/overlay.ko
 mount -t tmpfs -o size=75% tmpfs /mnt || fail "cannot mount a tmpfs"
 mkdir /mnt/upper /mnt/work /mnt/root
 root=/mnt/root
-# By one program: each start of one takes 20 ms here.
+# Uses one program, because starting a program takes 20 ms here.
 echo "
 overlay $root overlay lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work
 proc $root/proc proc defaults
@@ -32,7 +32,7 @@ ${LAB_MODULES%/*} $root/lib/modules none bind,X-mount.mkdir
 " > /mnt/fstab
 mount --all --fstab /mnt/fstab || fail "cannot mount the root or what belongs there"
 LAB_SCRIPTS=${0%/*}
-# A mere chroot would not do: who enters a container's mount namespace later lands on the first root.
+# chroot is not enough: a process that later enters a container's mount namespace would see the first root.
 cd $root || fail "cannot enter the overlay"
 pivot_root . mnt || fail "cannot make the overlay the root"
 umount -l mnt

@@ -1,5 +1,5 @@
 /**
- * iptables mode on a real kernel: recorded states through the composition root; packets, kills and restarts; and
+ * Tests iptables mode on a real kernel: recorded states through the composition root; packets, kills and restarts; and
  * changes between all three modes under traffic, with the built program and real pods.
  */
 import assert from "node:assert/strict";
@@ -123,11 +123,11 @@ function dnsWith(
   ];
 }
 
-/** Open connections to a cluster IP and a node port, which are used continuously. */
+/** Open connections to a cluster IP and a node port that are used continuously. */
 class Standing {
   /**
-   * Each connection has its own source port outside the client's narrow range. If the same client address and port
-   * reach one real server through two virtual servers, IPVS sends all answers to the later connection.
+   * Each connection has its own source port outside the client's narrow range. If one client address and port reach the
+   * same real server through two virtual servers, IPVS sends all answers to the later connection.
    */
   static #nextPort = 41_000;
   static readonly #open = new Set<Standing>();
@@ -169,7 +169,10 @@ class Standing {
     }
   }
 
-  /** Closes what a failed test left open, because leftovers of IPVS mode wait for it, and this process, too. */
+  /**
+   * Closes connections that a failed test left open, because the removal of IPVS mode's leftovers and this process both
+   * wait for them.
+   */
   static async endAllOpen(): Promise<void> {
     for (const standing of Standing.#open) await standing.endAll().catch(() => {});
   }
@@ -190,7 +193,7 @@ describe("iptables mode", () => {
     node = await LabNode.build(pods);
     // IPVS mode sets this sysctl, but in iptables mode kube-proxy leaves it to the node.
     shell("sysctl -qw net.ipv4.ip_forward=1");
-    // The node's gateway is the client, so redirects would exhaust the kernel's limit of ICMP messages to one host.
+    // The node's gateway is the client, so redirects would exhaust the kernel's limit on ICMP messages to one host.
     shell("sysctl -qw net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.eth0.send_redirects=0");
     node.apply(web(), webSlice("10.244.1.10", "10.244.1.20"), ...dns("10.244.1.10"));
     await node.start(flags);
@@ -353,7 +356,7 @@ describe("iptables mode", () => {
     const rulesRemoved = /"Removed leftover iptables rules" .*modes="?iptables/;
     const portalsRemoved = /"Removed leftover iptables rules" .*modes="?userspace/;
 
-    /** Our chains, and the other objects of IPVS mode if they exist. */
+    /** kube-ipvs's chains, and IPVS mode's other objects if they exist. */
     function left(): string {
       const chains = ["iptables-save", "ip6tables-save"].flatMap(
         (save) => shell(save).match(/^:KUBE-\S+/gm) ?? [],
@@ -391,7 +394,7 @@ describe("iptables mode", () => {
     afterEach(() => Standing.endAllOpen());
     before(() => {
       node.apply(web(), webSlice("10.244.1.10", "10.244.1.20"), ...dns("10.244.1.20"));
-      // There are so few ports that connections in the new mode use source ports for which IPVS still has entries.
+      // The port range is so small that connections in the new mode use source ports for which IPVS still has entries.
       const ports = ["ip_local_port_range='40000 40199'", "tcp_tw_reuse=1"];
       shell(`ip netns exec client sysctl -qw ${ports.map((one) => `net.ipv4.${one}`).join(" ")}`);
       wrapIptablesRestore();

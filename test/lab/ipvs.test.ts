@@ -1,4 +1,4 @@
-/** The IPVS client on a kernel, compared with ipvsadm. The contract suite contains the common cases. */
+/** Compares the IPVS client on a kernel with ipvsadm. The contract suite contains the common cases. */
 import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
 import { describe, it } from "node:test";
@@ -81,7 +81,7 @@ function inNamespace(
     });
 }
 
-/** Like {@link inNamespace}. `body` also gets a line for each message that changes something. */
+/** Like {@link inNamespace}, but `body` also gets a line for each message that modifies state. */
 function withMessages(
   setUp: Lines,
   body: (ipvs: IpvsClient, sent: Lines) => Promise<void>,
@@ -378,7 +378,7 @@ async function flowsOf(
   return new Map(realServers.map((one) => [one.address, one.inactiveConnections]));
 }
 
-/** Each datagram has its own source port, and is therefore a new connection. */
+/** Each datagram has its own source port and is therefore a new connection. */
 async function sendDatagram(address: string): Promise<void> {
   const socket = createSocket("udp4");
   try {
@@ -390,13 +390,13 @@ async function sendDatagram(address: string): Promise<void> {
   }
 }
 
-/** Formats real servers without counts, which only one of the two ways returns. */
+/** Formats real servers without counts, which only one of the two sources has. */
 function byText(realServers: readonly RealServer[]): string[] {
   const fields = ["address", "port", "weight", "forwardingMethod"];
   return realServers.map((one) => JSON.stringify(one, fields)).sort();
 }
 
-/** Prints the duration of each step, and the longest time that other work had to wait. */
+/** Prints each step's duration, and the longest time that other work had to wait. */
 function stopwatch(): <T>(step: string, run: () => Promise<T>) => Promise<T> {
   return async (step, run) => {
     let longestMs = 0;

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 /** Suites use up to 692 MB (measured). */
 const neededMegabytes = 700;
 
-/** Returns one line that names the missing requirements of a lab kernel. Undefined if none is missing. */
+/** Returns one line that names a lab kernel's missing requirements. Undefined if none is missing. */
 export function findShortage(
   paths: readonly string[] = [import.meta.dirname, tmpdir()],
   availableBytes: number = process.availableMemory(),
@@ -20,7 +20,7 @@ export function findShortage(
   return undefined;
 }
 
-/** Returns how many of the `wanted` lab kernels fit in memory at the same time, but at least one. */
+/** Returns how many of the `wanted` lab kernels fit in memory at the same time, at least one. */
 export function kernelsInMemory(
   wanted: number,
   availableBytes: number = process.availableMemory(),

@@ -1,4 +1,4 @@
-/** Formats docs/reports/kernels.md, which shows which suites pass on which kernel and iptables backend. Pure. */
+/** Formats docs/reports/kernels.md, the report of which suites pass on which kernel and iptables backend. Pure. */
 
 /**
  * The iptables backend. "nftables": rules and sets are written with nf_tables. "none": the same on a kernel without
@@ -6,7 +6,7 @@
  */
 export type Backend = "legacy" | "nft" | "nftables" | "none";
 
-/** The result of one suite on one kernel with one backend. */
+/** One suite's result on one kernel with one backend. */
 export interface Measured {
   /** The release in the format of `uname -r`. */
   readonly release: string;
@@ -16,7 +16,7 @@ export interface Measured {
   readonly failed: number;
   /** Names of the failed cases. */
   readonly red: readonly string[];
-  /** Reasons of failures in the suite's output. */
+  /** Reasons for failures in the suite's output. */
   readonly why?: readonly string[];
   /** Numbers for the report. */
   readonly notes?: readonly string[];

@@ -1,5 +1,5 @@
 /**
- * Boots the lab kernel (user-mode Linux, which is a Linux kernel as an ordinary program, with IPVS), runs one command
+ * Boots the lab kernel (user-mode Linux, a Linux kernel that runs as an ordinary program, with IPVS), runs one command
  * in it and shuts it down. The guest sees the machine's file system and writes only to memory. README.md explains the
  * parameters.
  */
@@ -22,11 +22,11 @@ import { allowedCpu } from "./kernel-needs.ts";
 /** The binary and modules of Debian's package `user-mode-linux`, or those that `make lab-kernel` built. */
 export interface LabKernel {
   readonly binary: string;
-  /** Folder of the modules, named after the kernel's version. */
+  /** Folder with the modules, named after the kernel's version. */
   readonly modules: string;
 }
 
-/** The backend that the command `iptables` uses; "none": neither iptables nor ipset is installed. */
+/** The backend of the command `iptables`. With "none", neither iptables nor ipset is installed. */
 export type IptablesVariant = "legacy" | "nft" | "none";
 
 export interface GuestCommand {
@@ -43,14 +43,16 @@ export interface LabOptions {
   readonly timeoutSeconds: number;
   /** With "absent", the modules are not loaded and cannot be loaded. */
   readonly ipvs: "present" | "absent";
-  /** The iptables backend, by default legacy. The kernel in the Debian package has no other. */
+  /** The iptables backend, by default legacy. The Debian package's kernel has no other. */
   readonly iptables?: IptablesVariant;
   /**
-   * A tap device of this network namespace that becomes the link `vec0` of the lab kernel. If undefined, the lab kernel
-   * has no external network.
+   * A tap device in this network namespace that becomes the lab kernel's link `vec0`. If undefined, the lab kernel has
+   * no external network.
    */
   readonly tap?: string;
-  /** Size of the terminal that is the command's standard input and output. If absent, the command has no input. */
+  /**
+   * Size of the terminal that serves as the command's standard input and output. If absent, the command has no input.
+   */
   readonly terminal?: TerminalSize;
 }
 
@@ -70,7 +72,7 @@ export type LabResult =
   | { readonly kind: "timed-out" }
   /** The signal was aborted. */
   | { readonly kind: "stopped" }
-  /** The kernel ended before the command. `console` contains the kernel's last lines. */
+  /** The kernel exited before the command did. `console` contains the kernel's last lines. */
   | { readonly kind: "died"; readonly console: string };
 
 const BINARY = "/usr/bin/linux.uml";
@@ -83,7 +85,7 @@ const REGISTERS_LIBRARY: string = join(PROJECT, "build/lab/uml-registers.so");
 
 /**
  * Prevents measurements at boot (loop speed and the fastest RAID 6 code), which take a sixth of a boot's CPU time. The
- * given number of loops per tick is only an upper limit, so delays may be too long.
+ * given number of loops per tick is an upper bound, so delays may be too long.
  */
 const withoutMeasuring = ["lpj=50000000", "initcall_blacklist=raid6_select_algo"];
 
@@ -92,8 +94,8 @@ const bootSeconds = 90;
 const mostBoots = 2;
 
 /**
- * Finds the lab kernel: the one in `folder`, otherwise the one that toolchain/extract-lab-kernel.sh fetched, otherwise
- * the installed one. Undefined if there is none.
+ * Finds the lab kernel: the one in `folder`, else the one that toolchain/extract-lab-kernel.sh fetched, else the
+ * installed one. Undefined if there is none.
  */
 export function findLabKernel(
   folder: string | undefined = existsSync(FETCHED) ? FETCHED : undefined,
@@ -151,7 +153,7 @@ async function bootOnce(
   }
 }
 
-/** Writes the folder that is shared with the guest: the command and its environment. */
+/** Writes the command and its environment to the folder that is shared with the guest. */
 function writeCommand(
   labDirectory: string,
   kernel: LabKernel,
@@ -174,7 +176,7 @@ function writeCommand(
   writeFileSync(join(labDirectory, "command"), script);
 }
 
-/** The lab kernel of the Debian package supports only the legacy backend, regardless of the machine's own commands. */
+/** The Debian package's lab kernel supports only the legacy backend, regardless of the machine's own commands. */
 function linkIptables(folder: string, variant: IptablesVariant): void {
   mkdirSync(folder);
   if (variant === "none") return;
@@ -195,8 +197,8 @@ export function shellQuote(text: string): string {
 }
 
 /**
- * Standard output contains kernel messages. Descriptors 3 and 4 are the command's output, as terminals 1 and 2.
- * Descriptors 0 and 5 are terminal 3 if the command has one.
+ * Standard output contains kernel messages. Descriptors 3 and 4 are terminals 1 and 2, with the command's output.
+ * Descriptors 0 and 5 are terminal 3, if the command has one.
  */
 function startKernel(kernel: LabKernel, labDirectory: string, options: LabOptions): ChildProcess {
   const parameters = [
@@ -218,7 +220,7 @@ function startKernel(kernel: LabKernel, labDirectory: string, options: LabOption
     ...(options.tap === undefined ? [] : [`vec0:transport=tap,ifname=${options.tap},depth=128`]),
   ];
   const preload = existsSync(REGISTERS_LIBRARY) ? { LD_PRELOAD: REGISTERS_LIBRARY } : {};
-  // A process namespace ends all processes of the kernel when it ends. It ends with this process.
+  // The process namespace ends with this process, which kills all of the kernel's processes.
   const isolate = [
     ...["--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child"],
     ...["--mount", "--propagation", "private"],
@@ -251,7 +253,7 @@ function collect(child: ChildProcess, output: Output): () => string {
   return () => console;
 }
 
-/** Resolves when the kernel has ended and its output was read. True if it was killed because of the timeout. */
+/** Resolves when the kernel has exited and its output has been read. True if it was killed because of the timeout. */
 function waitForEnd(
   child: ChildProcess,
   timeoutMs: number,
@@ -286,8 +288,8 @@ function readCpuSeconds(labDirectory: string): { readonly cpuSeconds?: number } 
 }
 
 /**
- * Parses the output of the shell's `times`: the second line, `0m4.20s 0m10.26s`, is the user and system time of its
- * child processes.
+ * Parses the output of the shell's `times`: the second line, `0m4.20s 0m10.26s`, contains the user and system time of
+ * its child processes.
  */
 export function childrenSeconds(times: string): number | undefined {
   const parts = [...(times.split("\n")[1] ?? "").matchAll(/(\d+)m([\d.]+)s/g)];

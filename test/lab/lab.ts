@@ -1,4 +1,4 @@
-/** Chooses the kernel for a command that needs IPVS: the lab kernel, or on request this machine's own. */
+/** Chooses the kernel for a command that needs IPVS: the lab kernel or, on request, this machine's own. */
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { runInHostNamespace } from "./host-namespace.ts";
@@ -68,7 +68,7 @@ export function findLab(
   return { kind: "none", missing: explainMissing(machine.architecture) };
 }
 
-/** The file exists if the module is loaded or built in. */
+/** The file exists if the module is loaded or built-in. */
 function hostHasIpvs(): boolean {
   if (existsSync("/proc/net/ip_vs")) return true;
   spawnSync("modprobe", ["-q", "ip_vs"], { stdio: "ignore" });
@@ -83,7 +83,7 @@ export function explainMissing(architecture: string): string {
     : `the lab kernel exists for amd64 only; ${useHost}`;
 }
 
-/** Runs a command in a new lab, in the current folder, and passes its output on. */
+/** Runs a command in a new lab in the current folder, and passes on its output. */
 export function runInLab(
   lab: Exclude<Lab, { kind: "none" }>,
   argv: readonly string[],

@@ -1,6 +1,6 @@
-# Sourced by guest.sh and host.sh: loads the modules that tests need; without those of IPVS if LAB_IPVS is "absent", and
-# without those of iptables and ipset if LAB_IPTABLES is "none".
-# They are named: automatic loading by the kernel does not always work in the lab kernel.
+# Sourced by guest.sh and host.sh: loads the modules that tests need, without IPVS modules if LAB_IPVS is "absent", and
+# without iptables and ipset modules if LAB_IPTABLES is "none". The modules are listed because automatic loading does
+# not always work in the lab kernel.
 ipvs="ip_vs ip_vs_rr ip_vs_wrr ip_vs_lc ip_vs_wlc ip_vs_sh ip_vs_dh ip_vs_sed ip_vs_nq
   ip_vs_fo ip_vs_ovf ip_vs_mh ip_vs_lblc ip_vs_lblcr"
 xtables="ip_tables ip6_tables iptable_nat iptable_filter iptable_mangle ip6table_nat ip6table_filter ip6table_mangle

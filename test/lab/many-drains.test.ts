@@ -1,5 +1,5 @@
 /**
- * Counts the kernel requests of each drain check while 5,000 real servers drain at the same time, each with a flow.
+ * Counts each drain check's kernel requests while 5,000 real servers are draining, each with a flow.
  * test/unit/daemon/sync/drain-watch.test.ts tests the check intervals with a fake clock.
  */
 import assert from "node:assert/strict";

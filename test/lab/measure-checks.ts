@@ -1,6 +1,6 @@
 /**
- * Measures the CPU time of kernel state checks with 5,000 Services of 5 endpoints each, or another number of Services:
- * node test/lab/boot.ts --memory 4G -- node test/lab/measure-checks.ts [SERVICES]
+ * Measures the CPU time of kernel state checks with 5,000 Services of 5 endpoints each, or with a different number of
+ * Services: node test/lab/boot.ts --memory 4G -- node test/lab/measure-checks.ts [SERVICES]
  */
 import { readFileSync } from "node:fs";
 import { systemClock } from "../../src/base/clock.ts";

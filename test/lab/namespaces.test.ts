@@ -1,6 +1,6 @@
 /**
- * Several network namespaces with a hundred or more virtual servers each, as with nested nodes. The program in one
- * namespace sees all its own virtual servers and no others. /proc/net/ip_vs does not guarantee this.
+ * Tests several network namespaces with a hundred or more virtual servers each, as with nested nodes. The program in
+ * one namespace must see all of its own virtual servers and no others, which /proc/net/ip_vs does not guarantee.
  */
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
@@ -23,7 +23,7 @@ const endpointCount = 2;
 const staleCount = 40;
 const restoreFile = "/run/other-virtual-servers";
 
-/** Creates the same number of virtual servers in each other namespace, at other addresses. */
+/** Creates the same number of virtual servers at different addresses in each other namespace. */
 function fillOthers(): void {
   const lines = positions(serviceCount).flatMap((index) => {
     const place = `10.97.${1 + Math.floor(index / 250)}.${1 + (index % 250)}:80`;

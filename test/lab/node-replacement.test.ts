@@ -1,6 +1,6 @@
 /**
  * Two nodes behind a load balancer that checks `/healthz`, as in KEP-3836. They are replaced one by one under traffic:
- * a node's namespace, with all its connections, is removed as soon as the program has ended.
+ * a node's namespace, with all its connections, is removed as soon as the program has exited.
  *
  *     balancer 192.168.N.1 ── 192.168.N.11 node-N 10.0.N.1 ── 10.0.N.2 pods 10.244.1.10, 10.244.1.11
  */
@@ -50,7 +50,7 @@ function applyEndpoint(address: string): void {
   renameSync(`${path}.new`, path);
 }
 
-/** Runs a shell script while requests continue. {@link shell} would block this process, so requests would time out. */
+/** Runs a shell script while requests continue. {@link shell} would block this process, and requests would time out. */
 async function runScript(script: string): Promise<void> {
   await promisify(execFile)("sh", ["-ec", script]);
 }
@@ -115,7 +115,7 @@ class ReplaceableNode {
     this.#program?.kill("SIGTERM");
   }
 
-  /** Waits for the end of the program, and returns its exit code. */
+  /** Waits until the program exits, and returns its exit code. */
   async ends(): Promise<number | null> {
     return (await this.#program?.ends())?.code ?? null;
   }
@@ -131,7 +131,7 @@ class ReplaceableNode {
       await runScript(`ip -n ${neighbor} link delete eth${this.#number} 2> /dev/null || true`);
   }
 
-  /** The status of `/healthz`, or of another path of the same server. Undefined without an answer. */
+  /** The status of `/healthz` or another path on the same server. Undefined without an answer. */
   async healthStatus(path = "/healthz"): Promise<number | undefined> {
     const answer = ask(`http://${this.address}:10256${path}`).then(
       ({ status }) => status,
@@ -155,7 +155,7 @@ class ReplaceableNode {
     return Math.round(performance.now() - this.#usedSinceMs);
   }
 
-  /** Adds the node to the balancer, which knows nothing but `/healthz`. */
+  /** Adds the node to the balancer, which knows only `/healthz`. */
   async register(): Promise<void> {
     this.#isRegistered = true;
     await until(
@@ -180,7 +180,7 @@ class ReplaceableNode {
   }
 }
 
-/** Distributes requests of several clients to the nodes that it uses. */
+/** Distributes requests from several clients to the nodes that it uses. */
 class Balancer {
   readonly #nodes: readonly ReplaceableNode[];
   readonly #loops: Promise<void>[] = [];
@@ -246,7 +246,7 @@ describe("nodes behind a load balancer that checks /healthz", () => {
       // The answer takes a while, so that some requests are always in progress.
       const server = createServer((socket) => {
         socket.on("error", () => socket.destroy());
-        // A removed node never confirms the end of its connections.
+        // A removed node never confirms that its connections are closed.
         socket.unref();
         setTimeout(() => socket.end(address), 20);
       }).listen(8080, address);

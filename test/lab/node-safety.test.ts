@@ -1,5 +1,5 @@
 /**
- * Services with addresses that the node needs, tested with real packets: the node keeps its network. In a control test,
+ * Tests with real packets that the node stays connected when Services have addresses that it needs. In a control test,
  * the same address is bound to kube-ipvs0, which disconnects the node.
  */
 import assert from "node:assert/strict";
@@ -62,7 +62,7 @@ function canPing(address: string): boolean {
 const ofTheLab: ReadonlySet<string> = new Set(["modules", "modules-folder", "iptables-lock"]);
 const backends = ["iptables-nft", "iptables-legacy"] as const;
 
-/** The backend that contains our rules. */
+/** The backend that contains kube-ipvs's rules. */
 function inUse(): string | undefined {
   return backends.find((name) => shell(`${name}-save 2> /dev/null || true`).includes("KUBE-"));
 }
@@ -197,7 +197,7 @@ describe("another Node's address as an external IP", () => {
     return proxy.metric("kube_ipvs_frontend_conflicts", { reason });
   }
 
-  /** Every address that was bound since the monitor started, even for a moment. */
+  /** Every address that has been bound since the monitor started, even for a moment. */
   function everBound(): string {
     return monitor.output;
   }
@@ -297,7 +297,7 @@ describe("the doctor on this node", () => {
   ]);
   const { config } = loadConfig(values, { readFile: () => "", hostname: () => "node-1" });
 
-  /** Checks that are not ok, as `name verdict`, without those that fail because of the lab. */
+  /** Checks that are not ok, as `name verdict`, except those that fail because of the lab. */
   async function complaints(isBeforeInstall = false): Promise<readonly string[]> {
     const { checks } = await examineNode(config, systemClock, isBeforeInstall);
     return checks

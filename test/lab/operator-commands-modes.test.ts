@@ -1,4 +1,4 @@
-/** The operator's commands in iptables and userspace mode, with the running program. */
+/** Tests the operator's commands in iptables and userspace mode with the running program. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { parseJson } from "../../src/base/parse-json.ts";

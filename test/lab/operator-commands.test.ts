@@ -1,4 +1,4 @@
-/** The operator's commands with the running program, on a deliberately damaged node. */
+/** Tests the operator's commands with the running program on a deliberately damaged node. */
 import assert from "node:assert/strict";
 import { existsSync, statSync } from "node:fs";
 import { after, before, describe, it } from "node:test";

@@ -1,7 +1,7 @@
 /**
- * Changes our virtual servers while the program is stopped or cannot remove anything. The next start and `--cleanup`
- * must make the same decisions, and no virtual server with old pods may be left. Foreign virtual servers are kept in
- * every history.
+ * Changes kube-ipvs's virtual servers while the program is stopped or cannot remove anything. The next start and
+ * `--cleanup` must make the same decisions, and no virtual server with old pods may be left. Foreign virtual servers
+ * are kept in every history.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -14,7 +14,7 @@ const foreignSetUp: readonly string[] = [
   "ipvsadm -A -t 10.50.0.1:80 -s wlc",
   "ipvsadm -a -t 10.50.0.1:80 -r 10.50.1.1:80 -g -w 5",
   "ipvsadm -A -t 192.168.10.11:5000 -s sh",
-  // Another port of an address that a Service has in every history.
+  // Another port on an address that a Service has in every history.
   "ipvsadm -A -t 10.96.0.11:5001 -s sh",
 ];
 const foreignText = [
@@ -51,9 +51,9 @@ interface History {
   readonly away?: (node: ClusterNode) => void;
   /** Changes after the next start. */
   readonly after?: (node: ClusterNode) => void | Promise<void>;
-  /** A clean-up, which does not read Services, uses the kernel state and record of another history. */
+  /** A clean-up does not read Services, so it uses the kernel state and record of another history. */
   readonly isOldToCleanUp?: true;
-  /** Remaining virtual servers with their real servers at the end, in the format of `ipvsadm -Sn`. */
+  /** The virtual servers that remain at the end, with their real servers, in the format of `ipvsadm -Sn`. */
   readonly left: readonly string[];
 }
 
@@ -200,7 +200,7 @@ function printed(): string {
   return shell("ipvsadm -Sn");
 }
 
-/** Sorted lines, with foreign virtual servers separate. */
+/** Sorted lines, with foreign virtual servers listed separately. */
 function splitServers(): { readonly ours: readonly string[]; readonly foreign: string } {
   const lines = printed()
     .split("\n")
@@ -214,7 +214,7 @@ function splitServers(): { readonly ours: readonly string[]; readonly foreign: s
   };
 }
 
-/** Runs a history up to the stop, and then `body`. */
+/** Runs a history up to the stop, then `body`. */
 async function withHistory(
   { settings, running, signal, away }: History,
   body: (node: ClusterNode) => Promise<void>,
@@ -224,7 +224,7 @@ async function withHistory(
     try {
       await node.start();
       await running?.(node);
-      // By then, the files for the next start are written, so a kill is like a stop.
+      // By then, the files for the next start have been written, so a kill is like a stop.
       if (signal === "SIGKILL") await node.verified(1);
       await node.stop(signal);
       away?.(node);

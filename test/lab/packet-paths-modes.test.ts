@@ -1,4 +1,4 @@
-/** Packet paths in iptables and userspace mode: the sections that run fast, with real connections. */
+/** Tests packet paths in iptables and userspace mode with real connections, for sections that run fast. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

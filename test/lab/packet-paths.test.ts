@@ -1,4 +1,4 @@
-/** Packet paths: every row of the matrix with real connections, compared with the document. */
+/** Tests every row of the packet path matrix with real connections, and compares it with the report. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * Tests removals by third parties, and changes of the node's links and addresses. They must be repaired long before the
- * next periodic sync, which is an hour away in this test.
+ * Tests that third-party removals and changes to the node's links and addresses are repaired long before the next
+ * periodic sync, which is an hour away in this test.
  */
 import assert from "node:assert/strict";
 import { writeFileSync } from "node:fs";
@@ -161,7 +161,7 @@ describe("rules that disappear between two checks", () => {
   after(() => restart(rulePeriodMs));
 
   it("are checked immediately if a restore fails because they are gone", async (test) => {
-    // The chain that a new set entry rewrites cannot be written without its target.
+    // A new set entry rewrites this chain, which cannot be written without its target.
     shell("iptables -t nat -F; iptables -t nat -X");
     const before = await daemon.metrics("kube_ipvs_drift_detected_total");
     const ranges = service({

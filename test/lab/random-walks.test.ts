@@ -1,6 +1,6 @@
 /**
- * The random walks of test/unit/daemon with the built program on the real kernel. Each walk has its own network
- * namespace, and is compared with a fresh start whenever it settles.
+ * Runs the random walks of test/unit/daemon with the built program on the real kernel. Each walk has its own network
+ * namespace and is compared with a fresh start whenever it settles.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -35,7 +35,7 @@ describe(`random walks of ${walkLength} steps end in the state of a fresh start`
 });
 
 /**
- * The unit tests run all walks. This test runs those for which a real kernel shows more than the fake one. Each takes
+ * The unit tests run all walks. This test runs those for which a real kernel reveals more than the fake one. Each takes
  * half a minute.
  */
 const foundHere: ReadonlySet<string> = new Set([

@@ -1,6 +1,6 @@
 /**
  * The kernel rejects one object among a hundred Services. The rejection must be logged once with the Service, and
- * nothing else may be affected. Tests an endpoint that every kernel rejects, and with fault injection a set entry, an
+ * nothing else may be affected. Tests an endpoint that every kernel rejects and, with fault injection, a set entry, an
  * address, virtual servers and a chain.
  */
 import assert from "node:assert/strict";
@@ -47,13 +47,13 @@ const bulk: readonly ApiObject[] = positions(serviceCount).flatMap((index) => [
   sliceOf(index, positions(2)),
 ]);
 
-/** Runs the program with the library and the wrapper that reject requests. */
+/** Runs the program with the library and wrapper that reject requests. */
 const environment = {
   ...underFaults.environment,
   PATH: rejectingPath,
 };
 
-/** IPVS_CMD_NEW_SERVICE of linux/ip_vs.h for this address, with or without its port. */
+/** IPVS_CMD_NEW_SERVICE (linux/ip_vs.h) for this address, with or without its port. */
 function refuseCreation(address: string, port?: number): void {
   const after: VirtualServer = {
     ...{ protocol: "TCP", address: ip(address), port: port ?? 0, scheduler: "rr", flags: 0 },
@@ -61,7 +61,7 @@ function refuseCreation(address: string, port?: number): void {
   };
   const writer = new MessageWriter();
   encodeChange(writer, { kind: "virtual-server-create", after });
-  // Two headers of 4 bytes, attributes of 8, 8, 20 and 8 bytes.
+  // Two headers of 4 bytes, then attributes of 8, 8, 20 and 8 bytes.
   const content = writer.written.subarray(0, port === undefined ? 44 : 52);
   rejectRequests({ protocol: 16, subsystem: -1, errno: 22, percent: 100, content });
 }
@@ -102,7 +102,7 @@ function rejectedCount(kind: string, labels: Record<string, string> = {}): Promi
   return node.metric("kube_ipvs_refused_objects", { kind, ...labels });
 }
 
-/** Log lines about the beginning or end of an object's rejection. */
+/** Log lines about the start or end of an object's rejection. */
 function linesAbout(subject: RegExp): readonly string[] {
   return node
     .lines()
@@ -110,7 +110,10 @@ function linesAbout(subject: RegExp): readonly string[] {
     .map((line) => JSON.stringify(line));
 }
 
-/** Ten changes of other Services: each reaches the kernel, none causes a full sync, and the node stays healthy. */
+/**
+ * Changes other Services ten times: each change reaches the kernel, none causes a full sync, and the node stays
+ * healthy.
+ */
 async function changesElsewhereGoThrough(): Promise<void> {
   const slowMs = 5_000;
   const full = (): Promise<number> => node.metric("kube_ipvs_sync_runs_total", { kind: "full" });
@@ -139,7 +142,7 @@ async function becomesHealthy(): Promise<void> {
   );
 }
 
-/** Asserts that there is exactly one line for the beginning, which names the Service, and one for the end. */
+/** Asserts that there is exactly one line for the start, which names the Service, and one for the end. */
 function toldOnce(subject: RegExp, serviceName: string, count: number): void {
   const lines = linesAbout(subject);
   assert.equal(lines.length, count, lines.join("\n"));
@@ -208,7 +211,7 @@ describe("an endpoint that the kernel rejects", () => {
 });
 
 /**
- * Protocols and subsystems of linux/netlink.h and linux/netfilter/nfnetlink.h. `content` occurs in no other request.
+ * Protocols and subsystems from linux/netlink.h and linux/netfilter/nfnetlink.h. `content` occurs in no other request.
  * For the entry, it is IPSET_ATTR_PORT, because other sets also contain its address.
  */
 const injected = [
@@ -309,7 +312,7 @@ describe("virtual servers that the kernel rejects", () => {
   it("unbind their address if none of them is left, since the node itself would answer there", async () => {
     refuseCreation(address);
     shell(`ipvsadm -D -t ${address}:80; ipvsadm -D -t ${address}:8081`);
-    // A change of the Service finds that the virtual servers are gone.
+    // When the Service changes, the program finds that the virtual servers are gone.
     node.api.apply({ ...objects[1], endpoints: [endpoint("10.244.2.83")] } as ApiObject);
     await refusals(2);
     assert.deepEqual([isBound(), served()], [false, 0]);
@@ -339,7 +342,7 @@ describe("virtual servers that the kernel rejects", () => {
 });
 
 describe("a removal at the end of a drain that the kernel rejects", () => {
-  /** The header of an IPVS_CMD_DEL_DEST of linux/ip_vs.h, of generic netlink. */
+  /** The generic netlink header of IPVS_CMD_DEL_DEST (linux/ip_vs.h). */
   const removal = { protocol: 16, subsystem: -1, content: Uint8Array.of(7, 1, 0, 0) };
   const objects = [
     service({ name: "draining", clusterIps: ["10.96.0.80"] }),

@@ -1,12 +1,12 @@
 /**
- * Runs the suites that depend on the kernel and on iptables on the kernel of `make lab-kernel`, with each backend of
- * iptables, and writes docs/reports/kernels.md:
+ * Runs the suites that depend on the kernel and iptables on the kernel from `make lab-kernel` with each iptables
+ * backend, and writes docs/reports/kernels.md:
  *
  *     LAB_KERNEL=FOLDER node test/lab/run-kernels.ts [--backend nft|legacy|nftables|none] [SUITE…]
  *
  * With "nftables" and "none", rules and sets are written with nf_tables. "none", which only runs on request, needs a
- * kernel without iptables and ipset. With a backend or names of suites, only those run, and the report keeps the earlier
- * results of the others. Running one suite at a time gives the same report as running all at once.
+ * kernel without iptables and ipset. With a backend or suite names, only those run, and the report keeps the others'
+ * earlier results. Running suites one at a time gives the same report as running all at once.
  */
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -25,7 +25,7 @@ import type { IptablesVariant } from "./lab-kernel.ts";
 const backends: readonly Backend[] = ["nft", "legacy", "nftables", "none"];
 const usualBackends = "nft legacy nftables";
 
-/** Suites that depend on the state of the kernel and its rules. The others give the same result on every kernel. */
+/** Suites that depend on the kernel's state and rules. The others give the same result on every kernel. */
 const kernelSuites: readonly string[] = [
   "golden",
   "contract",
@@ -82,10 +82,10 @@ const report: string = join(project, "docs/reports/kernels.md");
 /** File with the results so far, for every kernel. */
 const measuredPath: string = join(project, "build/kernels.json");
 
-/** Lines in the output of suites that belong in the report: numbers of compared states, and CPU shares. */
+/** Output lines of suites that belong in the report: numbers of compared states, and CPU shares. */
 const figureLine = /^ +(golden: \S+ +\d+ of \d+ match|with \d+ third-party rules in .*)$/gm;
 
-/** Runs the suites and passes their output on. */
+/** Runs the suites and passes on their output. */
 async function runWith(
   backend: Backend,
   suites: readonly string[],

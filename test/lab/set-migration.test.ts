@@ -1,6 +1,6 @@
 /**
- * Tests in a real kernel that existing sets with other parameters are recreated while rules refer to them. Also tests
- * that each of kube-proxy's set creations succeeds on the state that kube-ipvs leaves.
+ * Tests in a real kernel that existing sets with different parameters are recreated while rules refer to them. Also
+ * tests that each of kube-proxy's set creations succeeds on the state that kube-ipvs leaves behind.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -26,7 +26,7 @@ import {
 
 const rangeCount = 70_000;
 
-/** Objects that add entries to nearly every set. */
+/** Objects that create entries in nearly every set. */
 const objects: readonly ApiObject[] = [
   service({
     type: "LoadBalancer",
@@ -55,7 +55,7 @@ function createLine({ name, type, family }: IpSet): string {
   return `ipset create ${name} ${type} family ${word} hashsize 1024 maxelem 65536 -exist`;
 }
 
-/** Creates sets like kube-proxy at its start. Fails with the first rejected creation. */
+/** Creates sets as kube-proxy does at startup. Fails on the first rejected creation. */
 function createAsKubeProxy(): number {
   const lines = ipFamilies.flatMap(setsFor).map(createLine);
   shell(lines.join("\n"));
@@ -144,7 +144,7 @@ const rounds: readonly (readonly Misfit[])[] = [
   ],
 ];
 
-/** Rules of the other family cannot refer to the set. */
+/** Rules for the other family cannot refer to the set. */
 const ofOtherFamily: Misfit = {
   set: setFor("loadBalancer", "IPv4"),
   how: "hash:ip,port family inet6",
@@ -184,7 +184,7 @@ describe("sets that exist with other parameters", () => {
       });
     });
 
-    // The kernel keeps a set of another type as long as a rule refers to it.
+    // The kernel keeps a set of a different type as long as a rule refers to it.
     if (index > 0) continue;
 
     it("are recreated while rules refer to them", async () => {
@@ -217,7 +217,7 @@ describe("sets that exist with other parameters", () => {
       } finally {
         await daemon.stop();
       }
-      // By now, our own rules also refer to the set.
+      // By now, kube-ipvs's own rules also refer to the set.
       await cleanUpLab();
       await withLabDaemon(objects, {}, async () => {
         await eventually(state, fresh, 60_000);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A shell in the lab as docs/quick-start.md expects it: the program in PATH, the address of a node, and a route to pods.
+# A shell in the lab as docs/quick-start.md expects it: the program in PATH, a node address, and a route to pods.
 ip link add eth0 type dummy && ip link set eth0 up && ip address add 192.168.10.11/24 dev eth0 || exit
 ip link add pods0 type dummy && ip link set pods0 up && ip route add 10.244.0.0/16 dev pods0 || exit
 PATH=$PWD/dist:$PATH

@@ -1,6 +1,6 @@
 /**
- * UDP clients that keep their source port while a Service's pods change: the built program, real pods, an external
- * client, and the conntrack entries.
+ * Tests UDP clients that keep their source port while a Service's pods change, with the built program, real pods, an
+ * external client and the conntrack entries.
  */
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, it } from "node:test";
@@ -35,7 +35,7 @@ function slice6(...endpoints: readonly string[]): ApiObject {
   return endpointSlice({ name: "dns-6", service: "dns", endpoints, ports: slicePorts });
 }
 
-/** Ways to reach the Service: the destination, the source that the pod sees, and the virtual server. */
+/** Ways to reach the Service, each with the destination, the source that the pod sees, and the virtual server. */
 const ways = [
   { name: "cluster IP", address: clusterIp, port: 53, answersTo: podGateway },
   { name: "node port", address: nodeAddress, port: nodePort, answersTo: podGateway },
@@ -63,7 +63,7 @@ describe("a UDP client that keeps its source port", () => {
     client = await Datagrams.open(sourcePort);
   }
 
-  /** Asks until `name` answers, and returns the number of milliseconds. */
+  /** Sends requests until `name` answers, and returns the number of milliseconds. */
   async function reaches(way: (typeof ways)[number], name: string): Promise<number> {
     const beganMs = performance.now();
     let answer = "";
@@ -138,7 +138,7 @@ describe("a UDP client that keeps its source port", () => {
     node.apply(dns(), slice(first.address, second.address));
     await node.hasWeights(way.server, "pod-1 1, pod-2 1");
     track({ destination: clusterIp, port: 53, answeredBy: first.address, answerPort: 5353 });
-    // The same port numbers at another node address, another host, and with another protocol.
+    // The same port numbers at another node address, at another host, and with a different protocol.
     track({ destination: nodeAddress, port: 53, answeredBy: first.address, answerPort: 5353 });
     track({ destination: "203.0.113.1", port: nodePort, answeredBy: "203.0.113.1" });
     track({ destination: "203.0.113.1", port: 53, answeredBy: first.address, answerPort: 5353 });
@@ -195,7 +195,7 @@ describe("a UDP client that keeps its source port", () => {
     assert.match(left.join("\n"), new RegExp(`dst=fd00:96::b .* src=${gone} `));
   });
 
-  /** Creates a conntrack entry like that of a packet. */
+  /** Creates a conntrack entry as a packet would. */
   function track(flow: {
     readonly destination: string;
     readonly port: number;
@@ -219,7 +219,7 @@ function flows(family = "ipv4"): string {
   return shell(`conntrack -L -f ${family} -o id 2> /dev/null`);
 }
 
-/** Flows with one of this suite's ports, by the kernel's id. */
+/** Flows with one of this suite's ports, by kernel ID. */
 function flowIds(family?: string): ReadonlyMap<string, string> {
   const lines = flows(family)
     .split("\n")

@@ -1,4 +1,4 @@
-/** Starts and stops the built program on a kernel with IPVS, also with arguments that it rejects. */
+/** Starts and stops the built program on a kernel with IPVS, including with arguments that it rejects. */
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -33,7 +33,7 @@ function start(args: readonly string[] = [], command: readonly string[] = []): P
   return program;
 }
 
-/** Ports with which an instance can run next to another. */
+/** Ports that allow an instance to run next to another. */
 const elsewhere = [
   "--kube-ipvs-lock-name=elsewhere",
   "--metrics-bind-address=127.0.0.1:20249",

@@ -1,6 +1,5 @@
 /**
- * Tests the commands' findings about traffic that other software or the network stops, by comparing them with real
- * connections.
+ * Compares the commands' findings about traffic that other software or the network stops with real connections.
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -22,7 +21,8 @@ const web = { address: "10.96.0.10", port: 80 };
 const asked = ["explain", "--from", "192.168.10.1", "--to", "10.96.0.10:80"];
 
 /**
- * Whether a TCP connection to the Service can be opened from a namespace of the lab. With `isExpected`, waits longer.
+ * Whether a TCP connection to the Service can be opened from one of the lab's namespaces. With `isExpected`, waits
+ * longer.
  */
 async function connects(namespace: "node" | "client", isExpected: boolean): Promise<boolean> {
   enterNetworkNamespace(namespace);

@@ -11,7 +11,10 @@ import { listSuites, type Suite } from "./suites.ts";
 
 type UsableLab = Exclude<Lab, { kind: "none" }>;
 
-/** Returns jobs for all suites that this lab can run. Prints which are skipped, and why. Throws if there is no lab. */
+/**
+ * Returns jobs for all suites that this lab can run. Prints which suites are skipped and why. Throws if there is no
+ * lab.
+ */
 export function labJobs(): readonly Job[] {
   const lab = findLab();
   if (lab.kind === "none") throw new Error(`lab: ${lab.missing}`);
@@ -41,7 +44,7 @@ async function runSuite(
 ): Promise<JobResult> {
   const chunks: Buffer[] = [];
   const keep = (chunk: Buffer): void => void chunks.push(chunk);
-  // Does not use `node --test`, which starts another Node.js that only passes on the output of this one.
+  // Does not use `node --test`, which would start another Node.js process just to pass on the output.
   const command = [...withQuickNode(lab), "node", "--test-reporter=spec", suite.file];
   const streams = { stdout: keep, stderr: keep };
   const result = await runInLab(lab, command, { ...suite.options, cpu }, streams, signal);

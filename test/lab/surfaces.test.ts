@@ -12,7 +12,7 @@ import { Program } from "../support/program.ts";
 
 const healthPort = 31_999;
 
-/** A load balancer with both families and policy Local. */
+/** A load balancer with both IP families and policy Local. */
 const balanced: ApiObject = service({
   type: "LoadBalancer",
   clusterIps: ["10.96.0.10", "fd00:96::10"],
@@ -54,7 +54,7 @@ async function get(target: string): Promise<readonly [status: number, body: stri
   return [response.status, await response.text()];
 }
 
-/** Waits until the check passes. The lab's timeout limits this. */
+/** Waits until the check passes. The lab's timeout limits the wait. */
 async function eventually(check: () => Promise<void>): Promise<void> {
   for (let attempt = 0; attempt < 100; attempt += 1) {
     if (
@@ -98,7 +98,7 @@ describe("a health-check node port", () => {
 });
 
 describe("the node", () => {
-  /** The keys of the Node's taints in the API server. */
+  /** The Node's taint keys in the API server. */
   async function taints(): Promise<readonly string[]> {
     const response = await fetch(`${server.url}/api/v1/nodes/node-1`);
     const { spec } = (await response.json()) as {

@@ -1,6 +1,6 @@
 /**
  * A hostile tenant and 50 Services of other tenants, with the built program on a real kernel. Connections to the other
- * Services continue, new ones reach their pod, and the node keeps its ports, modules and memory.
+ * Services must continue, new ones must reach their pod, and the node's ports, modules and memory must be unaffected.
  */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
@@ -39,12 +39,12 @@ const stepCount = countOf({ short: 100, long: 2_000 });
 const stepsBetweenChecks = 10;
 const openConnections = 5;
 /**
- * The lab's processor is several times slower than a node's, so this limit only detects a loop that hangs. The fuzz
+ * The lab's processor is several times slower than a node's, so this limit only detects a hanging loop. The fuzz
  * targets measure delays.
  */
 const longestDelaySeconds = 2.048;
 /**
- * Resident memory includes garbage and the tenant's current objects. The fuzz targets measure the heap without both.
+ * Resident memory includes garbage and the tenant's current objects. The fuzz targets measure the heap without either.
  */
 const mostMemoryGrowth = 1.3;
 /** The number of Events that one node can write immediately, and then per second. */
@@ -157,7 +157,7 @@ for (const mode of ["ipvs", "iptables", "userspace"] as const) {
     });
 
     it(`does not affect the answers of victims during ${stepCount} objects, nor the node's ports and addresses`, async () => {
-      // Linux's schedulers and the match for SCTP ports, which Services may use.
+      // Linux's schedulers and the SCTP port match, which Services may use.
       const expected =
         /^(?:ip_vs(?:_(?:rr|wrr|lc|wlc|lblcr?|dh|sh|sed|nq|fo|ovf|mh|twos))?|xt_sctp)$/;
       const modulesBefore = modules();

@@ -1,6 +1,6 @@
 /**
- * The built program and an API server over HTTP with 1,000 Services of 5 endpoints each: its writes, the cost of an API
- * server outage, and the effect of kills on open connections.
+ * Tests the built program with 1,000 Services of 5 endpoints each and an API server over HTTP: its writes, the cost of
+ * an API server outage, and the effect of kills on open connections.
  */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
@@ -40,7 +40,7 @@ class Cluster {
   server: ApiServer | undefined;
   #plan: KernelText | undefined;
 
-  /** Planned once for each state of the objects, because planning takes longer than reading the kernel. */
+  /** Planned once for each object state, because planning takes longer than reading the kernel. */
   get planned(): KernelText {
     this.#plan ??= plannedText(this.objects.values());
     return this.#plan;
@@ -98,7 +98,7 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
       "--ipvs-min-sync-period=0s",
       "--ipvs-sync-period=300s",
       "--kube-ipvs-verification-period=300s",
-      // A check of the rules starts programs.
+      // Rule checks start programs.
       "--kube-ipvs-rule-check-period=0s",
       // Only the first network namespace can set the limit.
       "--conntrack-max-per-core=0",
@@ -201,8 +201,8 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
   });
 
   /**
-   * A burst of new and changed Services. The program is killed at the first visible write of the burst (odd turns) or a
-   * little later. Returns whether writes of the burst were missing.
+   * A burst of new and changed Services. The program is killed at the burst's first visible write (odd turns) or a
+   * little later. Returns whether any of the burst's writes were missing.
    */
   async function killInBurst(turn: number): Promise<boolean> {
     const set = setFor("clusterIp", "IPv4");

@@ -1,4 +1,4 @@
-/** How annotations of a Service affect traffic: the built program, real pods, and an external client. */
+/** Tests how a Service's annotations affect traffic, with the built program, real pods and an external client. */
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, describe, it } from "node:test";
 import { askName, Connection } from "../support/client-traffic.ts";
@@ -89,7 +89,7 @@ describe("annotations of a Service", () => {
     return connection;
   }
 
-  /** Opens this many connections, and returns how many each pod got. */
+  /** Opens this many connections and returns how many each pod got. */
   async function shareOf(count: number): Promise<Readonly<Record<string, number>>> {
     const shares: Record<string, number> = { "pod-1": 0, "pod-2": 0 };
     for (let turn = 0; turn < count; turn++) {
@@ -103,7 +103,7 @@ describe("annotations of a Service", () => {
     return new RegExp(`"Ignoring annotation" .* value="${scheduler}" reason="${reason}"`);
   }
 
-  // This test must be the first, because the kernel counts ended connections until their timeout.
+  // This test must run first, because the kernel counts closed connections until they time out.
   it("limit the connections of an endpoint, and keep the existing ones", async () => {
     const lives = [await open(), await open()];
     node.apply(web({ "max-connections": "2,1" }), ...slices);
@@ -207,7 +207,7 @@ describe("annotations of a Service", () => {
   it("let the weight of a new endpoint grow, also across a restart", async () => {
     const slow = web({ scheduler: "wrr", "slow-start": "5s" });
     node.apply(slow, slices[0] as ApiObject);
-    // IPVS remembers ended connections.
+    // IPVS remembers closed connections.
     await node.hasWeights(tcp, "pod-1 10, pod-2 0");
     node.apply(slow, ...slices);
     await node.hasWeights(tcp, "pod-1 10, pod-2 1");
@@ -255,7 +255,7 @@ describe("annotations of a Service", () => {
     });
   }
 
-  /** Sends this many datagrams from one port of the client, and counts those that arrive at each pod. */
+  /** Sends this many datagrams from one client port, and counts those that reach each pod. */
   function spread(source: string, port: number, count: number): readonly number[] {
     const before = received();
     const script = `
@@ -284,7 +284,7 @@ describe("annotations of a Service", () => {
     node.apply(web({ "one-packet": "true" }), ...slices);
     await hasServer("-u", 53, "-s rr -o");
     assert.deepEqual(spread(insider, 4001, 6), [3, 3]);
-    // Masquerading is bound to the link of the first datagram.
+    // Masquerading is bound to the first datagram's link.
     assert.deepEqual(
       spread(clientAddress, 4002, 6).toSorted(),
       [0, 3],

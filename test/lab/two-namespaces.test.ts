@@ -1,6 +1,6 @@
 /**
- * One network namespace reads correct data while another one has hundreds of virtual servers. On such a kernel, the
- * dumps are correct, but /proc/net/ip_vs is not.
+ * Tests that one network namespace reads correct data while another one has hundreds of virtual servers. On such a
+ * kernel, dumps are correct, but /proc/net/ip_vs is not.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -26,7 +26,7 @@ interface Held {
 }
 
 /**
- * IPv4 and IPv6 virtual servers with up to six real servers of different weights. They differ between the namespaces.
+ * IPv4 and IPv6 virtual servers with up to six real servers of different weights, which differ between the namespaces.
  */
 function serversOf(namespace: number): readonly Held[] {
   return Array.from({ length: serverCount }, (_, index): Held => {
@@ -47,7 +47,7 @@ async function openIn(namespace: string): Promise<IpvsClient> {
   enterNetworkNamespace(namespace);
   try {
     const ipvs = new IpvsClient({ shim: nativeSocket, clock: systemClock });
-    // The first request opens the socket.
+    // The first request also opens the socket.
     await ipvs.readTimeouts();
     return ipvs;
   } finally {
@@ -55,7 +55,7 @@ async function openIn(namespace: string): Promise<IpvsClient> {
   }
 }
 
-/** Text that does not depend on the order. */
+/** Text that is independent of order. */
 function textOf(held: readonly Held[]): readonly string[] {
   return held
     .map(({ virtualServer, realServers }) => {

@@ -9,7 +9,7 @@
  * of a stopped process:
  *
  * - They are read once per stop.
- * - They are written once, when the process continues, and only if they have changed.
+ * - They are written once, when the process continues, and only if they changed.
  *
  * With PTRACE_CONT, the process continues with a piece of the lab kernel (its stub) instead of its
  * own code. The stub does not need these registers and may change them, so they are written after
@@ -64,7 +64,7 @@ static long transfer(enum __ptrace_request request, pid_t pid, struct iovec *byt
   return syscall(SYS_ptrace, request, pid, (void *)NT_X86_XSTATE, bytes);
 }
 
-/* Size of the register state on this processor, as the kernel reports it for a traced process. */
+/* The register state's size on this processor, as the kernel reports it for a traced process. */
 static size_t state_size(pid_t pid) {
   static size_t size;
   if (size == 0) {
@@ -177,7 +177,7 @@ long ptrace(enum __ptrace_request request, ...) {
     case PTRACE_SYSEMU_SINGLESTEP:
       if (prepare(request, pid) < 0) return -1;
       break;
-    /* A process begins or ends. Its process id may have belonged to another process. */
+    /* A process starts or exits. Its process ID may have belonged to another process. */
     case PTRACE_OLDSETOPTIONS:
     case PTRACE_SETOPTIONS:
     case PTRACE_KILL:

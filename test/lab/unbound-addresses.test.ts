@@ -1,6 +1,6 @@
 /**
- * `kubeIpvs.unboundAddresses` with real packets: a node-local DNS, which has the cluster DNS address on a link of its
- * own, and an announcer, which has a load-balancer IP. Everything is tested with both IP families.
+ * Tests `kubeIpvs.unboundAddresses` with real packets: a node-local DNS, which has the cluster DNS address on its own
+ * link, and an announcer, which has a load-balancer IP. Each test covers both IP families.
  */
 import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
@@ -64,7 +64,7 @@ const unbound = ipFamilies.flatMap((family) => {
   return [`${dns}/${prefix}`, `${balancer}/${prefix}`];
 });
 
-/** Answers with `name` over UDP and TCP. Returns a function that ends this. */
+/** Answers with `name` over UDP and TCP. Returns a function that stops this. */
 async function answer(
   namespace: string,
   name: string,
@@ -73,7 +73,7 @@ async function answer(
 ): Promise<() => void> {
   const datagrams = createSocket(at.includes(":") ? "udp6" : "udp4");
   datagrams.on("message", (_, { address, port: from }) => datagrams.send(name, from, address));
-  // A client that stops waiting resets its connection.
+  // A client resets its connection when it stops waiting.
   const server = createServer((socket) => socket.on("error", () => {}).end(name));
   await openIn(namespace, async () => {
     datagrams.bind(on, at);

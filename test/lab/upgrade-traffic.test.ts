@@ -1,7 +1,7 @@
 /**
- * The current build replaces an older one while clients use its state: open connections, and new ones through a cluster
- * IP and a node port. The operator's tools restore the older build's state, or `OLDER_PROGRAM=PATH` lets that build
- * create it.
+ * Replaces an older build with the current one while clients use its state: open connections, and new ones through a
+ * cluster IP and a node port. The operator's tools restore the older build's state, or with `OLDER_PROGRAM=PATH` that
+ * build creates it.
  */
 import assert from "node:assert/strict";
 import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -22,7 +22,7 @@ import { objects } from "../upgrade/objects.ts";
 
 const statesFolder = join(import.meta.dirname, "../upgrade/states");
 const olderProgram = process.env["OLDER_PROGRAM"];
-/** Time without any program, as long as a DaemonSet takes to start the next pod. */
+/** Time without any program, about as long as a DaemonSet takes to start the next pod. */
 const gapMs = 1_000;
 const longCount = 10 * targets.length;
 

@@ -1,7 +1,6 @@
 /**
- * Starts the current build on the kernel state of an older build of kube-ipvs, and of kube-proxy 1.36.2. The operator's
- * tools restore these states. The daemon's own counter shows its changes, and a second comparison shows that nothing
- * else changed.
+ * Starts the current build on the kernel state of older kube-ipvs builds and of kube-proxy 1.36.2, which the operator's
+ * tools restore. The daemon's own counter shows its changes, and a second comparison shows that nothing else changed.
  */
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
  * Fills the compile cache (NODE_COMPILE_CACHE) with the lab tests and their imports, without running them:
- * NODE_COMPILE_CACHE=FOLDER node test/lab/warm-compile-cache.ts Without the cache, starting a test in a lab kernel
+ * NODE_COMPILE_CACHE=FOLDER node test/lab/warm-compile-cache.ts. Without the cache, starting a test in a lab kernel
  * takes twice as long, because files that are written there are lost.
  */
 import { globSync } from "node:fs";

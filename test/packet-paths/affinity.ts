@@ -1,5 +1,5 @@
 /**
- * Session affinity: connections of one client over time. Takes half a minute and runs in parallel with the other
+ * Session affinity: one client's connections over time. Takes half a minute and runs in parallel with the other
  * sections.
  */
 import { setTimeout as pause } from "node:timers/promises";
@@ -17,7 +17,7 @@ const breaksMs: readonly number[] = [0, 0, affinitySeconds * 600, affinitySecond
 const expiryMs: number = affinitySeconds * 1_000 + 4_000;
 const answerMs = 5_000;
 
-/** One client for each virtual server, because the order of round robin over several clients is not tested here. */
+/** One client for each virtual server, because round-robin order across clients is not tested here. */
 const clients: readonly (readonly [Frontend, from: string])[] = [
   ["cluster IP", "pod"],
   ["node port", "client"],

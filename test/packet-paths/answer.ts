@@ -1,4 +1,4 @@
-/** A backend, which answers with its name, the source that it saw and the number of bytes that arrived. */
+/** A backend that answers with its name, the source that it saw and the number of bytes that arrived. */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
@@ -51,13 +51,13 @@ async function answerUdp({ address, port }: Listener, backend: string): Promise<
     // The error belongs to an earlier answer that was too large. The client asks again.
     socket.send(answerText(answer, request.answerBytes), sourcePort, source, () => {});
   });
-  // A client that has ended causes an ICMP error.
+  // A client that has exited causes an ICMP error.
   socket.on("error", () => {});
   socket.bind(port, address);
   await once(socket, "listening");
 }
 
-/** Converts an IPv4-mapped address from a socket of both families. */
+/** Converts an IPv4-mapped address from a dual-stack socket. */
 function plain(address: string | undefined): string {
   return (address ?? "").replace(/^::ffff:/, "");
 }

@@ -1,10 +1,13 @@
-/** A client: one new connection or one flow of datagrams, and its outcome. */
+/** A client: one new connection or one datagram flow, and its outcome. */
 import { createSocket } from "node:dgram";
 import { connect } from "node:net";
 import { type Outcome, type Probe, parseAnswer, requestText } from "./probe.ts";
 import { askSctp } from "./sctp.ts";
 
-/** Datagrams are sent again, because one that is too large for the path is lost while its sender learns the size. */
+/**
+ * Datagrams are retransmitted, because a datagram that is too large for the path is lost while its sender learns the
+ * size.
+ */
 const resendMs = 300;
 
 type Finish = (outcome: Outcome) => void;
@@ -16,7 +19,7 @@ export function ask(probe: Probe): Promise<Outcome> {
   });
 }
 
-/** Returns a function that ends the connection. */
+/** Returns a function that closes the connection. */
 function askTcp(probe: Probe, finish: Finish): () => void {
   const { address, port, source = address.includes(":") ? "::" : "0.0.0.0" } = probe;
   // A bound socket has its own port. Otherwise two connections to different virtual servers could have the same port,
@@ -30,7 +33,7 @@ function askTcp(probe: Probe, finish: Finish): () => void {
   });
   socket.on("close", () => finish({ kind: "failure", code: "closed" }));
   socket.write(requestText(probe));
-  // Uses a reset, because IPVS forgets a reset connection after 10 s instead of 120.
+  // Resets the connection, because IPVS forgets a reset connection after 10 s instead of 120.
   return () => socket.resetAndDestroy();
 }
 
@@ -67,7 +70,7 @@ function finishWith(text: string, finish: Finish): void {
   if (answer !== undefined) finish({ kind: "answer", answer });
 }
 
-/** Resolves with the outcome of `begin`, or with silence after the timeout, and ends the connection. */
+/** Resolves with the outcome of `begin`, or with silence after the timeout, and closes the connection. */
 function until(timeoutMs: number, begin: (finish: Finish) => () => void): Promise<Outcome> {
   const { promise, resolve } = Promise.withResolvers<Outcome>();
   const timer = setTimeout(() => resolve({ kind: "silence" }), timeoutMs);

@@ -1,4 +1,4 @@
-/** Results as text: the matrix for a terminal, the pages of docs/reports/, and their data files. Pure. */
+/** Formats results as text: the matrix for a terminal, the pages in docs/reports/, and their data files. Pure. */
 import { table } from "../demo/screen.ts";
 import { type ColumnName, columnName, type Row, type SectionResult } from "./path.ts";
 import type { ModeResult } from "./run-modes.ts";
@@ -30,7 +30,7 @@ for the node, pods, another node and clients. It compares the outcomes with the 
 connection. If an outcome names several endpoints, round robin chose each of them.
 `;
 
-/** The matrix: a line for each path, a column for each protocol and family. */
+/** The matrix, with a line for each path and a column for each protocol and family. */
 export function matrixText(results: readonly SectionResult[]): string {
   return results
     .map(({ section, rows }) => {
@@ -94,7 +94,7 @@ export function modesDataText(all: readonly ModeResult[]): string {
 
 const dataHead = "section\tpath\tover\toutcome\n";
 
-/** One line for each outcome of each path of a section, with tabs between cells. */
+/** One line for each outcome of each path in a section, with tabs between cells. */
 export function dataRows({ section, rows }: SectionResult, mode?: string): string {
   const names = section.columns.map(columnName);
   const title = sectionTitle(section.title, mode);

@@ -1,6 +1,6 @@
 /**
- * Settings of kube-ipvs that change outcomes of kube-proxy's IPVS mode, all at the same time. The earlier sections do
- * not use them.
+ * kube-ipvs settings that change the outcomes of kube-proxy's IPVS mode, all combined. The earlier sections do not use
+ * them.
  */
 import { inColumns } from "./matrix.ts";
 import { echoes, type Path, type Section, transports } from "./path.ts";

@@ -18,7 +18,7 @@ export function explainedOtherwise(results: readonly SectionResult[]): readonly 
   );
 }
 
-/** If the size decides, the actual outcome. */
+/** The actual outcome, if the packet size decides it. */
 function explainedIn(row: Row, column: Column): string | undefined {
   const { path, outcomes, explained } = row;
   return (isExplained(path, column) ? explained : outcomes)?.get(columnName(column));

@@ -1,6 +1,6 @@
 /**
- * Predictions of `kube-ipvs explain` for every row from the plan and the kernel state, to compare with the actual
- * outcomes.
+ * The predictions of `kube-ipvs explain` for every row from the plan and the kernel state, for comparison with the
+ * actual outcomes.
  */
 
 import type { Destination, PlanFacts } from "../../src/answer/answers.ts";
@@ -131,7 +131,7 @@ async function explainAll(
   );
 }
 
-/** All sources and destinations of packets. */
+/** All packet sources and destinations. */
 function peersOf(family: IpFamily): readonly IpAddress[] {
   const all = [client, branch, ...guests.map(({ addresses }) => addresses)];
   return all.map((addresses) => addressOf(addresses[family]));
@@ -161,7 +161,7 @@ function fromOf(path: Path, family: IpFamily): From {
 }
 
 /**
- * In iptables and userspace mode: queries once for each path, like the command. Rules are read once for each section.
+ * In iptables and userspace mode, queries once for each path, as the command does. Reads rules once for each section.
  */
 export async function withCommand<T>(
   view: ModeView,

@@ -6,7 +6,7 @@ type Except = NonNullable<Path["except"]>;
 /** The same outcome in every column, or an outcome with exceptions for some columns. */
 type Expectation = string | readonly [expected: string, except: Except];
 
-/** Outcomes of connections from a pod, from the node, and from outside. */
+/** Outcomes of connections from a pod, from the node, and from an external client. */
 export type Expectations = readonly [
   frontend: Frontend,
   policy: string,
@@ -18,7 +18,7 @@ export type Expectations = readonly [
 interface Side {
   /** Services by traffic policy. */
   readonly services: Readonly<Record<string, ServiceName>>;
-  /** The place that represents a pod of this node. */
+  /** The place that represents a pod on this node. */
   readonly pod: string;
 }
 
@@ -44,7 +44,7 @@ export function expectationOf(expectation: Expectation): Pick<Path, "expected" |
   return { expected, except };
 }
 
-/** An outcome in the columns whose name contains a word. */
+/** An outcome for the columns whose name contains a word. */
 export function inColumns(word: string, outcome: string): Except {
   const names = transports.map(columnName).filter((name) => name.includes(word));
   return Object.fromEntries(names.map((name) => [name, outcome]));
@@ -52,7 +52,7 @@ export function inColumns(word: string, outcome: string): Except {
 
 const spread = "local←gateway, remote←node";
 
-/** Routed pods with endpoints on this node and on another one. Other sections are compared with this one. */
+/** Routed pods with endpoints on this node and on another node. Other sections are compared with this one. */
 export const routed: readonly Expectations[] = [
   ["cluster IP", "Cluster", "local←pod, remote←pod", spread, spread],
   ["cluster IP", "Local", "local←pod", "local←gateway", "local←gateway"],

@@ -1,5 +1,5 @@
 /**
- * The matrix in iptables and userspace mode: the sections of IPVS mode with their different outcomes and the reasons.
+ * The matrix in iptables and userspace mode: the sections of IPVS mode, with different outcomes and their reasons.
  */
 import { inColumns } from "./matrix.ts";
 import type { Path, Section } from "./path.ts";
@@ -13,7 +13,7 @@ export interface ModeSections {
   readonly mode: "iptables" | "userspace";
   readonly text: readonly string[];
   readonly sections: readonly Section[];
-  /** Sections that each `make test` runs. `make packet-paths` runs all of them. */
+  /** Sections that every `make test` runs. `make packet-paths` runs all of them. */
   readonly always: ReadonlySet<Section>;
   /** By title: sections of IPVS mode that do not apply, and the reason. */
   readonly without: readonly (readonly [title: string, reason: string])[];
@@ -22,7 +22,7 @@ export interface ModeSections {
   readonly isTurnShared?: boolean;
 }
 
-/** A section of IPVS mode with other outcomes. `undefined` keeps the outcome of IPVS mode. */
+/** A section of IPVS mode with different outcomes. `undefined` keeps the outcome of IPVS mode. */
 function section(
   title: string,
   text: readonly string[],
@@ -58,7 +58,9 @@ function isVirtual({ labels: [address] }: Path): boolean {
 const silence: Outcome = { expected: "silence" };
 const deniedOnNode: Outcome = { expected: "silence", except: inColumns("UDP", "EPERM") };
 
-/** External policy Local: endpoints of `near` and of the other node, unless the connection comes from outside. */
+/**
+ * External policy Local: endpoints of `near` and of the other node, unless the connection is from an external client.
+ */
 function localToAll(near: string): (path: Path) => Outcome | undefined {
   return (path) => {
     const [, policy] = path.labels;

@@ -17,7 +17,7 @@ import {
 const namespaces = ["lan", "client", "node", "node-2", ...guests.map(({ name }) => name)];
 
 export function buildNetwork(): void {
-  // Errors are outcomes here, and there are many, so the limit of ICMP messages is removed. Kernels before 6.13 have
+  // Errors are outcomes here, and there are many of them, so the ICMP rate limit is removed. Kernels before 6.13 have
   // one limit for all namespaces, which only the first namespace can set.
   const limit = "/proc/sys/net/ipv4/icmp_msgs_per_sec";
   shell(`[ ! -e ${limit} ] || echo 100000 > ${limit}`);
@@ -93,7 +93,7 @@ function routedLines({ name, addresses, attachment, mtu = 1500 }: Guest, index: 
   ].join("");
 }
 
-/** Like the bridge plug-in: the pods of a node share a network. */
+/** Like the bridge plug-in: a node's pods share a network. */
 function bridgedLines({ name, addresses }: Guest, index: number): string {
   const link = linkOf(index);
   return [

@@ -1,4 +1,4 @@
-/** The matrix as values: sections with rows. A row is one path that is tried in every column of its section. */
+/** The matrix as data: sections with rows. A row is one path, which is tried in every column of its section. */
 import type { IpFamily } from "../../src/base/ip.ts";
 import type { Protocol } from "../../src/base/protocol.ts";
 import type { Addresses } from "./places.ts";
@@ -36,7 +36,7 @@ export function columnName({ protocol, family }: Column): ColumnName {
 /** The destination of a connection. */
 export type Target =
   | { readonly kind: "service"; readonly service: ServiceName; readonly frontend: Frontend }
-  /** A Service address with a port that the Service does not have there. */
+  /** A Service address with a port that the Service does not have at this address. */
   | {
       readonly kind: "other-port";
       readonly service: ServiceName;
@@ -58,14 +58,14 @@ export interface Path {
   readonly labels: readonly string[];
   /** A place of places.ts. */
   readonly from: string;
-  /** The client's source address, if it is not chosen by the kernel. */
+  /** The client's source address, unless the kernel chooses it. */
   readonly source?: Addresses;
   readonly target: Target;
   readonly expected: string;
-  /** Outcomes of columns that differ from the others. */
+  /** Outcomes for columns in which they differ. */
   readonly except?: Readonly<Partial<Record<ColumnName, string>>>;
   readonly payload?: Size;
-  /** A first flow of datagrams, whose outcome is ignored, so that the kernel learns the size. */
+  /** An initial datagram flow whose outcome is ignored, so that the kernel learns the size. */
   readonly isRehearsed?: boolean;
   readonly answer?: Size;
 }
@@ -80,7 +80,7 @@ export interface Section {
   /** Shell lines for the node before and after its paths are tried. */
   readonly before?: string;
   readonly after?: string;
-  /** Fields of the configuration file that differ from those of other sections. */
+  /** Configuration file fields that differ from those of other sections. */
   readonly configuration?: Readonly<Record<string, unknown>>;
 }
 
@@ -88,7 +88,7 @@ export function expectedIn(path: Path, column: Column): string {
   return path.except?.[columnName(column)] ?? path.expected;
 }
 
-/** Packets that are too large are lost at the link, not because of a rule. */
+/** Packets that are too large are lost on the link, not because of a rule. */
 export function isExplained(path: Path, column: Column): boolean {
   return path.payload === undefined || expectedIn(path, column) !== "silence";
 }

@@ -4,7 +4,7 @@
  */
 import type { IpFamily } from "../../src/base/ip.ts";
 
-/** One address of each family. */
+/** One address for each family. */
 export type Addresses = Readonly<Record<IpFamily, string>>;
 
 export const node: Addresses = { IPv4: "192.168.10.11", IPv6: "fd00:10::11" };
@@ -18,7 +18,7 @@ export const node2Gateway: Addresses = { IPv4: "10.244.2.1", IPv6: "fd00:244:2::
 /** The node's address on the bridge. */
 export const bridgeGateway: Addresses = { IPv4: "10.244.8.1", IPv6: "fd00:244:8::1" };
 
-/** A place behind one of the nodes. */
+/** A place behind a node. */
 export interface Guest {
   readonly name: string;
   readonly addresses: Addresses;

@@ -1,4 +1,4 @@
-/** The request to one end of a connection, and its result, as values that are passed between threads. */
+/** The request to one end of a connection and its result, as values that are passed between threads. */
 import type { Protocol } from "../../src/base/protocol.ts";
 
 export interface Listener {
@@ -12,9 +12,9 @@ export interface Probe {
   readonly protocol: Protocol;
   readonly address: string;
   readonly port: number;
-  /** The client's source address. If absent, the kernel chooses it. */
+  /** The client's source address. Chosen by the kernel if absent. */
   readonly source?: string;
-  /** Number of bytes to send, in one datagram with UDP. 1 with SCTP. */
+  /** Number of bytes to send, in one datagram with UDP. Always 1 with SCTP. */
   readonly payloadBytes: number;
   /** Minimum size of the answer, in one datagram with UDP. Ignored with SCTP. */
   readonly answerBytes: number;
@@ -25,7 +25,7 @@ export interface Probe {
 export interface Answer {
   /** Name of the backend's place. */
   readonly backend: string;
-  /** The client's address that the backend saw. */
+  /** The client address that the backend saw. */
   readonly source: string;
   /** Number of payload bytes that reached the backend. */
   readonly receivedBytes: number;
@@ -42,7 +42,7 @@ export type Request =
   | { readonly kind: "listen"; readonly listeners: readonly Listener[] }
   | { readonly kind: "probe"; readonly probe: Probe };
 
-/** A request to the thread, and its answer with the same number. */
+/** A request to the thread and its answer, which has the same number. */
 export interface Call {
   readonly id: number;
   readonly request: Request;
@@ -70,7 +70,7 @@ interface ParsedRequest {
   readonly headBytes: number;
 }
 
-/** Undefined while the first line is not complete. */
+/** Undefined until the first line is complete. */
 export function parseRequest(text: string): ParsedRequest | undefined {
   const [head, payload, answer] = /^(\d+) (\d+)\n/.exec(text) ?? [];
   if (head === undefined) return undefined;
@@ -85,7 +85,7 @@ export function answerText(answer: Answer, answerBytes: number): string {
   return `${JSON.stringify(answer).padEnd(answerBytes - 1)}\n`;
 }
 
-/** Undefined while the line is not complete. */
+/** Undefined until the line is complete. */
 export function parseAnswer(text: string): Answer | undefined {
   return text.endsWith("\n") ? (JSON.parse(text) as Answer) : undefined;
 }

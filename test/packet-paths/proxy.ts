@@ -1,4 +1,4 @@
-/** The proxy in this process: the composition root with objects in memory. */
+/** Runs the proxy in this process: the composition root with objects in memory. */
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";

@@ -1,4 +1,4 @@
-/** Runs the sections of modes iptables and userspace, in one set of namespaces. */
+/** Runs the sections of iptables and userspace mode in one set of namespaces. */
 import { shell } from "../support/netns/network-namespace.ts";
 import { withCommand } from "./explained.ts";
 import { type ModeSections, modeSections } from "./modes.ts";
@@ -64,7 +64,7 @@ function start(
   return startUserspaceProxy(fields);
 }
 
-/** The rules stay after the proxy has ended. */
+/** The rules remain after the proxy has stopped. */
 function removeRules(): void {
   for (const tool of ["iptables", "ip6tables"]) {
     for (const table of ["nat", "filter", "mangle"]) {

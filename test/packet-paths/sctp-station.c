@@ -1,14 +1,14 @@
 /*
  * One end of SCTP associations, because Node.js has no SCTP sockets. For tests only.
  *
- *   sctp-station answer NAME PORT ADDRESS...   says "ready", then answers one client after the other
- *   sctp-station ask                           reads lines "ADDRESS PORT TIMEOUT_MS FROM", FROM may be "-", and
- *                                              prints a line for each: what came of an association
+ *   sctp-station answer NAME PORT ADDRESS... prints "ready", then answers one client after another
+ *   sctp-station ask reads lines "ADDRESS PORT TIMEOUT_MS FROM", FROM may be "-", and
+ *                                              prints a line with each association's outcome
  *
  * An answer is a line of JSON: the name of the answering station, the client's address, and the
  * number of bytes received. Otherwise `ask` prints "silence" or the name of an errno. Each end
  * binds one address. With more, the ends would announce all their addresses to each other (RFC
- * 9260, 6.4), and the association would not use only the virtual address.
+ * 9260, 6.4), and the association would also use addresses other than the virtual one.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

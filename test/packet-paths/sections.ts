@@ -328,7 +328,7 @@ const bridgedUnfiltered: Section = {
   paths: pathsOf(matrix.bridgedUnfiltered, bridgedSide),
 };
 
-/** Sections that run with the suite's configuration, one after the other. */
+/** Sections that run with the suite's configuration, one after another. */
 export const withDefaults: readonly Section[] = [
   routed,
   sctp,
@@ -349,7 +349,7 @@ export const withDefaults: readonly Section[] = [
   bridgedUnfiltered,
 ];
 
-/** Sections with their own configuration, or with that of the section before. */
+/** Sections with their own configuration, or with the previous section's. */
 export const variants: readonly Section[] = [
   {
     ...grid,

@@ -1,5 +1,6 @@
 /**
- * The Services that receive packets: dual stack, each with all four kinds of address, with TCP and UDP or with SCTP.
+ * The Services that receive packets. They are dual-stack with all four kinds of address, and use either TCP and UDP or
+ * SCTP.
  */
 import type { IpFamily } from "../../src/base/ip.ts";
 import type { Protocol } from "../../src/base/protocol.ts";
@@ -21,7 +22,7 @@ export const hostPort = 9090;
 /** A port that no Service has at any address. The node's own service listens there on all addresses. */
 export const ownPort = 9999;
 
-/** Kinds of addresses of a Service. */
+/** Kinds of Service addresses. */
 export type Frontend = "cluster IP" | "node port" | "load-balancer IP" | "external IP";
 export const frontends: readonly Frontend[] = [
   "cluster IP",
@@ -56,7 +57,7 @@ const affinity = (timeoutSeconds: number): ServiceOptions["spec"] => ({
   sessionAffinityConfig: { clientIP: { timeoutSeconds } },
 });
 
-/** Seconds after the last new connection. Longer than IPVS remembers a closed connection. */
+/** In seconds after the last new connection. Longer than IPVS remembers a closed connection. */
 export const affinitySeconds = 12;
 
 export type ServiceName =
@@ -183,7 +184,7 @@ function addressesOf(
   };
 }
 
-/** Every Service with its slices, as an API server serves them. */
+/** Every Service with its slices, as an API server returns them. */
 export function serviceObjects(): readonly ApiObject[] {
   return names.flatMap((name) => [serviceOf(name, table[name]), ...slicesOf(name, table[name])]);
 }

@@ -16,7 +16,7 @@ export class Station {
   readonly #pending = new Map<number, Pending>();
   #calls = 0;
 
-  /** `name` is that of the namespace, and the answer of this place. */
+  /** `name` is the namespace's name, and also this place's answer. */
   constructor(name: string) {
     this.name = name;
     this.#worker = new Worker(new URL("./station-thread.ts", import.meta.url), {

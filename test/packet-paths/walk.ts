@@ -19,7 +19,7 @@ import type { Station } from "./station.ts";
 
 export type Stations = ReadonlyMap<string, Station>;
 
-/** Expected silence must be waited for. If an answer is expected, a slow machine has more time. */
+/** Expected silence always costs this wait. If an answer is expected, a slow machine gets more time. */
 const silenceMs = 1_200;
 const answerMs = 10_000;
 /** Timeout if some connections are answered and others are not. */
@@ -34,11 +34,11 @@ interface Cell {
 
 export interface WalkOptions {
   /**
-   * Maximum number of connections until every expected endpoint was seen, if endpoints are chosen at random. If absent,
-   * round robin is assumed.
+   * If endpoints are chosen at random, the maximum number of connections until every expected endpoint is seen. Round
+   * robin if absent.
    */
   readonly mostProbes?: number;
-  /** Whether all addresses of a Service share one rotation. If absent, each address has its own. */
+  /** Whether all addresses of a Service share one round-robin order. If absent, each address has its own. */
   readonly isTurnShared?: boolean;
 }
 
@@ -135,7 +135,7 @@ function timeoutFor(expected: string): number {
   return expected.includes("silence") ? mixedMs : answerMs;
 }
 
-/** Number of connections for round robin over at most two endpoints: each is seen, and one of them twice. */
+/** Number of connections for round robin over at most two endpoints: each is seen once, and one of them twice. */
 function probesFor(expected: string): number {
   if (expected.includes("←")) return 3;
   return expected === "silence" ? 2 : 1;

@@ -13,7 +13,7 @@ import { type Frontend, ownPort, type ServiceName } from "./services.ts";
 import { type Stations, walk } from "./walk.ts";
 
 interface Part {
-  /** Name of the part in the document. */
+  /** Name of the part in the report. */
   readonly name: string;
   /** Shell lines that remove the part, for both families. */
   readonly lines: string;
@@ -139,7 +139,7 @@ export const withoutParts: Section = {
 export async function walkWithoutParts(stations: Stations): Promise<readonly Row[]> {
   const rows: Row[] = [];
   for (const [{ lines }, paths] of pathsByPart) {
-    // This restores the part that was removed before.
+    // This restores the previously removed part.
     const facts = await planAndStop();
     shell(lines);
     const result = await withExplainer(facts, (explainer) =>

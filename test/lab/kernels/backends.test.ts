@@ -1,5 +1,5 @@
 /**
- * Tests both iptables backends in one kernel: the node's backend changes between two runs, and tables of iptables-nft
+ * Tests both iptables backends in one kernel: the node's backend changes between two runs, and iptables-nft tables
  * contain native nftables rules. Needs a kernel with both backends.
  */
 import assert from "node:assert/strict";
@@ -33,7 +33,7 @@ const usualPeriods = {
   ipvs: { syncPeriod: "30s" },
   kubeIpvs: { ruleCheckPeriod: "10s", verificationPeriod: "30s" },
 };
-/** The maximum CPU share in the lab, where processes are ten times as expensive as elsewhere. */
+/** The maximum CPU share in the lab, where starting a process is ten times as expensive as elsewhere. */
 const mostShare = 0.06;
 
 function inNamespace(body: () => Promise<void>): Promise<void> {
@@ -49,7 +49,7 @@ function savedRules(backend: Backend): readonly string[] {
   return shell(`iptables-${backend}-save; ip6tables-${backend}-save`).split("\n");
 }
 
-/** Lines about our chains: declarations, rules, jumps. */
+/** Lines about kube-ipvs's chains: declarations, rules, jumps. */
 function ours(backend: Backend): readonly string[] {
   return savedRules(backend).filter((line) => /KUBE-/.test(line) && !/IPTABLES-HINT/.test(line));
 }
@@ -96,7 +96,7 @@ for (const [before, after] of directions) {
         const removals = (): number =>
           daemon.lines.filter(({ event }) => /Removed leftover iptables rules/.test(event)).length;
         try {
-          // This is logged after the rules of both families are removed.
+          // Logged after the rules of both families have been removed.
           await eventually(removals, 1, noticedMs);
           assert.deepEqual(ours(before), []);
           assert.equal(ours(after).length, count);
@@ -286,7 +286,7 @@ describe("native nftables rules in the tables of iptables-nft", () => {
 describe("the built program", () => {
   const settings = { ipvs: { syncPeriod: "2s" }, kubeIpvs: { ruleCheckPeriod: "1s" } };
   const objects = [web, slice];
-  /** Native rules, with the text that `nft list` prints. */
+  /** Native rules, with their text in `nft list` output. */
   const natives = [
     { table: "nat", chain: "POSTROUTING", rule: 'oifname "eth0" masquerade' },
     { table: "filter", chain: "INPUT", rule: "ct state established accept" },
@@ -370,7 +370,7 @@ function foreignRule(index: number): string {
   return `-A OTHERS -s 10.${index >> 8}.${index & 255}.1/32 -p tcp -m tcp --dport 80 -j RETURN`;
 }
 
-/** CPU ticks of 10 ms, of the process and of the programs that it waited for; proc_pid_stat(5). */
+/** CPU time in 10 ms ticks, of the process and of the programs that it waited for; proc_pid_stat(5). */
 function processorTicks(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
   return fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);

@@ -1,4 +1,4 @@
-/** The CPUs and priority of the IPVS estimator, on a kernel with est_cpulist and est_nice (Linux 6.2 or newer). */
+/** Tests the IPVS estimator's CPUs and priority on a kernel with est_cpulist and est_nice (Linux 6.2 or later). */
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, it } from "node:test";
@@ -14,7 +14,7 @@ function sysctl(name: string): string {
   return readFileSync(`${folder}/${name}`, "utf8").trim();
 }
 
-/** `CPUS NICE` of each kernel thread of the estimator. Their names are `ipvs-e:NUMBER:NUMBER`. */
+/** `CPUS NICE` of each estimator kernel thread. Their names are `ipvs-e:NUMBER:NUMBER`. */
 function threads(): readonly string[] {
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name) && textOf(`${name}/comm`).startsWith("ipvs-e:"))
@@ -25,7 +25,7 @@ function threads(): readonly string[] {
     });
 }
 
-/** The text of a file. Empty if the process has ended. */
+/** A file's text. Empty if the process has exited. */
 function textOf(path: string): string {
   try {
     return readFileSync(`/proc/${path}`, "utf8");

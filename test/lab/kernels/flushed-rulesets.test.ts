@@ -1,5 +1,5 @@
 /**
- * Other software deletes or creates the tables of kube-ipvs in nf_tables: rules and sets return at once, idle connections
+ * Other software deletes or creates kube-ipvs's nf_tables tables: rules and sets return at once, idle connections
  * continue, and clients that source ranges block get through for a moment at most. Needs a kernel with nf_tables.
  */
 import assert from "node:assert/strict";
@@ -23,7 +23,7 @@ import { countOf } from "../../support/seeds.ts";
 const pod = { name: "pod-1", address: "10.244.1.10" };
 const endpoints = [endpoint(pod.address, { nodeName: "node-1" })];
 const clusterIp = "10.96.0.10";
-/** Load-balancer addresses that admit the client, and that block it. */
+/** Load-balancer addresses that admit the client, and others that block it. */
 const [open, closed] = ["203.0.113.10", "203.0.113.20"];
 
 function limited(name: string, address: string, serviceIp: string, range: string): ApiObject {
@@ -40,15 +40,15 @@ const objects = [
   limited("closed", closed, "10.96.0.12", "192.0.2.0/24"),
   ...["web", "open", "closed"].map((name) => endpointSlice({ service: name, endpoints })),
 ];
-/** Without the periodic check of rules. That of sets cannot be turned off. */
+/** Disables the periodic rule check. The set check cannot be disabled. */
 const flags = ["--kube-ipvs-rules=nftables", "--kube-ipvs-rule-check-period=1h"];
 
-/** Detects hangs. On a busy machine, the lab needs seconds for what takes milliseconds elsewhere. */
+/** Timeout that detects hangs. On a busy machine, the lab needs seconds for what takes milliseconds elsewhere. */
 const mostMs = 60_000;
 const noticedMs = 60_000;
 const connectionCount = 10;
 const tickMs = 100;
-/** A SYN that is blocked is not repeated in this time. */
+/** A blocked SYN is not retransmitted within this time. */
 const connectMs = 300;
 
 let node: LabNode;
@@ -95,7 +95,7 @@ async function knock(address: string, onConnect: () => void): Promise<void> {
 }
 
 interface Seen {
-  /** Longest time in which the rules were not as written, after a flush. */
+  /** Longest time after a flush in which the rules differed from what was written. */
   readonly withoutRulesMs: number;
   /** Longest time between a flush and a connection that source ranges should have blocked. */
   readonly admittedMs: number;
@@ -103,7 +103,7 @@ interface Seen {
   readonly admitted: number;
 }
 
-/** Flushes the ruleset this often, but not before the rules have returned, and looks in between. */
+/** Flushes the ruleset this many times, each time after the rules have returned, and checks in between. */
 async function flushAndLook(
   times: number,
   intervalMs: number,
@@ -136,7 +136,7 @@ async function flushAndLook(
   return { withoutRulesMs, admittedMs, knocks, admitted };
 }
 
-/** One after the other, because each changes the namespace. */
+/** Runs them one after another, because each changes the namespace. */
 async function openConnections(address: string): Promise<readonly Connection[]> {
   const connections: Connection[] = [];
   for (let made = 0; made < connectionCount; made += 1) {
@@ -160,7 +160,7 @@ function report(test: TestContext, seen: Seen): void {
   );
 }
 
-/** Log lines about drift of rules and sets, all of which name the program if a notification caused the check. */
+/** Log lines about rule and set drift. All of them name the program if a notification triggered the check. */
 function assertNamed(): void {
   const lines = node.program.output
     .split("\n")

@@ -1,7 +1,7 @@
 /**
- * Moves between iptables and nf_tables that SIGKILL interrupts, from the states of kube-ipvs, of an earlier version and
- * of kube-proxy. During all moves, clients have open connections, open new ones, and one client tries to reach a
- * Service that must not admit it.
+ * Tests moves between iptables and nf_tables that SIGKILL interrupts, starting from states of kube-ipvs, an earlier
+ * version and kube-proxy. During all moves, clients have open connections and open new ones, and one client tries to
+ * reach a Service that must not admit it.
  */
 import assert from "node:assert/strict";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -26,7 +26,7 @@ import { objects } from "../../upgrade/objects.ts";
 type Writer = "iptables" | "nftables";
 
 const caseSeeds = seeds({ short: 1, long: 5 });
-/** Kills in each move. The next start after them finishes the move. */
+/** Number of kills in each move. The start after the last kill finishes the move. */
 const killsPerMove = 2;
 const noticedMs = 60_000;
 const statesFolder = join(import.meta.dirname, "../../upgrade/states");
@@ -35,7 +35,7 @@ const [olderState = ""] = readdirSync(statesFolder).sort();
 interface Start {
   readonly name: string;
   readonly objects: readonly ApiObject[];
-  /** Shell lines that create the state. If undefined, kube-ipvs creates it with iptables. */
+  /** Shell lines that create the initial state. If undefined, kube-ipvs creates it with iptables. */
   readonly state?: readonly string[];
   /** See `traffic-client.ts`. */
   readonly targets: readonly string[];
@@ -47,7 +47,7 @@ function replayed({ health: _, ...state }: KernelState): readonly string[] {
   return replayLines(state);
 }
 
-/** The load balancer of `objects.ts`, and a client in one of its source ranges. */
+/** The load balancer in `objects.ts`, and a client in one of its source ranges. */
 const ofGate = [...targets, "198.51.100.80:443@203.0.113.9", `!198.51.100.80:443@${clientAddress}`];
 
 const starts: readonly Start[] = [
@@ -73,7 +73,7 @@ const starts: readonly Start[] = [
   },
 ];
 
-/** More addresses of the client and of the pods than `node.ts` has. */
+/** Client and pod addresses in addition to those in `node.ts`. */
 const moreAddresses: readonly string[] = [
   ...["203.0.113.9", "192.0.2.9"].map((one) => `ip -n client address add ${one}/32 dev eth0`),
   ...["198.51.100.80", "203.0.113.5"].map(
@@ -83,7 +83,7 @@ const moreAddresses: readonly string[] = [
   `ip -n node route add 10.244.2.12/32 dev veth1 src ${nodeAddress}`,
 ];
 
-/** All rules and sets of each writer in one order, without packet counters. */
+/** All rules and sets of each writer in a fixed order, without packet counters. */
 const contents: Readonly<Record<Writer, () => string>> = {
   iptables: rulesOfIptables,
   nftables: () =>
@@ -123,20 +123,20 @@ async function stop(signal: "SIGTERM" | "SIGKILL"): Promise<void> {
   await program?.ends();
 }
 
-/** Moves without interruption, and returns the time it takes from the start of the program and the new contents. */
+/** Moves without interruption. Returns the duration from the program's start, and the new contents. */
 async function move(from: Writer, to: Writer): Promise<{ ms: number; contents: string }> {
   const beganMs = performance.now();
   const running = start(to);
   await running.prints(/SyncProxyRules complete/);
   await eventually(contents[from], "", noticedMs);
   const ms = performance.now() - beganMs;
-  // A removal that the stop interrupts logs an error.
+  // A removal logs an error if the stop interrupts it.
   assert.doesNotMatch(running.output, /^[EF]/m);
   await stop("SIGTERM");
   return { ms, contents: contents[to]() };
 }
 
-/** Removes everything of the case before. */
+/** Removes everything from the previous case. */
 async function empty(): Promise<void> {
   const cleaning = new Program(["--cleanup"]);
   assert.equal((await cleaning.ends()).code, 0, cleaning.output);

@@ -1,6 +1,6 @@
 /**
- * Compares the findings of `kube-ipvs explain` and of the check `packets` about nftables rules of other software with
- * real connections. Needs a kernel with nf_tables.
+ * Checks with real connections what `kube-ipvs explain` and the check `packets` find about third-party nftables rules.
+ * Needs a kernel with nf_tables.
  */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
@@ -20,7 +20,7 @@ const clusterIp = "10.96.0.10";
 const server = { protocol: "TCP", address: ip(clusterIp), port: 80 } as const;
 const connectMs = 3_000;
 
-/** A base chain of `inet fw`, and more chains or sets. */
+/** A base chain in `inet fw`, and other chains or sets. */
 interface Case {
   readonly title: string;
   readonly hook: string;

@@ -1,5 +1,5 @@
 /**
- * Tests rules that are written with iptables and with nf_tables on one node: changes between the two, and edits by
+ * Tests rules that are written with iptables and with nf_tables on one node: switching between the two, and edits by
  * other software.
  */
 import assert from "node:assert/strict";

@@ -1,6 +1,6 @@
 /**
- * Tests a node like a minimal image of the Enterprise Linux 10 family: the kernel has neither xtables nor ip_set, and
- * the programs iptables and ipset are not installed.
+ * Tests a node like a minimal Enterprise Linux 10 image: the kernel has neither xtables nor ip_set, and the programs
+ * iptables and ipset are not installed.
  */
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, it } from "node:test";

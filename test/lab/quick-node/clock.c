@@ -1,9 +1,9 @@
 /*
  * Tells Node.js the time without a system call.
  *
- * Half of all system calls of Node.js read the time. On other machines, the kernel answers them
- * from memory that it shares with the process. User-mode Linux stops the process for each of them,
- * as for any other system call, which takes 15 µs or more. This library (LD_PRELOAD) replaces
+ * Half of Node.js's system calls read the time. On other machines, the kernel answers them from
+ * memory that it shares with the process. User-mode Linux stops the process for each of them, as
+ * for any other system call, which takes 15 µs or more. This library (LD_PRELOAD) replaces
  * clock_gettime(2) for CLOCK_MONOTONIC and CLOCK_REALTIME: it adds the ticks of the processor's
  * time stamp counter to the kernel's last answer, and asks the kernel again every 10 ms.
  *
@@ -25,7 +25,7 @@
 #define LONGEST_COUNT_NS 10000000
 #define SHORTEST_COUNT_NS 500000
 /*
- * Longest duration of an answer in ticks, about 0.1 ms. If an answer takes longer, another process
+ * Maximum duration of an answer in ticks, about 0.1 ms. If an answer takes longer, another process
  * ran in between.
  */
 #define MOST_TICKS_OF_ANSWER 200000

@@ -7,9 +7,9 @@
  * process starts a program. Pages that are requested together (MADV_POPULATE) are adjacent and
  * become one mapping.
  *
- * If the program is `node`, this library (LD_PRELOAD) requests all memory that is certainly used in
- * large pieces: the code and constants of the program and its libraries, the first megabytes of
- * malloc(3)'s heap, and the memory that V8 maps.
+ * If the program is `node`, this library (LD_PRELOAD) requests in large pieces all memory that will
+ * certainly be used: the code and constants of the program and its libraries, the first megabytes
+ * of malloc(3)'s heap, and the memory that V8 maps.
  *
  * The lab kernel (6.1) does not tell the machine about a populated page until its first use, which
  * causes a page fault after all. It does so for a whole range when the range's protection changes.
@@ -26,8 +26,8 @@
 #include <unistd.h>
 
 /*
- * These constants exist since Linux 5.14 and are missing from older headers. On older kernels the
- * calls fail, and pages are faulted in one by one.
+ * These constants have existed since Linux 5.14 and are missing from older headers. On older
+ * kernels the calls fail, and pages are faulted in one by one.
  */
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22

@@ -3,7 +3,7 @@
  *
  * libuv calls fork(2) and then execve(2). In user-mode Linux, a fork causes a page fault for each
  * page that either process touches afterwards. A page fault takes 100 µs, a hundred times as long
- * as on other kernels. With the heap of a test, starting one program takes up to a second. If the
+ * as on other kernels. With a test's heap, starting one program takes up to a second. If the
  * program is `node`, this library (LD_PRELOAD) replaces fork(2) with vfork(2): the child uses the
  * parent's memory until it executes the program, and the calling thread waits until then.
  *
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 /*
- * Looked up at the first call, because most programs never fork and the lookup causes page faults.
+ * Looked up on the first call, because most programs never fork and the lookup causes page faults.
  */
 __attribute__((visibility("hidden"))) pid_t real_fork(void) {
   static pid_t (*found)(void);
