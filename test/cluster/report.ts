@@ -58,7 +58,8 @@ export function reportText(runs: readonly Run[]): string {
 
 const tail = `
 [data/conformance-requests.tsv](data/conformance-requests.tsv) counts the requests in the API server's audit log, in the last
-run of each proxy and mode. A watch counts when it ends. \`granted\` means by a ClusterRole that is bound to the proxy's user.
+run of each proxy and mode. A watch is counted when it ends. \`granted\` means allowed by a
+ClusterRole that is bound to the proxy's user.
 [data/conformance-manifests.tsv](data/conformance-manifests.tsv) has the answers to
 \`kubectl apply --server-side --dry-run=server\`, in the last run with kube-ipvs.
 [data/cluster-faults.tsv](data/cluster-faults.tsv) has the results of \`make cluster-faults\`.

@@ -96,7 +96,7 @@ export function renderReport(measured: readonly Measured[], suites: readonly str
       .map((line) => `- ${release}, ${backend}, ${suite}: ${line.replace(`${suite}: `, "")}`),
   );
   return [
-    "# Kernels and backends of iptables",
+    "# Kernels and iptables backends",
     "",
     "Written by `make test-kernels`: suites of `test/lab` on user-mode Linux from Debian's kernel source",
     "(`make lab-kernel`), with each iptables backend. With `BACKEND=nftables` and `BACKEND=none`, kube-ipvs writes rules",

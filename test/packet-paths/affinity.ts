@@ -33,7 +33,7 @@ export const affinity: Section = {
       "connections. Each new connection restarts the timeout, so all reach one endpoint. After the timeout " +
       "without a connection, round robin chooses again.",
     "The timeout starts when IPVS forgets the last connection: 10 s after a reset, 120 s after a regular " +
-      "end, or after the UDP timeout. Until then, the kernel checks again only every 60 s.",
+      "end, or after the UDP timeout. Until then, the kernel rechecks only every 60 s.",
   ],
   headings: ["address", "from"],
   columns: transports,

@@ -5,7 +5,7 @@ import type { ModeResult } from "./run-modes.ts";
 
 const introduction = `# Where packets go
 
-[data/packet-paths.tsv](data/packet-paths.tsv) has the outcome of every path, tried with real connections. This page
+[data/packet-paths.tsv](data/packet-paths.tsv) has the outcome of every path, tested with real connections. This page
 explains its sections. \`test/lab/packet-paths.test.ts\` runs the proxy in a kernel with IPVS, with network namespaces
 for the node, pods, another node and clients. It compares the outcomes with the expected ones and with the file, which
 \`make packet-paths\` writes. Rules, sets, virtual servers and paths are those of kube-proxy's IPVS mode.
@@ -26,8 +26,8 @@ for the node, pods, another node and clients. It compares the outcomes with the 
 | \`refused\` | an immediate "port unreachable" or reset |
 | \`silence\` | no answer |
 
-"all" means every protocol and IP family of the section: TCP and UDP, or SCTP, over IPv4 and IPv6. Every try uses a new
-connection. If an outcome names several endpoints, round robin chose each of them.
+"all" means every protocol and IP family of the section: TCP and UDP, or SCTP, over IPv4 and IPv6. Every test uses a
+new connection. If an outcome names several endpoints, round robin chose each of them.
 `;
 
 /** The matrix, with a line for each path and a column for each protocol and family. */
@@ -49,11 +49,11 @@ export function documentText(results: readonly SectionResult[]): string {
   return [introduction, ...results.map((result) => sectionText(result))].join("\n");
 }
 
-const modesIntroduction = `# Where packets go in iptables mode and userspace mode
+const modesIntroduction = `# Where packets go in iptables and userspace mode
 
 This page explains the sections of [data/packet-paths-modes.tsv](data/packet-paths-modes.tsv), with the terms of [where packets
-go](packet-paths.md). Every path was tried with real connections, and \`kube-ipvs explain\` predicted each outcome.
-\`make packet-paths\` writes the file, and \`test/lab/packet-paths-modes.test.ts\` tests a part of it in each run.
+go](packet-paths.md). Every path was tested with real connections, and \`kube-ipvs explain\` predicted each outcome.
+\`make packet-paths\` writes the file, and \`test/lab/packet-paths-modes.test.ts\` tests part of it in each run.
 `;
 
 /** Writes the document of iptables mode and userspace mode. */

@@ -40,9 +40,9 @@ const outsideRanges = "endpoints elsewhere, source range without the client";
 const localFromNode: Section = {
   title: "Policy Local from inside the cluster, with `kubeIpvs.masqueradeNodeToLocal`",
   text: [
-    "Connections of the node's own processes to external and load-balancer IPs are masqueraded, so that a " +
-      "pod on another node can answer if this node has none. Pods need no masquerading. Connections of " +
-      "clients outside are not masqueraded, because policy Local keeps their address. Source ranges apply.",
+    "Connections from the node's own processes to external and load-balancer IPs are masqueraded, so a pod " +
+      "on another node can answer if this node has none. Pods need no masquerading. Connections from " +
+      "external clients are not masqueraded, because policy Local keeps their address. Source ranges apply.",
   ],
   headings: ["address", "policy Local", "from"],
   columns: transports,
@@ -65,7 +65,7 @@ const localFromNode: Section = {
 const strictRanges: Section = {
   title: "Source ranges, with `kubeIpvs.strictSourceRanges`",
   text: [
-    "Ranges also apply to node ports, and to processes of the node that connect from the node's own address " +
+    "Ranges also apply to node ports, and to processes on the node that connect from the node's own address " +
       "(`node's address`) instead of the virtual IP. Cluster IPs and external IPs stay open.",
   ],
   headings: ["address", "allowed", "from"],

@@ -73,7 +73,7 @@ function localToAll(near: string): (path: Path) => Outcome | undefined {
 const routedInTables = section(
   "Routed pods",
   [
-    "Unlike in IPVS mode, external policy Local does not apply to pods and processes of the node: they reach " +
+    "Unlike in IPVS mode, external policy Local does not apply to the node's own pods and processes: they reach " +
       "every endpoint. Endpoints are chosen at random.",
   ],
   localToAll("local"),
@@ -84,8 +84,9 @@ const quickInTables: readonly Section[] = [
   section(
     "Policy Local without a local endpoint",
     [
-      "Packets of external clients are dropped, so that clients try another node. Under internal policy Local, all packets " +
-        "are dropped. External policy Local does not apply to pods and processes of the node.",
+      "Packets from external clients are dropped, so clients try another node. Under internal policy Local, " +
+        "all packets " +
+        "are dropped. External policy Local does not apply to the node's own pods and processes.",
     ],
     (path) => {
       if (!isExternal(path)) return path.from === "node" ? deniedOnNode : silence;
@@ -102,7 +103,7 @@ const quickInTables: readonly Section[] = [
     "No endpoints",
     [
       "The filter table rejects the packets. Its rules for external and load-balancer IPs exist only in INPUT and FORWARD, " +
-        "as in kube-proxy, so packets of the node's own processes are lost.",
+        "as in kube-proxy, so packets from the node's own processes are lost.",
     ],
     (path) => {
       if (path.from !== "node") return undefined;
@@ -113,7 +114,8 @@ const quickInTables: readonly Section[] = [
   section(
     "Source ranges",
     [
-      "KUBE-FW-… accepts the clients in a source range. KUBE-PROXY-FIREWALL drops packets of the node's own processes.",
+      "KUBE-FW-… accepts the clients in a source range. KUBE-PROXY-FIREWALL drops packets from the node's " +
+        "own processes.",
     ],
     (path) => {
       const [, allowed] = path.labels;
@@ -154,23 +156,25 @@ const tables: ModeSections = {
         return { expected: "local←gateway, remote←node", except: inColumns("IPv6", "refused") };
       },
     ),
-    section("An external IP that is the node's own address", ["Outcomes are those of IPVS mode."]),
+    section("An external IP that is the node's own address", [
+      "Outcomes are the same as in IPVS mode.",
+    ]),
     section("Ping", ["No host has the address."], (path) =>
       isVirtual(path) ? silence : undefined,
     ),
     section(
       "Large requests",
       [
-        "Unlike in IPVS mode, IPv6 datagrams of the node reach an endpoint, because IPVS does not reject them.",
+        "Unlike in IPVS mode, IPv6 datagrams from the node reach an endpoint, because IPVS does not reject them.",
       ],
       ({ target, expected }) =>
         target.kind === "service" && target.service === "narrow" ? { expected } : undefined,
     ),
-    section("Large answers", ["Conntrack forwards the message 'too large', as IPVS does."]),
+    section("Large answers", ["Conntrack forwards the ICMP error, as IPVS does."]),
     section("Strict reverse-path filtering", ["`rp_filter` changes nothing."], localToAll("local")),
     section(
       "Bridged pods, br_netfilter on",
-      ["Outcomes are those of routed pods."],
+      ["Outcomes are the same as for routed pods."],
       localToAll("bridged"),
     ),
     section(
@@ -183,7 +187,7 @@ const tables: ModeSections = {
           : otherwise;
       },
     ),
-    section("masqueradeAll", ["Outcomes are those of IPVS mode."]),
+    section("masqueradeAll", ["Outcomes are the same as in IPVS mode."]),
     section(
       "No local-traffic detector",
       ["Nothing is masqueraded. A process of the node uses the node's address anyway."],
@@ -244,12 +248,12 @@ const sockets: ModeSections = {
     })),
     section(
       "Internal policy Local without a local endpoint, cluster IP only",
-      ["Outcomes are those without endpoints."],
+      ["Outcomes are the same as without endpoints."],
       () => resetOrSilence,
     ),
     section(
       "A pod that reaches itself",
-      ["The connection goes through a process on the node."],
+      ["The connection passes through a process on the node."],
       proxied,
     ),
     section("An endpoint in the host network", ["The endpoint sees the node's address."], proxied),
@@ -274,16 +278,16 @@ const sockets: ModeSections = {
     overTcp(
       section("Large requests", ["TCP learns the path MTU. A large datagram is lost."], proxied),
     ),
-    overTcp(section("Large answers", ["Outcomes are those of large requests."], proxied)),
+    overTcp(section("Large answers", ["Outcomes are the same as for large requests."], proxied)),
     section("Strict reverse-path filtering", ["`rp_filter` changes nothing."], toAll("local")),
     section(
       "Bridged pods, br_netfilter on",
-      ["Outcomes are those of routed pods."],
+      ["Outcomes are the same as for routed pods."],
       toAll("bridged"),
     ),
     section(
       "Bridged pods, br_netfilter off",
-      ["Connections go through a process on the node, so answers are not lost."],
+      ["Connections pass through a process on the node, so answers are not lost."],
       toAll("bridged"),
     ),
   ],

@@ -26,7 +26,7 @@ const routed: Section = {
       "The traffic policy is the internal one for the cluster IP, and the external one for other addresses.",
     "- Policy Cluster masquerades everything except connections from a pod to a cluster IP. The endpoint " +
       "sees the node's address on the link that leads to it.\n- External policy Local keeps the client's " +
-      "address. A process of the node that connects to a virtual IP uses that IP as its source, because the " +
+      "address. A process on the node that connects to a virtual IP uses that IP as its source, because the " +
       "node has it. The node's own pods can answer, but other nodes cannot.\n- Internal policy Local chooses " +
       "among local endpoints, and masquerades like Cluster.",
   ],
@@ -38,8 +38,9 @@ const noneLocal: Section = {
   title: "Policy Local without a local endpoint",
   text: [
     "The only endpoint is on the other node. As in kube-proxy's IPVS mode, the virtual servers then get the " +
-      "remote endpoints, without masquerading. Pods of this node are served. Clients outside get answers from " +
-      "an address that they did not contact, and drop them. A process of the node is served at a node port, " +
+      "remote endpoints, without masquerading. Pods on this node are served. External clients get answers " +
+      "from an address that they did not contact, and drop them. A process on the node is served at a node " +
+      "port, " +
       "where its source is the node's address. It is not served at a virtual IP, because the other node sends " +
       "the answer elsewhere.",
     "The cluster IP also gets remote endpoints, although its internal policy is Local, because the Service " +
@@ -52,7 +53,7 @@ const noneLocalInternal: Section = {
   ...grid,
   title: "Internal policy Local without a local endpoint, cluster IP only",
   text: [
-    'The virtual server has no real servers, so IPVS answers "port unreachable". On the node itself a UDP ' +
+    'The virtual server has no real servers, so IPVS answers "port unreachable". On the node itself, a UDP ' +
       "send fails immediately with EPERM, because IPVS drops the packet within the system call.",
   ],
   paths: pathsOf(matrix.noneLocalInternal, {
@@ -64,7 +65,7 @@ const noneLocalInternal: Section = {
 const noEndpoints: Section = {
   ...grid,
   title: "No endpoints",
-  text: ["For every kind of address, outcomes are those of the previous section."],
+  text: ["For every kind of address, outcomes are the same as in the previous section."],
   paths: pathsOf(matrix.noEndpoints, { pod: "pod", services: { Cluster: "empty" } }),
 };
 
@@ -95,9 +96,9 @@ const hostNetwork: Section = {
   ...grid,
   title: "An endpoint in the host network",
   text: [
-    "The only endpoint is a process of the node at the node's address. Packets from elsewhere are delivered " +
-      "without passing POSTROUTING, so the process sees the client even with policy Cluster. Packets of the " +
-      "node itself pass POSTROUTING, and are masqueraded unless the policy is Local.",
+    "The only endpoint is a process on the node, at the node's address. Packets from elsewhere are delivered " +
+      "without passing POSTROUTING, so the process sees the client even with policy Cluster. Packets from " +
+      "the node itself pass POSTROUTING, and are masqueraded unless the policy is Local.",
   ],
   paths: pathsOf(matrix.hostNetwork, {
     pod: "pod",
@@ -252,7 +253,8 @@ const otherNodeAddress: Section = {
 const sctp: Section = {
   title: "SCTP",
   text: [
-    "Outcomes are those of routed pods. Node ports of SCTP have their own sets, whose entries are an address and a port. " +
+    "Outcomes are the same as for routed pods. SCTP node ports have their own sets, whose entries contain " +
+      "an address and a port. " +
       "Each end of an association binds one address. An endpoint with several addresses (multi-homing) would " +
       "announce its own addresses to the client, and IPVS does not translate them.",
   ],
@@ -287,9 +289,7 @@ const reversePath = (value: 0 | 1): string =>
 
 const strictReversePath: Section = {
   title: "Strict reverse-path filtering",
-  text: [
-    "`rp_filter` is 1 on every link of the node. This changes no outcome, and applies only to IPv4.",
-  ],
+  text: ["`rp_filter` is 1 on every link. This changes no outcome, and applies only to IPv4."],
   headings,
   columns: transports.filter(({ family }) => family === "IPv4"),
   before: reversePath(1),
@@ -309,7 +309,7 @@ const bridgedFiltered: Section = {
   title: "Bridged pods, br_netfilter on",
   text: [
     "`bridged-pod` and the endpoint `bridged` are behind one bridge. `bridge-nf-call-iptables` and " +
-      "`bridge-nf-call-ip6tables` are 1. Outcomes are those of routed pods.",
+      "`bridge-nf-call-ip6tables` are 1. Outcomes are the same as for routed pods.",
   ],
   before: bridgeCalls(1),
   after: bridgeCalls(0),
@@ -364,9 +364,9 @@ export const variants: readonly Section[] = [
     ...grid,
     title: "No local-traffic detector",
     text: [
-      "Without `clusterCIDR`, only connections whose source is a cluster IP (a process of the node) are " +
-        "masqueraded. Local endpoints serve clients outside and see their addresses. Answers of remote endpoints " +
-        "do not pass this node.",
+      "Without `clusterCIDR`, only connections whose source is a cluster IP (a process on the node) are " +
+        "masqueraded. Local endpoints serve external clients and see their addresses. Answers from remote " +
+        "endpoints do not pass this node.",
     ],
     configuration: { clusterCIDR: "" },
     paths: pathsOf(matrix.noDetector, routedSide),

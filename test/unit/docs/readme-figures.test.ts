@@ -83,7 +83,7 @@ describe("the figures of the README", () => {
       return cells.map((cell) => cell.trim());
     };
     const text = readme.replaceAll("\n", " ");
-    const [ours, theirs] = both("processor time of one changed endpoint");
+    const [ours, theirs] = both("CPU time per endpoint change (mean");
     const [memory, theirMemory] = both("anonymous memory after the changes");
     assert.ok(
       text.includes(`${theirs} of CPU time per change and ${theirMemory} of anonymous memory.`),

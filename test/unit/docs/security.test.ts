@@ -18,7 +18,7 @@ describe("the security model", () => {
 
   it("has a table with four columns for each attacker", () => {
     const titles = [...threats.matchAll(/^### (.*)$/gm)].map(([, title = ""]) => title);
-    const attackers = [/tenant/, /neighbor pod/, /user of the node/, /network between/];
+    const attackers = [/tenant/, /neighbor pod/, /user on the node/, /network between/];
     assert.equal(titles.length, attackers.length);
     for (const [index, attacker] of attackers.entries())
       assert.match(titles[index] ?? "", attacker);

@@ -139,7 +139,7 @@ describe("a Service's quota", () => {
     assert.deepEqual([quota.take("b"), quota.take("a")], [true, false]);
   });
 
-  it("leaves files for the rest of the process, and three quarters for other Services", () => {
+  it("leaves file descriptors for the rest of the process, and three quarters of the connections for other Services", () => {
     const configured = { total: 16_384, perService: 4_096 };
     for (const openFiles of [64, 256, 1_024, 4_096, 65_536, 1_048_576, Number.MAX_SAFE_INTEGER]) {
       const { connections, listenerSockets } = socketQuotas(openFiles, configured);
