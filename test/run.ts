@@ -1,9 +1,9 @@
 /**
- * Runs all tests in parallel, those of the lab and all others, and prints a table of their durations:
+ * Runs all tests in parallel, in the lab and outside, and prints a table of their durations:
  *
  *     node test/run.ts [--record] [NAME…]
  *
- * `--record` writes the duration of each into queue/durations.json.
+ * `--record` writes each duration to queue/durations.json.
  */
 import { labJobs } from "./lab/suite-job.ts";
 import { commandJob } from "./queue/command-job.ts";

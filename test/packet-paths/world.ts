@@ -12,7 +12,7 @@ export interface World {
   stop(): Promise<void>;
 }
 
-/** Builds the network. Afterwards this thread is on the node. */
+/** Builds the network. Afterwards, this thread is on the node. */
 export async function buildWorld(): Promise<World> {
   buildNetwork();
   enterNetworkNamespace("node");
@@ -30,14 +30,14 @@ export async function buildWorld(): Promise<World> {
 function listenersOf(place: string): readonly Listener[] {
   if (place === "client") return [];
   if (place !== "node") return [...onBoth("::", podPort), ...onSctp(place)];
-  // The endpoint in the host network answers from the destination address of the request.
+  // The endpoint in the host network answers from the request's destination address.
   return [
     ...Object.values(node).flatMap((address) => onBoth(address, hostPort)),
     ...onBoth("::", ownPort),
   ];
 }
 
-/** Listeners of the endpoints of Services with SCTP. Each has its own address, see sctp-station.c. */
+/** Listeners of the SCTP Services' endpoints. Each has its own address; see sctp-station.c. */
 function onSctp(place: string): readonly Listener[] {
   if (!sctpEndpoints.includes(place)) return [];
   return Object.values(guestNamed(place).addresses).map((address) => {

@@ -1,5 +1,5 @@
 /**
- * Writes the output of print-document.ts to a page of docs/reports/ and its data file: `node write-documents.ts PRINTED
+ * Writes the output of print-document.ts to a page in docs/reports/ and its data file: `node write-documents.ts PRINTED
  * NAME`.
  */
 import { readFileSync, writeFileSync } from "node:fs";

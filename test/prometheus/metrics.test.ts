@@ -99,7 +99,7 @@ describe("a real Prometheus reads", () => {
   });
 });
 
-/** Metrics with labels that a healthy daemon never changes. They have no series until their first change. */
+/** Labeled metrics that a healthy daemon never changes. They have no series until their first change. */
 const neverTouched = new Set(["kubeproxy_sync_proxy_rules_iptables_restore_failures_total"]);
 
 describe("the dashboard of kubernetes-mixin", () => {
@@ -111,7 +111,7 @@ describe("the dashboard of kubernetes-mixin", () => {
 });
 
 describe("kubernetes-mixin's alert KubeVersionMismatch", () => {
-  /** The query with an API server of this version. The selectors are the mixin's defaults. */
+  /** The query for an API server of this version. The selectors are the mixin's defaults. */
   const mismatch = (apiServerVersion: string): string => {
     const apiServer = `label_replace(vector(1), "git_version", "${apiServerVersion}", "", "")`;
     const all = `kubernetes_build_info{job!~"kube-dns|coredns"} or ${apiServer}`;

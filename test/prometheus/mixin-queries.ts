@@ -1,11 +1,11 @@
 /**
- * The queries of kubernetes-mixin's dashboard for kube-proxy (proxy.json) and of its alerts, with the selector and
- * interval filled in. For queries without a result, the reason is given here and in docs/metrics.md.
+ * The queries of kubernetes-mixin's kube-proxy dashboard (proxy.json) and alerts, with the selector and interval filled
+ * in. If a query returns nothing, this file and docs/metrics.md give the reason.
  */
 export interface MixinQuery {
   readonly panel: string;
   readonly query: string;
-  /** Why the query returns no series. Undefined if it returns some. */
+  /** The reason why the query returns no series. Undefined if it returns any. */
   readonly without?: string;
 }
 

@@ -43,7 +43,7 @@ export class Prometheus {
   }
 
   /**
-   * Scrapes `target`, such as `127.0.0.1:10249`, as job kube-proxy of cluster "lab". Resolves after the first scrape.
+   * Scrapes `target`, such as `127.0.0.1:10249`, as job kube-proxy in cluster "lab". Resolves after the first scrape.
    */
   static async start(target: string): Promise<Prometheus> {
     const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-prometheus-"));
@@ -86,7 +86,7 @@ export class Prometheus {
     return this.#get("series", { "match[]": '{job="kube-proxy"}' });
   }
 
-  /** Waits until nothing is missing. On failure, reports the missing names and the output of Prometheus. */
+  /** Waits until nothing is missing. On failure, reports the missing names and Prometheus's output. */
   async until(missing: () => Promise<readonly string[]>): Promise<void> {
     const lastMs = performance.now() + deadlineMs;
     for (let names = await missing(); names.length > 0; names = await missing()) {

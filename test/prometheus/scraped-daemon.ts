@@ -16,9 +16,9 @@ import { endpointSlice, node, service, servicePort, slicePort } from "../support
 import { freePort } from "./free-port.ts";
 
 const activityMs = 250;
-/** Statuses with which the API server answers the first restarted watches. */
+/** Status codes that the API server returns to the first restarted watches. */
 const interruptions = [302, 500];
-/** The API server's version. It differs from the release whose kube-proxy kube-ipvs behaves like. */
+/** The API server's version. It differs from the kube-proxy release that kube-ipvs is modeled on. */
 export const clusterVersion = "v1.30.4";
 
 /** The running daemon. */
@@ -93,7 +93,7 @@ function dns(): ReturnType<typeof service> {
   return service({ ports, spec: { internalTrafficPolicy: "Local" } });
 }
 
-/** The annotation contains the time from which latency is measured. */
+/** The annotation contains the time at which the latency measurement starts. */
 function slice(turn: number): ReturnType<typeof endpointSlice> {
   const annotations = {
     "endpoints.kubernetes.io/last-change-trigger-time": new Date().toISOString(),
@@ -105,7 +105,7 @@ function slice(turn: number): ReturnType<typeof endpointSlice> {
   });
 }
 
-/** Changes endpoints, records Events, interrupts watches, and causes responses of every status class. */
+/** Changes endpoints, records Events, interrupts watches, and provokes responses of every status class. */
 function keepBusy(server: ApiServer, events: EventRecorder): () => void {
   let turn = 1;
   const timer = setInterval(() => {
@@ -114,7 +114,7 @@ function keepBusy(server: ApiServer, events: EventRecorder): () => void {
     const subject = { kind: "Service", namespace: "default", name: `s${turn}` } as const;
     events.record({ type: "Normal", reason: "Turn", action: "Test", subject, note: "" });
     if (turn > interruptions.length + 1) return;
-    // Forces a new list by deleting the history, and causes a response of each status class without growing retry
+    // Forces a new list by deleting the history, and provokes a response of each status class without increasing retry
     // delays.
     server.faults.add({ on: "watch", effect: "status", code: interruptions[turn - 2] ?? 500 });
     server.store.compact();

@@ -14,7 +14,7 @@ export interface Command {
   readonly name: string;
   readonly argv: readonly string[];
   readonly waits?: true;
-  /** Whether the command prints no summary of `node --test`, so that only its exit status is used. */
+  /** Whether the command prints no `node --test` summary, so that only its exit status is used. */
   readonly hasNoSummary?: true;
 }
 
@@ -74,7 +74,7 @@ function runCommand(argv: readonly string[], cpu: number, signal: AbortSignal): 
   });
 }
 
-/** Describes a status like a shell: above 128 means a signal. */
+/** Describes a status as a shell does: above 128 means a signal. */
 export function describeStatus(status: number): string {
   const [signal] =
     Object.entries(constants.signals).find(([, number]) => number === status - 128) ?? [];

@@ -1,4 +1,4 @@
-/** The commands that run in addition to the lab suites, in the project's root. */
+/** The commands that run in the project's root, in addition to the lab suites. */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { countOf } from "../support/seeds.ts";
@@ -30,7 +30,7 @@ export function commands(): readonly Command[] {
 
 function units(name: string, folder: string): Command {
   const limits = [
-    // A process for each file takes a third more CPU time. `make unit` uses this.
+    // One process per file takes a third more CPU time, but `make unit` uses this.
     "--test-isolation=none",
     `--test-timeout=${countOf({ short: 180, long: 3_600 })}000`,
   ];

@@ -1,6 +1,6 @@
 /**
- * How long each job took in an earlier run, in seconds. The queue starts the longest job first. `--record` writes the
- * durations of a run into durations.json, which is kept with the sources so that a fresh clone has them too.
+ * Each job's duration in an earlier run, in seconds. The queue starts the longest job first. `--record` writes a run's
+ * durations to durations.json, which is kept with the sources so that a fresh clone has it, too.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ export function writeDurations(durations: Durations): void {
   writeFileSync(path, `${JSON.stringify(durations, undefined, 2)}\n`);
 }
 
-/** Returns the durations with those of the passed jobs. */
+/** Returns the durations, updated with those of the jobs that passed. */
 export function updatedDurations(known: Durations, outcomes: readonly Outcome[]): Durations {
   const measured = outcomes
     .filter(({ failure }) => failure === undefined)

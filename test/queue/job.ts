@@ -5,7 +5,7 @@ export interface Job {
   readonly name: string;
   /** Whether the job mostly waits, so that it shares a processor with another job. */
   readonly waits: boolean;
-  /** Runs on one processor. An aborted signal ends it immediately. */
+  /** Runs on one processor. Aborting the signal stops it immediately. */
   run(cpu: number, signal: AbortSignal): Promise<JobResult>;
 }
 

@@ -12,14 +12,14 @@ export interface Run {
 }
 
 export const processors: number = Math.min(2, availableParallelism());
-/** A job without a measured duration starts before all others. */
+/** Jobs without a recorded duration start before all others. */
 const unmeasured = Number.MAX_VALUE;
 const progressIntervalMs = 15_000;
 
 /**
- * Each processor has three lanes: one starts with jobs that use CPU time, and two with jobs that mostly wait. With two
- * lanes, a processor was idle for a sixth of the time. A lane takes the next job as soon as it is free. If memory is
- * short, there are fewer lanes.
+ * Each processor has three lanes: one starts with CPU-bound jobs, and two with jobs that mostly wait. With two lanes, a
+ * processor was idle a sixth of the time. A lane takes the next job as soon as it is free. If memory is short, there
+ * are fewer lanes.
  */
 export async function runJobs(
   jobs: readonly Job[],

@@ -1,4 +1,4 @@
-/** Prints the results of a run of jobs. */
+/** Prints the results of a run. */
 import type { Outcome } from "./job.ts";
 import type { Run } from "./queue.ts";
 import { readFailingTests, readNotes, readSkippedTests } from "./test-summary.ts";
@@ -61,7 +61,7 @@ function printFailures(outcomes: readonly Outcome[]): void {
     if (failure !== undefined) console.log(`\n──── ${name}: ${failure}\n${output}`);
 }
 
-/** Prints failures again at the end, because often only the end of a long log is kept. */
+/** Prints failures again at the end, because often only the end of a long log survives. */
 function printFailingTests(outcomes: readonly Outcome[]): void {
   for (const { name, output, failure } of outcomes)
     if (failure !== undefined) console.log(`\n${name}: ${failure}\n${readFailingTests(output)}\n`);

@@ -1,4 +1,4 @@
-/** Runs jobs, or those that the command line names, and prints the report. */
+/** Runs all jobs, or those named on the command line, and prints the report. */
 import { parseArgs } from "node:util";
 import { readDurations, updatedDurations, writeDurations } from "./durations.ts";
 import type { Job } from "./job.ts";

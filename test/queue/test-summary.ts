@@ -1,4 +1,4 @@
-/** The closing lines of `node --test`, read from its output. */
+/** Parses the closing lines of `node --test` output. */
 export interface TestSummary {
   readonly passed: number;
   readonly failed: number;
@@ -16,7 +16,7 @@ export function parseTestSummary(output: string): TestSummary | undefined {
   return { passed, failed, skipped: (count("skipped") ?? 0) + (count("todo") ?? 0) };
 }
 
-/** Lines by which a suite reports counts and measurements: `name: …` of its own, and test diagnostics. */
+/** Lines in which a suite reports counts and measurements: its own `name: …` lines, and test diagnostics. */
 export function readNotes(output: string): readonly string[] {
   const diagnostics = output.split("\n").filter((line) => /^ +ℹ /.test(line));
   const own = output.split("\n").filter((line) => /^[a-z-]+: \S/.test(line));

@@ -1,4 +1,6 @@
-/** Two runs of `make release` write identical bytes, and the usual tools can install and run the result. */
+/**
+ * Tests that two runs of `make release` write identical bytes, and that the usual tools can install and run the result.
+ */
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -61,7 +63,7 @@ describe("the release", () => {
   });
 });
 
-/** Path of the C library's loader in an image, by architecture. */
+/** Path of the dynamic loader in an image, by architecture. */
 const emulators: Readonly<Record<string, string>> = {
   arm64: "qemu-aarch64-static",
   amd64: "qemu-x86_64-static",

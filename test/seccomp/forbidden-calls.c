@@ -1,6 +1,6 @@
 /*
- * Makes system calls that the program never makes, without arguments, and prints the name and errno
- * of each (0 if the call succeeded).
+ * Makes system calls that the program never makes, without arguments, and prints each call's name
+ * and errno (0 if it succeeded).
  */
 #include <errno.h>
 #include <stdio.h>

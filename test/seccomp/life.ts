@@ -1,6 +1,6 @@
 /**
  * Runs the program under strace in the lab through all phases: first sync, changes, drains, HTTP pages, stop, a restart
- * on the existing state, objects from a folder, and clean-up.
+ * with existing state, objects from a folder, and clean-up.
  */
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -12,7 +12,7 @@ import { endpointSlice, node, service, servicePort } from "../support/objects.ts
 import { Program } from "../support/program.ts";
 
 const synced = /SyncProxyRules complete/;
-/** Timeout, because everything is slower under strace. */
+/** A long timeout, because everything is slower under strace. */
 const patienceMs = 240_000;
 
 /** A node with an address and the iptables chains that kubelet creates. */
@@ -39,7 +39,7 @@ export async function recordLife(): Promise<string> {
   }
 }
 
-/** With `-D`, strace is not the parent of the program, so signals reach the program itself. */
+/** With `-D`, strace is not the program's parent, so signals reach the program itself. */
 function traced(folder: string, args: readonly string[]): Program {
   const file = join(folder, `${readdirSync(folder).length}.strace`);
   writeFileSync(file, "");
@@ -122,7 +122,7 @@ async function readPages(): Promise<void> {
   for (const page of pages) await (await fetch(`http://127.0.0.1:${page}`)).text();
 }
 
-/** strace finishes its output file shortly after the program has ended. */
+/** strace finishes its output file shortly after the program has exited. */
 async function traces(folder: string): Promise<string> {
   const names = readdirSync(folder).filter((name) => name.endsWith(".strace"));
   const read = (): string => names.map((name) => readFileSync(join(folder, name), "utf8")).join("");

@@ -1,6 +1,6 @@
 /**
- * Generates deploy/seccomp/kube-ipvs.json. Recorded system calls and their equivalents are allowed; all others fail
- * with EPERM. containerd, CRI-O and Docker read this format (archMap, names, args).
+ * Generates deploy/seccomp/kube-ipvs.json. It allows recorded system calls and their equivalents; all others fail with
+ * EPERM. containerd, CRI-O and Docker read this format (archMap, names, args).
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -36,7 +36,7 @@ const architectures = ["SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64"];
 const EPERM = 1;
 const ENOSYS = 38;
 
-/** System calls with rules for their arguments, regardless of the recording. */
+/** System calls with argument rules, regardless of the recording. */
 const judged = ["socket", "clone", "clone3"];
 
 /** System calls that Node.js tries but does not need. They would bypass the filter. */
@@ -45,14 +45,15 @@ const refused = ["io_uring_setup", "io_uring_enter"];
 /** linux/socket.h */
 const socketFamilies = { AF_UNIX: 1, AF_INET: 2, AF_INET6: 10, AF_NETLINK: 16 };
 
-/** linux/sched.h. Without CLONE_NEWTIME: in clone, its bit belongs to the exit signal, and clone3 is not allowed. */
+/** linux/sched.h. Excludes CLONE_NEWTIME: in clone, its bit belongs to the exit signal, and clone3 is not allowed. */
 const newNamespaces = [
   ...[0x0002_0000, 0x0200_0000, 0x0400_0000, 0x0800_0000],
   ...[0x1000_0000, 0x2000_0000, 0x4000_0000],
 ].reduce((sum, flag) => sum + flag, 0);
 
 /**
- * System calls that another architecture, C library or kernel, or another moment, uses in place of the recorded ones.
+ * System calls that may replace the recorded ones on another architecture, C library or kernel, or with different
+ * timing.
  */
 const equivalents: Readonly<Record<string, string>> = {
   files:
@@ -87,7 +88,7 @@ export function readRecordedCalls(): readonly string[] {
   return lines.filter((line) => line !== "" && !line.startsWith("#"));
 }
 
-/** The content of the profile for the recorded calls. */
+/** The profile for the recorded calls. */
 export function profileText(recorded: readonly string[]): string {
   return `${JSON.stringify(profileOf(recorded), undefined, 2)}\n`;
 }

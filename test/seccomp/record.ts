@@ -1,6 +1,6 @@
 /**
- * Prints the system calls of the program's life, one per line: deploy/seccomp/recorded-calls.txt (`make seccomp`).
- * Prints the started programs on standard error. Runs in the lab.
+ * Prints the system calls that the program makes from start to end, one per line: deploy/seccomp/recorded-calls.txt
+ * (`make seccomp`). Prints the started programs on standard error. Runs in the lab.
  */
 import { shell } from "../support/netns/network-namespace.ts";
 import { nodeSetUp, recordLife } from "./life.ts";

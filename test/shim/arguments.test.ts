@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { close, open, transact, watch } from "../../native-shim/index.ts";
 import { errnos, linkGroup, noop, protocols } from "./messages.ts";
 
-/** Calls with arguments that the types do not allow. */
+/** Calls with arguments that the types forbid. */
 type Loose = (...args: unknown[]) => unknown;
 
 describe("wrong arguments", () => {

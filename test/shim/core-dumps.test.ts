@@ -1,4 +1,4 @@
-/** A process without core dumps, seen from outside: root owns its files in /proc, as described in prctl(2). */
+/** A process without core dumps, seen from outside: root owns its files in /proc, as prctl(2) describes. */
 import assert from "node:assert/strict";
 import { type ChildProcessByStdio, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -11,7 +11,7 @@ import { after, describe, it } from "node:test";
 const nobody = 65_534;
 const project = join(import.meta.dirname, "../..");
 
-/** Copies of Node.js and the shim that every user can read, because the clone may be in a folder of root. */
+/** Copies of Node.js and the shim that every user can read, because the clone may be in one of root's folders. */
 const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-core-dumps-"));
 after(() => rmSync(folder, { recursive: true }));
 const node = join(folder, "node");
@@ -30,7 +30,7 @@ const script = `
   process.stdout.write("ready");
 `;
 
-/** Fails instead of waiting if the process ends first. */
+/** Fails instead of waiting if the process exits first. */
 async function waitForOutput(child: ChildProcessByStdio<Writable, Readable, null>): Promise<void> {
   const ended = once(child, "close").then(([code]) => assert.fail(`ended with status ${code}`));
   await Promise.race([once(child.stdout, "data"), ended]);

@@ -3,8 +3,8 @@ import { setTimeout as delay } from "node:timers/promises";
 const times = 5;
 
 /**
- * The median of the bytes by which this process grows in five runs of `work`, after a first run. A leak grows in most
- * runs, but memory that the allocator keeps does not.
+ * The median growth of this process in bytes over five runs of `work`, after a first run. A leak grows in most runs,
+ * but memory that the allocator keeps does not.
  */
 export async function usualGrowth(work: () => Promise<void>): Promise<number> {
   await work();

@@ -1,4 +1,4 @@
-/** Tables of legacy iptables: the requests to the kernel and its answers. The lab tests their contents. */
+/** Tests the requests for legacy iptables tables and the kernel's answers. The lab tests the tables' contents. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { readLegacyTable } from "../../native-shim/legacy-table.ts";

@@ -1,4 +1,4 @@
-/** Closing, garbage collection and leaks, and the end of sockets and of the process. */
+/** Tests closing, garbage collection, leaks, and the end of sockets and of the process. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { describe, it } from "node:test";
@@ -107,7 +107,7 @@ describe("many sockets", () => {
   for (const [name, count, cycle] of kinds) {
     it(`leave no descriptor, thread or memory behind: ${count} ${name}`, async () => {
       const settled = leavesNothing();
-      // In groups of hundreds, because threads that are about to end would count as memory.
+      // Runs in groups of hundreds, because threads that are about to exit would count as memory.
       const grown = await usualGrowth(async () => {
         for (let index = 1; index <= count / 6; index += 1) {
           await cycle();
@@ -121,7 +121,7 @@ describe("many sockets", () => {
 });
 
 describe("the process", () => {
-  /** Runs a separate program and returns its output after it has ended by itself. */
+  /** Runs a separate program and returns its output after it has exited by itself. */
   async function outputOf(lines: string): Promise<string> {
     const shim = JSON.stringify(
       fileURLToPath(new URL("../../native-shim/index.ts", import.meta.url)),

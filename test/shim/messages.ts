@@ -1,4 +1,4 @@
-/** Messages of the tests, and functions to read replies. Offsets: linux/netlink.h. */
+/** The tests' messages, and functions that parse replies. Offsets: linux/netlink.h. */
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
 import { networkInterfaces } from "node:os";
@@ -52,7 +52,7 @@ export function message(parts: {
   return bytes;
 }
 
-/** A request that the kernel only acknowledges, without requiring rights. */
+/** A request that the kernel only acknowledges. It requires no permissions. */
 export function noop(sequence: number): Buffer {
   return message({ type: types.noop, flags: flags.request | flags.acknowledge, sequence });
 }
@@ -128,8 +128,7 @@ export async function flipLoopback(socket: SocketHandle, sequence: number): Prom
 }
 
 /**
- * Changes the state of `lo` several times with one datagram, so that all changes happen before the first event is
- * received.
+ * Changes the state of `lo` several times with one datagram, so that all changes precede the first received event.
  */
 export async function flipLoopbackOften(socket: SocketHandle, count: number): Promise<void> {
   const flips = Array.from({ length: count }, (_, flip) => setLoopback(flip, flip % 2 === 0));
@@ -137,7 +136,7 @@ export async function flipLoopbackOften(socket: SocketHandle, count: number): Pr
   assert.equal(errno, 0);
 }
 
-/** In the machine's own network namespace, every program would lose its connections through `lo`. */
+/** In the machine's own network namespace, every program would lose its connections over `lo`. */
 export function assertOwnNamespace(): void {
   assert.deepEqual(
     Object.keys(networkInterfaces()).filter((name) => name !== "lo"),

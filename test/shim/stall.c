@@ -1,7 +1,7 @@
 /*
  * A library (LD_PRELOAD) for Node.js that simulates a kernel lock: send(2) of a request with
- * sequence number 0x57a1 blocks as long as the file whose path is in STALL_FILE exists. Neither a
- * signal nor closing the socket ends the call.
+ * sequence number 0x57a1 blocks as long as the file named in STALL_FILE exists. Neither a signal
+ * nor closing the socket ends the call.
  */
 #include <dlfcn.h>
 #include <linux/netlink.h>

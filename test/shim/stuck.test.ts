@@ -1,6 +1,6 @@
 /**
- * A request that hangs in the kernel. `stall.c`, which is preloaded into a separate Node.js, simulates a kernel lock:
- * send(2) of the request with sequence number `stuck` blocks until `release()`.
+ * Tests a request that hangs in the kernel. `stall.c`, which is preloaded into a separate Node.js, simulates a kernel
+ * lock: send(2) of the request with sequence number `stuck` blocks until `release()`.
  */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -32,7 +32,7 @@ const preamble = `
   const outcome = ({ errno, replies }) => [errno, ...messagesOf(replies).map((m) => m.sequence)];
   const print = (value) => console.log(JSON.stringify(value));`;
 
-/** Runs a program whose sockets can hang, and returns its JSON output. */
+/** Runs a program whose sockets can hang and returns its JSON output. */
 async function stalling(lines: string): Promise<unknown> {
   const folder = await mkdtemp(join(tmpdir(), "stall-"));
   const file = join(folder, "stall");

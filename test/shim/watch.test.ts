@@ -14,7 +14,7 @@ import {
   types,
 } from "./messages.ts";
 
-/** Collects the events of a watch. */
+/** Collects a watch's events. */
 class Seen {
   readonly errnos: number[] = [];
   readonly datagrams: Uint8Array[] = [];

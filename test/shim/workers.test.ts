@@ -1,4 +1,4 @@
-/** Each worker thread has its own environment, and ending one does not affect others. */
+/** Tests that each worker thread has its own environment, and that ending one does not affect others. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { describe, it } from "node:test";

@@ -16,7 +16,7 @@ const fieldsOf: Readonly<Record<Way, Partial<ServiceRecord>>> = {
   "external IP": { externalIps: [ip(claimedAddress)] },
 };
 
-/** Each pair of kinds that can conflict at one address, the owner first. */
+/** Each pair of kinds that can conflict at one address, with the owner first. */
 export const unequalWays: readonly (readonly [winner: Way, loser: Way])[] = [
   ["cluster IP", "load-balancer IP"],
   ["cluster IP", "external IP"],
@@ -27,7 +27,7 @@ export const unequalWays: readonly (readonly [winner: Way, loser: Way])[] = [
 
 export const ways: readonly Way[] = ["cluster IP", "node port", "load-balancer IP", "external IP"];
 
-/** A Service that claims {@link claimedKey}. Without a way, returns a Service that does not claim it. */
+/** A Service that claims {@link claimedKey}. Without a way, the Service does not claim it. */
 export function claimant(
   name: string,
   way: Way | undefined,

@@ -1,6 +1,6 @@
 /**
  * Traffic from the client of `node-network.ts` to the pods of `pod-traffic.ts`. The sockets belong to the namespace
- * `client`, and this process enters that namespace only to open them. At all other times it is in the namespace `node`.
+ * `client`. This process enters that namespace only to open them, and is otherwise in the namespace `node`.
  */
 import { createSocket, type Socket as UdpSocket } from "node:dgram";
 import { once } from "node:events";
@@ -25,7 +25,7 @@ export class Connection {
   #text = "";
   #byteCount = 0;
   #onData = (): void => {};
-  /** Error code that ended the connection, or `end` for a regular end. Undefined while it is open. */
+  /** Error code that ended the connection, or `end` for a graceful close. Undefined while it is open. */
   ending: string | undefined;
 
   private constructor(socket: Socket) {
@@ -44,7 +44,7 @@ export class Connection {
     });
   }
 
-  /** Connects, from `localPort` if given, and sends `request`; see `pod-traffic.ts`. */
+  /** Connects (from `localPort` if given) and sends `request`; see `pod-traffic.ts`. */
   static async open(
     host: string,
     port: number,
@@ -71,7 +71,7 @@ export class Connection {
     return this.#text.split("\n")[0] ?? "";
   }
 
-  /** Sends one line and waits for the answer. Rejects if there is none. */
+  /** Sends one line and waits for the answer. Rejects if none arrives. */
   async ping(text: string): Promise<void> {
     this.#socket.write(`ping ${text}\n`);
     await this.#until(() => this.#text.includes(` ping ${text}\n`));
@@ -92,8 +92,7 @@ export class Connection {
   }
 
   /**
-   * Ends the connection with a reset. IPVS keeps a reset connection for ten seconds, but a regularly closed one for two
-   * minutes.
+   * Resets the connection. IPVS keeps a reset connection for ten seconds, but a gracefully closed one for two minutes.
    */
   reset(): void {
     this.#socket.resetAndDestroy();
@@ -142,7 +141,7 @@ export class Datagrams {
     return openIn("client", () => Datagrams.openHere(sourcePort));
   }
 
-  /** Opens the socket in the current namespace, like a client on the node itself. */
+  /** Opens the socket in the current namespace, as a client on the node itself would. */
   static async openHere(sourcePort: number): Promise<Datagrams> {
     const socket = createSocket("udp4");
     socket.bind(sourcePort);

@@ -1,7 +1,7 @@
 /**
- * The built program on its own node in the lab: the current network namespace, an API server in this process, and a
- * folder for the configuration and the program's files. Tests see only what an operator sees: health, metrics, log and
- * Events.
+ * Runs the built program on its own node in the lab: the current network namespace, an API server in this process, and
+ * a folder for the configuration and the program's files. Tests see only what an operator sees: health, metrics, log
+ * and Events.
  */
 import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
@@ -47,7 +47,7 @@ export class ClusterNode {
   readonly #folder: string;
   #settings: NodeSettings;
   #program: Program | undefined;
-  /** Output of the programs that have ended. */
+  /** Output of the programs that have exited. */
   #printed = "";
 
   private constructor(api: ApiServer, settings: NodeSettings) {
@@ -58,7 +58,7 @@ export class ClusterNode {
     this.configure(settings);
   }
 
-  /** Serves these objects and a Node, without starting a program. */
+  /** Serves these objects and a Node without starting a program. */
   static async build(
     objects: readonly ApiObject[] = [],
     settings: NodeSettings = {},
@@ -66,7 +66,7 @@ export class ClusterNode {
     return new ClusterNode(await ApiServer.start({ objects: [node(), ...objects] }), settings);
   }
 
-  /** Writes another configuration, which a running program reads by itself. */
+  /** Writes a new configuration, which a running program reloads by itself. */
   configure(settings: NodeSettings): void {
     this.#settings = settings;
     const path = this.#path("config");
@@ -118,7 +118,7 @@ export class ClusterNode {
     rmSync(this.#folder, { recursive: true });
   }
 
-  /** Owners of contested addresses in the record, which is written in the background soon after each sync. */
+  /** Owners of contested addresses in the record, which is written in the background shortly after each sync. */
   holders(): Holders {
     return holderRecordIn(readState(this.#path("state/state.json"))).held;
   }
@@ -145,7 +145,7 @@ export class ClusterNode {
       .reduce((total, line) => total + Number(line.split(" ").at(-1)), 0);
   }
 
-  /** Log lines of all programs so far. With `reason`, only lines with this reason. */
+  /** Log lines of all programs so far, optionally only those with this `reason`. */
   lines(reason?: string): readonly PrintedLine[] {
     const lines = (this.#printed + (this.#program?.output ?? "")).split("\n");
     const parsed = lines.filter((line) => line.startsWith("{")).flatMap(parseLine);
@@ -160,7 +160,7 @@ export class ClusterNode {
     });
   }
 
-  /** The last lines of the output, for the message of a failure. */
+  /** The last lines of output, for a failure message. */
   tail(lineCount = 30): string {
     return (this.#printed + (this.#program?.output ?? "")).split("\n").slice(-lineCount).join("\n");
   }
@@ -182,8 +182,8 @@ export class ClusterNode {
   }
 
   /**
-   * Resolves after this many complete verifications. It changes a sysctl, because only a verification finds that. Each
-   * counts as one drift of kind `sysctl` and one write.
+   * Resolves after this many complete verifications. Changes a sysctl for each, because only a verification finds that.
+   * Each change counts as one drift of kind `sysctl` and one write.
    */
   async verified(times: number): Promise<void> {
     for (let time = 0; time < times; time += 1) {
@@ -210,13 +210,13 @@ export class ClusterNode {
       hostnameOverride: "node-1",
       clusterCIDR: "10.244.0.0/16,fd00:244::/32",
       clientConnection: { kubeconfig: this.#path("kubeconfig") },
-      // Only the first network namespace of the kernel can set this limit.
+      // Only the kernel's first network namespace can set this limit.
       conntrack: { maxPerCore: 0 },
       logging: { format: "json", verbosity: 2 },
       ipvs: { syncPeriod: "1h", minSyncPeriod: "0s", ...ipvs },
       kubeIpvs: {
         verificationPeriod: "2s",
-        // A check of the rules starts programs, which are expensive in the lab.
+        // Rule checks start programs, which are expensive in the lab.
         ruleCheckPeriod: "0s",
         stateFile: this.#path("state/state.json"),
         configReload: true,

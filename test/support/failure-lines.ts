@@ -1,4 +1,4 @@
-/** Extracts the reason for the program's end from its last output lines. */
+/** Extracts the reason for the program's exit from its last output lines. */
 
 const failed = /^E\d{4} .* kube-ipvs:1\] "Command failed" err=(".*?[^\\]")(?: stack=.*)?$/;
 const mistake =

@@ -59,7 +59,7 @@ export class FakeClock implements Clock {
   }
 }
 
-/** Runs everything that is waiting only for promises. */
+/** Runs everything that waits only for promises. */
 async function settlePromises(): Promise<void> {
   await new Promise<void>((resolve) => setImmediate(resolve));
 }

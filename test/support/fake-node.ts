@@ -32,24 +32,24 @@ const baseFlags: Flags = {
   "ipvs-min-sync-period": "0s",
 };
 
-/** Longer than the pause between two checks of drains. */
+/** Longer than the interval between drain checks. */
 const allDrainsMs = 15_000;
 
 export class FakeNode {
   readonly source: MemorySource = new MemorySource();
   readonly kernel: FakeKernel = new FakeKernel();
   #config: Config;
-  /** The flags of `#config`, without those of all nodes. */
+  /** The flags in `#config`, without those of all nodes. */
   #flags: Flags;
   readonly #clock = new FakeClock();
   readonly #listeners = new Map<string, HttpListenerOptions>();
   readonly #figures = new Map<string, number>();
-  /** The record that a real daemon stores in a file, which is preserved across restarts. */
+  /** The record that a real daemon stores in a file. It is preserved across restarts. */
   #ownership: RecordedOwnership = nothingRecorded;
   #holders: Holders;
   #daemon: Daemon | undefined;
 
-  /** `held`: owners of contested addresses in the record of an earlier run. */
+  /** `held`: the owners of contested addresses in an earlier run's record. */
   constructor(flags: Flags, held: Holders = new Map()) {
     this.#config = configOf({ ...baseFlags, ...flags });
     this.#flags = flags;
@@ -116,7 +116,7 @@ export class FakeNode {
     return this.#daemon !== undefined;
   }
 
-  /** Applies another configuration, also for later restarts. `flags` contains all its flags. */
+  /** Applies a new configuration, which also applies after restarts. `flags` contains all its flags. */
   async reconfigure(flags: Flags): Promise<void> {
     this.#config = configOf({ ...baseFlags, ...flags });
     this.#flags = flags;
@@ -128,13 +128,13 @@ export class FakeNode {
     await this.start();
   }
 
-  /** Kills the daemon before its n-th kernel change from now on, or after a second, and starts it again. */
+  /** Kills the daemon before its n-th subsequent kernel change, or after a second, and restarts it. */
   async kill(nth: number): Promise<void> {
     await this.crash(nth);
     await this.start();
   }
 
-  /** Kills the daemon before its n-th kernel change from now on, or after a second. */
+  /** Kills the daemon before its n-th subsequent kernel change, or after a second. */
   async crash(nth: number): Promise<void> {
     this.kernel.operations.crashAt(nth);
     await this.#clock.advance(1_000);

@@ -1,4 +1,4 @@
-/** The daemon in this process, on the kernel of the current network namespace. Uses only its composition root. */
+/** Runs the daemon in this process and the current network namespace. Uses only its composition root. */
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import type { DaemonView, ModeView } from "../../src/daemon/operator/daemon-view.ts";
@@ -14,12 +14,12 @@ export interface InProcessParts extends Pick<DaemonParts, "config" | "source" | 
   /** The daemon's log. If absent, nothing is logged. */
   readonly log?: DaemonParts["log"];
   readonly metrics?: DaemonParts["metrics"];
-  /** The iptables backend. If absent, it is detected, which starts a few programs. */
+  /** The iptables backend. If absent, the daemon detects it, which starts a few programs. */
   readonly iptablesBackend?: BackendChoice;
 }
 
 export interface InProcessDaemon {
-  /** The daemon's kernel clients, which are open until the stop. */
+  /** The daemon's kernel clients, which stay open until the stop. */
   readonly kernel: Kernel;
   /** The daemon's state, for readers. */
   readonly view: DaemonView;
@@ -31,7 +31,7 @@ export interface InProcessDaemon {
   stop(): Promise<void>;
 }
 
-/** Starts the daemon, which may not be settled yet. */
+/** Starts the daemon. It may not have settled yet. */
 export async function startInProcess(parts: InProcessParts): Promise<InProcessDaemon> {
   const { config, source, log = silentLogger, metrics = silentMetrics, iptablesBackend } = parts;
   const record = parts.holderRecord === undefined ? {} : { holderRecord: parts.holderRecord };

@@ -1,7 +1,7 @@
 import type { TableName } from "../../src/state/rule.ts";
 import type { FakeIptables } from "./fake-kernel/fake-iptables.ts";
 
-/** Adds rules from the output of `iptables-save` like another program. */
+/** Adds rules from `iptables-save` output as another program would. */
 export function putRules(iptables: FakeIptables, saved: string): void {
   let table: TableName = "nat";
   for (const line of saved.split("\n")) {
@@ -13,7 +13,7 @@ export function putRules(iptables: FakeIptables, saved: string): void {
   }
 }
 
-/** Rules that kube-proxy 1.36 in iptables mode writes for three Services, shortened: input of iptables-restore. */
+/** The rules that kube-proxy 1.36 in iptables mode writes for three Services, shortened, as iptables-restore input. */
 export const iptablesModeRules = `*mangle
 :KUBE-IPTABLES-HINT - [0:0]
 :KUBE-KUBELET-CANARY - [0:0]

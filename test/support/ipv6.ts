@@ -1,6 +1,8 @@
 import { networkInterfaces } from "node:os";
 
-/** The `skip` option of tests that use IPv6 sockets of this machine: false if it has the address ::1, else the reason. */
+/**
+ * The `skip` option of tests that use this machine's IPv6 sockets: false if it has the address ::1, else the reason.
+ */
 export const skippedWithoutIpv6: string | false = Object.values(networkInterfaces())
   .flatMap((addresses) => addresses ?? [])
   .some(({ address }) => address === "::1")

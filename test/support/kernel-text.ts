@@ -1,4 +1,4 @@
-/** Observed and desired kernel state as text to compare: IPv4, in the current network namespace. */
+/** Observed and desired kernel state as text for comparison: IPv4, in the current network namespace. */
 import { spawnSync } from "node:child_process";
 import { desiredFrom } from "./many-services.ts";
 import { nodeAddress, podGateway } from "./node-network.ts";
@@ -10,13 +10,13 @@ import { labRules } from "./rules-writer.ts";
 export interface KernelText {
   /** Virtual and real servers, as `ipvsadm -Sn` prints them. */
   readonly servers: string;
-  /** Entries of sets, as `ipset save` prints them. */
+  /** Set entries, as `ipset save` prints them. */
   readonly entries: string;
   /** Addresses of kube-ipvs0. */
   readonly addresses: string;
 }
 
-/** The planned state for these objects on the node of `node-network.ts`. */
+/** The planned state for these objects on the node in `node-network.ts`. */
 export function plannedText(objects: Iterable<ApiObject>): KernelText {
   const desired = desiredFrom(objects, [ip(nodeAddress), ip(podGateway)]);
   return {
@@ -47,7 +47,7 @@ function entriesThere(): string {
   return sortedLines(run("ipset", "save").filter((line) => line.startsWith("add ")));
 }
 
-/** In the form of `ipset save`: `10.96.0.1 . tcp . 443` is the entry `10.96.0.1,tcp:443`. */
+/** In the format of `ipset save`: `10.96.0.1 . tcp . 443` is the entry `10.96.0.1,tcp:443`. */
 function nftEntries(lines: readonly string[]): readonly string[] {
   const sets = lines
     .join(" ")

@@ -1,4 +1,4 @@
-/** The daemon in this process, in the current network namespace of the lab, with objects in memory. */
+/** Runs the daemon in this process, in the lab's current network namespace, with objects in memory. */
 import assert from "node:assert/strict";
 import { silentLogger } from "../../src/base/log.ts";
 import type { Config } from "../../src/config/config.ts";
@@ -32,7 +32,7 @@ const baseFlags: Flags = {
 /** A running daemon, with its output for tests. */
 export interface LabDaemon {
   readonly lines: readonly RecordedLine[];
-  /** Log lines about errors: the event and the error's text. */
+  /** Log lines about errors, with the event and the error's text. */
   readonly errors: readonly string[];
   apply(...objects: readonly (ApiObject | NamedObject)[]): void;
   delete(...objects: readonly (ApiObject | NamedObject)[]): void;
@@ -46,7 +46,7 @@ export interface LabDaemon {
 
 /**
  * Starts the daemon and waits until `objects` are in the kernel. The iptables backend is detected when this file is
- * loaded. `held`: owners of contested addresses in the record of an earlier run.
+ * loaded. `held`: the owners of contested addresses in an earlier run's record.
  */
 export async function startLabDaemon(
   objects: readonly (ApiObject | NamedObject)[],
@@ -120,7 +120,7 @@ class RunningDaemon implements LabDaemon {
   }
 }
 
-/** Runs `body` while a daemon runs, and then stops the daemon. */
+/** Runs `body` while a daemon is running, then stops the daemon. */
 export async function withLabDaemon<T>(
   objects: readonly ApiObject[],
   flags: Flags,
@@ -147,7 +147,7 @@ export async function cleanUpLab(flags: Flags = {}): Promise<readonly string[]> 
   }
 }
 
-/** Every object that the builders make has a name. */
+/** Every object from the builders has a name. */
 function named(objects: readonly (ApiObject | NamedObject)[]): readonly NamedObject[] {
   return objects as readonly unknown[] as readonly NamedObject[];
 }
@@ -159,7 +159,10 @@ function configOf(flags: Flags): Config {
   return loadConfig(new Map(given), { readFile: () => "", hostname: () => "node-1" }).config;
 }
 
-/** Waits until `look` returns the wanted value, and returns the number of milliseconds. Fails with the difference. */
+/**
+ * Waits until `look` returns the expected value, and returns the number of milliseconds. Otherwise fails with the
+ * difference.
+ */
 export async function eventually<T>(
   look: () => T | Promise<T>,
   wanted: T,
@@ -177,7 +180,7 @@ export async function eventually<T>(
     } catch (error) {
       if (!(error instanceof assert.AssertionError)) throw error;
     }
-    // The check blocks this thread, which the daemon also uses.
+    // The check blocks this thread, which is also the daemon's.
     await pauseAfterCheck(checkedMs, 20);
   }
 }

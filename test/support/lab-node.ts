@@ -19,7 +19,7 @@ const baseFlags = [
   "--hostname-override=node-1",
   "--cluster-cidr=10.244.0.0/16",
   "--ipvs-min-sync-period=0s",
-  // Only the first network namespace of the kernel can set this limit.
+  // Only the kernel's first network namespace can set this limit.
   "--conntrack-max-per-core=0",
   "-v=3",
 ];
@@ -60,7 +60,7 @@ export class LabNode {
     return this.#program;
   }
 
-  /** The flags of every start. */
+  /** The flags for every start. */
   get flags(): readonly string[] {
     return [...baseFlags, `--manifests=${this.#folder}`];
   }

@@ -1,8 +1,8 @@
 /**
  * Keeps connections open. `echo PORT` returns the bytes that it receives. `connect ADDRESS PORT` opens ten connections
- * and sends a byte over each every half second. On SIGTERM, it prints the numbers of connections, answers and broken
- * connections (an error, an end, or ten seconds without an answer). Sending more bytes would cause a third of all work
- * in the lab without better results.
+ * and sends a byte over each every half second. On SIGTERM, it prints the number of connections, answers and broken
+ * connections (an error, a close, or ten seconds without an answer). Sending more bytes would cause a third of all work
+ * in the lab without improving results.
  */
 import { connect, createServer, type Socket } from "node:net";
 

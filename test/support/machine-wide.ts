@@ -3,7 +3,7 @@
  * in the lab kernel, never on a machine's own kernel. test/lab/lab.ts sets `LAB_KIND`.
  */
 
-/** The `skip` option of such a test: false in the lab kernel, otherwise the reason. */
+/** The `skip` option of such a test: false in the lab kernel, else the reason. */
 export function skippedOnHost(
   change: string,
   environment: NodeJS.ProcessEnv = process.env,

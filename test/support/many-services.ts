@@ -8,13 +8,13 @@ import { planService } from "../../src/plan/planner.ts";
 import { type ApiObject, endpoint, endpointSlice, service } from "./objects.ts";
 import { familyOptions, planOptions } from "./records.ts";
 
-/** Cluster IP of the Service with this number, starting with 10.96.1.0. */
+/** The cluster IP of the Service with this number, starting at 10.96.1.0. */
 export function clusterIpOf(index: number): string {
   const network = 1 + Math.floor(index / 250);
   return `10.${96 + (network >> 8)}.${network & 255}.${1 + (index % 250)}`;
 }
 
-/** The n-th endpoint of a Service. It is on another node, and no other Service has it. */
+/** A Service's n-th endpoint, which is on another node and belongs to no other Service. */
 export function endpointOf(index: number, position: number): string {
   const number = index * 16 + position;
   return `10.${240 + Math.floor(number / 62_500)}.${Math.floor(number / 250) % 250}.${1 + (number % 250)}`;

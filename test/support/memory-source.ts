@@ -14,7 +14,7 @@ const kindsByName: Readonly<Record<string, ResourceKind>> = {
   Node: "nodes",
 };
 
-/** Objects in memory, which are decoded with the real decoders. Changes are reported immediately. */
+/** Objects in memory that the real decoders decode. Changes are reported immediately. */
 export class MemorySource implements ObjectSource {
   readonly #objects = new Map<string, NamedObject>();
   readonly #records = new Map<string, RecordOf[ResourceKind]>();
@@ -23,7 +23,7 @@ export class MemorySource implements ObjectSource {
 
   async start(listener: SourceListener): Promise<void> {
     this.#listener = listener;
-    // A new program does not know what was reported to an earlier one.
+    // A new program does not know what its predecessor was told.
     this.#records.clear();
     for (const object of this.#objects.values()) this.#report(object, object);
     for (const kind of Object.values(kindsByName)) listener.onSynced(kind);
@@ -33,7 +33,7 @@ export class MemorySource implements ObjectSource {
     this.#listener = undefined;
   }
 
-  /** The objects, in the order of their creation. */
+  /** The objects in creation order. */
   objects(): readonly NamedObject[] {
     return [...this.#objects.values()];
   }
@@ -52,7 +52,7 @@ export class MemorySource implements ObjectSource {
     }
   }
 
-  /** Reports all Nodes, like a folder of manifests. */
+  /** Reports all Nodes, as a folder of manifests does. */
   reportNodes(...nodes: readonly NamedObject[]): void {
     const into = { refuse: () => {}, texts: this.#texts };
     const records = nodes.flatMap((node) => decodeObject("nodes", node, into)?.record ?? []);
@@ -88,7 +88,7 @@ function tell(
   callback.call(listener, previous, current);
 }
 
-/** The key of an object: kind, namespace and name. */
+/** An object's key: kind, namespace and name. */
 export function objectKey({ kind, metadata }: NamedObject): string {
   return `${kind} ${metadata.namespace ?? (kind === "Node" ? "" : "default")}/${metadata.name}`;
 }

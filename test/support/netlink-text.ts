@@ -1,4 +1,7 @@
-/** Messages of IPVS and conntrack as text. The attributes are declared again here, independent of the tables in `src/kernel`. */
+/**
+ * IPVS and conntrack messages as text. The attributes are declared again here, independently of the tables in
+ * `src/kernel`.
+ */
 import { bytes, text, u8, u16, u16be, u32, u32be } from "../../src/netlink/attribute-field.ts";
 import { type AttributeSet, attributeSet, nested } from "../../src/netlink/attribute-set.ts";
 import type { ByteReader } from "../../src/netlink/byte-reader.ts";

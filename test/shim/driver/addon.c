@@ -43,7 +43,7 @@ static bool submit(napi_value socket, double timeout_ms) {
   return error != NULL && number_of(error) == 0;
 }
 
-/* Waits up to ten seconds until the callback was called. */
+/* Waits up to ten seconds for the callback. */
 static void expect_call(const int *calls) {
   for (int turn = 0; turn < 1000 && *calls == 0 && !is_deaf(); turn++) {
     turn_event_loop();

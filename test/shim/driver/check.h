@@ -1,5 +1,5 @@
 /*
- * Shared by every file of the driver: checks that report their location, and sockets that simulate
+ * Shared by all files of the driver: checks that report their location, and sockets that simulate
  * the kernel.
  */
 #ifndef CHECK_H
@@ -15,7 +15,7 @@
 #include "receive-loop.h"
 
 /*
- * Ends the driver immediately. A failed case is a defect, and later results would not be reliable.
+ * Exits immediately. A failed case is a defect, and later results would be unreliable.
  */
 #define CHECK(condition)                                                     \
   do {                                                                       \
@@ -47,8 +47,8 @@ void run_socket_cases(void);
 void run_addon_cases(void);
 void run_mutations(int rounds);
 /*
- * Reads the datagrams of a recording (test/captures), which the driver also damages. Returns their
- * number.
+ * Reads a recording's datagrams (test/captures), which the driver also uses in damaged form.
+ * Returns their number.
  */
 int load_recording(const char *path);
 
@@ -57,7 +57,7 @@ enum { MS = 1000000 };
 /* Returns the deadline `ms` milliseconds from now. */
 int64_t in_ms(int64_t ms);
 
-/* A socket pair. The loop receives on `fd` what is sent into `kernel`. */
+/* A socket pair. The loop receives on `fd` whatever is sent to `kernel`. */
 struct pair {
   int fd;
   int kernel;
@@ -79,7 +79,7 @@ struct exchange exchange_for(uint32_t last_sequence, int64_t timeout_ms);
 
 /*
  * `count_threads_at_start` records the number of threads. `wait_for_threads` waits until no more
- * than that are left.
+ * than this number are left.
  */
 void count_threads_at_start(void);
 void wait_for_threads(void);
@@ -91,7 +91,7 @@ struct owner {
   int bell;
 };
 void start_owner(struct owner *owner);
-/* Waits for every thread to end, so that memory that is still allocated afterwards is a leak. */
+/* Waits for all threads to exit. Memory that is still allocated afterwards is a leak. */
 void stop_owner(struct owner *owner);
 /* Returns the next item of the completion queue. Waits up to ten seconds. */
 struct delivery *next_item(struct owner *owner);

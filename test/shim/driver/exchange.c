@@ -142,8 +142,8 @@ static void refuses_a_datagram_that_no_kernel_sends(void) {
 }
 
 /*
- * Three requests in one call. Each is a separate datagram, which is sent after the previous one is
- * answered.
+ * Three requests in one call. Each is a separate datagram, which is sent after the answer to the
+ * previous one.
  */
 static struct exchange exchange_of_three(uint8_t *request) {
   size_t length = 0;

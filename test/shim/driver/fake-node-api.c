@@ -90,7 +90,7 @@ static bool fails(const char *name) {
 }
 
 /*
- * The first macro is for functions that fail while an exception is pending, the second one for
+ * The first macro is for functions that fail while an exception is pending, and the second for
  * functions that do not.
  */
 #define MAY_FAIL \
@@ -173,7 +173,7 @@ napi_status napi_create_error(napi_env env, napi_value code, napi_value message,
   return napi_ok;
 }
 
-/* Throws if there is no memory, as V8 does. */
+/* Throws if memory is exhausted, as V8 does. */
 napi_status napi_create_arraybuffer(napi_env env, size_t length, void **data, napi_value *result) {
   (void)env;
   if (now.exception != NULL) return napi_pending_exception;

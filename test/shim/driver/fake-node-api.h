@@ -1,7 +1,7 @@
 /*
  * Implements the part of Node-API that the addon uses, without JavaScript. Any call can be made to
- * fail. A value that did not come from this Node-API ends the driver, so that uninitialized values
- * are detected.
+ * fail. To detect uninitialized values, the driver exits on a value that this Node-API did not
+ * create.
  */
 #ifndef FAKE_NODE_API_H
 #define FAKE_NODE_API_H
@@ -12,10 +12,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Makes the n-th call that can fail from now on fail, counted from 1. 0 disables this. */
+/* Makes the n-th subsequent call that can fail return an error, counted from 1. 0 disables this. */
 void fail_call(int nth);
 
-/* Makes every call of this function fail from now on. NULL disables this. */
+/* Makes every subsequent call of this function fail. NULL disables this. */
 void fail_calls_of(const char *name);
 
 /* Name of the Node-API function that failed. NULL if none did. */
@@ -25,12 +25,12 @@ const char *failed_call(void);
 bool load_addon(void);
 
 /*
- * Calls a function of the addon. Returns NULL if it threw. Values are valid until the environment
- * ends.
+ * Calls one of the addon's functions. Returns NULL if it threw. Values are valid until the
+ * environment ends.
  */
 napi_value call_addon(const char *name, size_t count, const napi_value *arguments);
 
-/* Delivers finished calls, if the addon has requested it. */
+/* Delivers completed calls, if the addon has requested it. */
 void turn_event_loop(void);
 
 /*

@@ -78,8 +78,8 @@ static void acknowledges_the_last_only(void) {
 }
 
 /*
- * Requests more acknowledgements than the receive buffer can hold. The last one is among those that
- * are lost.
+ * Requests more acknowledgements than the receive buffer can hold. The last one is among the lost
+ * ones.
  */
 static void keeps_what_enobufs_left(void) {
   int fd = open_netlink(NETLINK_ROUTE, 4096);

@@ -1,6 +1,6 @@
 /*
- * Runs the shim without Node.js, with scripted, real and random replies, and with every call of
- * Node-API failing in turn. Built with sanitizers and run under valgrind. `driver [rounds of random
+ * Runs the shim without Node.js, with scripted, real and random replies, and with each Node-API
+ * call failing in turn. Built with sanitizers and run under valgrind. `driver [rounds of random
  * replies [recordings…]]`.
  */
 #include <errno.h>
@@ -10,8 +10,8 @@
 #include "check.h"
 
 /*
- * Events are caused by setting `lo` up and down, which requires a separate network namespace.
- * Called before any thread exists.
+ * Setting `lo` up and down causes events, which requires a separate network namespace. Called
+ * before any thread exists.
  */
 static void enter_namespace(void) {
   if (unshare(CLONE_NEWNET) == 0) return;

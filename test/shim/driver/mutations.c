@@ -20,7 +20,7 @@ static uint32_t draw(uint32_t below) {
   return (uint32_t)(state >> 32) % below;
 }
 
-/* Recorded datagrams of the real kernel. Datagrams that are too long for a round are skipped. */
+/* Datagrams recorded from the real kernel. Datagrams that are too long for a round are skipped. */
 static struct {
   uint8_t bytes[MOST_BYTES];
   size_t length;
@@ -58,7 +58,7 @@ int load_recording(const char *path) {
   return count;
 }
 
-/* Copies a recorded datagram, and replaces the sequence numbers of its messages with ours. */
+/* Copies a recorded datagram, and replaces its messages' sequence numbers with this driver's. */
 static size_t take_recorded(uint8_t *bytes) {
   uint32_t which = draw(recorded_count);
   size_t length = recorded[which].length;

@@ -124,7 +124,8 @@ static void closes_while_stuck(void) {
 }
 
 /*
- * The owner ends while a call is running. After that, nothing may be added to its completion queue.
+ * The owner goes away while a call is running. After that, nothing may be added to its completion
+ * queue.
  */
 static void outlives_its_owner(void) {
   struct owner owner;

@@ -77,7 +77,7 @@ static void *end_at_once(void *argument) {
   return argument;
 }
 
-/* The thread sanitizer starts its own thread together with our first one. */
+/* The thread sanitizer starts its own thread together with the driver's first one. */
 void count_threads_at_start(void) {
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, end_at_once, NULL) == 0);

@@ -1,5 +1,5 @@
 /**
- * Implements the part of role-based access control that the tests need: whether a role's rules allow a request. Pure.
+ * Implements the part of role-based access control that tests need: whether a role's rules allow a request. Pure.
  */
 
 /** A rule of a Role or ClusterRole. */
@@ -7,7 +7,7 @@ export interface PolicyRule {
   readonly apiGroups: readonly string[];
   readonly resources: readonly string[];
   readonly verbs: readonly string[];
-  /** Undefined if the rule applies to objects of every name. */
+  /** Undefined if the rule applies to all names. */
   readonly resourceNames?: readonly string[];
 }
 
@@ -23,7 +23,7 @@ export interface Attributes {
   /** The requested resource, such as `pods` or `pods/exec`. */
   readonly resource: string;
   readonly namespace?: string;
-  /** The object's name. Undefined for a whole collection. */
+  /** The object's name. Undefined for a collection. */
   readonly name?: string;
 }
 

@@ -21,11 +21,11 @@ import { WatchStream } from "./watch-stream.ts";
 
 export interface ApiServerOptions {
   readonly objects?: readonly ApiObject[];
-  /** Port to listen on. If 0 or absent, a free port is used. */
+  /** Port to listen on. 0 or absent selects a free port. */
   readonly port?: number;
   /** Address to listen on, by default 127.0.0.1. */
   readonly host?: string;
-  /** Options for https. If absent, the server uses http. */
+  /** Options for HTTPS. If absent, the server uses HTTP. */
   readonly tls?: ServerOptions;
   /** The bearer token that requests must contain. Other requests get 401. */
   readonly token?: string;
@@ -45,13 +45,13 @@ export interface SeenRequest {
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
   readonly headers: Readonly<Record<string, unknown>>;
-  /** Common name in the client's certificate. Empty without a certificate. */
+  /** Common name in the client certificate. Empty without a certificate. */
   readonly clientName: string;
 }
 
 /**
- * An API server for tests, over real HTTP: lists with pages, watches with bookmarks, selectors and 410. On request, it
- * shows the faults of real API servers. It does not validate objects.
+ * An API server for tests, over real HTTP: paginated lists, watches with bookmarks, selectors and 410. On request, it
+ * misbehaves like real API servers. It does not validate objects.
  */
 export class ApiServer {
   readonly store: ObjectStore;
@@ -63,7 +63,7 @@ export class ApiServer {
   readonly writes: ObjectWrites;
   readonly faults: FaultQueue = new FaultQueue();
   readonly requests: SeenRequest[] = [];
-  /** Whether a watch from a forgotten revision gets an ERROR event instead of status 410. */
+  /** Whether a watch from an expired revision gets an ERROR event instead of status 410. */
   tellsGoneAsEvent = false;
   /** The valid bearer token. If undefined, every token is valid. */
   token: string | undefined;
@@ -123,7 +123,7 @@ export class ApiServer {
     return this.#watches.size;
   }
 
-  /** Stops immediately, and cuts watches and connections. */
+  /** Stops immediately, cutting watches and connections. */
   async stop(): Promise<void> {
     clearInterval(this.#bookmarks);
     const closed = new Promise((resolve) => this.#server.close(resolve));
@@ -143,7 +143,7 @@ export class ApiServer {
     for (const watch of this.#watches) watch.bookmark(this.store.revision);
   }
 
-  /** Ends all watches like a timeout of the API server does. */
+  /** Ends all watches as an API server timeout does. */
   endWatches(): void {
     for (const watch of this.#watches) watch.end();
   }
@@ -153,7 +153,7 @@ export class ApiServer {
     for (const watch of this.#watches) watch.sendText(text);
   }
 
-  /** Keeps watches open from now on without sending anything, not even bookmarks. */
+  /** From now on, keeps watches open without sending anything, not even bookmarks. */
   stallWatches(): void {
     for (const watch of this.#watches) watch.stall();
   }

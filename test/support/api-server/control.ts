@@ -6,7 +6,7 @@ import type { Fault } from "./faults.ts";
 
 type Command = (server: ApiServer, body: unknown) => unknown;
 
-/** The commands for a server in another process: `POST /apply` with a JSON body, and so on. */
+/** Commands for a server in another process, such as `POST /apply` with a JSON body. */
 const commands: Readonly<Record<string, Command>> = {
   /** Body: an object or a list of objects. */
   apply: (server, body) => server.apply(...asList<ApiObject>(body)),
@@ -33,7 +33,7 @@ const commands: Readonly<Record<string, Command>> = {
   requests: (server) => server.requests.splice(0),
   /** Returns the Events that clients wrote. */
   events: (server) => server.events.events,
-  /** Returns numbers for which a test can wait. */
+  /** Returns numbers that a test can wait for. */
   state: (server) => ({
     openWatches: server.openWatches,
     revision: server.store.revision,
@@ -41,7 +41,7 @@ const commands: Readonly<Record<string, Command>> = {
   }),
 };
 
-/** Serves the commands on a separate port, so that faults of the API server do not affect them. */
+/** Serves the commands on a separate port, so that API server faults do not affect them. */
 export async function startControl(
   server: ApiServer,
   options: { readonly port: number; readonly host: string },

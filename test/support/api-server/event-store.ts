@@ -8,11 +8,11 @@ export type StoredEvent = Readonly<Record<string, unknown>> & {
 
 const pathForm = /^\/apis\/events\.k8s\.io\/v1\/namespaces\/([^/]+)\/events(?:\/([^/]+))?$/;
 
-/** Events of events.k8s.io/v1: create, merge patch and list. Validates what a real API server would reject. */
+/** Events (events.k8s.io/v1): create, merge patch and list. Rejects what a real API server would reject. */
 export class EventStore {
   readonly #events = new Map<string, StoredEvent>();
 
-  /** Sorted by creation. */
+  /** Sorted by creation time. */
   get events(): readonly StoredEvent[] {
     return [...this.#events.values()];
   }

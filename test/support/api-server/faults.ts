@@ -1,4 +1,4 @@
-/** The effect of a fault on the response to a request. */
+/** A fault's effect on the response to a request. */
 export type FaultEffect =
   /** Responds with this status and a Status object. */
   | { readonly effect: "status"; readonly code: number; readonly retryAfterSeconds?: number }
@@ -10,21 +10,21 @@ export type FaultEffect =
   | { readonly effect: "stall"; readonly afterBytes?: number }
   /** Sends `afterBytes` of the body and cuts the connection. */
   | { readonly effect: "cut"; readonly afterBytes: number }
-  /** Sends `afterBytes` of the body and ends it as if it was complete. */
+  /** Sends `afterBytes` of the body and ends it as if it were complete. */
   | { readonly effect: "truncate"; readonly afterBytes: number }
-  /** Sends this text first. Afterwards a watch continues, and a list ends. */
+  /** Sends this text first. Then, a watch continues and a list ends. */
   | { readonly effect: "garbage"; readonly text: string }
   /** Sends the body in pieces of `chunkBytes`, `delayMs` apart. */
   | { readonly effect: "slow"; readonly chunkBytes: number; readonly delayMs: number };
 
-/** A fault, and the requests that it affects. */
+/** A fault and the requests that it affects. */
 export type Fault = FaultEffect & {
   readonly on: "list" | "watch" | "write" | "any";
   /** Part of the path, such as `services`. If absent, the fault affects every resource. */
   readonly path?: string;
-  /** Number of unaffected requests before the fault, by default none. */
+  /** Number of unaffected requests before the fault. Defaults to none. */
   readonly skip?: number;
-  /** Number of affected requests, by default one. */
+  /** Number of affected requests. Defaults to one. */
   readonly times?: number;
 };
 

@@ -8,7 +8,7 @@ import { selectorOf } from "./selectors.ts";
 import type { ServedResource } from "./served-resources.ts";
 import { sendStatus } from "./status.ts";
 
-/** A request for objects, and the fault that affects it. */
+/** A request for objects and the fault that affects it. */
 export interface ResourceRequest {
   readonly served: ServedResource;
   readonly query: URLSearchParams;

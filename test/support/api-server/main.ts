@@ -5,9 +5,9 @@
  *       [--objects FILE] [--ignore-limit] [--token TOKEN] [--tls-certificate FILE --tls-key FILE]
  *       [--first-revision N]
  *
- * FILE holds a JSON list of objects, or a List. Prints one line with both addresses when it listens:
- * `{"url":"http://127.0.0.1:1234","control":"http://127.0.0.1:1235"}`. Commands: see control.ts, e.g.
- * `curl --data '{"on":"watch","effect":"reset"}' $control/fault`.
+ * FILE contains a JSON list of objects, or a List. Prints one line with both addresses when it is listening:
+ * `{"url":"http://127.0.0.1:1234","control":"http://127.0.0.1:1235"}`. See control.ts for the commands, such as `curl
+ * --data '{"on":"watch","effect":"reset"}' $control/fault`.
  */
 import { readFileSync } from "node:fs";
 import { parseArgs } from "node:util";

@@ -1,7 +1,7 @@
 import type { ApiObject } from "../objects.ts";
 import { objectKey, type Resource, resourceOf, resources } from "./resources.ts";
 
-/** A change of one object. `previous` is absent for a creation, `current` for a deletion. */
+/** A change to one object. `previous` is absent for a creation, `current` for a deletion. */
 export interface StoreEvent {
   readonly revision: number;
   readonly resource: Resource;
@@ -9,17 +9,17 @@ export interface StoreEvent {
   readonly current: ApiObject | undefined;
 }
 
-/** Objects with resourceVersions and a history of changes, like etcd behind an API server. */
+/** Objects with resourceVersions and a change history, like etcd behind an API server. */
 export class ObjectStore {
   #revision: number;
   #oldestRevision: number;
   #history: StoreEvent[] = [];
   readonly #objects = new Map(resources.map(({ path }) => [path, new Map<string, ApiObject>()]));
-  /** Keys in order, cached until an object is created or deleted, because a list has many pages. */
+  /** Sorted keys, cached until an object is created or deleted, because a list has many pages. */
   readonly #sortedKeys = new Map<Resource, readonly string[]>();
   readonly #subscribers = new Set<(event: StoreEvent) => void>();
 
-  /** The first revision comes from the clock, because a restarted server must not start at 1 again. */
+  /** The first revision is derived from the clock, because a restarted server must not start at 1 again. */
   constructor(firstRevision: number = Date.now()) {
     this.#revision = firstRevision;
     this.#oldestRevision = firstRevision;
@@ -57,7 +57,7 @@ export class ObjectStore {
     }
   }
 
-  /** Objects in the order of their keys. */
+  /** Objects in key order. */
   list(resource: Resource): readonly ApiObject[] {
     const stored = this.#objectsOf(resource);
     const keys = this.#sortedKeys.get(resource) ?? [...stored.keys()].sort();
@@ -65,7 +65,7 @@ export class ObjectStore {
     return keys.flatMap((key) => stored.get(key) ?? []);
   }
 
-  /** The changes after a revision. `undefined` if they are no longer known. */
+  /** The changes after a revision. Undefined if they are no longer stored. */
   since(revision: number): readonly StoreEvent[] | undefined {
     if (revision < this.#oldestRevision) return undefined;
     return this.#history.filter((event) => event.revision > revision);

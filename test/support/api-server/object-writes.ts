@@ -24,8 +24,8 @@ interface Target {
 export type Admission = (object: ApiObject) => ApiObject;
 
 /**
- * Get, list, create, patch and delete of namespaces, pods and Services; lists of slices in one namespace; get and patch
- * of a Node.
+ * Get, list, create, patch and delete for namespaces, pods and Services; list for slices in one namespace; get and
+ * patch for a Node.
  */
 export class ObjectWrites {
   readonly #store: ObjectStore;

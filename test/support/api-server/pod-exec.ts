@@ -13,12 +13,12 @@ export interface ExecRequest {
   readonly command: readonly string[];
 }
 
-/** Starts the command of a request with pipes. Undefined if the pod does not exist. */
+/** Starts a request's command with pipes. Undefined if the pod does not exist. */
 export type StartCommand = (request: ExecRequest) => ChildProcess | undefined;
 
 const pathForm = /^\/api\/v1\/namespaces\/([^/]+)\/pods\/([^/]+)\/exec$/;
 
-/** pods/exec over web sockets, like an API server and a kubelet: v4.channel.k8s.io. */
+/** pods/exec over WebSockets, as an API server and a kubelet implement it: v4.channel.k8s.io. */
 export class PodExec {
   readonly #server = new WebSocketServer({ noServer: true, handleProtocols: () => execProtocol });
 

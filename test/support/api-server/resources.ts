@@ -1,6 +1,6 @@
 import type { ApiObject } from "../objects.ts";
 
-/** A resource that the test server serves, for all namespaces. */
+/** A resource that the test server serves for all namespaces. */
 export interface Resource {
   readonly path: string;
   readonly kind: string;
@@ -26,7 +26,7 @@ export function resourceOf(object: ApiObject): Resource {
   return resource;
 }
 
-/** Returns the key of an object within its resource: `namespace/name`, or `name`. */
+/** Returns an object's key within its resource: `namespace/name`, or `name`. */
 export function objectKey({ metadata }: Pick<ApiObject, "metadata">): string {
   const { namespace, name } = metadata;
   return namespace === undefined ? String(name) : `${String(namespace)}/${String(name)}`;

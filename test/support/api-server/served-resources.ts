@@ -1,4 +1,4 @@
-/** The paths of a resource: in the stored version, and in a version that older clients use. */
+/** A resource's paths: in the stored version, and in a version that older clients use. */
 import type { ApiObject } from "../objects.ts";
 import { type Resource, resources } from "./resources.ts";
 

@@ -11,7 +11,7 @@ type Fields = Readonly<Record<string, unknown>>;
 const pathForm =
   /^\/apis\/discovery\.k8s\.io\/v1\/namespaces\/([^/]+)\/endpointslices(?:\/([^/]+))?$/;
 
-/** Create, merge patch and delete of EndpointSlices, with the conflicts of a real API server. */
+/** Create, merge patch and delete for EndpointSlices, with the conflicts of a real API server. */
 export class SliceWrites {
   readonly #store: ObjectStore;
   #lastUid = 0;

@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 
-/** Reasons in Status objects by code, as in an API server. */
+/** Reasons in Status objects by code, as in a real API server. */
 const reasons: Readonly<Record<number, string>> = {
   400: "BadRequest",
   401: "Unauthorized",

@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { sendStatus } from "./status.ts";
 
-/** Responds to /version like an API server. */
+/** Responds to /version as an API server does. */
 export function sendVersion(response: ServerResponse, gitVersion: string | undefined): void {
   if (gitVersion === undefined) {
     sendStatus(response, 403, 'User "proxy" cannot get path "/version"');

@@ -20,7 +20,7 @@ export class WatchStream {
     this.#options = options;
   }
 
-  /** An object that enters or leaves the selection is reported as created or deleted. */
+  /** Reports an object that enters or leaves the selection as created or deleted. */
   tell({ resource, previous, current }: StoreEvent): void {
     const { served, selects } = this.#options;
     if (resource !== served.resource) return;
@@ -62,7 +62,7 @@ export class WatchStream {
   }
 }
 
-/** A deletion contains the last state with the revision of the deletion. */
+/** A deletion event contains the last state with the deletion's revision. */
 function lastState(previous: ApiObject, current: ApiObject | undefined): ApiObject {
   if (current === undefined) return previous;
   const { resourceVersion } = current.metadata;

@@ -1,4 +1,4 @@
-/** Runs containers of a manifest's pod with an OCI runtime (crun), from the assembled root of the image. */
+/** Runs the containers of a manifest's pod with an OCI runtime (crun), from the image's assembled root. */
 import { execFile, execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,9 +13,9 @@ const runFile = promisify(execFile);
 const runtimeArguments = ["--cgroup-manager=disabled", `--root=${join(tmpdir(), "crun")}`];
 
 export interface NodeOptions {
-  /** The files of the pod's ConfigMap. */
+  /** The files in the pod's ConfigMap. */
   readonly config: Readonly<Record<string, string>>;
-  /** Contents of the service account's token file. */
+  /** Contents of the service account token file. */
   readonly token: string;
   readonly nodeName: string;
 }
@@ -55,7 +55,7 @@ export class NodeContainers {
     return program;
   }
 
-  /** Process id of a container on the node. */
+  /** A container's process ID on the node. */
   pidOf(program: Program): number {
     const state = execFileSync("crun", [...runtimeArguments, "state", this.#idOf(program)]);
     const { pid } = JSON.parse(state.toString()) as { pid: number };
@@ -63,8 +63,8 @@ export class NodeContainers {
   }
 
   /**
-   * Runs a command in a container, like `kubectl exec`, and returns its output. Rejects if the command fails. Does not
-   * block, because the command may query the API server in this process.
+   * Runs a command in a container, as `kubectl exec` does, and returns its output. Rejects if the command fails. Does
+   * not block, because the command may query the API server in this process.
    */
   async exec(program: Program, command: readonly string[]): Promise<string> {
     const argv = [...runtimeArguments, "exec", this.#idOf(program), ...command];
@@ -72,12 +72,12 @@ export class NodeContainers {
     return stdout;
   }
 
-  /** Sends a signal to process 1 of the container, like a runtime. */
+  /** Sends a signal to the container's process 1, as a runtime does. */
   signal(program: Program, name: "TERM" | "KILL"): void {
     execFileSync("crun", [...runtimeArguments, "kill", this.#idOf(program), name]);
   }
 
-  /** Ends the containers and removes the volumes. */
+  /** Stops the containers and removes the volumes. */
   async destroy(): Promise<void> {
     for (const [id, program] of this.#running) {
       execFileSync("crun", [...runtimeArguments, "delete", "--force", id]);

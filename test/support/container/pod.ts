@@ -1,4 +1,4 @@
-/** The parts of a pod template that determine what a container may do, from a manifest under deploy/. */
+/** Reads the parts of a pod template that determine what a container may do, from a manifest under deploy/. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
@@ -57,7 +57,7 @@ export interface PodTemplate {
   readonly volumes: readonly Volume[];
 }
 
-/** The fields that a manifest's object has in common with all kinds. */
+/** The fields that objects of all kinds have in common. */
 export interface Manifest {
   readonly kind: string;
   readonly metadata: { readonly name: string };
@@ -91,7 +91,7 @@ export function rolloutOf(manifests: readonly Manifest[]): Rollout {
   return (theOnly(manifests, "DaemonSet") as unknown as { readonly spec: Rollout }).spec;
 }
 
-/** The mounted files of the manifest's ConfigMap: file name → text. */
+/** The mounted files of the manifest's ConfigMap, as file name → text. */
 export function configOf(manifests: readonly Manifest[]): Readonly<Record<string, string>> {
   const mounted = podOf(manifests).volumes.find(({ configMap }) => configMap !== undefined);
   const maps = manifests.filter(({ metadata }) => metadata.name === mounted?.configMap?.name);

@@ -1,6 +1,6 @@
 /**
- * Creates the specification of a pod's container for a runtime (OCI config.json, version 1.0.2). It has the mounts,
- * capabilities and read-only paths in /proc that containerd and CRI-O use for pods with hostNetwork.
+ * Creates a container's OCI runtime specification (config.json, version 1.0.2). It has the mounts, capabilities and
+ * read-only paths in /proc that containerd and CRI-O use for pods with hostNetwork.
  */
 
 import type { ContainerTemplate, EnvironmentVariable, SecurityContext } from "./pod.ts";
@@ -34,7 +34,7 @@ const allCapabilities: readonly string[] = [
   ...["WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF", "CHECKPOINT_RESTORE"],
 ];
 
-/** Capabilities of a container without a security context. */
+/** A container's capabilities without a security context. */
 const defaultCapabilities: readonly string[] = [
   ...["CHOWN", "DAC_OVERRIDE", "FSETID", "FOWNER", "MKNOD", "NET_RAW", "SETGID", "SETUID"],
   ...["SETFCAP", "SETPCAP", "NET_BIND_SERVICE", "SYS_CHROOT", "KILL", "AUDIT_WRITE"],
@@ -49,7 +49,7 @@ const readonlyPaths: readonly string[] = [
   ...["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
 ];
 
-/** The capabilities that a security context leaves, such as `CAP_NET_ADMIN`, sorted by number. */
+/** The capabilities that remain with a security context, such as `CAP_NET_ADMIN`, sorted by number. */
 export function capabilitiesOf(context: SecurityContext = {}): readonly string[] {
   const { drop = [], add = [] } = context.capabilities ?? {};
   const start = context.privileged === true ? allCapabilities : defaultCapabilities;
@@ -129,7 +129,7 @@ function bind(source: string, destination: string, isReadOnly: boolean): Mount {
   };
 }
 
-/** Expands `$(NAME)` like the kubelet. */
+/** Expands `$(NAME)` as the kubelet does. */
 function expanded(command: readonly string[], pod: PodFacts): readonly string[] {
   return command.map((word) => word.replaceAll("$(NODE_NAME)", pod.nodeName));
 }

@@ -3,10 +3,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { SecurityContext } from "./pod.ts";
 
-/** The profile in Debian's package for podman and CRI-O, which `make build/test/seccomp.json` fetches. */
+/** The profile in Debian's package for Podman and CRI-O, which `make build/test/seccomp.json` fetches. */
 const profilePath: string = join(import.meta.dirname, "../../../build/test/seccomp.json");
 
-/** The kubelet's folder for profiles on a node. */
+/** The kubelet's profile folder on a node. */
 const localFolder: string = join(import.meta.dirname, "../../../deploy/seccomp");
 
 interface Condition {
@@ -46,7 +46,7 @@ function localSeccomp(name: string): object {
   return { ...profile, architectures: archMap.map(({ architecture }) => architecture) };
 }
 
-/** The profile for a container with these capabilities, in the form of an OCI runtime specification. */
+/** The profile for a container with these capabilities, in OCI runtime specification format. */
 function defaultSeccomp(capabilities: readonly string[]): object {
   const profile = JSON.parse(readFileSync(profilePath, "utf8")) as Profile;
   const arch = process.arch === "x64" ? "amd64" : process.arch;

@@ -1,6 +1,6 @@
 /**
- * Commands in documents with their output, in blocks that begin with ```console lab. A line `$ COMMAND` is a command,
- * and the lines after it are its output. `…` stands for any text in a line, and alone for any lines. Pure.
+ * Commands and their output in document blocks that begin with ```console lab. A line `$ COMMAND` is a command, and the
+ * lines after it are its output. `…` matches any text in a line or, on a line by itself, any lines. Pure.
  */
 
 export interface DocumentedCommand {
@@ -13,7 +13,7 @@ export interface DocumentedCommand {
 
 const opening = "```console lab";
 
-/** The commands of all blocks, in their order. */
+/** The commands of all blocks, in order. */
 export function readCommands(document: string): readonly DocumentedCommand[] {
   const commands: DocumentedCommand[] = [];
   let isInside = false;
@@ -30,7 +30,7 @@ export function readCommands(document: string): readonly DocumentedCommand[] {
   return commands;
 }
 
-/** Whether the output matches the document. White space at the ends of lines is ignored. */
+/** Whether the output matches the document. Ignores trailing whitespace. */
 export function isAsShown(shown: readonly string[], printed: string): boolean {
   const lines = printed.split("\n").map((line) => line.trimEnd());
   while (lines.at(-1) === "") lines.pop();

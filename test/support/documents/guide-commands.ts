@@ -1,4 +1,4 @@
-/** Commands in guides and README, in blocks and in running text. Pure. */
+/** Finds commands in guides and the README, in blocks and in running text. Pure. */
 import { shellBlocksOf } from "./guides.ts";
 
 /** Every command of a page: logical lines of blocks, commands after a prompt, and text in backquotes. */
@@ -16,7 +16,7 @@ function commandLinesOf(block: string): readonly string[] {
   return lines.map((line) => line.replace(/(?:^|\s)#.*$/, "").trim()).filter((line) => line !== "");
 }
 
-/** The arguments of each call of `program`, up to a pipe, a redirection or the next command. */
+/** The arguments of each `program` call, up to a pipe, a redirection or the next command. */
 export function argumentsOf(program: string, command: string): readonly (readonly string[])[] {
   const words = command.split(/\s+/);
   return words.flatMap((word, index) => {

@@ -1,4 +1,7 @@
-/** The guides: the pages under docs/ that the first table of docs/README.md links, and the pages in a folder of the same name. */
+/**
+ * The guides: the pages under docs/ that the first table in docs/README.md links, and the pages in a folder of the same
+ * name.
+ */
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -21,7 +24,7 @@ export function readGuides(): readonly Guide[] {
   return paths.toSorted().map((path) => ({ path, text: readFileSync(join(docs, path), "utf8") }));
 }
 
-/** The shell blocks of a page. */
+/** A page's shell blocks. */
 export function shellBlocksOf(text: string): readonly string[] {
   return [...text.matchAll(/^( *)```sh\n(.*?)^\1```$/gms)].map(([, indent = "", block = ""]) =>
     block.replaceAll(new RegExp(`^${indent}`, "gm"), ""),

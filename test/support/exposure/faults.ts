@@ -1,4 +1,4 @@
-/** Every single fault that can affect the changes of a scenario. */
+/** Every single fault that can affect a scenario's changes. */
 import type { IpFamily } from "../../../src/base/ip.ts";
 import type { RuleChange } from "../../../src/kernel/kernel.ts";
 import { ruleChangeText } from "../fake-kernel/fake-iptables.ts";
@@ -11,11 +11,11 @@ export interface Fault {
   begin(kernel: FakeKernel): () => void;
 }
 
-/** ENOMEM, because this error contains no information about the kernel state. */
+/** ENOMEM, because this error reveals nothing about the kernel state. */
 const errorNumber = 12;
 
 /**
- * `requests` are those of a run without a fault. Each change of a list, and each chain and jump of a restore, gets its
+ * `requests` are those of a run without a fault. Each change in a list, and each chain and jump in a restore, gets its
  * own fault.
  */
 export function faultsOf(requests: readonly (readonly Operation[])[]): readonly Fault[] {
@@ -44,7 +44,7 @@ export function faultsOf(requests: readonly (readonly Operation[])[]): readonly 
   ];
 }
 
-/** Two permanently rejected changes, each pair once. */
+/** Each pair of permanently rejected changes. */
 export function* pairsOf(faults: readonly Fault[]): Generator<Fault> {
   const lasting = faults.filter(({ name }) => name.startsWith(howOften(Number.POSITIVE_INFINITY)));
   for (const [index, one] of lasting.entries()) {
@@ -76,7 +76,7 @@ function ruleRejection(text: string, times: number): Fault {
 
 /**
  * The rejection of a whole table, which iptables-nft may report if a native nftables rule exists. If all writes to nat
- * are rejected, the access to a Service in iptables mode does not change.
+ * are rejected, access to a Service in iptables mode does not change.
  */
 function tableRejection(table: string): Fault {
   return iptablesRejection(table, (change) => tableText(change) === table);

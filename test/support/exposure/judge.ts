@@ -1,4 +1,4 @@
-/** Traces packets through the state of the fake kernel: its rules, sets, addresses and virtual servers. */
+/** Traces packets through the fake kernel's state: rules, sets, addresses and virtual servers. */
 import { type IpFamily, ipFamilies } from "../../../src/base/ip.ts";
 import { follow } from "../../../src/explain/packet/follow.ts";
 import type { NodeState } from "../../../src/explain/packet/node-state.ts";
@@ -10,7 +10,7 @@ import { nodeStateOf } from "../fake-kernel/node-state-of.ts";
 /** The end of a packet's path, as far as it matters for source ranges. */
 export type Fate = "endpoint" | "node" | "stopped";
 
-/** Returns the fate of each packet, in the order of the packets. */
+/** Returns the fate of each packet, in packet order. */
 export function fatesOf(kernel: FakeKernel, packets: readonly Packet[]): readonly Fate[] {
   const states = new Map<IpFamily, NodeState>();
   for (const family of ipFamilies) {

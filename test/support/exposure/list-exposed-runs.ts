@@ -1,4 +1,6 @@
-/** Runs everything and prints the exposed runs: `node test/support/exposure/list-exposed-runs.ts`. */
+/**
+ * Runs all scenarios with all faults and prints the exposed runs: `node test/support/exposure/list-exposed-runs.ts`.
+ */
 import { iptablesMode, ipvsMode } from "./programs.ts";
 import { playWithFaults } from "./run.ts";
 import { scenariosOf } from "./scenarios.ts";

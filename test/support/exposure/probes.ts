@@ -17,7 +17,7 @@ export interface Probe {
 type Ports = ReadonlyMap<string, { readonly address: IpAddress; readonly port: number } & Ranges>;
 type Ranges = Pick<ServiceRecord, "sourceRanges">;
 
-/** Clients of each family: one outside of all ranges, one in the first, one in the second. */
+/** Clients for each family: one outside all ranges, one in the first, and one in the second. */
 const clients: Readonly<Record<IpFamily, readonly IpAddress[]>> = {
   IPv4: [ip("192.0.2.7"), ip("198.51.100.7"), ip("203.0.113.207")],
   IPv6: [ip("2001:db8:2::7"), ip("2001:db8:100::7"), ip("2001:db8:207::7")],
@@ -26,13 +26,12 @@ const nodeIps: Readonly<Record<IpFamily, IpAddress>> = {
   IPv4: ip("192.168.10.11"),
   IPv6: ip("fd00:10::11"),
 };
-/** A port that no Service has, where a process of the node might listen. */
+/** A port that no Service has, where a node process might listen. */
 const otherPort = 10_250;
 
 /**
- * Returns the probes of Services. A client outside the source ranges must reach neither an endpoint nor a process of
- * the node. Ranges also apply while a Service is removed. No client may reach a process of the node at a Service
- * address.
+ * Returns the probes for Services. A client outside the source ranges must reach neither an endpoint nor a node
+ * process. Ranges also apply while a Service is being removed. No client may reach a node process at a Service address.
  */
 export function probesOf(
   { name: mode }: Pick<Mode, "name">,
@@ -43,7 +42,7 @@ export function probesOf(
   const all = [...before, ...after];
   const probes = [...shutOut(ports), ...ownPorts(all), ...otherPorts(all)];
   if (mode === "ipvs") return probes;
-  // Virtual IPs are not addresses of the node, so its processes connect from the node's own addresses.
+  // Virtual IPs are not node addresses, so the node's processes connect from its own addresses.
   return probes.map((one) => {
     const { packet } = one;
     return packet.isFromNode
@@ -75,8 +74,8 @@ function shutOut(ports: Ports): readonly Probe[] {
 }
 
 /**
- * Admitted clients must not reach a process of the node instead. Addresses with several ports are omitted, because the
- * entry that marks a virtual server as ours opens its port for a moment.
+ * Admitted clients must not reach a node process instead. Addresses with several ports are omitted, because the entry
+ * that marks a virtual server as kube-ipvs's opens its port for a moment.
  */
 function ownPorts(services: readonly ServiceRecord[]): readonly Probe[] {
   const portsByAddress = new Map<IpAddress, Set<number>>();
@@ -105,7 +104,7 @@ function otherPorts(services: readonly ServiceRecord[]): readonly Probe[] {
 
 const forNobody: readonly Fate[] = ["endpoint", "node"];
 
-/** The source of a process on the node is the destination, because that is an address of the node. */
+/** A node process uses the destination as its source, because that is a node address. */
 function probe(
   from: IpAddress | "node",
   destination: IpAddress,

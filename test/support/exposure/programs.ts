@@ -13,7 +13,7 @@ import { endpointRecord, ip, sliceRecord } from "../records.ts";
 export interface Program {
   put(service: ServiceRecord): void;
   drop(service: ServiceRecord): void;
-  /** Checks for third-party changes and syncs. Returns whether the result of every request is known. */
+  /** Checks for third-party changes, then syncs. Returns whether the result of every request is known. */
   sync(): Promise<boolean>;
 }
 

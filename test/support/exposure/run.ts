@@ -1,6 +1,6 @@
 /**
- * Runs a scenario with one fault, and judges packets after every change of the fake kernel. A run is exposed if a
- * change admits a packet that was rejected before, or if one is still admitted after a sync that knew all results.
+ * Runs a scenario with one fault, and judges packets after every change to the fake kernel. A run is exposed if a
+ * change admits a previously rejected packet, or if a packet is still admitted after a sync that knew all results.
  */
 import type { ServiceRecord } from "../../../src/api/objects.ts";
 import { planEmptyRules } from "../../../src/plan/rules.ts";
@@ -34,7 +34,7 @@ export interface Run {
   readonly requests: readonly (readonly Operation[])[];
 }
 
-/** Number of syncs while the fault lasts. They are a second apart, except the second one, which follows immediately. */
+/** Number of syncs during the fault. They are a second apart, except that the second follows immediately. */
 const syncsWithFault = 4;
 /** Longer than the longest retry delay. */
 const longPauseMs = 700_000;

@@ -1,4 +1,4 @@
-/** Events that affect source ranges: changes of Services, and damage by a third party. */
+/** Events that affect source ranges: Service changes, and damage by a third party. */
 import type { ServicePortRecord, ServiceRecord } from "../../../src/api/objects.ts";
 import type { FakeKernel } from "../fake-kernel/fake-kernel.ts";
 import { cidr, ip, portRecord, serviceRecord } from "../records.ts";
@@ -6,7 +6,7 @@ import type { Mode } from "./programs.ts";
 
 export interface Scenario {
   readonly name: string;
-  /** Services in the kernel at the beginning. Undefined if the kernel is empty. */
+  /** Services that are in the kernel at the start. Undefined if the kernel is empty. */
   readonly before: readonly ServiceRecord[] | undefined;
   readonly after: readonly ServiceRecord[];
   /** Damage by a third party before `after` is planned. */

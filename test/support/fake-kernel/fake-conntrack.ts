@@ -6,7 +6,7 @@ import type { Operations } from "./operations.ts";
 /** Tracked connections in memory. */
 export class FakeConntrack implements Conntrack {
   readonly #operations: Operations;
-  /** Tracked flows of both families and all protocols, which tests set. */
+  /** Tracked flows of both families and all protocols. Set by tests. */
   flows: readonly Flow[] = [];
 
   constructor(operations: Operations) {
@@ -37,7 +37,7 @@ export class FakeConntrack implements Conntrack {
   }
 }
 
-/** Compares the client's side. If an id is given, it must be equal too. */
+/** Compares the client's side, and the ID if one is given. */
 function isSameFlow(present: Flow, wanted: Flow): boolean {
   const hasSameId = wanted.id === undefined || wanted.id === present.id;
   return (

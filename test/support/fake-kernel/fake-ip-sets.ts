@@ -21,7 +21,7 @@ interface HeldSet {
 /** IPSET_MAXNAMELEN less the terminator. */
 const maxNameBytes = 31;
 
-/** The parts of an entry of each type, with the names of {@link SetEntryParts}. */
+/** The parts of each type's entries, named as in {@link SetEntryParts}. */
 const partsOfType: Readonly<Record<IpSetType, readonly (keyof SetEntryParts)[]>> = {
   "hash:ip": ["address"],
   "hash:ip,port": ["address", "protocol", "port"],
@@ -41,7 +41,7 @@ export class FakeIpSets implements IpSets {
     this.#referencesOf = referencesOf;
   }
 
-  /** Returns names, parameters and entries, without delay and without the failures that a test requested. */
+  /** Returns names, parameters and entries, without delay or injected failures. */
   peek(): readonly { readonly set: IpSet; readonly entries: readonly SetEntry[] }[] {
     return [...this.#held.values()].map(({ set, entries }) => ({ set, entries: [...entries] }));
   }
@@ -50,19 +50,19 @@ export class FakeIpSets implements IpSets {
     return this.#held.has(name);
   }
 
-  /** Replaces a set with one that has these entries, like another program. */
+  /** Replaces a set with one that has these entries, as another program would. */
   put(set: IpSet, entries: readonly string[] = [], options: { hasOptions?: true } = {}): void {
     this.#held.set(set.name, { set, entries: new Set(entries as SetEntry[]), ...options });
   }
 
-  /** Deletes a set, like another program. */
+  /** Deletes a set, as another program would. */
   lose(name: string): void {
     this.#held.delete(name);
   }
 
   /**
-   * Changes an entry like another program: the change is not logged, and requested failures do not apply. Throws if the
-   * kernel would reject the change.
+   * Changes an entry as another program would: the change is not logged, and injected failures do not apply. Throws if
+   * the kernel would reject the change.
    */
   interfere(change: EntryChange): void {
     this.#carryOut(change);
@@ -87,7 +87,7 @@ export class FakeIpSets implements IpSets {
     ]);
   }
 
-  /** Undefined for a set with options, like the real client's answer about a set with a mask. */
+  /** Undefined for a set with options, as the real client answers for a set with a mask. */
   async listOtherEntries({
     name,
   }: Pick<ObservedIpSet, "name">): Promise<readonly string[] | undefined> {

@@ -18,7 +18,7 @@ import type { Operation, Operations } from "./operations.ts";
 
 type Tables = Readonly<Record<TableName, FakeTable>>;
 
-/** The order of tables in a restore. If nat is rejected, filter has already been changed. */
+/** The table order in a restore. If nat is rejected, filter has already changed. */
 const tableOrder: readonly TableName[] = ["filter", "nat", "mangle"];
 
 /** iptables and ip6tables in memory. */
@@ -27,7 +27,7 @@ export class FakeIptables implements Iptables {
   choice: BackendFinding = { backend: "legacy", reason: "the default of this system" };
   /** The result of the next check of both backends. Defaults to the chosen backend. */
   finding: BackendFinding | undefined;
-  /** If false, changes of rules are only detected by reading the rules. */
+  /** If false, rule changes are only detected by reading the rules. */
   hasGenerations = true;
   readonly #operations: Operations;
   readonly #tables: Readonly<Record<IpFamily, Tables>>;
@@ -35,7 +35,7 @@ export class FakeIptables implements Iptables {
   /** Families whose programs do not work, with the reason that `probe` returns. */
   readonly unsupported: Map<IpFamily, string> = new Map();
 
-  /** Selects changes whose table is rejected. Earlier tables of the restore are committed. */
+  /** Selects changes whose table is rejected. Earlier tables in the restore are committed. */
   rejects: (family: IpFamily, change: RuleChange) => boolean = () => false;
 
   /** Chains with nftables rules that iptables cannot print: `IPv4 nat POSTROUTING`. */
@@ -56,12 +56,12 @@ export class FakeIptables implements Iptables {
     return this.#tables[family][name];
   }
 
-  /** Returns all chains like `observe`, without delay and without requested failures. */
+  /** Returns all chains as `observe` does, without delay or injected failures. */
   peek(family: IpFamily): readonly ObservedChain[] {
     return [...this.#tables[family].filter.observe(), ...this.#tables[family].nat.observe()];
   }
 
-  /** Number of rules of both families that refer to a set. */
+  /** Number of rules in both families that refer to a set. */
   referencesTo(setName: string): number {
     return Object.values(this.#tables)
       .flatMap((tables) => Object.values(tables))
@@ -94,7 +94,7 @@ export class FakeIptables implements Iptables {
     return !this.unreadable.has(`${family} ${table} ${name}`);
   }
 
-  /** Like the real client, returns only the planned jumps of a chain that cannot be read. */
+  /** For an unreadable chain, returns only the planned jumps, as the real client does. */
   #jumpsAlone(
     family: IpFamily,
     { table, name, rules }: ObservedChain,
@@ -174,7 +174,7 @@ function makeTables(family: IpFamily): Tables {
   };
 }
 
-/** Builds the error with the program's message and the line of the input. */
+/** Builds the error with the program's message and the input line. */
 function iptablesError(family: IpFamily, refusal: TableRefusal, input: string): IptablesError {
   const program = family === "IPv4" ? "iptables-restore" : "ip6tables-restore";
   const line = input.split("\n").indexOf(refusal.lineText) + 1;

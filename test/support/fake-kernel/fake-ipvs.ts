@@ -56,7 +56,7 @@ export class FakeIpvs implements Ipvs {
     this.#operations = operations;
   }
 
-  /** Sets the kernel's counts of a real server. Counts that are not given become 0. */
+  /** Sets the kernel's counts for a real server. Missing counts become 0. */
   setConnections(server: VirtualServerId, real: RealServerId, counts: ConnectionCounts): void {
     const held = this.#held.get(virtualServerKey(server));
     const realServer = held?.realServers.get(realServerKey(real));
@@ -66,14 +66,14 @@ export class FakeIpvs implements Ipvs {
     held.realServers.set(realServerKey(real), { ...realServer, ...observedCounts(counts) });
   }
 
-  /** Sets the kernel's counters since this virtual server was created. Counters that are not given become 0. */
+  /** Sets the kernel's counters since this virtual server was created. Missing counters become 0. */
   setTraffic(server: VirtualServerId, traffic: Partial<Traffic>): void {
     const held = this.#held.get(virtualServerKey(server));
     if (held === undefined) throw new Error(`No virtual server ${virtualServerKey(server)}`);
     held.traffic = { ...noTraffic, ...traffic };
   }
 
-  /** Returns all virtual servers, without delay and without requested failures. */
+  /** Returns all virtual servers, without delay or injected failures. */
   peek(): readonly ObservedVirtualServer[] {
     return [...this.#held.values()].map(({ virtualServer, realServers }) => ({
       virtualServer,
@@ -82,7 +82,7 @@ export class FakeIpvs implements Ipvs {
   }
 
   /**
-   * Makes a change like another program: it is not logged, and requested failures do not apply. Throws if the kernel
+   * Makes a change as another program would: it is not logged, and injected failures do not apply. Throws if the kernel
    * would reject the change.
    */
   interfere(change: IpvsChange): void {
@@ -265,7 +265,7 @@ export class FakeIpvs implements Ipvs {
   }
 }
 
-/** ERANGE for a negative weight or a lower threshold above the upper one, EINVAL for the other family. */
+/** ERANGE for a negative weight or a lower threshold above the upper one. EINVAL for the other family. */
 function checkRealServer(change: IpvsChange, real: RealServer, server: VirtualServerId): void {
   const { upper = 0, lower = 0 } = real.limit ?? {};
   if (real.weight < 0 || lower > upper) throw failureError(ipvsOperation(change), 34);
@@ -274,7 +274,7 @@ function checkRealServer(change: IpvsChange, real: RealServer, server: VirtualSe
   }
 }
 
-/** Copies the fields of a request, without counts. */
+/** Copies a request's fields, without counts. */
 function bare({ address, port, weight, forwardingMethod, limit }: RealServer): RealServer {
   const given = { address, port, weight, forwardingMethod };
   return limit === undefined ? given : { ...given, limit };

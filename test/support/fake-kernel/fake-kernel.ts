@@ -9,9 +9,9 @@ import { FakeSysctl } from "./fake-sysctl.ts";
 import { Operations } from "./operations.ts";
 
 /**
- * A kernel in memory. It rejects the same changes as the kernel, logs every change in `operations`, and can fail, lose
- * a reply, or simulate a kill at the n-th change. The contract suite runs the same cases on it and, in the lab, on the
- * real kernel. For example, `kernel.operations.failNth(3, errno.EPERM)` fails the third change, and
+ * A kernel in memory. It rejects the same changes as the real kernel, logs every change in `operations`, and can fail,
+ * lose a reply, or simulate a kill at the n-th change. The contract suite runs the same cases on it and, in the lab, on
+ * the real kernel. For example, `kernel.operations.failNth(3, errno.EPERM)` fails the third change, and
  * `kernel.operations.texts()` returns ["link create-link kube-ipvs0", …].
  */
 export class FakeKernel implements Kernel {

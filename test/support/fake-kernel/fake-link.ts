@@ -20,7 +20,7 @@ const firstLinkIndex = 10;
 export class FakeLink implements DummyLink {
   readonly name = "kube-ipvs0";
   readonly #operations: Operations;
-  /** Can be set to another kind, to test a foreign link with our name. */
+  /** Can be set to a different kind, to test a foreign link named kube-ipvs0. */
   kind = "dummy";
   #index: number | undefined;
   #nextIndex = firstLinkIndex;
@@ -46,12 +46,12 @@ export class FakeLink implements DummyLink {
     return this.#nodeAddresses;
   }
 
-  /** Addresses of the link in the order of their creation, without requested failures. */
+  /** The link's addresses in creation order, without injected failures. */
   peek(): readonly IpAddress[] {
     return [...this.#bound];
   }
 
-  /** Adds or removes an address like another program. Throws if the kernel would reject it. */
+  /** Adds or removes an address as another program would. Throws if the kernel would reject it. */
   interfere({ kind, address }: AddressChange): void {
     if (this.#index === undefined) throw new Error(`Cannot find device ${this.name}`);
     if (kind === "address-add") this.#bound.add(address);
@@ -59,7 +59,7 @@ export class FakeLink implements DummyLink {
     this.#notify();
   }
 
-  /** Deletes the link like another program. */
+  /** Deletes the link as another program would. */
   lose(): void {
     this.#index = undefined;
     this.#bound.clear();
@@ -136,7 +136,7 @@ export class FakeLink implements DummyLink {
     return this.#index === undefined ? undefined : { index: this.#index };
   }
 
-  /** Notifies once for all changes of a turn, because the client combines the kernel's messages. */
+  /** Notifies once for all changes in a turn, because the client combines the kernel's messages. */
   #notify(): void {
     if (this.#isNoticePending) return;
     this.#isNoticePending = true;

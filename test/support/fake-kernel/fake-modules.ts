@@ -4,7 +4,7 @@ import type { Operations } from "./operations.ts";
 /** Kernel modules in memory. */
 export class FakeModules implements Modules {
   readonly #operations: Operations;
-  /** Modules that are loaded or built in. */
+  /** Loaded or built-in modules. */
   readonly available: Set<string> = new Set(["ip_vs", "ip_vs_rr", "nf_conntrack", "ip_set"]);
   /** Modules that modprobe would find. */
   readonly loadable: Set<string> = new Set(

@@ -1,7 +1,7 @@
 import type { Sysctl } from "../../../src/kernel/kernel.ts";
 import type { Operations } from "./operations.ts";
 
-/** Values in a new network namespace of Linux 6.1, for the sysctls that tests need. */
+/** Values of the sysctls that tests need, as in a new network namespace on Linux 6.1. */
 const freshValues: Readonly<Record<string, string>> = {
   "net/ipv4/ip_forward": "0",
   "net/ipv4/conf/all/arp_ignore": "0",

@@ -1,4 +1,4 @@
-/** One family's iptables with the rules of iptables-restore. */
+/** One family's iptables, which follows the rules of iptables-restore. */
 import type { IpFamily } from "../../../src/base/ip.ts";
 import { renderRule } from "../../../src/kernel/iptables/render.ts";
 import type { ObservedChain, ObservedRule, RuleChange } from "../../../src/kernel/kernel.ts";
@@ -29,7 +29,7 @@ export class FakeTable {
   #chains: Chains;
   readonly #dropping = new Set<string>();
   /**
-   * Number of rules that name each set. Computed at the first query after a change, because callers query every set.
+   * Number of rules that name each set. Computed on the first query after a change, because callers query every set.
    */
   #references: ReadonlyMap<string, number> | undefined;
 
@@ -39,7 +39,7 @@ export class FakeTable {
     this.#chains = new Map(builtInChains[name].map((chain) => [chain, []]));
   }
 
-  /** Built-in chains first, then ours by name, as `iptables-save` prints them. */
+  /** Built-in chains first, then user-defined ones by name, as `iptables-save` prints them. */
   observe(): readonly ObservedChain[] {
     const own = [...this.#chains.keys()].filter((name) => !isBuiltIn(this.#name, name)).sort();
     return [...builtInChains[this.#name], ...own].map((name) => ({
@@ -50,23 +50,23 @@ export class FakeTable {
     }));
   }
 
-  /** Sets the policy like `iptables -P CHAIN DROP`. */
+  /** Sets the policy as `iptables -P CHAIN DROP` does. */
   drop(chain: string): void {
     this.#dropping.add(chain);
   }
 
-  /** Creates an empty chain like another program. */
+  /** Creates an empty chain as another program would. */
   create(chain: string): void {
     this.#chains.set(chain, []);
   }
 
-  /** Appends a rule like another program, and creates the chain if it does not exist. */
+  /** Appends a rule as another program would, creating the chain if it does not exist. */
   append(chain: string, text: string): void {
     this.#references = undefined;
     this.#chains.set(chain, [...(this.#chains.get(chain) ?? []), { text }]);
   }
 
-  /** Removes the matching rules of a chain like another program. */
+  /** Removes a chain's matching rules as another program would. */
   remove(chain: string, pattern: RegExp): void {
     this.#references = undefined;
     const rules = this.#chains.get(chain) ?? [];
@@ -76,7 +76,7 @@ export class FakeTable {
     );
   }
 
-  /** Removes every rule and every chain that is not built in, as `iptables -F` and `-X` do. */
+  /** Removes all rules and all user-defined chains, as `iptables -F` and `-X` do. */
   flush(): void {
     this.#references = undefined;
     this.#chains = new Map(builtInChains[this.#name].map((chain) => [chain, []]));
@@ -115,7 +115,7 @@ export class FakeTable {
     this.#references = undefined;
   }
 
-  /** The target of a jump must exist when the jump is inserted, even if the same input removes the jump. */
+  /** A jump's target must exist when the jump is inserted, even if the same input removes the jump. */
   #checkTarget(named: ReadonlySet<string>, { from, rule }: Jump): void {
     const { target } = rule;
     if (target.kind !== "jump" || named.has(target.chain)) return;

@@ -14,7 +14,7 @@ import { virtualServerKey } from "../../../src/state/virtual-server.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
 import { standardNodeAddresses } from "./fake-link.ts";
 
-/** Simulates a default route: every address is reached through one link. */
+/** Simulates a default route: every address is reachable through one link. */
 function everywhere(): ReadonlyMap<IpAddress, KnownRoute> {
   const route = { link: "eth0", isBridge: false };
   class DefaultRoute extends Map<IpAddress, KnownRoute> {
@@ -24,7 +24,7 @@ function everywhere(): ReadonlyMap<IpAddress, KnownRoute> {
   return new DefaultRoute();
 }
 
-/** The state of the fake node's network that kube-ipvs does not plan. */
+/** The fake node's network state that kube-ipvs does not plan. */
 const fakeNetwork: NodeNetwork = {
   addresses: new Set(standardNodeAddresses.map(({ address }) => address)),
   routes: everywhere(),
@@ -37,7 +37,7 @@ const fakeNetwork: NodeNetwork = {
   isBridgeFiltered: false,
 };
 
-/** Parsed rules. A rule is parsed only once, because a request changes few rules. */
+/** Parsed rules. Each rule is parsed only once, because a request changes few rules. */
 const parsed = new Map<string, ListedRule>();
 const mostParsed = 50_000;
 
@@ -46,7 +46,7 @@ export function forgetParsedRules(): void {
   parsed.clear();
 }
 
-/** Returns the state of the fake kernel that affects packets of this family. */
+/** Returns the fake kernel's state that affects packets of this family. */
 export function nodeStateOf(
   { iptables, ipSets, ipvs, link }: FakeKernel,
   family: IpFamily,

@@ -1,4 +1,4 @@
-/** The requests to the fake kernel, in order, and the requests that must fail. */
+/** The requests to the fake kernel in order, and injected failures. */
 import { errno } from "../../../src/base/errno.ts";
 import type { FailedChange } from "../../../src/kernel/kernel.ts";
 import { NetlinkError } from "../../../src/netlink/errors.ts";
@@ -7,7 +7,7 @@ export type Facility = "ipvs" | "ipset" | "link" | "iptables" | "conntrack" | "s
 
 export interface Operation {
   readonly facility: Facility;
-  /** For example `real-server-create` or `write`; `observe` and others for reads. */
+  /** For example `real-server-create` or `write`; for reads, `observe` and others. */
   readonly action: string;
   /** `TCP 10.96.0.1:80 -> 10.244.1.5:8080`; may be empty. */
   readonly subject: string;
@@ -40,7 +40,7 @@ export class Operations {
   readonly #traps: Trap[] = [];
   readonly #lostRequests: ((operation: Operation) => boolean)[] = [];
   readonly #lostReplies: ((operation: Operation) => boolean)[] = [];
-  /** Called after each change of the kernel's state: one of a list, or one table of a restore. */
+  /** Called after each change to the kernel's state: one change in a list, or one table in a restore. */
   onChanged: (operation: Operation) => void = () => {};
   #crashCountdown = Number.POSITIVE_INFINITY;
 
@@ -62,13 +62,13 @@ export class Operations {
       .filter(({ length }) => length > 0);
   }
 
-  /** Clears the log. Requested failures stay. */
+  /** Clears the log. Injected failures remain. */
   clear(): void {
     this.#log = [];
     this.#requestStarts = [];
   }
 
-  /** Makes the n-th change from now on fail, counting from 1. */
+  /** Makes the n-th subsequent change fail, counting from 1. */
   failNth(n: number, failure: Failure): void {
     let seen = 0;
     const matches = (operation: Operation): boolean => {
@@ -79,7 +79,7 @@ export class Operations {
     this.#traps.push({ matches, failure, timesLeft: 1 });
   }
 
-  /** Makes selected changes and reads fail, `times` in total. Returns a function that ends this. */
+  /** Makes selected changes and reads fail, `times` in total. Returns a function that stops this. */
   failWhere(
     matches: (operation: Operation) => boolean,
     failure: Failure,
@@ -102,7 +102,7 @@ export class Operations {
     this.#lostReplies.push(matches);
   }
 
-  /** Makes the n-th change from now on, counting from 1, and every later call throw {@link FakeCrash}. */
+  /** Makes the n-th subsequent change, counting from 1, and every call after it throw {@link FakeCrash}. */
   crashAt(n: number): void {
     this.#crashCountdown = n;
   }
@@ -151,7 +151,7 @@ export class Operations {
     return failed;
   }
 
-  /** Executes a request that changes nothing. */
+  /** Executes a read-only request. */
   read<T>(facility: Facility, action: string, subject: string, work: () => T): T {
     if (this.#crashCountdown <= 0) throw new FakeCrash("The fake kernel's caller was killed");
     this.#spring({ facility, action, subject, isRead: true });
@@ -200,7 +200,7 @@ export function failureError(operation: Operation, failure: Failure): Error {
   return new NetlinkError({ operation: actionWords(action), subject, errno: failure });
 }
 
-/** `create virtual server` of `virtual-server-create`, and of `create-virtual-server`. */
+/** `create virtual server` for `virtual-server-create` and for `create-virtual-server`. */
 export function actionWords(action: string): string {
   return action.replace(/^(.+)-(create|update|remove|add)$/, "$2-$1").replaceAll("-", " ");
 }

@@ -1,6 +1,6 @@
 /**
- * The commands with which random walks change a node like an operator or other software, executed on the fake kernel:
- * `ipvsadm -D -t 10.96.0.10:80`, `ipset del KUBE-CLUSTER-IP 10.96.0.10,tcp:80`.
+ * Executes on the fake kernel the commands with which random walks change a node as an operator or other software
+ * would: `ipvsadm -D -t 10.96.0.10:80`, `ipset del KUBE-CLUSTER-IP 10.96.0.10,tcp:80`.
  */
 import {
   familyOf,
@@ -15,7 +15,7 @@ import type { VirtualServerId } from "../../../src/state/virtual-server.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
 import { nodeAddress } from "./fake-link.ts";
 
-/** Runs one command and returns whether it succeeded. Throws for unknown commands. */
+/** Runs one command and returns whether it succeeded. Throws if the command is unknown. */
 export function runCommand(kernel: FakeKernel, command: string): boolean {
   const words = command.split(" ");
   const run = programs[words[0] ?? ""];

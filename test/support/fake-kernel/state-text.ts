@@ -1,6 +1,6 @@
 /**
- * The fake kernel's state in the format of the recorded states: `ipvsadm -Sn`, `ipset save` and `iptables-save`, sorted
- * and without variable parts.
+ * The fake kernel's state in the recorded format: `ipvsadm -Sn`, `ipset save` and `iptables-save`, sorted and without
+ * variable parts.
  */
 import type { IpFamily } from "../../../src/base/ip.ts";
 import { familyOf, hostPort, hostPrefixLength } from "../../../src/base/ip.ts";
@@ -35,7 +35,7 @@ export function ipSetText({ ipSets }: FakeKernel): string {
   return sortedText(lines);
 }
 
-/** `iptables-save` without counters: tables and chains are sorted, rules keep their order. */
+/** `iptables-save` without counters. Tables and chains are sorted; rules keep their order. */
 export function iptablesText({ iptables }: FakeKernel, family: IpFamily): string {
   const chains = iptables.peek(family);
   const lines = ["filter", "nat"].flatMap((table) => [
@@ -48,7 +48,7 @@ export function iptablesText({ iptables }: FakeKernel, family: IpFamily): string
   return `${lines.join("\n")}\n`;
 }
 
-/** Addresses of the dummy link in the format of `ip -o address show`, sorted and without numbers and times. */
+/** The dummy link's addresses in the format of `ip -o address show`, sorted and without numbers and times. */
 export function addressesText({ link }: FakeKernel): string {
   const lines = link.peek().map((address) => {
     const isIpv4 = familyOf(address) === "IPv4";
@@ -62,7 +62,7 @@ const forwardingMethods: Readonly<Record<number, string>> = { 0: "-m", 2: "-i", 
 
 const protocolOptions = { TCP: "-t", UDP: "-u", SCTP: "--sctp-service" } as const;
 
-/** Names of ipvsadm for the scheduler flags of `sh` and `mh`. */
+/** ipvsadm's names for the scheduler flags of `sh` and `mh`. */
 const namedFlags: readonly (readonly [number, string])[] = [
   [virtualServerFlags.schedulerFallback, "fallback"],
   [virtualServerFlags.schedulerPort, "port"],
