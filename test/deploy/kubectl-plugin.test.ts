@@ -189,7 +189,7 @@ describe("kubectl kube-ipvs --all-nodes", () => {
         [
           ["node-2", 0, undefined],
           ["node-9", 2, undefined],
-          ["unserved", 1, "no pod of kube-ipvs"],
+          ["unserved", 1, "no kube-ipvs pod"],
         ],
       ],
     );
@@ -205,12 +205,12 @@ describe("kubectl kube-ipvs --all-nodes", () => {
     assert.match(row("doctor", 1), /^node-2 +warn +b +two$/);
     assert.match(row("explain", 2), /^node-9 +balanced +Packets are balanced$/);
     assert.match(row("services", 2), /^node-2 +shop +web .* 10\.96\.0\.2:80 .* 2\/2 /);
-    assert.match(row("drains", 1), /^unserved .* no pod of kube-ipvs$/);
+    assert.match(row("drains", 1), /^unserved .* no kube-ipvs pod$/);
   });
 
   it("rejects commands that are meaningless for many nodes", () => {
     assert.match(runOnNodes("plan", "--all-nodes").err, /plan runs on one node/);
     assert.match(runOnNodes("status", "--watch", "--all-nodes").err, /--watch needs one node/);
-    assert.match(runOnNodes("--node", "n", "status", "--all-nodes").err, /exclude each other/);
+    assert.match(runOnNodes("--node", "n", "status", "--all-nodes").err, /mutually exclusive/);
   });
 });

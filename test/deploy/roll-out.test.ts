@@ -167,11 +167,11 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
   });
 
   const failures: readonly (readonly [string, string])[] = [
-    ["silent-node-2", "node-2: kube-ipvs does not wait for kube-proxy"],
+    ["silent-node-2", "node-2: kube-ipvs is not waiting for kube-proxy"],
     ["unready-node-2", "node-2: kube-ipvs is not ready"],
   ];
   for (const [name, message] of failures) {
-    it(`gives the wave back and stops: ${message}`, () => {
+    it(`returns the wave to kube-proxy and stops: ${message}`, () => {
       mark(name);
       const { code, text } = run("start", "--all");
       assert.equal(code, 1);
@@ -186,13 +186,13 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
     assert.ok(!steps().includes("label node-1 kube-ipvs"));
   });
 
-  it("gives the wave back and stops if the test fails", () => {
+  it("returns the wave to kube-proxy and stops if the test fails", () => {
     mark("failing");
     const { code, text } = run("start", "--all");
     assert.equal(code, 1);
     assert.match(
       text,
-      /node-1: the acceptance test failed\n.*gave these nodes back to kube-proxy: node-1/,
+      /node-1: the acceptance test failed\n.*returned these nodes to kube-proxy: node-1/,
     );
     assert.deepEqual(nodes.map(labelOf), ["kube-proxy", "", ""]);
   });
@@ -232,11 +232,11 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
     run("start", "node-1", "node-2");
     const { code, text } = run("finish");
     assert.equal(code, 1);
-    assert.match(text, /kube-ipvs does not serve node-3\n/);
+    assert.match(text, /kube-ipvs is not serving node-3\n/);
     assert.equal(runsOn(proxy(), undefined), true);
   });
 
-  it("gives nodes back in one command", () => {
+  it("returns nodes to kube-proxy in one command", () => {
     run("start", "--all");
     assert.equal(run("back", "--all").code, 0);
     assert.deepEqual(nodes.map(labelOf), ["kube-proxy", "kube-proxy", "kube-proxy"]);
@@ -245,6 +245,6 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
   it("rejects unknown arguments", () => {
     assert.match(run("begin").text, /unknown command begin/);
     assert.match(run("--waves", "2", "start").text, /unknown option --waves/);
-    assert.match(run("start").text, /start needs names of nodes, or --all/);
+    assert.match(run("start").text, /start needs node names, or --all/);
   });
 });

@@ -32,9 +32,9 @@ helm install kube-ipvs deploy/helm/kube-ipvs --namespace kube-system \\
 \`\`\`
 
 \`presets/\` has values for kubeadm, kubespray, k3s, RKE2, EKS and Talos, each with a note about what was
-tried. Pods wait while kube-proxy runs on their node ([roll out](../../../docs/migrate.md#roll-out)).
+tested. Pods wait while kube-proxy is running on their node ([roll out](../../../docs/migrate.md#roll-out)).
 \`helm test\` runs the [acceptance test](../../../docs/acceptance.md). \`values.schema.json\` rejects
-misspelled and invalid values, also the names of fields under \`config\`. \`make docs\` writes this page
+misspelled and invalid values, including field names under \`config\`. \`make docs\` writes this page
 from \`values.yaml\`.`.split("\n");
 
 function valuesIn(map: YAMLMap, prefix: string): readonly Value[] {

@@ -1,6 +1,6 @@
 {{/*
-Fields of the init container and the container. The privileged one does not use the compile cache, because code that the
-other one wrote there would run privileged.
+Fields shared by the init container and the container. The privileged init container does not use the compile cache,
+because code that the container wrote there would run privileged.
 */}}
 {{- define "kube-ipvs.container" -}}
 env:

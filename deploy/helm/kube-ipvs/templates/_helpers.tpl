@@ -34,7 +34,7 @@
 {{- end -}}
 {{- end }}
 
-{{/* Of the configuration. An existing ConfigMap is read from the cluster, so `helm template` does not see its content. */}}
+{{/* Checksum of the configuration. An existing ConfigMap is read from the cluster, so `helm template` does not see its content. */}}
 {{- define "kube-ipvs.checksum" -}}
 {{- if .Values.existingConfigMap -}}
 {{- $found := lookup "v1" "ConfigMap" .Release.Namespace .Values.existingConfigMap -}}
@@ -64,7 +64,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{ . | splitList ":" | last }}
 {{- end }}
 
-{{/* A manifest of deploy/kustomize with the release's namespace and image. Takes a dict of text and root. */}}
+{{/* A manifest from deploy/kustomize with the release's namespace and image. Takes a dict of text and root. */}}
 {{- define "kube-ipvs.placed" -}}
 {{- $image := include "kube-ipvs.image" .root | printf "image: %s" -}}
 {{ regexReplaceAllLiteral "image: kube-ipvs:.*" (.text | replace "kube-system" .root.Release.Namespace) $image }}

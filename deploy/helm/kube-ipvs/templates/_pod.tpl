@@ -1,4 +1,4 @@
-{{/* initContainers and containers of the proxy. */}}
+{{/* The proxy's initContainers and containers. */}}
 {{- define "kube-ipvs.proxy" -}}
 {{- $command := list "/usr/local/bin/kube-proxy" "--config=/var/lib/kube-proxy/config.conf" "--hostname-override=$(NODE_NAME)" }}
 {{- if gt (int .Values.verbosity) 0 }}
@@ -54,7 +54,7 @@ containers:
   {{- end }}
 {{- end }}
 
-{{/* Cleans the node, then waits, so that the pod is Ready on each clean node. */}}
+{{/* Cleans the node, then waits, so the pod is Ready on each clean node. */}}
 {{- define "kube-ipvs.cleanUp" -}}
 initContainers:
   - name: clean-up
