@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { errorText } from "../base/error-text.ts";
 
-/** A value that could not be read or written, with advice for the operator. */
+/** A failure to read or write a value, with advice for the operator. */
 export class KernelFileError extends Error {
   override readonly name = "KernelFileError";
   /** The errno name, such as `EROFS`. */

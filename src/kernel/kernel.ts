@@ -1,12 +1,12 @@
 /**
- * The kernel as used by the reconciler: one typed client per facility, with the types of `state/`. The real clients
- * are in the folders next to this file. `test/support/fake-kernel/` implements the same interfaces in memory, and one
+ * The kernel as the reconciler uses it: one typed client per facility, with the types of `state/`. The real clients are
+ * in the folders next to this file. `test/support/fake-kernel/` implements the same interfaces in memory, and one
  * contract suite runs against both.
  *
- * Rules for every client: creating something that exists and removing something that does not exist succeed. A list
- * of changes is executed in order and does not stop at a failure; the result identifies each failed change by its
- * index. A rejected promise means that the outcome of the whole request is unknown (after a timeout or ENOBUFS, the
- * kernel may have executed it), so the caller must observe again.
+ * Rules for every client: creating something that exists and removing something that does not exist succeed. A list of
+ * changes is executed in order and does not stop at a failure; the result identifies each failed change by its index. A
+ * rejected promise means that the outcome of the whole request is unknown (after a timeout or ENOBUFS, the kernel may
+ * have executed it), so the caller must observe again.
  */
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { Flow, FlowSelection } from "../state/flow.ts";
@@ -27,18 +27,18 @@ export interface Kernel {
   readonly link: DummyLink;
   readonly iptables: Iptables;
   /**
-   * Present if rules are written with nf_tables, because there are no such notifications for iptables and ipset. Calls
-   * back when another program has changed our tables. Returns a function that ends the watch.
+   * Present if rules are written with nf_tables, because iptables and ipset have no such notifications. Calls back when
+   * other software has changed our tables. Returns a function that ends the watch.
    */
   readonly watchTables?: (listener: TablesListener) => () => void;
   /**
-   * The iptables backends that are not in use and may contain rules, which are in force nevertheless. Rejects if the
-   * programs of iptables fail; the next call tries again.
+   * The unused iptables backends that may contain rules, which still apply. Rejects if the iptables programs fail; the
+   * next call tries again.
    */
   readonly unusedBackends?: () => Promise<readonly Iptables[]>;
   /**
-   * The sets of the writer that is not in use: ipset if rules are written with nf_tables, and vice versa. Lists none if
-   * the kernel does not support them.
+   * The sets of the unused writer: ipset if rules are written with nf_tables, and vice versa. Empty if the kernel does
+   * not support them.
    */
   readonly otherSets?: IpSets;
   /** Absent if the kernel has no nftables, or if this kernel is only observed. */
@@ -50,21 +50,21 @@ export interface Kernel {
   readonly modules: Modules;
 }
 
-/** A change of a list that the kernel rejected. The other changes were executed. */
+/** A change that the kernel rejected. The other changes in the list were executed. */
 export interface FailedChange {
   /** Index in the list that was passed. */
   readonly index: number;
   readonly error: Error;
 }
 
-/** `after` is the desired state; `before` is the object to remove. */
+/** `after` is the desired state. `before` is the object to remove. */
 export type IpvsChange =
   | {
       readonly kind: "virtual-server-create";
       readonly after: VirtualServer;
       /**
-       * An existing virtual server is rejected with EEXIST and left unchanged, because a third party may have created
-       * it.
+       * Creating an existing virtual server is rejected with EEXIST and leaves it unchanged, because a third party may
+       * own it.
        */
       readonly mustBeNew?: boolean;
     }
@@ -95,11 +95,13 @@ export interface IpvsTimeouts {
 export interface IpvsTraffic {
   /** Every virtual server with its counters, read with one dump. Firewall-mark services are omitted. */
   listTraffic(): Promise<readonly VirtualServerTraffic[]>;
-  /** The connections of all real servers of each given virtual server, in the same order; zero for an unknown one. */
+  /**
+   * For each given virtual server, the connections of all its real servers, in the same order. Zero if it is unknown.
+   */
   sumConnections(ids: readonly VirtualServerId[]): Promise<readonly ConnectionCounts[]>;
   /** Whether the connection table has an established TCP or SCTP connection through one of these virtual servers. */
   hasEstablished(ids: readonly VirtualServerId[]): Promise<boolean>;
-  /** The real servers of each given virtual server with their counters, in the same order. */
+  /** For each given virtual server, its real servers with their counters, in the same order. */
   listRealServerTraffic(
     ids: readonly VirtualServerId[],
   ): Promise<readonly (readonly RealServerTraffic[])[]>;
@@ -110,13 +112,13 @@ export interface Ipvs extends IpvsTraffic {
   /** Every virtual server, read with one dump. Firewall-mark services never belong to kube-ipvs and are omitted. */
   listVirtualServers(): Promise<readonly VirtualServer[]>;
   /**
-   * The given virtual servers that exist, read with one message each. The cost does not depend on other virtual
-   * servers.
+   * The given virtual servers that exist, read with one message each. The cost does not depend on the number of other
+   * virtual servers.
    */
   findVirtualServers(ids: readonly VirtualServerId[]): Promise<readonly VirtualServer[]>;
   /**
-   * The real servers of the given virtual servers, in the same order; empty for an unknown one. Structural sharing: a
-   * list that equals the cached one, in any order, is returned as the same object.
+   * For each given virtual server, its real servers, in the same order. Empty if it is unknown. Structural sharing: if
+   * a list equals the cached one, in any order, the cached object is returned.
    */
   readRealServers(
     ids: readonly VirtualServerId[],
@@ -149,7 +151,7 @@ export interface IpSets {
   listSets(): Promise<readonly ObservedIpSet[]>;
   /** The entries of one set as canonical text; empty if the set does not exist. */
   listEntries(set: IpSet): Promise<readonly SetEntry[]>;
-  /** Creates a set. Succeeds if the set exists with the same parameters; fails if it has other parameters. */
+  /** Creates a set. Succeeds if the set exists with the same parameters, and fails if its parameters differ. */
   create(set: IpSet): Promise<void>;
   /** Destroys a set by name. Succeeds if it does not exist. Fails with EBUSY (4100) if a rule refers to it. */
   destroy(name: string): Promise<void>;
@@ -175,7 +177,7 @@ export interface NodeAddress {
 /** The dummy link that carries the virtual IPs, and the node's addresses: rtnetlink. */
 export interface DummyLink {
   readonly name: string;
-  /** The link's index; undefined if it does not exist. Throws if the link is not of kind dummy. */
+  /** The link's index; undefined if it does not exist. Throws if it is not a dummy link. */
   find(): Promise<{ readonly index: number } | undefined>;
   /** Creates the link (kind dummy, DOWN, transmit queue length 0) if it does not exist. */
   ensure(): Promise<{ readonly index: number; readonly wasCreated: boolean }>;
@@ -186,15 +188,15 @@ export interface DummyLink {
   /** The gateways in the main routing table, without duplicates, both families. */
   listGateways(): Promise<readonly IpAddress[]>;
   /**
-   * Removes the IPv4 virtual IPs that are bound in the form that is not configured (`VirtualAddresses`), and returns
-   * their number. If routes are configured, each address is first bound as a route. If addresses are configured, call
-   * this only after all planned virtual IPs are bound as addresses.
+   * Removes the IPv4 virtual IPs that are not bound in the configured form (`VirtualAddresses`), and returns their
+   * number. If routes are configured, each address is first bound as a route. If addresses are configured, call this
+   * only after all planned virtual IPs are bound as addresses.
    */
   removeOtherForm(): Promise<number>;
   /** Adds and removes /32 and /128 addresses on the link, or the equivalent local routes. */
   apply(changes: readonly AddressChange[]): Promise<readonly FailedChange[]>;
   /**
-   * Calls back whenever a link, address or route of the node changed. Changes are combined, and no details are given.
+   * Calls back whenever a link, address or route of the node changes. Changes are batched, and no details are given.
    * Returns a function that ends the watch.
    */
   watch(onChange: () => void, onError: (error: Error) => void): () => void;
@@ -208,7 +210,7 @@ export interface Route {
   readonly link: string;
   readonly linkIndex: number;
   readonly isBridge: boolean;
-  /** The source address of packets, unless the sending program chooses one. */
+  /** The source address of packets if the sending program chooses none. */
   readonly source?: IpAddress;
 }
 
@@ -220,7 +222,7 @@ export interface Arrival {
 
 /** Route lookups, like `ip route get`: rtnetlink. */
 export interface Routes {
-  /** Undefined if the address is unreachable, for this node or for packets of another host. */
+  /** Undefined if the address is unreachable, either from this node or for packets from another host. */
   find(address: IpAddress, arrival?: Arrival): Promise<Route | undefined>;
 }
 
@@ -234,13 +236,13 @@ export interface ObservedChain {
   readonly table: TableName;
   readonly name: string;
   readonly rules: readonly ObservedRule[];
-  /** Present for a built-in chain that drops packets that no rule decides on. */
+  /** Present for a built-in chain that drops packets that no rule handles. */
   readonly policy?: "DROP";
 }
 
 /** Selects the rules to observe. */
 export interface RulesScope {
-  /** Selects the chains of this plan and the chains that contain its jumps. If absent, all chains are read. */
+  /** Selects the chains of this plan and the chains that contain its jumps. If undefined, all chains are read. */
   readonly planned?: RuleSet;
   /** With a plan: also returns all other chains, if they can be read. */
   readonly hasOthers?: true;
@@ -260,34 +262,33 @@ export type IptablesBackend = "legacy" | "nft";
 
 /** The result of a check of both iptables backends. */
 export interface BackendFinding {
-  /** The backend that the node appears to use, judging by its rules; `nftables` for rules without iptables. */
+  /** The backend that the node appears to use, judging by its rules. `nftables` means rules without iptables. */
   readonly backend: IptablesBackend | "nftables";
   /** Why this backend was chosen, as text for the log. */
   readonly reason: string;
   /** Present if rules in the other backend may affect the same packets. */
   readonly warning?: string;
-  /** Chains of iptables mode in this backend, such as `nat KUBE-SEP-…`. Undefined if there are none. */
+  /** iptables mode's chains in this backend, such as `nat KUBE-SEP-…`. Undefined if there are none. */
   readonly leftovers?: ReadonlyMap<IpFamily, readonly string[]>;
   /** Present if this backend contains chains of userspace mode. */
   readonly hasPortals?: true;
 }
 
 /**
- * Rules, written with iptables and ip6tables through their programs, because there is no stable netlink API for legacy
- * tables, or with nf_tables.
+ * Rules, written with nf_tables or with the iptables and ip6tables programs. Legacy tables have no stable netlink API.
  */
 export interface Iptables {
   /** The backend in use; determined once at startup. */
   readonly backend: BackendFinding["backend"];
-  /** The last finding that chose the backend in use. */
+  /** The last finding, which chose the backend in use. */
   readonly choice: BackendFinding;
   /** Checks both backends again. This client keeps its backend. Rejects under the same conditions as at startup. */
   checkBackend(): Promise<BackendFinding>;
   /**
    * Returns chains of the nat and filter tables, and of other tables in which the plan has chains. With a plan, only
-   * the chains that it concerns are read, which saves most of the work if third parties have thousands of rules. A
-   * chain with native nftables rules cannot be read. With a plan, its rules are then the planned jumps found in it,
-   * each once and in the planned order. Without a plan, the promise is rejected.
+   * the relevant chains are read, which saves most of the work if there are thousands of third-party rules. A chain
+   * with native nftables rules cannot be read. With a plan, its rules are then the planned jumps found in it, each once
+   * and in the planned order. Without a plan, the promise is rejected.
    */
   observe(family: IpFamily, scope?: RulesScope): Promise<readonly ObservedChain[]>;
   /**
@@ -296,8 +297,8 @@ export interface Iptables {
    */
   readAhead(family: IpFamily): void;
   /**
-   * Returns a number that changes whenever any program changes a rule of nat or filter; packet counters do not affect
-   * it. Costs one read and starts no program. Undefined if currently unknown; the caller must then read the rules.
+   * Returns a number that changes whenever any program changes a nat or filter rule. Packet counters do not affect it.
+   * Costs one read and starts no program. Undefined if currently unknown; the caller must then read the rules.
    */
   readGeneration(family: IpFamily): Promise<number | undefined>;
   /**
@@ -309,15 +310,15 @@ export interface Iptables {
   render(family: IpFamily, rule: Rule): string;
   /** Parses the text after `-A CHAIN `. Undefined if the rule has a match or target that our rules never have. */
   parse(text: string): Rule | undefined;
-  /** Whether the family's programs work on this node; if not, the reason. */
+  /** Whether the family's programs work on this node and, if not, why. */
   probe(family: IpFamily): Promise<{ readonly isSupported: boolean; readonly reason?: string }>;
 }
 
 /** A transaction that changed our tables. */
 export interface TablesChange {
-  /** The program that made it, such as `nft (PID 4711)`. Absent if notifications were lost. */
+  /** The program that made it, such as `nft (PID 4711)`. Undefined if notifications were lost. */
   readonly by?: string;
-  /** Sets of which it changed elements. */
+  /** Names of the sets whose elements it changed. */
   readonly setNames?: ReadonlySet<string>;
 }
 
@@ -342,7 +343,7 @@ export interface Accounting {
 
 /** Netfilter's connection tracking: nfnetlink subsystem 1. */
 export interface Conntrack {
-  /** All UDP flows of a family, or the selected ones. If possible, the kernel filters them. */
+  /** All UDP flows of a family, or the selected ones. The kernel filters them if it can. */
   listUdpFlows(family: IpFamily, selection?: FlowSelection): Promise<readonly Flow[]>;
   /** Deletes exactly these flows. Succeeds if a flow no longer exists. Returns the number of deleted flows. */
   remove(flows: readonly Flow[]): Promise<number>;
@@ -350,9 +351,9 @@ export interface Conntrack {
 
 /** Values under /proc/sys, addressed by path with slashes: `net/ipv4/vs/conntrack`. */
 export interface Sysctl {
-  /** The value's text without the line end; undefined if the file does not exist. */
+  /** The value's text without the newline. Undefined if the file does not exist. */
   read(path: string): string | undefined;
-  /** Writes the value unless it is already set. Returns whether it wrote. */
+  /** Writes the value unless it is already set. Returns whether it was written. */
   ensure(path: string, value: string): boolean;
 }
 

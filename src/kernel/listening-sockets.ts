@@ -24,8 +24,8 @@ export function listListeningSockets(): readonly ListeningSocket[] {
 const chunkBytes = 65_536;
 
 /**
- * Reads the table. For TCP, stops after a chunk without a listening socket: the kernel prints listening sockets
- * first, and hundreds of thousands of connections may follow.
+ * Reads the table. For TCP, stops after a chunk without listening sockets, because the kernel prints those first and
+ * hundreds of thousands of connections may follow.
  */
 function readTable(path: string, protocol: ListeningSocket["protocol"]): string {
   const file = openSync(path, "r");

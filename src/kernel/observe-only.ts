@@ -2,8 +2,8 @@ import type { IpSets, Iptables, Ipvs, Kernel, Modules } from "./kernel.ts";
 import { ModuleError } from "./modules/module-error.ts";
 
 /**
- * A kernel that is only read: every write succeeds and has no effect. Modules are not loaded and schedulers are not
- * probed, since both change the kernel. A scheduler is reported as missing only if its module is certainly missing.
+ * A read-only kernel: every write succeeds without effect. Modules are not loaded and schedulers are not probed,
+ * because both change the kernel. A scheduler is reported as missing only if its module is certainly missing.
  */
 export function observeOnly(kernel: Kernel): Kernel {
   const { ipSets, otherSets, link, watchTables, accounting, conntrack, sysctl, modules } = kernel;
@@ -45,7 +45,7 @@ export function observeOnly(kernel: Kernel): Kernel {
       readParameter: (module, name) => modules.readParameter(module, name),
       writeParameter() {},
       async load(name) {
-        const advice = `run on the node: modprobe ${name}`;
+        const advice = `run modprobe ${name} on the node`;
         throw new ModuleError(name, "observe-only mode changes nothing", advice);
       },
     },

@@ -1,4 +1,4 @@
-/** Opens only iptables, for code that needs no other part of the kernel. */
+/** Opens iptables alone, for code that needs no other part of the kernel. */
 import { systemClock } from "../base/clock.ts";
 import type { IpFamily } from "../base/ip.ts";
 import { ipFamilies } from "../base/ip.ts";
@@ -29,17 +29,17 @@ export interface ClosableNetwork {
 
 export interface UsableIptables {
   readonly iptables: Iptables;
-  /** Opens the rest of the kernel, to remove leftovers of other modes. Rejects if sockets are not allowed. */
+  /** Opens the rest of the kernel, to remove other modes' leftovers. Rejects if sockets are not permitted. */
   readonly openKernel: () => Promise<OpenKernel>;
-  /** Throws if sockets are not allowed. */
+  /** Throws if sockets are not permitted. */
   readonly openNetwork: () => ClosableNetwork;
-  /** Throws if sockets are not allowed. */
+  /** Throws if sockets are not permitted. */
   readonly openConntrack: () => ClosableConntrack;
   /** The families whose iptables programs work. Never empty. */
   readonly families: readonly IpFamily[];
 }
 
-/** Rejects with the reason if no family's programs are installed or allowed. */
+/** Rejects with the reason if no family's programs are installed and permitted. */
 export async function openIptables(log: Logger): Promise<UsableIptables> {
   const choice = await chooseBackend(runProgram);
   const iptables = new IptablesClient({ runProgram, log }, choice);

@@ -21,7 +21,7 @@ export interface KernelOptions {
   readonly clock?: Clock;
   /** See {@link RulesOptions}. */
   readonly rules?: RulesWriter | undefined;
-  /** An earlier result. It saves the check of both iptables backends, which starts five processes. */
+  /** An earlier result, which saves checking both iptables backends with five processes. */
   readonly iptablesBackend?: BackendChoice;
   /** How IPv4 virtual IPs become local. Defaults to addresses on the link. */
   readonly virtualAddresses?: VirtualAddresses;
@@ -35,7 +35,7 @@ export interface OpenKernel extends Kernel {
 
 /**
  * Opens the sockets and chooses how rules are written. The IPVS family is looked up at its first use. Rejects if a
- * socket is not allowed or iptables is not installed.
+ * socket is not permitted or iptables is not installed.
  */
 export async function openKernel(options: KernelOptions): Promise<OpenKernel> {
   const { clock = systemClock, virtualAddresses = "addresses" } = options;

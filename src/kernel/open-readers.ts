@@ -1,6 +1,6 @@
 /**
- * Clients for commands that only read the kernel. No iptables backend is chosen, and a missing facility fails only
- * when it is used.
+ * Clients for commands that only read the kernel. No iptables backend is chosen. A missing facility causes an error
+ * only when it is used.
  */
 import type { Clock } from "../base/clock.ts";
 import type { IpAddress } from "../base/ip.ts";
@@ -43,7 +43,7 @@ export interface KernelReaders {
   readonly recentLists: { clientsIn(list: string): readonly IpAddress[] };
   readonly modules: ModulesClient;
   readonly surveyBackends: () => Promise<BackendSurveys>;
-  /** The sets of the nf_tables tables of kube-ipvs. */
+  /** The sets in kube-ipvs' nf_tables tables. */
   readonly nftSets: Pick<IpSets, "listSets" | "listEntries">;
   readonly openRules: (backend: IptablesBackend | "nftables") => Promise<Pick<Iptables, "observe">>;
   readonly nftTables: Pick<NftTables, "has">;

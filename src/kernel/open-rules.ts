@@ -32,7 +32,7 @@ interface OpenRules extends Pick<Kernel, "ipSets" | "iptables" | "watchTables"> 
   close(): void;
 }
 
-/** Rejects if the wanted programs or kernel facilities are missing. The error says what to do. */
+/** Rejects if the required programs or kernel facilities are missing. The error says what to do. */
 export async function openRules(options: RulesOptions): Promise<OpenRules> {
   const { log, rules, iptablesBackend } = options;
   if (rules === "nftables") return openNftRules(options, "kubeIpvs.rules is nftables");

@@ -7,7 +7,7 @@ export interface ProgramCall {
   /** Standard input; empty if absent. */
   readonly input?: string;
   readonly timeoutMs: number;
-  /** Receives standard output line by line, of any length. If it throws, the run rejects with that error. */
+  /** Receives standard output of any length, line by line. If it throws, the run rejects with that error. */
   readonly onLine?: (line: string) => void;
 }
 
@@ -30,7 +30,7 @@ export type ProgramFailure =
   | "output-too-long"
   | "not-started";
 
-/** Runs a program and reads its standard output line by line, including a last line without a line end. */
+/** Runs a program and reads its standard output line by line, including a last line without a newline. */
 export async function readLines(
   runProgram: RunProgram,
   call: ProgramCall,
@@ -95,15 +95,15 @@ const systemFolders: readonly string[] = [
 ];
 
 /**
- * The absolute folders in PATH, then the system folders. Relative folders are omitted, so that no program is run from
- * the working directory.
+ * The absolute folders in PATH, then the system folders. Relative folders are omitted, so that no program runs from the
+ * working directory.
  */
 export function programFolders(path: string = process.env["PATH"] ?? ""): readonly string[] {
   const own = path.split(":").filter((folder) => folder.startsWith("/"));
   return [...new Set([...own, ...systemFolders])];
 }
 
-/** This process's environment with an English locale, because kube-ipvs parses the messages of programs. */
+/** This process's environment with an English locale, because kube-ipvs parses program messages. */
 export function programEnvironment(): Readonly<Record<string, string>> {
   const environment: Record<string, string> = {};
   for (const [name, value] of Object.entries(process.env)) environment[name] = value ?? "";

@@ -13,11 +13,11 @@ import {
 
 /** Larger output is an error unless it is read line by line. 50,000 saved rules take about 8 MB. */
 const largestOutputBytes = 64 * 1024 * 1024;
-/** A rule with many matches has a few kilobytes. */
+/** A rule with many matches takes a few kilobytes. */
 const longestLine = 1024 * 1024;
 /**
- * If a program fails, execa escapes all buffered output, which takes 1 s per MB. So only stderr is buffered, up to
- * this size.
+ * If a program fails, execa escapes all buffered output, which takes 1 s per MB. Only stderr is therefore buffered, up
+ * to this size.
  */
 const largestErrorOutputBytes = 256 * 1024;
 /** Delay between SIGTERM and SIGKILL for a program that exceeded its timeout. */
@@ -33,7 +33,7 @@ export const runProgram: RunProgram = async (call) => {
     input: call.input ?? "",
     timeout: call.timeoutMs,
     forceKillAfterDelay: killDelayMs,
-    // Kills children too, because a child that keeps the output open would prevent the run from ending.
+    // Also kills children, because a child that keeps the output open would prevent the run from ending.
     killDescendants: true,
     encoding: "buffer",
     buffer: { stdout: false },

@@ -31,7 +31,7 @@ export interface SampledServer extends VirtualServerTraffic, ConnectionCounts {
 }
 
 export interface SampledEndpoint extends RealServerTraffic {
-  /** Identifies the real server among those of all virtual servers. */
+  /** Identifies the real server across all virtual servers. */
   readonly key: string;
 }
 
@@ -52,7 +52,7 @@ export async function sampleTraffic(
   const counts = await ipvs.sumConnections(summed);
   return {
     atMs,
-    // The file does not exist if the kernel cannot switch off the estimator, or if IPVS is not loaded.
+    // The file does not exist if the kernel cannot turn off the estimator, or if IPVS is not loaded.
     isCounting: sysctl.read("net/ipv4/vs/run_estimation") !== "0",
     servers: [
       ...detailed.map((server, index) => withEndpoints(server, lists[index] ?? [])),

@@ -44,6 +44,6 @@ it("without IPVS the program does not start, says what to do, and leaves the nod
     status: 1,
     output: "",
     failure:
-      "Cannot find generic netlink family IPVS: ENOENT (the kernel has no IPVS: modprobe ip_vs, or use a kernel that is built with CONFIG_IP_VS)",
+      "Cannot find generic netlink family IPVS: ENOENT (the kernel has no IPVS: run modprobe ip_vs, or use a kernel built with CONFIG_IP_VS)",
   });
 });

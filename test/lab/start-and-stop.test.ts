@@ -189,7 +189,7 @@ describe("a link kube-ipvs0 of another kind", () => {
     await first.ends();
     ip("link", "delete", "kube-ipvs0");
     ip("link", "add", "kube-ipvs0", "type", "bridge");
-    const isNamed = /Cannot use link kube-ipvs0: it is bridge, not of kind dummy/;
+    const isNamed = /Cannot use link kube-ipvs0: it is bridge, not a dummy link/;
     for (const form of ["addresses", "routes"]) {
       const failing = start([`--kube-ipvs-virtual-addresses=${form}`]);
       await failing.prints(isNamed);

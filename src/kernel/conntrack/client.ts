@@ -1,4 +1,4 @@
-/** Connection tracking, as the `conntrack` program uses it: nfnetlink subsystem 1. */
+/** Connection tracking over nfnetlink subsystem 1, as the `conntrack` program uses it. */
 import { familyOf, type IpFamily } from "../../base/ip.ts";
 import type { Protocol } from "../../base/protocol.ts";
 import { isInvalid, isNotFound, isUnsupported } from "../../netlink/errors.ts";

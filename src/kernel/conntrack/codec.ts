@@ -1,6 +1,6 @@
 /**
- * Connection-tracking messages ↔ flows: linux/netfilter/nfnetlink_conntrack.h. A flow has two tuples: the client's
- * packets, and the expected replies. Ports, ids and zones are in network byte order.
+ * Connection-tracking messages ↔ flows: linux/netfilter/nfnetlink_conntrack.h. A flow has two tuples: one for the
+ * client's packets, one for the expected replies. Ports, ids and zones are in network byte order.
  */
 import {
   familyOf,
@@ -64,7 +64,7 @@ type FlowValues = ReturnType<typeof flowAttributes.decode>;
 type Tuple = ReturnType<typeof tupleAttributes.decode>;
 type Addresses = NonNullable<Tuple["ip"]>;
 
-/** CTA_FILTER_FLAG: tuple fields to compare. Ports are only compared together with the protocol. */
+/** CTA_FILTER_FLAG: tuple fields to compare. Ports are compared only together with the protocol. */
 const parts = {
   source: 0x1,
   destination: 0x2,
@@ -95,8 +95,8 @@ export function encodeQuery(writer: MessageWriter, query: FlowQuery): void {
 }
 
 /**
- * Addresses are only used in the filter for IPv4 outside 127.0.0.0/8. Kernels (tested: 6.1 and 6.18) return flows
- * with other IPv6 addresses than the requested one. 127.0.0.1 stands for all of 127.0.0.0/8, so it cannot be an exact
+ * The filter contains addresses only for IPv4 outside 127.0.0.0/8. Kernels (tested: 6.1 and 6.18) also return flows
+ * with IPv6 addresses other than the requested one. 127.0.0.1 stands for all of 127.0.0.0/8, so it cannot be an exact
  * filter.
  */
 function selected(number: number, selection: FlowSelection): FlowValues {

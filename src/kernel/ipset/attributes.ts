@@ -1,6 +1,6 @@
 /**
- * IPSET_ATTR_*, linux/netfilter/ipset/ip_set.h. The kernel rejects numbers marked `networkOrder` if they lack that
- * bit.
+ * IPSET_ATTR_*, linux/netfilter/ipset/ip_set.h. The kernel rejects numbers marked `networkOrder` that lack the
+ * byte-order flag.
  */
 import { familyOf, type IpAddress } from "../../base/ip.ts";
 import {
@@ -84,7 +84,7 @@ function writeEntry(writer: MessageWriter, entry: EntryValues, lineNumber: numbe
 export interface ParameterValues {
   readonly firstPort?: number;
   readonly lastPort?: number;
-  /** The default timeout: entries without their own timeout are removed after this time. */
+  /** The default timeout, after which entries without their own timeout are removed. */
   readonly timeoutSeconds?: number;
   /** IPSET_FLAG_WITH_COUNTERS 8, _COMMENT 16, _FORCEADD 32, _SKBINFO 64. */
   readonly optionFlags?: number;
@@ -143,7 +143,7 @@ const entriesField: Field<readonly EntryValues[]> = {
 export const commandAttributes: AttributeSet<CommandValues> = attributeSet({
   protocolVersion: u8(1),
   name: text(2),
-  /** In a swap request: the name of the second set. */
+  /** In a swap request, the second set's name. */
   typeName: text(3),
   revision: u8(4),
   family: u8(5),

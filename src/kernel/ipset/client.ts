@@ -43,7 +43,7 @@ export class IpSetsClient implements IpSets {
     }
   }
 
-  /** The entries of a set of other software, as text. Undefined if packets cannot be compared with them. */
+  /** The entries of another program's set, as text. Undefined if packets cannot be compared with them. */
   async listOtherEntries(
     set: Pick<ObservedIpSet, "name" | "type">,
   ): Promise<readonly string[] | undefined> {
@@ -81,9 +81,9 @@ export class IpSetsClient implements IpSets {
   }
 
   /**
-   * The kernel stops processing a message at its first bad entry but still executes the following messages. If an
-   * entry of a set is rejected, it and all later changes to that set are therefore sent again one by one. Each entry
-   * then has its own reply, and if an entry is changed twice, the last change takes effect.
+   * The kernel stops processing a message at its first invalid entry but still executes the following messages. If an
+   * entry is rejected, it and all later changes to its set are therefore resent one by one. Each entry then gets its
+   * own reply. If an entry is changed twice, the last change takes effect.
    */
   async apply(changes: readonly EntryChange[]): Promise<readonly FailedChange[]> {
     const { messages, unusable } = groupChanges(changes);
@@ -126,7 +126,7 @@ function entriesOf({ type }: IpSet, message: Message): readonly SetEntry[] {
   return (decodeListing(message).entries ?? []).map((entry) => entryText(type, entry));
 }
 
-/** Removing an entry succeeds if the whole set no longer exists. */
+/** Removing an entry also succeeds if its set no longer exists. */
 function isGoneAlready({ request }: SetMessage, error: NetlinkError): boolean {
   return request.command === "remove" && error.errno === errno.ENOENT;
 }

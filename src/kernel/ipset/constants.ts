@@ -30,8 +30,8 @@ export const listHeaderFlag = 4;
 export const noMatchFlag = 4;
 
 /**
- * The set type revision to request when creating a set. The `ipset` tool accepts a set of any revision that the
- * kernel supports. Every kernel since 4.x supports these.
+ * The set type revision to request when creating a set. The `ipset` tool can read sets of any revision that the kernel
+ * supports. Every kernel since 4.x supports these.
  */
 export const revisions: Readonly<Record<IpSetType, number>> = {
   "hash:ip": 4,
@@ -45,8 +45,8 @@ export const revisions: Readonly<Record<IpSetType, number>> = {
 export const initialHashSize = 1024;
 
 /**
- * All entries of a message are in one attribute with a 16-bit length, and the largest entry (hash:ip,port,net, IPv6)
- * takes 84 bytes, so 780 would fit. Larger messages would not be faster (measured for 20,000 entries: 11 ms with 100
- * entries per message, 8 ms with 1,000).
+ * A message's entries share one attribute with a 16-bit length. The largest entry (hash:ip,port,net, IPv6) takes 84
+ * bytes, so 780 would fit. Larger messages would not be faster (measured for 20,000 entries: 11 ms with 100 entries per
+ * message, 8 ms with 1,000).
  */
 export const maxEntriesPerMessage = 750;

@@ -84,7 +84,7 @@ export function entryText(type: IpSetType, values: EntryValues): SetEntry {
   }
 }
 
-/** Types of other software's sets whose entries consist of addresses, networks and ports. */
+/** Set types of other software whose entries consist of addresses, networks and ports. */
 export const comparableType: RegExp =
   /^(?:bitmap:(?:ip|port)|hash:(?:ip|net)(?:,port)?(?:,(?:ip|net))?)$/;
 
@@ -125,8 +125,8 @@ function checkPort(entry: SetEntry, port: number): number {
 }
 
 /**
- * Third parties may have added entries with protocols that IPVS does not balance. Their protocol is written as a
- * number (`10.0.0.1,136:80`), so that a listed entry can be removed.
+ * Third parties may have added entries with protocols that IPVS does not balance. Such a protocol is written as a
+ * number (`10.0.0.1,136:80`), so that the entry can be removed.
  */
 function protocolWord(number: number): Protocol {
   return protocolOfNumber(number) ?? (String(number) as Protocol);

@@ -1,4 +1,4 @@
-/** Error numbers of ipset that are not in errno(3): linux/netfilter/ipset/ip_set.h. Pure. */
+/** ipset error numbers that errno(3) does not define: linux/netfilter/ipset/ip_set.h. Pure. */
 
 interface IpSetErrorRow {
   /** The constant's name in the kernel's header. */
@@ -10,7 +10,7 @@ interface IpSetErrorRow {
 const rows: Readonly<Record<number, IpSetErrorRow>> = {
   4097: {
     code: "IPSET_ERR_PROTOCOL",
-    meaning: "the entry is of the other address family, or the kernel does not support the request",
+    meaning: "the entry has the wrong address family, or the kernel does not support the request",
   },
   4098: {
     code: "IPSET_ERR_FIND_TYPE",
@@ -47,7 +47,7 @@ const rows: Readonly<Record<number, IpSetErrorRow>> = {
   4357: { code: "IPSET_ERR_HASH_RANGE", meaning: "the range is not valid" },
 };
 
-/** From 4352 on, error numbers are specific to the set type. Two set types give that number different meanings. */
+/** Error numbers from 4352 on are specific to the set type. Number 4352 itself has two meanings. */
 const firstTypeSpecific = 4352;
 
 const hashFull: IpSetErrorRow = {
@@ -57,13 +57,13 @@ const hashFull: IpSetErrorRow = {
 
 const bitmapRange: IpSetErrorRow = {
   code: "IPSET_ERR_BITMAP_RANGE",
-  meaning: "the port is outside of the set's range",
+  meaning: "the port is outside the set's range",
 };
 
 /** Errors from errno(3) that have a special meaning for sets. */
 const plainMeanings: Readonly<Record<number, string>> = {
   2: "the set does not exist",
-  17: "a set of that name exists with another type, family or maxelem; destroy or rename it",
+  17: "a set with this name but a different type, family or maxelem exists; destroy or rename it",
 };
 
 /** Names and explains an error number for a request about sets of `type`, to be used in a `Description`. */

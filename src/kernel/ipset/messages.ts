@@ -24,8 +24,8 @@ interface OpenMessage {
 }
 
 /**
- * Combines consecutive changes of the same kind and set into one message. Entries that do not fit the set type are
- * returned as failures and not sent.
+ * Combines consecutive changes of the same kind to the same set into one message. Entries that do not fit the set type
+ * are not sent, and are returned as failures.
  */
 export function groupChanges(changes: readonly EntryChange[]): {
   readonly messages: readonly SetMessage[];
@@ -51,8 +51,8 @@ export function groupChanges(changes: readonly EntryChange[]): {
 }
 
 /**
- * Returns the messages to send again after a rejection. For each affected set, these are all changes from the
- * rejected entry on, one per message, in order.
+ * Returns the messages to resend after a rejection. For each affected set, these are all changes from the rejected
+ * entry on, one per message, in order.
  */
 export function singleChanges(
   messages: readonly SetMessage[],

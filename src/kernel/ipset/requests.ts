@@ -44,7 +44,7 @@ export const setRequestKind: RequestKind<SetRequest> = {
   type: ({ command }) => messageType(command),
   flags: (request) => (request.command === "create" ? createFlags(request.mustBeNew) : 0),
   encode(writer, request) {
-    // For ipset, the family in this header is always AF_INET.
+    // ipset always expects AF_INET as the family in this header.
     writeNetfilterHeader(writer, addressFamilies.IPv4);
     commandAttributes.encode(writer, { protocolVersion, ...commandValues(request) });
   },
@@ -69,8 +69,7 @@ function commandValues(request: SetRequest): CommandValues {
     case "remove":
       return {
         name: request.set.name,
-        // In the echo of a rejected message, the kernel replaces this number with the line number of the rejected
-        // entry.
+        // When the kernel echoes a rejected message, it replaces this number with the rejected entry's line number.
         lineNumber: 0,
         entries: request.entries,
       };
@@ -114,7 +113,7 @@ function describeRequest(request: SetRequest, errno: number): Description {
   }
 }
 
-/** For example `10.96.0.1,tcp:443`, or the first entry and the number of further ones. */
+/** For example `10.96.0.1,tcp:443`. For several entries, the first one and the number of others. */
 function entriesText({
   set,
   entries,
@@ -125,8 +124,8 @@ function entriesText({
 }
 
 /**
- * Decodes one message of a list reply. A large set is sent in several messages, and only the first has the
- * parameters.
+ * Decodes one message of a list reply. The kernel sends a large set in several messages, of which only the first has
+ * the parameters.
  */
 export function decodeListing({ body }: Message): CommandValues {
   skipNetfilterHeader(body);

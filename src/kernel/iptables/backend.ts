@@ -1,7 +1,7 @@
 /**
- * Chooses the iptables backend. Rules of both backends are in force at the same time, and the programs of one backend
- * do not show the rules of the other, so a node should use only one. The checks have the same order as in the wrapper
- * scripts of Kubernetes images, so that kube-ipvs chooses the same backend as kubelet and the network plugin.
+ * Chooses the iptables backend. Rules of both backends apply at the same time, and each backend's programs hide the
+ * other's rules, so a node should use only one. The checks run in the same order as in Kubernetes' image wrapper
+ * scripts, so that kube-ipvs chooses the same backend as kubelet and the network plugin.
  */
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { BackendFinding, IptablesBackend } from "../kernel.ts";
@@ -144,7 +144,7 @@ export function isOfIptablesMode(table: string, chain: string): boolean {
   return iptablesModeChain[table]?.test(chain) === true;
 }
 
-/** Finds chains of iptables mode in the output of `iptables-save`, such as `nat KUBE-SEP-…`. */
+/** Finds iptables mode's chains in `iptables-save` output, such as `nat KUBE-SEP-…`. */
 export function findLeftoverChains(saved: string): readonly string[] {
   const found: string[] = [];
   let table = "";
@@ -158,7 +158,7 @@ export function findLeftoverChains(saved: string): readonly string[] {
 /** Chains of userspace mode in the nat and filter tables. An interrupted removal may have left only one of them. */
 const portalChain = /^:KUBE-(?:(?:PORTALS|NODEPORT)-(?:CONTAINER|HOST)|NODEPORT-NON-LOCAL) /m;
 
-/** Runs save without a table name, because it then loads no module and creates no table. */
+/** Runs `save` without a table name, so that it loads no module and creates no table. */
 async function survey(runProgram: RunProgram, backend: IptablesBackend): Promise<BackendSurvey> {
   let isInstalled = false;
   let hasKubeletChain = false;

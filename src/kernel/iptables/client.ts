@@ -23,7 +23,7 @@ import { RulesAhead } from "./rules-ahead.ts";
 /** How long iptables waits for the xtables lock, in seconds. */
 const lockWaitSeconds = 5;
 
-/** With 50,000 rules of third parties, a restore takes seconds on a slow machine. */
+/** With 50,000 third-party rules, a restore takes seconds on a slow machine. */
 const programTimeoutMs = 60_000;
 /**
  * In iptables mode, 5,000 Services with five endpoints each produce 9 MB of input. iptables-nft takes ten seconds to
@@ -32,8 +32,8 @@ const programTimeoutMs = 60_000;
 const timeoutMsPerKilobyte = 50;
 
 /**
- * The legacy program always reads the table from the kernel first. The nft program does not contact the kernel if
- * there is nothing to do, so its input creates and deletes a chain in one transaction.
+ * The legacy program always reads the table from the kernel first. The nft program does not contact the kernel for
+ * empty input, so its input creates and deletes a chain in one transaction.
  */
 const probeInputs: Readonly<Record<IptablesBackend, string>> = {
   legacy: "*nat\nCOMMIT\n*filter\nCOMMIT\n",
@@ -56,7 +56,7 @@ interface IptablesCall {
 }
 
 interface IptablesRun extends IptablesCall {
-  /** An action such as "read rules" that completes the sentence "Cannot …". */
+  /** An action that completes the sentence "Cannot …", such as "read rules". */
   readonly action: string;
 }
 
@@ -66,7 +66,7 @@ export class IptablesClient implements Iptables {
   readonly #generations: Pick<RuleGenerations, "read"> | undefined;
   readonly #log: Logger;
   #choice: BackendChoice;
-  /** Families whose rules have been read. Their chains exist by now, so reading chain by chain is cheaper. */
+  /** Families whose rules have been read. Their chains exist, so reading chain by chain is cheaper. */
   readonly #familiar = new Set<IpFamily>();
   readonly #ahead = new RulesAhead({
     readGeneration: (family) => this.readGeneration(family),
@@ -102,8 +102,8 @@ export class IptablesClient implements Iptables {
   }
 
   /**
-   * Legacy iptables always returns whole tables, so one save reads them all. The nft programs can read single chains,
-   * which avoids the cost of third-party rules and also works if a third-party rule cannot be printed.
+   * Legacy iptables always returns whole tables, so one `save` reads them all. The nft programs can read single chains.
+   * That avoids the cost of third-party rules and works even if a third-party rule cannot be printed.
    */
   async observe(family: IpFamily, scope: RulesScope = {}): Promise<readonly ObservedChain[]> {
     const { planned, hasOthers = planned === undefined } = scope;
@@ -135,9 +135,9 @@ export class IptablesClient implements Iptables {
   }
 
   /**
-   * Removing a jump that no longer exists fails the whole table. After a failure, this method therefore looks up the
-   * jumps and retries the remaining changes once. In a chain that cannot be read, a failure does not show which jump
-   * is missing, so the jumps are looked up before the first attempt.
+   * Removing a missing jump makes the whole table fail. After a failure, this method therefore looks up the jumps and
+   * retries the remaining changes once. If a chain cannot be read, a failure does not show which jump is missing, so
+   * the jumps are looked up before the first attempt.
    */
   async apply(family: IpFamily, wanted: readonly RuleChange[]): Promise<void> {
     const changes = this.#hasUnreadable(family, wanted)
@@ -162,8 +162,8 @@ export class IptablesClient implements Iptables {
   }
 
   /**
-   * Restores an input that leaves no trace into both tables, which fails if the kernel lacks them. If the lock is
-   * busy, the family is still supported; otherwise its existing rules would never be updated again.
+   * Restores an input that has no lasting effect into both tables, which fails if the kernel lacks them. If the lock is
+   * busy, the family still counts as supported; otherwise its existing rules would never be updated again.
    */
   async probe(
     family: IpFamily,
@@ -181,10 +181,7 @@ export class IptablesClient implements Iptables {
     }
   }
 
-  /**
-   * Runs save once, without a table name: it prints all existing tables. Naming a table that does not exist yet would
-   * create it.
-   */
+  /** Runs `save` once, without a table name, to print all existing tables. Naming a missing table would create it. */
   async #save(
     family: IpFamily,
     names: ReadonlySet<string> | undefined,
@@ -198,8 +195,7 @@ export class IptablesClient implements Iptables {
   }
 
   /**
-   * Reads line by line, because all rules of a family, including those of third parties, may exceed the maximum
-   * string length.
+   * Reads line by line, because a family's rules, including third-party rules, may exceed the maximum string length.
    */
   async #readSaved(family: IpFamily, onLine: (line: string) => void): Promise<void> {
     const run = { action: "read iptables rules", verb: "save" } as const;
@@ -211,7 +207,7 @@ export class IptablesClient implements Iptables {
     return (await this.#run(family, { action: "read iptables rules", verb: "save" })).output;
   }
 
-  /** Returns undefined if the program's answer is not understood (unknown version) or is too long to buffer. */
+  /** Returns undefined if the program's answer cannot be parsed (unknown version) or is too long to buffer. */
   async #readByChain(
     family: IpFamily,
     planned: RuleSet,
@@ -235,11 +231,11 @@ export class IptablesClient implements Iptables {
     const added = now.filter((name) => !this.#unreadable.has(name));
     this.#unreadable = new Set([...ofOtherFamily, ...now]);
     if (added.length === 0) return;
-    this.#log.warn("Chains hold nftables rules that iptables cannot read", {
+    this.#log.warn("Chains contain nftables rules that iptables cannot read", {
       ipFamily: family,
       chains,
       effect: "Order and copies of the jumps in these chains are not checked",
-      advice: "Keep native nftables rules in tables of their own",
+      advice: "Keep native nftables rules in separate tables",
     });
   }
 

@@ -41,14 +41,14 @@ export function isIptablesBusy(error: unknown): boolean {
 }
 
 /**
- * The first alternative is legacy's message after waiting for the lock; the second is nft's if the kernel aborted its
- * transaction.
+ * The first alternative is the legacy message after waiting for the lock. The second is the nft message after the
+ * kernel aborted the transaction.
  */
 const busyWords = /xtables lock|Resource temporarily unavailable/;
 
 /**
- * enum xtables_exittype, xtables.h. resourceProblem means that the lock is held or, with nft, any rejection by the
- * kernel.
+ * enum xtables_exittype, xtables.h. resourceProblem means that the lock is held or, with nft, that the kernel rejected
+ * something.
  */
 const exitCodes = { parameterProblem: 2, versionProblem: 3, resourceProblem: 4 } as const;
 
@@ -59,7 +59,7 @@ const missingExpression = /RULE_\w+ failed \(No such file or directory\)/;
 
 const explanations: ReadonlyMap<number, string> = new Map([
   [exitCodes.parameterProblem, "a set, chain, match or target is missing or not supported"],
-  [exitCodes.versionProblem, "the program and the kernel's tables are of different versions"],
+  [exitCodes.versionProblem, "the versions of the program and the kernel's tables differ"],
   [exitCodes.resourceProblem, "the kernel rejected the change"],
 ]);
 

@@ -36,7 +36,7 @@ export function openGenerations(
   };
 }
 
-/** Logs the failure once, because from then on each check starts two programs, and the log should explain why. */
+/** Logs the failure once, to explain why each check starts two programs from then on. */
 function unlessUnreadable(
   read: (family: IpFamily) => Promise<number | undefined>,
   log: Logger,

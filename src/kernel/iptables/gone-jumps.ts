@@ -1,4 +1,4 @@
-/** Handles removals of jumps that no longer exist. A restore with such a removal fails for its whole table. Pure. */
+/** Handles removals of jumps that no longer exist. Such a removal makes a restore fail for the whole table. Pure. */
 import type { Chain, Jump, Rule, TableName } from "../../state/rule.ts";
 import type { ObservedChain, RuleChange } from "../kernel.ts";
 import { tableOf, tableOrder } from "./restore-input.ts";

@@ -1,4 +1,4 @@
-/** Identifies the state of the legacy tables by a hash of their entries without counters. */
+/** Identifies the legacy tables' state by a hash of their entries without counters. */
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { readLegacyTable } from "../../../native-shim/legacy-table.ts";
@@ -7,8 +7,8 @@ import { isLittleEndianHost } from "../../netlink/byte-reader.ts";
 import type { TableName } from "../../state/rule.ts";
 
 /**
- * The size of about 10,000 rules. Reading and hashing 6,000 takes 5 ms (measured) on our thread. If there are more,
- * the program reads them in a separate process.
+ * The size of about 10,000 rules. Reading and hashing 6,000 rules blocks our thread for 5 ms (measured). Larger tables
+ * are read with iptables-save, in a separate process.
  */
 const mostBytes = 2 * 1024 * 1024;
 
@@ -29,14 +29,14 @@ interface EntryLayout {
   readonly tables: string;
   readonly nextOffset: number;
   readonly counters: number;
-  /** Size of the entry before its matches and target, in bytes. */
+  /** Size of the part of an entry before its matches and target, in bytes. */
   readonly headBytes: number;
 }
 
 /** Throws if a table cannot be read, changes while it is read, or is too large. */
 export function readLegacyGeneration(family: IpFamily): number {
   const layout = layouts[family];
-  // Asking for a table that does not exist yet would create it.
+  // Requesting a missing table would create it.
   const present = readFileSync(`/proc/net/${layout.tables}`, "latin1").split("\n");
   const tables = tableNames.filter((name) => present.includes(name));
   return hashTables(
@@ -46,8 +46,8 @@ export function readLegacyGeneration(family: IpFamily): number {
 }
 
 /**
- * Returns 48 bits of a hash over the entries of all tables. Sets the counters in `tables` to zero. Throws RangeError
- * if an entry is truncated.
+ * Returns 48 bits of a hash over all tables' entries. Zeroes the counters in `tables`. Throws RangeError if an entry is
+ * truncated.
  */
 export function hashTables(family: IpFamily, tables: readonly Uint8Array[]): number {
   // Hashing 2 MB takes 1.9 ms. This is the fastest hash on processors without SHA-256 instructions.

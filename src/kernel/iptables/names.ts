@@ -1,6 +1,6 @@
 /**
- * Checks values before they are written into a rule. Names come from configuration and from Service objects, and a
- * line of iptables-restore input is a command, so values that could end a word or a line are rejected here.
+ * Checks values before they are written into a rule. Names come from configuration and from Service objects, and each
+ * line of iptables-restore input is a command. Values that could end a word or a line are therefore rejected here.
  */
 
 /** A value that cannot be written into a rule. This is a bug in the code that planned the rule. */
@@ -40,7 +40,7 @@ export const checkCounterName: (value: string) => string = checker(
   "1 to 31 letters, digits or _",
 );
 
-/** IFNAMSIZ (16) minus the terminator. A trailing `+` matches any rest of the name. */
+/** IFNAMSIZ (16) minus the terminator. A trailing `+` matches any suffix. */
 export const checkInterfaceName: (value: string) => string = checker(
   "interface",
   /^(?=.{1,15}$)[A-Za-z0-9_][A-Za-z0-9_.@-]*\+?$/,

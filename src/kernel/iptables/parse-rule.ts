@@ -5,7 +5,7 @@ import { echoRequestWords } from "./render.ts";
 
 /**
  * Parses the text after `-A CHAIN `, as printed by `iptables-save`. Undefined if the rule has a match or target that
- * our rules never have, because it then belongs to a third party.
+ * our rules never have. It then belongs to a third party.
  */
 export function parseRule(text: string): Rule | undefined {
   const matches: Match[] = [];
@@ -54,8 +54,8 @@ const parts = {
 };
 
 /**
- * Builds the form of a match or target from its pattern. A space in the pattern matches one or more spaces, because
- * versions of iptables-save print different numbers of spaces.
+ * Builds the form of a match or target from its pattern. A space in the pattern matches one or more spaces, because the
+ * number of spaces depends on the iptables-save version.
  */
 function formOf<T>(pattern: string, end: string, decode: Form<T>["decode"]): Form<T> {
   const source = pattern
@@ -83,7 +83,7 @@ export const matchForms: readonly Form<Match>[] = [
   match("-m PROTOCOL --dport (\\d+)", (protocol, port) => {
     return { kind: "port", protocol: protocol as Protocol, destination: Number(port) };
   }),
-  // Matches the protocol only: the next words begin another match or the target.
+  // Matches only the protocol: the next words begin another match or the target.
   match("-m PROTOCOL(?= -[mj] )", (protocol) => ({ kind: "port", protocol: protocol as Protocol })),
   match("-m statistic --mode random --probability ([01]\\.\\d+)", (probability) => {
     return { kind: "chance", probability: Number(probability) };

@@ -13,24 +13,24 @@ export class SavedTextError extends Error {
 }
 
 /**
- * A table with rules that iptables cannot express, because another program wrote them with nft. Its other chains can
+ * A table with rules that iptables cannot express because other software wrote them with nft. Its other chains can
  * still be read one by one, and all its chains can be written.
  */
 export class UnreadableTableError extends Error {
   constructor(table: TableName) {
     super(
-      `Cannot read table ${table}: it holds nftables rules that iptables cannot print; ` +
-        "keep them in a table of their own",
+      `Cannot read table ${table}: it contains nftables rules that iptables cannot print; ` +
+        "keep them in a separate table",
     );
     this.name = "UnreadableTableError";
   }
 }
 
 /**
- * Returns the chains of the nat and filter tables, or of `tables`, in the order of the text. Other tables are
- * skipped. With `names`, rules of other chains are skipped too. Counters, and policies other than DROP, are dropped.
- * Throws a {@link SavedTextError} if the text is not the complete output of `iptables-save`. If the output omits a
- * table, throws an {@link UnreadableTableError}, because its rules would otherwise appear to be missing.
+ * Returns the chains of the nat and filter tables, or of `tables`, in text order. Other tables are skipped. With
+ * `names`, rules of other chains are skipped too. Counters and policies other than DROP are omitted. Throws a {@link
+ * SavedTextError} if the text is not the complete output of `iptables-save`. Throws an {@link UnreadableTableError} if
+ * the output omits a table, whose rules would otherwise appear to be missing.
  */
 export function parseSaved(
   text: string,
@@ -96,7 +96,7 @@ export class SavedReader {
 
   #openTable(line: string, number: number): void {
     if (this.#table !== "")
-      throw new SavedTextError("the table before has no COMMIT", number, line);
+      throw new SavedTextError("the previous table has no COMMIT", number, line);
     if (!/^\*[A-Za-z0-9_-]+$/.test(line)) throw new SavedTextError("no table name", number, line);
     this.#table = line.slice(1);
     this.#openChains = new Map();
@@ -107,7 +107,7 @@ export class SavedReader {
     else if (!this.#isPassedOver(line)) this.#readRule(line, number);
   }
 
-  /** Skips a rule after reading only its chain name, because third parties may have tens of thousands of rules. */
+  /** Skips a rule after reading only its chain name, because there may be tens of thousands of third-party rules. */
   #isPassedOver(line: string): boolean {
     if (this.#names === undefined || !line.startsWith("-A ")) return false;
     const end = line.indexOf(" ", 3);
@@ -120,7 +120,7 @@ export class SavedReader {
     const policy = found[2] === "DROP" ? ({ policy: "DROP" } as const) : {};
     const chain: OpenChain = { table, name: found[1] ?? "", rules: [], ...policy };
     if (this.#openChains.has(chain.name)) {
-      throw new SavedTextError("the chain was declared before", number, line);
+      throw new SavedTextError("the chain was already declared", number, line);
     }
     this.#openChains.set(chain.name, chain);
     this.#chains.push(chain);

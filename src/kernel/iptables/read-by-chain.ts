@@ -1,7 +1,7 @@
 /**
- * Reads single chains through iptables-nft-restore. In its input, `-S CHAIN` prints one chain and `-C` checks whether
- * a rule exists; neither changes anything. iptables-nft-save, in contrast, reads every rule of a table, and prints
- * none of them if any program has added a rule that only nft can print.
+ * Reads single chains through iptables-nft-restore. In its input, `-S CHAIN` prints one chain and `-C` checks whether a
+ * rule exists; neither changes anything. In contrast, iptables-nft-save reads every rule of a table, and prints none of
+ * them if the table contains a rule that only nft can print.
  */
 import type { IpFamily } from "../../base/ip.ts";
 import type { Jump, RuleSet, TableName } from "../../state/rule.ts";
@@ -24,7 +24,7 @@ export interface ReadByChain {
   readonly unreadable: readonly string[];
 }
 
-/** An unknown answer of iptables-nft-restore. */
+/** Output of iptables-nft-restore that cannot be parsed. */
 export class UnexpectedAnswer extends Error {
   constructor(result: ProgramResult) {
     super(`Unexpected output from iptables-nft-restore: ${result.errorOutput.trim()}`);
@@ -43,7 +43,7 @@ interface Listing extends ChainName {
   readonly saved: string | undefined;
 }
 
-/** Starts one process, and another one for each missing chain or jump. Throws an {@link UnexpectedAnswer}. */
+/** Starts one process, and one more for each missing chain or jump. Throws an {@link UnexpectedAnswer}. */
 export async function readByChain(
   family: IpFamily,
   planned: RuleSet,
@@ -92,7 +92,7 @@ function isPossible({ table, rule }: Jump, present: ReadonlySet<string>): boolea
   return target.kind !== "jump" || present.has(keyOf({ table, name: target.chain }));
 }
 
-/** A run ends at the first chain that cannot be printed; the next run continues with the chain after it. */
+/** A run ends at the first chain that cannot be printed. The next run continues with the following chain. */
 async function listChains(
   wanted: readonly ChainName[],
   restore: Restore,
@@ -125,8 +125,8 @@ async function listChains(
 const absentChain = /is incompatible, use 'nft' tool|No chain\/target\/match|does not exist/;
 
 /**
- * A jump above the first native nft rule is always found. The program cannot look past some nft rules, so a jump
- * below them is treated as absent. It is then inserted again, as the first rule, and found from then on.
+ * A jump above the first native nft rule is always found. The program cannot see past some nft rules, so a jump below
+ * them is treated as absent. It is then reinserted as the first rule, where it is always found.
  */
 async function findJumps(
   family: IpFamily,
@@ -168,7 +168,7 @@ async function findOneByOne(
 
 const unreadableRule = /Parsing nftables rule failed/;
 
-/** Groups the lines by table, in the given order. Whenever the table changes, the previous one is committed. */
+/** Groups the lines by table, in the given order. When the table changes, the previous one is committed. */
 function inputOf<T extends { readonly table: TableName }>(
   wanted: readonly T[],
   line: (one: T) => string,
@@ -185,13 +185,13 @@ function isFirstOfTable(wanted: readonly { readonly table: TableName }[], index:
   return wanted[index]?.table !== wanted[index - 1]?.table;
 }
 
-/** The line number, from 1, of the value with this index in the input. */
+/** The input line (from 1) of the value with this index. */
 function lineOf(wanted: readonly { readonly table: TableName }[], index: number): number {
   const tables = wanted.slice(0, index + 1).filter((_, at) => isFirstOfTable(wanted, at)).length;
   return index + 1 + tables + (tables - 1);
 }
 
-/** Each chain begins with `-N CHAIN` or `-P CHAIN POLICY`; the following lines have the form of `iptables-save`. */
+/** Each chain begins with `-N CHAIN` or `-P CHAIN POLICY`. The following lines are in `iptables-save` format. */
 function splitListing(output: string): readonly { name: string; saved: string }[] {
   const chains: { name: string; saved: string }[] = [];
   for (const line of output.split("\n")) {
@@ -211,7 +211,7 @@ function inTable(table: TableName, saved: string): string {
   return `*${table}\n${saved}COMMIT\n`;
 }
 
-/** The chain as if the jumps had been inserted in the planned order, each at the top: the last one comes first. */
+/** The chain as if the jumps had been inserted at the top in the planned order. The last jump is the first rule. */
 function chainOfJumps(
   family: IpFamily,
   { table, name }: Pick<ChainName, "table" | "name">,

@@ -135,7 +135,7 @@ function renderPort({ protocol, destination }: Match & { readonly kind: "port" }
   return `-m ${protocol} --dport ${checkNumber("port", destination, 65_535)}`;
 }
 
-/** Rounds like the kernel, which keeps 31 bits of the ten digits that iptables was given. */
+/** Rounds like the kernel, which keeps 31 bits of iptables' ten-digit value. */
 function renderProbability(probability: number): string {
   if (!(probability > 0 && probability <= 1)) {
     throw new RuleValueError("probability", String(probability), "a number above 0, at most 1");
@@ -144,7 +144,7 @@ function renderProbability(probability: number): string {
   return (Math.round(Number(probability.toFixed(10)) * steps) / steps).toFixed(11);
 }
 
-/** Formats the options of a `recent` list, which distinguishes clients by their full address. */
+/** Formats the options of a `recent` list that distinguishes clients by their full address. */
 function renderList(family: IpFamily, list: string): string {
   const mask = family === "IPv4" ? "255.255.255.255" : "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
   return `--name ${checkChainName(list)} --mask ${mask} --rsource`;

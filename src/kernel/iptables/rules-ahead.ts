@@ -8,7 +8,7 @@ export interface RulesAheadParts {
   readonly print: (family: IpFamily) => Promise<string>;
 }
 
-/** The output of a save, and the generation of the rules before the save. */
+/** The output of `iptables-save`, and the rules' generation before it ran. */
 interface Saved {
   readonly generation: number;
   readonly output: string;

@@ -1,4 +1,4 @@
-/** Explains rejected IPVS changes, and identifies rejections that are not failures. */
+/** Explains rejected IPVS changes, and recognizes rejections that are not failures. */
 import { errno as errnos } from "../../base/errno.ts";
 import { type Description, isAlreadyExists, isNotFound } from "../../netlink/errors.ts";
 import type { FailedRequest } from "../../netlink/request.ts";
@@ -44,22 +44,22 @@ function meaningOf(change: IpvsChange, errno: number): string | undefined {
     case errnos.ENOENT:
       if ("virtualServer" in change) return "no such real server";
       return "after" in change
-        ? `the kernel has no scheduler ${change.after.scheduler}: modprobe ip_vs_${change.after.scheduler}`
+        ? `the kernel has no scheduler ${change.after.scheduler}: run modprobe ip_vs_${change.after.scheduler}`
         : undefined;
     case errnos.EEXIST:
-      return "it exists already";
+      return "it already exists";
     case errnos.EAFNOSUPPORT:
       return "the kernel's IPVS is built without IPv6";
     case errnos.EINVAL:
       return change.kind === "real-server-create"
-        ? "it is not a unicast address, or no link of this network namespace has ever been up: ip link set lo up"
+        ? "it is not a unicast address, or no link of this network namespace has ever been up: run ip link set lo up"
         : undefined;
     default:
       return undefined;
   }
 }
 
-/** True for the removal of something that does not exist: the desired result has been reached. */
+/** True if the change removes something that does not exist, so the desired state is reached. */
 export function isAlreadyDone(changes: readonly IpvsChange[], refusal: FailedRequest): boolean {
   return changes[refusal.index]?.kind.endsWith("-remove") === true && isNotFound(refusal.error);
 }
@@ -87,8 +87,8 @@ export function asUpdate(change: IpvsChange): IpvsChange {
 }
 
 /**
- * The creations among `rejected` that no later change in the list supersedes. Sending an earlier change again after a
- * later change to the same server would undo the later one.
+ * The creations among `rejected` that no later change in the list supersedes. Resending a change after a later change
+ * to the same server would undo the later one.
  */
 export function notSuperseded(
   changes: readonly IpvsChange[],
@@ -108,7 +108,7 @@ export function notSuperseded(
   });
 }
 
-/** A separate key for removals, because removing a virtual server also removes its real servers. */
+/** Removals have a separate key, because removing a virtual server also removes its real servers. */
 function removalOf(change: IpvsChange): string {
   return `removal of ${virtualServerKey(virtualServerOf(change))}`;
 }

@@ -48,9 +48,9 @@ const nothingCached: CachedRealServers = () => undefined;
 const absenceErrnos: ReadonlySet<number> = new Set([errno.ESRCH, errno.EAFNOSUPPORT]);
 
 const WHEN_MISSING =
-  "the kernel has no IPVS: modprobe ip_vs, or use a kernel that is built with CONFIG_IP_VS";
+  "the kernel has no IPVS: run modprobe ip_vs, or use a kernel built with CONFIG_IP_VS";
 
-/** A socket and the number of the generic netlink family. */
+/** A socket and the IPVS family's generic netlink number. */
 interface OpenIpvs {
   readonly transport: NetlinkTransport;
   readonly familyId: number;
@@ -70,8 +70,8 @@ async function openIpvs(parts: TransportDependencies): Promise<OpenIpvs> {
 }
 
 /**
- * The IPVS family is looked up at the first request, so that its module can be loaded before. If the lookup fails,
- * the request rejects with a NetlinkError, and the next request tries again.
+ * The IPVS family is looked up at the first request, so that its module can be loaded first. If the lookup fails, the
+ * request rejects with a NetlinkError, and the next request retries the lookup.
  */
 export class IpvsClient implements Ipvs {
   readonly #parts: TransportDependencies;
@@ -158,7 +158,7 @@ export class IpvsClient implements Ipvs {
       (refusal) => !isCreationOfExisting(changes, refusal) && !isAlreadyDone(changes, refusal),
     );
     const updates = notSuperseded(changes, existing);
-    // Sends creations of existing servers again, as updates.
+    // Resends creations of existing servers as updates.
     const again = await transport.batch(
       kinds.change,
       updates.map(({ index }) => asUpdate(changes[index] as IpvsChange)),
@@ -250,7 +250,7 @@ function requestKinds(familyId: number): RequestKinds {
       describe: ({ tcpSeconds, tcpFinSeconds, udpSeconds }) => ({
         operation: "write IPVS timeouts",
         subject: `tcp ${tcpSeconds} s, tcpfin ${tcpFinSeconds} s, udp ${udpSeconds} s`,
-        meaning: "the kernel rejects values out of range",
+        meaning: "a value is out of range",
       }),
     },
   };

@@ -79,7 +79,7 @@ export type ListedService =
   | { readonly kind: "virtual-server"; readonly virtualServer: VirtualServer }
   | { readonly kind: "firewall-mark"; readonly mark: number }
   /**
-   * A service with an IPv4-mapped IPv6 address. Kubernetes does not use these, and their text form would equal that
+   * A service with an IPv4-mapped IPv6 address. Kubernetes does not use such addresses, and their text would equal that
    * of an IPv4 server.
    */
   | { readonly kind: "foreign" };
@@ -228,7 +228,7 @@ function decodeCommand(body: ByteReader, expected: number): CommandValues {
   return commandAttributes.decode(body);
 }
 
-/** Reads the header of a message, which must be of this command. */
+/** Reads a message header, which must have this command. */
 export function readCommand(body: ByteReader, expected: number): void {
   const start = body.offset;
   const command = readGenericHeader(body);

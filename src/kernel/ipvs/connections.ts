@@ -1,4 +1,4 @@
-/** The connection table of IPVS: /proc/net/ip_vs_conn. Netlink has no request for it. */
+/** The IPVS connection table, /proc/net/ip_vs_conn. Netlink has no request for it. */
 import { closeSync, openSync, readSync } from "node:fs";
 import { type IpAddress, ipAddressFromBytes } from "../../base/ip.ts";
 import type { Protocol } from "../../base/protocol.ts";
@@ -8,7 +8,7 @@ import { type VirtualServerId, virtualServerKey } from "../../state/virtual-serv
 /** An entry of the connection table. */
 export interface IpvsConnection {
   readonly client: IpAddress;
-  /** 0 for a persistence template, which sends new connections of the client to the same real server. */
+  /** 0 for a persistence template, which sends a client's new connections to the same real server. */
   readonly clientPort: number;
   readonly virtualServer: VirtualServerId;
   readonly realServer: RealServerId;
@@ -38,14 +38,14 @@ export function listConnections(
   return found;
 }
 
-/** States of TCP and SCTP connections from the client's first packet to the end of the connection. */
+/** States of TCP and SCTP connections from the client's first packet until the connection starts to close. */
 const establishedStates: ReadonlySet<string> = new Set(["ESTABLISHED", "SYN_RECV", "SYNACK"]);
 
 /**
- * Returns whether a connection through one of these virtual servers, given by key, is established. Yields after each
- * line, and stops at the first such connection. The kernel's own counts of active connections are not suitable,
- * because they include SYN_SENT. An entry gets that state if another program routes a new connection with the same
- * ports around IPVS, which then sees only the replies.
+ * Returns whether a connection through one of these virtual servers (given by key) is established. Yields after each
+ * line, and stops at the first such connection. The kernel's own active connection counts are unsuitable, because they
+ * include SYN_SENT. An entry gets that state if other software routes a new connection with the same ports around IPVS,
+ * which then sees only the replies.
  */
 export function* findEstablished(
   keys: ReadonlySet<string>,

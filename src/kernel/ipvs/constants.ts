@@ -19,7 +19,7 @@ export const commands = {
   getConfig: 13,
 } as const;
 
-/** IPVS_CMD_*: commands that change something. */
+/** IPVS_CMD_*: commands that modify state. */
 export const changeCommands: Readonly<Record<IpvsChange["kind"], number>> = {
   "virtual-server-create": commands.newService,
   "virtual-server-update": 2,

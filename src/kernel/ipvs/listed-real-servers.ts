@@ -1,6 +1,6 @@
 /**
- * Decodes the real servers of a GET_DEST reply into numbers and compares them with a cached list before any address
- * is converted to a string. A large cluster has hundreds of thousands of real servers, and almost all are unchanged.
+ * Decodes the real servers of a GET_DEST reply into numbers, and compares them with a cached list before converting any
+ * address to a string. A large cluster has hundreds of thousands of real servers, and nearly all are unchanged.
  * linux/ip_vs.h.
  */
 import { copyIpAddress, familyOf, type IpFamily, ipAddressFromBytes } from "../../base/ip.ts";
@@ -50,7 +50,7 @@ export class ListedRealServers {
     const last = this.#count - 1;
     return (
       servers.every((server, index) => this.#isSame(server, index)) ||
-      // The kernel lists real servers in reverse order of their creation.
+      // The kernel lists the newest real server first.
       servers.every((server, index) => this.#isSame(server, last - index)) ||
       sameRealServers(servers, this.toList())
     );

@@ -1,9 +1,9 @@
 /**
- * Finds out whether IPVS has a scheduler, without creating anything.
+ * Checks whether IPVS has a scheduler, without creating anything.
  *
  * The probe requests an IPv6 firewall-mark service with netmask 0. ip_vs_add_service() looks up the scheduler first,
- * loading its module if allowed, and then rejects the netmask. EINVAL therefore means that the scheduler exists; ENOENT
- * means that it does not exist. Nothing is created, and existing services are not affected: a firewall mark is not an
+ * loading its module if allowed, and then rejects the netmask. EINVAL therefore means that the scheduler exists, and
+ * ENOENT that it does not. Nothing is created, and existing services are not affected: a firewall mark is not an
  * address, and a mark that is already in use causes EEXIST. Schedulers support both families. EAFNOSUPPORT means that
  * IPVS is built without IPv6. In that case, the probe creates an IPv4 service with an unused mark, because IPv4 has no
  * such netmask check, and removes it immediately.
@@ -40,7 +40,7 @@ export async function probeScheduler(
   family: IpFamily,
 ): Promise<void> {
   const kind = probeKind(familyId, family);
-  // For a name that is too long, the kernel also returns EINVAL, which would look like the rejected netmask.
+  // For an overlong name, the kernel also returns EINVAL, which would look like the rejected netmask.
   if (scheduler.length > MAX_NAME_LENGTH) {
     const errno = errnos.ENOENT;
     throw new NetlinkError({ ...describeProbe(scheduler, family, errno), errno });
@@ -100,7 +100,7 @@ function meaningOf(scheduler: string, errno: number): { readonly meaning?: strin
   if (errno !== errnos.ENOENT) return {};
   return {
     meaning: knownSchedulers.includes(scheduler)
-      ? `module ip_vs_${scheduler} is neither loaded nor built in, and the kernel could not load it: modprobe ip_vs_${scheduler}, or install the package with the kernel's extra modules`
+      ? `module ip_vs_${scheduler} is neither loaded nor built in, and the kernel could not load it: run modprobe ip_vs_${scheduler}, or install the package with the kernel's extra modules`
       : `Linux has no such scheduler; it has ${knownSchedulers.join(", ")}`,
   };
 }

@@ -1,4 +1,4 @@
-/** Counters of GET_SERVICE and GET_DEST replies, linux/ip_vs.h. The codec reads everything else. */
+/** Counters in GET_SERVICE and GET_DEST replies, linux/ip_vs.h. `codec.ts` decodes everything else. */
 import { familyOf, type IpFamily } from "../../base/ip.ts";
 import { protocolOfNumber } from "../../base/protocol.ts";
 import { bytes, type Field, u16, u16be, u32 } from "../../netlink/attribute-field.ts";

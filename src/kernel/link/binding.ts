@@ -50,8 +50,8 @@ const bindingMessageTypes = {
 } as const;
 
 /**
- * With NLM_F_APPEND, our route is placed after the kernel's own route for the same address and remains if that route
- * is removed.
+ * NLM_F_APPEND places our route after the kernel's own route for the same address. Our route remains if the kernel's
+ * route is removed.
  */
 const creationFlags = {
   address: messageFlags.create | messageFlags.exclusive,

@@ -36,7 +36,7 @@ export class LinkKindError extends Error {
 
   constructor(link: string, kind: string) {
     super(
-      `Cannot use link ${link}: it is ${kind}, not of kind dummy ` +
+      `Cannot use link ${link}: it is ${kind}, not a dummy link ` +
         `(remove or rename it: ip link delete ${link})`,
     );
     this.name = "LinkKindError";
@@ -53,10 +53,7 @@ export interface DummyLinkDependencies extends TransportDependencies {
   readonly virtualAddresses?: VirtualAddresses;
 }
 
-/**
- * From this number of writes on, it is cheaper to pause the link watches than to process the notifications of the
- * writes.
- */
+/** From this many writes on, pausing the link watches is cheaper than processing the notifications of the writes. */
 const pauseWatchesFrom = 100;
 
 /** Manages the dummy link over rtnetlink. The link need not exist. Opens a socket; throws NetlinkError. */
@@ -168,7 +165,7 @@ export class DummyLinkClient implements DummyLink {
     this.#transport.close();
   }
 
-  /** Also removes the address itself, in case it was added by hand or before routes were configured. */
+  /** Also removes the addresses themselves, in case they were added by hand or before routes were configured. */
   async #removeAddressesOf(requests: readonly BindingRequest[], linkIndex: number): Promise<void> {
     const removed = requests.filter(({ kind, form }) => kind === "remove" && form === "route");
     const addresses = removed.map(({ address }) => address);
@@ -205,7 +202,7 @@ export class DummyLinkClient implements DummyLink {
     }
   }
 
-  /** Returns the rejected requests. Link watches are paused during large writes. */
+  /** Returns the rejected requests. Pauses the link watches during large writes. */
   async #write(requests: readonly BindingRequest[]): Promise<readonly FailedRequest[]> {
     if (requests.length === 0) return [];
     const pausedWatches = requests.length < pauseWatchesFrom ? [] : [...this.#watches];
@@ -230,7 +227,7 @@ export class DummyLinkClient implements DummyLink {
     }
   }
 
-  /** Returns false if another program created the link at the same time. */
+  /** Returns false if other software created the link at the same time. */
   async #create(): Promise<boolean> {
     const request: LinkRequest = { operation: "create", name: this.name };
     try {

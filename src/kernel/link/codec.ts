@@ -48,8 +48,7 @@ export interface ObservedLink {
 }
 
 /**
- * struct ifinfomsg: u8 family, u8 pad, u16 type, s32 index, u32 flags, u32 change. With index 0, the link is selected
- * by name.
+ * struct ifinfomsg: u8 family, u8 pad, u16 type, s32 index, u32 flags, u32 change. Index 0 selects the link by name.
  */
 export function writeLinkHeader(writer: MessageWriter, index: number): void {
   writer.zeros(4);
@@ -90,7 +89,7 @@ export function decodeAddress({ type, body }: Message): NodeAddress | undefined 
   return ip === undefined ? undefined : { address: ip, prefixLength, linkIndex };
 }
 
-/** Undefined for families other than IPv4 and IPv6: a dump of all families also contains MPLS and others. */
+/** Undefined for families other than IPv4 and IPv6. A dump of all families also contains others, such as MPLS. */
 export function ipOf(family: number, address: Uint8Array | undefined): IpAddress | undefined {
   const lengthBytes = family === addressFamilies.IPv4 ? 4 : 16;
   if (family !== addressFamilies.IPv4 && family !== addressFamilies.IPv6) return undefined;

@@ -12,10 +12,7 @@ export const messageTypes = {
   getRoute: 26,
 } as const;
 
-/**
- * RT_TABLE_MAIN and RTN_UNICAST: ordinary routes, as opposed to the routes that the kernel creates for local
- * addresses.
- */
+/** RT_TABLE_MAIN and RTN_UNICAST: ordinary routes, not the routes that the kernel creates for local addresses. */
 export const mainTable = 254;
 export const unicastRoute = 1;
 
@@ -25,8 +22,8 @@ export const localRoute = 2;
 export const hostScope = 254;
 
 /**
- * LOOPBACK_IFINDEX, the same in every network namespace. Our local routes use loopback because the kernel removes all
- * routes of a link when its last address is removed (fib_inetaddr_event), and loopback always keeps an address.
+ * LOOPBACK_IFINDEX, the same in every network namespace. Our local routes use loopback, which always keeps an address.
+ * The kernel removes all routes of a link when its last address is removed (fib_inetaddr_event).
  */
 export const loopbackIndex = 1;
 

@@ -1,4 +1,4 @@
-/** Notifies of changed links, addresses or routes of the node. Combines many messages into one notification. */
+/** Reports changes to the node's links, addresses and routes. Combines many messages into one notification. */
 import type { Clock } from "../../base/clock.ts";
 import { areMessagesLost } from "../../netlink/errors.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
@@ -8,7 +8,7 @@ import { messageTypes, watchedGroups } from "./constants.ts";
 
 /** Changes within this time cause a single notification. */
 const gatherMs = 100;
-/** Route changes are combined for longer, because each notification causes a list of all routes. */
+/** Route changes are batched longer, because each notification triggers a listing of all routes. */
 const gatherRoutesMs = 1_000;
 const routeTypes: ReadonlySet<number> = new Set([messageTypes.newRoute, messageTypes.deleteRoute]);
 /** Delay before a failed subscription is retried. */
@@ -38,18 +38,15 @@ export class LinkWatch {
   }
 
   /**
-   * Stops listening until {@link resume}. The kernel also sends messages for our own writes, and processing tens of
-   * thousands of them costs more than the check that follows anyway.
+   * Stops listening until {@link resume}. The kernel also reports our own writes. Processing tens of thousands of
+   * messages costs more than the check that follows anyway.
    */
   pause(): void {
     this.#cancelRetry();
     this.#stopListening();
   }
 
-  /**
-   * Listens again and sends a notification, because changes may have been missed. If subscribing fails, it is
-   * retried.
-   */
+  /** Listens again and sends a notification, because changes may have been missed. Retries if subscribing fails. */
   resume(): void {
     if (this.#isClosed) return;
     this.pause();
@@ -83,8 +80,8 @@ export class LinkWatch {
   }
 
   /**
-   * If a routing daemon is running, routes may change continuously. A later address change is still reported after
-   * its own, shorter delay.
+   * A routing daemon may change routes continuously. A later address change is still reported after its own, shorter
+   * delay.
    */
   #notice(delayMs: number = gatherMs): void {
     const dueMs = this.#clock.monotonicMs() + delayMs;

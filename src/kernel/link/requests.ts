@@ -33,7 +33,7 @@ const linkMessageTypes = {
 } as const;
 
 const linkMeanings: ReadonlyMap<number, string> = new Map([
-  [errno.EOPNOTSUPP, "the kernel has no dummy interfaces; run on the node: modprobe dummy"],
+  [errno.EOPNOTSUPP, "the kernel has no dummy interfaces: run modprobe dummy on the node"],
   [errno.EPERM, "kube-ipvs needs CAP_NET_ADMIN"],
 ]);
 

@@ -9,9 +9,9 @@ import { mainTable, messageTypes } from "./constants.ts";
 
 export interface RouteHeader {
   readonly family: number;
-  /** Length of the destination's prefix. */
+  /** Prefix length of the destination. */
   readonly prefixLength?: number;
-  /** Length of the prefix of packets' sources. */
+  /** Prefix length of the packets' source. */
   readonly originLength?: number;
   readonly table?: number;
   readonly protocol?: number;
@@ -57,8 +57,8 @@ const routeAttributes = attributeSet({
 const nextHopAttributes = attributeSet(gatewayFields);
 
 /**
- * struct rtmsg: u8 family, two prefix lengths, tos, table, protocol, scope, type; u32 flags. Absent fields are 0. Then
- * the attributes.
+ * struct rtmsg: u8 family, two prefix lengths, tos, table, protocol, scope, type; u32 flags. Undefined fields are
+ * written as 0. The attributes follow.
  */
 export function writeRoute(
   writer: MessageWriter,

@@ -59,7 +59,8 @@ export class RoutesClient implements Routes {
         ...(source === undefined ? {} : { source }),
       };
     } catch (error) {
-      // ENETUNREACH, EHOSTUNREACH, EINVAL for a blackhole route, and others: in each case the address is unreachable.
+      // Every error means that the address is unreachable: ENETUNREACH, EHOSTUNREACH, EINVAL for a blackhole route, and
+      // others.
       if (error instanceof NetlinkError) return undefined;
       throw error;
     }

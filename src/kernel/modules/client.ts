@@ -6,7 +6,7 @@ import { ProgramError, type RunProgram } from "../program.ts";
 import { ModuleError } from "./module-error.ts";
 
 export interface ModulesOptions {
-  /** The folders in which the kernel exposes modules; tests use other folders. */
+  /** The folders in which the kernel lists modules. Tests use other folders. */
   readonly sysFolder?: string;
   readonly procFolder?: string;
   /** Folders that contain the kernel modules and their index, with one subfolder per kernel release. */
@@ -15,7 +15,7 @@ export interface ModulesOptions {
   readonly kernelRelease?: string;
 }
 
-/** Where modprobe looks on various distributions; the last one is for NixOS. */
+/** Where modprobe looks on various distributions. The last folder is for NixOS. */
 const modulesFolders = [
   "/lib/modules",
   "/usr/lib/modules",
@@ -42,9 +42,9 @@ export class ModulesClient implements Modules {
   }
 
   /**
-   * Loaded modules are listed in /sys/module or /proc/modules. Built-in modules are listed in a file that belongs to
-   * the kernel and that containers often lack. Without that file, a module that is not loaded may be built in, so the
-   * answer is undefined.
+   * Loaded modules are listed in /sys/module or /proc/modules. Built-in modules are listed in a file of the kernel
+   * package, which containers often lack. Without that file, a module that is not loaded may be built in, so the answer
+   * is undefined.
    */
   isAvailable(name: string): boolean | undefined {
     checkName(name);
@@ -52,7 +52,7 @@ export class ModulesClient implements Modules {
     return this.#isBuiltIn(name);
   }
 
-  /** Whether modprobe would find a file for the module; undefined if the modules of this kernel are not visible. */
+  /** Whether modprobe would find a file for the module. Undefined if this kernel's modules are not visible. */
   isLoadable(name: string): boolean | undefined {
     checkName(name);
     const folder = this.releaseFolder;
@@ -66,15 +66,15 @@ export class ModulesClient implements Modules {
   }
 
   /**
-   * The folder with the modules of the running kernel. Undefined if there is none, for example because it is on the
-   * node but not in this container.
+   * The folder with the running kernel's modules. Undefined if there is none, for example if it exists on the node but
+   * not in this container.
    */
   get releaseFolder(): string | undefined {
     const { modulesFolders, kernelRelease } = this.#options;
     return modulesFolders.map((folder) => `${folder}/${kernelRelease}`).find(existsSync);
   }
 
-  /** Rejects with a {@link ModuleError}; without running modprobe if there is nothing that it could load. */
+  /** Rejects with a {@link ModuleError}. Does not run modprobe if there is nothing to load. */
   async load(name: string): Promise<void> {
     if (this.isAvailable(name) === true) return;
     if (this.releaseFolder === undefined) throw this.#notHere(name);
@@ -133,7 +133,7 @@ export class ModulesClient implements Modules {
   #notHere(name: string): ModuleError {
     const { modulesFolders, kernelRelease } = this.#options;
     const problem = `${modulesFolders[0]}/${kernelRelease} does not exist`;
-    const advice = `mount /lib/modules of the node into the container, or run on the node: modprobe ${name}`;
+    const advice = `mount the node's /lib/modules into the container, or run modprobe ${name} on the node`;
     return new ModuleError(name, problem, advice);
   }
 
@@ -145,18 +145,18 @@ export class ModulesClient implements Modules {
       .slice(0, 300);
     const problem = words === "" ? "modprobe failed" : words;
     if (/operation not permitted|permission denied/i.test(words)) {
-      const advice = `grant CAP_SYS_MODULE, or run on the node: modprobe ${name}`;
+      const advice = `grant CAP_SYS_MODULE, or run modprobe ${name} on the node`;
       return new ModuleError(name, problem, advice);
     }
     const advice =
-      `the running kernel ${kernelRelease} must have the module or have it built in ` +
+      `the running kernel ${kernelRelease} must have the module, loadable or built in ` +
       `(some distributions ship it in a package of extra modules)`;
     return new ModuleError(name, problem, advice);
   }
 
   #notRun(name: string, cause: ProgramError): ModuleError {
     const { kernelRelease } = this.#options;
-    const advice = `install kmod, or run on the node (kernel ${kernelRelease}): modprobe ${name}`;
+    const advice = `install kmod, or run modprobe ${name} on the node (kernel ${kernelRelease})`;
     return new ModuleError(name, cause.message, advice, cause);
   }
 }
@@ -178,7 +178,7 @@ function readIfThere(file: string): string | undefined {
   try {
     return readFileSync(file, "utf8");
   } catch {
-    // Absent and unreadable files are treated the same: neither proves anything.
+    // Missing and unreadable files are treated alike, because neither proves anything.
     return undefined;
   }
 }

@@ -133,7 +133,7 @@ export function writeNames(
   elementListAttributes.encode(writer, names);
 }
 
-/** The values of all kinds of expressions. Each kind has its own numbers. */
+/** The attributes of each kind of expression. Each kind has its own numbers. */
 const tables = {
   meta: attributeSet({ register: u32be(1), key: u32be(2) }),
   ct: attributeSet({ register: u32be(1), key: u32be(2) }),
@@ -149,7 +149,7 @@ const tables = {
     ...{ mask: nested(4, dataAttributes), xor: nested(5, dataAttributes) },
   }),
   lookup: attributeSet({ set: text(1), register: u32be(2), verdict: u32be(3), flags: u32be(5) }),
-  /** NFTA_TARGET_*: a target of iptables. */
+  /** NFTA_TARGET_*: an iptables target. */
   target: attributeSet({ name: text(1) }),
   immediate: attributeSet({ register: u32be(1), data: nested(2, dataAttributes) }),
 };
@@ -246,7 +246,7 @@ function loadOf(
   return { kind: "load", source: { from, key }, register: registerAt(register) };
 }
 
-/** NFT_REG_1 to NFT_REG_4 have 16 bytes each; NFT_REG32_00 (8) and the following have 4 bytes in the same space. */
+/** NFT_REG_1 to NFT_REG_4 have 16 bytes each. NFT_REG32_00 (8) and later ones have 4 bytes each in the same space. */
 function registerAt(register: number): number {
   return register < 8 ? register * 16 : (register - 4) * 4;
 }

@@ -1,4 +1,4 @@
-/** Changes of set elements as messages. Pure. */
+/** Set element changes as messages. Pure. */
 import type { NetlinkError } from "../../netlink/errors.ts";
 import { isNotFound } from "../../netlink/errors.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
@@ -16,13 +16,13 @@ export interface ElementChange {
   readonly indices: readonly number[];
 }
 
-/** One message and the changes in it; none if it creates a set. */
+/** One message and the changes in it. A message that creates a set has no changes. */
 export interface ElementGroup {
   readonly message: NftMessage;
   readonly changes: readonly ElementChange[];
 }
 
-/** Combines consecutive changes of the same kind and set into one message. */
+/** Combines consecutive changes of the same kind to the same set into one message. */
 export function groupElements(changes: readonly ElementChange[]): readonly ElementGroup[] {
   const groups: ElementChange[][] = [];
   for (const change of changes) {
@@ -56,9 +56,9 @@ function groupOf(
 }
 
 /**
- * The messages to send again. If the kernel rejects a message, it rejects the whole transaction. Each change of a
- * rejected message is sent in a message of its own, so that the next reply identifies the rejected change. A change
- * that was alone in its message is passed to `fail`.
+ * The messages to resend. If the kernel rejects a message, it rejects the whole transaction. Each change of a rejected
+ * message is resent in a separate message, so that the next reply identifies the rejected change. A change that was
+ * alone in its message is passed to `fail`.
  */
 export function withoutRejected(
   groups: readonly ElementGroup[],

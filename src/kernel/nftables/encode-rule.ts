@@ -31,8 +31,8 @@ import {
 } from "./expressions.ts";
 
 /**
- * Encodes a rule of one of our chains. Throws a {@link RuleValueError} for matches and targets that only the other
- * modes use.
+ * Encodes a rule of one of our chains. Throws a {@link RuleValueError} for matches and targets that only other modes
+ * use.
  */
 export function encodeRule(
   family: IpFamily,
@@ -178,7 +178,7 @@ function interfaceBytes(name: string): Uint8Array {
 }
 
 /**
- * Looks up a concatenation of fields. A single field is an address or a port, according to the type of the set. ipset
+ * Looks up a concatenation of fields. The set type determines whether a single field is an address or a port. ipset
  * only matches ports of protocols that have ports. A rule without a protocol match concerns health checks, which use
  * TCP.
  */
@@ -222,7 +222,7 @@ function conntrackState({
     if (bit === undefined) throw new RuleValueError("connection state", state, "a known state");
     bits |= bit;
   }
-  // Any of the bits matches.
+  // Matches if any of the bits is set.
   return [
     loadConntrack(conntrackKeys.state),
     bitwise(word(bits)),
@@ -231,8 +231,8 @@ function conntrackState({
 }
 
 /**
- * The rule sees packets after IPVS has translated them. Their original destination is that of the connection: IPVS does
- * not change the original direction of conntrack entries.
+ * The rule sees packets after IPVS has translated them. The conntrack entry still has the original destination, because
+ * IPVS does not change an entry's original direction.
  */
 function virtualServer(
   family: IpFamily,
@@ -276,9 +276,9 @@ function addressType({
 }
 
 /**
- * nf_tables cannot match the bridge port outside the bridge family. The only rules with this match accept packets
- * from outside to external IPs. Packets from a bridge port that are not accepted reach no other rule, so these rules
- * have the same result without the match.
+ * nf_tables cannot match the bridge port outside the bridge family. The only rules with this match accept packets from
+ * outside to external IPs. Packets from a bridge port that they do not accept match no other rule either, so the result
+ * is the same without the match.
  */
 function physicalIn({
   isNegated,

@@ -41,7 +41,7 @@ export function expression(name: string, ...data: Attributes): Expression {
   return { name, data };
 }
 
-/** NFT_REG32_00. Each register has four bytes, and a value may use several consecutive ones. */
+/** NFT_REG32_00. Each register has four bytes. A value may use several consecutive registers. */
 export const firstRegister = 8;
 /** NFT_REG_VERDICT. */
 const verdictRegister = 0;

@@ -15,7 +15,7 @@ const request: NftMessage = {
   subject: "nft tables",
 };
 
-/** The number of commits by any program to any table of either family. Throws NetlinkError, DecodeError. */
+/** The number of commits by any program to any table. Throws NetlinkError, DecodeError. */
 export async function readNftGeneration(transport: NetlinkTransport): Promise<number | undefined> {
   const [id] = await transport.request(nftMessageKind, request, ({ body }) => {
     skipNetfilterHeader(body);
@@ -24,7 +24,7 @@ export async function readNftGeneration(transport: NetlinkTransport): Promise<nu
   return id;
 }
 
-/** The process that made a commit, with its id in the PID namespace of the node. Throws DecodeError. */
+/** The process that made a commit, with its PID on the node. Throws DecodeError. */
 export function decodeCommit({ body }: Pick<Message, "body">): {
   readonly process?: string;
   readonly processId?: number;
@@ -33,7 +33,7 @@ export function decodeCommit({ body }: Pick<Message, "body">): {
   return generationAttributes.decode(body);
 }
 
-/** The port id of the socket, which notifications about its commits contain. Throws NetlinkError. */
+/** The socket's port ID, which notifications about its commits contain. Throws NetlinkError. */
 export async function readPortId(transport: NetlinkTransport): Promise<number> {
   const [portId] = await transport.request(nftMessageKind, request, (message) => message.portId);
   return portId ?? 0;

@@ -2,8 +2,8 @@ import type { SetEntry } from "../../state/set-entry.ts";
 import type { Place, Places } from "./overlaps.ts";
 
 /**
- * The places of networks as last read or written, by set. Reading a large set for each change would cost much more than
- * the change itself. The places are valid as long as the generation of nf_tables advances only by our own transactions.
+ * The places of networks as last read or written, by set. Reading a large set for each change would cost far more than
+ * the change itself. The places are valid as long as only our own transactions advance the nf_tables generation.
  */
 export class KnownPlaces {
   readonly #bySet = new Map<string, Map<string, ReadonlyMap<SetEntry, Place>>>();
@@ -13,7 +13,7 @@ export class KnownPlaces {
     return this.#bySet.size === 0;
   }
 
-  /** Forgets everything if another program has changed a table. */
+  /** Forgets everything if other software has changed a table. */
   checkGeneration(generation: number | undefined): void {
     if (generation === undefined || generation !== this.#generation) this.#bySet.clear();
     this.#generation = generation;
@@ -37,7 +37,7 @@ export class KnownPlaces {
     return known;
   }
 
-  /** Notes a change that is about to be made. If it fails, {@link forget} must be called. */
+  /** Records a change that is about to be made. If it fails, {@link forget} must be called. */
   note(setName: string, after: Places): void {
     const known = this.#bySet.get(setName);
     for (const [server, places] of after) {

@@ -1,6 +1,4 @@
-/**
- * Messages of nf_tables, for transactions that contain messages of several kinds. linux/netfilter/nf_tables.h.
- */
+/** nf_tables messages, for transactions that contain several kinds of messages. linux/netfilter/nf_tables.h. */
 import type { IpFamily } from "../../base/ip.ts";
 import { text } from "../../netlink/attribute-field.ts";
 import { type AttributeSet, attributeSet } from "../../netlink/attribute-set.ts";
@@ -50,14 +48,14 @@ export interface NftMessage {
   readonly command: keyof typeof commands;
   /** Undefined if the message applies to all families. */
   readonly family?: NftFamily;
-  /** NLM_F_* in addition to those that the transport sets. */
+  /** NLM_F_* flags in addition to those that the transport sets. */
   readonly flags?: number;
   /** Writes the attributes. */
   write(this: void, writer: MessageWriter): void;
   /** A phrase that can follow "Cannot", such as "create nft set". */
   readonly operation: string;
   readonly subject: string;
-  /** The meaning of error numbers for this message, and the remedy. */
+  /** What error numbers mean for this message, and the remedy. */
   readonly meanings?: Readonly<Record<number, string>>;
 }
 

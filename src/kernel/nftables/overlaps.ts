@@ -1,8 +1,8 @@
 /**
- * Overlapping networks. Pure. The kernel rejects overlapping intervals, but source ranges of a Service may contain each
- * other. A network that another network of the same virtual server covers matches no additional packets. It is stored
- * in a second set, which no rule uses. From there it can be listed, and it moves to the first set when the network that
- * covers it is removed.
+ * Overlapping networks. Pure. The kernel rejects overlapping intervals, but a Service's source ranges may contain each
+ * other. A network inside a larger network of the same virtual server matches no additional packets. It is stored in a
+ * second set, which no rule uses. There, it can be listed, and it moves to the first set when the larger network is
+ * removed.
  */
 import { cidrText, parseCidr } from "../../base/ip.ts";
 import { type SetEntry, setEntryParts } from "../../state/set-entry.ts";
@@ -19,7 +19,7 @@ export interface IndexedChange extends Pick<EntryChange, "kind" | "entry"> {
 
 export interface PlacedChange extends Pick<EntryChange, "kind" | "entry"> {
   readonly place: Place;
-  /** Indices of the changes that made this one necessary. */
+  /** Indices of the changes that require this one. */
   readonly indices: readonly number[];
 }
 
@@ -40,8 +40,8 @@ export function placesBefore(
 }
 
 /**
- * The changes to both sets, to be executed in one transaction, and the new places of the entries of all affected
- * virtual servers. Removals precede additions.
+ * The changes to both sets, to be executed in one transaction, and the new places of all affected virtual servers'
+ * entries. Removals precede additions.
  */
 export function placeChanges(
   before: Places,

@@ -40,7 +40,7 @@ const ruleMeanings: Readonly<Record<number, string>> = {
 const chainMeanings: Readonly<Record<number, string>> = {
   [errno.EBUSY]: "a rule jumps to the chain; remove that rule first",
   [errno.ENOENT]: "the chain does not exist, or the kernel lacks the module nft_chain_nat",
-  [errno.EEXIST]: "a chain of that name exists with another hook or priority; remove it",
+  [errno.EEXIST]: "a chain with this name but a different hook or priority exists; remove it",
 };
 
 /** A chain in an nft table. Defaults to our table. */

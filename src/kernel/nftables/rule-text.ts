@@ -1,4 +1,4 @@
-/** Rules in the notation of `nft`, as far as an operator needs it to recognize them. Pure. */
+/** Rules in `nft` notation, detailed enough for an operator to recognize them. Pure. */
 import { type IpAddress, ipAddressFromBytes } from "../../base/ip.ts";
 import type { NftExpression, NftSet, NftSource, NftVerdict } from "../../state/nft-rule.ts";
 
@@ -65,7 +65,7 @@ function compareText(
 ): string {
   const sign = operator === "==" ? "" : `${operator} `;
   if (mask === undefined) return `${name} ${sign}${value(compared)}`;
-  // A test whether any bit of the mask is set.
+  // Tests whether any bit of the mask is set.
   if (operator === "!=" && compared.every((byte) => byte === 0)) return `${name} ${value(mask)}`;
   if (/^ip6? /.test(name)) return `${name} ${sign}${value(compared)}/${prefixLength(mask)}`;
   return `${name} & ${value(mask)} ${operator} ${value(compared)}`;
@@ -96,7 +96,7 @@ function verdictText(verdict: NftVerdict): string {
   return "chain" in verdict ? `${verdict.kind} ${verdict.chain}` : verdict.kind;
 }
 
-/** The number before a number in network order. */
+/** Returns the preceding number. Numbers are in network order. */
 function before(bytes: Uint8Array): Uint8Array {
   const result = Uint8Array.from(bytes);
   for (let at = result.length - 1; at >= 0; at -= 1) {

@@ -1,6 +1,6 @@
 /**
- * The canonical text of a rule, stored with the rule. Pure. The kernel keeps user data of a rule without interpreting
- * it, as a list of values with a type and a length. `nft list` prints the value of type 0 as the rule's comment, and
+ * The canonical text of a rule, stored with the rule. Pure. The kernel stores a rule's user data without interpreting
+ * it: a list of values with a type and a length. `nft list` prints the value of type 0 as the rule's comment, and
  * ignores types that it does not know. A rule that `nft` adds or replaces therefore has no canonical text.
  */
 import type { IpFamily } from "../../base/ip.ts";
@@ -55,7 +55,7 @@ function commentWords(family: IpFamily, text: string): string {
   return renderRule(family, { matches: [{ kind: "comment", text }], target: { kind: "none" } });
 }
 
-/** The values that we write end with NUL, as those of `nft` do. */
+/** Our values end with NUL, like those of `nft`. */
 function valueBytes(type: number, text: string): readonly number[] {
   const value = [...encoder.encode(text), 0];
   return [type, value.length, ...value];

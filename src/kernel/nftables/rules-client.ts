@@ -36,8 +36,8 @@ const foreignText = "a rule of other software";
 const probeTable = "kube-ipvs-probe";
 
 /**
- * These errors do not show whether the kernel supports nf_tables: it may be loading modules, or other changes keep it busy. If
- * the family were not used, its virtual servers would be removed.
+ * These errors do not show whether the kernel supports nf_tables. It may be loading modules or be busy with other
+ * changes. If the family were treated as unsupported, its virtual servers would be removed.
  */
 const undecidedCodes: ReadonlySet<number> = new Set([
   errno.ETIMEDOUT,
@@ -77,7 +77,7 @@ export class NftRulesClient implements Iptables {
   readonly choice: BackendFinding;
   readonly #transport: NetlinkTransport;
 
-  /** `reason`: why rules are written by nf_tables, as text for the log. */
+  /** `reason` says why rules are written with nf_tables, as text for the log. */
   constructor(parts: TransportDependencies, reason: string) {
     this.#transport = new NetlinkTransport(parts, nftTransportOptions);
     this.choice = { backend: this.backend, reason };
@@ -88,8 +88,8 @@ export class NftRulesClient implements Iptables {
   }
 
   /**
-   * Reads our table completely, because it has no rules for single Services. Rules of other software get a text that no
-   * rule of ours has.
+   * Reads our whole table, because it has no rules for single Services. Other software's rules get a text that none of
+   * our rules has.
    */
   async observe(
     family: IpFamily,

@@ -32,7 +32,7 @@ const words: Readonly<Record<NftFamily, string>> = {
   ...{ inet: "inet", netdev: "netdev" },
 };
 
-/** Base chains of iptables-nft, whose rules `iptables-save` prints. */
+/** iptables-nft's base chains, whose rules `iptables-save` prints. */
 const iptablesChain =
   /^ip6? (?:raw|mangle|nat|filter|security) (?:PREROUTING|INPUT|FORWARD|OUTPUT|POSTROUTING)$/;
 /** The kernel does not support nf_tables. */
@@ -42,7 +42,7 @@ const absentCodes: ReadonlySet<number> = new Set([
   errno.EAFNOSUPPORT,
 ]);
 
-/** Reads the rules of other software from nf_tables, as `nft list ruleset` does. Opens a socket. */
+/** Reads other software's rules from nf_tables, as `nft list ruleset` does. Opens a socket. */
 export class NftRulesetClient {
   readonly #transport: NetlinkTransport;
 
@@ -51,8 +51,8 @@ export class NftRulesetClient {
   }
 
   /**
-   * The rules that packets of each family pass. If `hasIptables`, rules of iptables-nft are included, which is needed
-   * if iptables itself uses the legacy backend. Throws NetlinkError, DecodeError.
+   * The rules that packets of each family traverse. If `hasIptables` is true, iptables-nft's rules are included, which
+   * is needed if iptables itself uses the legacy backend. Throws NetlinkError, DecodeError.
    */
   async read(hasIptables: boolean): Promise<Readonly<Record<IpFamily, NftRuleset>>> {
     const inet = await this.#readFamily("inet", hasIptables);

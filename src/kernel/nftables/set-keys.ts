@@ -16,13 +16,13 @@ import type { SetEntry } from "../../state/set-entry.ts";
 import type { EntryValues } from "../ipset/attributes.ts";
 import { entryText, entryValues } from "../ipset/entry.ts";
 
-/** An element of a set. An interval is two elements: its first key, and the key after its last one. */
+/** A set element. An interval consists of two elements: its first key, and the key after its last one. */
 export interface Element {
   readonly key: Uint8Array;
   readonly isEnd?: true;
 }
 
-/** `covered-nets` contains the networks that another network of the same set covers; see overlaps.ts. */
+/** `covered-nets` contains the networks that a larger network of the same set covers; see overlaps.ts. */
 export type Layout = IpSetType | "covered-nets";
 
 const coveredSuffix = "-COVERED";
@@ -31,7 +31,7 @@ export function coveredName(setName: string): string {
   return setName + coveredSuffix;
 }
 
-/** The name of our set with entries in this set of the kernel. */
+/** The name of our set whose entries this kernel set contains. */
 export function nameOfStore(storeName: string): string {
   return storeName.endsWith(coveredSuffix) ? storeName.slice(0, -coveredSuffix.length) : storeName;
 }
@@ -49,7 +49,7 @@ const fieldsOf: Readonly<Record<Layout, readonly Field[]>> = {
 
 const layouts = Object.keys(fieldsOf) as readonly Layout[];
 
-/** The size of a field in bytes, and the number of its data type in `nft`, which the kernel stores and `nft list` uses. */
+/** A field's size in bytes, and the number of its `nft` data type, which the kernel stores for `nft list`. */
 function fieldShape(field: Field, family: IpFamily): { bytes: number; dataType: number } {
   if (field === "protocol") return { bytes: 1, dataType: 12 };
   if (field === "port") return { bytes: 2, dataType: 13 };
@@ -65,10 +65,10 @@ export interface KeyShape {
 }
 
 /**
- * `ether_addr`. The kernel compares keys of intervals as a whole. That is correct, because the network is the last field.
- * The kernel's sets of intervals of concatenations (pipapo) are too slow: removing 100 of 4,000 elements takes a
- * second. `nft list` crashes if such a key has the type of a concatenation, or a type with symbols. As an Ethernet
- * address, it prints the key's bytes.
+ * `ether_addr`. The kernel compares interval keys as a whole, which is correct because the network is the last field.
+ * The kernel's sets for intervals of concatenations (pipapo) are too slow: removing 100 of 4,000 elements takes a
+ * second. `nft list` crashes if such a key has a concatenation type, or a type with symbols. With the Ethernet address
+ * type, it prints the key's bytes.
  */
 const intervalKeyType = 9;
 
@@ -169,13 +169,13 @@ export function entriesOf(
   });
 }
 
-/** `start` and `end` as in the kernel; one of them is undefined if its counterpart does not exist. */
+/** `start` and `end` as in the kernel. One of them is undefined if the kernel has no such element. */
 interface Interval {
   readonly start?: Uint8Array;
   readonly end?: Uint8Array;
 }
 
-/** The kernel's intervals do not overlap, but may be adjacent: an end then has the same key as the next start. */
+/** The kernel's intervals do not overlap. If they are adjacent, an end has the same key as the next start. */
 function intervalsOf(elements: readonly Element[]): readonly Interval[] {
   const intervals: Interval[] = [];
   let start: Uint8Array | undefined;
@@ -237,8 +237,8 @@ function prefixLengthOf(first: Uint8Array, last: Uint8Array): number | undefined
 }
 
 /**
- * Third parties may add elements that no entry expresses, such as a range of ports. They are listed by their bytes, so
- * that they can be removed. Without bytes, this is the catch-all element.
+ * Third parties may add elements that no entry can express, such as a port range. They are listed by their bytes, so
+ * that they can be removed. The catch-all element has no bytes.
  */
 const rawPrefix = "0x";
 

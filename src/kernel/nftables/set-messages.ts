@@ -54,14 +54,15 @@ const elementsAttributes = attributeSet({
 const countAttributes = attributeSet({ elements: list(3, bytes(1)) });
 
 /**
- * The largest entry, an IPv6 network, takes 112 bytes, and all elements of a message are in one attribute with a 16-bit
+ * The largest entry, an IPv6 network, takes 112 bytes, and a message's elements share one attribute with a 16-bit
  * length.
  */
 export const entriesPerMessage = 550;
 
 const meanings: Readonly<Record<number, string>> = {
   [errno.ENOENT]: "the set does not exist",
-  [errno.EEXIST]: "a set of that name exists with another type or family; destroy or rename it",
+  [errno.EEXIST]:
+    "a set with this name but a different type or family exists; destroy or rename it",
   [errno.EBUSY]: "a rule references the set; remove that rule first",
   [errno.EOPNOTSUPP]: "the kernel does not support this kind of set",
 };
@@ -87,7 +88,7 @@ export function createSet(set: NftSet, layout: Layout, isNew: boolean): NftMessa
         keyType: shape.keyType,
         keyLength: shape.keyLength,
         ...(shape.isInterval ? { userData: intervalComment } : {}),
-        // Unique within a transaction, and only used there.
+        // Must be unique within a transaction, and is only used there.
         id: 1,
       }),
   };

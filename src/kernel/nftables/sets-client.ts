@@ -33,7 +33,7 @@ import {
 type PassedChange = EntryChange & IndexedChange;
 
 /**
- * Sets of our nf_tables tables, which only rules of these tables can use. As in ipset, a name is unique across both
+ * Sets in our nf_tables tables, which only rules in these tables can use. As in ipset, names are unique across both
  * families. Sets have no maximum number of entries: nf_tables cannot change it while a rule refers to the set. Opens a
  * socket; throws NetlinkError.
  */
@@ -52,7 +52,7 @@ export class NftSetsClient implements IpSets {
     return readPortId(this.#transport);
   }
 
-  /** The kernel does not report the number of elements, so they are counted if any table has changed. */
+  /** The kernel does not report the number of elements, so they are counted whenever a table has changed. */
   async listSets(): Promise<readonly ObservedIpSet[]> {
     const generation = await readNftGeneration(this.#transport);
     if (generation !== undefined && this.#listed?.generation === generation)
@@ -88,7 +88,7 @@ export class NftSetsClient implements IpSets {
       operation: "create set",
       subject: `${set.name} (${set.type})`,
       errno: errno.EEXIST,
-      meaning: "a set of that name exists with another type or family; destroy or rename it",
+      meaning: "a set with this name but a different type or family exists; destroy or rename it",
     });
   }
 
@@ -102,7 +102,7 @@ export class NftSetsClient implements IpSets {
     }
   }
 
-  /** Rules refer to a set object, which cannot be renamed. The sets therefore exchange their entries. */
+  /** Rules refer to a set object, which cannot be renamed. The two sets therefore exchange their entries. */
   async swap(first: string, second: string): Promise<void> {
     const headers = await this.#headers();
     const [one, other] = [swappedSet(headers, first), swappedSet(headers, second)];
@@ -118,9 +118,7 @@ export class NftSetsClient implements IpSets {
     if (failed !== undefined) throw failed.error;
   }
 
-  /**
-   * Sends all changes in one transaction. If the kernel rejects some of them, the others are sent again without them.
-   */
+  /** Sends all changes in one transaction. If the kernel rejects some of them, the others are resent without them. */
   async apply(changes: readonly EntryChange[]): Promise<readonly FailedChange[]> {
     const failed = new Map<number, Error>();
     const elements: ElementChange[] = [];
@@ -229,12 +227,12 @@ export class NftSetsClient implements IpSets {
   }
 }
 
-/** A set in the kernel with entries of one of our sets. */
+/** A kernel set that contains entries of one of our sets. */
 interface Store extends NftSet {
   readonly layout: Layout;
 }
 
-/** Networks that other networks cover are in a set of their own. */
+/** Networks that larger networks cover are in a separate set. */
 function storesOf({ name, type, family }: IpSet): readonly [Store, Store] {
   return [
     { name, family, layout: type },
@@ -264,7 +262,7 @@ function observedSet(header: SetHeader, counts: ReadonlyMap<string, number>): Ob
     name,
     type,
     ...(type === "bitmap:port" ? {} : { family }),
-    // An interval is two elements.
+    // An interval consists of two elements.
     elementCount:
       Math.ceil((counts.get(name) ?? 0) / (isInterval ? 2 : 1)) +
       (counts.get(coveredName(name)) ?? 0),

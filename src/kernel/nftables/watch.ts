@@ -1,4 +1,4 @@
-/** Notifies of transactions of other programs that change our tables. linux/netfilter/nf_tables.h. */
+/** Reports other programs' transactions that change our tables. linux/netfilter/nf_tables.h. */
 import { escapeUnprintable } from "../../base/printable.ts";
 import { text } from "../../netlink/attribute-field.ts";
 import { attributeSet } from "../../netlink/attribute-set.ts";
@@ -14,13 +14,13 @@ import { nameOfStore } from "./set-keys.ts";
 
 /** NFNLGRP_NFTABLES. */
 const group = 7;
-/** Large enough for the notifications of a transaction with thousands of rules. Only unread messages use memory. */
+/** Large enough for a transaction with thousands of rules. Only unread messages use memory. */
 const receiveBufferBytes = 8 * 1024 * 1024;
 
 /** NFTA_SET_ELEM_LIST_*. */
 const elementsAttributes = attributeSet({ set: text(2) });
 
-/** The attribute with which each notification about an object of our tables begins. */
+/** The attribute at the start of each notification about an object in our tables. */
 const ourTable = ((): Buffer => {
   const writer = new MessageWriter(32);
   tableAttributes.encode(writer, { name: tableName });
@@ -28,7 +28,7 @@ const ourTable = ((): Buffer => {
 })();
 
 /**
- * Returns a function that ends the watch. Until `readOwnPorts` has returned the port ids of the sockets that write our
+ * Returns a function that ends the watch. Until `readOwnPorts` has returned the port IDs of the sockets that write our
  * tables, our own transactions are reported too. Throws NetlinkError.
  */
 export function watchTables(
@@ -61,7 +61,7 @@ export function watchTables(
     protocol: nftTransportOptions.protocol,
     groups: [group],
     receiveBufferBytes,
-    // All messages of a datagram belong to the same transaction, whose last datagram contains only its generation.
+    // All messages of a datagram belong to one transaction. Its last datagram contains only the generation.
     accepts(datagram) {
       const first = messagesOf(datagram).next().value;
       if (first === undefined || ownPorts.includes(first.portId)) return false;

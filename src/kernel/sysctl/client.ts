@@ -2,8 +2,8 @@ import type { Sysctl } from "../kernel.ts";
 import { readKernelFile, writeKernelFile } from "../kernel-file.ts";
 
 /**
- * /proc/sys. Deliberately synchronous: `net.*` depends on the network namespace of the thread that opens the file,
- * and threads of the pool may be in another one.
+ * /proc/sys. Deliberately synchronous: `net.*` depends on the network namespace of the thread that opens the file, and
+ * pool threads may be in a different one.
  */
 export class SysctlClient implements Sysctl {
   readonly #folder: string;

@@ -212,7 +212,7 @@ describe("observeOnly", () => {
     const [warning] = log.lines.filter(({ event }) => event === "Cannot load kernel module");
     assert.deepEqual(warning?.keys, {
       module: "ip_vs",
-      err: "observe-only mode changes nothing; run on the node: modprobe ip_vs",
+      err: "observe-only mode changes nothing; run modprobe ip_vs on the node",
     });
   });
 });

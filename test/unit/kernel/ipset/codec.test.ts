@@ -266,7 +266,7 @@ describe("replies about sets", () => {
       "create",
       { command: "create", set: clusterIps, mustBeNew: false },
       17,
-      /^Cannot create set KUBE-CLUSTER-IP \(hash:ip,port\): EEXIST \(a set of that name exists/,
+      /^Cannot create set KUBE-CLUSTER-IP \(hash:ip,port\): EEXIST \(a set with this name but a different type/,
     ],
     [
       "destroy-referenced",

@@ -166,7 +166,7 @@ describe("apply", () => {
       [
         [
           0,
-          "Cannot create virtual server TCP 10.96.0.1:444: ENOENT (the kernel has no scheduler nope: modprobe ip_vs_nope)",
+          "Cannot create virtual server TCP 10.96.0.1:444: ENOENT (the kernel has no scheduler nope: run modprobe ip_vs_nope)",
         ],
         [
           2,
@@ -174,7 +174,7 @@ describe("apply", () => {
         ],
         [
           3,
-          "Cannot create real server 10.244.1.5:6444 of TCP 10.96.0.1:443: EINVAL (it is not a unicast address, or no link of this network namespace has ever been up: ip link set lo up)",
+          "Cannot create real server 10.244.1.5:6444 of TCP 10.96.0.1:443: EINVAL (it is not a unicast address, or no link of this network namespace has ever been up: run ip link set lo up)",
         ],
       ],
     );
@@ -429,7 +429,7 @@ describe("IPVS that is looked up on demand", () => {
     const { ipvs, socket } = lookedFor(1);
     await assert.rejects(ipvs.apply([createWeb]), {
       message:
-        "Cannot find generic netlink family IPVS: ENOENT (the kernel has no IPVS: modprobe ip_vs, or use a kernel that is built with CONFIG_IP_VS)",
+        "Cannot find generic netlink family IPVS: ENOENT (the kernel has no IPVS: run modprobe ip_vs, or use a kernel built with CONFIG_IP_VS)",
     });
     assert.equal(socket.isClosed(), true);
     assert.deepEqual(await ipvs.apply([createWeb]), []);

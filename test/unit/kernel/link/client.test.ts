@@ -99,7 +99,7 @@ describe("the client of the dummy link", () => {
       const { link, sentTypes } = setUp((received) => found(name, received));
       await assert.rejects(link.find(), LinkKindError);
       await assert.rejects(link.ensure(), LinkKindError);
-      await assert.rejects(link.remove(), /Cannot use link kube-ipvs0: it is .*not of kind dummy/);
+      await assert.rejects(link.remove(), /Cannot use link kube-ipvs0: it is .*not a dummy link/);
       await assert.rejects(link.apply(change("add", "10.96.0.1")), LinkKindError);
       assert.deepEqual([...new Set(sentTypes())], [messageTypes.getLink]);
     }

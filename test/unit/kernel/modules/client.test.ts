@@ -124,7 +124,7 @@ describe("kernel modules", () => {
       client.load("ip_vs_mh"),
       (error: unknown) =>
         error instanceof ModuleError &&
-        /modules\/6\.8\.0 does not exist; mount \/lib\/modules of the node into the container, or run on the node: modprobe ip_vs_mh/.test(
+        /modules\/6\.8\.0 does not exist; mount the node's \/lib\/modules into the container, or run modprobe ip_vs_mh on the node/.test(
           error.message,
         ),
     );
