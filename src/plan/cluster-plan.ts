@@ -15,10 +15,10 @@ import { RulesMemory } from "./rules-memory.ts";
 import { noTuningFacts, type TuningFacts } from "./tuning-facts.ts";
 
 export interface ClusterPlanContext extends PlanContext {
-  /** Called with each plan of a Service, right after the plan is made. */
+  /** Called with each Service's plan, right after it is made. */
   readonly onPlan: (plan: ServicePlan) => void;
   /**
-   * Returns when the weight of a new endpoint began to grow in an earlier run. If absent, no earlier run recorded it.
+   * Returns when a new endpoint's weight began to grow in an earlier run. Undefined if earlier runs recorded nothing.
    */
   readonly recallRamp?: RampStartTimes["recall"];
 }
@@ -26,7 +26,7 @@ export interface ClusterPlanContext extends PlanContext {
 /** Keeps the last known Services and slices, and derives the desired kernel state from them. No I/O. */
 export class ClusterPlan {
   readonly #onPlan: (plan: ServicePlan) => void;
-  /** The last known objects, and which Services must be planned again. */
+  /** The last known objects, and which Services must be replanned. */
   readonly tracker: ChangeTracker;
   readonly desired: DesiredState;
   readonly #claims: ClaimMemory;
@@ -57,7 +57,7 @@ export class ClusterPlan {
     return this.#annotationProblems;
   }
 
-  /** Plans Services again if the scheduler that they request became missing in the kernel or became available. */
+  /** Replans Services whose requested scheduler became available or unavailable in the kernel. */
   noteMissingSchedulers(missing: ReadonlySet<string>): void {
     const before = this.#facts.missingSchedulers;
     if (missing === before) return;
@@ -66,7 +66,7 @@ export class ClusterPlan {
     this.tracker.touchWhere((service) => isConcerned(requestedScheduler(service) ?? ""));
   }
 
-  /** Plans the Services again whose endpoints get their weights from Nodes. `options` supplies the default tuning. */
+  /** Replans Services whose endpoints get their weights from Nodes. `options` supplies the default tuning. */
   noteNodeWeights(nodeWeights: ReadonlyMap<string, number>, options: PlanOptions): void {
     if (nodeWeights === this.#facts.nodeWeights) return;
     this.#facts = { ...this.#facts, nodeWeights };
@@ -80,17 +80,14 @@ export class ClusterPlan {
     return this.#slowStarts.nextStepMs;
   }
 
-  /**
-   * When each currently growing weight began to grow, for the record on disk. Undefined if unchanged since the last
-   * call.
-   */
+  /** When each growing weight began to grow, for the record on disk. Undefined if unchanged since the last call. */
   takeRamps(): ReadonlyMap<string, number> | undefined {
     return this.#slowStarts.takeStarted();
   }
 
   /**
-   * Plans every touched Service, or all Services if the options changed. Yields after each. `nowMs` is monotonic; the
-   * weights of new endpoints depend on it.
+   * Plans every touched Service, or all Services if the options changed. Yields after each. `nowMs` is monotonic and
+   * determines the weights of new endpoints.
    */
   *update(options: PlanOptions, nowMs: number = 0): Generator<void, PendingChanges> {
     for (const name of this.#slowStarts.due(nowMs)) this.tracker.touch(name);
@@ -105,9 +102,9 @@ export class ClusterPlan {
   }
 
   /**
-   * Plans the Services that are already complete while the initial lists still arrive. Yields after each. If more
-   * objects of a Service arrive later, that Service is planned again. Services with a slow start wait for {@link
-   * update}: otherwise the endpoints listed last would be taken for new ones.
+   * Plans Services that are already complete while the initial lists are still arriving. Yields after each. If more
+   * objects of a Service arrive later, that Service is replanned. Services with a slow start wait for {@link update},
+   * because the endpoints listed last would otherwise be mistaken for new ones.
    */
   *updateAhead(options: PlanOptions): Generator<void, void> {
     this.#setOptions(options);
@@ -134,8 +131,8 @@ export class ClusterPlan {
   }
 
   /**
-   * Returns the goal of the next sync and the keys that changed since the previous call. From now on, every Service
-   * owns the addresses that it currently has.
+   * Returns the next sync's goal and the keys that changed since the previous call. From now on, each Service is the
+   * owner of the addresses that it currently has.
    */
   takeGoal(): {
     readonly touched: DirtyKeys;
@@ -149,7 +146,7 @@ export class ClusterPlan {
     return { touched, rules: new Map(rules) };
   }
 
-  /** Rules for the current plan, which a sync may not have written yet. */
+  /** The current plan's rules, which a sync may not have written yet. */
   rulesOf(family: IpFamily): RuleSet {
     return this.#rules(family, this.#options);
   }

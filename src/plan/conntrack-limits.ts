@@ -1,26 +1,26 @@
-/** Kernel limits of connection tracking, as kube-proxy computes them. Pure. */
+/** Connection-tracking limits, as kube-proxy computes them. Pure. */
 import type { SysctlSetting } from "./sysctls.ts";
 
 export interface ConntrackOptions {
-  /** 0 leaves the limit and the hash table unchanged. */
+  /** 0 keeps the limit and the hash table unchanged. */
   readonly maxPerCore: number;
   readonly min: number;
-  /** Timeouts in seconds. 0 leaves the kernel's value. */
+  /** Timeouts in seconds. 0 keeps the kernel's value. */
   readonly tcpEstablishedSeconds: number;
   readonly tcpCloseWaitSeconds: number;
   readonly udpSeconds: number;
   readonly udpStreamSeconds: number;
-  /** False leaves the kernel's value. */
+  /** False keeps the kernel's value. */
   readonly isTcpLiberal: boolean;
 }
 
 export interface ConntrackLimits {
-  /** nf_conntrack_max, and the smallest hash table for that many entries. If absent, both remain unchanged. */
+  /** nf_conntrack_max, and the smallest hash table for that many entries. If undefined, both remain unchanged. */
   readonly max?: { readonly entries: number; readonly minBuckets: number };
   readonly sysctls: readonly SysctlSetting[];
 }
 
-/** The cap that kube-proxy has applied since 1.36. No node needs more. */
+/** kube-proxy's cap since 1.36. No node needs more. */
 const mostEntries = 1_048_576;
 /** Four entries per bucket keep the hash chains short. */
 const entriesPerBucket = 4;
@@ -55,7 +55,7 @@ function timeout(name: string, seconds: number): readonly SysctlSetting[] {
   return seconds > 0 ? [{ path: `${folder}/nf_conntrack_${name}`, value: String(seconds) }] : [];
 }
 
-/** Counts the CPUs in a list such as `0-3,8`. Undefined if the text is not such a list. */
+/** Counts the CPUs in a list such as `0-3,8`. Undefined if the text is not a CPU list. */
 export function countCpus(list: string): number | undefined {
   let count = 0;
   for (const part of list.trim().split(",")) {

@@ -17,8 +17,8 @@ import type { PlannedVirtualServer, ServicePortPlan } from "./service-port-plan.
 import { type SetRole, setFor, setRoles } from "./sets.ts";
 
 /**
- * The sum of all service-port plans. It changes one Service at a time and records which keys each change touched, so
- * the cost of a sync scales with the change. No clock, no log, no kernel.
+ * The sum of all service-port plans. It changes one Service at a time and records which keys each change touched, so a
+ * sync's cost scales with the change. No clock, no log, no kernel.
  */
 export class DesiredState {
   /** The plans of each Service in each family. Keys are `FAMILY SERVICE`. */
@@ -30,19 +30,19 @@ export class DesiredState {
   readonly #withoutLocal = new Map<string, number>();
   #dirty = noMarks();
 
-  /** `held`: the owners of contested addresses in an earlier run. `ages`: when each claim was first seen. */
+  /** `held` names the owners of contested addresses in an earlier run. `ages` says when each claim was first seen. */
   constructor(held?: Holders, ages?: ClaimAges) {
     this.#claims = new ServerClaims(held, ages);
   }
 
-  /** Replaces everything that this Service wants in this family by `plans`. */
+  /** Replaces everything that this Service wants in this family with `plans`. */
   replace(service: ServiceName, family: IpFamily, plans: readonly ServicePortPlan[]): void {
     finish(this.replaceInSteps(service, family, plans));
   }
 
   /**
-   * Like {@link replace}, but yields after each service port. At a yield, the remaining ports still have their
-   * previous plan.
+   * Like {@link replace}, but yields after each service port. At each yield, the remaining ports still have their
+   * previous plans.
    */
   *replaceInSteps(
     service: ServiceName,
@@ -75,7 +75,7 @@ export class DesiredState {
     return dirty;
   }
 
-  /** Everything that this Service wants in this family, including what another Service owns. */
+  /** Everything that this Service wants in this family, including what other Services own. */
   plansOf(service: ServiceName, family: IpFamily): readonly ServicePortPlan[] {
     return this.#plans.get([family, service].join(" ")) ?? none;
   }
@@ -114,7 +114,7 @@ export class DesiredState {
   }
 
   /**
-   * Load-balancer and, with strict source ranges, node-port frontends that this node must not use. In a stable order.
+   * Load-balancer and, with strict source ranges, node-port frontends that this node must not use, in a stable order.
    */
   deniedToNode(family: IpFamily): readonly VirtualServerId[] {
     const ofFamily = [...this.#denied.entries()].filter(
@@ -227,7 +227,7 @@ export class DesiredState {
     for (const id of before.flatMap(({ deniedToNode }) => deniedToNode)) this.#admit(family, id);
   }
 
-  /** The current effects of a service port's plan. It has no effect on virtual servers that another Service owns. */
+  /** The current effects of a service port's plan. It does not affect virtual servers that another Service owns. */
   #effectsOf(plan: ServicePortPlan): Effects {
     return {
       plan,

@@ -10,7 +10,7 @@ export interface DirtyKeys {
   readonly addresses: ReadonlySet<IpAddress>;
   /** Families whose rules may differ. */
   readonly rules: ReadonlySet<IpFamily>;
-  /** Services that no longer want one of these, by virtual-server key, by address, or by `SET ENTRY`. */
+  /** Services that no longer want an object, by virtual server key, address, or `SET ENTRY`. */
   readonly formerServices: ReadonlyMap<string, ServiceName>;
 }
 

@@ -1,12 +1,12 @@
-/** Settings of the kernel's estimator, which sums the IPVS counters. Pure. */
+/** Settings for the kernel's estimator, which sums the IPVS counters. Pure. */
 import type { SysctlSetting } from "./sysctls.ts";
 
 export interface EstimatorOptions {
-  /** If undefined, the node's value remains unchanged. */
+  /** If undefined, the node's value is kept. */
   readonly isRunning?: boolean;
-  /** CPUs on which the estimator threads may run, such as `0-3,8`. If absent, the node's value remains unchanged. */
+  /** CPUs on which the estimator threads may run, such as `0-3,8`. If undefined, the node's value is kept. */
   readonly cpuList?: string;
-  /** Nice value of the estimator threads, -20 to 19. If absent, the node's value remains unchanged. */
+  /** Nice value of the estimator threads, -20 to 19. If undefined, the node's value is kept. */
   readonly nice?: number;
 }
 
@@ -16,7 +16,7 @@ export const estimatorPaths = {
   nice: "net/ipv4/vs/est_nice",
 } as const;
 
-/** Sets CPUs and nice value before the estimator starts, so that its threads start with them. */
+/** Sets the CPUs and nice value before the estimator starts, so that its threads start with them. */
 export function planEstimator({
   isRunning,
   cpuList,

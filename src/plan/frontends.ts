@@ -31,13 +31,13 @@ export type AskedFrontend = Pick<Frontend, "kind" | "address" | "port">;
  * | load-balancer | load-balancer IP : port | unless it is reserved or unbound | external |
  * | node-port | each node-port address : node port | never | external |
  *
- * Held cluster IPs are not served, see {@link heldFrontends}.
+ * Held cluster IPs are not served; see {@link heldFrontends}.
  *
  * Only cluster IPs are served at an API server's address and port. External and load-balancer IPs are not served at
  * link-local addresses, at other Nodes' addresses, or in pod CIDRs.
  *
- * Reserved addresses are those without which the node loses its network, see {@link reservedReason}. Anyone who may
- * write a Service can name them.
+ * Binding a reserved address would disconnect the node; see {@link reservedReason}. Anyone who may write a Service can
+ * request one.
  */
 export function frontendsOf(port: ServicePort, options: FamilyOptions): readonly Frontend[] {
   const isLinked = options.isLinkDisabled !== true;
@@ -76,11 +76,10 @@ export function isPolicyLocal(port: ServicePort, kind: FrontendKind): boolean {
 }
 
 /**
- * A virtual server also captures the node's own connections, whether or not its address is bound. Link-local addresses
- * are therefore never served: neighbors and a cloud's metadata service use them. Other Nodes' addresses (their
- * kubelets) and pod addresses are never served either. The configuration decides about other reserved addresses.
- * Cluster IPs are served unless they are held, because the cluster allocates them; one of them belongs to the API
- * server's own Service.
+ * A virtual server also captures the node's own connections, whether or not its address is bound. Link-local addresses,
+ * which neighbors and cloud metadata services use, are therefore never served. The same applies to the addresses of
+ * other Nodes (kubelets) and pods. For other reserved addresses, the configuration decides. Cluster IPs are served
+ * unless they are held, because the cluster allocates them. One of them belongs to the API server's own Service.
  */
 function mayBeServed(
   { protocol, unservedAddresses }: ServicePort,
@@ -114,9 +113,9 @@ function isUnbound(address: IpAddress, { unboundNetworks }: FamilyOptions): bool
 }
 
 /**
- * Lists the frontends that the node leaves to its own process: cluster IPs in `kubeIpvs.unboundAddresses` that another
- * link has, such as the link of node-local DNS. IPVS would take the packets before they reach the process, so there is
- * no virtual server. While no other link has the address, it is bound and served. Pure.
+ * Lists the frontends that kube-ipvs leaves to a local process: cluster IPs in `kubeIpvs.unboundAddresses` that a
+ * different link has, such as node-local DNS's link. They have no virtual server, because IPVS would take the packets
+ * before they reach the process. While no other link has the address, it is bound and served. Pure.
  */
 export function heldFrontends(
   { clusterIp, port }: ServicePort,
@@ -139,7 +138,7 @@ export interface ReservedAddress {
   readonly reason: ReservedReason;
   /** True if the address has a virtual server or rules. False if nothing is served there. */
   readonly isServed: boolean;
-  /** The port to which the reason applies. If absent, it applies to every port. */
+  /** The port to which the reason applies. If undefined, it applies to every port. */
   readonly port?: number;
 }
 
@@ -166,7 +165,7 @@ export function reservedAddresses(
   });
 }
 
-/** With `kubeIpvs.unboundAddresses`, an address on another link is intended. */
+/** With `kubeIpvs.unboundAddresses`, an address may intentionally be on a different link. */
 function reservedReason(address: IpAddress, options: FamilyOptions): ReservedReason | undefined {
   const { nodeAddresses, reserved, podNetworks } = options;
   if (nodeAddresses.has(address) && !isUnbound(address, options)) return "node-address";
@@ -174,7 +173,7 @@ function reservedReason(address: IpAddress, options: FamilyOptions): ReservedRea
   return known ?? (podNetworks?.contains(address) === true ? "pod-address" : undefined);
 }
 
-/** Lists the reserved addresses of a service port at which nothing is served: only IPVS mode binds addresses. Pure. */
+/** Lists a service port's reserved addresses that are not served. Only IPVS mode binds addresses. Pure. */
 export function unservedAddresses(
   port: ServicePort,
   options: FamilyOptions,
@@ -183,8 +182,8 @@ export function unservedAddresses(
 }
 
 /**
- * The endpoints behind a frontend. With policy Local and no local endpoint, the cluster's endpoints are used, as in
- * kube-proxy's IPVS mode, so that clients on this node can still reach the address.
+ * The endpoints behind a frontend. With policy Local and no local endpoint, all endpoints are used, as in kube-proxy's
+ * IPVS mode, so that clients on this node can still reach the address.
  */
 export function endpointsFor(frontend: Frontend, chosen: ChosenEndpoints): readonly Endpoint[] {
   return frontend.isLocal && chosen.local.length > 0 ? chosen.local : chosen.cluster;

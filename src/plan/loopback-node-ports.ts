@@ -1,4 +1,4 @@
-/** Node ports on the loopback addresses, with `kubeIpvs.localhostNodePorts`. Pure. */
+/** Loopback node ports, for `kubeIpvs.localhostNodePorts`. Pure. */
 import { type IpAddress, type IpFamily, parseIpAddress } from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
 import { type ServicePort, servicePortName } from "../model/service-port.ts";
@@ -27,7 +27,7 @@ export const loopbackAddresses: Readonly<Record<IpFamily, IpAddress>> = {
   IPv6: parseIpAddress("::1") as IpAddress,
 };
 
-/** Forwards to the node IP if node ports are served there, because pods on other nodes have a route back to it. */
+/** Forwards to the node IP if it serves node ports, because pods on other nodes have a route back to it. */
 export function loopbackNodePorts(
   { family, servicePorts }: Pick<ServicePlan, "family" | "servicePorts">,
   nodeIp: IpAddress | undefined,

@@ -3,7 +3,7 @@ import type { Networks } from "../base/networks.ts";
 import type { NodePlace } from "../model/topology.ts";
 import type { Tuning } from "../model/tuning.ts";
 
-/** How pod traffic of this node is recognized. Undefined if it cannot be distinguished. */
+/** How traffic from this node's pods is recognized. Undefined if it cannot be distinguished. */
 export type LocalDetector =
   /** The source address is in this network. */
   | { readonly kind: "source"; readonly cidr: string }
@@ -27,7 +27,7 @@ export interface EdgeOptions {
   readonly isPingAnswered: boolean;
   /**
    * Whether the node's own connections to addresses with external policy Local are masqueraded, so that replies from
-   * endpoints on other nodes find the way back.
+   * endpoints on other nodes return to this node.
    */
   readonly isNodeMasqueraded: boolean;
   /** Whether source ranges also apply to node ports, and to the node itself from any of its addresses. */
@@ -38,22 +38,22 @@ export interface EdgeOptions {
 export interface FamilyOptions {
   /** This node's address as the cluster knows it. Source ranges that contain it admit the node itself. */
   readonly nodeIp: IpAddress;
-  /** Addresses on links other than kube-ipvs0. A virtual IP among them is not bound to kube-ipvs0 as well. */
+  /** Addresses on links other than kube-ipvs0. A virtual IP among them is not also bound to kube-ipvs0. */
   readonly nodeAddresses: ReadonlySet<IpAddress>;
   /** Addresses of other hosts that this node depends on. Undefined if none are known. */
   readonly reserved?: ReadonlyMap<IpAddress, ReservedReason>;
   /** Networks from which Nodes allocate pod addresses. Undefined if none are known. */
   readonly podNetworks?: Networks;
   /**
-   * Each API server as `10.0.0.1 6443`. A virtual server there would capture the node's own connections to the API
-   * server. Undefined if none are known.
+   * The API servers, in the form `10.0.0.1 6443`. A virtual server there would capture the node's own connections to
+   * the API server. Undefined if none are known.
    */
   readonly apiServers?: readonly string[];
-  /** True if the kernel accepts no address of this family on kube-ipvs0. Everything else is still served. */
+  /** Whether the kernel rejects all addresses of this family on kube-ipvs0. Everything else is still served. */
   readonly isLinkDisabled?: boolean;
   /** Whether reserved external and load-balancer IPs are not served at all, not even by a virtual server. */
   readonly isReservedRefused?: boolean;
-  /** Networks of virtual IPs that other software of the node may have on its own link. Undefined if there are none. */
+  /** Networks of virtual IPs that other software on the node may have on its own link. Undefined if there are none. */
   readonly unboundNetworks?: Networks;
   /** Addresses that serve node ports. If empty, this family has no node ports. */
   readonly nodePortAddresses: readonly IpAddress[];
@@ -62,18 +62,16 @@ export interface FamilyOptions {
   readonly edges?: EdgeOptions;
 }
 
-/**
- * All planning input besides Services and endpoints. Plain values. A new object causes everything to be planned again.
- */
+/** All planning input other than Services and endpoints, as plain values. A new object causes a complete replan. */
 export interface PlanOptions {
   readonly place: NodePlace;
   /** The families that the node supports. */
   readonly families: ReadonlyMap<IpFamily, FamilyOptions>;
   readonly scheduler: string;
-  /** Schedulers that Services may request in addition to those of Linux. If absent, none. */
+  /** Schedulers that Services may request in addition to Linux's own. None if undefined. */
   readonly extraSchedulers?: readonly string[];
   /**
-   * Default tuning, apart from the scheduler, for Services whose annotations do not override it. If absent,
+   * Default tuning, apart from the scheduler, for Services whose annotations do not override it. If undefined,
    * kube-proxy's behavior applies.
    */
   readonly tuning?: Partial<Omit<Tuning, "scheduler">>;

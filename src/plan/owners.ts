@@ -3,8 +3,9 @@ import type { ServicePortPlan } from "./service-port-plan.ts";
 type Owner = ServicePortPlan;
 
 /**
- * Values that several service-port plans may want at the same time. A value is present as long as at least one plan
- * wants it. A plan may want a value more than once. A value with a single owner, the usual case, costs one pointer.
+ * Values that several service port plans may want at the same time. A value is present as long as at least one plan
+ * wants it. A plan may want a value more than once. A value with a single owner, which is the usual case, costs one
+ * pointer.
  */
 export class Owners<T> {
   readonly #owners = new Map<T, Owner | Owner[]>();

@@ -22,7 +22,7 @@ import { noTuningFacts, type TuningFacts } from "./tuning-facts.ts";
 export interface ServicePlan extends PlannedPorts<ServicePortPlan> {
   readonly service: ServiceName;
   readonly family: IpFamily;
-  /** Annotations that are ignored. The same in each family. */
+  /** Ignored annotations. The same in each family. */
   readonly annotationProblems: readonly AnnotationProblem[];
 }
 
@@ -40,7 +40,7 @@ export function planService(
   return finish(planServiceInSteps({ name, service, slices }, options, facts));
 }
 
-/** A Service with the objects from which it is planned. */
+/** A Service and the other objects that its plan depends on. */
 export interface ServiceToPlan {
   readonly name: ServiceName;
   readonly service: ServiceRecord | undefined;
@@ -81,8 +81,8 @@ export interface PlannedPlace {
 }
 
 /**
- * Returns a function that adds `unservedAddresses` to a service port: the node's addresses at which it must not be served. Without `admission`, no
- * addresses are marked.
+ * Returns a function that adds `unservedAddresses` to a service port: the node addresses at which it must not be
+ * served. Without `admission`, no addresses are added.
  */
 export function admitWith(
   admission: Pick<PortAdmission, "admit"> | undefined,
@@ -91,10 +91,10 @@ export function admitWith(
   return (port) => admission?.admit(port, nodeAddresses) ?? port;
 }
 
-/** Plans of a Service's ports in one family, in any mode. */
+/** The plans of a Service's ports in one family, in any mode. */
 export interface PlannedPorts<Plan> {
   readonly servicePorts: readonly Plan[];
-  /** Number of distinct addresses that are ready on this node, as the health-check node port reports it. */
+  /** Number of distinct addresses that are ready on this node, as the health check node port reports it. */
   readonly localReadyCount: number;
 }
 
@@ -118,7 +118,7 @@ export function* planPorts<Plan>(
   return { servicePorts, localReadyCount: countLocalReadyAddresses(endpoints) };
 }
 
-/** The Service without the external IPs if the feature gate AllowServiceExternalIPs is off. */
+/** Returns the Service, without its external IPs if the feature gate AllowServiceExternalIPs is off. */
 export function servedPart(
   service: ServiceRecord | undefined,
   { areExternalIpsIgnored }: PlanOptions,
@@ -127,7 +127,7 @@ export function servedPart(
   return { ...service, externalIps: [] };
 }
 
-/** Tuning of a Service's virtual servers. Returns the defaults if there is no Service. Pure. */
+/** Returns the tuning of a Service's virtual servers, or the defaults if there is no Service. Pure. */
 export function tuningOf(
   service: ServiceRecord | undefined,
   { scheduler, tuning, extraSchedulers = none }: PlanOptions,
@@ -135,7 +135,7 @@ export function tuningOf(
 ): ServiceTuning {
   const defaults: Tuning = { ...tuning, scheduler };
   if (service === undefined) return { tuning: defaults, problems: none };
-  // Schedulers that the configuration names are allowed as well.
+  // Schedulers that the configuration names are also allowed.
   const extra = [scheduler, ...extraSchedulers];
   return readTuning(service, defaults, { missing: missingSchedulers, extra });
 }

@@ -1,4 +1,4 @@
-/** Inputs of IPVS mode's rules, and set matches with their comments. Pure. */
+/** Inputs for IPVS mode's rules, and set matches with their comments. Pure. */
 import type { IpFamily } from "../base/ip.ts";
 import type { Match, Rule } from "../state/rule.ts";
 import type { VirtualServerId } from "../state/virtual-server.ts";

@@ -24,7 +24,7 @@ export function chain(table: TableName, name: string, rules: readonly Rule[]): C
   return { table, name, rules };
 }
 
-/** A jump from a built-in chain to a chain of kube-ipvs. kube-proxy finds such jumps by their comment. */
+/** A jump from a built-in chain to a kube-ipvs chain. kube-proxy finds such jumps by their comment. */
 export function jump(
   table: TableName,
   from: string,
@@ -64,7 +64,7 @@ export const loopbackNetwork: Readonly<Record<IpFamily, string>> = {
   IPv6: "::1/128",
 };
 
-/** Matches traffic from pods of this node, or all other traffic if negated. */
+/** Matches traffic from this node's pods or, if negated, all other traffic. */
 export function fromPods(detector: LocalDetector, isNegated: boolean): Match {
   if (detector.kind === "source") return source(detector.cidr, isNegated);
   return { kind: "in-interface", name: detector.name, isNegated };
@@ -101,7 +101,7 @@ export function masqueradeRules(mark: number): readonly Rule[] {
 
 export const forwarding: Match = comment("kubernetes forwarding rules");
 
-/** The rules of KUBE-FORWARD, which accept marked packets and packets of accepted connections. */
+/** The rules of KUBE-FORWARD, which accept marked packets and packets that belong to accepted connections. */
 export function forwardRules(mark: number): readonly Rule[] {
   return [
     rule(accept, forwarding, { kind: "mark", value: mark, mask: mark, isNegated: false }),

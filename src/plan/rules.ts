@@ -1,7 +1,7 @@
 /**
- * The fixed iptables rules of a family. Their number depends on which sets contain entries, not on the number of
- * Services. Only KUBE-IPVS-OUT-FILTER has one rule for each frontend that this node must not use. Chains, rule order
- * and comments are kube-proxy's, because kube-proxy and other software look for them by text.
+ * A family's fixed iptables rules. Their number depends on which sets contain entries, not on the number of Services.
+ * Only KUBE-IPVS-OUT-FILTER has one rule for each frontend that this node must not use. Chains, rule order and comments
+ * are kube-proxy's, because kube-proxy and other software find them by text.
  */
 import type { IpFamily } from "../base/ip.ts";
 import { protocolNumbers } from "../base/protocol.ts";
@@ -37,7 +37,7 @@ import type { SetRole } from "./sets.ts";
 /** Chains that only earlier kube-proxy versions created in IPVS mode. KUBE-FIREWALL in filter is kubelet's. */
 const retiredChains: readonly Chain[] = [chain("nat", "KUBE-FIREWALL", [])];
 
-/** Rules of an empty cluster. The clean-up removes them: they name all chains and jumps of IPVS mode. */
+/** The rules for an empty cluster. They name all chains and jumps of IPVS mode, which the clean-up removes. */
 export function planEmptyRules(
   family: IpFamily,
   options: Pick<RulesInput, "isMasqueradeAll" | "masqueradeMark">,
@@ -52,7 +52,7 @@ export function planEmptyRules(
   return { chains: [...chains, ...retiredChains], jumps: ours };
 }
 
-/** Plans all chains and jumps of a family. Pure. */
+/** Plans all of a family's chains and jumps. Pure. */
 export function planRules(input: RulesInput): RuleSet {
   const { masqueradeMark } = input;
   return {
@@ -118,9 +118,9 @@ function servicesRules(input: RulesInput): readonly Rule[] {
 }
 
 /**
- * Selects the cluster IP traffic to masquerade: all of it, or traffic that does not come from pods of this node. If
- * pods cannot be distinguished: packets whose source is a cluster IP. A process of this node has such a source when it
- * connects to a cluster IP, because that address is local on kube-ipvs0.
+ * Selects the cluster IP traffic to masquerade: all of it, or traffic that does not come from this node's pods. If pods
+ * cannot be distinguished, selects packets whose source is a cluster IP. A local process that connects to a cluster IP
+ * has that IP as its source, because kube-ipvs0 makes the address local.
  */
 function clusterIpMasquerade(input: RulesInput): Rule {
   const { isMasqueradeAll, localDetector } = input;
@@ -144,7 +144,10 @@ function acceptExternal(input: RulesInput, role: SetRole): readonly Rule[] {
   ];
 }
 
-/** The node's own connections have the virtual IP as their source. Replies from other nodes to that address do not return. */
+/**
+ * The node's own connections have the virtual IP as their source. Replies that other nodes send to that address do not
+ * return here.
+ */
 function masqueradeNode(input: RulesInput, role: SetRole): readonly Rule[] {
   if (input.edges?.isNodeMasqueraded !== true) return [];
   return [rule(toMarkMasq, ...described(input, role), sourceIsLocal)];
@@ -229,10 +232,10 @@ function ipvsFilterRules(input: RulesInput): readonly Rule[] {
 }
 
 /**
- * The `ipvs` match finds the virtual address, because filter OUTPUT sees packets after IPVS has translated them. The
- * source match limits the rule to this node's own packets, because packets of other hosts that IPVS handles also
- * traverse OUTPUT. The source of the node's own packets is the virtual address, unless a process binds another of the
- * node's addresses.
+ * The `ipvs` match provides the virtual address, because filter OUTPUT sees packets after IPVS has translated them. The
+ * source match limits the rule to this node's own packets, because other hosts' packets that IPVS handles also traverse
+ * OUTPUT. The source of the node's own packets is the virtual address, unless a process binds a different address of
+ * the node.
  */
 function outFilterRules({ deniedToNode, edges }: RulesInput): readonly Rule[] {
   const areStrict = edges?.areSourceRangesStrict === true;

@@ -36,15 +36,15 @@ import { weightsOf } from "./weights.ts";
 /** A desired virtual server, with its real servers in this node's creation order (see spread.ts). */
 export interface PlannedVirtualServer {
   readonly virtualServer: VirtualServer;
-  /** Decides which Service owns the virtual server if several request it, see claims/claim.ts. */
+  /** Decides which Service owns the virtual server if several request it; see claims/claim.ts. */
   readonly kind: FrontendKind;
   readonly realServers: readonly RealServer[];
   /**
-   * UDP only: keys of all serving endpoints, present if some of them are not chosen because they are terminating or
+   * UDP only: keys of all serving endpoints, present if some of them were not chosen because they are terminating or
    * because others are nearer. UDP flows to these endpoints may continue.
    */
   readonly stillServing?: ReadonlySet<string>;
-  /** Seconds after which a drain ends despite open connections. If absent, the configured drain deadline applies. */
+  /** Seconds after which a drain ends despite open connections. If undefined, the configured drain deadline applies. */
   readonly drainDeadlineSeconds?: number;
 }
 
@@ -57,15 +57,15 @@ export interface ServicePortPlan {
   readonly addresses: readonly IpAddress[];
   /** External and load-balancer IPs that are not bound or not served, to protect the node. */
   readonly reserved: readonly ReservedAddress[];
-  /** Frontends that are not served, because other software of the node has the address. */
+  /** Frontends that are not served because other software on the node has the address. */
   readonly held: readonly AskedFrontend[];
   /** Frontends that this node itself must not use, because no source range contains its address. */
   readonly deniedToNode: readonly VirtualServerId[];
-  /** True for a policy if the policy is Local and usable endpoints exist, but none on this node. */
+  /** True for a policy that is Local if usable endpoints exist but none are on this node. */
   readonly hasNoLocalEndpoints: Readonly<Record<TrafficPolicy, boolean>>;
 }
 
-/** Planning input besides the service port and its endpoints. */
+/** Planning input other than the service port and its endpoints. */
 export interface ServicePortContext {
   readonly place: NodePlace;
   readonly options: FamilyOptions;
@@ -130,7 +130,7 @@ function virtualServersOf(
   });
 }
 
-/** Only UDP flows need these keys: connections of other protocols end by themselves. */
+/** Only UDP flows need these keys, because connections of other protocols end by themselves. */
 function servingKeys(port: ServicePort, endpoints: readonly Endpoint[]): ReadonlySet<string> {
   if (port.protocol !== "UDP") return new Set();
   const serving = endpoints.filter(({ isReady, isServing }) => isReady || isServing);
@@ -153,7 +153,7 @@ function onePacketFlag({ protocol }: ServicePort, { isOnePacket }: Tuning): numb
   return protocol === "UDP" && isOnePacket === true ? virtualServerFlags.onePacket : 0;
 }
 
-/** With `mh`, kube-proxy includes the source port in the hash, so that the connections of one client spread. */
+/** With `mh`, kube-proxy includes the source port in the hash, so that one client's connections are spread. */
 function flagsOf({ scheduler, schedulerFlags }: Tuning): number {
   if (schedulerFlags === undefined)
     return scheduler === "mh" ? virtualServerFlags.schedulerPort : 0;

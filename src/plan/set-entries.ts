@@ -21,8 +21,8 @@ export interface PlannedSetEntry {
   readonly set: IpSet;
   readonly entry: SetEntry;
   /**
-   * Key of the entry's virtual server, if other Services may also claim that virtual server. The entry then applies only while its Service
-   * owns the virtual server. If undefined, the entry always applies.
+   * Key of the entry's virtual server, if other Services may also claim it. The entry then applies only while its
+   * Service owns the virtual server. If undefined, the entry always applies.
    */
   readonly claim?: string;
 }
@@ -32,7 +32,7 @@ interface Subject {
   readonly options: FamilyOptions;
 }
 
-/** Lists a service port's set entries for its frontends, its local endpoints and its health-check node port. Pure. */
+/** Lists a service port's set entries: for its frontends, local endpoints and health check node port. Pure. */
 export function setEntriesOf(
   subject: Subject,
   frontends: readonly Frontend[],
@@ -64,7 +64,7 @@ export function setEntriesOf(
 type Put = (role: SetRole, entry: SetEntry) => void;
 
 /**
- * Anyone who may write a Service can name external and load-balancer IPs. Cluster IPs and node ports are allocated
+ * Anyone who may write a Service can request external and load-balancer IPs. Cluster IPs and node ports are allocated
  * once.
  */
 function claimOf({ protocol }: ServicePort, frontend: Frontend): string | undefined {

@@ -37,7 +37,7 @@ const specs: Readonly<Record<SetRole, SetSpec>> = {
   /** Load-balancer IPs with source ranges. */
   loadBalancerFirewall: { suffix: "LOAD-BALANCER-FW", type: "hash:ip,port" },
   loadBalancerLocal: { suffix: "LOAD-BALANCER-LOCAL", type: "hash:ip,port" },
-  /** Admits the node itself. Its packets to a virtual IP have that IP as their source. */
+  /** Admits the node itself, whose packets to a virtual IP have that IP as their source. */
   loadBalancerSourceIp: { suffix: "LOAD-BALANCER-SOURCE-IP", type: "hash:ip,port,ip" },
   loadBalancerSourceCidr: { suffix: "LOAD-BALANCER-SOURCE-CIDR", type: "hash:ip,port,net" },
   nodePortTcp: { suffix: "NODE-PORT-TCP", type: "bitmap:port" },
@@ -58,17 +58,14 @@ export const setRoles: readonly SetRole[] = Object.keys(specs) as SetRole[];
 export const standardMaxElements = 65_536;
 
 /**
- * Capacity of a hash set for `entryCount` entries. Above the standard capacity, a power of two, so that a growing set
- * is rarely recreated.
+ * A hash set's capacity for `entryCount` entries. Above the standard capacity, it is a power of two, so that a growing
+ * set is rarely recreated.
  */
 export function capacityFor(entryCount: number): number {
   return Math.max(standardMaxElements, 2 ** Math.ceil(Math.log2(Math.max(entryCount, 1))));
 }
 
-/**
- * Name for the replacement of a set while both exist. Not longer than the set's own name, so it never exceeds the
- * limit.
- */
+/** Name of a set's replacement while both exist. Not longer than the set's own name, so it never exceeds the limit. */
 export function temporaryNameOf(setName: string): string {
   return `KTMP-${setName.slice("KUBE-".length)}`;
 }
@@ -81,14 +78,14 @@ const sets: ReadonlyMap<IpFamily, ReadonlyMap<SetRole, IpSet>> = new Map([
   ["IPv6", setsOf("IPv6")],
 ]);
 
-/** The set with this role in a family. */
+/** A family's set with this role. */
 export function setFor(role: SetRole, family: IpFamily): IpSet {
   const set = sets.get(family)?.get(role);
   if (set === undefined) throw new Error(`No set for ${role} in ${family}`);
   return set;
 }
 
-/** All sets of a family, in creation order. */
+/** All of a family's sets, in creation order. */
 export function setsFor(family: IpFamily): readonly IpSet[] {
   return setRoles.map((role) => setFor(role, family));
 }

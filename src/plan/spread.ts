@@ -1,13 +1,13 @@
 /**
- * The order in which a node creates the real servers of a virtual server. The kernel puts each new real server at the
- * head of its list. `rr` starts there, and `lc` picks the first of several equals. If all nodes used the same order,
- * the first connections of all nodes would reach the same endpoint.
+ * The order in which a node creates a virtual server's real servers. The kernel puts each new real server at the head
+ * of its list. `rr` starts there, and `lc` picks the first of several equals. If all nodes used the same order, their
+ * first connections would all reach the same endpoint.
  */
 import type { Endpoint } from "../model/endpoints.ts";
 
 /**
- * Returns the endpoints in the order of this node. Pure. Each position depends only on the node's name and the
- * endpoint, so the order survives restarts and does not change when other endpoints are added or removed.
+ * Returns the endpoints in this node's order. Pure. An endpoint's position depends only on the node's name and the
+ * endpoint. The order therefore survives restarts and does not change when other endpoints are added or removed.
  */
 export function spreadByNode(
   endpoints: readonly Endpoint[],
@@ -25,7 +25,10 @@ function byKey(one: Endpoint, other: Endpoint): number {
   return one.key < other.key ? -1 : 1;
 }
 
-/** 32-bit FNV-1a hash, finalized like MurmurHash3. Without the finalization, texts with the same ending would have similar hashes. */
+/**
+ * 32-bit FNV-1a hash, finalized like MurmurHash3. Without finalization, texts with the same ending would have similar
+ * hashes.
+ */
 function hashOf(text: string, seed: number): number {
   let hash = seed ^ 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) {

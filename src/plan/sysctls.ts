@@ -8,19 +8,19 @@ export interface SysctlSetting {
 }
 
 export interface SysctlOptions {
-  /** Whether an interface answers ARP only for its own addresses, so that no interface answers for virtual IPs. */
+  /** Whether each interface answers ARP only for its own addresses, so that none answers for virtual IPs. */
   readonly isStrictArp: boolean;
   /** Kernel release from uname, such as `6.1.0-13-amd64`. */
   readonly kernelRelease: string;
 }
 
-/** Settings for every node, see linux/Documentation/networking/ipvs-sysctl.rst. */
+/** Settings for every node; see linux/Documentation/networking/ipvs-sysctl.rst. */
 const always: readonly SysctlSetting[] = [
   // Keeps conntrack entries of IPVS connections. MASQUERADE needs them.
   { path: "net/ipv4/vs/conntrack", value: "1" },
   // Ends a connection when a packet for a removed real server arrives. By default the packet is silently dropped.
   { path: "net/ipv4/vs/expire_nodest_conn", value: "1" },
-  // Session affinity does not keep clients at a draining real server.
+  // Prevents session affinity from keeping clients on a draining real server.
   { path: "net/ipv4/vs/expire_quiescent_template", value: "1" },
   { path: "net/ipv4/ip_forward", value: "1" },
 ];
@@ -30,7 +30,7 @@ const strictArp: readonly SysctlSetting[] = [
   { path: "net/ipv4/conf/all/arp_announce", value: "2" },
 ];
 
-/** Lists the settings for this kernel. */
+/** Lists this kernel's settings. */
 export function planSysctls(options: SysctlOptions): readonly SysctlSetting[] {
   return [
     ...always,
@@ -42,8 +42,8 @@ export function planSysctls(options: SysctlOptions): readonly SysctlSetting[] {
 }
 
 /**
- * From Linux 4.1 to 5.8, rescheduling a reused client port under conntrack delays the client by one second. Linux 5.9
- * fixed that. The setting does not exist before 4.1.
+ * From Linux 4.1 to 5.8, rescheduling a reused client port with conntrack enabled delays the client by one second.
+ * Linux 5.9 fixed this. The setting does not exist before 4.1.
  */
 function needsConnReuseOff(kernelRelease: string): boolean {
   const version = linuxOf(kernelRelease);

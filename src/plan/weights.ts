@@ -23,7 +23,7 @@ export function weightsOf(
   if (canary !== undefined && sharesByWeights(scheduler))
     result = shared(endpoints, result, canary);
   if (slowStartMs > 0 && rampsWeights(scheduler)) {
-    // Multiplies all weights by `rampSteps` at all times, so that a ramp changes only the weight of the new endpoint.
+    // Always multiplies all weights by `rampSteps`, so that a ramp only changes the new endpoint's weight.
     result = result.map((weight, index) => {
       const address = endpoints[index]?.address;
       return weight * ((address && facts.rampStep(address)) ?? rampSteps);
@@ -32,10 +32,7 @@ export function weightsOf(
   return result.map((weight) => Math.min(weight, largestWeight));
 }
 
-/**
- * Scales the weights so that the canary group gets its share of the total. If either group is empty, nothing is
- * scaled.
- */
+/** Scales the weights so that the canary group gets its share of the total. Does not scale if either group is empty. */
 function shared(
   endpoints: readonly Endpoint[],
   weights: readonly number[],
@@ -60,8 +57,8 @@ function belongsTo({ slice, zone }: Endpoint, { by, name }: Canary): boolean {
 }
 
 /**
- * Reduces weights to the smallest integers with the same proportions, limited to what the kernel accepts. A weight
- * above 0 remains at least 1.
+ * Reduces weights to the smallest integers with the same proportions, limited to what the kernel accepts. Weights above
+ * 0 stay at least 1.
  */
 function reduced(weights: readonly number[]): number[] {
   const divisor = weights.reduce(greatestCommonDivisor, 0);

@@ -4,14 +4,14 @@ import type { ServicePortPlan } from "../service-port-plan.ts";
 import type { WinnerChange } from "./claims.ts";
 import type { ServerClaim } from "./server-claims.ts";
 
-/** Everything that a plan wants, or a part of it. */
+/** Everything that a plan wants, or part of it. */
 export type Effects = Pick<ServicePortPlan, "setEntries" | "deniedToNode"> & {
   readonly plan: ServicePortPlan;
 };
 
 /**
- * The effects on plans other than `own` when the winner at `key` changes: what they no longer want, and what they now
- * want.
+ * The effects on plans other than `own` when the owner of `key` changes: what they no longer want, and what they want
+ * now.
  */
 export function effectsOnOthers(
   key: string,

@@ -4,7 +4,7 @@ import type { ServicePort } from "../../model/service-port.ts";
 export interface RecordedClaims {
   /** When each claim was first seen, in seconds since the epoch. */
   readonly seen: ReadonlyMap<string, number>;
-  /** Claims that were rejected because a process of the node listened at their address and port. */
+  /** Claims that were rejected because a local process was listening on their address and port. */
   readonly refused: ReadonlySet<string>;
 }
 
@@ -14,9 +14,9 @@ export const noRecordedClaims: RecordedClaims = { seen: new Map(), refused: new 
 const recallSeconds = 3_600;
 
 /**
- * Records when claims of external and load-balancer IPs were first seen, and which of them were rejected. The age of
- * the claim decides who owns an address, not the age of the Service, because a Service may be edited later. Claims
- * noted between two calls of {@link settle} are equally old, so their order does not matter.
+ * Records when claims to external and load-balancer IPs were first seen, and which of them were rejected. The claim's
+ * age decides who owns an address, not the Service's age, because a Service may be edited later. Claims noted between
+ * two calls of {@link settle} have the same age, so their order does not matter.
  */
 export class ClaimAges {
   readonly #nowSeconds: () => number;
@@ -50,8 +50,8 @@ export class ClaimAges {
   }
 
   /**
-   * Has millisecond precision, so that two syncs within one second give their claims different ages. If the clock is
-   * set back, later claims still get later times.
+   * Returns the time with millisecond precision, so that claims from two syncs within one second have different ages.
+   * If the clock is set back, later claims still get later times.
    */
   #beginBatch(): number {
     const nowMs = Math.floor(this.#nowSeconds() * 1_000);
@@ -60,7 +60,7 @@ export class ClaimAges {
     return this.#lastBatchSeconds;
   }
 
-  /** Forgets a claim that was given up. If it reappears, it is a new claim. */
+  /** Forgets an abandoned claim. If it reappears, it is a new claim. */
   forget(key: string, port: ServicePort): void {
     const id = claimId(key, port);
     if (this.#recorded.seen.has(id)) {
@@ -78,8 +78,7 @@ export class ClaimAges {
   }
 
   /**
-   * Whether an earlier run rejected the claim. Always false after the first {@link settle}, when claims are checked
-   * again.
+   * Whether an earlier run rejected the claim. Always false after the first {@link settle}, when claims are rechecked.
    */
   wasRefused(key: string, port: ServicePort): boolean {
     return !this.#isSettled && this.#recorded.refused.has(claimId(key, port));
@@ -93,7 +92,7 @@ export class ClaimAges {
     this.#isChanged = true;
   }
 
-  /** Claims noted from now on are younger than all previous ones. */
+  /** Makes claims that are noted later younger than all previous ones. */
   settle(): void {
     this.#batchSeconds = undefined;
     this.#isSettled = true;
@@ -109,7 +108,7 @@ export class ClaimAges {
   }
 }
 
-/** Contains the creation time, so a Service that is deleted and created again has new claims. */
+/** Contains the creation time, so a Service that is deleted and recreated has new claims. */
 function claimId(key: string, { service, createdAtSeconds }: ServicePort): string {
   return `${key} ${service} ${createdAtSeconds}`;
 }

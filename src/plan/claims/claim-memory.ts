@@ -2,7 +2,7 @@ import { none } from "../../base/none.ts";
 import { ClaimAges, type RecordedClaims } from "./claim-ages.ts";
 import { PortAdmission } from "./port-admission.ts";
 
-/** Facts about claims that the API objects do not contain: their ages, and which ones the node admits. */
+/** Facts about claims that API objects do not contain: their ages, and whether the node admits them. */
 export interface ClaimMemory {
   readonly ages: ClaimAges;
   readonly admission: PortAdmission;

@@ -5,7 +5,7 @@ import type { FrontendKind, ReservedAddress } from "../frontends.ts";
 
 /**
  * The first criterion is who wrote the address. The API server allocates cluster IPs and node ports. A controller
- * writes load-balancer IPs into the status. Anyone who may edit a Service writes external IPs.
+ * writes load-balancer IPs into the status. Anyone who may edit a Service can write external IPs.
  */
 export const claimRanks: Readonly<Record<FrontendKind, number>> = {
   "cluster-ip": 0,
@@ -21,13 +21,13 @@ export interface Claim {
     /** External and load-balancer IPs that are not bound or not served. Undefined if there are none. */
     readonly reserved?: readonly ReservedAddress[];
   };
-  /** See {@link claimRanks}. If one Service names the same address in two ways, the better rank applies. */
+  /** See {@link claimRanks}. If a Service claims the same address in two ways, the better rank applies. */
   readonly rank: number;
-  /** When the claim to an external or load-balancer IP was first seen. If absent, the age of the Service decides. */
+  /** When the claim to an external or load-balancer IP was first seen. If undefined, the Service's age decides. */
   readonly seenAtSeconds?: number;
 }
 
-/** The Service that is served at an address. A Service that is deleted and created again is a different holder. */
+/** The Service that is served at an address. A Service that is deleted and recreated is a different holder. */
 export interface Holder {
   readonly service: ServiceName;
   readonly createdAtSeconds: number;
@@ -45,7 +45,7 @@ export type ClaimReason =
   | "earlier-manifest"
   | "earlier-name";
 
-/** A losing claim: the address and port serve another Service. */
+/** A losing claim: the address and port serve a different Service. */
 export interface LostClaim {
   readonly virtualServer: string;
   readonly winner: string;
@@ -72,7 +72,7 @@ export function isHeldBy({ plan: { servicePort } }: Claim, holder: Holder | unde
 }
 
 /**
- * Compares two claims; the better one sorts first. Criteria: better rank, already served there (`holder`), older
+ * Compares two claims; the stronger one sorts first. Criteria: better rank, already served there (`holder`), older
  * claim, older Service, earlier position in the manifests, name.
  */
 export function byRight(left: Claim, right: Claim, holder: Holder | undefined): number {
@@ -93,7 +93,7 @@ export function lostClaim(virtualServer: string, winner: Claim, loser: Claim): L
 
 export function claimReason(winner: Claim, loser: Claim): ClaimReason {
   if (winner.rank !== loser.rank) return "kind-of-address";
-  // The age alone would make the other Service the owner.
+  // By age alone, the other Service would be the owner.
   if (byAge(winner, loser) > 0) return "held-before";
   if (seenFirst(winner, loser) !== 0) return "earlier-claim";
   const [a, b] = [winner.plan.servicePort, loser.plan.servicePort];
@@ -106,7 +106,7 @@ function byAge(left: Claim, right: Claim): number {
   return (
     seenFirst(left, right) ||
     one.createdAtSeconds - other.createdAtSeconds ||
-    // Names are built only if the times are equal.
+    // Builds names only if the times are equal.
     bySeniority({ ...one, name: servicePortName(one) }, { ...other, name: servicePortName(other) })
   );
 }

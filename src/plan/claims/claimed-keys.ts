@@ -1,4 +1,4 @@
-/** Addresses and ports of a service port as keys that several Services may claim. Pure. */
+/** A service port's addresses and ports as keys, which several Services may claim. Pure. */
 import type { ServicePort } from "../../model/service-port.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { AskedFrontend } from "../frontends.ts";
@@ -21,8 +21,8 @@ export function claimsOf(
 }
 
 /**
- * Key of the first node-port frontend. It represents all node addresses, because one rule covers them all and one
- * Service owns them all. Undefined if no address serves node ports.
+ * Key of the first node-port frontend. It represents all node addresses, because one rule covers them and one Service
+ * owns them. Undefined if no address serves node ports.
  */
 export function nodePortClaim(
   port: ServicePort,

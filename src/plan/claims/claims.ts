@@ -16,7 +16,7 @@ import {
 } from "./claim.ts";
 import { ClaimAges } from "./claim-ages.ts";
 
-/** An address and port that several Services claim with equal rank, with all claims to it. */
+/** An address and port that several Services claim with equal rank, and all claims to it. */
 export interface UndecidedClaim<C extends Claim> {
   readonly key: string;
   readonly claims: readonly C[];
@@ -40,8 +40,8 @@ export abstract class Claims<C extends Claim> {
   /** Plans with reserved addresses. Nearly always empty. */
   readonly #withReserved = new Set<C["plan"]>();
   /**
-   * Holders that differ from the current owner. Initially those of an earlier run, later those of addresses whose
-   * owner changed since the last {@link settle}.
+   * Holders that differ from the current owner. At first, the holders from an earlier run. Later, the former owners of
+   * addresses whose owner changed since the last {@link settle}.
    */
   readonly #held: Map<string, Holder | undefined>;
   #isSettled = false;
@@ -103,7 +103,7 @@ export abstract class Claims<C extends Claim> {
   /** A plan's claims, by key. */
   protected abstract claimsOf(plan: C["plan"]): readonly (readonly [key: string, claim: C])[];
 
-  /** Replaces `previous` by `next` and reports the change of owner for each key that either plan claims. */
+  /** Replaces `previous` with `next` and reports the owner change for each key that either plan claims. */
   replace(
     previous: C["plan"] | undefined,
     next: C["plan"] | undefined,
@@ -123,24 +123,24 @@ export abstract class Claims<C extends Claim> {
   }
 
   /**
-   * Replaces the claims on `key` of the plans `previous` and `claim.plan` with `claim`. If `claim` is undefined, only
-   * removes the claims of `previous`.
+   * Replaces the claims to `key` by the plans `previous` and `claim.plan` with `claim`. If `claim` is undefined, only
+   * removes those of `previous`.
    */
   update(key: string, claim: C | undefined, previous: C["plan"] | undefined): WinnerChange<C> {
     const before = this.of(key);
-    // A Service may name the same external IP and load-balancer IP. A plan has only one claim per key.
+    // A Service may have the same address as external IP and load-balancer IP. A plan has only one claim per key.
     const others = before.filter(({ plan }) => plan !== previous && plan !== claim?.plan);
     if (claim === undefined) return this.#set(key, before, others);
     const better = betterRank(
       this.#withAge(key, claim),
       before.find(({ plan }) => plan === claim.plan),
     );
-    // Avoids a spread for the usual single claim, because an array made by spread reserves space for sixteen more elements.
+    // Avoids a spread for the usual single claim, because a spread reserves space for 16 more elements.
     return this.#set(key, before, others.length === 0 ? [better] : [...others, better]);
   }
 
   /**
-   * Addresses that several Services claim with equal rank and no known holder. Always empty after the first {@link
+   * Addresses without a known holder that several Services claim with equal rank. Always empty after the first {@link
    * settle}.
    */
   undecided(): readonly UndecidedClaim<C>[] {
@@ -203,10 +203,7 @@ export abstract class Claims<C extends Claim> {
   }
 }
 
-/**
- * Moves the best claim to the front. The other claims remain unsorted, because thousands of Services may claim one
- * address.
- */
+/** Moves the best claim to the front. The others stay unsorted, because thousands of Services may claim one address. */
 function bestFirst<C extends Claim>(
   claims: readonly C[],
   holder: Holder | undefined,

@@ -3,7 +3,7 @@ import type { ServicePort } from "../../model/service-port.ts";
 import type { ClaimAges } from "./claim-ages.ts";
 import { claimKey } from "./claimed-keys.ts";
 
-/** A socket of a process on this node. */
+/** A listening socket of a local process. */
 export interface NodeSocket {
   readonly protocol: "TCP" | "UDP";
   /** The unspecified address means every address. The unspecified IPv6 address also includes IPv4. */
@@ -12,9 +12,9 @@ export interface NodeSocket {
 }
 
 /**
- * Rejects external and load-balancer IPs that are node addresses if a process of the node, such as kubelet, the API
- * server, etcd or sshd, listens on the port. The check happens when the claim appears. An admitted claim remains
- * admitted, even after a restart.
+ * Rejects external and load-balancer IPs that are node addresses if a local process, such as kubelet, the API server,
+ * etcd or sshd, is listening on the port. Claims are checked when they appear. An admitted claim remains admitted, even
+ * after a restart.
  */
 export class PortAdmission {
   readonly #ages: ClaimAges;

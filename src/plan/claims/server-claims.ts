@@ -4,7 +4,7 @@ import type { PlannedVirtualServer, ServicePortPlan } from "../service-port-plan
 import { type Claim, claimRanks } from "./claim.ts";
 import { Claims, type WinnerChange } from "./claims.ts";
 
-/** The claim of one service port to a virtual server. */
+/** One service port's claim to a virtual server. */
 export interface ServerClaim extends Claim {
   readonly plan: ServicePortPlan;
   readonly planned: PlannedVirtualServer;
@@ -20,7 +20,7 @@ export class ServerClaims extends Claims<ServerClaim> {
   }
 }
 
-/** Whether the planned virtual server is the same before and after. */
+/** Whether the planned virtual server is the same before and after the change. */
 export function isSamePlanned({ before, after }: WinnerChange<ServerClaim>): boolean {
   const [left, right] = [before?.planned, after?.planned];
   if (left === undefined || right === undefined) return left === right;

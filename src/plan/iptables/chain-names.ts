@@ -1,8 +1,8 @@
-/** Names of the chains of service ports and endpoints. They are the same as kube-proxy's. Pure. */
+/** Names of service port and endpoint chains, the same as kube-proxy's. Pure. */
 import { nameHash } from "../../base/name-hash.ts";
 import { type ServicePort, servicePortName } from "../../model/service-port.ts";
 
-/** The values from which the chain names of a service port are derived. */
+/** The values that determine a service port's chain names. */
 export type ChainOwner = Pick<ServicePort, "service" | "portName" | "protocol">;
 
 export interface ServicePortChains {

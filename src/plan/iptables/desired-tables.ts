@@ -23,8 +23,8 @@ import { type UdpDestination, UdpDestinations } from "./udp-destinations.ts";
 type TableClaims = PortClaims<ServicePortRules>;
 
 /**
- * The desired tables of one family: the sum of all Services' rules. A chain that has not changed stays the same object,
- * so that comparing it is free.
+ * The desired tables of one family: the sum of all Services' rules. An unchanged chain stays the same object, so that
+ * comparing it is free.
  */
 class FamilyTables {
   readonly #family: IpFamily;
@@ -33,7 +33,7 @@ class FamilyTables {
   /** Service ports with rules in a shared chain. */
   readonly #shared = new Map<SharedChainKey, Map<string, ServicePortRules>>();
   readonly #claims: TableClaims;
-  /** The chains to which several Services contribute. Chains that planning has touched since are absent. */
+  /** The chains to which several Services contribute, except those that planning has touched since. */
   readonly #made = new Map<SharedChainKey, Chain>();
   /** The last rule set. Differs from the planned chains if planning has touched a chain since. */
   #ruleSet: RuleSet | undefined;
@@ -53,7 +53,7 @@ class FamilyTables {
     this.#touchRulesOf(key, this.#claims.hold(key, holder));
   }
 
-  /** Makes the next rule set build all shared chains again. All chains are then compared. */
+  /** Makes the next rule set rebuild all shared chains. All chains are then compared. */
   rebuild(): void {
     this.#made.clear();
     this.#ruleSet = undefined;
@@ -94,7 +94,7 @@ class FamilyTables {
     const listAll = (): readonly Chain[] => shared.concat(this.#fixed, [...this.#own.values()]);
     let chains: readonly Chain[] | undefined;
     this.#ruleSet = {
-      // Listed only if read, because a changed endpoint needs only the changes. Read it before planning continues.
+      // Listed only if read, because an endpoint change only needs the changes. Read it before planning continues.
       get chains() {
         chains ??= listAll();
         return chains;
@@ -141,7 +141,7 @@ class FamilyTables {
     }
     this.#touchDifferences(partsBefore, this.#partsOf(after));
     if (before === undefined || after === undefined) return;
-    // A Service that was created again is younger, so its rules move to another position.
+    // A recreated Service is younger, so its rules move.
     const [was, is] = [before.servicePort, after.servicePort];
     if (bySeniority({ ...was, name: key }, { ...is, name: key }) === 0) return;
     for (const { chain } of after.shared) this.#touch(chain);
@@ -160,7 +160,7 @@ class FamilyTables {
     return parts;
   }
 
-  /** Marks the chains with rules for an address and port that passed from one service port to another. */
+  /** Marks the chains with rules for an address and port whose owner changed. */
   #touchRulesOf(key: string, { before, after }: WinnerChange<PortClaim<ServicePortRules>>): void {
     const [left, right] = [before?.plan.servicePort, after?.plan.servicePort];
     if (left === undefined || right === undefined) return;
@@ -218,7 +218,7 @@ export class DesiredTables {
   readonly #udp = new UdpDestinations();
   readonly #claims: TableClaims;
 
-  /** `held`: the owners of contested addresses in an earlier run. `ages`: when each claim was first seen. */
+  /** `held` names the owners of contested addresses in an earlier run. `ages` says when each claim was first seen. */
   constructor(held?: Holders, ages?: ClaimAges) {
     this.#claims = new PortClaims(held, ages);
   }
@@ -241,13 +241,13 @@ export class DesiredTables {
     }
   }
 
-  /** Number of endpoints of all service ports in a family. */
+  /** Total number of endpoints of a family's service ports. */
   endpointCount(family: IpFamily): number {
     return this.#counts.get(`endpoints ${family}`) ?? 0;
   }
 
   /**
-   * Replaces everything that a Service wants in a family. Yields after each service port. At a yield, the remaining
+   * Replaces everything that a Service wants in a family. Yields after each service port. At each yield, the remaining
    * ports still have their previous rules.
    */
   *replace(plan: ServiceRules): Generator<void, void> {
@@ -281,12 +281,12 @@ export class DesiredTables {
     return this.#udp.all((key) => this.#claims.winner(key)?.plan);
   }
 
-  /** Everything that one family's tables should contain. Yields after each shared chain. */
+  /** Everything that a family's tables should contain. Yields after each shared chain. */
   ruleSet(family: IpFamily, options: IptablesOptions): Generator<void, RuleSet> {
     return this.#tables(family).ruleSet(options);
   }
 
-  /** Makes the next rule set of a family build all shared chains again, in case a change was not noted. */
+  /** Makes a family's next rule set rebuild all shared chains, in case a change was missed. */
   rebuild(family: IpFamily): void {
     this.#tables(family).rebuild();
   }

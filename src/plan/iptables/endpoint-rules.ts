@@ -11,7 +11,7 @@ import {
 } from "../rule-words.ts";
 import type { ListedEndpoint, RuleSubject } from "./rule-subject.ts";
 
-/** Rules that choose an endpoint: with session affinity the client's previous one, otherwise a random one. */
+/** Rules that choose an endpoint: the client's previous one with session affinity, otherwise a random one. */
 export function choiceRules(
   subject: RuleSubject,
   endpoints: readonly ListedEndpoint[],

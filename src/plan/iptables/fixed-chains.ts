@@ -1,6 +1,6 @@
 /**
  * Chains, rules and jumps that do not depend on Services. Names, order and comments are kube-proxy's, because
- * kube-proxy and other software look for them by text. Pure.
+ * kube-proxy and other software find them by text. Pure.
  */
 import type { IpFamily } from "../../base/ip.ts";
 import type { Chain, Jump, Match, Rule, RuleSet } from "../../state/rule.ts";
@@ -29,13 +29,13 @@ const canaryChain = "KUBE-PROXY-CANARY";
 /** Chain that kubelet and kube-proxy share. It must never be flushed or removed. */
 const kubeletFirewall: Chain = { table: "filter", name: "KUBE-FIREWALL", rules: [] };
 
-/** The chains of a service port are in `own`. Before Kubernetes 1.24, XLB was used instead of EXT. */
+/** `own` matches the chains of service ports. Before Kubernetes 1.24, XLB was used instead of EXT. */
 export const ofServices: Required<RuleSet>["ofServices"] = {
   others: [kubeletFirewall],
   own: /^KUBE-(?:SVC|SVL|EXT|FW|SEP|XLB)-[A-Z2-7]{16}$/,
 };
 
-/** Kernel counters (nfacct objects) that rules name. They must exist before the rules. */
+/** Kernel counters (nfacct objects) that rules refer to. They must exist before the rules. */
 export const counters = {
   invalidDropped: "ct_state_invalid_dropped_pkts",
   localhostAccepted: "localhost_nps_accepted_pkts",
@@ -43,7 +43,7 @@ export const counters = {
 
 export const countedLocalhost: Match = { kind: "accounting", counter: counters.localhostAccepted };
 
-/** Complete chains without rules of Services. */
+/** Complete chains that contain no Service rules. */
 export function fixedChains(options: IptablesOptions): readonly Chain[] {
   const { masqueradeMark } = options.shared;
   return [
@@ -55,8 +55,7 @@ export function fixedChains(options: IptablesOptions): readonly Chain[] {
 }
 
 /**
- * The last rules of KUBE-SERVICES in nat, below those of all Services: they send remaining local traffic to the node
- * ports.
+ * The last rules of KUBE-SERVICES in nat, after all Service rules. They send remaining local traffic to the node ports.
  */
 export function nodePortEntries(
   family: IpFamily,
@@ -78,7 +77,7 @@ const isNew: Match = { kind: "conntrack-state", states: ["NEW"] };
 const externalPortals = comment("kubernetes externally-visible service portals");
 const firewall = comment("kubernetes load balancer firewall");
 
-/** In insertion order. Each jump is inserted at position 1, so the last one of a chain ends up first. */
+/** In insertion order. Each jump is inserted at position 1, so a chain's last jump ends up first. */
 const jumps: readonly Jump[] = [
   jump("filter", "INPUT", "KUBE-EXTERNAL-SERVICES", isNew, externalPortals),
   jump("filter", "INPUT", "KUBE-NODEPORTS", comment("kubernetes health check service ports")),

@@ -11,17 +11,17 @@ export interface IptablesFamilyOptions {
   readonly servesLoopback: boolean;
 }
 
-/** Input from the node and the configuration. A new object causes everything to be planned again. */
+/** Input from the node and the configuration. A new object causes a complete replan. */
 export interface IptablesNodeOptions {
   readonly shared: PlanOptions;
   readonly families: ReadonlyMap<IpFamily, IptablesFamilyOptions>;
-  /** Whether the kernel supports nfacct counters and those of kube-ipvs exist. */
+  /** Whether the kernel supports nfacct counters and kube-ipvs' counters exist. */
   readonly hasCounters: boolean;
   /** Whether packets that conntrack considers invalid are accepted. */
   readonly isTcpLiberal: boolean;
 }
 
-/** All planning input of iptables mode besides Services and endpoints. */
+/** All planning input of iptables mode other than Services and endpoints. */
 export interface IptablesOptions extends IptablesNodeOptions {
   /** Families with more than {@link largeClusterEndpoints} endpoints. Their endpoint rules have no comments. */
   readonly largeFamilies: ReadonlySet<IpFamily>;

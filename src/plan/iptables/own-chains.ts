@@ -42,7 +42,7 @@ export function ownChains(subject: RuleSubject): readonly Chain[] {
 }
 
 /**
- * Masquerades cluster IP traffic that does not come from pods of this node, so that replies return through this node.
+ * Masquerades cluster IP traffic that does not come from this node's pods, so that replies return through this node.
  */
 function masqueradeInternal(subject: RuleSubject, chainName: string): readonly Rule[] {
   const { port, name, family, options } = subject;
@@ -55,7 +55,7 @@ function masqueradeInternal(subject: RuleSubject, chainName: string): readonly R
 }
 
 /**
- * Rules for traffic from outside. Policy Cluster masquerades it. Policy Local keeps the client's address; traffic from
+ * Rules for traffic from outside. Policy Cluster masquerades it. Policy Local keeps the client's address. Traffic from
  * this node and its pods may still use all endpoints, as at the cluster IP.
  */
 function externalRules(subject: RuleSubject): readonly Rule[] {
@@ -81,8 +81,8 @@ function externalRules(subject: RuleSubject): readonly Rule[] {
 }
 
 /**
- * If the node's address is in a source range, also admits the load-balancer IPs as sources. If a load-balancer IP is a
- * local address, packets from the node to that IP also have that IP as their source.
+ * If the node's address is in a source range, also admits the load-balancer IPs as sources. If a load-balancer IP is
+ * local, packets from the node to that IP have it as their source.
  */
 function firewallRules(subject: RuleSubject): readonly Rule[] {
   const { port, name, family, chains, loadBalancerIps } = subject;
@@ -100,7 +100,7 @@ function firewallRules(subject: RuleSubject): readonly Rule[] {
   ];
 }
 
-/** Follows the order of iptables-save, which prints the source before the destination and the interface after it. */
+/** Follows `iptables-save` order, with the source before the destination and the interface after it. */
 function inPrintedOrder(detector: Match, [toIp, ...rest]: readonly Match[]): readonly Match[] {
   if (toIp === undefined) return [detector];
   return detector.kind === "source" ? [detector, toIp, ...rest] : [toIp, detector, ...rest];

@@ -17,7 +17,7 @@ import {
 import { endpointChain, type ServicePortChains, servicePortChains } from "./chain-names.ts";
 import type { IptablesFamilyOptions, IptablesOptions } from "./options.ts";
 
-/** Planning input besides the service port and its endpoints. */
+/** Planning input other than the service port and its endpoints. */
 export interface IptablesContext {
   readonly options: IptablesOptions;
   readonly family: FamilyOptions;
@@ -43,7 +43,7 @@ export interface RuleSubject extends IptablesContext {
   readonly hasInternal: boolean;
   readonly hasExternal: boolean;
   readonly frontends: readonly Frontend[];
-  /** Addresses that are served, see {@link frontendsOf}. */
+  /** Addresses that are served; see {@link frontendsOf}. */
   readonly externalIps: readonly IpAddress[];
   readonly loadBalancerIps: readonly IpAddress[];
   readonly usesFirewall: boolean;

@@ -45,7 +45,7 @@ function externalIpRules(subject: RuleSubject): readonly SharedRule[] {
 }
 
 /**
- * With source ranges, traffic passes the firewall chain, which admits some clients. The filter table drops the rest.
+ * With source ranges, traffic traverses the firewall chain, which admits some clients. The filter table drops the rest.
  */
 function loadBalancerRules(subject: RuleSubject): readonly SharedRule[] {
   const { name, chains, usesFirewall } = subject;

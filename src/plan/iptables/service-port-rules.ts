@@ -12,7 +12,7 @@ import { rulesInSharedChains } from "./rules-in-shared-chains.ts";
 import type { SharedRule } from "./shared-chains.ts";
 import { type UdpFlows, udpFlowsOf } from "./udp-flows.ts";
 
-/** Everything that one service port wants in the tables of its family. */
+/** Everything that one service port wants in its family's tables. */
 export interface ServicePortRules {
   readonly servicePort: ServicePort;
   /** The service port's own chains in nat. */
@@ -24,7 +24,7 @@ export interface ServicePortRules {
   readonly claims: readonly ClaimedKey[];
   /** Number of all endpoints, whether or not this node uses them. */
   readonly endpointCount: number;
-  /** True for a policy if the policy is Local and usable endpoints exist, but none on this node. */
+  /** True for a policy that is Local if usable endpoints exist but none are on this node. */
   readonly hasNoLocalEndpoints: Readonly<Record<TrafficPolicy, boolean>>;
   /** Which conntrack entries may remain. UDP only. */
   readonly udpFlows?: UdpFlows;

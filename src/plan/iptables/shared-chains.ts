@@ -1,6 +1,6 @@
 import type { Rule } from "../../state/rule.ts";
 
-/** Chains that contain rules of many service ports. */
+/** Chains that contain rules for many service ports. */
 export const sharedChains = [
   { key: "nat KUBE-SERVICES", table: "nat", name: "KUBE-SERVICES" },
   { key: "nat KUBE-NODEPORTS", table: "nat", name: "KUBE-NODEPORTS" },

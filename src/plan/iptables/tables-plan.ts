@@ -15,7 +15,7 @@ import {
 import { planServiceRules, type ServiceRules } from "./planner.ts";
 
 export interface TablesPlanContext extends PlanContext {
-  /** Called with each plan of a Service, right after the plan is made. */
+  /** Called with each Service's plan, right after it is made. */
   readonly onPlan: (plan: ServiceRules) => void;
 }
 
@@ -37,7 +37,7 @@ export class TablesPlan {
 
   /**
    * Plans every touched Service, or all Services if the options changed. Yields after each. All Services are also
-   * planned again when the cluster becomes large or stops being large, because that changes the form of the rules.
+   * replanned when the cluster becomes large or stops being large, because that changes the rules' form.
    */
   *update(nodeOptions: IptablesNodeOptions): Generator<void, PendingChanges> {
     if (nodeOptions !== this.#nodeOptions || this.#options === undefined) {
@@ -54,7 +54,7 @@ export class TablesPlan {
       const largeFamilies = this.#largeFamilies(nodeOptions);
       if (sameSet(largeFamilies, this.#options.largeFamilies)) return pending;
       this.#options = { ...nodeOptions, largeFamilies };
-      // Pending Services that were deleted are not in `serviceNames`, so both are needed.
+      // Both lists are needed, because deleted Services are pending but not in `serviceNames`.
       names = new Set([...pending.services, ...this.tracker.serviceNames()]);
     }
   }
@@ -80,7 +80,7 @@ export class TablesPlan {
     return this.#options;
   }
 
-  /** Ends early if the cluster turns out to be large, because all Services are then planned again. */
+  /** Ends early if the cluster turns out to be large, because all Services are then replanned. */
   *#planServices(names: Iterable<ServiceName>, options: IptablesOptions): Generator<void, void> {
     for (const name of names) {
       const service = this.tracker.service(name);

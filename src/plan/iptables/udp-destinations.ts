@@ -33,8 +33,8 @@ export class UdpDestinations {
   }
 
   /**
-   * Destinations on loopback have no claims, so the endpoints of all their service ports may answer. All other destinations of one owner
-   * share its set, because there may be thousands.
+   * Loopback destinations have no claims, so the endpoints of all their service ports may answer. An owner's other
+   * destinations share one set of endpoints, because there may be thousands.
    */
   all(winnerAt: WinnerAt): readonly UdpDestination[] {
     return [...this.#known.values()].map(({ place, flows }) => {

@@ -14,12 +14,12 @@ export interface UdpPlace {
 }
 
 /**
- * Tracked UDP flows of a service port. UDP connections have no end: a client that keeps its source port keeps its
+ * A service port's tracked UDP flows. UDP flows never end explicitly: a client that keeps its source port keeps its
  * conntrack entry, even if the endpoint in that entry no longer exists.
  */
 export interface UdpFlows {
   readonly destinations: readonly UdpPlace[];
-  /** `address:port` of every endpoint that still serves. Flows to them may continue. */
+  /** `address:port` of every endpoint that is still serving. Flows to them may continue. */
   readonly answers: ReadonlySet<string>;
 }
 
