@@ -7,7 +7,7 @@ const cases: readonly [errno: number, type: string, code: string | undefined, me
   [4352, "bitmap:port", "IPSET_ERR_BITMAP_RANGE", /range/],
   [4098, "hash:ip", "IPSET_ERR_FIND_TYPE", /module/],
   [4100, "", "IPSET_ERR_BUSY", /references/],
-  [17, "hash:ip", undefined, /another type, family or maxelem/],
+  [17, "hash:ip", undefined, /a different type, family or maxelem/],
   [2, "hash:ip", undefined, /does not exist/],
 ];
 

@@ -60,7 +60,7 @@ describe("saved rules", () => {
     ["has a rule outside of a table", "-A INPUT -j DROP\n", /line 1: outside of any table/],
     ["has a rule of no chain", "*nat\n-A INPUT -j DROP\nCOMMIT\n", /line 2: the chain is not/],
     ["declares a chain twice", "*nat\n:A - [0:0]\n:A - [0:0]\nCOMMIT\n", /line 3: the chain was/],
-    ["starts a table within a table", "*nat\n*filter\nCOMMIT\n", /line 2: the table before/],
+    ["starts a table within a table", "*nat\n*filter\nCOMMIT\n", /line 2: the previous table/],
     ["has words that are no rule", "*nat\nnonsense\nCOMMIT\n", /line 2: no rule: "nonsense"/],
     ["has half a declaration", "*nat\n:A\nCOMMIT\n", /line 2: no chain declaration/],
     ["has no table name", "*\nCOMMIT\n", /line 1: no table name/],
