@@ -105,7 +105,9 @@ function parserOf(
 
 function prepare(parser: Parser, command: Command, take: (result: CommandLine) => void): void {
   const { options, hasOwnFlagsOnly, takesArgument } = command;
-  const more = hasOwnFlagsOnly ? "" : "\nThe daemon's flags apply too: kube-ipvs --help\n";
+  const more = hasOwnFlagsOnly
+    ? ""
+    : "\nThis command also accepts the daemon's flags: kube-ipvs --help\n";
   described(parser, { usage: "[flags]", ...command, more });
   if (takesArgument) parser.argument("[argument]");
   for (const option of options) parser.addOption(optionOf(option));
@@ -160,7 +162,8 @@ function optionOf(flag: Flag | CommandOption): Option {
   const group = "group" in flag ? flag.group : "Output";
   const choices = "choices" in flag ? flag.choices : undefined;
   const names = short === undefined ? `--${name}` : `-${short}, --${name}`;
-  const shownDefault = value === "" || value === "false" ? "" : ` (default ${value})`;
+  const quoted = value === "default" ? `"${value}"` : value;
+  const shownDefault = value === "" || value === "false" ? "" : ` (default ${quoted})`;
   return new Option(`${names} <${placeholder}>`, `${help}${shownDefault}`)
     .argParser((written: string, before?: readonly string[]) => {
       if (choices === undefined || choices.includes(written)) return [...(before ?? []), written];

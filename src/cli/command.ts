@@ -106,18 +106,13 @@ export function switchOption(name: string, help: string, short?: string): Comman
 /** The options `-o FORMAT` and `--width`. `more` lists additional formats. */
 export function outputOptions(...more: readonly string[]): readonly CommandOption[] {
   const formats = ["text", "wide", "json", "yaml", ...more];
-  const output = valueOption(
-    "output",
-    "format",
-    `form of the output: ${formats.join(", ")}`,
-    "text",
-  );
+  const output = valueOption("output", "format", `output format: ${formats.join(", ")}`, "text");
   return [
     { ...output, short: "o", choices: [...formats, "table"] },
     valueOption(
       "width",
       "columns",
-      "width of the text, 0 for unlimited (default: COLUMNS, or the terminal)",
+      "text width, 0 for unlimited (default: COLUMNS, otherwise the terminal's width)",
     ),
   ];
 }
@@ -129,6 +124,6 @@ export const namespaceOption: CommandOption = {
 
 export const watchOption: CommandOption = switchOption(
   "watch",
-  "print again after changes, until interrupted",
+  "print again after each change, until interrupted",
   "w",
 );

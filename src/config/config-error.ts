@@ -15,7 +15,7 @@ const shownValueLength = 100;
 /** Reports all problems in the configuration together. */
 export class ConfigError extends Error {
   readonly problems: readonly ConfigProblem[];
-  /** Format in which to log this error. Undefined if the configuration could not be read that far. */
+  /** Log format for this error. Undefined if reading the configuration failed before the format was known. */
   readonly logFormat: LogFormat | undefined;
 
   constructor(problems: readonly ConfigProblem[], logFormat?: LogFormat) {

@@ -13,7 +13,9 @@ export interface ConfigFile {
   readonly notices: readonly ConfigNotice[];
 }
 
-/** Reads a KubeProxyConfiguration. Throws {@link ConfigError} if the file is unreadable, not YAML or of another kind. */
+/**
+ * Reads a KubeProxyConfiguration. Throws {@link ConfigError} if the file is unreadable, not YAML or a different kind.
+ */
 export function readConfigFile(path: string, readFile: (path: string) => string): ConfigFile {
   const documents = parseYamlDocuments(readFileText(path, readFile));
   const document = documents[0];
@@ -63,6 +65,6 @@ function noticesOf(path: string, documents: readonly YamlDocument[]): readonly C
     }),
   );
   if (documents.length === 1) return twice;
-  const event = "Configuration file has several documents, using the first";
+  const event = "Configuration file contains multiple documents, using the first";
   return [...twice, { level: "warn", event, keys: { path }, ignored: path }];
 }

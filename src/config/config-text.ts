@@ -1,4 +1,4 @@
-/** Writes the effective configuration as a file, in the format of kube-proxy. Pure. */
+/** Formats the effective configuration as a file for kube-proxy. Pure. */
 
 import { durationText } from "../base/duration.ts";
 import { yamlText } from "../base/yaml.ts";
@@ -17,7 +17,7 @@ const leftOutWhenEmpty: ReadonlySet<string> = new Set([
   "windowsRunAsService",
 ]);
 
-/** Whether the path is a sync period of another mode, which is written as 0s. */
+/** Whether the path is a sync period of a different mode, which is written as 0s. */
 function isPeriodOfOtherMode(path: string, mode: ProxyMode): boolean {
   return (
     /\.(?:syncPeriod|minSyncPeriod)$/.test(path) &&

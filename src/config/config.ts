@@ -49,7 +49,7 @@ export interface Config {
   /** Undefined if the health server is disabled. */
   readonly healthzBindAddress?: ListenAddress;
   readonly metricsBindAddress: ListenAddress;
-  /** Whether the program exits if it cannot open a port, instead of retrying. */
+  /** Whether the program exits instead of retrying if it cannot open a port. */
   readonly isBindFailureFatal: boolean;
   /** Whether the metrics address serves debug handlers. */
   readonly isProfilingEnabled: boolean;
@@ -86,7 +86,7 @@ export interface Config {
     readonly udpSeconds: number;
   };
   readonly isMasqueradeAll: boolean;
-  /** The packet mark, a number with one bit set: 0x4000 for the default bit 14. */
+  /** The packet mark, a number with a single bit set: 0x4000 for the default bit 14. */
   readonly masqueradeMark: number;
   /** iptables mode: whether node ports are served on IPv4 loopback addresses, which requires route_localnet. */
   readonly servesLoopbackNodePorts: boolean;
@@ -96,7 +96,7 @@ export interface Config {
   readonly minSyncPeriodMs: number;
   /** Interval between two verifications of the kernel state. */
   readonly verificationPeriodMs: number;
-  /** Userspace mode: a UDP client that is idle for this long may get another endpoint. */
+  /** Userspace mode: a UDP client that was idle for this long may be sent to a different endpoint. */
   readonly udpTimeoutMs: number;
   /** Userspace mode: maximum number of TCP connections and UDP clients, in total and per Service. */
   readonly userspaceConnections: { readonly total: number; readonly perService: number };
@@ -112,9 +112,9 @@ export interface Config {
   readonly listGuardPercent: number;
   /** Whether to report pending changes instead of applying them to the kernel. */
   readonly isObserveOnly: boolean;
-  /** Whether to keep weights that a third party set on our real servers, as kube-proxy does. */
+  /** Whether to keep weights that a third party set on our real servers. kube-proxy keeps them. */
   readonly manualWeights: "keep" | "repair";
-  /** Optional settings that change kube-proxy's behavior at the edges of a Service. */
+  /** Settings for deliberate deviations from kube-proxy's behavior in corner cases. */
   readonly edges: {
     readonly isPingAnswered: boolean;
     readonly isNodeMasqueraded: boolean;
@@ -122,7 +122,7 @@ export interface Config {
   };
   /** Whether TCP and UDP node ports are also served on the loopback addresses. */
   readonly areNodePortsOnLocalhost: boolean;
-  /** Settings of the IPVS estimator. If a property is undefined, the node's setting is kept. */
+  /** IPVS estimator settings. If a property is undefined, the node's setting is kept. */
   readonly estimator: {
     readonly isRunning?: boolean;
     /** CPUs, such as `0-3,8`. */
@@ -132,7 +132,7 @@ export interface Config {
   /** Traffic metrics on /metrics. Undefined means none. */
   readonly trafficMetrics?: {
     readonly hasEndpoints: boolean;
-    /** Maximum number of Service ports, and of endpoints, with their own time series. */
+    /** Maximum number of Service ports, and separately of endpoints, with their own time series. */
     readonly limit: number;
   };
   /**
@@ -140,13 +140,14 @@ export interface Config {
    * servers without binding them; `refuse` does not serve them.
    */
   readonly reservedAddresses: "serve" | "refuse";
-  /** Networks whose virtual IPs are not bound to kube-ipvs0, because other software has them on its own link. */
+  /** Networks whose virtual IPs are not bound to kube-ipvs0 because other software has them on its own link. */
   readonly unboundAddresses: readonly Cidr[];
   /**
-   * Whether to serve a new external or load-balancer IP that is a node address, at a port where a node process listens.
+   * Whether to serve a new external or load-balancer IP that is a node address at a port on which a node process
+   * listens.
    */
   readonly nodeProcessPorts: "refuse" | "serve";
-  /** File that preserves the age of claims across restarts and boots. Empty means no file. */
+  /** File that preserves the age of claims across restarts and reboots. Empty means no file. */
   readonly claimsPath: string;
   /** Sysctls under net/netfilter; 0 keeps the kernel's value. */
   readonly conntrack: {
@@ -165,21 +166,21 @@ export interface Config {
   readonly featureGates: GateValues;
   /** Whether to apply a changed configuration file instead of exiting. */
   readonly isConfigReloaded: boolean;
-  /** Whether to start even if a kube-proxy runs on this node. */
+  /** Whether to start even if a kube-proxy is running on this node. */
   readonly isOtherProxyAllowed: boolean;
-  /** Whether to wait while a kube-proxy runs on this node, instead of failing. */
+  /** Whether to wait while a kube-proxy is running on this node instead of failing. */
   readonly waitsForKubeProxy: boolean;
   /** How IPVS mode writes rules and sets. `auto`: with iptables if the node has iptables and ipset. */
   readonly rules: "auto" | "iptables" | "nftables";
   /** How IPv4 virtual IPs become local: as addresses on kube-ipvs0, or by local routes. */
   readonly virtualAddresses: "addresses" | "routes";
-  /** Minimum interval between two lists of all Nodes, which provide their addresses. If 0, Nodes are never listed. */
+  /** Minimum interval between two lists of all Nodes, which read their addresses. If 0, Nodes are never listed. */
   readonly nodeAddressPeriodMs: number;
-  /** Whether to remove the leftovers of kube-proxy's iptables mode after the first sync. */
+  /** Whether to remove leftovers of kube-proxy's iptables mode after the first sync. */
   readonly isLeftoverRemoved: boolean;
   /** Whether to remove the taint kube-ipvs/not-ready from this node after the first sync. */
   readonly isNotReadyTaintRemoved: boolean;
-  /** How long the program continues after a request to stop, while /healthz fails. */
+  /** How long the program keeps running after a request to stop, while /healthz fails. */
   readonly stopDelayMs: number;
   /** Only one instance with this name can run in a network namespace. */
   readonly lockName: string;
@@ -191,7 +192,7 @@ export interface Config {
   readonly serviceProxyName?: string;
 }
 
-/** A frontend is an address with a port. Endpoints are counted once per frontend. Infinity means no limit. */
+/** A frontend is an address with a port. Endpoints count once per frontend. Infinity means no limit. */
 export interface Limits {
   readonly service: { readonly frontends: number; readonly endpoints: number };
   readonly namespace: { readonly frontends: number; readonly endpoints: number };

@@ -4,10 +4,10 @@ import { type ConfigNotice, noEffectNotice } from "./notice.ts";
 /** A gate relevant to a service proxy, as in kube-proxy 1.36 or the last release that had it. */
 export interface FeatureGate {
   readonly name: string;
-  /** The stage as the metric `kubernetes_feature_enabled` shows it. Empty for a stable (GA) gate. */
+  /** The stage, as shown in the metric `kubernetes_feature_enabled`. Empty for a stable (GA) gate. */
   readonly stage: "ALPHA" | "BETA" | "" | "DEPRECATED";
   readonly isOnByDefault: boolean;
-  /** The effect of the gate in kube-ipvs. If undefined, the gate has none, and `noEffect` gives the reason. */
+  /** The gate's effect in kube-ipvs. If undefined, the gate has no effect, and `noEffect` gives the reason. */
   readonly effect?: string;
   readonly noEffect?: string;
 }
@@ -16,7 +16,7 @@ const alwaysOn = "always on in kube-ipvs";
 const nftables = "applies to nftables mode only";
 
 /**
- * The gates relevant to a service proxy. `AllAlpha` and `AllBeta` set the default of the other gates of their stage.
+ * The gates relevant to a service proxy. `AllAlpha` and `AllBeta` set the default for the other gates in their stage.
  */
 export const featureGates: readonly FeatureGate[] = [
   {
@@ -99,7 +99,7 @@ export const featureGates: readonly FeatureGate[] = [
 /** The value of every gate of {@link featureGates}. */
 export type GateValues = ReadonlyMap<string, boolean>;
 
-/** Resolves all gates: the gate's own value, otherwise that of `AllAlpha` or `AllBeta`, otherwise the default. */
+/** Resolves all gates. The gate's own value wins, then that of `AllAlpha` or `AllBeta`, then the default. */
 export function gateValues(given: GateValues): GateValues {
   const ofStage = { ALPHA: given.get("AllAlpha"), BETA: given.get("AllBeta") } as const;
   return new Map(
@@ -117,7 +117,7 @@ export function gateStates(
   return featureGates.map(({ name, stage }) => ({ name, stage, isOn: values.get(name) === true }));
 }
 
-/** Returns one warning per gate without effect, and one for all gates that {@link featureGates} does not contain. */
+/** Returns one warning per gate without effect, and one for all gates that are not in {@link featureGates}. */
 export function gateNotices(given: GateValues, path: string): readonly ConfigNotice[] {
   const idle = featureGates.flatMap(({ name, noEffect }) =>
     noEffect !== undefined && given.has(name) ? [noEffectNotice(`${path}[${name}]`, noEffect)] : [],

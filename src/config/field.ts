@@ -7,7 +7,7 @@ export interface FieldValues {
   boolean: boolean;
   integer: number;
   float: number;
-  /** Milliseconds; written in Go's format: `1h2m3s`, `500ms`. */
+  /** In milliseconds. Written in Go's format: `1h2m3s`, `500ms`. */
   duration: number;
   ip: IpAddress;
   /** Written as `IP`, `IP:port` or `[IPv6]:port`; undefined for an empty text. */
@@ -19,7 +19,7 @@ export interface FieldValues {
   cidrs: readonly Cidr[];
   /** A map of booleans in the file, `Name=true,…` in a flag. */
   gates: ReadonlyMap<string, boolean>;
-  /** Milliseconds; a number in the file is in nanoseconds. */
+  /** In milliseconds. A number in the file is in nanoseconds. */
   "duration-or-nanoseconds": number;
   /** Undefined for an empty text. */
   "optional-integer": number | undefined;
@@ -47,7 +47,7 @@ export interface Field {
   readonly kubeProxyDefault?: string;
   /** The default without a configuration file, if it differs. */
   readonly defaultWithoutFile?: string;
-  /** Zero or an empty text in the file is a valid value. Without this, it means the default. */
+  /** Zero or an empty text in the file is a valid value. Otherwise it means the default. */
   readonly keepsZero?: true;
   /** The number or duration must be greater than zero. */
   readonly isPositive?: true;

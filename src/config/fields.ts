@@ -46,13 +46,13 @@ function own(field: Field): Field {
 /** The profile setting, which determines other settings' defaults. */
 export const profileField: Field = own(ownFields[0]);
 
-/** Flags without a field in the file. */
+/** Flags without a configuration file field. */
 export const flagOnlyFields: readonly Field[] = startFields.map((row: Field): Field => {
   const field = { ...row, flag: row.path.slice("--".length) };
   return row.insteadOf === undefined ? winning(field) : field;
 });
 
-/** Every setting that has a field in the file. */
+/** Every setting with a configuration file field. */
 export const allFields: readonly Field[] = fieldGroups.flatMap(({ fields }) => fields);
 
 type ReadField =

@@ -14,14 +14,14 @@ import {
 import { proxyModeOf } from "./proxy-mode.ts";
 import { readFileValue, readText } from "./read-value.ts";
 
-/** The unparsed values of each flag in their given order. Keys are flag names without dashes. */
+/** The unparsed values of each flag, in the order given. Keys are flag names without dashes. */
 export type FlagValues = ReadonlyMap<string, readonly string[]>;
 
 export interface GatheredSettings {
   readonly settings: Settings;
   /** Every setting by path, including settings without effect. */
   readonly values: ReadonlyMap<string, unknown>;
-  /** Returns the name under which a setting was given: its flag, or its path in the file. */
+  /** Returns the name by which a setting was given: its flag, or its path in the file. */
   readonly nameOf: (path: keyof Settings) => string;
   readonly problems: readonly ConfigProblem[];
   readonly notices: readonly ConfigNotice[];
@@ -61,7 +61,7 @@ export function gatherSettings(
     const isFlagGiven = flags.has(field.flag ?? "");
     if (isFlagGiven && field.insteadOf !== undefined) notices.push(deprecatedNotice(field));
     const isFlagBesideFile = file !== undefined && isFlagGiven;
-    // The row of the mode precedes the rows that depend on it.
+    // The mode's row precedes the rows that depend on it.
     const mode = proxyModeOf({ mode: String(values.get("mode")), "kubeIpvs.profile": profile });
     notices.push(...noticesOf(field, choice, { isFlagBesideFile, mode }));
   }
@@ -80,7 +80,7 @@ export function settingsOf(values: ReadonlyMap<string, unknown>): Settings {
 
 type Profile = Settings["kubeIpvs.profile"];
 
-/** The profile is read first, because it determines the defaults of other settings. */
+/** The profile is read first because it determines other settings' defaults. */
 function chosenProfile(
   file: Readonly<Record<string, unknown>> | undefined,
   flags: FlagValues,
@@ -198,7 +198,7 @@ function noticesOf(
 }
 
 /**
- * Whether a value equals the default. Such a value causes no notice, because kubeadm writes every field, even zeros.
+ * Whether a value equals the default. Such a value causes no notice because kubeadm writes every field, even zeros.
  */
 function isDefault(field: Field, { reading }: Choice): boolean {
   return isDeepStrictEqual(reading, readText(field, field.default));

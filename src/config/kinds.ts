@@ -12,15 +12,15 @@ export interface Kind<T> {
   readonly type: string;
   /** The placeholder for a flag's value in --help. If undefined, --help shows the type. */
   readonly placeholder?: string;
-  /** Whether the values of a repeated flag are joined to one list. */
+  /** Whether the values of a repeated flag are joined into one list. */
   readonly isList?: true;
   /** Reads a flag's value or a default. */
   readonly fromText: (text: string) => Reading<T>;
-  /** Reads a JSON value of the file. If it is undefined, the file contains a string for `fromText`. */
+  /** Reads a JSON value from the file. If undefined, the file contains a string for `fromText`. */
   readonly fromFile?: (value: unknown) => Reading<T>;
-  /** The reason for rejecting a value of the file that is not a string. */
+  /** The reason for rejecting a value in the file that is not a string. */
   readonly stringReason?: string;
-  /** Returns the JSON value that kube-proxy would write. If this function is undefined, the value itself is written. */
+  /** Returns the JSON value that kube-proxy would write. If undefined, the value itself is written. */
   readonly write?: (value: T) => unknown;
 }
 

@@ -25,7 +25,7 @@ export interface ConfigInputs {
 
 export interface LoadedConfig extends ConfigState {
   readonly command: Command;
-  /** Whether `--cleanup` runs even if a daemon is running. */
+  /** Whether `--cleanup` runs even while a daemon is running. */
   readonly isCleanupForced: boolean;
   /** The path given with `--config`. Empty without that flag. */
   readonly filePath: string;
@@ -33,7 +33,7 @@ export interface LoadedConfig extends ConfigState {
   readonly object: Readonly<Record<string, unknown>>;
   /** The file to write for `--write-config-to`. */
   readonly written?: { readonly path: string; readonly text: string };
-  /** Notices to log once logging is set up according to the configuration. */
+  /** Notices to log once logging has been set up. */
   readonly notices: readonly ConfigNotice[];
 }
 
@@ -93,8 +93,8 @@ export function loadConfig(
 }
 
 /**
- * Throws all problems together. Names each setting once, because an invalid setting may also violate rules between
- * settings.
+ * Throws all problems together. Names each setting only once, although an invalid setting may also violate rules
+ * between settings.
  */
 function built(
   early: readonly ConfigProblem[],
@@ -120,7 +120,7 @@ function refuseIgnored(notices: readonly ConfigNotice[], logFormat: LogFormat): 
   if (problems.length > 0) throw new ConfigError(problems, logFormat);
 }
 
-/** If flags request several commands, the first one that upstream checks is chosen. */
+/** If flags request several commands, chooses the one that upstream checks first. */
 function commandOf(settings: Settings): Command {
   if (settings["--write-config-to"] !== "") return "write-config";
   if (settings["--cleanup"]) return "clean-up";
@@ -160,7 +160,7 @@ function clusterNotices({ settings, nameOf }: GatheredSettings): readonly Config
   return idle.map((setting) => noEffectNotice(setting, reason));
 }
 
-/** Reports the ports in observe-only mode, because they differ from the configured ports. */
+/** Reports the ports used in observe-only mode because they differ from the configured ports. */
 function portNotice(config: Config): readonly ConfigNotice[] {
   if (!config.isObserveOnly) return [];
   const { metricsBindAddress: metrics, healthzBindAddress: healthz } = config;

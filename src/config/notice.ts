@@ -1,8 +1,7 @@
 import type { Field } from "./field.ts";
 
 /**
- * A log line about the configuration. It is logged later, because reading the configuration precedes the setup of
- * logging.
+ * A log line about the configuration. It is logged later because the configuration is read before logging is set up.
  */
 export interface ConfigNotice {
   readonly level: "info" | "warn";

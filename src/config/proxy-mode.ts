@@ -12,13 +12,13 @@ export function proxyModeOf({ mode, "kubeIpvs.profile": profile }: ModeSettings)
 }
 
 /**
- * Why an empty mode in a configuration file is invalid. kubeadm writes an empty mode, which means iptables to kube-proxy.
- * kube-ipvs must not silently use IPVS instead, nor silently serve thousands of Services with iptables.
+ * Why an empty mode in a configuration file is invalid. kubeadm writes an empty mode, which kube-proxy reads as
+ * iptables. kube-ipvs must not silently use IPVS instead, nor silently serve thousands of Services with iptables.
  */
 export const emptyModeReason =
   "must be set: choose ipvs (mode: ipvs, or --proxy-mode=ipvs) to serve Services with IPVS, or iptables (mode: iptables, or --proxy-mode=iptables), which kube-proxy uses if the mode is empty";
 
-/** Reports which mode an empty mode means. Not for clean-up, which removes the state of every mode. */
+/** Reports which mode an empty mode selects. Not for clean-up, which removes the state of every mode. */
 export function emptyModeNotices(
   settings: ModeSettings,
   command: Command,

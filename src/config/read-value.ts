@@ -7,7 +7,7 @@ export function readText(field: Pick<Field, "kind"> & Limits, text: string): Rea
   return limited(field, kinds[field.kind].fromText(text));
 }
 
-/** Reads a value of the file. Undefined if the default applies: for null, and without `keepsZero` for empty or zero. */
+/** Reads a value from the file. Undefined if the default applies: for null and, without `keepsZero`, empty or zero. */
 export function readFileValue(field: Field, value: unknown): Reading<unknown> | undefined {
   if (value === undefined || value === null) return undefined;
   if (value === "" && field.keepsZero !== true) return undefined;
@@ -24,7 +24,7 @@ function readKind(reader: Omit<Kind<unknown>, "write">, value: unknown): Reading
 
 type Limits = Pick<Field, "isPositive" | "min" | "max" | "words">;
 
-/** Checks the limits of the row. */
+/** Checks the row's limits. */
 function limited(limits: Limits, reading: Reading<unknown>): Reading<unknown> {
   if ("reason" in reading) return reading;
   const { value } = reading;

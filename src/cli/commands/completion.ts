@@ -26,8 +26,8 @@ complete -c kube-ipvs -a '(kube-ipvs __complete (commandline -opc)[2..] (command
 export const completionCommand: Command = {
   name: "completion",
   usage: "bash|zsh|fish",
-  summary: "print a completion script for a shell",
-  description: "Prints a script that completes commands and flags in a shell.",
+  summary: "print a shell completion script",
+  description: "Prints a shell script that completes commands and flags.",
   options: [],
   hasOwnFlagsOnly: true,
   needsNoMode: true,
@@ -36,10 +36,10 @@ export const completionCommand: Command = {
   examples: [
     {
       command: "kube-ipvs completion bash > /etc/bash_completion.d/kube-ipvs",
-      purpose: "for every bash on this machine",
+      purpose: "for all bash sessions on this machine",
     },
-    { command: "source <(kube-ipvs completion zsh)", purpose: "for this zsh" },
-    { command: "kube-ipvs completion fish | source", purpose: "for this fish" },
+    { command: "source <(kube-ipvs completion zsh)", purpose: "for the current zsh session" },
+    { command: "kube-ipvs completion fish | source", purpose: "for the current fish session" },
   ],
   run: async ({ arguments: [shell = ""], writeOut }) => {
     const script = Object.hasOwn(scripts, shell) ? scripts[shell] : undefined;

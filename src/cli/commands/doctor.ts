@@ -7,29 +7,29 @@ export const doctorCommand: Command = {
   name: "doctor",
   summary: "check this node: kernel, settings, other proxies, API server",
   description:
-    "Checks whether this node has what kube-ipvs needs, and changes nothing.\n" +
-    "Without configuration flags it uses the configuration of the running daemon.\n" +
-    "Exit codes: 0 all checks are ok, 1 error, or a check could not run, 2 warn or fail.",
+    "Checks whether this node has what kube-ipvs needs, without changing anything.\n" +
+    "Without configuration flags, it uses the running daemon's configuration.\n" +
+    "Exit codes: 0 all checks are ok; 1 error, or a check could not run; 2 a check has the verdict warn or fail.",
   usesRunningConfig: true,
   options: [
     ...outputOptions("name"),
     switchOption(
       "before-install",
-      "check a node without kube-ipvs, and skip checks that need a running one",
+      "check a node without kube-ipvs; skip checks that need a running daemon",
     ),
   ],
   examples: [
     {
       command: "kube-ipvs doctor --config /var/lib/kube-proxy/config.conf",
-      purpose: "a node with kube-ipvs",
+      purpose: "check a node that runs kube-ipvs",
     },
     {
       command: "kube-ipvs doctor --before-install",
-      purpose: "a node before installation, without cluster or configuration",
+      purpose: "check a node before installation, without a cluster or configuration",
     },
     {
       command: "kube-ipvs doctor -o json | jq '.checks[] | select(.verdict != \"ok\")'",
-      purpose: "all problems, for scripts",
+      purpose: "print all problems as JSON, for scripts",
     },
   ],
   run: async ({ programs, config, options, clock, print }) => {

@@ -4,13 +4,13 @@ import { printAndWatch } from "../watch.ts";
 
 export const drainsCommand: Command = {
   name: "drains",
-  summary: "print the real servers that drain",
+  summary: "print the draining real servers",
   description:
-    "Prints the real servers of removed endpoints whose connections are still open, the " +
-    "oldest first.\n" +
-    "It asks the daemon's operator socket. Without a running daemon, it shows what the daemon " +
-    "would find at startup.\n" +
-    "Exit codes: 0 printed, 1 error.",
+    "Prints the real servers of removed endpoints that still have open connections, oldest " +
+    "first.\n" +
+    "The data comes from the daemon's operator socket. Without a running daemon, it shows what " +
+    "the daemon would find at startup.\n" +
+    "Exit codes: 0 success; 1 error.",
   options: [...outputOptions(), watchOption],
   needsNoMode: true,
   examples: [{ command: "kube-ipvs drains --watch", purpose: "keep printing after changes" }],

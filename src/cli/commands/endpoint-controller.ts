@@ -3,11 +3,11 @@ import type { Command } from "../command.ts";
 
 export const endpointControllerCommand: Command = {
   name: "endpoint-controller",
-  summary: "create EndpointSlices from Pods, in a cluster without kube-controller-manager",
+  summary: "create EndpointSlices from Pods in a cluster without kube-controller-manager",
   description:
-    "Keeps the EndpointSlices of Services with selectors up to date with their Pods, until " +
-    "it is stopped. It uses the daemon's flags for the API server, the relist guard and " +
-    "logging, and changes no kernel state.\n" +
+    "Runs a controller that keeps the EndpointSlices of Services with selectors in sync with " +
+    "their Pods. It uses the daemon's flags for the API server, the relist guard and logging, " +
+    "and does not change kernel state.\n" +
     "It skips Services whose EndpointSlices another controller manages.",
   options: [],
   runsOn: true,

@@ -16,11 +16,11 @@ export const explainCommand: Command = {
   usage: "svc/NAME | ADDRESS:PORT[/udp] | --from ADDRESS --to ADDRESS:PORT[/udp]",
   summary: "trace packets to a Service rule by rule and explain the outcome",
   description:
-    "Traces packets to a Service or an address. It prints the verdict, then each rule and set " +
-    "entry on the way, the virtual server, and why each endpoint is used or not.\n" +
-    "It reads the kernel, and asks the daemon's operator socket for the plan. Without a " +
+    "Traces packets to a Service or an address. It prints the verdict, each rule and set entry " +
+    "along the way, the virtual server, and why each endpoint is or is not used.\n" +
+    "It reads the kernel, and gets the plan from the daemon's operator socket. Without a " +
     "running daemon, it plans as the daemon would at startup. It changes nothing.\n" +
-    "Exit codes: 0 packets and kernel are as planned, 1 error, 2 they are not, packets get lost, or a probe fails.",
+    "Exit codes: 0 packets and kernel are as planned; 1 error; 2 they are not, packets are lost, or a probe fails.",
   options: [
     ...outputOptions("short"),
     namespaceOption,
@@ -31,12 +31,12 @@ export const explainCommand: Command = {
     ),
     switchOption(
       "probe",
-      "also open a TCP connection from this node to each endpoint that is used, for 2 seconds at most",
+      "also open a TCP connection from this node to each endpoint in use, with a timeout of 2 seconds",
     ),
     valueOption(
       "in",
       "link",
-      "network interface through which packets of --from ADDRESS come in (default: the one that leads back to it)",
+      "network interface on which packets from --from ADDRESS arrive (default: the one that leads back to it)",
     ),
     valueOption(
       "to",
@@ -51,7 +51,7 @@ export const explainCommand: Command = {
     { command: "kube-ipvs explain 10.96.0.10:53/udp", purpose: "one address and port" },
     {
       command: "kube-ipvs explain --from 10.244.1.7 --to 10.96.0.10:80",
-      purpose: "packets of one client, with its connections",
+      purpose: "packets from one client, with its connections",
     },
     {
       command: "kube-ipvs explain 10.96.0.10:80 -o json | jq '.items[].differences'",

@@ -6,12 +6,12 @@ export const planCommand: Command = {
   name: "plan",
   summary: "print what a sync would change in this kernel",
   description:
-    "Prints what a sync would change in this kernel, and changes nothing. In userspace mode " +
-    "it also prints the listeners that the daemon would open. With --cleanup it prints what " +
-    "kube-ipvs --cleanup would remove. Without configuration flags it uses the configuration of " +
-    "the running daemon. With -f it prints what applying a file would change, apart from changes " +
-    "that are pending anyway.\n" +
-    "Exit codes: 0 no change, 1 error, 2 changes.",
+    "Prints what a sync would change in this kernel, without changing anything. In userspace " +
+    "mode, it also prints the listeners that the daemon would open. With --cleanup, it prints " +
+    "what kube-ipvs --cleanup would remove. Without configuration flags, it uses the running " +
+    "daemon's configuration. With -f, it prints what applying a file would change, apart from " +
+    "changes that are pending anyway.\n" +
+    "Exit codes: 0 no changes; 1 error; 2 changes.",
   usesRunningConfig: true,
   options: [
     ...outputOptions(),
@@ -19,7 +19,7 @@ export const planCommand: Command = {
       ...valueOption(
         "filename",
         "file",
-        "print what applying the Services and EndpointSlices of this YAML or JSON file would change here; - for stdin",
+        "print what applying the Services and EndpointSlices in this YAML or JSON file would change on this node; - for stdin",
       ),
       short: "f",
     },
@@ -27,7 +27,7 @@ export const planCommand: Command = {
   examples: [
     {
       command: "kube-ipvs plan --config /var/lib/kube-proxy/config.conf",
-      purpose: "changes of a takeover from kube-proxy on this node",
+      purpose: "preview a takeover from kube-proxy on this node",
     },
     { command: "kube-ipvs plan --manifests ./services -o json", purpose: "without a cluster" },
     { command: "kube-ipvs plan -f service.yaml", purpose: "before kubectl apply -f service.yaml" },

@@ -14,23 +14,23 @@ import { printAndWatch } from "../watch.ts";
 export const servicesCommand: Command = {
   name: "services",
   usage: "[NAME] [flags]",
-  summary: "print the virtual servers of Services, and why endpoints get no traffic",
+  summary: "print Services' virtual servers, and why endpoints get no traffic",
   description:
-    "Prints one line per address, port and protocol of the Services on this node. With a " +
-    "NAME or -o wide it also prints the endpoints, their connections in the kernel, and why " +
-    "an endpoint is not used.\n" +
-    "It asks the daemon's operator socket. Without a running daemon, it shows what the daemon " +
-    "would find at startup.\n" +
-    "Exit codes: 0 printed, 1 error, or no Service has this NAME.",
+    "Prints one line per address, port and protocol of the Services on this node. With NAME " +
+    "or -o wide, it also prints the endpoints, their connections in the kernel, and why an " +
+    "endpoint is not used.\n" +
+    "The data comes from the daemon's operator socket. Without a running daemon, it shows what " +
+    "the daemon would find at startup.\n" +
+    "Exit codes: 0 success; 1 error, or no Service is named NAME.",
   options: [
     ...outputOptions("name"),
     namespaceOption,
-    switchOption("all-namespaces", "Services of all namespaces", "A"),
+    switchOption("all-namespaces", "print the Services in all namespaces", "A"),
     watchOption,
   ],
   takesArgument: true,
   examples: [
-    { command: "kube-ipvs services -A", purpose: "all virtual servers of this node" },
+    { command: "kube-ipvs services -A", purpose: "all virtual servers on this node" },
     {
       command: "kube-ipvs services web -n shop",
       purpose: "one Service with its endpoints and connections",

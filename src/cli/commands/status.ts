@@ -14,14 +14,14 @@ import { printAndWatch } from "../watch.ts";
 
 export const statusCommand: Command = {
   name: "status",
-  summary: "print whether the daemon on this node works, and what is wrong",
+  summary: "print whether the daemon on this node is healthy, and any problems",
   description:
-    "Prints a verdict on the kube-ipvs daemon of this node, then its state. It asks the " +
+    "Prints a verdict on this node's kube-ipvs daemon, then its state. The data comes from the " +
     "daemon's operator socket (kubeIpvs.operatorSocket).\n" +
-    "Exit codes: 0 OK, 1 error, 2 starting, degraded or not running.",
+    "Exit codes: 0 OK; 1 error; 2 starting, degraded or not running.",
   options: [
     ...outputOptions(),
-    valueOption("wait", "seconds", "wait for the verdict OK, for at most this time", "0"),
+    valueOption("wait", "seconds", "wait up to this long for the verdict OK", "0"),
     watchOption,
   ],
   needsNoMode: true,

@@ -22,20 +22,20 @@ export const topCommand: Command = {
   summary: "show live connections and bytes per second by Service",
   description:
     "Shows connections per second, bytes per second and open connections for each Service " +
-    "port. Press enter to see each endpoint. The command reads the kernel's counters. The " +
-    "daemon supplies the names of Services, or the cluster or manifests if no daemon runs.\n" +
-    "Without a terminal, or with -b, it prints one table of two readings. FILTER selects " +
-    "rows that contain this text.\n" +
+    "port. Press enter to see each endpoint. The command reads the kernel's counters. Service " +
+    "names come from the daemon or, if it is not running, from the cluster or manifests.\n" +
+    "Without a terminal, or with -b, it takes two readings and prints one table. FILTER " +
+    "selects the rows that contain this text.\n" +
     "Keys: enter endpoints, esc back, / filter, c i o a n s sort, r reverse, space pause, q " +
     "quit.\n" +
-    "Exit codes: 0 shown, 1 error.",
+    "Exit codes: 0 success; 1 error.",
   options: [
-    switchOption("batch", "print one table and exit (implied by other formats than text)", "b"),
+    switchOption("batch", "print one table and exit (implied by formats other than text)", "b"),
     ...outputOptions(),
     valueOption(
       "interval",
       "duration",
-      "time between two readings, 2s to 1h; the kernel updates its counters every 2 s",
+      "time between two readings, 2s to 1h; the kernel updates its counters every 2s",
       "2s",
     ),
     {
@@ -54,11 +54,11 @@ export const topCommand: Command = {
   examples: [
     {
       command: "kubectl -n kube-system exec -it POD -- kube-ipvs top",
-      purpose: "the node of this pod",
+      purpose: "the node that runs this pod",
     },
     {
       command: "kube-ipvs top shop/ --sort out",
-      purpose: "Services of one namespace, by bytes out",
+      purpose: "Services in one namespace, sorted by bytes out",
     },
     {
       command: "kube-ipvs top -o json --interval 10s",
@@ -102,7 +102,9 @@ const question = {
   target: servicesTarget({ hasEndpoints: false, hasConnections: false }),
 } as const;
 
-/** Reads names from the daemon, or from a first sync if the source of objects is known. Rejects if the first sync fails. */
+/**
+ * Reads names from the daemon, or from a first sync if the source of objects is known. Rejects if the first sync fails.
+ */
 async function readNames({ source, config, environment }: CommandContext): Promise<NamesAnswer> {
   const asked = await source.askDaemon(question);
   if (asked.kind === "answer") return { kind: "named", rows: asked.answer.items };

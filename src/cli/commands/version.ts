@@ -17,10 +17,10 @@ interface VersionAnswer extends Envelope<"Version"> {
 
 export const versionCommand: Command = {
   name: "version",
-  summary: "print the versions of this program and of the daemon",
+  summary: "print the versions of this program and the daemon",
   description:
-    "Prints the version of this program and, from the daemon's operator socket, of the daemon.\n" +
-    "Exit codes: 0 printed, 1 error, 2 the daemon has another version.",
+    "Prints this program's version and, from the daemon's operator socket, the daemon's.\n" +
+    "Exit codes: 0 success; 1 error; 2 the daemon has a different version.",
   options: outputOptions(),
   needsNoMode: true,
   examples: [{ command: "kube-ipvs version -o json", purpose: "for scripts" }],

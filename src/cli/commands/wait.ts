@@ -6,7 +6,7 @@ export const waitCommand: Command = {
   name: "wait",
   summary: "wait for SIGTERM or SIGINT",
   description:
-    "Waits for SIGTERM or SIGINT. A clean-up pod stays Ready with it after its init container " +
+    "Waits for SIGTERM or SIGINT. It keeps a clean-up pod Ready after the pod's init container " +
     "has cleaned the node.",
   options: [],
   hasOwnFlagsOnly: true,

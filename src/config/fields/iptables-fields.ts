@@ -1,4 +1,4 @@
-/** Settings for iptables mode only. `iptables.masquerade*` is in ipvs-fields.ts, because IPVS mode uses it too. */
+/** Settings for iptables mode only. `iptables.masquerade*` is in ipvs-fields.ts because IPVS mode uses it too. */
 export const iptablesFields = [
   {
     path: "iptables.syncPeriod",
@@ -28,6 +28,6 @@ export const iptablesFields = [
     flag: "iptables-localhost-nodeports",
     isLive: true,
     onlyInMode: "iptables",
-    help: "serve node ports on IPv4 loopback addresses, which requires setting route_localnet",
+    help: "serve node ports on IPv4 loopback addresses; this sets route_localnet",
   },
 ] as const;

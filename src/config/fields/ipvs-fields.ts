@@ -6,7 +6,7 @@ export const ipvsFields = [
     default: "",
     flag: "proxy-mode",
     fillsFile: true,
-    help: "proxy mode: ipvs, iptables or userspace; required if there is a configuration file, otherwise ipvs. The flag applies if the file's mode is empty",
+    help: "proxy mode: ipvs, iptables or userspace. With a configuration file, the flag applies only if the file's mode is empty, and one of the two is required. Without a file, the default is ipvs",
   },
   {
     path: "ipvs.scheduler",
@@ -15,7 +15,7 @@ export const ipvsFields = [
     flag: "ipvs-scheduler",
     isLive: true,
     onlyInMode: "ipvs",
-    help: "IPVS scheduler, as in ipvsadm; empty: rr",
+    help: "IPVS scheduler, as in ipvsadm (default rr)",
   },
   {
     path: "ipvs.syncPeriod",
@@ -45,7 +45,7 @@ export const ipvsFields = [
     flag: "ipvs-exclude-cidrs",
     isLive: true,
     onlyInMode: "ipvs",
-    help: "CIDRs in which virtual servers are never removed",
+    help: "CIDRs whose virtual servers are never removed",
   },
   {
     path: "ipvs.strictARP",
@@ -103,6 +103,6 @@ export const ipvsFields = [
     max: 31,
     flag: "iptables-masquerade-bit",
     isLive: true,
-    help: "bit of the packet mark that requests masquerading",
+    help: "packet mark bit that requests masquerading",
   },
 ] as const;

@@ -1,4 +1,4 @@
-/** Settings for the API client, the node, and the detection of local traffic (KubeProxyConfiguration v1alpha1). */
+/** Settings for the API client, the node and local traffic detection (KubeProxyConfiguration v1alpha1). */
 export const nodeFields = [
   {
     path: "clientConnection.kubeconfig",
@@ -12,7 +12,7 @@ export const nodeFields = [
     kind: "float",
     default: "5",
     flag: "kube-api-qps",
-    help: "maximum API requests per second, including Events, but not the second and later pages of a list; negative: no limit",
+    help: "maximum API requests per second, including Events but not the second and later pages of a list; negative: no limit",
   },
   {
     path: "clientConnection.burst",
@@ -28,7 +28,7 @@ export const nodeFields = [
     default: "",
     flag: "hostname-override",
     winsOverFile: true,
-    help: "name of this node's Node object, if it differs from the host name",
+    help: "name of this node's Node object, if it differs from the hostname",
   },
   {
     path: "bindAddress",
@@ -36,7 +36,7 @@ export const nodeFields = [
     default: "0.0.0.0",
     flag: "bind-address",
     isLive: true,
-    help: "primary address of the node; if it is unspecified (0.0.0.0 or ::), the address of the Node object is used",
+    help: "primary IP of the node; if it is unspecified (0.0.0.0 or ::), the Node object's address is used",
   },
   {
     path: "clusterCIDR",
@@ -44,7 +44,7 @@ export const nodeFields = [
     default: "",
     flag: "cluster-cidr",
     isLive: true,
-    help: "pod CIDRs of the cluster, at most one per IP family",
+    help: "cluster pod CIDRs, at most one per IP family",
   },
   {
     path: "detectLocalMode",
@@ -53,7 +53,7 @@ export const nodeFields = [
     words: ["ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"],
     flag: "detect-local-mode",
     isLive: true,
-    help: "how to detect traffic from local pods",
+    help: "how to recognize traffic from local pods",
   },
   {
     path: "detectLocal.bridgeInterface",
@@ -61,7 +61,7 @@ export const nodeFields = [
     default: "",
     flag: "pod-bridge-interface",
     isLive: true,
-    help: "bridge interface of the pods, for mode BridgeInterface",
+    help: "the pods' bridge interface, for mode BridgeInterface",
   },
   {
     path: "detectLocal.interfaceNamePrefix",
@@ -69,7 +69,7 @@ export const nodeFields = [
     default: "",
     flag: "pod-interface-name-prefix",
     isLive: true,
-    help: "name prefix of the pods' interfaces, for mode InterfaceNamePrefix",
+    help: "prefix of pod interface names, for mode InterfaceNamePrefix",
   },
   {
     path: "nodePortAddresses",
@@ -77,6 +77,6 @@ export const nodeFields = [
     default: "",
     flag: "nodeport-addresses",
     isLive: true,
-    help: 'CIDRs of node addresses that serve node ports, or "primary" for the addresses of the Node object; empty: all addresses',
+    help: 'CIDRs of node addresses that serve node ports, or "primary" for the Node object\'s addresses; empty: all node addresses',
   },
 ] as const;

@@ -1,4 +1,4 @@
-/** Settings of the process: feature gates and OOM score. */
+/** Process settings: feature gates and OOM score. */
 export const processFields = [
   {
     path: "featureGates",
@@ -20,7 +20,7 @@ export const processFields = [
   },
 ] as const;
 
-/** Kernel limits of connection tracking. */
+/** The kernel's connection-tracking limits. */
 export const conntrackFields = [
   {
     path: "conntrack.maxPerCore",
@@ -40,7 +40,7 @@ export const conntrackFields = [
     min: 0,
     flag: "conntrack-min",
     isLive: true,
-    help: "minimum of the conntrack limit, regardless of the number of cores",
+    help: "minimum conntrack limit, regardless of the number of cores",
   },
   {
     path: "conntrack.tcpEstablishedTimeout",

@@ -1,4 +1,4 @@
-/** Settings of the HTTP servers of kube-ipvs. */
+/** Settings of kube-ipvs's HTTP servers. */
 export const serverFields = [
   {
     path: "healthzBindAddress",
@@ -26,6 +26,6 @@ export const serverFields = [
     kind: "boolean",
     default: "false",
     flag: "profiling",
-    help: "serve /debug/pprof/ and /debug/flags/v on the metrics address, for requests from this node only",
+    help: "serve /debug/pprof/ and /debug/flags/v on the metrics address, but only to requests from this node",
   },
 ] as const;

@@ -1,4 +1,4 @@
-/** Flags without a field in the file. Deprecated flags are ignored if there is a file. */
+/** Flags without a configuration file field. Deprecated flags are ignored if there is a file. */
 export const startFields = [
   {
     path: "--config",
@@ -34,7 +34,7 @@ export const startFields = [
     path: "--kube-ipvs-force-cleanup",
     kind: "boolean",
     default: "false",
-    help: "let --cleanup run while kube-ipvs is running, although kube-ipvs will recreate its state",
+    help: "allow --cleanup even while kube-ipvs is running; the running kube-ipvs will recreate its state",
   },
   {
     path: "--strict",
@@ -48,7 +48,7 @@ export const startFields = [
     default: "",
     min: 0,
     max: 65_535,
-    help: "deprecated, use --healthz-bind-address: port of the health server; 0 disables it",
+    help: "health server port; 0 disables it (deprecated, use --healthz-bind-address)",
     insteadOf: "--healthz-bind-address",
   },
   {
@@ -57,7 +57,7 @@ export const startFields = [
     default: "",
     min: 0,
     max: 65_535,
-    help: "port for --metrics-bind-address (deprecated)",
+    help: "metrics server port (deprecated, use --metrics-bind-address)",
     insteadOf: "--metrics-bind-address",
   },
   {

@@ -6,7 +6,7 @@ export const userspaceFields = [
     default: "250ms",
     min: 1,
     flag: "udp-timeout",
-    help: "userspace mode: a UDP client that is idle for this long may get another endpoint",
+    help: "userspace mode: a UDP client that was idle for this long may be sent to a different endpoint",
   },
   {
     path: "kubeIpvs.userspaceMaxConnections",
@@ -15,7 +15,7 @@ export const userspaceFields = [
     isPositive: true,
     max: 1_000_000,
     flag: "userspace-max-connections",
-    help: "userspace mode: maximum number of TCP connections and UDP clients of all Services in total. A low limit of open files reduces this number",
+    help: "userspace mode: maximum number of TCP connections and UDP clients across all Services. A low open-file limit reduces it",
   },
   {
     path: "kubeIpvs.userspaceMaxServiceConnections",
@@ -24,6 +24,6 @@ export const userspaceFields = [
     isPositive: true,
     max: 1_000_000,
     flag: "userspace-max-service-connections",
-    help: "userspace mode: maximum number of TCP connections and UDP clients of a Service, but at most a quarter of kubeIpvs.userspaceMaxConnections. At the limit, new TCP connections are closed, and a new UDP client replaces the one that has been idle longest",
+    help: "userspace mode: maximum number of TCP connections and UDP clients per Service, capped at a quarter of kubeIpvs.userspaceMaxConnections. At the limit, new TCP connections are closed, and a new UDP client replaces the one that has been idle longest",
   },
 ] as const;
