@@ -51,16 +51,16 @@ export const emptyPlan: ChangePlan = {
 };
 
 /**
- * Removes the conntrack checks that a first sync makes for every UDP virtual server. Only the kernel knows whether an
- * entry is stale, so these checks are not differences. Pure.
+ * Removes the conntrack checks that a first sync makes for every UDP virtual server. They are not differences, because
+ * only the kernel knows whether an entry is stale. Pure.
  */
 export function withoutFlowChecks(plan: ChangePlan): ChangePlan {
   return { ...plan, changes: plan.changes.filter(({ kind }) => kind !== "conntrack-delete") };
 }
 
 /**
- * Returns the Services that desire the subject of a change, or else the last Service that did. Without `scope`,
- * former Services are not known.
+ * Returns the Services that desire a change's subject or, if there are none, the last Service that did. Without
+ * `scope`, former Services are unknown.
  */
 export function servicesOfChange(
   desired: DesiredView,
@@ -91,7 +91,7 @@ export function servicesOfChange(
   };
 }
 
-/** The Service that is named in the comments of an iptables mode chain. */
+/** The Service named in the comments of an iptables mode chain. */
 function serviceOfRules({ rules }: Chain): readonly ServiceName[] {
   for (const match of rules.flatMap(({ matches }) => matches)) {
     const name =

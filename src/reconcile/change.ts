@@ -1,4 +1,4 @@
-/** Changes of kernel state as plain values, used by syncs, dry runs and clean-up. No behavior, no I/O. */
+/** Changes to kernel state as plain values, used by syncs, dry runs and clean-up. No behavior, no I/O. */
 import type { IpFamily } from "../base/ip.ts";
 import type { AddressChange, EntryChange, IpvsChange, RuleChange } from "../kernel/kernel.ts";
 import type { FlowSelection } from "../state/flow.ts";
@@ -11,7 +11,7 @@ import type { VirtualServer } from "../state/virtual-server.ts";
 export type ChangeReason =
   /** Desired but does not exist. */
   | "missing"
-  /** Exists with other parameters than desired. */
+  /** Exists with parameters that differ from the desired ones. */
   | "differs"
   /** Exists and is ours, but is no longer desired. */
   | "unwanted"
@@ -21,7 +21,7 @@ export type ChangeReason =
   | "loosens"
   /** Exists and is desired, but a `lifetime` dependency is missing. */
   | "withheld"
-  /** The endpoint was removed: no new connections, existing ones continue. */
+  /** The endpoint was removed. It gets no new connections, and existing ones continue. */
   | "drain-start"
   /** The drain ended: no connections are left, the deadline passed, or the endpoint stopped serving. */
   | "drain-end"
@@ -29,7 +29,7 @@ export type ChangeReason =
   | "resize"
   /** A set with one of our names has an incompatible type or family. */
   | "incompatible-set"
-  /** Left over from the replacement of a set. */
+  /** Left over from a set replacement. */
   | "leftover"
   /** UDP conntrack entries that lead to a removed real server, or to no real server. */
   | "stale-conntrack";
@@ -56,7 +56,7 @@ export interface SetCreate {
   readonly set: IpSet;
 }
 
-/** Replaces a set with one that has other parameters and the same entries. Rules refer to sets by name. */
+/** Replaces a set with one that has different parameters and the same entries. Rules refer to sets by name. */
 export interface SetSwap {
   readonly kind: "set-swap";
   readonly set: IpSet;
@@ -66,12 +66,13 @@ export interface SetSwap {
 export interface SetDestroy {
   readonly kind: "set-destroy";
   readonly setName: string;
-  /** Why the set cannot be destroyed, if that is known without asking the kernel. */
+  /** Why the set cannot be destroyed, if known without asking the kernel. */
   readonly rejection?: Error;
 }
 
 /**
- * `before`: rule texts as printed by `iptables-save`; undefined if the chain does not exist or its rules are unknown.
+ * `before` contains rule texts as printed by `iptables-save`. Undefined if the chain does not exist or its rules are
+ * unknown.
  */
 export type FamilyRuleChange = { readonly family: IpFamily } & (
   | (RuleChange & { readonly kind: "chain-write"; readonly before: readonly string[] | undefined })
@@ -90,8 +91,8 @@ export type ServerChange = { readonly key: string } & (
 export type RealServerChange = ServerChange & { readonly kind: `real-server-${string}` };
 
 /**
- * Deletes UDP flows of a virtual server whose real server no longer exists. With `selection.answeredBy`, deletes only flows to that real
- * server.
+ * Deletes a virtual server's UDP flows to real servers that no longer exist. With `selection.answeredBy`, deletes only
+ * flows to that real server.
  */
 export interface ConntrackDelete {
   readonly kind: "conntrack-delete";

@@ -21,7 +21,7 @@ import type { SyncReport } from "./report.ts";
 import { countedText, subjectText } from "./subject.ts";
 import { emptyGoal } from "./sync-goal.ts";
 
-/** Selects the rules of one family to remove. */
+/** Selects the rules to remove in one family. */
 export interface RulesGoal extends Pick<RulesRemovalInput, "leftover" | "kept" | "emptied"> {
   /** The chains that must be read to find them. */
   readonly places: RuleSet;
@@ -37,8 +37,7 @@ export interface IpvsGoal {
 }
 
 /**
- * The goal of a clean-up. Only `--cleanup` and removals of leftovers use it. An empty list of Services is not a
- * clean-up.
+ * The goal of a clean-up. Only `--cleanup` and leftover removal use it. An empty list of Services is not a clean-up.
  */
 export interface CleanUpGoal {
   readonly rules: ReadonlyMap<IpFamily, RulesGoal>;
@@ -144,7 +143,7 @@ async function planRules(
   return { removals, failures };
 }
 
-/** Removes local routes of a link that a third party has already removed, because the routes continue to exist. */
+/** Removes the local routes that remain after a third party has removed their link. */
 async function removeRoutes(
   { link }: Pick<Kernel, "link">,
   { plan, failures }: Pick<SyncReport, "plan" | "failures">,
@@ -160,8 +159,7 @@ async function removeRoutes(
 }
 
 /**
- * Combines the rejected changes of a family into one failure with the first error, because they usually have the same
- * cause.
+ * Combines a family's rejected changes into one failure with the first error, because they usually have the same cause.
  */
 function rejectionsOf(rejected: readonly RefusedChange[]): readonly CleanUpFailure[] {
   const groups = Map.groupBy(rejected, ({ change }) =>

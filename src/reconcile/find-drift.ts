@@ -1,6 +1,7 @@
 /**
- * Finds drift: differences between kernel and cache that a sync must change back. Differences that already match the desired state are not
- * drift, such as our own writes whose replies were lost. Drains and foreign virtual servers are not drift either. Pure.
+ * Finds drift: differences between kernel and cache that a sync must repair. Differences that already match the desired
+ * state, such as our own writes whose replies were lost, are not drift. Neither are drains and foreign virtual servers.
+ * Pure.
  */
 import type { Change } from "./change.ts";
 import type { Drift } from "./drift.ts";
@@ -9,8 +10,8 @@ import type { Differences } from "./observed/difference.ts";
 import { subjectKey } from "./subject.ts";
 
 /**
- * `planned`: all changes, including pending ones. Changes of virtual servers for which `isOwned` is false are not
- * drift.
+ * `planned` contains all changes, including pending ones. Changes to virtual servers for which `isOwned` returns false
+ * are not drift.
  */
 export function findDrift(
   planned: Iterable<Change>,

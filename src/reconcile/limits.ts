@@ -1,11 +1,11 @@
-/** Identifies restrictions: the source range limits of load balancers, and the address guard. Pure. */
+/** Identifies restrictions: load-balancer source range limits and the address guard. Pure. */
 import { ipFamilies } from "../base/ip.ts";
 import { type SetRole, setFor } from "../plan/sets.ts";
 import { type SetEntry, setEntryParts } from "../state/set-entry.ts";
 import type { VirtualServerId } from "../state/virtual-server.ts";
 import type { Subject } from "./subject.ts";
 
-/** Packets to ports with source ranges pass through both chains. */
+/** Packets to ports with source ranges traverse both chains. */
 export const firewallChains = ["KUBE-PROXY-FIREWALL", "KUBE-SOURCE-RANGES-FIREWALL"] as const;
 
 /** The chain that blocks this node's own packets. */
@@ -47,8 +47,8 @@ export function isLimit(subject: Subject): boolean {
 }
 
 /**
- * Whether losing this resource may admit packets. All chains of the filter table are included: jumps depend on their
- * target chains and share built-in chains with other jumps.
+ * Whether losing this resource may admit packets. All chains of the filter table are included, because jumps depend on
+ * their target chains and share built-in chains with other jumps.
  */
 export function isRestriction(subject: Subject): boolean {
   if (subject.type === "entry") return isLimitSet(subject.setName) || isGuardSet(subject.setName);

@@ -1,4 +1,4 @@
-/** Plans all changes of a sync. Pure; the generators yield between values, because there may be very many. */
+/** Plans all changes of a sync. Pure. The generators yield between values, because there may be many. */
 import type { IpAddress } from "../base/ip.ts";
 import type { DesiredView } from "../plan/desired-state.ts";
 import { dummyLinkName } from "../state/dummy-link.ts";
@@ -34,7 +34,7 @@ export interface PlanInput
   /** Keys of foreign virtual servers that Services request. They are not in `desired` and must not be removed. */
   readonly conflicts: ReadonlySet<string>;
   isOwned(virtualServerKey: string): boolean;
-  /** The parts of the kernel's state that were read. Nothing is created in other parts. */
+  /** The parts of the kernel state that were read. Nothing is created in other parts. */
   readonly parts: readonly ObservedPart[];
   /** Undefined if our rules never have this form. */
   parse(text: string): Rule | undefined;
@@ -100,9 +100,7 @@ function* diffAddresses(
   }
 }
 
-/**
- * Addresses of virtual servers to create. An address is not bound unless at least one of its virtual servers exists.
- */
+/** Addresses of virtual servers to create. An address is bound only if at least one of its virtual servers exists. */
 function createdAddresses(serverChanges: readonly Change[]): readonly IpAddress[] {
   return serverChanges.flatMap((change) =>
     change.kind === "virtual-server-create" ? [change.after.address] : [],
@@ -126,7 +124,7 @@ function* diffServers(input: PlanInput, steps: PlanSteps): Generator<void, void>
   if (input.isFirst) steps.flows = staleAtStart(desired);
 }
 
-/** At startup, checks the flows of all UDP virtual servers, because an earlier program may have left stale ones. */
+/** At startup, checks the flows of all UDP virtual servers, because an earlier proxy may have left stale ones. */
 function staleAtStart(desired: DesiredView): Change[] {
   const changes: Change[] = [];
   for (const key of desired.virtualServerKeys()) {
@@ -136,7 +134,7 @@ function staleAtStart(desired: DesiredView): Change[] {
   return changes;
 }
 
-/** Whether a virtual server may be removed: it is ours, not in an excluded network, and not a conflict. */
+/** Whether a virtual server may be removed: it must be ours, outside excluded networks, and not in conflict. */
 function mayRemove(key: string, { cached, conflicts, ownership, isOwned }: PlanInput): boolean {
   const present = cached.virtualServers.get(key);
   if (present === undefined || conflicts.has(key)) return false;

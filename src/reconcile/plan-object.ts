@@ -40,7 +40,7 @@ export function changeText(change: Change): string {
   return `${signs[verb] ?? "~"} ${subjectText(subjectOf(change))}${detail === "" ? "" : ` (${detail})`}`;
 }
 
-/** The sign at the start of a line, by verb. Other verbs have the sign `~`. */
+/** The sign at the start of a line, by verb. The default is `~`. */
 const signs: Readonly<Record<string, string>> = {
   ...{ add: "+", create: "+", insert: "+", load: "+" },
   ...{ remove: "-", destroy: "-", delete: "-" },

@@ -3,9 +3,9 @@ import type { Change } from "./change.ts";
 import type { DrainStart } from "./change-plan.ts";
 
 /**
- * This order keeps packet handling correct at every moment. Additions are made first: restrictions, then what they
- * restrict, each after its dependencies. Removals follow in reverse order; restrictions are removed last. See
- * `relations.ts` for dependencies.
+ * This order keeps packet handling correct at every moment. Additions are made first: restrictions, then the objects
+ * that they restrict, each after its dependencies. Removals follow in reverse order, so restrictions are removed last.
+ * See `relations.ts` for dependencies.
  */
 const steps = [
   "settings",
@@ -15,7 +15,7 @@ const steps = [
   "limits",
   "entries",
   "rules",
-  /** Entries of load balancers with source ranges. They are added after the rules that check the ranges. */
+  /** Entries of load balancers with source ranges, added after the rules that check the ranges. */
   "limitedEntries",
   "virtualServers",
   "realServers",
@@ -25,17 +25,17 @@ const steps = [
   "formerAddresses",
   "formerServers",
   "formerEntries",
-  /** Removes restrictions. Source entries are removed last; otherwise all clients would be blocked for a moment. */
+  /** Removes restrictions. Source entries are removed last, or all clients would be blocked for a moment. */
   "formerLimits",
   "formerRules",
   "formerSets",
   /**
-   * Deletes UDP conntrack entries of removed real servers, and of virtual servers that had no real servers until now.
+   * Deletes UDP conntrack entries for removed real servers, and for virtual servers that had no real servers until now.
    */
   "flows",
 ] as const;
 
-/** The changes of a plan by step, and the drains that they start. */
+/** A plan's changes by step, and the drains that they start. */
 export type PlanSteps = Record<(typeof steps)[number], Change[]> & {
   readonly drainStarts: DrainStart[];
 };

@@ -38,15 +38,15 @@ export interface ReconcilerDependencies {
   readonly kernel: Kernel;
   readonly clock: Clock;
   readonly log: Logger;
-  /** If undefined, start times of drains are unknown after a restart. */
+  /** If undefined, drain start times are unknown after a restart. */
   readonly drainStartTimes?: DrainStartTimes;
-  /** If undefined, ownership after a restart is derived only from the kernel's sets. */
+  /** If undefined, ownership after a restart is derived from the kernel's sets alone. */
   readonly ownershipRecord?: OwnershipRecord;
-  /** If true, nothing is written: each sync observes everything and reports the changes that it would make. */
+  /** If true, nothing is written. Each sync observes everything and reports the changes that it would make. */
   readonly isDryRun?: boolean;
-  /** The parts of the kernel to read and write; if undefined, all parts. */
+  /** The parts of the kernel state to read and write. All parts if undefined. */
   readonly parts?: readonly ObservedPart[];
-  /** Applies the rules of iptables mode; see {@link TablesPass}. */
+  /** Applies iptables mode's rules; see {@link TablesPass}. */
   readonly newPass?: (context: ApplyContext & Pick<Observer, "observeRules">) => Pass;
 }
 
@@ -100,12 +100,12 @@ export class Reconciler {
     return this.needsObservation || this.#observer.hasDifferences;
   }
 
-  /** Virtual servers as last observed, updated with the outcomes of our changes; by key. */
+  /** Virtual servers by key, as last observed and updated with the outcomes of our changes. */
   get cachedServers(): CachedServers {
     return this.#cached.virtualServers;
   }
 
-  /** Number of rules in our chains, by table; empty if unknown. */
+  /** Number of rules in our chains, by table. Empty if unknown. */
   ruleTotals(family: IpFamily): ReadonlyMap<TableName, number> {
     return (
       (this.needsObservation ? undefined : this.#cached.rules.get(family))?.totals ?? new Map()
@@ -116,12 +116,12 @@ export class Reconciler {
     return this.#drainer;
   }
 
-  /** Whether there is work for the next drain check. */
+  /** Whether the next drain check has work to do. */
   get needsDrainCheck(): boolean {
     return this.#drainer.count > 0 || this.#cleaner.pending.length > 0;
   }
 
-  /** When a pending change is retried (monotonic); undefined if none is pending. */
+  /** When a pending change is retried (monotonic). Undefined if none is pending. */
   get nextRetryMs(): number | undefined {
     return this.#status.nextRetryMs;
   }
@@ -131,7 +131,7 @@ export class Reconciler {
     this.#freshness.invalidate();
   }
 
-  /** Compares the current state of kube-ipvs0 with the cache. `bound` is undefined if the link does not exist. */
+  /** Compares the current addresses of kube-ipvs0 with the cache. `bound` is undefined if the link does not exist. */
   noteBound(bound: readonly IpAddress[] | undefined): void {
     this.#observer.noteBound(bound);
   }
@@ -168,7 +168,7 @@ export class Reconciler {
 
   /**
    * Removes real servers whose drain has ended, and the UDP flows to them. The cost depends only on the number of
-   * drains. `desired` shows which endpoints still serve.
+   * drains. `desired` shows which endpoints are still serving.
    */
   async checkDrains(desired: DesiredView, policy: DrainPolicy): Promise<SyncReport> {
     const pass = this.#newPass(desired);
@@ -176,15 +176,15 @@ export class Reconciler {
     await cleanConntrack(this.#cleaner, [], this.#cached, outcomes);
     await this.#drainer.check(pass, desired, policy);
     this.#freshness.noteUnknown(outcomes);
-    // Former Services need not be looked up: if no Service desires the virtual server, it is removed with all its
-    // real servers.
+    // Former Services need not be looked up. A virtual server that no Service desires is removed with all its real
+    // servers.
     const nowMs = this.#dependencies.clock.monotonicMs();
     this.#status.reject(outcomes.refused, servicesOfChange(desired), nowMs);
     this.#drainer.keepStartTimes();
     return { ...emptyReport, ...reportOf(outcomes), rejections: this.#status.rejections };
   }
 
-  /** Brings the cache up to date, and adds to the scope everything that differs or whose retry is due. */
+  /** Updates the cache, and adds to the scope everything that differs or is due for a retry. */
   async #observe(goal: SyncGoal): Promise<readonly Failure[]> {
     const failures = await this.#freshness.refresh(goal, this.#scope);
     if (failures.length > 0) return failures;
@@ -267,7 +267,7 @@ export class Reconciler {
     return { ...planned, ...this.#status.defer(planned.changes, touched, nowMs) };
   }
 
-  /** Without `rules`, no rules are written, and changes that depend on rules are not made. */
+  /** Without `rules`, no rules are written and no changes that depend on rules are made. */
   #newPass(desired: DesiredView, rules: SyncGoal["rules"] = new Map()): Pass {
     const { kernel, clock, newPass = (context) => new Pass(context) } = this.#dependencies;
     return newPass({
@@ -279,7 +279,7 @@ export class Reconciler {
 
   #noteOutcomes({ outcomes }: Pass, plan: ChangePlan): void {
     this.#freshness.noteUnknown(outcomes);
-    // The pass of iptables mode reads the rules itself after a rejection.
+    // iptables mode's pass rereads the rules itself after a rejection.
     if (this.#dependencies.newPass === undefined) this.#freshness.noteContradictions(outcomes);
     const notMade = [...outcomes.refused, ...plan.deferred].map(({ change }) => change);
     for (const change of [...notMade, ...outcomes.blocked]) {

@@ -57,16 +57,16 @@ export interface RelationView {
   >;
   /** The planned rules. A family without planned rules has none of our chains. */
   readonly rules: ReadonlyMap<IpFamily, RuleSet>;
-  /** Resources that third parties have removed so often recently that they satisfy no dependency; by key. */
+  /** Resources, by key, that third parties have recently removed so often that they satisfy no dependency. */
   readonly distrusted: ReadonlyMap<string, Subject>;
 }
 
 /** Satisfied if the resource exists and is at least as strict as planned. */
 interface Requirement {
   readonly subject: Subject;
-  /** The rule that the chain must contain. If absent, the chain must contain all restricting rules. */
+  /** The rule that the chain must contain. If undefined, the chain must contain all restricting rules. */
   readonly rule?: Rule;
-  /** Satisfies the dependency however often third parties remove it, because too much depends on it. */
+  /** Satisfies the dependency no matter how often third parties remove it, because too much depends on it. */
   readonly isTrusted?: true;
 }
 
@@ -83,7 +83,7 @@ export class Relations {
   readonly #view: RelationView;
   /** The planned rules that block this node, by virtual server. */
   readonly #denials = new Map<IpFamily, ReadonlyMap<string, Rule>>();
-  /** Results of chain comparisons; valid while the cached rules are the same. */
+  /** Results of chain comparisons, valid while the cached rules are unchanged. */
   #compared: { rules: unknown; version: number; readonly strict: Map<string, boolean> } = {
     ...{ rules: undefined, version: 0, strict: new Map() },
   };
@@ -98,7 +98,7 @@ export class Relations {
 
   /** Whether every dependency of a resource exists. */
   canBeCreated(dependent: Subject): boolean {
-    // A set of another type must be destroyed first.
+    // A set of a different type must be destroyed first.
     if (dependent.type === "set") return !this.#view.cached.sets.has(dependent.setName);
     return this.#haveAll(this.#needsToBeCreated(dependent)) && this.canStay(dependent);
   }
@@ -183,8 +183,8 @@ export class Relations {
   }
 
   /**
-   * The entries that mark a virtual server as ours. Without them, the virtual server would be foreign if the program
-   * ended before the next sync.
+   * The entries that mark a virtual server as ours. Without them, the virtual server would be treated as foreign if the
+   * program exited before the next sync.
    */
   *#marksOf({ virtualServer: key }: SubjectOf<"virtual-server">): Generator<Dependency> {
     const server = this.#view.desired.virtualServer(key)?.virtualServer;
@@ -197,7 +197,7 @@ export class Relations {
     for (const role of [...addressSetRoles, nodePortSetRoles[protocol]]) {
       const { name: setName } = setFor(role, family);
       const mark = role === nodePortSetRoles[protocol] ? ofPort : entry;
-      // If a set cannot be created, its entries are not required: Services are served without it.
+      // If a set cannot be created, its entries are not required, because Services are served without it.
       if (!desired.hasEntry(setName, mark) || !cached.setEntries.has(setName)) continue;
       yield { subject: { type: "entry", setName, entry: mark } };
     }

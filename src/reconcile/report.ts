@@ -9,7 +9,7 @@ import type { Rejection } from "./status/rejection.ts";
 import type { ReconcileConflict } from "./status/repairs.ts";
 import { countedText } from "./subject.ts";
 
-/** Something that a sync could not read or complete. The sync is repeated after another observation. */
+/** Something that a sync could not read or complete. The sync is repeated after a new observation. */
 export interface Failure {
   readonly kind: ChangeKind | "observe";
   /** The part of kernel state that could not be read, or a description of the changes. */
@@ -17,9 +17,7 @@ export interface Failure {
   readonly error: Error;
 }
 
-/**
- * The reaction to a drift: `suppress` means that the repair is backing off; `report` means that nothing is changed.
- */
+/** The reaction to drift. `suppress` means that the repair is backing off. `report` means that nothing is changed. */
 export type DriftAction = "repair" | "suppress" | "report";
 
 export interface FoundDrift extends Drift {
@@ -30,11 +28,11 @@ export interface FoundDrift extends Drift {
 export interface SyncReport {
   /** Computed before the first write. */
   readonly plan: ChangePlan;
-  /** Number of successful changes by kind; kinds without any are absent. */
+  /** Number of successful changes by kind. Kinds without any are not included. */
   readonly changes: ReadonlyMap<ChangeKind, number>;
   /** Changes that the kernel rejected in this sync. */
   readonly rejected: readonly RefusedChange[];
-  /** Families in which a run of iptables-restore failed. */
+  /** Families in which iptables-restore failed. */
   readonly failedRestores: readonly IpFamily[];
   /** Empty if the sync ran completely and the kernel answered every request. */
   readonly failures: readonly Failure[];
@@ -42,17 +40,17 @@ export interface SyncReport {
   readonly rejections: readonly Rejection[];
   /** Checks of the connection table, at most one per family. */
   readonly conntrackPasses: readonly ConntrackPass[];
-  /** Keys of virtual servers that are not changed: foreign ones, and undesired ones in an excluded network. */
+  /** Keys of virtual servers that are not changed: foreign ones, and undesired ones in excluded networks. */
   readonly foreignServers: readonly string[];
   /** Foreign virtual servers that Services also request. */
   readonly conflicts: readonly string[];
-  /** Foreign virtual servers that may be ours, as far as is known. */
+  /** Foreign virtual servers that may be ours. */
   readonly possiblyOwned: readonly string[];
   /** Changes by third parties since the previous sync, and the reaction to each. */
   readonly drifts: readonly FoundDrift[];
   /** Repairs that a third party keeps reverting. */
   readonly reconcileConflicts: readonly ReconcileConflict[];
-  /** Weights that a third party set and that are kept. */
+  /** Weights set by a third party that are kept. */
   readonly manualWeights: readonly ManualWeight[];
 }
 

@@ -7,18 +7,15 @@ import type { SetEntry } from "../state/set-entry.ts";
 import type { Differences } from "./observed/difference.ts";
 import type { Subject } from "./subject.ts";
 
-/** The keys to compare; undefined means all, after everything of that type was observed. Grows between syncs. */
+/** The keys to compare. Undefined means all, after everything of that type was observed. Grows between syncs. */
 export class Scope {
   readonly #virtualServers = new Set<string>();
   readonly #setEntries = new Map<string, Set<SetEntry>>();
   readonly #addresses = new Set<IpAddress>();
   readonly #formerServices = new Map<string, ServiceName>();
-  /**
-   * Touched keys that have not been copied yet. If everything is compared, tens of thousands of keys need not be
-   * copied.
-   */
+  /** Touched keys that have not been copied yet. A full comparison thus avoids copying tens of thousands of keys. */
   #marks: DirtyKeys[] = [];
-  /** Sets that were observed with other parameters than cached, or that have more capacity than necessary. */
+  /** Sets whose observed parameters differ from the cached ones, or that have more capacity than necessary. */
   readonly resizableSets: Set<string> = new Set();
   areAllServers = false;
   areAllMembers = false;
@@ -52,7 +49,7 @@ export class Scope {
   }
 
   include(keys: DirtyKeys): void {
-    // Marks of failed syncs are merged into the keys, so that they do not accumulate if the kernel cannot be read for
+    // Marks from failed syncs are merged into the keys, so that they do not accumulate if the kernel is unreadable for
     // days.
     this.#takeMarks();
     this.#marks.push(keys);

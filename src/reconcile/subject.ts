@@ -23,9 +23,7 @@ export type Subject =
 
 export type SubjectType = Subject["type"];
 
-/**
- * The notation of the operator's tools: `TCP 10.96.0.1:80 -> 10.244.1.5:8080`, `KUBE-CLUSTER-IP 10.96.0.1,tcp:80`.
- */
+/** The notation of the operators' tools: `TCP 10.96.0.1:80 -> 10.244.1.5:8080`, `KUBE-CLUSTER-IP 10.96.0.1,tcp:80`. */
 export function subjectText(subject: Subject): string {
   switch (subject.type) {
     case "module":

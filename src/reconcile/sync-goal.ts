@@ -11,26 +11,26 @@ import type { ManualWeightPolicy } from "./status/manual-weights.ts";
 /** The input of one sync. */
 export interface SyncGoal {
   readonly desired: DesiredView;
-  /** What planning touched since the previous sync. These changes are never pending. */
+  /** The keys that planning touched since the previous sync. Their changes are never pending. */
   readonly touched: DirtyKeys;
-  /** Planned rules of the supported families. */
+  /** The supported families' planned rules. */
   readonly rules: ReadonlyMap<IpFamily, RuleSet>;
   readonly sysctls: readonly SysctlSetting[];
   /** Kernel modules that should be loaded but are not. */
   readonly missingModules: readonly string[];
-  /** Addresses of the node other than ours. They identify virtual servers of node ports. */
+  /** The node's addresses other than ours. They identify node port virtual servers. */
   readonly nodeAddresses: ReadonlySet<IpAddress>;
   readonly ownership: OwnershipPolicy;
   readonly drain: DrainPolicy;
   readonly manualWeights: ManualWeightPolicy;
   /**
-   * If present, the link, all sets and these rules are also removed. Only `clean-up.ts` sets this. Without it, an
-   * empty desired state, as caused by an empty list of Services, does not remove them.
+   * If defined, the link, all sets and these rules are also removed. Only `clean-up.ts` sets this. Otherwise an empty
+   * desired state, such as from an empty list of Services, does not remove them.
    */
   readonly cleanUp?: { readonly rules: readonly PlannedRuleChange[] };
 }
 
-/** A goal without Services of IPVS mode: for the rules of iptables mode, and for what clean-up removes. */
+/** A goal without IPVS mode Services, for iptables mode's rules and for clean-up. */
 export const emptyGoal: SyncGoal = {
   ...{ desired: new DesiredState(), touched: noMarks(), rules: new Map(), sysctls: [] },
   ...{ missingModules: [], nodeAddresses: new Set(), manualWeights: "keep" },

@@ -36,7 +36,7 @@ function renderTable(family: IpFamily, table: TableName, changes: readonly RuleC
   }
   const written = [...chains.values()].filter((chain) => chain !== undefined);
   // iptables-nft keeps chains sorted by name and searches for a new chain's position from the start. With 30,000
-  // chains, it takes 9.5 s of processor time in descending order, and more than 64 s in another order (1.8.9).
+  // chains, it takes 9.5 s of processor time in descending order, and more than 64 s in any other order (1.8.9).
   const names = [...chains.keys()].sort().reverse();
   const lines = [
     `*${table}`,

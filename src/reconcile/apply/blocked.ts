@@ -16,7 +16,7 @@ const guardedRemovals: ReadonlySet<ChangeKind> = new Set([
   "link-remove",
 ]);
 
-/** Changes that have not been made, by subject key: rejected, pending, or of unknown outcome. */
+/** Changes that have not been made, by subject key: rejected, pending, or with unknown outcome. */
 export class NotMade {
   readonly #changes = new Map<string, Change>();
 
@@ -49,7 +49,8 @@ export class NotMade {
       case "entry-add":
         return !relations.canBeCreated(subjectOf(change));
       case "set-destroy":
-        // Set entries mark virtual servers as ours. The sets therefore remain if one of our virtual servers could not be removed.
+        // Set entries mark virtual servers as ours. If one of our virtual servers could not be removed, the sets
+        // therefore remain.
         return change.reason === "unwanted" && this.#has("virtual-server-remove");
       case "virtual-server-remove":
         return this.#isBound(change);
@@ -66,8 +67,8 @@ export class NotMade {
   }
 
   /**
-   * A virtual server remains while its address is bound: without the virtual server, packets to the address would be
-   * delivered to the node itself.
+   * A virtual server remains while its address is bound. Without it, packets to the address would be delivered to the
+   * node itself.
    */
   #isBound({ before }: ChangeOf<"virtual-server-remove">): boolean {
     return this.#has("link-remove") || this.#isLeft({ type: "address", address: before.address });
@@ -91,8 +92,8 @@ export class NotMade {
   }
 
   /**
-   * Whether a dependent of the entry still exists. Entries that mark or restrict a virtual server must outlive it,
-   * and entries of the address guard must outlive the address.
+   * Whether a dependent of the entry still exists. Entries that mark or restrict a virtual server must outlive it, and
+   * address guard entries must outlive the address.
    */
   #isStillNamed({ set, entry, reason }: ChangeOf<"entry-remove">): boolean {
     if (reason !== "unwanted") return false;

@@ -10,17 +10,14 @@ export interface RefusedChange {
   readonly error: Error;
 }
 
-/**
- * A request whose outcome is unknown, because the reply was lost or a timeout occurred. The kernel may have executed
- * it.
- */
+/** A request whose outcome is unknown, because its reply was lost or it timed out. The kernel may have executed it. */
 export interface UnknownOutcome {
   readonly kind: ChangeKind;
   readonly first: Subject;
   /** Number of changes in the request. */
   readonly count: number;
   readonly error: Error;
-  /** The part of the kernel state to observe again. Undefined if none of it is cached. */
+  /** The part of the kernel state to observe again. Undefined if it is not cached. */
   readonly part?: ObservedPart;
 }
 
@@ -32,8 +29,7 @@ export interface ConntrackPass {
 }
 
 /**
- * The outcomes of a plan's changes. Every change is done, rejected, withheld, or part of a request with unknown
- * outcome.
+ * The outcomes of a plan's changes. Each change is done, rejected, withheld, or part of a request with unknown outcome.
  */
 export interface Outcomes {
   /** Number of changes by kind; kinds without successful changes are absent. */

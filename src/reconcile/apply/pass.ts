@@ -1,4 +1,4 @@
-/** Executes the changes of a plan in order: groups them into requests and records the outcome of each change. */
+/** Executes a plan's changes in order. Groups them into requests and records the outcome of each change. */
 import type { Kernel } from "../../kernel/kernel.ts";
 import type { Change, ChangeOf, ChangeReason } from "../change.ts";
 import type { ChangePlan } from "../change-plan.ts";
@@ -21,10 +21,7 @@ export interface ApplyContext extends RelationView {
   readonly cleaner: ConntrackCleaner;
 }
 
-/**
- * Reasons of changes that remove something, or admit packets that were blocked. These changes are made after all
- * others.
- */
+/** Reasons for changes that remove something or admit packets that were blocked. These changes are made last. */
 const removalReasons: ReadonlySet<ChangeReason> = new Set([
   "unwanted",
   "loosens",
@@ -48,10 +45,7 @@ export class Pass {
     this.#relations = new Relations(context);
   }
 
-  /**
-   * Applies the additions of a plan, withdraws resources that lost a `lifetime` dependency, and applies the removals.
-   * `onProgress` is optional.
-   */
+  /** Applies a plan's additions, withdraws resources that lost a `lifetime` dependency, and applies the removals. */
   async applyPlan(
     { changes, deferred }: Pick<ChangePlan, "changes" | "deferred">,
     onProgress: ApplyProgress = () => {},
@@ -81,8 +75,8 @@ export class Pass {
   }
 
   /**
-   * Retries rejected changes once before anything that depends on them is withdrawn. If an outcome is unknown,
-   * nothing is withdrawn.
+   * Retries rejected changes once before their dependents are withdrawn. If an outcome is unknown, nothing is
+   * withdrawn.
    */
   async #withdraw(): Promise<void> {
     if (this.#findWithdrawals().length === 0) return;

@@ -1,7 +1,7 @@
-/** Classifies errors of kernel clients to decide how to proceed. Pure. */
+/** Classifies kernel client errors. Pure. */
 import { errno } from "../../base/errno.ts";
 
-/** For logs, metrics and tests: the errno name (`EINVAL`), or the exit code of a program (`exit-4`). */
+/** For logs, metrics and tests: the errno name (`EINVAL`) or a program's exit code (`exit-4`). */
 export function refusalReason(error: Error): string {
   const { code, exitCode } = error as { readonly code?: unknown; readonly exitCode?: unknown };
   if (typeof code === "string") return code;
@@ -23,8 +23,8 @@ const contradictions: ReadonlySet<number> = new Set([
 ]);
 
 /**
- * Whether the error shows that the kernel's state differs from the cache, because a third party changed it. This
- * includes every failure of iptables-restore, which does not report whether a set or chain is missing.
+ * Whether the error shows that the kernel's state differs from the cache because a third party changed it. This
+ * includes every iptables-restore failure, because iptables-restore does not report whether a set or chain is missing.
  */
 export function contradictsCache(error: Error): boolean {
   const number = errnoOf(error);

@@ -6,8 +6,8 @@ import type { Relations, RelationView } from "../relations.ts";
 import { type Subject, subjectKey } from "../subject.ts";
 
 /**
- * Plans the withdrawal of all resources that lost a `lifetime` dependency. `suspects` are the dependencies that may
- * be lost. Addresses are withdrawn first, then entries, then virtual servers, so that no step admits packets that an
+ * Plans the withdrawal of all resources that lost a `lifetime` dependency. `suspects` are the dependencies that may be
+ * lost. Addresses are withdrawn first, then entries, then virtual servers, so that no step admits packets that an
  * earlier step has blocked.
  */
 export function withdrawals(

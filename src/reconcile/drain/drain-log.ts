@@ -4,7 +4,7 @@ import { realServerKey } from "../../state/real-server.ts";
 import type { DrainStartReason } from "../change-plan.ts";
 import type { Drain, DrainEnd } from "./drains.ts";
 
-/** Maximum number of lines per pass at default verbosity. Further lines are logged from verbosity 2 on. */
+/** Maximum number of lines per pass at default verbosity. At verbosity 2 and above, all lines are logged. */
 const maxLines = 20;
 
 export interface Begun {

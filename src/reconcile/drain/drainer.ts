@@ -22,7 +22,7 @@ import {
   drainPolicyOf,
 } from "./drains.ts";
 
-/** Number of virtual servers per check between syncs. A due sync waits for one such check at most. */
+/** Number of virtual servers per check between syncs. A due sync waits for at most one such check. */
 const serversPerCheck = 1_000;
 
 export interface DrainerDependencies {
@@ -35,15 +35,15 @@ export interface DrainerDependencies {
 }
 
 /**
- * Removes real servers without breaking their connections: sets the weight to 0, so that no new connections arrive,
+ * Removes real servers without breaking their connections. It sets the weight to 0, so that no new connections arrive,
  * then counts the remaining connections and removes the real server when there are none. The weight must be 0 before
- * the count; otherwise a connection opened between the two would be cut. A removal that the kernel rejects is retried
- * with back-off.
+ * the count, or a connection that is opened in between would be cut. A removal that the kernel rejects is retried with
+ * back-off.
  */
 export class Drainer {
   readonly #drains = new Drains();
   readonly #dependencies: DrainerDependencies;
-  /** Keys of virtual servers that have not been checked in this round. */
+  /** Keys of virtual servers that are still unchecked in this round. */
   #uncheckedKeys: string[] = [];
   /** The stored start times are out of date. True at first, because they may contain drains that no longer exist. */
   #hasUnsavedChanges = true;
@@ -61,7 +61,7 @@ export class Drainer {
     return this.#drains.size;
   }
 
-  /** Seconds since the oldest drain began; 0 if there are no drains. */
+  /** Seconds since the oldest drain began. 0 if there are no drains. */
   get oldestAgeSeconds(): number {
     const since = this.#drains.oldestSinceMs;
     return since === undefined ? 0 : (this.#dependencies.clock.monotonicMs() - since) / 1000;
@@ -98,9 +98,7 @@ export class Drainer {
     this.#logUnknownStarts(news);
   }
 
-  /**
-   * Removes drained real servers. If there are very many virtual servers, each call checks the next group of them.
-   */
+  /** Removes drained real servers. If there are many virtual servers, each call checks the next group. */
   check(pass: Pass, desired: DesiredView, policy: DrainPolicy): Promise<void> {
     if (this.#uncheckedKeys.length === 0) {
       this.#uncheckedKeys = [...this.#drains.virtualServerKeys()];
@@ -108,7 +106,7 @@ export class Drainer {
     return this.#removeDue(this.#uncheckedKeys.splice(0, serversPerCheck), pass, desired, policy);
   }
 
-  /** Stores the current drains for the next run of the program. */
+  /** Stores the current drains for the next run. */
   keepStartTimes(): void {
     if (!this.#hasUnsavedChanges) return;
     this.#hasUnsavedChanges = false;
@@ -130,7 +128,7 @@ export class Drainer {
     return begun;
   }
 
-  /** The weights of all real servers of these virtual servers, by drain key. */
+  /** The weights of all these virtual servers' real servers, by drain key. */
   #cachedWeights(of: readonly Pick<Drain, "virtualServerKey">[]): ReadonlyMap<string, number> {
     const weights = new Map<string, number>();
     for (const virtualServerKey of new Set(of.map((one) => one.virtualServerKey))) {
@@ -142,9 +140,7 @@ export class Drainer {
     return weights;
   }
 
-  /**
-   * Removes the drained real servers of these virtual servers. If the kernel rejects a removal, its drain continues.
-   */
+  /** Removes these virtual servers' drained real servers. If the kernel rejects a removal, the drain continues. */
   async #removeDue(
     keys: readonly string[],
     pass: Pass,
@@ -169,8 +165,8 @@ export class Drainer {
   }
 
   /**
-   * Finds the drains that have ended, by their connection counts. Skips drains whose removal is pending. Rejects if
-   * the kernel cannot be read.
+   * Finds the drains that have ended, by connection count. Skips drains whose removal is pending. Rejects if the kernel
+   * cannot be read.
    */
   async #findDue(
     keys: readonly string[],
@@ -215,7 +211,7 @@ export class Drainer {
   }
 
   /**
-   * A real server that is already draining keeps its start time. One that was found draining at startup gets its saved
+   * A real server that is already draining keeps its start time. A real server found draining at startup gets its saved
    * start time, or the current time if none was saved.
    */
   #newDrain({ reason, ...start }: DrainStart): Drain {

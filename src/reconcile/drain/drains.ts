@@ -8,15 +8,15 @@ import {
 } from "../../state/real-server.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
 
-/** How long a real server that is no longer desired may keep its connections. */
+/** How long an unwanted real server may keep its connections. */
 export interface DrainPolicy {
   /** In seconds; 0 means no limit. Also applies to SCTP. */
   readonly tcpDeadlineSeconds: number;
-  /** In seconds, for an endpoint that still serves; 0 cuts all UDP flows immediately. */
+  /** In seconds, for an endpoint that is still serving; 0 cuts all UDP flows immediately. */
   readonly udpDeadlineSeconds: number;
 }
 
-/** A real server with weight 0 whose connections have not all ended. */
+/** A real server with weight 0 that still has connections. */
 export interface Drain {
   readonly virtualServerKey: string;
   readonly virtualServer: VirtualServerId;
@@ -36,13 +36,13 @@ export type DrainEnd =
   | "removed-by-third-party";
 
 /**
- * Stores the start times of drains for the next run of the program. Keys are those of {@link drainKey}; times are
- * monotonic milliseconds of this process.
+ * Stores the drains' start times for the next run. Keys are those of {@link drainKey}. Times are monotonic milliseconds
+ * of this process.
  */
 export interface DrainStartTimes {
-  /** When the drain began according to an earlier run; undefined if that was not recorded. */
+  /** When the drain began according to an earlier run. Undefined if not recorded. */
   recall(key: string): number | undefined;
-  /** Why start times are unknown, as text for the log; undefined if an earlier run left a record. */
+  /** Why start times are unknown, as text for the log. Undefined if an earlier run left a record. */
   readonly whyUnknown: string | undefined;
   /** Replaces the record with the current drains. Does not wait and never throws. */
   keep(drains: Iterable<Drain>): void;
@@ -55,13 +55,13 @@ export const noDrainStartTimes: DrainStartTimes = {
   keep() {},
 };
 
-/** The facts that decide whether a drain has ended. */
+/** The facts that determine whether a drain has ended. */
 export interface DrainView {
   /** Undefined if the real server no longer exists in the kernel. */
   readonly observed: ObservedRealServer | undefined;
   /**
-   * Whether the endpoint still serves although it gets no new traffic: it is terminating, or closer endpoints are
-   * preferred.
+   * Whether the endpoint is still serving although it gets no new traffic, because it is terminating or closer
+   * endpoints are preferred.
    */
   readonly isServing: boolean;
   /** The current monotonic time. */
@@ -69,8 +69,8 @@ export interface DrainView {
 }
 
 /**
- * Grace period for UDP endpoints that are gone. Responses that are already in flight still arrive, and a DNS client that keeps its port
- * loses at most one query.
+ * Grace period for UDP endpoints that are gone. Responses already in flight still arrive, and a DNS client that keeps
+ * its port loses at most one query.
  */
 const udpAnswerSeconds = 2;
 
@@ -82,7 +82,7 @@ export function drainKey({
   return `${virtualServerKey} -> ${realServerKey(realServer)}`;
 }
 
-/** The policy for one virtual server, with the deadline of its Service if that has one. Pure. */
+/** The policy for one virtual server, with its Service's deadline if there is one. Pure. */
 export function drainPolicyOf(
   planned: Pick<PlannedVirtualServer, "drainDeadlineSeconds"> | undefined,
   policy: DrainPolicy,
@@ -98,9 +98,9 @@ export function drains(protocol: Protocol, policy: DrainPolicy): boolean {
 }
 
 /**
- * Decides whether a drain has ended. Pure. Persistence templates do not delay it. UDP flows have no end, so a client
- * would never notice that its endpoint is gone. A UDP drain therefore lasts until its deadline only if the endpoint
- * still serves.
+ * Decides whether a drain has ended. Pure. Persistence templates do not delay it. UDP flows never end explicitly, so a
+ * client would never notice that its endpoint is gone. A UDP drain therefore lasts until its deadline only if the
+ * endpoint is still serving.
  */
 export function drainEnd(
   drain: Drain,
@@ -130,7 +130,7 @@ export class Drains implements DrainsView {
   readonly #byServer = new Map<string, Map<string, Drain>>();
   #size = 0;
 
-  /** The drain of this real server; undefined if it is not draining. */
+  /** This real server's drain. Undefined if it is not draining. */
   find(virtualServerKey: string, realServer: RealServerId): Drain | undefined {
     return this.#byServer.get(virtualServerKey)?.get(realServerKey(realServer));
   }
@@ -170,7 +170,7 @@ export class Drains implements DrainsView {
     return this.#size;
   }
 
-  /** Start of the oldest drain in monotonic milliseconds; undefined if there are no drains. */
+  /** Start of the oldest drain in monotonic milliseconds. Undefined if there are no drains. */
   get oldestSinceMs(): number | undefined {
     let oldest: number | undefined;
     for (const { sinceMs } of this.all()) {

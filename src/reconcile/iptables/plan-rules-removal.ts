@@ -1,14 +1,14 @@
-/** Plans the removal of leftover chains, and of jumps to them, from one family's tables. Pure. */
+/** Plans the removal of leftover chains and the jumps to them from one family's tables. Pure. */
 import type { IpFamily } from "../../base/ip.ts";
 import type { ObservedChain } from "../../kernel/kernel.ts";
 import { chainKey, type Rule, type RuleSet } from "../../state/rule.ts";
 import type { PlannedRuleChange } from "../kinds/diff-rules.ts";
 import type { RenderRule } from "../observed/cached-rules.ts";
 
-/** Names of chains and jumps of proxy modes. Keys have the form `nat KUBE-SERVICES`. */
+/** Names of proxy modes' chains and jumps. Keys have the form `nat KUBE-SERVICES`. */
 export interface RuleNames {
   hasChain(key: string): boolean;
-  /** `text`: a rule in the chain `key`, as printed by `iptables-save`. */
+  /** `text` is a rule in the chain `key`, as printed by `iptables-save`. */
   hasJump(key: string, text: string): boolean;
 }
 
@@ -29,7 +29,7 @@ export interface RulesRemovalInput {
   readonly leftover: RuleNames;
   /** Chains and jumps of the current mode, which are kept. */
   readonly kept: RuleNames;
-  /** Chains that are removed later, and emptied now if they jump to a leftover chain. */
+  /** Chains to be removed later. They are emptied now if they jump to a leftover chain. */
   readonly emptied?: RuleNames;
   /** Undefined if our rules never have this form. */
   parse(text: string): Rule | undefined;
@@ -41,7 +41,7 @@ export interface RulesRemoval {
   readonly kept: readonly string[];
 }
 
-/** Removes jumps first, then chains. A jump of the removed modes is removed even if its target chain is kept. */
+/** Removes jumps first, then chains. The removed modes' jumps are removed even if their target chains are kept. */
 export function planRulesRemoval(input: RulesRemovalInput): RulesRemoval {
   const { family, observed, leftover, kept: current, emptied = noNames, parse } = input;
   const keyOf = ({ table, name }: ObservedChain): string => chainKey(table, name);

@@ -30,8 +30,8 @@ export class ServedRules {
   }
 
   /**
-   * Names of KUBE-EXT- chains that the current nat KUBE-SERVICES leads to without the planned source range check.
-   * They must be empty until KUBE-SERVICES can be written.
+   * Names of KUBE-EXT- chains to which the current nat KUBE-SERVICES leads without the planned source range check. They
+   * must be empty until KUBE-SERVICES can be written.
    */
   unguarded(): Set<string> {
     const services = this.#planned.get("nat KUBE-SERVICES");
@@ -56,7 +56,7 @@ export class ServedRules {
     return !firewallChain.test(name) || this.#isStrict(name);
   }
 
-  /** Whether the existing chain admits only clients that the planned chain admits. */
+  /** Whether the existing chain only admits clients that the planned chain admits. */
   #isStrict(name: string): boolean {
     const planned = new Set(
       this.#planned.get(chainKey("nat", name))?.rules.map((rule) => this.#cached.text(rule)),

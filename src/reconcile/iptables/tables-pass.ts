@@ -16,7 +16,7 @@ export interface TablesPassContext
   readonly family: IpFamily;
 }
 
-/** Applies the rules of iptables mode: one restore, or stages if the kernel rejects a rule. */
+/** Applies iptables mode's rules: in one restore, or in stages if the kernel rejects a rule. */
 export class TablesPass extends Pass {
   readonly #context: TablesPassContext;
 
@@ -42,7 +42,10 @@ export class TablesPass extends Pass {
     }
   }
 
-  /** `isAnyPending`: whether rejected changes are not due yet. If so, the planned rules cannot be written in one restore. */
+  /**
+   * `isAnyPending` says whether rejected changes are not due yet. If so, the planned rules cannot be written in one
+   * restore.
+   */
   async #write(
     planned: readonly PlannedRuleChange[],
     wanted: RuleSet,
@@ -56,7 +59,7 @@ export class TablesPass extends Pass {
       this.#cached.plan = wanted;
       return { made: planned, rejected: [] };
     }
-    // Tables before the rejected one have been written, and a third party may have caused the rejection.
+    // Tables before the rejected one were already written, and a third party may have caused the rejection.
     await this.#context.observeRules(family, wanted);
     const left = diffRules({ family, planned: wanted, cached: this.#cached });
     return this.#writeInStages(await inSlices(clock, left, "large"), wanted);

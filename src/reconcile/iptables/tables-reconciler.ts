@@ -19,7 +19,7 @@ import { TablesPass } from "./tables-pass.ts";
 export interface TablesReconcilerContext {
   readonly kernel: Kernel;
   readonly clock: Clock;
-  /** If true, nothing is written: each sync compares everything and reports the changes that it would make. */
+  /** If true, nothing is written. Each sync compares everything and reports the changes that it would make. */
   readonly isDryRun: boolean;
   readonly families: readonly IpFamily[];
 }
@@ -27,8 +27,8 @@ export interface TablesReconcilerContext {
 /** The desired state of a sync. */
 export interface TablesGoal {
   /**
-   * Finds out which Services own contested addresses. Called before the rules of a family are planned. If it rejects,
-   * only this family is not synced. If undefined, all owners are known.
+   * Determines which Services own contested addresses. Called before a family's rules are planned. If it rejects, only
+   * this family is not synced. If undefined, all owners are known.
    */
   readonly findOwners?: (family: IpFamily) => Promise<void>;
   ruleSetInSteps(family: IpFamily): Iterator<unknown, RuleSet>;
@@ -38,14 +38,14 @@ export interface TablesGoal {
 /** The result of one sync of one family. */
 export interface FamilySync {
   readonly family: IpFamily;
-  /** Whether the rules in the kernel were read. */
+  /** Whether the kernel's rules were read. */
   readonly isFull: boolean;
   /** False if rules could not be read, or if the outcome of a restore is unknown. */
   readonly hasWorked: boolean;
   readonly elapsedMs: number;
   /** Number of rules in the written chains, by table. */
   readonly writtenRules: ReadonlyMap<TableName, number>;
-  /** Number of rules in all our chains, by table; empty if unknown. */
+  /** Number of rules in all our chains, by table. Empty if unknown. */
   readonly totalRules: ReadonlyMap<TableName, number>;
 }
 
@@ -58,20 +58,22 @@ const longestUnreadMs = 3_600_000;
 
 const sharedKeys: ReadonlySet<string> = new Set(sharedChains.map(({ key }) => key));
 
-/** One family's reconciler, and when its rules were last read or written. */
+/** One family's reconciler, and the time at which its rules were last read or written. */
 interface Family {
   readonly family: IpFamily;
   readonly reconciler: Reconciler;
-  /** Generation of the tables after the last write; undefined if a third party may have changed rules before it. */
+  /**
+   * The tables' generation after the last write. Undefined if a third party may have changed rules before that write.
+   */
   generation: number | undefined;
   readAtMs: number;
-  /** Chains whose last change is pending, as planned; by key. */
+  /** Chains whose last change is pending, as planned, by key. */
   pending: ReadonlyMap<string, Chain | undefined>;
 }
 
 /**
- * Brings the tables of iptables mode to the planned state. Families are independent: if the rules of one cannot be
- * read or written, the other one is still served.
+ * Brings iptables mode's tables to the planned state. Families are independent: if one family's rules cannot be read or
+ * written, the other is still served.
  */
 export class TablesReconciler {
   readonly #context: TablesReconcilerContext;
@@ -100,12 +102,14 @@ export class TablesReconciler {
     for (const { reconciler } of this.#families) reconciler.invalidate();
   }
 
-  /** When a rejected change is retried (monotonic); undefined if there are none. */
+  /** When a rejected change is retried (monotonic). Undefined if there are none. */
   get nextRetryMs(): number | undefined {
     return earliest(this.#families.map(({ reconciler }) => reconciler.nextRetryMs));
   }
 
-  /** Whether any program may have changed rules since our last write, or they have not been read for an hour. */
+  /**
+   * Whether any program may have changed rules since our last write, or whether they have not been read for an hour.
+   */
   async mayDiffer(): Promise<boolean> {
     const { kernel, clock } = this.#context;
     for (const { family, generation, readAtMs } of this.#families) {
@@ -156,7 +160,7 @@ export class TablesReconciler {
         { ...emptyReport, failures: [ofFamily(failure, family)] },
       ];
     }
-    // Read the rules again before a rejected change is retried.
+    // Rereads the rules before a rejected change is retried.
     if ((reconciler.nextRetryMs ?? Number.POSITIVE_INFINITY) <= beganMs) reconciler.invalidate();
     const isFull = isDryRun || reconciler.needsObservation;
     if (isFull) goal.desired.rebuild(family);
@@ -201,7 +205,7 @@ function pendingChains({ rejected, plan }: SyncReport): Family["pending"] {
   return new Map(keyed);
 }
 
-/** Whether planning has changed a pending chain, so that the kernel may accept it now. */
+/** Whether planning has changed a pending chain, which the kernel may therefore accept now. */
 function isPlannedAgain(pending: Family["pending"], { chains }: RuleSet): boolean {
   return (
     pending.size > 0 &&

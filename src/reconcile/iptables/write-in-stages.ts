@@ -1,6 +1,6 @@
 /**
- * Writes one family's tables after a restore was rejected. Only the affected Services are not served, and no packet
- * bypasses a missing source range check. Restricting chains are written first, then the chains that lead to them,
+ * Writes one family's tables after a restore was rejected. Only the affected Services are not served, and no packet is
+ * admitted without its source range check. Restricting chains are written first, then the chains that lead to them,
  * then removals.
  */
 import type { Clock } from "../../base/clock.ts";
@@ -31,11 +31,11 @@ export interface TablesWrite {
 /** After this many rejected restores, all remaining rules of a chain are treated as rejected. */
 const mostRejections = 32;
 
-/** Reversed because nat KUBE-SERVICES jumps to KUBE-NODEPORTS, which must be written first. */
+/** Reversed because nat KUBE-SERVICES jumps to KUBE-NODEPORTS, so KUBE-NODEPORTS must be written first. */
 const sharedTargetsFirst = sharedChains.toReversed();
 const shared: ReadonlySet<string> = new Set(sharedChains.map(({ key }) => key));
 
-/** Rejects if the outcome of a request is unknown. The cache includes the changes made before that. */
+/** Rejects if the outcome of a request is unknown. The cache then includes the changes made before that request. */
 export async function writeInStages(
   changes: readonly PlannedRuleChange[],
   context: TablesWriteContext,
@@ -81,8 +81,8 @@ class StagedWrite implements TablesWrite {
   }
 
   /**
-   * Empties chains to which a rule jumps without a source range check. Fills a chain again once every jump to it has
-   * its check.
+   * Empties chains to which a rule jumps without a source range check. Refills a chain once every jump to it has its
+   * check.
    */
   async #guard(before: ReadonlySet<string>): Promise<void> {
     const { cached } = this.#context;

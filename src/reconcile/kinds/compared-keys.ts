@@ -1,4 +1,4 @@
-/** Iterates over the keys of desired and cached state. */
+/** Iterates over desired and cached keys. */
 
 /** Yields all values of `first`, then the values of `second` that are not in `first`, without copying either. */
 export function* union<T>(

@@ -16,11 +16,11 @@ export interface RulesInput {
 }
 
 /**
- * Plans the changes, and yields after each chain whose rules are compared. If the kernel has the rules of the previous
- * plan, only chains that changed since are compared. A chain that differs is written completely.
- * Our jumps in a built-in chain must be in the planned order; third-party rules may be between them. If only the upper
- * jumps are missing, they are inserted. Otherwise all our jumps are removed and inserted again in one restore.
- * Third-party rules keep their position above or below ours.
+ * Plans the changes, and yields after each chain whose rules are compared. If the kernel has the previous plan's rules,
+ * only chains that have changed since are compared. A chain that differs is rewritten completely. Our jumps in a
+ * built-in chain must be in the planned order; third-party rules may be between them. If only the upper jumps are
+ * missing, they are inserted. Otherwise, all our jumps are removed and reinserted in one restore. Third-party rules
+ * keep their position above or below ours.
  */
 export function* diffRules(input: RulesInput): Generator<void, readonly PlannedRuleChange[]> {
   const { family, planned, cached } = input;
@@ -45,7 +45,7 @@ export function* diffRules(input: RulesInput): Generator<void, readonly PlannedR
   return [...changes, ...removed];
 }
 
-/** The change that writes this chain; undefined if the chain is already as planned. */
+/** The change that writes this chain. Undefined if the chain is already as planned. */
 export function changeTo(
   chain: Chain,
   family: IpFamily,
@@ -57,7 +57,7 @@ export function changeTo(
   return { kind: "chain-write", family, chain, before, reason };
 }
 
-/** Keys of the chains of former Services. `changes` are the writes of planned chains. */
+/** Keys of former Services' chains. `changes` contains the writes of planned chains. */
 function goneChains(
   { planned, cached }: RulesInput,
   changes: readonly PlannedRuleChange[],
@@ -82,7 +82,7 @@ function removal(family: IpFamily, key: string): PlannedRuleChange {
   return { kind: "chain-remove", family, table: "nat", chainName, reason: "unwanted" };
 }
 
-/** The jumps in one chain, in insertion order. The last inserted jump comes first in the chain. */
+/** The jumps in one chain, in insertion order. The jump that is inserted last is the first rule. */
 function groupChanges(
   from: string,
   group: readonly Jump[],

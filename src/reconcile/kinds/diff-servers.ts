@@ -25,12 +25,12 @@ export interface ServerPair {
   readonly cached: CachedVirtualServer | undefined;
 }
 
-/** Policies and state that the changes of every virtual server depend on. */
+/** Policies and state that affect the changes to every virtual server. */
 export interface ServerPolicies {
   readonly ownership: OwnershipPolicy;
   readonly drains: DrainsView;
   readonly drain: DrainPolicy;
-  /** Whether a third party set the weight of `present` and that weight is kept although the plan has another one. */
+  /** Whether a third party set the weight of `present` and that weight is kept although the planned weight differs. */
   isWeightKept(virtualServerKey: string, planned: RealServer, present: RealServer): boolean;
   /**
    * True until a sync has completed without unknown outcomes. An earlier run may have set weights to 0, and any UDP
@@ -56,7 +56,7 @@ export function diffServer(pair: ServerPair, policies: ServerPolicies, steps: Pl
       reason: "differs",
     });
   }
-  // In a comparison of everything, almost all virtual servers end here.
+  // In a full comparison, nearly all lists are the same object.
   if (desired.realServers !== cached.realServers) diffRealServers(pair, policies, steps);
 }
 
@@ -132,7 +132,7 @@ function leave(
   const { leavingRealServers, drainStarts } = steps;
   const { virtualServer } = desired;
   const isDraining = present.isDraining(key, realServerKey(before));
-  // The drain check removes it, by the deadline that applies then.
+  // The drain check removes it at the deadline that then applies.
   if (isDraining && before.weight === 0) return;
   if (!isDraining && !drains(virtualServer.protocol, drainPolicyOf(desired, drain))) {
     leavingRealServers.push({
@@ -150,7 +150,7 @@ function leave(
     const after = { ...before, weight: 0 };
     leavingRealServers.push({ kind, key, virtualServer, before, after, reason: "drain-start" });
   }
-  // A desired real server may have had weight 0 before. Its drain starts now.
+  // The real server may have been desired with weight 0 before. Its drain starts now.
   const isFound = isFirst && before.weight === 0;
   const reason = isFound ? "found-draining" : "endpoint-removed";
   drainStarts.push({ virtualServerKey: key, virtualServer, realServer: before, reason });

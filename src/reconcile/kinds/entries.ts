@@ -67,7 +67,7 @@ export function* diffEntries(input: EntriesInput, plan: PlanSteps): Generator<vo
   }
 }
 
-/** If the set does not exist, all its entries are compared, regardless of the scope. */
+/** If the set does not exist, all its entries are compared, regardless of scope. */
 function comparedEntries(
   { name }: IpSet,
   { desired, cached, scope, rules }: EntriesInput,
@@ -80,7 +80,7 @@ function comparedEntries(
   return scope.setEntries.get(name) ?? [];
 }
 
-/** The steps in which the entries of one set are changed. */
+/** The steps in which one set's entries are changed. */
 interface Steps {
   toAdd(entry: SetEntry): "limits" | "entries" | "limitedEntries";
   toRemove(entry: SetEntry): "limits" | "formerEntries" | "formerLimits";
@@ -99,8 +99,8 @@ function stepsOf({ name, family }: IpSet, desired: DesiredView): Steps {
   const { name: firewall } = setFor("loadBalancerFirewall", family);
   const isLimited = (entry: SetEntry): boolean => desired.hasEntry(firewall, entry);
   if (name === setFor("ipvsIps", family).name) {
-    // The address guard refuses connections to a bound address whose other entries do not exist yet, as during a move
-    // from another writer. The entries of a load balancer with source ranges are the last ones.
+    // The address guard rejects connections to a bound address whose other entries do not exist yet, for example during
+    // a move from the other writer. Entries of load balancers with source ranges are added last.
     const hasLimited = (entry: SetEntry): boolean =>
       serversOf(entry, desired).some(({ address, protocol, port }) =>
         isLimited(addressPortEntry(address, protocol, port)),

@@ -9,8 +9,7 @@ import type { ObservedPart } from "../observed/observer.ts";
 import type { Subject } from "../subject.ts";
 
 /**
- * Maximum number of changes that are encoded and sent together in a few datagrams. The event loop runs between two
- * batches.
+ * Maximum number of changes that are encoded and sent together in a few datagrams. The event loop runs between batches.
  */
 export const changesPerBatch = 2_000;
 
@@ -22,11 +21,11 @@ export interface FoldContext {
 
 export interface Kind<C> {
   subject(change: C): Subject;
-  /** The part of the cache that contains the object; undefined if nothing is cached. */
+  /** The part of the cache that contains the object. Undefined if the object is not cached. */
   readonly part?: ObservedPart;
   /** Consecutive changes with the same key share a request. If undefined, each change is sent separately. */
   requestKey?(change: C): string;
-  /** Each request is a transaction, however many changes it contains. */
+  /** Each request is one transaction, no matter how many changes it contains. */
   readonly isTransaction?: true;
   /** Resolves with the changes that the kernel rejected. Rejects if the outcome is unknown. */
   send(changes: readonly C[], kernel: Kernel): Promise<readonly FailedChange[]>;
@@ -43,8 +42,7 @@ export type DriftTexts = readonly Omit<Drift, "subject">[];
 export type Kinds<Name extends ChangeKind> = { readonly [Each in Name]: Kind<ChangeOf<Each>> };
 
 /**
- * Sends one change per request. If the request rejects, the change is treated as rejected, unless the outcome is
- * unknown.
+ * Sends one change per request. If the request fails, the change is treated as rejected, unless its outcome is unknown.
  */
 export function alone<C extends Change>(
   request: (change: C, kernel: Kernel) => unknown,

@@ -1,4 +1,4 @@
-/** The registry of kinds. All code that needs to know the kind of a change uses it. */
+/** The registry of kinds. All code that depends on a change's kind uses it. */
 import type { Change, ChangeKind, RealServerChange } from "../change.ts";
 import type { Subject } from "../subject.ts";
 import { entryKinds } from "./entries.ts";

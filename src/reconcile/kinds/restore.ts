@@ -3,15 +3,12 @@ import type { FailedChange, Iptables } from "../../kernel/kernel.ts";
 import { chainKey } from "../../state/rule.ts";
 import type { FamilyRuleChange } from "../change.ts";
 
-/**
- * Maximum number of rejected runs of iptables-restore. Finding one rejected rule among thousands takes about twelve
- * runs.
- */
+/** Maximum number of rejected iptables-restore runs. Finding one rejected rule among thousands takes about 12 runs. */
 const mostRejections = 100;
 
 /**
- * Sends rules with one restore, which is a transaction. If it is rejected, the changes are split into halves, and so
- * on, until only the changes at fault are rejected.
+ * Sends rules with one restore, which is a transaction. If it is rejected, the changes are halved repeatedly until only
+ * the faulty changes are rejected.
  */
 export async function sendRules(
   changes: readonly FamilyRuleChange[],
@@ -30,8 +27,8 @@ export async function sendRules(
 }
 
 /**
- * Attempts the halves of a list that was rejected with `error`, then the halves of each rejected half, and so on.
- * After `most` rejections, everything not attempted yet is treated as rejected. Returns the rejected items, each with
+ * Attempts the halves of a list that was rejected with `error`, then the halves of each rejected half, and so on. After
+ * `most` rejections, everything that was not attempted is treated as rejected. Returns the rejected items, each with
  * its error.
  */
 export async function findRejected<T>(
@@ -58,17 +55,17 @@ function halvesOf<T>(items: readonly T[]): (readonly T[])[] {
   return [items.slice(0, middle), items.slice(middle)].filter(({ length }) => length > 0);
 }
 
-/** One restore, and the plan indexes of its changes. */
+/** One restore, and its changes' indices in the plan. */
 interface Alone {
   readonly indexes: readonly number[];
   readonly parts: readonly FamilyRuleChange[];
 }
 
 /**
- * Splits changes into restores that can be made separately, and orders them: chain writes (target chains first), then
- * jumps, then removals of chains. Each insertion of a jump is preceded by its removal in the same restore. A jump that
- * moves is thus never missing, and a jump that the rejected restore has already inserted is not duplicated: the tables
- * before the rejected one may have been committed.
+ * Splits changes into restores that can run separately, and orders them: chain writes (target chains first), then
+ * jumps, then chain removals. Within a restore, each jump is removed before it is inserted. A jump that moves is thus
+ * never missing. A jump that the rejected restore has already inserted is not duplicated. That can happen because the
+ * tables before the rejected one may have been committed.
  */
 function oneByOne(changes: readonly FamilyRuleChange[]): readonly Alone[] {
   const indexed = changes.map((change, index) => ({ change, index }));
@@ -112,7 +109,7 @@ function placeWritten(change: FamilyRuleChange | undefined): string {
   return change?.kind === "chain-write" ? chainKey(change.chain.table, change.chain.name) : "";
 }
 
-/** Runs one restore. Resolves with the error if it was rejected; rejects if the outcome is unknown. */
+/** Runs one restore. Resolves with the error if it was rejected. Rejects if the outcome is unknown. */
 export async function restoreRules(
   changes: readonly FamilyRuleChange[],
   iptables: Pick<Iptables, "apply">,
@@ -129,8 +126,8 @@ export async function restoreRules(
 }
 
 /**
- * True if the program ran and failed, or if nf_tables rejected a message. If the program did not run, if another
- * program held the lock, or if the reply of nf_tables was lost, the outcome is unknown.
+ * True if the program ran and failed, or if nf_tables rejected a message. The outcome is unknown if the program did not
+ * run, if another program held the lock, or if the nf_tables reply was lost.
  */
 function isRefusal(error: unknown): error is Error {
   if (!(error instanceof Error)) return false;

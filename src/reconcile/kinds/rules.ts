@@ -83,7 +83,7 @@ function driftOf(kind: "rule" | "jump", was: Texts, is: Texts): DriftTexts {
   const added = without(is, was).map((text) => ({ kind, before: absent, after: text }));
   if (lost.length + added.length > 0) return [...lost, ...added];
   if (was.every((text, index) => text === is[index])) return [];
-  return [{ kind, before: "in our order", after: "in another order" }];
+  return [{ kind, before: "in our order", after: "in a different order" }];
 }
 
 /** The multiset difference: texts that occur more often in `texts` than in `others`. */

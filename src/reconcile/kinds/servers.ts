@@ -21,7 +21,7 @@ const virtualServer: Omit<Kind<ServerChange>, "fold" | "detail" | "drift"> = {
 };
 
 /**
- * Real servers have a separate request: they are added only after it is known whether their virtual server was
+ * Real servers have separate requests, because they are added only once it is known whether their virtual server was
  * created.
  */
 const realServer: Omit<Kind<RealServerChange>, "subject"> = {
@@ -93,7 +93,7 @@ export const serverKinds: Kinds<ServerChange["kind"]> = {
   },
 };
 
-/** Applies the changes of one virtual server. They almost always concern all its real servers. */
+/** Applies the changes to one virtual server, which nearly always affect all its real servers. */
 export function foldRealServers(
   key: string,
   changes: readonly RealServerChange[],
@@ -115,7 +115,7 @@ export function foldRealServers(
 }
 
 /**
- * Whether the changes create exactly the planned real servers of an empty virtual server, as most changes of a first
+ * Whether the changes create exactly the planned real servers of an empty virtual server, as most changes in a first
  * sync do.
  */
 function completes(

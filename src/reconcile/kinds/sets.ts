@@ -1,13 +1,13 @@
 /**
- * Our sets: creates them, and replaces them if their parameters differ. Rules refer to sets at all times, so a set
- * must never be without its entries.
+ * Creates our sets, and replaces them if their parameters differ. Rules always refer to sets, so a set must never lack
+ * its entries.
  *
  * | the set in the kernel | action |
  * |---|---|
  * | absent | it is created |
- * | our type and family, other capacity or options | a temporary set is filled and swapped with it |
- * | another type or family, not referenced by rules | it is destroyed and created |
- * | another type or family, referenced by rules | it is not changed, and reported |
+ * | our type and family, different capacity or options | a temporary set is filled and swapped with it |
+ * | different type or family, not referenced by rules | it is destroyed and created |
+ * | different type or family, referenced by rules | it is reported and not changed |
  */
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { IpSets } from "../../kernel/kernel.ts";
@@ -56,7 +56,7 @@ export const setKinds: Kinds<"set-create" | "set-swap" | "set-destroy"> = {
       if (rejection !== undefined) throw rejection;
       return ipSets.destroy(setName);
     }),
-    detail: ({ rejection }) => (rejection === undefined ? "" : "stays: rules refer to it"),
+    detail: ({ rejection }) => (rejection === undefined ? "" : "kept because rules refer to it"),
     fold({ setName }, { cached }) {
       cached.sets.delete(setName);
       cached.setEntries.delete(setName);
@@ -76,7 +76,7 @@ async function replace({ set, entries }: SetSwap, ipSets: IpSets): Promise<void>
   if (error !== undefined) throw error;
 }
 
-/** Returns the first error. The event loop runs between two batches. */
+/** Returns the first error. The event loop runs between batches. */
 async function fill(
   set: IpSet,
   entries: readonly SetEntry[],
@@ -113,7 +113,7 @@ function headerText(header: ObservedIpSet | undefined): string {
 export interface SetsInput {
   readonly cached: CachedState;
   readonly families: Iterable<IpFamily>;
-  /** Number of entries that the sync is going to add, by set name. */
+  /** Number of entries that the sync will add, by set name. */
   readonly addedCounts: ReadonlyMap<string, number>;
   /** Whether the set's capacity may shrink to the capacity that kube-proxy would use. */
   mayShrink(setName: string): boolean;
@@ -125,7 +125,7 @@ export interface SetsInput {
 export function diffSets(input: SetsInput, { sets }: PlanSteps): void {
   const { cached } = input;
   for (const setName of cached.temporarySets) {
-    // A leftover of an interrupted replacement.
+    // Left over from an interrupted replacement.
     sets.push({ kind: "set-destroy", setName, reason: "leftover" });
   }
   for (const plain of [...input.families].flatMap(setsFor)) {
@@ -149,7 +149,7 @@ export function diffSets(input: SetsInput, { sets }: PlanSteps): void {
   }
 }
 
-/** Destroying a set is the only way to find out whether third-party rules refer to it, because our own rules refer to it until then. */
+/** Only destroying a set shows whether third-party rules refer to it, because our own rules refer to it until then. */
 export function destroyAll({ sets }: CachedState): readonly Change[] {
   return [...ourSets.keys()]
     .filter((name) => sets.has(name))
@@ -158,8 +158,8 @@ export function destroyAll({ sets }: CachedState): readonly Change[] {
 
 /**
  * Entries are added before others are removed, so the set must have room for both. It grows whenever necessary. It
- * shrinks to kube-proxy's capacity only in a full sync and after a verification period, so that a count near the
- * limit does not resize it with every sync.
+ * shrinks to kube-proxy's capacity only in a full sync and after a verification period, so that a count near the limit
+ * does not cause a resize in every sync.
  */
 function withCapacity(
   set: IpSet,
@@ -173,14 +173,14 @@ function withCapacity(
   return { ...set, maxElements: keeps ? maxElements : capacityFor(count) };
 }
 
-/** A set of another type that cannot be replaced. */
+/** A set of a different type that cannot be replaced. */
 class IncompatibleSetError extends Error {
   override readonly name = "IncompatibleSetError";
   readonly code = "incompatible-set";
 
   constructor(wanted: IpSet, present: ObservedIpSet) {
     super(
-      `Cannot replace set ${wanted.name} (${present.type}) with one of type ${wanted.type}: rules refer to it; remove these rules ` +
+      `Cannot replace set ${wanted.name} (${present.type}) with a ${wanted.type} set: rules refer to it; remove these rules ` +
         "(kube-ipvs --cleanup removes those of kube-ipvs)",
     );
   }

@@ -1,6 +1,6 @@
 /**
- * Stale UDP conntrack entries. UDP connections have no end. As long as a client sends from the same source port, its conntrack entry leads
- * to a real server that no longer exists.
+ * Stale UDP conntrack entries. UDP flows never end explicitly. As long as a client sends from the same source port, its
+ * conntrack entry may lead to a real server that no longer exists.
  */
 import type { Clock } from "../../base/clock.ts";
 import { familyOf, hostPort, ipFamilies } from "../../base/ip.ts";
@@ -19,13 +19,13 @@ export const flowKinds: Kinds<"conntrack-delete"> = {
   "conntrack-delete": {
     subject: ({ key }) => ({ type: "conntrack", virtualServer: key }),
     requestKey: () => "conntrack",
-    // `cleanConntrack` sends these instead: it lists the flows of many virtual servers together and keeps failed
+    // `cleanConntrack` sends these instead. It lists the flows of many virtual servers together and keeps failed
     // checks.
     send: async () => [],
   },
 };
 
-/** If there are more selections than this, all flows of the family are listed once instead. */
+/** If there are more selections, all flows of the family are listed once instead. */
 const maxSelections = 64;
 
 /** Selects flows to check. */
@@ -42,8 +42,8 @@ export class KnownAnswers {
   #known: ReadonlyMap<string, UdpDestination> = new Map();
 
   /**
-   * The checks of destinations that changed or are gone since the last call. If rules were missing, any client may have
-   * created a conntrack entry that leads nowhere, so all destinations are checked.
+   * The checks for destinations that changed or disappeared since the last call. If rules were missing, any client may
+   * have created a conntrack entry that leads nowhere, so all destinations are checked.
    */
   changed(wanted: readonly UdpDestination[], wereRulesMissing: boolean): readonly FlowCheck[] {
     const before = this.#known;
@@ -66,8 +66,8 @@ function flowCheckOf({ key, address, port, answers }: UdpDestination): FlowCheck
 }
 
 /**
- * Deletes stale UDP conntrack entries. The connection table may have a million entries, so only the relevant ones are
- * requested from the kernel. Checks that fail are kept for the next call.
+ * Deletes stale UDP conntrack entries. The conntrack table may have a million entries, so only the relevant ones are
+ * requested from the kernel. Failed checks are kept for the next call.
  */
 export class ConntrackCleaner {
   readonly #conntrack: Conntrack;
@@ -149,9 +149,9 @@ function checkKey({ key, selection: { answeredBy } }: FlowCheck): string {
 }
 
 /**
- * Returns the flows to the virtual servers in `allowed` (by key) that are not answered by one of their real servers.
- * That includes flows without address translation, which began while the virtual server had no real servers. Both
- * address and port must be those of the virtual server: other flows with the same port number are not affected. Pure.
+ * Returns the flows to the virtual servers in `allowed` (by key) that none of their real servers answers. These include
+ * flows without address translation, which began while the virtual server had no real servers. Both address and port
+ * must match the virtual server, so other flows with the same port number are not affected. Pure.
  */
 export function staleFlows(
   flows: readonly Flow[],

@@ -11,7 +11,7 @@ export type RenderRule = (rule: Rule) => string;
 export class CachedRules {
   /** The planned chain if the chain in the kernel matches it; otherwise the rule texts in the kernel. */
   readonly #chains = new Map<string, Chain | Texts>();
-  /** The planned chains in `#chains`, so that finding one needs no key. */
+  /** The planned chains in `#chains`, so that a lookup needs no key. */
   readonly #matching = new Set<Chain>();
   readonly #jumps = new Map<string, Texts>();
   readonly #totals = new Map<TableName, number>();
@@ -22,7 +22,7 @@ export class CachedRules {
   version = 0;
   /** iptables mode: texts of rules that the kernel rejects, by chain. */
   readonly rejectedRules: Map<string, ReadonlySet<string>> = new Map();
-  /** Chains of nat that were emptied because packets would otherwise reach them without passing a source range check. */
+  /** nat chains that were emptied because packets would otherwise reach them without a source range check. */
   readonly emptied: Set<string> = new Set();
 
   constructor(render: RenderRule) {
@@ -34,7 +34,7 @@ export class CachedRules {
     return inOneForm(this.#render(rule));
   }
 
-  /** Texts of our chains; chains that do not exist are absent. */
+  /** Texts of our existing chains. */
   get chains(): ReadonlyMap<string, Texts> {
     return new Map([...this.#chains.keys()].map((key) => [key, this.texts(key) ?? []]));
   }
@@ -44,7 +44,7 @@ export class CachedRules {
     return this.#chains.size;
   }
 
-  /** Keys of our chains that are not as in this plan, or not in it. */
+  /** Keys of our chains that differ from this plan or are not in it. */
   keysNotIn({ chains }: RuleSet): readonly string[] {
     const planned = new Set(chains);
     const keys: string[] = [];
@@ -54,7 +54,7 @@ export class CachedRules {
     return keys;
   }
 
-  /** Our jumps in built-in chains, in their order there. */
+  /** Our jumps in built-in chains, in chain order. */
   get jumps(): ReadonlyMap<string, Texts> {
     return this.#jumps;
   }
@@ -100,7 +100,7 @@ export class CachedRules {
       this.#set(table, key, texts);
       return;
     }
-    // Another program fills this chain, and our jumps may be among its rules.
+    // Other software fills this chain, and our jumps may be among its rules.
     if (planned.others.has(key)) this.#set(table, key, []);
     const ours = texts.filter((text) => planned.jumps.has(`${key} ${text}`));
     if (ours.length > 0) this.#jumps.set(key, ours);
@@ -173,7 +173,7 @@ export function* cachedRulesInSteps(
   return cached;
 }
 
-/** Versions of `iptables-save` print different numbers of spaces. */
+/** The number of spaces depends on the `iptables-save` version. */
 function inOneForm(text: string): string {
   return text.includes("  ") ? text.replaceAll(/ {2,}/g, " ") : text;
 }

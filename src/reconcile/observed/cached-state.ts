@@ -7,7 +7,7 @@ import type { ChangePlan } from "../change-plan.ts";
 import type { SyncGoal } from "../sync-goal.ts";
 import type { CachedRules } from "./cached-rules.ts";
 
-/** A virtual server in the kernel. Draining real servers are in the list with weight 0. */
+/** A virtual server in the kernel. Its list includes draining real servers, with weight 0. */
 export interface CachedVirtualServer {
   readonly virtualServer: VirtualServer;
   readonly realServers: readonly RealServer[];
@@ -26,19 +26,19 @@ export class CachedState {
   sets: Map<string, ObservedIpSet> = new Map();
   /** Names of temporary sets left over from a replacement. */
   temporarySets: Set<string> = new Set();
-  /** By set name. If a set does not exist or cannot contain our entries, its name is absent. */
+  /** By set name. Sets that do not exist or cannot contain our entries are not included. */
   setEntries: Map<string, Set<SetEntry>> = new Map();
   /**
-   * Entries of our sets in the writer that is not in use: leftovers of kube-proxy or of an earlier run, which mark
-   * virtual servers. Kept until the virtual servers are classified.
+   * Entries of our sets in the unused writer: leftovers of kube-proxy or an earlier run, which mark virtual servers.
+   * Kept until the virtual servers are classified.
    */
   otherEntries: ReadonlyMap<string, ReadonlySet<SetEntry>> = new Map();
   /** Addresses on kube-ipvs0. */
   addresses: Set<IpAddress> = new Set();
-  /** A family is absent until its rules have been read. */
+  /** A family is not included until its rules have been read. */
   readonly rules: Map<IpFamily, CachedRules> = new Map();
   /**
-   * By path. The value is undefined if the kernel has no such setting; the path is absent if it has not been read.
+   * By path. The value is undefined if the kernel has no such setting. Paths that have not been read are not included.
    */
   readonly sysctls: Map<string, string | undefined> = new Map();
   hasLink = false;

@@ -9,7 +9,7 @@ import type { CachedRules } from "./cached-rules.ts";
 import type { CachedState, CachedVirtualServer } from "./cached-state.ts";
 import type { Differences } from "./difference.ts";
 
-/** Reports each member that is in only one of the two sets, and whether it is in the cached one. */
+/** Reports each member that is only in one of the two sets, and whether it is in the cached one. */
 export function compareMembers<T>(
   cached: ReadonlySet<T>,
   found: ReadonlySet<T>,
@@ -37,7 +37,7 @@ export function compareServer(
 }
 
 /**
- * `found`: all virtual servers, without their real servers. Removes missing virtual servers from the cache and
+ * `found` contains all virtual servers, without their real servers. Removes missing virtual servers from the cache and
  * updates changed ones.
  */
 export function compareServers(

@@ -4,15 +4,15 @@ import type { SetEntry } from "../../state/set-entry.ts";
 import type { CachedRules } from "./cached-rules.ts";
 import type { CachedVirtualServer } from "./cached-state.ts";
 
-/** A cached and an observed value; undefined if the object does not exist. */
+/** A cached and an observed value. Undefined if the object does not exist. */
 export interface Difference<T> {
   readonly before: T | undefined;
   readonly after: T | undefined;
 }
 
 /**
- * Differences between the kernel and the cache. `before` is the cached value before the first observation that
- * differed; `after` is the last observed value.
+ * Differences between the kernel and the cache. `before` is the cached value before the first differing observation.
+ * `after` is the last observed value.
  */
 export class Differences {
   readonly servers: Map<string, Difference<CachedVirtualServer>> = new Map();
@@ -23,7 +23,7 @@ export class Differences {
   readonly addresses: Map<IpAddress, boolean> = new Map();
   readonly rules: Map<IpFamily, Difference<CachedRules>> = new Map();
   readonly sysctls: Map<string, Difference<string>> = new Map();
-  /** Number of addresses on kube-ipvs0 before the link was removed; undefined if the link was not removed. */
+  /** Number of addresses on kube-ipvs0 before the link was removed. Undefined if it was not removed. */
   lostLinkAddressCount: number | undefined;
 
   get isEmpty(): boolean {

@@ -24,7 +24,7 @@ export class Freshness {
   /** Parts to be checked, because an error contradicted the cache. */
   readonly #suspect = new Set<ObservedPart>();
   readonly #suspectServers = new Set<string>();
-  /** Whether requests of unknown outcome may have changed virtual or real servers. */
+  /** Whether requests with unknown outcome may have changed virtual or real servers. */
   #hasUnknownWrites = false;
   /** Whether the last refresh listed all virtual servers. */
   #hasListedServers = false;
@@ -50,15 +50,14 @@ export class Freshness {
     for (const part of this.#parts) this.#stale.add(part);
   }
 
-  /** Marks the parts that requests of unknown outcome may have changed. */
+  /** Marks the parts that requests with unknown outcome may have changed. */
   noteUnknown({ unknown }: Pick<Outcomes, "unknown">): void {
     for (const { part } of unknown) if (part !== undefined) this.#stale.add(part);
     this.#hasUnknownWrites ||= unknown.some(({ part }) => part === "servers");
   }
 
   /**
-   * Returns whether differences of servers may be caused by our own writes, and resets this. Called after an
-   * observation.
+   * Returns whether our own writes may have caused server differences, and resets this. Called after an observation.
    */
   takeUnknownWrites(): boolean {
     const hadUnknownWrites = this.#hasUnknownWrites;
@@ -74,8 +73,8 @@ export class Freshness {
   }
 
   /**
-   * Brings the cache up to date, and adds to `scope` what must be compared. Returns the parts that could not be read. After the first
-   * failure, the remaining parts are skipped until the next refresh, except in a clean-up.
+   * Updates the cache, and adds to `scope` everything that must be compared. Returns the parts that could not be read.
+   * After the first failure, the remaining parts are skipped until the next refresh, except in a clean-up.
    */
   async refresh(goal: SyncGoal, scope: Scope): Promise<readonly Failure[]> {
     const failures: Failure[] = [];
@@ -85,16 +84,16 @@ export class Freshness {
       if (failure !== undefined) failures.push(failure);
       if (failure !== undefined && goal.cleanUp === undefined) break;
     }
-    // A clean-up removes the sets and the link as a whole, so their members need not be compared.
+    // A clean-up removes whole sets and the whole link, so their members need not be compared.
     if (goal.cleanUp !== undefined) scope.areAllMembers = false;
     return failures;
   }
 
   /**
-   * Called after a refresh. Finds out whether a third party has created any of the virtual servers that are to be
-   * created. This must be known before their set entries are written, because after a restart those entries would
-   * mark the foreign virtual servers as ours. Costs one message per virtual server; none if all virtual servers were
-   * just listed or if all belong to kube-ipvs anyway.
+   * Called after a refresh. Checks whether a third party has already created any of the virtual servers to be created.
+   * This must be known before their set entries are written, because those entries would mark the foreign virtual
+   * servers as ours after a restart. Costs one message per virtual server, or none if all virtual servers were just
+   * listed or all belong to kube-ipvs anyway.
    */
   async refreshUnmade(
     { desired, ownership }: Pick<SyncGoal, "desired" | "ownership">,
@@ -126,7 +125,7 @@ export class Freshness {
     this.#hasListedServers ||= part === "servers" && (wasStale || wasSuspect);
   }
 
-  /** Finds changes by third parties at less cost than a complete observation. */
+  /** Finds third-party changes at a lower cost than a complete observation. */
   async #check(part: ObservedPart, goal: ObservationGoal): Promise<void> {
     if (part === "sets") await this.#verification.checkSets();
     else if (part === "servers") await this.#checkServers();

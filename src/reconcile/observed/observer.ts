@@ -41,7 +41,7 @@ export class Observer {
   readonly #ahead: Pick<ServersAhead, "take"> | undefined;
   #differences = new Differences();
 
-  /** `ahead` is absent if servers are not read in advance. */
+  /** `ahead` is undefined if servers are not read in advance. */
   constructor(
     { kernel, clock }: { readonly kernel: Kernel; readonly clock: Clock },
     cached: CachedState,
@@ -68,7 +68,7 @@ export class Observer {
     return this.#differences;
   }
 
-  /** Reads one part completely. Rejects if the kernel cannot be read; the cache is then unchanged. */
+  /** Reads one part completely. If the kernel cannot be read, rejects and leaves the cache unchanged. */
   async observe(part: ObservedPart, goal: ObservationGoal): Promise<void> {
     switch (part) {
       case "link":
@@ -86,7 +86,7 @@ export class Observer {
     }
   }
 
-  /** `bound`: the current addresses of kube-ipvs0; undefined if the link does not exist. */
+  /** `bound` contains the current addresses of kube-ipvs0. Undefined if the link does not exist. */
   noteBound(bound: readonly IpAddress[] | undefined): void {
     const cached = this.#cached;
     if (cached.hasLink && bound === undefined) {
@@ -140,8 +140,8 @@ export class Observer {
   }
 
   /**
-   * Looks up those of these virtual servers that are not cached. If one exists, a third party has created it since
-   * the last list; it is recorded like any other difference.
+   * Looks up these virtual servers unless they are cached. If one exists, a third party has created it since the last
+   * listing. It is recorded like any other difference.
    */
   async observeUncached(servers: Iterable<VirtualServer>): Promise<void> {
     const { virtualServers } = this.#cached;
@@ -189,7 +189,7 @@ export class Observer {
     }
   }
 
-  /** Like `Ipvs.readRealServers`, but does not read real servers again that were read in advance. */
+  /** Like `Ipvs.readRealServers`, but does not reread real servers that were read in advance. */
   async #realServersOf(
     servers: readonly VirtualServer[],
     cached: CachedRealServers,

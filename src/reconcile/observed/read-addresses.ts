@@ -1,9 +1,9 @@
 import { broadcastOf, type IpAddress, isIpv6LinkLocal, isLoopback } from "../../base/ip.ts";
 import type { DummyLink, Kernel } from "../../kernel/kernel.ts";
 
-/** The addresses of this node, without loopback and IPv6 link-local addresses. */
+/** This node's addresses, except loopback and IPv6 link-local addresses. */
 export interface ObservedAddresses {
-  /** Addresses on kube-ipvs0; undefined if the link does not exist. */
+  /** Addresses on kube-ipvs0. Undefined if the link does not exist. */
   readonly bound: readonly IpAddress[] | undefined;
   /** Addresses on all other links, up or down. */
   readonly ofNode: ReadonlySet<IpAddress>;
@@ -21,8 +21,8 @@ export async function readAddresses({
 }
 
 /**
- * Reads the addresses of all links except our kube-ipvs0. A foreign link with that name is treated as one of the other links. This function
- * ignores that error, because code that needs our own link reports it.
+ * Reads the addresses of all links except our kube-ipvs0. A foreign link with that name is treated like any other link.
+ * Code that needs our own link reports that error.
  */
 export async function readNodeAddresses({
   link,
@@ -36,8 +36,7 @@ async function readWith(
 ): Promise<ObservedAddresses> {
   const before = await find();
   const addresses = await link.listAddresses();
-  // The link may have been removed or created during the listing. Its addresses are not node addresses in either
-  // case.
+  // The link may have been removed or created during the listing. In either case, its addresses are not node addresses.
   const dummy = await find();
   const bound: IpAddress[] = [];
   const ofNode = new Set<IpAddress>();

@@ -10,7 +10,7 @@ import type { Differences } from "./difference.ts";
 
 const temporaryNames: ReadonlySet<string> = new Set([...ourSets.keys()].map(temporaryNameOf));
 
-/** Reads headers and entries of all our sets. Rejects if the kernel cannot be read. */
+/** Reads the headers and entries of all our sets. Rejects if the kernel cannot be read. */
 export async function readAllSets(
   ipSets: IpSets,
   cached: CachedState,
@@ -43,8 +43,8 @@ async function readEachSet(
 }
 
 /**
- * Compares the headers of our sets with the cache, and reads the entries of `suspects` and of sets whose count or
- * parameters differ. Returns the names of these sets.
+ * Compares our sets' headers with the cache, and reads the entries of `suspects` and of sets whose count or parameters
+ * differ. Returns the names of these sets.
  */
 export async function checkSetHeaders(
   ipSets: IpSets,
@@ -125,13 +125,13 @@ function noteEntries(
   else cached.setEntries.set(name, found);
 }
 
-/** Our set definition for this existing set; undefined if its type or family is incompatible. */
+/** Our set definition for this existing set. Undefined if its type or family is incompatible. */
 function usable(header: ObservedIpSet): IpSet | undefined {
   const set = ourSets.get(header.name);
   return set !== undefined && isSwappable(set, header) ? set : undefined;
 }
 
-/** Empty sets are not read. Bitmap sets are always read, because their element count is not reliable. */
+/** Empty sets are not read. Bitmap sets are always read, because their element count is unreliable. */
 async function readEntries(
   ipSets: IpSets,
   set: IpSet,

@@ -5,12 +5,12 @@ import type { RealServer } from "../../state/real-server.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { CachedVirtualServer } from "./cached-state.ts";
 
-/** A result older than this is read again. The first lists may take hours if the API server is unavailable. */
+/** A result older than this is reread. The first lists may take hours if the API server is unavailable. */
 const longestAgeMs = 60_000;
 
 /**
- * Reads the kernel's servers while the first lists arrive. The check of those lists and the first comparison share
- * the result. Changes that third parties make to real servers in the meantime are found by the next verification.
+ * Reads the kernel's servers while the first lists arrive. The check of those lists and the first comparison share the
+ * result. The next verification finds changes that third parties make to real servers in the meantime.
  */
 export class ServersAhead {
   readonly #ipvs: Pick<Ipvs, "listVirtualServers" | "readRealServers">;
@@ -27,8 +27,7 @@ export class ServersAhead {
   }
 
   /**
-   * Reads at most once, unless the result is too old. If the kernel cannot be read, rejects, and the next call reads
-   * again.
+   * Reads at most once, unless the result is too old. Rejects if the kernel cannot be read; the next call tries again.
    */
   read(): Promise<readonly CachedVirtualServer[]> {
     if (this.#reading !== undefined && !this.#isTooOld()) return this.#reading;
@@ -41,8 +40,8 @@ export class ServersAhead {
   }
 
   /**
-   * Returns the real servers by virtual server key, once; empty if nothing was read or the result is too old. Never
-   * rejects: the next read of the kernel reports the failure.
+   * Returns the real servers by virtual server key, once. Empty if nothing was read or the result is too old. Never
+   * rejects, because the next kernel read reports the failure.
    */
   async take(): Promise<ReadonlyMap<string, readonly RealServer[]>> {
     const servers = (await this.#reading?.catch(() => undefined)) ?? [];

@@ -8,16 +8,16 @@ import type { CachedState } from "./cached-state.ts";
 import type { Observer } from "./observer.ts";
 import { checkSetHeaders, oversizedSets, readOneSet } from "./read-sets.ts";
 
-/** Number of virtual servers whose real servers are read in one step. A due sync waits for one step at most. */
+/** Number of virtual servers whose real servers are read in one step. A due sync waits for at most one step. */
 const serversPerStep = 500;
-/** Minimum numbers compared per period, even if a smaller share would complete the round. */
+/** Minimum number of objects compared per period, even if a smaller share would complete the round. */
 const leastServersPerPeriod = 1_000;
 const leastEntriesPerPeriod = 5_000;
 
 /**
- * Compares the kernel with the cache incrementally, so that the cost is bounded for any cluster size. Each period
+ * Compares the kernel with the cache incrementally, so that the cost is bounded at any cluster size. Each period
  * compares the headers of sets and virtual servers, and a share of the real servers and set entries. The observer
- * records differences; the next sync repairs them.
+ * records differences, and the next sync repairs them.
  */
 export class Verification {
   readonly #kernel: Kernel;
@@ -25,7 +25,7 @@ export class Verification {
   readonly #observer: Observer;
   /** The generation at which each family's rules last matched the cache. */
   readonly #rightRules = new Map<IpFamily, number | undefined>();
-  /** Virtual servers whose real servers have not been read in this round. */
+  /** Virtual servers whose real servers are still unread in this round. */
   #servers: VirtualServer[] = [];
   #setNames: string[] = [];
   #hasBegunPeriod = false;
@@ -37,8 +37,8 @@ export class Verification {
   }
 
   /**
-   * Returns the names of the sets that differ, and of the `suspect` ones, whose entries are read in any case. Rejects if
-   * the kernel cannot be read.
+   * Returns the names of sets that differ and of `suspects`, whose entries are always read. Rejects if the kernel
+   * cannot be read.
    */
   checkSets(suspects?: ReadonlySet<string>): Promise<readonly string[]> {
     const { differences } = this.#observer;
@@ -46,8 +46,7 @@ export class Verification {
   }
 
   /**
-   * Reads our chains and jumps, unless no rule has changed since they last matched the cache. Returns whether they
-   * differ.
+   * Reads our chains and jumps if any rule has changed since they last matched the cache. Returns whether they differ.
    */
   async checkRules(rules: ReadonlyMap<IpFamily, RuleSet>): Promise<boolean> {
     let isChanged = false;
@@ -59,16 +58,15 @@ export class Verification {
       this.#rightRules.set(family, differs ? undefined : generation);
       isChanged ||= differs;
     }
-    // A program that removed rules may also have removed sets, and rules cannot be written before the sets that they
+    // Software that removed rules may also have removed sets, and rules cannot be written before the sets that they
     // refer to.
     if (isChanged) await this.checkSets();
     return isChanged;
   }
 
   /**
-   * Begins a period: compares sysctls, the headers of virtual servers, and a share of the set entries. Returns the
-   * steps that compare the share of real servers, to be run separately. Everything is compared once in
-   * `periodsPerRound` periods.
+   * Begins a period: compares sysctls, virtual server headers, and a share of the set entries. Returns the steps that
+   * compare the share of real servers, to be run separately. Everything is compared once in `periodsPerRound` periods.
    */
   async beginPeriod(
     sysctls: readonly SysctlSetting[],
@@ -90,8 +88,8 @@ export class Verification {
   }
 
   /**
-   * Returns the sets whose capacity exceeds what their number of entries needs, so that the next sync may shrink them.
-   * Returns them only once per period, so that a count that fluctuates around a limit rarely causes a resize.
+   * Returns the sets that have more capacity than their entries need, so that the next sync may shrink them. Returns
+   * them only once per period, so that a count that fluctuates around a limit rarely causes a resize.
    */
   takeOversizedSets(): readonly string[] {
     if (!this.#hasBegunPeriod) return [];
@@ -99,7 +97,7 @@ export class Verification {
     return oversizedSets(this.#cached);
   }
 
-  /** Skips virtual servers that have been removed in the meantime. */
+  /** Skips virtual servers that have since been removed. */
   #readServers(servers: readonly VirtualServer[]): Promise<void> {
     const { virtualServers } = this.#cached;
     const present = servers.flatMap(

@@ -1,6 +1,6 @@
 /**
  * Decides at startup who owns the virtual servers in the kernel. The result depends only on the kernel state, the API
- * objects and the record. docs/decisions/0013 describes the rule and its limits. Pure.
+ * objects and the ownership record. docs/decisions/0013 describes the rule and its limits. Pure.
  */
 import { familyOf, type IpAddress, type IpFamily, ipFamilies, isLoopback } from "../../base/ip.ts";
 import { setFor } from "../../plan/sets.ts";
@@ -11,11 +11,11 @@ import type { CachedState } from "../observed/cached-state.ts";
 import type { OwnershipPolicy } from "./policy.ts";
 import { addressSetRoles, isNamedByAddress, isNamedByPort, type Members } from "./set-marks.ts";
 
-/** The record of an earlier run, by virtual server key. */
+/** An earlier run's record, by virtual server key. */
 export interface RecordedOwnership {
   /** Our virtual servers that no set identifies by address. */
   readonly owned: ReadonlySet<string>;
-  /** Foreign virtual servers that one of our sets may identify as ours. */
+  /** Foreign virtual servers that one of our sets may mark as ours. */
   readonly foreign: ReadonlySet<string>;
 }
 
@@ -29,11 +29,11 @@ export interface OwnershipFacts {
   readonly nodeAddresses: ReadonlySet<IpAddress>;
   /** Whether a Service requests this virtual server. Always false during clean-up. */
   isClaimed(key: string): boolean;
-  /** Whether this is a real server that some Service desires. */
+  /** Whether a Service desires this real server. */
   isKnownEndpoint(realServerKey: string): boolean;
 }
 
-/** `possibly-owned`: only its real servers suggest that it is ours. It is kept and reported. */
+/** `possibly-owned`: only the real servers suggest that the virtual server is ours. It is kept and reported. */
 export type Owner = "owned" | "foreign" | "possibly-owned";
 
 /** Classifies every cached virtual server. */
@@ -54,7 +54,7 @@ interface KernelTraces {
   readonly marks: Members;
   /** Addresses in our address sets. */
   readonly namedAddresses: ReadonlySet<string>;
-  /** Families with bound addresses but an empty address guard set, because someone flushed the sets. */
+  /** Families with bound addresses but an empty address guard set, because other software flushed the sets. */
   readonly flushedFamilies: ReadonlySet<IpFamily>;
 }
 
@@ -66,24 +66,24 @@ function ownerOf(
 ): Owner {
   const { cached, marks, recorded, policy } = facts;
   if (policy.foreignVirtualServers === "delete") return "owned";
-  // kube-ipvs does not write such entries for foreign virtual servers. If one exists, a program that ran after the
-  // record was written took over the virtual server.
+  // kube-ipvs does not write such entries for foreign virtual servers. If one exists, a proxy that ran after the record
+  // was written took over the virtual server.
   if (isNamedByAddress(id, marks)) return "owned";
   if (recorded.foreign.has(key)) return "foreign";
   if (recorded.owned.has(key)) return "owned";
   // Sets for SCTP node ports contain addresses, so they identify a node port even after its address was removed from
-  // the node. kube-proxy 1.20 also serves node ports on loopback. kube-ipvs does not, but must remove these virtual
+  // the node. kube-proxy 1.20 also serves loopback node ports. kube-ipvs does not, but must remove these virtual
   // servers.
   const isOnNode = facts.nodeAddresses.has(id.address) || isLoopback(id.address);
   const isNodePort = id.protocol === "SCTP" || isOnNode;
   if (isNodePort && isNamedByPort(id, marks)) return "owned";
-  // Only kube-ipvs and kube-proxy bind addresses on kube-ipvs0. If no set contains the address because someone
+  // Only kube-ipvs and kube-proxy bind addresses to kube-ipvs0. If no set contains the address because other software
   // flushed the sets, the bound address shows that the virtual server is ours.
   const isBound = cached.addresses.has(id.address);
   if (isBound && !facts.namedAddresses.has(id.address)) return "owned";
   const isClaimed = facts.isClaimed(key);
   if (isClaimed && facts.flushedFamilies.has(familyOf(id.address))) return "owned";
-  // A virtual server without real servers does not serve any third party.
+  // A virtual server without real servers does not serve a third party.
   const servesOurs = realServers.length === 0 || realServers.some((one) => isKnown(one, facts));
   if (isClaimed && isBound && servesOurs) return "owned";
   if (!haveKnownEndpoints(realServers, facts)) return "foreign";

@@ -1,4 +1,4 @@
-/** The desired state without virtual servers that a third party owns. Does no I/O. */
+/** The desired state without third-party virtual servers. Does no I/O. */
 import { familyOf, type IpAddress } from "../../base/ip.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
 import { setFor, setRoles } from "../../plan/sets.ts";
@@ -18,15 +18,15 @@ export function withoutForeign(
   const { desired } = view;
   const ended = ownership.updateConflicts(view, scope.virtualServers);
   includeConflicts(scope, desired, ended);
-  // Another virtual server may start or stop needing the address of a foreign one.
+  // Other virtual servers may start or stop needing the address of a foreign one.
   includeConflicts(scope, desired, ownership.conflicts);
   return withoutConflicts(desired, ownership.conflicts);
 }
 
 /**
- * Removes virtual servers that a third party currently owns, together with everything that would mark them as ours:
- * their entries by address and port, and their address unless another of our virtual servers needs it. The entry of a
- * node port remains, because it applies to all addresses of the node.
+ * Removes virtual servers that a third party currently owns, and everything that would mark them as ours: their entries
+ * by address and port, and their address unless another of our virtual servers needs it. A node port's entry remains,
+ * because it applies to all node addresses.
  */
 function withoutConflicts(desired: DesiredView, conflicts: ReadonlySet<string>): DesiredView {
   if (conflicts.size === 0) return desired;
@@ -63,8 +63,7 @@ function includeConflicts(scope: Scope, desired: DesiredView, keys: Iterable<str
     const { address, protocol, port } = server;
     const family = familyOf(address);
     const entry = addressPortEntry(address, protocol, port);
-    // Includes sets that do not mark virtual servers as ours, because the firewall sets of load balancers also refer
-    // to them.
+    // Includes sets that do not mark virtual servers as ours, because load-balancer firewall sets also refer to them.
     for (const role of setRoles) {
       const { name, type } = setFor(role, family);
       if (type === "hash:ip,port") scope.includeEntry(name, entry);

@@ -9,15 +9,15 @@ import { isNamedByPort } from "./set-marks.ts";
 
 /**
  * Preserves across restarts what the kernel's sets do not show: which virtual servers are ours although no set
- * identifies them by address (node ports, excluded networks), and which ones are foreign although a set seems to
- * identify them as ours.
+ * identifies them by address (node ports, excluded networks), and which are foreign although a set seems to mark them
+ * as ours.
  */
 export interface OwnershipRecord {
-  /** The record left by an earlier run since the node booted; empty if there is none. */
+  /** The record left by an earlier run since the node booted. Empty if there is none. */
   readonly recorded: RecordedOwnership;
   /** Replaces the record. Does not wait and never throws. */
   keep(ownership: RecordedOwnership): void;
-  /** Resolves when everything passed so far has been recorded, or recording it has failed. */
+  /** Resolves when everything passed so far has been recorded or has failed to be recorded. */
   idle(): Promise<void>;
 }
 
@@ -28,8 +28,8 @@ export const noOwnershipRecord: OwnershipRecord = {
 };
 
 /**
- * A record for code that does not write to the kernel: it returns the recorded ownership and records nothing, because
- * it may have seen an incomplete write of another process.
+ * A record for code that does not write to the kernel. It returns the recorded ownership and records nothing, because
+ * it may have seen another process's incomplete write.
  */
 export function readOnlyRecord({ recorded }: OwnershipRecord): OwnershipRecord {
   return { ...noOwnershipRecord, recorded };
@@ -41,13 +41,14 @@ export class Ownership {
   readonly #owned = new Set<string>();
   /** Our virtual servers that no set identifies by address. */
   readonly #unnamed = new Set<string>();
-  /** Virtual servers that are not changed: those of third parties, and undesired ones in an excluded network. */
+  /** Virtual servers that are not changed: third-party ones, and undesired ones in an excluded network. */
   readonly #foreign = new Set<string>();
   /** Foreign virtual servers that a Service also requests. */
   #conflicts: ReadonlySet<string> = new Set();
   /**
-   * Foreign virtual servers that no Service requests and that a restart would take for ours: one of our node port
-   * sets contains the port, or the virtual server is on one of our addresses and someone flushes the sets.
+   * Foreign virtual servers that no Service requests and that a restart would mistake for ours. Either one of our node
+   * port sets contains the port, or the virtual server is on one of our addresses and other software may flush the
+   * sets.
    */
   #mistakable: ReadonlySet<string> = new Set();
   #possiblyOwned: readonly string[] = [];
@@ -65,7 +66,7 @@ export class Ownership {
     return this.#record.recorded;
   }
 
-  /** Virtual servers that may be ours, as far as is known. They are kept and reported. */
+  /** Virtual servers that may be ours. They are kept and reported. */
   get possiblyOwned(): readonly string[] {
     return this.#possiblyOwned;
   }
@@ -84,7 +85,7 @@ export class Ownership {
     return this.#owned.has(key);
   }
 
-  /** Takes over the classification made at startup. */
+  /** Adopts the classification made at startup. */
   adopt(owners: ReadonlyMap<string, Owner>): void {
     for (const [key, owner] of owners) {
       if (owner === "owned") this.#owned.add(key);
@@ -95,8 +96,8 @@ export class Ownership {
   }
 
   /**
-   * Called before creations are sent to the kernel. Whatever the outcome of the request, the virtual server that then
-   * exists is ours.
+   * Called before creations are sent to the kernel. Whatever the outcome, a virtual server that exists afterwards is
+   * ours.
    */
   noteCreations(changes: readonly Change[]): void {
     for (const change of changes) {
@@ -110,7 +111,7 @@ export class Ownership {
   }
 
   /**
-   * Finds the foreign virtual servers among `keys` that Services request, and returns the keys of conflicts that have
+   * Finds foreign virtual servers among `keys` that Services request, and returns the keys of conflicts that have
    * ended. With the policy `delete`, these virtual servers become ours, so there are no conflicts. If `keys` is
    * undefined, checks all virtual servers.
    */
@@ -133,11 +134,11 @@ export class Ownership {
   /**
    * Called before the first write. Records the virtual servers that the sets will misidentify once they are written:
    *
-   * - The entry of a node port also matches foreign virtual servers on that port.
-   * - After a flush of the sets, everything on an address that we bind would be taken for ours.
+   * - A node port's entry also matches foreign virtual servers on that port.
+   * - After the sets are flushed, everything on an address that we bind would be mistaken for ours.
    * - Our virtual servers in an excluded network remain when their entries are removed.
    *
-   * Also removes foreign virtual servers that no longer exist, because one created in their place will be ours. If
+   * Also removes foreign virtual servers that no longer exist, because ones created in their place will be ours. If
    * `keys` is undefined, checks all virtual servers.
    */
   async recordAhead(view: OwnershipView, keys: Iterable<string> | undefined): Promise<void> {
@@ -179,7 +180,7 @@ export class Ownership {
     this.#record.keep(ownership);
   }
 
-  /** Foreign virtual servers that a restart would take for ours if they were not in the record. */
+  /** Foreign virtual servers that a restart would mistake for ours if they were not in the record. */
   *#recordedForeign(): Generator<string> {
     yield* this.#conflicts;
     yield* this.#mistakable;
@@ -195,8 +196,8 @@ export class Ownership {
   }
 
   /**
-   * Checks all foreign virtual servers each time, because a Service with a node port does not list the node addresses
-   * that do not serve it.
+   * Always checks all foreign virtual servers, because a Service with a node port does not list the node addresses that
+   * do not serve it.
    */
   #noteMistakable({ desired, cached }: OwnershipView): void {
     const possiblyOwned = new Set(this.#possiblyOwned);
@@ -222,21 +223,21 @@ export class Ownership {
 }
 
 /**
- * Whether two traces mark the virtual server as ours: a set identifies it by address, and the address is on
- * kube-ipvs0. If either is flushed, the other remains.
+ * Whether two traces mark the virtual server as ours: a set identifies it by address, and the address is on kube-ipvs0.
+ * If one trace is flushed, the other remains.
  */
 function isTraced(key: string, { address }: VirtualServer, desired: DesiredView): boolean {
   return desired.virtualServer(key) !== undefined && desired.hasAddress(address);
 }
 
-/** The state that ownership depends on. Once conflicts are known, `desired` does not include them. */
+/** The state that ownership depends on. Once conflicts are known, `desired` excludes them. */
 export interface OwnershipView {
   readonly desired: DesiredView;
   readonly cached: CachedState;
   readonly policy: OwnershipPolicy;
 }
 
-/** Yields some keys more than once, which is harmless. Copying tens of thousands of keys is avoided. */
+/** Yields some keys more than once, which is harmless and avoids copying tens of thousands of keys. */
 function* allKeys(
   owned: ReadonlySet<string>,
   foreign: ReadonlySet<string>,

@@ -1,7 +1,7 @@
 /**
- * Tolerated weights that a third party set on our real servers: `ipvsadm -e … -w 0` is a manual drain. A weight is
- * kept until the plan changes, the endpoint is removed, a third party sets another weight, or this program ends.
- * kube-proxy also writes the weight of a real server only when it creates the real server and when kube-proxy starts.
+ * Tolerated weights that a third party set on our real servers: `ipvsadm -e … -w 0` is a manual drain. A weight is kept
+ * until the plan changes, the endpoint is removed, a third party sets a different weight, or this program exits.
+ * kube-proxy, too, only writes a real server's weight when it creates the real server and at startup.
  */
 import type { DesiredView } from "../../plan/desired-state.ts";
 import { type RealServer, realServerKey, sameRealServer } from "../../state/real-server.ts";
@@ -12,7 +12,7 @@ import type { StatusTable } from "./status-table.ts";
 /** `keep` keeps a weight that a third party set, as kube-proxy does; `repair` treats it as drift. */
 export type ManualWeightPolicy = "keep" | "repair";
 
-/** A real server of ours whose weight a third party set. */
+/** One of our real servers whose weight a third party set. */
 export interface ManualWeight {
   readonly virtualServerKey: string;
   readonly realServerKey: string;
@@ -28,8 +28,8 @@ export interface WeightsInput {
   readonly desired: Pick<DesiredView, "virtualServer">;
   readonly cached: CachedServers;
   /**
-   * Whether one of our writes has an unknown outcome. A difference found now was then not necessarily made by a third
-   * party.
+   * Whether one of our writes has an unknown outcome. If so, a third party did not necessarily cause the differences
+   * found now.
    */
   readonly mayBeOurs: boolean;
   readonly isOwned: (virtualServerKey: string) => boolean;
@@ -76,7 +76,7 @@ function isOver(kept: ManualWeight, { desired, cached }: WeightsInput): boolean 
   return planned === undefined || found === undefined || !applies(kept, planned, found);
 }
 
-/** Whether the weight of `present` is kept although the plan has another one. */
+/** Whether the weight of `present` is kept although the planned weight differs. */
 export function isWeightKept(
   table: StatusTable,
   virtualServerKey: string,
@@ -105,7 +105,7 @@ function find(servers: readonly RealServer[] | undefined, key: string): RealServ
   return servers?.find((server) => realServerKey(server) === key);
 }
 
-/** If the forwarding method also differs, the change was not meant as a drain. */
+/** If the forwarding method also differs, the change was not intended as a drain. */
 function isSetByHand(was: RealServer, found: RealServer, planned: RealServer): boolean {
   if (found.forwardingMethod !== planned.forwardingMethod) return false;
   return found.weight !== was.weight && found.weight !== planned.weight;

@@ -13,7 +13,7 @@ const longestPauseMs = 300_000;
 export interface Rejection {
   readonly subject: Subject;
   readonly kind: ChangeKind;
-  /** The errno name or the exit code of a program; see `refusal-reason.ts`. */
+  /** The errno name or a program's exit code; see `refusal-reason.ts`. */
   readonly reason: string;
   readonly error: Error;
   /** Names of the Services that it belongs to. */
@@ -30,7 +30,7 @@ export interface Rejection {
   readonly isReported: boolean;
 }
 
-/** `before`: the previous rejection of the same resource. */
+/** `before` is the previous rejection of the same resource. */
 export function nextRejection(
   before: Rejection | undefined,
   { change, error, services }: RefusedChange & Pick<Rejection, "services">,

@@ -10,12 +10,12 @@ const conflictSize = 5;
 const windowMs = 600_000;
 /** Maximum number of drifts remembered for a subject. */
 const mostDrifts = 100;
-/** The first pause. It doubles each time the subject is changed again after a repair. */
+/** The first pause. It doubles each time the subject changes again after a repair. */
 const firstPauseMs = 30_000;
 const longestPauseMs = 600_000;
 /**
- * Minimum time between two repairs of a restriction. These repairs never back off. With nf_tables, neither does any repair
- * of sets and rules: the kernel reports each change at once, and a repair starts no program.
+ * Minimum time between two repairs of a restriction, which never back off. With nf_tables, repairs of sets and rules
+ * never back off either, because the kernel reports each change immediately and a repair starts no program.
  */
 const leastPauseMs = 1_000;
 /**
@@ -39,18 +39,17 @@ export interface Repairs {
   readonly kind: DriftKind;
   /** Times of the drifts (monotonic). */
   readonly driftsAtMs: readonly number[];
-  /** Zero if this is not a reconcile conflict. */
+  /** Zero if there is no reconcile conflict. */
   readonly pauseMs: number;
   /** When the pause ends or ended (monotonic). */
   readonly pausedUntilMs: number;
-  /** For a limit in a reconcile conflict: when it can satisfy dependencies again (monotonic). */
+  /** When a limit in a reconcile conflict can satisfy dependencies again (monotonic). */
   distrustedUntilMs?: number;
 }
 
 /**
- * Records drifts. If a subject occurs several times, one drift is recorded. Repairs of sets never back off, because rules
- * cannot be written before the sets that they refer to. `isNotified`: the kernel reports changes of sets and rules at
- * once.
+ * Records drifts, at most one per subject. Set repairs never back off, because rules cannot be written before the sets
+ * that they refer to. `isNotified` says whether the kernel reports set and rule changes immediately.
  */
 export function noteDrifts(
   table: StatusTable,
@@ -80,7 +79,7 @@ function noteDrift(
     const windowOfTrustMs = isNotified ? trustAfterMs : windowMs;
     const recent = driftsAtMs.filter((atMs) => nowMs - atMs < windowOfTrustMs);
     const isDistrusted = isLimit(subject) && recent.length >= conflictSize;
-    // The first repair is made immediately, even if the kernel rejected another change of the subject before. The
+    // The first repair is made immediately, even if the kernel rejected a different change of the subject before. The
     // next one is made after a second.
     const until = (before.at(-1) ?? Number.NEGATIVE_INFINITY) + leastPauseMs;
     status.retryAtMs = until > nowMs ? until : undefined;
@@ -103,7 +102,7 @@ const noRepairs: Pick<Repairs, "driftsAtMs" | "pauseMs" | "pausedUntilMs"> = {
   pausedUntilMs: 0,
 };
 
-/** Forgets repairs after ten minutes without drift; the pause is not included in this time. */
+/** Forgets repairs after ten minutes without drift, not counting the pause. */
 function forgetQuiet(table: StatusTable, nowMs: number): void {
   for (const status of table.values()) {
     const { repairs } = status;
@@ -121,7 +120,7 @@ export function isBackingOff(table: StatusTable, subject: Subject, nowMs: number
 }
 
 /**
- * Limits that third parties have removed too often to rely on them; by key. The resources that they protect are
+ * Limits, by key, that third parties have removed too often to be relied on. The resources that they protect are
  * withdrawn.
  */
 export function distrusted(table: StatusTable, nowMs: number): ReadonlyMap<string, Subject> {

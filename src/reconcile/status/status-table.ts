@@ -1,12 +1,12 @@
 /**
- * Everything that is not as desired, and when it is retried. A resource that is as desired has no status, except for
- * repairs of the last ten minutes. The current time is always passed as an argument.
+ * Everything that is not as desired, and when it is retried. A resource that is as desired has no status, unless it was
+ * repaired in the last ten minutes. The current time is always passed as an argument.
  *
  * | status | meaning |
  * |---|---|
  * | rejected | the kernel rejected the last change; it is retried with back-off |
  * | withheld | a dependency is missing, so the resource was not created, or it was withdrawn |
- * | retained | its removal waits until a dependent is removed; stored like withheld |
+ * | retained | its removal waits until a dependent is removed; stored as withheld |
  * | tolerated | its value differs and is accepted: a repair that is backing off, or a manual weight |
  */
 import { earliest } from "../../base/earliest.ts";
@@ -23,7 +23,7 @@ import { isBackingOff, type Repairs } from "./repairs.ts";
 
 export interface Status {
   readonly subject: Subject;
-  /** Its changes are pending until then (monotonic). Undefined if it is not retried by time. */
+  /** Its changes are pending until this time (monotonic). Undefined if it has no timed retry. */
   retryAtMs?: number | undefined;
   rejection?: Rejection | undefined;
   /** Withheld or retained. */
@@ -43,7 +43,7 @@ export class StatusTable {
     return this.isEmpty ? undefined : this.#byKey.get(subjectKey(subject));
   }
 
-  /** Returns the status of this resource, and creates it if necessary. */
+  /** Returns this resource's status, and creates it if necessary. */
   of(subject: Subject): Status {
     const key = subjectKey(subject);
     const status = this.#byKey.get(key) ?? { subject };
@@ -64,7 +64,7 @@ export class StatusTable {
   }
 
   /**
-   * The time of the next retry (monotonic); undefined if there is nothing to retry. Ends of drains are not included,
+   * The time of the next retry (monotonic). Undefined if there is nothing to retry. Drain ends are not included,
    * because the drain check retries them.
    */
   get nextRetryMs(): number | undefined {
@@ -81,7 +81,7 @@ export class StatusTable {
   }
 
   /**
-   * Adds all pending and withheld resources to a scope, whether due or not. They are then known to be missing, and
+   * Adds all pending and withheld resources to a scope, whether due or not, so that they are known to be missing and
    * are created as soon as possible. Resources whose retry is due are no longer pending.
    */
   includeIn(scope: Scope, nowMs: number): void {
@@ -97,9 +97,7 @@ export class StatusTable {
     }
   }
 
-  /**
-   * Called for virtual servers that planning touched: makes the next drain check retry rejected ends of their drains.
-   */
+  /** Called for virtual servers that planning touched. Makes the next drain check retry their rejected drain ends. */
   hastenDrainEnds(virtualServers: ReadonlySet<string>): void {
     for (const status of this.#byKey.values()) {
       const { rejection, subject } = status;
@@ -136,8 +134,8 @@ export class StatusTable {
     if (this.isPending(subject, nowMs)) {
       return this.find(subject)?.rejection === undefined ? "reverted" : "refused";
     }
-    // A real server is created and removed with its virtual server. An address always waits for its link, so it needs
-    // no check here.
+    // A real server is created and removed with its virtual server. An address needs no check here, because it always
+    // waits for its link.
     if (subject.type !== "real-server") return undefined;
     const { virtualServer } = subject;
     return isBackingOff(this, { type: "virtual-server", virtualServer }, nowMs)

@@ -145,7 +145,7 @@ describe("a set that cannot be replaced", () => {
     );
     assert.match(
       refusal?.error.message ?? "",
-      /^Cannot replace set KUBE-CLUSTER-IP \(hash:ip\) with one of type hash:ip,port: rules refer to it/,
+      /^Cannot replace set KUBE-CLUSTER-IP \(hash:ip\) with a hash:ip,port set: rules refer to it/,
     );
     assert.equal(bench.reconciler.needsObservation, false);
     assert.match(bench.state(), /10\.96\.0\.11:80 -r 10\.244\.2\.11:8080/);
