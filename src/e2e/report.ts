@@ -1,12 +1,18 @@
 /** Formats the outcomes of all checks as a table or as JSON. Pure. */
+import { apiVersion, type Envelope } from "../answer/answers.ts";
 import { rendered, table, type View } from "../answer/render.ts";
 import type { NamedOutcome, Result } from "./outcome.ts";
 
 export type ReportFormat = "table" | "json";
 
+export interface AcceptanceReport extends Envelope<"AcceptanceReport"> {
+  readonly verdict: "Passed" | "Failed";
+  readonly checks: readonly NamedOutcome[];
+}
+
 export function reportText(checks: readonly NamedOutcome[], format: ReportFormat): string {
   const verdict = hasFailed(checks) ? "Failed" : "Passed";
-  const report = { apiVersion: "kube-ipvs/v1", kind: "AcceptanceReport", verdict, checks };
+  const report: AcceptanceReport = { apiVersion, kind: "AcceptanceReport", verdict, checks };
   return rendered(report, reportView, format, {});
 }
 
@@ -14,7 +20,7 @@ export function hasFailed(outcomes: readonly NamedOutcome[]): boolean {
   return outcomes.some(({ result }) => result === "failed");
 }
 
-const reportView: View<{ readonly checks: readonly NamedOutcome[] }> = {
+const reportView: View<AcceptanceReport> = {
   blocks: ({ checks }) => {
     const count = (wanted: Result): string =>
       `${checks.filter(({ result }) => result === wanted).length} ${wanted}`;

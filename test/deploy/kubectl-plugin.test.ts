@@ -5,6 +5,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, beforeEach, describe, it } from "node:test";
+import { answerProblems } from "../support/answer-schemas.ts";
 
 const shim = join(import.meta.dirname, "../../deploy/kubectl-kube_ipvs");
 const folder = mkdtempSync(join(tmpdir(), "kubectl-"));
@@ -178,7 +179,9 @@ describe("kubectl kube-ipvs --all-nodes", () => {
 
   it("asks the nodes that a selector names, also those without a pod", () => {
     const { code, lines } = runOnNodes("status", "-l", "zone=a", "-o", "json");
-    const { kind, items } = JSON.parse(lines.join("\n"));
+    const text = lines.join("\n");
+    assert.deepEqual(answerProblems("all-nodes", text), []);
+    const { kind, items } = JSON.parse(text);
     assert.deepEqual(
       [
         kind,

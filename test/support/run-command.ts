@@ -2,6 +2,7 @@
 import type { ProcessContext } from "../../src/cli/command.ts";
 import { type Programs, programs } from "../../src/cli/programs.ts";
 import { runCommandLine } from "../../src/cli/run-command-line.ts";
+import { assertDescribed } from "./answer-schemas.ts";
 import { FakeClock } from "./fake-clock.ts";
 
 type Part<Name extends keyof Programs> = Awaited<ReturnType<Programs[Name]>>;
@@ -15,7 +16,7 @@ export interface CommandRun {
   readonly err: string;
 }
 
-/** Parts that a test does not replace fail. */
+/** Parts that a test does not replace fail. Fails if JSON output does not match its schema. */
 export async function runCommand(
   args: readonly string[],
   fakes: Fakes = {},
@@ -46,5 +47,6 @@ export async function runCommand(
       err += text;
     },
   });
+  assertDescribed(args, out);
   return { code, out, err };
 }

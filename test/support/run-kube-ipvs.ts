@@ -7,6 +7,7 @@ import { join } from "node:path";
 import type { Explanation } from "../../src/answer/explanation.ts";
 import { parseJson } from "../../src/base/parse-json.ts";
 import type { Finding } from "../../src/doctor/check.ts";
+import { assertDescribed } from "./answer-schemas.ts";
 import type { ApiObject } from "./objects.ts";
 
 export interface Run {
@@ -17,9 +18,10 @@ export interface Run {
 
 export const program: string = join(import.meta.dirname, "../../dist/kube-ipvs");
 
-/** Runs a command in the namespace of this thread. */
+/** Runs a command in the namespace of this thread. Fails if JSON output does not match its schema. */
 export function kubeIpvs(...args: readonly string[]): Run {
   const { status, stdout, stderr } = spawnSync(program, args, { encoding: "utf8" });
+  assertDescribed(args, stdout);
   return { code: status, out: stdout, err: stderr };
 }
 

@@ -3,6 +3,11 @@ import { chartReadme } from "./chart.ts";
 import { configurationDocument } from "./configuration.ts";
 import { metricsDocument } from "./metrics.ts";
 import { terminalPicture } from "./picture.ts";
+import { answerTypes, schemaText } from "./schemas.ts";
+
+const schemas = Object.fromEntries(
+  Object.keys(answerTypes).map((name) => [`docs/schemas/${name}.json`, () => schemaText(name)]),
+);
 
 /** Document text by path, relative to the project's root. */
 export const documents: Readonly<Record<string, () => string>> = {
@@ -11,4 +16,5 @@ export const documents: Readonly<Record<string, () => string>> = {
   "docs/metrics.md": metricsDocument,
   "docs/pictures/explain-light.svg": () => terminalPicture("light"),
   "docs/pictures/explain-dark.svg": () => terminalPicture("dark"),
+  ...schemas,
 };

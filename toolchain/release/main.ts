@@ -132,6 +132,10 @@ write(
   `kube-ipvs-${version}.tgz`,
   packageChart(join(project, "deploy/helm/kube-ipvs"), chartFolder, chart),
 );
+write(
+  `kube-ipvs-${version}-schemas.tar.gz`,
+  gzipped(tarOf(join(project, "docs/schemas"), { epochSeconds, mode: plainMode })),
+);
 placeManifests(project, join(work, "manifests"), { repository, version });
 write(
   `kube-ipvs-${version}-manifests.tar.gz`,

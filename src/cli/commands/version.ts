@@ -5,7 +5,7 @@ import { errorText } from "../../base/error-text.ts";
 import { kubernetesVersion, version } from "../../base/version.ts";
 import { type Command, type CommandContext, outputOptions } from "../command.ts";
 
-interface VersionAnswer extends Envelope<"Version"> {
+export interface VersionAnswer extends Envelope<"Version"> {
   readonly program: string;
   readonly kubernetes: string;
   readonly nodeJs: string;

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { judged, type NamedOutcome, notApplicable, ok } from "../../../src/e2e/outcome.ts";
 import { hasFailed, reportText } from "../../../src/e2e/report.ts";
+import { answerProblems } from "../../support/answer-schemas.ts";
 
 const outcomes: readonly NamedOutcome[] = [
   { check: "cluster-ip", ...ok("10.96.0.7: 3 backends") },
@@ -26,7 +27,9 @@ describe("the report", () => {
   });
 
   it("is JSON with a verdict", () => {
-    const report = JSON.parse(reportText(outcomes, "json")) as Readonly<Record<string, unknown>>;
+    const text = reportText(outcomes, "json");
+    assert.deepEqual(answerProblems("e2e", text), []);
+    const report = JSON.parse(text) as Readonly<Record<string, unknown>>;
     assert.equal(report["verdict"], "Failed");
     assert.deepEqual(report["checks"], outcomes);
     assert.equal(hasFailed(outcomes), true);

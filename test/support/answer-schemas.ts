@@ -1,0 +1,36 @@
+/** Validates what commands print with the published JSON Schemas. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Ajv } from "ajv";
+import { parseJson } from "../../src/base/parse-json.ts";
+
+const folder: string = join(import.meta.dirname, "../../docs/schemas");
+
+/** The published schemas allow fields of later versions. Here, every field must be described. */
+const strictly = (name: string, value: unknown): unknown =>
+  name !== "properties" && isObjectSchema(value)
+    ? { additionalProperties: false, ...value }
+    : value;
+
+function isObjectSchema(value: unknown): value is object {
+  return typeof value === "object" && value !== null && "properties" in value && "type" in value;
+}
+
+/** The problems of an answer; empty if it is valid. */
+export function answerProblems(name: string, text: string): readonly string[] {
+  const schema = parseJson(readFileSync(join(folder, `${name}.json`), "utf8"));
+  const ajv = new Ajv({ allErrors: true });
+  const validate = ajv.compile(JSON.parse(JSON.stringify(schema, strictly)) as object);
+  if (validate(parseJson(text))) return [];
+  return (validate.errors ?? []).map(
+    ({ instancePath, message, params }) => `${instancePath} ${message} ${JSON.stringify(params)}`,
+  );
+}
+
+/** Fails if a command with these arguments printed JSON that its schema does not describe. */
+export function assertDescribed(args: readonly string[], out: string): void {
+  const isJson = /(?:^| )(?:-o ?|--output[ =])json\b/.test(args.join(" "));
+  if (!isJson || out === "") return;
+  assert.deepEqual(answerProblems(args[0] ?? "", out), [], `${args.join(" ")} printed ${out}`);
+}
