@@ -1,4 +1,5 @@
 /** The changes that a sync, a start or a clean-up would make, and their text form. Pure. */
+import type { Protocol } from "../base/protocol.ts";
 import type { PlannedChange, PlannedChanges } from "../state/planned-change.ts";
 import type { Envelope } from "./answers.ts";
 import type { View } from "./render.ts";
@@ -8,7 +9,7 @@ export interface Plan extends Envelope<"Plan">, PlannedChanges {
   /** The writer of rules and sets. Undefined in userspace mode. */
   readonly iptablesBackend?: "legacy" | "nft" | "nftables";
   /** Userspace mode: listeners to open, and names of SCTP service ports, which that mode does not serve. */
-  readonly listeners?: readonly { readonly text: string; readonly portName: string }[];
+  readonly listeners?: readonly PlannedListener[];
   readonly sctpPorts?: readonly string[];
   /**
    * Changes of the iptables backend that is not in use. This field and the following ones are present only for a
@@ -21,6 +22,22 @@ export interface Plan extends Envelope<"Plan">, PlannedChanges {
   readonly kept?: readonly KeptObject[];
   /** The kube-proxy that may be using rules of iptables and nftables mode. Absent if there is none. */
   readonly kubeProxy?: string;
+}
+
+export interface PlannedListener {
+  readonly text: string;
+  readonly protocol: Protocol;
+  readonly host: string;
+  /** Undefined for any free port. */
+  readonly port?: number;
+  /** For example `default/web`. */
+  readonly service: string;
+  /** For example `default/web:http`. */
+  readonly portName: string;
+  /** Virtual IPs and ports that rules redirect to the listener. */
+  readonly addresses?: readonly string[];
+  /** 0 if the Service has none. */
+  readonly nodePort?: number;
 }
 
 export interface KeptObject {

@@ -1,9 +1,11 @@
 /** A plan as `kube-ipvs plan` prints it. */
 
+import type { IpFamily } from "../base/ip.ts";
+
 /** One change. `before` and `after` are present if the kind has them. */
 export interface PlannedChange {
   readonly kind: string;
-  readonly subject: { readonly type: string };
+  readonly subject: PlannedSubject;
   /** For example `+ TCP 10.96.0.10:80 (rr)`. */
   readonly text: string;
   readonly before?: unknown;
@@ -12,6 +14,24 @@ export interface PlannedChange {
   readonly reason: string;
   /** Why the change is pending. Undefined if it is not. */
   readonly deferred?: string;
+}
+
+/** The object that changes. The type determines which fields are present. */
+export interface PlannedSubject {
+  /** For example `chain`, `virtual-server`, `real-server` or `entry`. */
+  readonly type: string;
+  readonly module?: string;
+  readonly path?: string;
+  readonly link?: string;
+  readonly setName?: string;
+  readonly entry?: string;
+  readonly family?: IpFamily;
+  readonly table?: string;
+  readonly chainName?: string;
+  /** For example `TCP 10.96.0.10:80`. */
+  readonly virtualServer?: string;
+  readonly realServer?: string;
+  readonly address?: string;
 }
 
 export interface PlannedChanges {

@@ -1,4 +1,4 @@
-/** The types of the answers that commands print with `-o json`. schemas.ts names them. */
+/** The types of the answers that commands print with `-o json`. schemas.ts derives a JSON Schema from each. */
 import type { ExplanationList } from "../../src/answer/answer.ts";
 import type { Answers, StatusWithoutDaemon } from "../../src/answer/answers.ts";
 import type { Plan } from "../../src/answer/plan.ts";
@@ -8,13 +8,17 @@ import type { VersionAnswer } from "../../src/cli/commands/version.ts";
 import type { DoctorReport } from "../../src/doctor/render.ts";
 import type { AcceptanceReport } from "../../src/e2e/report.ts";
 
-export type StatusAnswer = Answers["Status"] | StatusWithoutDaemon;
-export type ServicesAnswer = Answers["ServiceList"];
-export type ExplainAnswer = ExplanationList;
-export type DrainsAnswer = Answers["DrainList"];
-export type TopAnswer = TrafficList;
-export type DoctorAnswer = DoctorReport;
-export type PlanAnswer = Plan;
-export type VersionsAnswer = VersionAnswer;
-export type NodesAnswer = NodeList;
-export type AcceptanceAnswer = AcceptanceReport;
+export interface AnswerTypes {
+  readonly status: Answers["Status"] | StatusWithoutDaemon;
+  readonly services: Answers["ServiceList"];
+  readonly explain: ExplanationList;
+  readonly drains: Answers["DrainList"];
+  readonly top: TrafficList;
+  readonly doctor: DoctorReport;
+  readonly plan: Plan;
+  readonly version: VersionAnswer;
+  /** `kubectl kube-ipvs COMMAND --all-nodes`. */
+  readonly "all-nodes": NodeList;
+  /** `kube-ipvs-e2e`. */
+  readonly e2e: AcceptanceReport;
+}

@@ -3,10 +3,10 @@ import { chartReadme } from "./chart.ts";
 import { configurationDocument } from "./configuration.ts";
 import { metricsDocument } from "./metrics.ts";
 import { terminalPicture } from "./picture.ts";
-import { answerTypes, schemaText } from "./schemas.ts";
+import { schemaNames, schemaText } from "./schemas.ts";
 
 const schemas = Object.fromEntries(
-  Object.keys(answerTypes).map((name) => [`docs/schemas/${name}.json`, () => schemaText(name)]),
+  schemaNames.map((name) => [`docs/schemas/${name}.json`, () => schemaText(name)]),
 );
 
 /** Document text by path, relative to the project's root. */

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { apiVersion, type Status, type StatusWithoutDaemon } from "../../../src/answer/answers.ts";
 import { commands } from "../../../src/cli/commands.ts";
-import { answerTypes } from "../../../toolchain/docs/schemas.ts";
+import { schemaNames } from "../../../toolchain/docs/schemas.ts";
 import { answerProblems } from "../../support/answer-schemas.ts";
 
 const stopped: StatusWithoutDaemon = {
@@ -14,7 +14,7 @@ describe("JSON Schemas of answers", () => {
   it("exist for each command with -o json", () => {
     const names = commands.filter(({ options }) => options.some(({ name }) => name === "output"));
     assert.deepEqual(
-      Object.keys(answerTypes).toSorted(),
+      schemaNames.toSorted(),
       [...names.map(({ name }) => name), "all-nodes", "e2e"].toSorted(),
     );
   });
