@@ -1,11 +1,11 @@
 /*
- * The functions of the addon, as declared in `load-addon.ts`. `index.ts` turns them into promises.
+ * The addon's functions, as declared in `load-addon.ts`. `index.ts` turns them into promises.
  *
  * Each JavaScript environment (main thread or worker) has its own state; there is no static state.
- * The completion queue rings a thread-safe function that carries no data. Deliveries are taken
- * from the completion queue, so nothing is lost or freed twice if an environment ends in between.
- * The thread-safe function does not keep the event loop alive. A pending call does, through the
- * timer that `index.ts` sets for its deadline.
+ * The completion queue rings a thread-safe function that carries no data. Deliveries are taken from
+ * the completion queue, so nothing is lost or freed twice if an environment ends in between. The
+ * thread-safe function does not keep the event loop alive. A pending call does, through the timer
+ * that `index.ts` sets for its deadline.
  */
 #define NAPI_VERSION 8
 #include <errno.h>
@@ -44,7 +44,7 @@ struct handle {
   napi_ref callback;
 };
 
-/* Keeps the exception of a failed Node-API call, or throws a TypeError if there is none. */
+/* Keeps a failed Node-API call's exception, or throws a TypeError if there is none. */
 static napi_value throw_type_error(napi_env env, const char *message) {
   bool is_pending = false;
   napi_is_exception_pending(env, &is_pending);
@@ -59,8 +59,8 @@ static napi_value undefined(napi_env env) {
 }
 
 /*
- * Reads `count` arguments of a call (undefined for missing ones) and the data of its function
- * unless `data` is NULL. Returns false with a pending exception on failure.
+ * Reads `count` arguments of a call (undefined for missing ones) and, unless `data` is NULL, its
+ * function's data. Returns false with a pending exception on failure.
  */
 static bool read_arguments(napi_env env, napi_callback_info call, size_t count,
                            napi_value *arguments, void **data) {
@@ -93,7 +93,7 @@ static bool read_integers(napi_env env, const napi_value *values, size_t count,
   return true;
 }
 
-/* Makes a Uint8Array with its own ArrayBuffer; NULL if there is no memory. */
+/* Creates a Uint8Array with its own ArrayBuffer. NULL if there is no memory. */
 static napi_value copy_bytes(napi_env env, const struct reply_buffer *buffer) {
   void *bytes = NULL;
   napi_value array_buffer, array;
@@ -104,7 +104,7 @@ static napi_value copy_bytes(napi_env env, const struct reply_buffer *buffer) {
   return status == napi_ok ? array : NULL;
 }
 
-/* Makes `{pid, uid}`; NULL if there is no memory. */
+/* Creates `{pid, uid}`. NULL if there is no memory. */
 static napi_value make_peer(napi_env env, int pid, unsigned uid) {
   napi_value peer;
   bool is_made = napi_create_object(env, &peer) == napi_ok && set_int(env, peer, "pid", pid) &&
@@ -114,7 +114,7 @@ static napi_value make_peer(napi_env env, int pid, unsigned uid) {
 
 /*
  * Throws an Error with `errno` and `operation`, "Cannot <action>: <operation>: …". If that object
- * cannot be made, throws a TypeError with the same message.
+ * cannot be created, throws a TypeError with the same message.
  */
 static napi_value throw_errno(napi_env env, const char *action, int error, const char *operation) {
   char message[160];
@@ -141,7 +141,7 @@ static bool read_bytes(napi_env env, napi_value value, const uint8_t **bytes, si
 }
 
 /*
- * An exception thrown by the callback is reported as uncaught and does not propagate to our
+ * If the callback throws, the exception is reported as uncaught and does not propagate to our
  * caller.
  */
 static void call_back(napi_env env, napi_value callback, size_t count,
@@ -165,7 +165,7 @@ static void deliver(napi_env env, const struct delivery *delivery) {
   arguments[2] = copy_bytes(env, &delivery->exchange.replies);
   bool is_lost = arguments[2] == NULL;
   if (is_lost) {
-    /* JavaScript cannot be called while the exception of a failed allocation is pending. */
+    /* JavaScript cannot be called while a failed allocation's exception is pending. */
     napi_get_and_clear_last_exception(env, &thrown);
     error = delivery->call == 0 ? ENOBUFS : ENOMEM;
   }
@@ -175,14 +175,14 @@ static void deliver(napi_env env, const struct delivery *delivery) {
     call_back(env, callback, is_lost ? 2 : 3, arguments);
 }
 
-/* Called on any thread. The environment exists for as long as a socket is open. */
+/* Called on any thread. The environment exists as long as a socket is open. */
 static void ring(void *context) {
   struct environment *environment = context;
   napi_call_threadsafe_function(environment->wake_up, NULL, napi_tsfn_nonblocking);
 }
 
 /*
- * Delivers every finished call and a limited number of watched datagrams; the remaining ones are
+ * Delivers every finished call and a limited number of watched datagrams. The other datagrams are
  * delivered later.
  */
 static void deliver_all(napi_env env, struct environment *environment) {
@@ -199,7 +199,7 @@ static void deliver_all(napi_env env, struct environment *environment) {
   ring(environment);
 }
 
-/* Called on the JavaScript thread after a ring. `env` is NULL when the environment is ending. */
+/* Called on the JavaScript thread after a ring. `env` is NULL if the environment is ending. */
 static void on_ring(napi_env env, napi_value callback, void *context, void *data) {
   (void)callback;
   (void)data;
@@ -233,7 +233,7 @@ static void handle_close(napi_env env, struct handle *handle) {
   drop_callback(env, handle);
 }
 
-/* Called when the SocketHandle was garbage collected or its environment ended. */
+/* Called when the SocketHandle has been garbage collected or its environment has ended. */
 static void finalize_handle(napi_env env, void *data, void *hint) {
   (void)hint;
   handle_close(env, data);
@@ -241,7 +241,7 @@ static void finalize_handle(napi_env env, void *data, void *hint) {
   free(data);
 }
 
-/* Makes a SocketHandle without a socket. Returns NULL with a pending exception on failure. */
+/* Creates a SocketHandle without a socket. Returns NULL with a pending exception on failure. */
 static struct handle *make_handle(napi_env env, napi_value callback, napi_value *object) {
   napi_valuetype type = napi_undefined;
   napi_typeof(env, callback, &type);
@@ -261,7 +261,7 @@ static struct handle *make_handle(napi_env env, napi_value callback, napi_value 
 }
 
 /*
- * Reads a SocketHandle, which `index.ts` has checked. Throws and returns NULL if it has no native
+ * Reads a SocketHandle that `index.ts` has checked. Throws and returns NULL if it has no native
  * object.
  */
 static struct handle *read_handle(napi_env env, napi_value value) {
@@ -335,7 +335,7 @@ static napi_value submit(napi_env env, napi_callback_info info) {
   return throw_errno(env, "send to netlink socket", ENOMEM, "allocate");
 }
 
-/* deliver(): delivers what is finished, without waiting for the event loop. */
+/* deliver(): delivers finished calls without waiting for the event loop. */
 static napi_value deliver_now(napi_env env, napi_callback_info call) {
   void *environment;
   if (!read_arguments(env, call, 0, NULL, &environment)) return NULL;
@@ -364,10 +364,10 @@ static napi_value close_socket(napi_env env, napi_callback_info call) {
 }
 
 /*
- * forbidCoreDumps(): from now on the kernel writes no core dump of this process, neither to a
- * file nor to a program or socket named by kernel.core_pattern. RLIMIT_CORE 0 does not prevent
- * the latter. Processes without CAP_SYS_PTRACE can neither trace this process nor read its
- * memory. Programs that it starts are not affected.
+ * forbidCoreDumps(): from now on, the kernel writes no core dump of this process, neither to a file
+ * nor to a program or socket named by kernel.core_pattern. RLIMIT_CORE 0 does not prevent the
+ * latter. Processes without CAP_SYS_PTRACE can neither trace this process nor read its memory.
+ * Programs that this process starts are not affected.
  */
 static napi_value forbid_core_dumps(napi_env env, napi_callback_info call) {
   (void)call;
@@ -417,10 +417,10 @@ static napi_value legacy_table(napi_env env, napi_callback_info call) {
 }
 
 /*
- * Called when the environment ends (process exit or end of a worker); no JavaScript runs after
- * this. Registered after the thread-safe function, so it is called before Node.js destroys that
- * function. Threads that are stuck in the kernel continue to exist: they find their sockets
- * closed and deliver nothing, and their code stays mapped (-z nodelete).
+ * Called when the environment ends (process or worker exit). No JavaScript runs after this.
+ * Registered after the thread-safe function, so it is called before Node.js destroys that function.
+ * Threads that are stuck in the kernel continue to exist. They find their sockets closed and
+ * deliver nothing, and their code stays mapped (-z nodelete).
  */
 static void end_environment(void *data) {
   struct environment *environment = data;

@@ -12,23 +12,23 @@ import {
 
 export type { OpenOptions, SocketHandle, TransactResult } from "./load-addon.ts";
 
-/** Called with each datagram, or with the errno of a failed receive, in which case `datagram` is meaningless. */
+/** Called with each datagram, or with a failed receive's errno. In that case, `datagram` is meaningless. */
 type OnDatagram = (errno: number, datagram: Uint8Array) => void;
 
 /**
- * Time after the deadline in which the socket's thread ends a call by itself and returns the replies received so far.
+ * Time after the deadline in which the socket's thread can end a call itself and return the replies received so far.
  * The timer then only ends calls that are stuck in the kernel.
  */
 const graceMs = 20;
 
-/** Longest delay that a timer accepts, and the largest number of a call. */
+/** Longest delay that a timer accepts, and the largest call number. */
 const maxInteger = 2 ** 31 - 1;
 
 const nothing = new Uint8Array();
 const closed: TransactResult = { errno: 9, replies: nothing };
 const timedOut: TransactResult = { errno: 110, replies: nothing };
 
-/** The calls and the watch of a socket. Refers to the handle only while it is watched, so that it can be collected. */
+/** A socket's calls and watch. Refers to the handle only while it is watched, so that the handle can be collected. */
 interface SocketState {
   /** Functions that end the pending calls, by number. */
   readonly calls: Map<number, (result: TransactResult) => void>;
@@ -65,7 +65,7 @@ function receiverOf(state: SocketState): OnDelivery {
   };
 }
 
-/** Ends a call. Does nothing if it has ended, because the kernel may return long after the deadline. */
+/** Ends a call. Does nothing if it has already ended, because the kernel may return long after the deadline. */
 function end({ calls }: SocketState, call: number, result: TransactResult): void {
   const resolve = calls.get(call);
   calls.delete(call);
@@ -74,16 +74,16 @@ function end({ calls }: SocketState, call: number, result: TransactResult): void
 
 /**
  * On the socket's own thread, sends `request` as one datagram, then receives until an NLMSG_ERROR or NLMSG_DONE with
- * sequence number `lastSequence` arrives, or until `timeoutMs` (0 to 2^31 - 1) has passed. Calls on one socket run
- * one after the other. The request is copied, so the caller can reuse the buffer when this returns. A pending call
- * keeps the event loop alive. Never rejects; throws TypeError for invalid arguments.
+ * sequence number `lastSequence` arrives, or until `timeoutMs` (0 to 2^31 - 1) has passed. Calls on one socket run one
+ * after the other. The request is copied, so the caller can reuse the buffer when this returns. A pending call keeps
+ * the event loop alive. Never rejects; throws TypeError for invalid arguments.
  *
- * With `pieceBytes`, the call ends as soon as it has received that many bytes, even if the reply is not complete. The
- * caller can thus read a long dump in pieces instead of waiting until the kernel has produced all of it. A call with
- * an empty `request` receives the next piece.
+ * With `pieceBytes`, the call ends as soon as it has received that many bytes, even if the reply is incomplete. The
+ * caller can thus read a long dump in pieces instead of waiting until the kernel has produced all of it. A call with an
+ * empty `request` receives the next piece.
  *
- * The timeout also ends a call that waits for a lock inside the kernel. Until the kernel returns from it, later calls
- * on the socket are not sent and end with ETIMEDOUT at their own deadlines; afterwards the socket works again.
+ * The timeout also ends a call that is waiting for a lock inside the kernel. Until the kernel returns from it, later
+ * calls on the socket are not sent and end with ETIMEDOUT at their own deadlines. Afterwards, the socket works again.
  * Replies to a call that ended early may precede the replies to the next call; sequence numbers distinguish them.
  */
 export function transact(
@@ -97,11 +97,10 @@ export function transact(
 }
 
 /**
- * Like `transact`, for many requests that each occupy the socket until they are answered, as dumps do. On the
- * socket's own thread, sends each message as a datagram and receives its reply before it sends the next one. A small
- * dump takes three system calls. Ends after the last message, or after the reply that brings the total to
- * `pieceBytes`; the messages after it are not sent, and sequence numbers show which ones were answered. A socket
- * error ends the call immediately.
+ * Like `transact`, for many requests that each occupy the socket until they are answered, as dumps do. On the socket's
+ * own thread, sends each message as a datagram and receives its reply before it sends the next one. A small dump takes
+ * three system calls. Ends after the last message, or after the reply that brings the total to `pieceBytes`. Later
+ * messages are not sent, and sequence numbers show which ones were answered. A socket error ends the call immediately.
  */
 export function transactEach(
   socket: SocketHandle,
@@ -113,10 +112,10 @@ export function transactEach(
 }
 
 /**
- * The timer ends a call that is stuck in the kernel, which the socket's thread cannot do. It also keeps the event
- * loop alive while the call is pending, which the addon does not. `setImmediate` gives each result its own turn of
- * the event loop: the addon delivers everything that is finished, including calls made by earlier callbacks, so a
- * chain of calls would otherwise delay timers and sockets until its end.
+ * The timer ends a call that is stuck in the kernel, which the socket's thread cannot do. It also keeps the event loop
+ * alive while the call is pending, which the addon does not. `setImmediate` gives each result a separate turn of the
+ * event loop. Otherwise, a chain of calls would delay timers and sockets until its end, because the addon delivers
+ * every finished call, including those made by earlier callbacks.
  */
 function submit(
   socket: SocketHandle,
@@ -141,17 +140,17 @@ function submit(
   return promise;
 }
 
-/** Ends a call whose deadline has passed. Its result may be finished, but not delivered yet. */
+/** Ends a call whose deadline has passed. Its result may be ready but not delivered yet. */
 function expire(socket: SocketHandle, call: number): void {
   addon().deliver();
   end(stateOf(socket), call, timedOut);
 }
 
 /**
- * Calls back with each multicast datagram, or with the errno of a failed receive. ENOBUFS means that events were lost
- * and the watch continues; any other error ends it. close() also ends it. A watched socket cannot make calls (EBUSY)
- * and does not keep the event loop alive. An exception thrown by the callback is uncaught. Throws an Error with
- * `errno`: EBADF if closed, EBUSY if already watched.
+ * Calls back with each multicast datagram, or with a failed receive's errno. ENOBUFS means that events were lost and
+ * the watch continues; any other error ends it. close() also ends it. A watched socket cannot make calls (EBUSY) and
+ * does not keep the event loop alive. If the callback throws, the exception is uncaught. Throws an Error with `errno`:
+ * EBADF if closed, EBUSY if already watched.
  */
 export function watch(socket: SocketHandle, onDatagram: OnDatagram): void {
   const state = stateOf(socket);
@@ -160,7 +159,7 @@ export function watch(socket: SocketHandle, onDatagram: OnDatagram): void {
   state.watch = { socket, onDatagram };
 }
 
-/** Closes the socket; pending calls end with EBADF. Closing twice is safe. */
+/** Closes the socket. Pending calls end with EBADF. Closing twice is safe. */
 export function close(socket: SocketHandle): void {
   const state = stateOf(socket);
   addon().close(socket);
@@ -169,8 +168,9 @@ export function close(socket: SocketHandle): void {
 }
 
 /**
- * From now on the kernel writes no core dump of this process, regardless of kernel.core_pattern, and processes without
- * CAP_SYS_PTRACE cannot trace it. Programs that it starts are not affected. Throws an Error if the kernel rejects this.
+ * From now on, the kernel writes no core dump of this process, regardless of kernel.core_pattern, and processes without
+ * CAP_SYS_PTRACE cannot trace it. Programs that this process starts are not affected. Throws an Error if the kernel
+ * rejects this.
  */
 export function forbidCoreDumps(): void {
   addon().forbidCoreDumps();

@@ -8,10 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/*
- * Both families use the same option numbers and the same structure layouts, as the assertions
- * check.
- */
+/* Both families use the same option numbers and structure layouts, as the assertions check. */
 _Static_assert(IPT_SO_GET_INFO == IP6T_SO_GET_INFO && IPT_SO_GET_ENTRIES == IP6T_SO_GET_ENTRIES,
                "one number for both families");
 _Static_assert(sizeof(struct ipt_getinfo) == sizeof(struct ip6t_getinfo), "one shape");

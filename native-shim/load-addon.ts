@@ -1,4 +1,4 @@
-/** Finds and loads the addon at its first use, not at import, so that other code can be tested without it. */
+/** Finds and loads the addon on first use, not on import, so that other code can be tested without it. */
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
@@ -10,7 +10,7 @@ export interface OpenOptions {
   readonly extendedAck?: boolean;
   /** NETLINK_CAP_ACK: error replies do not echo the request. */
   readonly capAck?: boolean;
-  /** NETLINK_GET_STRICT_CHK: dumps apply the filter of the request. */
+  /** NETLINK_GET_STRICT_CHK: dumps apply the request's filter. */
   readonly strictCheck?: boolean;
   /** Multicast groups to join (NETLINK_ADD_MEMBERSHIP). */
   readonly groups?: readonly number[];
@@ -37,18 +37,17 @@ export interface TransactResult {
 
 /** The process at the other end of a unix socket, as recorded by the kernel when it listened or connected. */
 export interface SocketPeer {
-  /** 0 if the process is in a PID namespace that is neither ours nor below ours. */
+  /** 0 if the process is in a PID namespace that is neither ours nor a descendant of ours. */
   readonly pid: number;
   /**
-   * Never 0 for an unmapped user: if the user has no id in our user namespace, this is the overflow uid, such as
-   * 65534.
+   * Never 0 for an unmapped user. If the user has no ID in our user namespace, this is the overflow UID, such as 65534.
    */
   readonly uid: number;
 }
 
 /**
- * Called with the result of a call, or with a watched datagram if `call` is 0. Without `replies`, there is no memory for
- * them.
+ * Called with a call's result, or with a watched datagram if `call` is 0. `replies` is undefined if there is no memory
+ * for it.
  */
 export type OnDelivery = (call: number, errno: number, replies?: Uint8Array) => void;
 
@@ -72,7 +71,7 @@ export interface Addon {
     pieceBytes: number,
     oneByOne: 0 | 1,
   ): number;
-  /** Delivers what is finished, without waiting for the event loop. */
+  /** Delivers finished calls without waiting for the event loop. */
   deliver(): void;
   watch(socket: SocketHandle): void;
   /** Nothing is delivered afterwards. */
@@ -82,7 +81,7 @@ export interface Addon {
   readLegacyTable(name: string, family: number, maxBytes: number): Uint8Array;
 }
 
-/** Next to the bundle, or for the sources, where `make build` puts the addon. */
+/** Next to the bundle or, for the sources, where `make build` puts the addon. */
 const candidates: readonly URL[] = [
   new URL("./netlink_socket.node", import.meta.url),
   new URL(`../build/native-shim/${process.arch}/netlink_socket.node`, import.meta.url),
@@ -100,7 +99,7 @@ function load(): Addon {
   const path = paths.find((candidate) => existsSync(candidate));
   if (path === undefined) {
     throw new Error(
-      `Cannot load the native addon: neither ${paths.join(" nor ")} exists; \`make build\` makes it`,
+      `Cannot load the native addon: neither ${paths.join(" nor ")} exists; run \`make build\``,
     );
   }
   return createRequire(import.meta.url)(path) as Addon;

@@ -14,7 +14,7 @@
 
 enum { MAX_WATCHED_IN_QUEUE = 64 };
 
-/* Enough for everything that runs on the thread; musl's default is of the same order. */
+/* Enough for everything that runs on the thread. musl's default is similar. */
 enum { STACK_BYTES = 256 * 1024 };
 
 /* The owner, the thread and every delivery each hold a reference. */
@@ -27,8 +27,7 @@ struct netlink_socket {
   void *context;
   int fd;
   /*
-   * Becomes readable when the socket is closed, which ends a wait in poll(2); -1 without a
-   * thread.
+   * Becomes readable when the socket is closed, which ends a wait in poll(2). -1 without a thread.
    */
   int wake_fd;
   bool has_thread;
@@ -62,8 +61,8 @@ void completion_queue_free(struct completion_queue *queue) {
 }
 
 /*
- * Adds a delivery, and rings if the queue was empty. After a ring the owner takes deliveries
- * until the queue is empty.
+ * Adds a delivery, and rings if the queue was empty. After a ring, the owner takes deliveries until
+ * the queue is empty.
  */
 static void completion_queue_put(struct completion_queue *queue, struct delivery *delivery) {
   delivery->next = NULL;
@@ -129,7 +128,7 @@ static struct netlink_socket *socket_create(int fd, void *context,
 }
 
 /*
- * SO_RCVBUFFORCE ignores net.core.rmem_max. Without CAP_NET_ADMIN it fails, and SO_RCVBUF is
+ * SO_RCVBUFFORCE ignores net.core.rmem_max. Without CAP_NET_ADMIN, it fails, and SO_RCVBUF is
  * limited to that maximum.
  */
 static int set_receive_buffer(int fd, int bytes) {
@@ -139,8 +138,8 @@ static int set_receive_buffer(int fd, int bytes) {
 }
 
 /*
- * A netfilter transaction is one datagram, and the kernel rejects a datagram that is larger than the send buffer. The
- * buffer takes no memory of its own. Without CAP_NET_ADMIN, the kernel's default remains.
+ * A netfilter transaction is one datagram, and the kernel rejects datagrams larger than the send
+ * buffer. The buffer itself takes no memory. Without CAP_NET_ADMIN, the kernel's default remains.
  */
 static void raise_send_buffer(int fd) {
   int bytes = 16 * 1024 * 1024;
@@ -148,8 +147,7 @@ static void raise_send_buffer(int fd) {
 }
 
 /*
- * Sets an option if it is requested. Succeeds without it on kernels that do not have the option
- * (ENOPROTOOPT).
+ * Sets an option if requested. Also succeeds on kernels that do not have the option (ENOPROTOOPT).
  */
 static int set_optional(int fd, int option, bool is_requested) {
   int one = 1;
@@ -220,9 +218,8 @@ void netlink_socket_close(struct netlink_socket *socket) {
 }
 
 /*
- * Puts a delivery into the completion queue unless the socket is closed. Enters and leaves with
- * the lock held, and puts the delivery while holding it, so that the owner of a closed socket can
- * be freed.
+ * Puts a delivery into the completion queue unless the socket is closed. Holds the lock throughout,
+ * so that the owner of a closed socket can be freed.
  */
 static void deliver(struct netlink_socket *socket, struct delivery *delivery) {
   if (!socket->is_closed) {
@@ -235,9 +232,9 @@ static void deliver(struct netlink_socket *socket, struct delivery *delivery) {
 }
 
 /*
- * Moves the replies from `received`, the thread's own large buffer, to a buffer of the right
- * size, because results may wait long for their owner. Small replies, the usual case, are copied;
- * large ones take over the buffer.
+ * Moves the replies from `received`, the thread's own large buffer, to a buffer of the right size,
+ * because results may wait a long time for their owner. Small replies, the usual case, are copied.
+ * Large replies take over the buffer.
  */
 static int move_bytes(struct reply_buffer *received, struct reply_buffer *result) {
   if (received->length == 0) return 0;
@@ -271,7 +268,7 @@ static void run_next(struct netlink_socket *socket, struct reply_buffer *receive
   struct exchange *exchange = &call->exchange;
   socket->first = call->next;
   pthread_mutex_unlock(&socket->lock);
-  /* The owner no longer waits for a call that is past its deadline. */
+  /* The owner is no longer waiting for a call that is past its deadline. */
   if (monotonic_ns() >= exchange->deadline_ns) exchange->error = ETIMEDOUT;
   else carry_out(socket, exchange, received);
   pthread_mutex_lock(&socket->lock);

@@ -1,23 +1,23 @@
 /*
  * A netlink socket, the queue of calls on it, and the thread that executes them. Plain C without
- * Node-API: finished calls go to a completion queue, and the owner of that queue takes them on
- * its own thread.
+ * Node-API: finished calls go to a completion queue, and the owner of that queue takes them on its
+ * own thread.
  *
  * Why a thread per socket instead of libuv's pool: a request can block inside send(2) for as long
- * as someone holds a kernel lock, and nothing can interrupt it. Four such requests would block
- * all file and name-service work of the process. With a thread per socket, only the calls of the
- * same socket wait. The thread starts with the first call or watch and ends with the socket.
+ * as a kernel lock is held, and nothing can interrupt it. Four such requests would block all of the
+ * process's file and name-service work. With a thread per socket, only calls on the same socket
+ * wait. The thread starts with the first call or watch and ends with the socket.
  *
  * Timeouts: the owner stops waiting for a call past its deadline, even if the thread is still
- * blocked in it, and ignores its delivery. Until the system call returns, the socket is unusable:
- * later calls wait in the queue, and those past their deadline by then are not sent. When the
- * system call returns, the socket works again. Replies to a call that ended early may remain in
- * the kernel's queue. They precede the replies to the next call and are distinguished by their
- * sequence numbers.
+ * blocked in it, and ignores its delivery. Until the system call returns, the socket is unusable.
+ * Later calls wait in the queue, and those past their deadline by then are not sent. When the
+ * system call returns, the socket works again. Replies to a call that ended early may remain in the
+ * kernel's queue. They precede the replies to the next call and are distinguished by their sequence
+ * numbers.
  *
  * Ownership: only the owner's thread may call the functions below. Only the completion queue and
- * the fields under `lock` are shared with the socket's thread. Lock order: socket, then
- * completion queue.
+ * the fields under `lock` are shared with the socket's thread. Lock order: socket, then completion
+ * queue.
  */
 #ifndef NETLINK_SOCKET_H
 #define NETLINK_SOCKET_H
@@ -35,7 +35,7 @@ struct delivery;
 struct completion_queue;
 
 /*
- * Makes a completion queue. `ring(context)` is called, on any thread, when the queue becomes
+ * Creates a completion queue. `ring(context)` is called, on any thread, when the queue becomes
  * non-empty. Returns NULL on ENOMEM.
  */
 struct completion_queue *completion_queue_create(void (*ring)(void *context), void *context);
@@ -46,7 +46,7 @@ void completion_queue_free(struct completion_queue *queue);
 /* Takes the oldest delivery; NULL if the queue is empty. */
 struct delivery *completion_queue_take(struct completion_queue *queue);
 
-/* Options and groups as in netlink(7); 0 or false keeps the kernel's default. */
+/* Options and groups as in netlink(7). 0 or false keeps the kernel's default. */
 struct open_options {
   int receive_buffer_bytes;
   bool extended_ack;
@@ -60,7 +60,7 @@ struct open_options {
 
 /*
  * Opens, configures and binds a socket on the calling thread: socket(2), setsockopt(2), bind(2).
- * The socket belongs to that thread's network namespace. On failure returns NULL, sets errno, and
+ * The socket belongs to that thread's network namespace. On failure, returns NULL, sets errno, and
  * sets `failed` to the name of the failed call.
  */
 struct netlink_socket *netlink_socket_open(int protocol, const struct open_options *options,
@@ -73,11 +73,11 @@ struct delivery {
   struct delivery *next;
   struct netlink_socket *socket;
   void *context;
-  /* The number of the call; 0 for a watched datagram. */
+  /* The call's number, or 0 for a watched datagram. */
   int call;
-  /* `error` and `replies` are the result; the other fields describe the call. */
+  /* `error` and `replies` are the result. The other fields describe the call. */
   struct exchange exchange;
-  /* A copy of the request: the thread may still read it after the deadline of the call. */
+  /* A copy of the request, which the thread may still read after the call's deadline. */
   uint8_t request[];
 };
 
@@ -97,16 +97,15 @@ struct call {
 
 /*
  * Queues a call. Its delivery arrives through the completion queue unless the socket is closed
- * before. Returns 0, or an errno, in which case nothing is delivered: EBADF if closed, EBUSY if watched,
- * EAGAIN or ENOMEM if there is no thread or memory.
+ * first. Returns 0, or an errno, in which case nothing is delivered: EBADF if closed, EBUSY if
+ * watched, EAGAIN or ENOMEM if there is no thread or memory.
  */
 int netlink_socket_submit(struct netlink_socket *socket, const struct call *call);
 
 /*
- * Delivers every datagram from now on. At most 64 datagrams wait in the completion
- * queue; more remain in the kernel's receive buffer, and ENOBUFS reports an overflow of that
- * buffer. An error other than ENOBUFS ends the watch. Returns 0 or an errno, like
- * `netlink_socket_submit`.
+ * Delivers every datagram from now on. At most 64 datagrams wait in the completion queue. Further
+ * datagrams stay in the kernel's receive buffer, and ENOBUFS reports an overflow of that buffer. An
+ * error other than ENOBUFS ends the watch. Returns 0 or an errno, like `netlink_socket_submit`.
  */
 int netlink_socket_watch(struct netlink_socket *socket);
 
@@ -115,8 +114,8 @@ bool netlink_socket_is_closed(struct netlink_socket *socket);
 
 /*
  * Closes the socket and releases the owner's reference. Nothing is put into the completion queue
- * afterwards. The descriptor is closed immediately, or by the thread as soon as it no longer uses
- * it.
+ * afterwards. The descriptor is closed immediately or, if the thread is using it, by the thread as
+ * soon as possible.
  */
 void netlink_socket_close(struct netlink_socket *socket);
 

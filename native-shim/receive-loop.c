@@ -93,8 +93,8 @@ static int send_request(const struct exchange *exchange, size_t at, size_t lengt
 }
 
 /*
- * Port id 0 is the kernel. The socket pairs of the test driver have no netlink address and are
- * treated as the kernel.
+ * Port ID 0 is the kernel. The test driver's socket pairs have no netlink address and are treated
+ * as the kernel.
  */
 static bool from_kernel(const struct msghdr *message) {
   const struct sockaddr_nl *sender = message->msg_name;
@@ -122,9 +122,9 @@ int receive_datagram(int fd, struct reply_buffer *replies) {
 }
 
 /*
- * Searches the messages from `start` on for the end of the exchange. The end is recognized by the
- * sequence number, not by the number of replies: errors of earlier requests of a batch and late
- * replies to an earlier call arrive before it.
+ * Searches the messages from `start` on for the end of the exchange. The end is recognized by its
+ * sequence number, not by the number of replies, because errors for earlier requests in a batch and
+ * late replies to an earlier call arrive before it.
  */
 static enum progress scan(const struct reply_buffer *replies, size_t start,
                           uint32_t last_sequence) {
@@ -143,8 +143,8 @@ static enum progress scan(const struct reply_buffer *replies, size_t start,
 
 /*
  * Receives until the last request is answered. ENOBUFS means that the kernel executed everything
- * but some replies are lost, perhaps the last one. In that case it reads the queued replies
- * without waiting and returns ENOBUFS.
+ * but some replies are lost, perhaps including the last one. In that case, the function reads the
+ * queued replies without waiting and returns ENOBUFS.
  */
 static int receive_replies(struct exchange *exchange, size_t piece_bytes, int fd, int wake_fd) {
   struct reply_buffer *replies = &exchange->replies;
@@ -167,7 +167,7 @@ static int receive_replies(struct exchange *exchange, size_t piece_bytes, int fd
   }
 }
 
-/* Sends a part of the request and receives until `last_sequence` is answered. */
+/* Sends part of the request and receives until `last_sequence` is answered. */
 static void run_part(struct exchange *exchange, size_t at, size_t length, size_t piece_bytes, int fd,
                      int wake_fd) {
   exchange->error = send_request(exchange, at, length, fd, wake_fd);
@@ -176,8 +176,8 @@ static void run_part(struct exchange *exchange, size_t at, size_t length, size_t
 }
 
 /*
- * Returns the length of the message at `at` and sets its sequence number; returns 0 if there is
- * no valid message.
+ * Returns the length of the message at `at` and sets its sequence number. Returns 0 if there is no
+ * valid message.
  */
 static size_t message_at(const struct exchange *exchange, size_t at, uint32_t *sequence) {
   size_t left = exchange->request_length - at;

@@ -12,8 +12,8 @@
 
 /*
  * Buffer size for each receive. Asking for the length first would cost an extra system call. The
- * kernel sends no larger datagrams: pieces of a dump have up to 32 KB, and an error echoes at
- * most one request. A larger datagram ends the exchange with EMSGSIZE.
+ * kernel sends no larger datagrams: dump pieces have up to 32 KB, and an error echoes at most one
+ * request. A larger datagram ends the exchange with EMSGSIZE.
  */
 #define RECEIVE_BYTES ((size_t)128 * 1024)
 
@@ -21,8 +21,7 @@
 #define MAX_REPLY_BYTES ((size_t)256 * 1024 * 1024)
 
 /*
- * Concatenated datagrams, each starting at a multiple of four. A zero-initialized buffer is
- * empty.
+ * Concatenated datagrams, each starting at a multiple of four. A zero-initialized buffer is empty.
  */
 struct reply_buffer {
   uint8_t *bytes;
@@ -36,13 +35,13 @@ struct exchange {
   /* Sequence number whose NLMSG_ERROR or NLMSG_DONE ends the exchange. */
   uint32_t last_sequence;
   /*
-   * The exchange ends early when this many bytes of replies have been received; 0 means no limit.
+   * The exchange ends early when this many bytes of replies have been received. 0 means no limit.
    */
   size_t piece_bytes;
   /*
    * Sends each message of the request as a separate datagram, after the previous one has been
-   * answered. Used for many dumps, of which a socket can run only one at a time. `last_sequence`
-   * is set from the messages, and a piece ends between two messages.
+   * answered. Used for many dumps, because a socket can only run one dump at a time.
+   * `last_sequence` is set from the messages, and a piece ends between two messages.
    */
   bool one_by_one;
   /* Absolute deadline on CLOCK_MONOTONIC, in nanoseconds. */
@@ -62,16 +61,16 @@ void reply_buffer_free(struct reply_buffer *buffer);
 int reply_buffer_grow(struct reply_buffer *buffer, size_t needed);
 
 /*
- * Runs one exchange to its end, or to the end of a piece; the next exchange, with an empty
- * request, then continues it. If `wake_fd` becomes readable, a wait ends with ECANCELED; -1 for
- * none. The caller must be the only user of `fd`.
+ * Runs one exchange to its end, or to the end of a piece. The next exchange, with an empty request,
+ * then continues it. If `wake_fd` becomes readable, a wait ends with ECANCELED; -1 means none. The
+ * caller must be the only user of `fd`.
  */
 void exchange_run(struct exchange *exchange, int fd, int wake_fd);
 
 /*
  * Appends the next queued datagram to `replies`; recvmsg(2). Returns 0 or an errno: EAGAIN if
- * nothing is queued, ENOBUFS if the kernel dropped something (queued datagrams can still be
- * read). A datagram from another sender is dropped: returns 0, and `replies` is unchanged.
+ * nothing is queued, ENOBUFS if the kernel dropped something (queued datagrams can still be read).
+ * A datagram from a different sender is dropped: returns 0, and `replies` is unchanged.
  */
 int receive_datagram(int fd, struct reply_buffer *replies);
 

@@ -19,7 +19,7 @@ exitOnUncaught((error) => void writeSync(2, uncaughtText(error, outlet, logForma
 endEarlyOnSignals(() => isDaemon);
 let outputError: Error | undefined;
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  // Ignore EPIPE: the reader closed the pipe because it needs no more output (`kube-ipvs --help | head`). Report
+  // Ignore EPIPE, because the reader closed the pipe when it needed no more output (`kube-ipvs --help | head`). Report
   // other errors, such as a full disk.
   if (error.code !== "EPIPE") outputError ??= error;
 });
@@ -43,14 +43,12 @@ const running = runCommandLine(process.argv.slice(2), {
   },
   programs,
 });
-/**
- * Exits with `code`. Commands first flush their output. A daemon exits without waiting for the readers of its log.
- */
+/** Exits with `code`. Commands first flush their output. A daemon exits without waiting for log readers. */
 async function end(code: number): Promise<never> {
   if (waitsForReaders) await Promise.all([process.stdout, process.stderr].map(flushed));
   if (outputError === undefined) process.exit(code);
   writeSync(2, `kube-ipvs: Cannot write to standard output: ${systemErrorText(outputError)}\n`);
   process.exit(1);
 }
-// No top-level await: the bundle consists of CommonJS modules, see toolchain/bundle.ts.
+// No top-level await: the bundle consists of CommonJS modules; see toolchain/bundle.ts.
 void running.then(end);

@@ -1,4 +1,4 @@
-/** Reads and writes the payload of one attribute. The builders below are the field types used in attribute tables. */
+/** Reads and writes one attribute's payload. The builders below are the field types in attribute tables. */
 import { type IpAddress, ipAddressFromBytes } from "../base/ip.ts";
 import type { ByteReader } from "./byte-reader.ts";
 import type { MessageWriter } from "./message.ts";
@@ -13,7 +13,7 @@ export interface Field<T> {
   readonly type: number;
   /** NLA_F_* bits set in requests. Replies are accepted with or without them. */
   readonly bits: number;
-  /** Exact payload length in bytes; undefined if the length varies. */
+  /** Exact payload length in bytes. Undefined if the length varies. */
   readonly widthBytes?: number;
   write(this: void, writer: MessageWriter, value: T): void;
   /** Reads the whole payload. The reader ends at the end of the attribute. */
@@ -66,7 +66,7 @@ export function u32be(type: number): Field<number> {
   };
 }
 
-/** UTF-8, written with a trailing NUL; read up to the first NUL or the end of the payload. */
+/** UTF-8, written with a trailing NUL, and read up to the first NUL or the end of the payload. */
 export function text(type: number): Field<string> {
   return {
     type,

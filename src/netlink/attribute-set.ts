@@ -15,16 +15,16 @@ import { ATTRIBUTE_HEADER_BYTES, type MessageWriter } from "./message.ts";
 
 export type FieldTable = Readonly<Record<string, Field<unknown>>>;
 
-/** The values of a table by name. A value is undefined if the attribute was missing or must not be sent. */
+/** A table's values by name. A value is undefined if the attribute was missing or must not be sent. */
 export type ValuesOf<F extends FieldTable> = {
   readonly [Name in keyof F]?: F[Name] extends Field<infer T> ? T : never;
 };
 
 export interface AttributeSet<V> {
-  /** Writes all values that are not undefined, in the order of the table. */
+  /** Writes all defined values, in table order. */
   encode(writer: MessageWriter, values: V): void;
   /**
-   * Reads attributes up to the end of the reader. Unknown attributes are skipped; if one is repeated, the last value
+   * Reads attributes up to the end of the reader. Skips unknown attributes. If an attribute is repeated, the last value
    * is used. Throws DecodeError for a length below 4 or past the end, and for a payload of the wrong width.
    */
   decode(reader: ByteReader): V;
@@ -37,8 +37,8 @@ export function attributeSet<F extends FieldTable>(table: F): AttributeSet<Value
   const rowByType = new Map(rows.map((row) => [row[1].type, row]));
   return {
     encode(writer, values) {
-      // Iterates by index: destructuring entries costs more than writing their values until the engine has compiled
-      // this code.
+      // Iterates by index, because destructuring entries costs more than writing their values until this code is
+      // compiled.
       for (let index = 0; index < fields.length; index += 1) {
         const value = (values as Record<string, unknown>)[names[index] as string];
         if (value !== undefined) writeAttribute(writer, fields[index] as Field<unknown>, value);
@@ -66,7 +66,7 @@ export function nested<V>(type: number, attributes: AttributeSet<V>): Field<V> {
   };
 }
 
-/** An attribute that contains any number of attributes of one type; attributes of other types are skipped. */
+/** An attribute that contains any number of attributes of one type. Attributes of other types are skipped. */
 export function list<T>(type: number, item: Field<T>): Field<readonly T[]> {
   return {
     type,
@@ -79,7 +79,7 @@ export function list<T>(type: number, item: Field<T>): Field<readonly T[]> {
 }
 
 /**
- * Writes one attribute. For callers that send so many messages that building value objects costs more than writing
+ * Writes one attribute, for callers that send so many messages that building value objects costs more than writing
  * them.
  */
 export function writeAttribute<T>(writer: MessageWriter, field: Field<T>, value: T): void {
@@ -88,7 +88,7 @@ export function writeAttribute<T>(writer: MessageWriter, field: Field<T>, value:
   writer.endAttribute(start);
 }
 
-/** Writes an attribute that contains the attributes that `write` produces for `value`. */
+/** Writes an attribute that contains the attributes that `write` writes for `value`. */
 export function writeNested<T>(
   writer: MessageWriter,
   type: number,
@@ -116,7 +116,7 @@ function decodePayload(reader: ByteReader, length: number, [name, field]: Row): 
   return reader.within(length, name, field.read);
 }
 
-/** Calls `visit` with the reader at the payload; `visit` must leave the reader at the end of the payload. */
+/** Calls `visit` with the reader at the payload. `visit` must leave the reader at the end of the payload. */
 function eachAttribute(reader: ByteReader, visit: (type: number, length: number) => void): void {
   while (reader.remaining > 0) {
     const start = reader.offset;

@@ -7,7 +7,7 @@ import { messageFlags, messageTypes } from "./netlink-package.ts";
 import { decodeOutcome, endsRequest } from "./reply.ts";
 import { encodeRequest, errorOf, type FailedRequest, type RequestKind } from "./request.ts";
 
-/** Measured for 25,000 IPVS changes: 294 ms with datagrams of 4 KB, 258 ms with 64 KB, 480 ms with 1 MB. */
+/** Measured for 25,000 IPVS changes: 294 ms with 4 KB datagrams, 258 ms with 64 KB, 480 ms with 1 MB. */
 const MAX_DATAGRAM_BYTES = 64 * 1024;
 
 /** The part of a batch that is sent in one datagram. */
@@ -16,14 +16,14 @@ export interface Datagram<T> {
   readonly first: number;
   /** Request `i` of this datagram has sequence number `firstSequence` + i, modulo 2^32. */
   readonly firstSequence: number;
-  /** Sequence number of the last message in the datagram. The reply to that message ends the datagram's replies. */
+  /** Sequence number of the datagram's last message. The reply to that message ends the datagram's replies. */
   readonly lastSequence: number;
   readonly requests: readonly T[];
-  /** Requests with values that no message can carry. They are not sent. */
+  /** Requests with values that do not fit into a message. They are not sent. */
   readonly unsendable: readonly FailedRequest[];
 }
 
-/** Replaces the writer's contents with the requests from index `first` on: as many as fit, and at least one. */
+/** Replaces the writer's contents with the requests from index `first` on, as many as fit and at least one. */
 export function encodeDatagram<T>(
   writer: MessageWriter,
   kind: RequestKind<T>,
@@ -56,8 +56,8 @@ export function encodeDatagram<T>(
 }
 
 /**
- * Replaces the writer's contents with all requests as one netfilter transaction. The two messages around it have the
- * sequence number of the last request: if the kernel rejects the transaction as a whole, it answers only the first
+ * Replaces the writer's contents with all requests as one netfilter transaction. The two enclosing messages have the
+ * sequence number of the last request. If the kernel rejects the transaction as a whole, it answers only the first
  * message. Kernels before 6.10 do not acknowledge the message at the end.
  */
 export function encodeTransaction<T>(
@@ -93,11 +93,11 @@ function writeBoundary(
   writer.endMessage(start);
 }
 
-/** Called with each message that the kernel returns for a request of a batch, and with the index of that request. */
+/** Called with each message that the kernel returns for a request in a batch, and with that request's index. */
 export type TakeAnswer = (message: Message, index: number) => void;
 
 /**
- * Finds the requests that the kernel rejected, by their sequence numbers. Messages that are not errors or
+ * Finds the requests that the kernel rejected, by their sequence numbers. Messages other than errors and
  * acknowledgements are passed to `take`. Throws DecodeError, and NetlinkError for NLMSG_OVERRUN and for a transaction
  * that was rejected as a whole.
  */

@@ -8,8 +8,8 @@ export const isLittleEndianHost: boolean = endianness() === "LE";
 const textDecoder = new TextDecoder();
 
 /**
- * Reads forward through a range of bytes and never past its end. One reader handles a whole reply: `within` narrows
- * it to an attribute's payload and restores it, so that nothing is allocated per attribute.
+ * Reads forward through a range of bytes and never past its end. One reader handles a whole reply: `within` narrows it
+ * to an attribute's payload and then restores it, so nothing is allocated per attribute.
  */
 export class ByteReader {
   readonly #view: DataView;

@@ -1,13 +1,13 @@
 /** Errors that can occur between a request and its reply. */
 import { errnoName } from "../base/errno.ts";
 
-/** Describes a request in terms that an operator knows. It is only built if the request has failed. */
+/** Describes a request in an operator's terms. It is only built if the request has failed. */
 export interface Description {
   /** A phrase that can follow "Cannot", such as "create virtual server". */
   readonly operation: string;
-  /** "TCP 10.96.0.1:443"; empty if the operation needs no subject. */
+  /** For example "TCP 10.96.0.1:443". Empty if the operation needs no subject. */
   readonly subject: string;
-  /** Name of an error number that is not in errno(3), such as "IPSET_ERR_EXIST". */
+  /** Name of an error number that errno(3) does not define, such as "IPSET_ERR_EXIST". */
   readonly code?: string;
   /**
    * What this error means for this request and what the operator can do. Printed if the kernel returned no message.
@@ -67,7 +67,7 @@ function errorMessage(facts: NetlinkErrorFacts): string {
 export class DecodeError extends Error {
   override readonly name = "DecodeError";
 
-  /** `what`: what was being read, and what is wrong with it. `offset`: position in the received bytes. */
+  /** `what` names the part being read and its fault. `offset` is the position in the received bytes. */
   constructor(what: string, offset: number) {
     super(`Cannot decode a message from the kernel: ${what} at byte ${offset}`);
   }
@@ -92,7 +92,7 @@ export function isInvalid(error: unknown): boolean {
   return hasCode(error, "EINVAL");
 }
 
-/** The kernel lacks the subsystem. Other errors, such as EPERM, do not mean that. */
+/** Whether the kernel lacks the subsystem. Other errors, such as EPERM, do not mean that. */
 export function isSubsystemMissing(error: unknown): boolean {
   return isInvalid(error) || isUnsupported(error);
 }

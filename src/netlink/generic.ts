@@ -23,7 +23,7 @@ export function writeGenericHeader(writer: MessageWriter, command: number, versi
   writer.u16(0);
 }
 
-/** Reads the header and returns the command. Afterwards the reader is positioned at the attributes. */
+/** Reads the header and returns the command. Leaves the reader at the attributes. */
 export function readGenericHeader(body: ByteReader): number {
   const command = body.u8("generic netlink command");
   body.skip(3, "generic netlink header");
@@ -31,8 +31,8 @@ export function readGenericHeader(body: ByteReader): number {
 }
 
 /**
- * Looks up the number of a family, which is the message type of its requests. If the family is missing, the kernel
- * tries to load its module. `whenMissing` says what the operator can do.
+ * Looks up a family's number, which is the message type of its requests. If the family is missing, the kernel tries to
+ * load its module. `whenMissing` says what the operator can do.
  */
 export async function resolveFamily(
   transport: NetlinkTransport,

@@ -11,8 +11,8 @@ const MAX_ATTRIBUTE_BYTES = 0xffff;
 const textEncoder = new TextEncoder();
 
 /**
- * Writes messages one after the other into one growing buffer that is reused, so nothing is allocated per message. A
- * value that does not fit its field causes a RangeError; numbers never wrap around.
+ * Writes messages one after the other into a growing buffer that is reused, so nothing is allocated per message. A
+ * value that does not fit into its field causes a RangeError; numbers never wrap around.
  */
 export class MessageWriter {
   #bytes: Uint8Array;
@@ -60,7 +60,7 @@ export class MessageWriter {
     this.#view.setUint32(start, this.#length - start, isLittleEndianHost);
   }
 
-  /** Adds flags to a message that is already written. */
+  /** Adds flags to a message that has already been written. */
   addFlags(start: number, flags: number): void {
     const present = this.#view.getUint16(start + 6, isLittleEndianHost);
     this.#view.setUint16(start + 6, present | flags, isLittleEndianHost);
@@ -137,7 +137,7 @@ export class MessageWriter {
     this.#length = start + written + 1;
   }
 
-  /** Writes byte by byte: for a few bytes of padding, `fill` costs more than the writes. */
+  /** Writes byte by byte, because `fill` costs more for a few bytes of padding. */
   zeros(count: number): void {
     const start = this.#claim(count);
     for (let at = start; at < start + count; at += 1) this.#bytes[at] = 0;
@@ -178,7 +178,7 @@ export interface Message {
   readonly type: number;
   readonly flags: number;
   readonly sequence: number;
-  /** In replies and notifications of nf_tables: the socket that sent the request. */
+  /** The socket that sent the request, in nf_tables replies and notifications. */
   readonly portId: number;
   /** Everything after the netlink header. */
   readonly body: ByteReader;

@@ -1,4 +1,4 @@
-/** The real netlink socket for `TransportDependencies`: the addon of native-shim/, loaded at its first use. */
+/** The real netlink socket for `TransportDependencies`: the addon in native-shim/, loaded on first use. */
 import { close, open, transact, transactEach, watch } from "../../native-shim/index.ts";
 import type { NetlinkShim } from "./transport.ts";
 

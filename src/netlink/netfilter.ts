@@ -18,7 +18,7 @@ export function writeNetfilterHeader(writer: MessageWriter, family = 0, resource
   writer.u16be(resource);
 }
 
-/** Afterwards the reader is positioned at the attributes. */
+/** Leaves the reader at the attributes. */
 export function skipNetfilterHeader(body: ByteReader): void {
   body.skip(4, "nfgenmsg");
 }

@@ -1,6 +1,6 @@
 /**
- * The only file that uses the npm package `netlink`: constants and codecs, each imported from its own file. The
- * package's index must never be imported: it loads its own socket addon, which aborts the process on ENOBUFS. See
+ * The only file that uses the npm package `netlink`: constants and codecs, each imported from a separate file. The
+ * package's index must never be imported, because it loads a socket addon that aborts the process on ENOBUFS. See
  * docs/decisions/0001-netlink-package.md.
  */
 import {

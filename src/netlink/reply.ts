@@ -1,4 +1,4 @@
-/** Decodes replies: acknowledgements, ends of dumps, and the kernel's error messages. linux/netlink.h. */
+/** Decodes replies: acknowledgements, dump ends, and the kernel's error messages. linux/netlink.h. */
 import { errno } from "../base/errno.ts";
 import { text, u32 } from "./attribute-field.ts";
 import { attributeSet } from "./attribute-set.ts";
@@ -33,7 +33,8 @@ export interface Reply<R> {
 }
 
 /**
- * Reads the whole reply to the request with this sequence number. Throws DecodeError, also if the reply has no end.
+ * Reads the whole reply to the request with this sequence number. Throws DecodeError, including for a reply without an
+ * end.
  */
 export function readReply<R>(
   bytes: Uint8Array,
@@ -47,8 +48,8 @@ export function readReply<R>(
 
 /**
  * Reads a reply that arrives in pieces of whole messages. Messages with other sequence numbers are late replies to
- * requests that timed out. Errors thrown by `decode` are rethrown by `finish`: until the last piece is read, the
- * kernel does not answer another dump on the same socket.
+ * requests that timed out. `finish` rethrows errors thrown by `decode`, because the kernel answers no other dump on the
+ * same socket until the last piece is read.
  */
 export class ReplyReader<R> {
   readonly #sequence: number;
@@ -101,8 +102,8 @@ export class ReplyReader<R> {
 }
 
 /**
- * Yields the replies to dumps with consecutive sequence numbers, in the order of the requests. A last reply that is
- * incomplete is not yielded. Throws DecodeError.
+ * Yields the replies to dumps with consecutive sequence numbers, in request order. Does not yield an incomplete last
+ * reply. Throws DecodeError.
  */
 export function* repliesOf(
   bytes: Uint8Array,
@@ -134,7 +135,7 @@ export function decodeOutcome(message: Message): Outcome {
   return message.type === messageTypes.done ? decodeDone(message) : decodeError(message);
 }
 
-/** struct nlmsgerr: s32 negative errno, the header of the request, the request itself unless capped, attributes. */
+/** struct nlmsgerr: s32 negative errno, the request's header, the request itself unless capped, attributes. */
 function decodeError({ flags, body }: Message): Outcome {
   const number = readErrno(body);
   const requestStart = body.offset;
@@ -161,7 +162,7 @@ function decodeDone({ flags, body }: Message): Outcome {
   return { errno: number, ...readExtendedAck(flags, body) };
 }
 
-/** Copies the echo, so that the caller can keep it. Acknowledgements of success contain no echo, capped or not. */
+/** Copies the echo, so that the caller can keep it. Success acknowledgements contain no echo, capped or not. */
 function readEcho(body: ByteReader, requestBytes: number): Uint8Array | undefined {
   const length = requestBytes - MESSAGE_HEADER_BYTES;
   if (length <= 0 || body.remaining === 0) return undefined;

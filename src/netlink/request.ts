@@ -9,7 +9,7 @@ import type { Outcome } from "./reply.ts";
 export interface RequestKind<T> {
   /** nlmsg_type: the generic netlink family, the subsystem and command, or RTM_*. */
   type(request: T): number;
-  /** NLM_F_* in addition to REQUEST, ACK and DUMP, which the transport sets. If absent, no other flags are set. */
+  /** NLM_F_* in addition to REQUEST, ACK and DUMP, which the transport sets. If undefined, no other flags are set. */
   flags?(request: T): number;
   /** Writes everything after the netlink header. */
   encode(writer: MessageWriter, request: T): void;
@@ -24,17 +24,17 @@ export interface FailedRequest {
   readonly error: NetlinkError;
 }
 
-/** Explanations of socket errors. The kernel sends no error message with these. */
+/** Explanations of socket errors, for which the kernel sends no message. */
 const socketMeanings: Readonly<Record<number, string>> = {
   [errnos.ENOBUFS]:
     "replies were lost because the receive buffer was full; the kernel processed the requests anyway",
   [errnos.ETIMEDOUT]: "timed out waiting for a reply; the kernel may still process the request",
-  [errnos.EAGAIN]: "the dump kept changing while it was read",
+  [errnos.EAGAIN]: "the dumped objects kept changing",
   [errnos.EBADF]: "the socket was closed",
   [errnos.EPERM]: "kube-ipvs needs CAP_NET_ADMIN",
 };
 
-/** Makes the error for a request from the outcome that the kernel reported or from the errno of the socket. */
+/** Creates a request's error from the outcome that the kernel reported or from the socket's errno. */
 export function errorOf<T>(kind: RequestKind<T>, request: T, outcome: Outcome): NetlinkError {
   const description = kind.describe(request, outcome.errno);
   const meaning = description.meaning ?? socketMeanings[outcome.errno];

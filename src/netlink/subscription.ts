@@ -11,7 +11,7 @@ export interface Subscription {
   /** RTNLGRP_*, NFNLGRP_* and so on. */
   readonly groups: readonly number[];
   readonly receiveBufferBytes?: number;
-  /** Whether the messages of a datagram are passed on; by default, all are. Throws DecodeError. */
+  /** Whether a datagram's messages are passed on. By default, all are. Throws DecodeError. */
   accepts?(datagram: Uint8Array): boolean;
   onMessage(message: Message): void;
   /**

@@ -1,6 +1,6 @@
 /**
  * Requests and replies over one netlink socket: a single request, a batch, a dump, or many small dumps. Operations on
- * one socket run one after the other. Callers that need two operations in parallel open two sockets.
+ * one socket run one after the other. Callers that need parallel operations open several sockets.
  */
 import type * as shim from "../../native-shim/index.ts";
 import { type Clock, sleep } from "../base/clock.ts";
@@ -20,7 +20,7 @@ import { messageFlags } from "./netlink-package.ts";
 import { type Reply, ReplyReader, readReply, repliesOf } from "./reply.ts";
 import { encodeRequest, errorOf, type FailedRequest, type RequestKind } from "./request.ts";
 
-/** The socket: native-shim/index.ts, or in tests a stand-in that answers datagrams. */
+/** The socket: native-shim/index.ts or, in tests, a stand-in that answers datagrams. */
 export type NetlinkShim = Pick<
   typeof shim,
   "open" | "transact" | "transactEach" | "watch" | "close"
@@ -34,25 +34,25 @@ export interface TransportDependencies {
 export interface TransportOptions {
   /** One of `protocols` in netlink-package.ts. */
   readonly protocol: number;
-  /** NETLINK_GET_STRICT_CHK: rtnetlink dumps apply the filter of the request. Default false. */
+  /** NETLINK_GET_STRICT_CHK: rtnetlink dumps apply the request's filter. Default: false. */
   readonly strictCheck?: boolean;
 }
 
 /**
- * The size of two dump datagrams. They are decoded in a few milliseconds, and the buffers are small enough that no
- * new memory is mapped for each piece.
+ * The size of two dump datagrams, which are decoded in a few milliseconds. The buffers are small enough that no new
+ * memory is mapped for each piece.
  */
 const PIECE_BYTES = 48 * 1024;
 
 /**
- * A call of `dumpMany` has at most this many dumps, and ends early after this many bytes of replies. Decoding them
- * takes one or two milliseconds.
+ * Each native call in `dumpMany` runs at most this many dumps, and ends early after this many bytes of replies.
+ * Decoding them takes one or two milliseconds.
  */
 const DUMPS_PER_CALL = 128;
 const DUMPS_PIECE_BYTES = 256 * 1024;
 
 /**
- * The kernel charges 768 bytes of the receive buffer per error reply. The smallest requests have about 36 bytes, so a
+ * The kernel charges 768 bytes of receive buffer per error reply. The smallest requests have about 36 bytes, so a
  * datagram contains up to 1,820 of them, and all their error replies fit into this buffer.
  */
 const RECEIVE_BUFFER_BYTES = 2 * 1024 * 1024;
@@ -62,7 +62,7 @@ const MAX_DUMP_ATTEMPTS = 6;
 const nothing = new Uint8Array();
 const FIRST_DUMP_PAUSE_MS = 5;
 
-/** Opens a socket through the shim. If this fails, throws a NetlinkError that contains `description`. */
+/** Opens a socket through the shim. Throws a NetlinkError with `description` if this fails. */
 export function openSocket(
   { shim }: TransportDependencies,
   protocol: number,
@@ -100,7 +100,7 @@ export class NetlinkTransport {
   }
 
   /**
-   * Sends one request and waits for its acknowledgement. Returns the values that `decode` produces from the messages
+   * Sends one request and waits for its acknowledgement. Returns the values that `decode` returns for the messages
    * before the acknowledgement: none for a change, one for a get. Throws NetlinkError, DecodeError.
    */
   request<T, R = never>(
@@ -117,10 +117,10 @@ export class NetlinkTransport {
   }
 
   /**
-   * Sends many requests in few datagrams, in order. A rejected request does not stop the others. Only the last
-   * message of a datagram asks for an acknowledgement; the kernel always sends errors. Rejects with NetlinkError if
-   * the socket failed (ENOBUFS, ETIMEDOUT): the kernel may have executed every request, so the caller must observe
-   * again. `take` receives the replies to requests that return data.
+   * Sends many requests in few datagrams, in order. A rejected request does not stop the others. Only a datagram's last
+   * message requests an acknowledgement; the kernel always sends errors. Rejects with NetlinkError if the socket fails
+   * (ENOBUFS, ETIMEDOUT). The kernel may then have executed every request, so the caller must observe again. `take`
+   * receives the replies to requests that return data.
    */
   batch<T>(
     kind: RequestKind<T>,
@@ -139,9 +139,9 @@ export class NetlinkTransport {
   }
 
   /**
-   * Sends requests of a netfilter subsystem as one transaction: the kernel executes all of them or none. Returns the
-   * rejected requests, none if all were executed. Rejects with NetlinkError if the kernel rejected the transaction as
-   * a whole, or if the socket failed. Without CAP_NET_ADMIN, a transaction has at most 212,992 bytes.
+   * Sends a netfilter subsystem's requests as one transaction: the kernel executes all of them or none. Returns the
+   * rejected requests, none if all were executed. Rejects with NetlinkError if the kernel rejects the transaction as a
+   * whole, or if the socket fails. Without CAP_NET_ADMIN, a transaction has at most 212,992 bytes.
    */
   transaction<T>(kind: RequestKind<T>, requests: readonly T[]): Promise<readonly FailedRequest[]> {
     return this.#exclusive.run(async () => {
@@ -156,8 +156,8 @@ export class NetlinkTransport {
   }
 
   /**
-   * Lists objects: returns the defined values that `decode` produces from the messages of the reply. If the objects
-   * changed while they were being listed, the dump is repeated, so `decode` may see a message twice.
+   * Lists objects. Returns the defined values that `decode` returns for the reply's messages. If the objects change
+   * while they are being listed, the dump is repeated, so `decode` may see a message twice.
    */
   dump<T, R>(
     kind: RequestKind<T>,
@@ -168,9 +168,8 @@ export class NetlinkTransport {
   }
 
   /**
-   * Runs one dump per request, one after the other, off the event loop. Returns what `read` produces from the
-   * messages of each dump, in the order of the requests. The event loop runs other work after every 128 dumps at
-   * most.
+   * Runs one dump per request, one after the other, off the event loop. Returns what `read` returns for each dump's
+   * messages, in request order. The event loop runs other work at least after every 128 dumps.
    */
   dumpMany<T, R>(
     kind: RequestKind<T>,
@@ -191,7 +190,7 @@ export class NetlinkTransport {
     });
   }
 
-  /** Ends pending calls with EBADF. Can be called more than once. */
+  /** Ends pending calls with EBADF. Safe to call more than once. */
   close(): void {
     this.#dependencies.shim.close(this.#socket);
   }
@@ -283,7 +282,7 @@ export class NetlinkTransport {
     return readReply(result.replies, this.#lastSequence, decode);
   }
 
-  /** Yields to the event loop between pieces: the kernel produces a long dump while it is being read. */
+  /** Yields to the event loop between pieces, because the kernel produces a long dump while it is being read. */
   async #readPieces<R>(decode: (message: Message) => R | undefined): Promise<Reply<R>> {
     const reader = new ReplyReader(this.#lastSequence, decode);
     let result = await this.#transact(PIECE_BYTES);
@@ -299,7 +298,7 @@ export class NetlinkTransport {
     return this.#exchange(this.#writer.written, pieceBytes);
   }
 
-  /** If `request` is empty, continues to receive the replies to the previous request. */
+  /** If `request` is empty, continues receiving the replies to the previous request. */
   #exchange(request: Uint8Array, pieceBytes: number): Promise<shim.TransactResult> {
     const { shim } = this.#dependencies;
     return shim.transact(this.#socket, request, this.#lastSequence, TIMEOUT_MS, pieceBytes);

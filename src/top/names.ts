@@ -9,7 +9,7 @@ export type ReadNames = () => Promise<NamesAnswer>;
 
 export type NamesAnswer =
   | { readonly kind: "named"; readonly rows: readonly ServiceRow[] }
-  /** Rows show only virtual servers. */
+  /** Rows only show virtual servers. */
   | { readonly kind: "unnamed"; readonly reason: string };
 
 export type Owner = Pick<ServiceRow, "namespace" | "name" | "portName">;
@@ -17,7 +17,7 @@ export type Owner = Pick<ServiceRow, "namespace" | "name" | "portName">;
 /** The Services by virtual server key. */
 export type Owners = ReadonlyMap<string, Owner>;
 
-/** Reasons that mean that another Service or a third party owns the virtual server. */
+/** Reasons which show that another Service or a third party owns the virtual server. */
 const otherOwners: ReadonlySet<string> = new Set([
   "claimed-by-another-service",
   "foreign-virtual-server",
@@ -56,7 +56,7 @@ export class NameLookup {
     return this.#owners;
   }
 
-  /** Why there are no names. Empty if there are names, or no answer yet. */
+  /** Why there are no names. Empty if there are names, or if there is no answer yet. */
   get notes(): readonly string[] {
     return this.#reason === undefined ? [] : [`Service names are not available: ${this.#reason}`];
   }

@@ -8,7 +8,7 @@ import type { TopOptions, TopSources } from "./options.ts";
 import { estimatorNotes, SampleHistory } from "./reading.ts";
 import { filtered, rowsOf, sorted } from "./rows.ts";
 
-/** Maximum wait for names after the second reading, because a cluster may not answer. */
+/** Maximum wait for names after the second reading, because the cluster may not answer. */
 const namesDeadlineMs = 10_000;
 
 export async function readTrafficFrom(

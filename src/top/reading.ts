@@ -3,7 +3,7 @@ import type { TrafficFigures } from "../answer/traffic.ts";
 import type { SampledEndpoint, SampledServer, TrafficSample } from "../kernel/sample-traffic.ts";
 import { type Traffic, trafficFields, trafficSince } from "../state/traffic.ts";
 
-/** Interval at which the kernel updates its counters. Rates between closer readings would be 0 or too large. */
+/** Interval at which the kernel updates its counters. Rates from closer readings would be 0 or too large. */
 const countingPeriodMs = 2_000;
 /** Rates cover three updates, because readings that are two seconds apart may see none or two of them. */
 const windowMs = 3 * countingPeriodMs;
@@ -17,7 +17,7 @@ interface Reading extends TrafficSample {
   readonly byKey: ReadonlyMap<string, Counters>;
 }
 
-/** The last samples, as many as the rates need. */
+/** The latest samples, as many as the rates need. */
 export class SampleHistory {
   #readings: readonly Reading[] = [];
 

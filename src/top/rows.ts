@@ -87,7 +87,7 @@ const sortValues: Readonly<Record<Exclude<SortKey, "name">, (row: TrafficFigures
   inactive: ({ inactiveConnections }) => inactiveConnections,
 };
 
-/** Adds figures. Rates that are undefined are skipped. */
+/** Adds figures. Skips undefined rates. */
 function sumOf(one: TrafficFigures, other: TrafficFigures): TrafficFigures {
   const rates = [one.perSecond, other.perSecond].filter((each) => each !== undefined);
   return {

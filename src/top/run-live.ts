@@ -1,4 +1,4 @@
-/** The live view. It reads counters, shows them and handles keys until the user quits or a signal arrives. */
+/** The live view, which reads counters, shows them and handles keys until the user quits or a signal arrives. */
 import type { TrafficRow } from "../answer/traffic.ts";
 import { labelOf } from "../answer/traffic-view.ts";
 import { sleep } from "../base/clock.ts";
@@ -38,7 +38,7 @@ class LiveView {
   #state: ViewState;
   readonly #servers = new SampleHistory();
   #endpoints = new SampleHistory();
-  /** Label of the row to which `#endpoints` belongs. Earlier samples lack its endpoints. */
+  /** Label of the row to which `#endpoints` belongs. Earlier samples lack the row's endpoints. */
   #endpointsOf: string | undefined;
   #rows: readonly TrafficRow[] = [];
   #screen: Screen | undefined;
@@ -84,7 +84,7 @@ class LiveView {
     this.#makeRows();
     this.#readMs = clock.monotonicMs() - beganMs;
     this.#failure = undefined;
-    // The lookup of names may take longer than a reading.
+    // A name lookup may take longer than a reading.
     void this.#names.ask(sample.servers.map(({ key }) => key)).then(() => {
       this.#makeRows();
       this.draw();
@@ -121,7 +121,7 @@ class LiveView {
     terminal.write(painted(this.#screen.lines, this.#options.hasColor));
   }
 
-  /** Waits until the next reading, or until a key requests one. Readings take at most half of the time. */
+  /** Waits until the next reading, or until a key requests one. Reading takes at most half of the time. */
   async waitForNext(): Promise<void> {
     this.#wake = new AbortController();
     const pauseMs = Math.max(this.#options.intervalMs - this.#readMs, this.#readMs);

@@ -49,7 +49,7 @@ const sortNames: Readonly<Record<SortKey, string>> = {
   name: "name",
 };
 
-/** Creates the screen. If there is little room, omits notes and the list of keys before rows. */
+/** Creates the screen. If space is tight, omits notes and the key list before rows. */
 export function layOut(content: ScreenContent, size: Size): Screen {
   const { state, notes } = content;
   const list = state.opened === undefined ? serviceList(content) : endpointList(content);

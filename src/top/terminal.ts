@@ -1,4 +1,6 @@
-/** The terminal of stdin and stdout. Uses the alternate screen, reads single keys and finally restores the terminal. */
+/**
+ * The terminal on stdin and stdout. Uses the alternate screen, reads single keys, and restores the terminal at the end.
+ */
 import { emitKeypressEvents, type Interface, type Key } from "node:readline";
 import type { Size } from "./screen.ts";
 
@@ -85,12 +87,12 @@ const keyNames: Readonly<Record<string, string>> = {
 
 function listenForKeys(stdin: TerminalProcess["stdin"], onKey: (key: string) => void): () => void {
   const take = (text: string | undefined, { name = "", sequence = "", ctrl, meta }: Key): void => {
-    // No command uses Alt, so an escape with an immediately following character is treated as two keys.
+    // No command uses Alt, so an escape character and a character that immediately follows are treated as two keys.
     const isAlt = meta === true && name !== "escape";
     if (isAlt || sequence.startsWith("\u001b\u001b")) onKey("escape");
     const typed = text ?? (isAlt ? sequence.slice(-1) : "");
     const character = /^\P{Cc}$/u.test(typed) ? typed : undefined;
-    // Control-D ends the input, as in `cat`.
+    // Ctrl-D ends the input, as in `cat`.
     const interrupt = name === "c" || name === "d" ? "interrupt" : undefined;
     const key = ctrl === true ? interrupt : (keyNames[name] ?? character);
     if (key !== undefined) onKey(key);

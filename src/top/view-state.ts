@@ -5,7 +5,7 @@ export interface ViewState {
   readonly sort: SortKey;
   readonly isReversed: boolean;
   readonly filter: string;
-  /** The filter while the user types it. Undefined otherwise. */
+  /** The filter while the user is typing it. Undefined otherwise. */
   readonly typed?: string;
   /** Label of the selected row. Undefined for the first row. */
   readonly chosen?: string;
@@ -80,7 +80,7 @@ function open(state: ViewState, { keys }: ShownRows): Pressed {
   return { state: { ...rest, opened: key }, effect: "read" };
 }
 
-/** Leaves the list of endpoints, or clears the filter. */
+/** Leaves the endpoint list, or clears the filter. */
 function back(state: ViewState): ViewState {
   const { opened, ...rest } = state;
   return opened === undefined ? { ...state, filter: "" } : { ...rest, chosen: opened };

@@ -14,8 +14,8 @@ interface Tie {
 }
 
 /**
- * Chooses a backend for each connection of one service port: round robin, or, with session affinity, the client's
- * previous backend. Does not use sockets or a clock, so time is an argument.
+ * Chooses a backend for each connection to one service port: by round robin or, with session affinity, the client's
+ * previous backend. Uses no sockets or clock; time is an argument.
  */
 export class Balancer {
   #backends: readonly Backend[] = [];
@@ -24,7 +24,7 @@ export class Balancer {
   /** Key of the last chosen backend. */
   #lastKey = "";
   #lastIndex = -1;
-  /** Backends by client address. The client that has been idle longest comes first. */
+  /** Backends by client address. The client that has been idle longest is first. */
   readonly #ties = new Map<string, Tie>();
 
   /** Number of clients with session affinity to a backend. */
@@ -33,8 +33,8 @@ export class Balancer {
   }
 
   /**
-   * Replaces the backends. Clients of backends that remain keep them, and round robin continues at its position. If
-   * `clients` is empty, all clients are served.
+   * Replaces the backends. Clients keep backends that remain, and round robin continues at its position. If `clients`
+   * is empty, all clients are served.
    */
   update(
     backends: readonly Backend[],
@@ -46,7 +46,7 @@ export class Balancer {
     this.#backends = backends;
     this.#affinityMs = affinitySeconds * 1_000;
     const index = backends.findIndex(({ key }) => key === this.#lastKey);
-    // If the last chosen backend is gone, round robin continues after its index, not at it. Otherwise an index whose
+    // If the last chosen backend is gone, round robin continues after its index, not at it. Otherwise, an index whose
     // backend changes often would be chosen every time.
     if (index >= 0) this.#lastIndex = index;
     for (const [client, { key }] of this.#ties) {

@@ -1,7 +1,4 @@
-/**
- * Finds the listeners that a node already has, from its rules and sockets, without asking the process that opened
- * them. Pure.
- */
+/** Finds a node's existing listeners from its rules and sockets, without asking the process that opened them. Pure. */
 import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
 import type { Rule } from "../state/rule.ts";
 import { type ListenRule, listenAddressOf } from "./listen-addresses.ts";
@@ -11,7 +8,7 @@ import type { ServiceListener } from "./service-listeners.ts";
 
 /** The rules and sockets of a node. */
 export interface SeenNode {
-  /** The rules of a chain in the nat table that could be parsed. */
+  /** The rules in a nat chain that could be parsed. */
   rulesOf(family: IpFamily, chain: string): readonly Rule[];
   readonly sockets: readonly {
     readonly protocol: string;
@@ -20,7 +17,7 @@ export interface SeenNode {
   }[];
 }
 
-/** A wanted listener with the address to listen on. */
+/** A wanted listener, with the address to listen on. */
 export interface SoughtListener {
   readonly wanted: ServiceListener;
   readonly address: ListenAddress;

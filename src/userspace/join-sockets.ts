@@ -1,8 +1,8 @@
 import type { Socket } from "node:net";
 
 /**
- * Joins two connections until both directions have ended or one connection breaks. If a receiver is slow, data waits
- * in the sender's socket. Passes on the end of one direction while the other continues, and passes on resets.
+ * Joins two connections until both directions have ended or one connection breaks. If a receiver is slow, data waits in
+ * the sender's socket. Forwards the end of one direction while the other continues, and forwards resets.
  */
 export function joinSockets(client: Socket, backend: Socket): void {
   if (client.destroyed) return void backend.destroy();
@@ -11,8 +11,8 @@ export function joinSockets(client: Socket, backend: Socket): void {
     [backend, client],
   ] as const) {
     one.on("error", () => other.resetAndDestroy());
-    // If a socket closes before its data has ended, it was cut, so the other one is destroyed too. If its data has
-    // ended, some of it may still be on the way to the other socket, which must remain open.
+    // If a socket closes before the end of its data, it was cut, so the other one is destroyed too. After the end of
+    // its data, some data may still be in transit to the other socket, which must stay open.
     one.on("close", () => {
       if (!one.readableEnded) other.destroy();
     });

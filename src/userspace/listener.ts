@@ -8,7 +8,7 @@ export interface ListenAddress {
   readonly host: string;
   /** 0 means any free port. */
   readonly port: number;
-  /** Rules redirect packets to the listener: from local processes to the loopback address. */
+  /** Rules redirect packets to the listener. Packets from local processes are redirected to the loopback address. */
   readonly isRedirected?: boolean;
 }
 
@@ -30,14 +30,14 @@ export interface ListenerParts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly balancer: Pick<Balancer, "next">;
-  /** How long a UDP client must be idle before it may get another backend. */
+  /** How long a UDP client must be idle before it may get a different backend. */
   readonly udpTimeoutMs: number;
   readonly connections: ConnectionQuota;
 }
 
 /** The quota of connections and UDP clients for the listener's Service. */
 export interface ConnectionQuota {
-  /** Returns whether one more is allowed. If so, it is counted. */
+  /** Returns whether one more is allowed and, if so, counts it. */
   take(): boolean;
   release(): void;
 }
@@ -49,7 +49,7 @@ export interface Listener {
   /** Stops accepting connections. Open TCP connections continue. */
   close(): Promise<void>;
   /**
-   * Moves UDP clients whose backend is not in `serving` (backend keys) to another backend. Does not affect TCP
+   * Moves UDP clients whose backend is not in `serving` (backend keys) to a different backend. Does not affect TCP
    * connections.
    */
   keepTo(serving: ReadonlySet<string>): void;

@@ -10,10 +10,7 @@ import type { ServicePort } from "../model/service-port.ts";
 import type { Chain, Jump, Match, Rule, RuleSet } from "../state/rule.ts";
 import type { OpenListener } from "./listener.ts";
 
-/**
- * Chains in the nat table for virtual IPs, one for packets from other hosts and pods, and one for packets from this
- * node.
- */
+/** nat chains for virtual IPs: one for packets from other hosts and pods, and one for packets from this node. */
 export const portalChains = {
   fromElsewhere: "KUBE-PORTALS-CONTAINER",
   fromNode: "KUBE-PORTALS-HOST",
@@ -53,8 +50,8 @@ const nodePortsComment = "handle service NodePorts; NOTE: this must be the last 
 const nonLocalComment = "Ensure that non-local NodePort traffic can flow";
 
 /**
- * The rules of one family that redirect virtual IPs and node ports to the listeners, in the chains of kube-proxy's
- * userspace mode. If two Services claim an address and port, the first in the order of `open` owns it. Pure.
+ * One family's rules that redirect virtual IPs and node ports to the listeners, in the chains of kube-proxy's userspace
+ * mode. If two Services claim an address and port, the first in `open` owns it. Pure.
  */
 export function portalRules(family: IpFamily, open: readonly OpenListener[]): RuleSet {
   const listeners = open.filter(({ wanted }) => wanted.family === family && isLedTo(wanted));
@@ -114,8 +111,7 @@ function nodePortRules({ wanted }: OpenListener, localPort: number): readonly Ru
 }
 
 /**
- * The networks whose clients an address serves. Load-balancer IPs serve only the source ranges. Empty means all
- * clients.
+ * The client networks that an address serves. Load-balancer IPs only serve the source ranges. Empty means all clients.
  */
 function clientNetworks(
   { clusterIp, externalIps, loadBalancerIps, sourceRanges }: ServicePort,
@@ -141,9 +137,7 @@ function redirects(
   });
 }
 
-/**
- * Clients must not use a listener's own port, unless it happens to be the Service's port at an address of the node.
- */
+/** Clients must not use a listener's own port, unless it happens to be the Service's port at a node address. */
 function inputRulesOf({ wanted, localPorts }: OpenListener): readonly Rule[] {
   const { port } = localPorts;
   const withState = (state: "NEW" | "DNAT", kind: "accept" | "drop"): Rule => ({
@@ -151,8 +145,8 @@ function inputRulesOf({ wanted, localPorts }: OpenListener): readonly Rule[] {
     target: { kind },
   });
   if (isServedOnNode(wanted, port)) return [withState("NEW", "accept")];
-  // Drops only packets of state NEW. If another program uses this port after this process has ended, it still gets
-  // its replies.
+  // Only drops packets in state NEW. A program that uses this port after this process has exited thus still gets its
+  // replies.
   return [withState("DNAT", "accept"), withState("NEW", "drop")];
 }
 
@@ -160,7 +154,7 @@ function isServedOnNode(
   { addresses, nodePort, port, servicePort }: OpenListener["wanted"],
   localPort: number,
 ): boolean {
-  // Source ranges are checked only by the redirect rules.
+  // Only the redirect rules check source ranges.
   if (servicePort.sourceRanges.length > 0) return false;
   if (localPort === nodePort) return true;
   return localPort === port && addresses.some((address) => address !== servicePort.clusterIp);

@@ -40,8 +40,8 @@ interface Served {
 const sweepMs = 60_000;
 
 /**
- * Maintains a listener for each service port of each Service. A change of endpoints only updates the listener's
- * balancer. When a service port is removed, its listener closes, and its connections continue until their deadline.
+ * Maintains a listener for each service port. An endpoint change only updates the listener's balancer. When a service
+ * port is removed, its listener closes, and its connections continue until their deadline.
  */
 export class UserspaceProxier {
   readonly #parts: ProxierParts;
@@ -152,7 +152,7 @@ export class UserspaceProxier {
     served.listener.keepTo(wanted.serving);
   }
 
-  /** Retries those of `failed` that have not changed since. */
+  /** Retries the `failed` listeners that have not changed since. */
   async #retry(failed: readonly ServiceListener[]): Promise<void> {
     for (const wanted of failed) {
       if (this.#failed.get(wanted.key) === wanted) await this.#begin(wanted, true);
@@ -210,7 +210,7 @@ export class UserspaceProxier {
     );
   }
 
-  /** Opens the listener. Rejects if this fails or the quota of listener sockets is used up. */
+  /** Opens the listener. Rejects if this fails or the listener socket quota is exhausted. */
   async #open(
     listener: Listener,
     { service, protocol }: ServiceListener,
@@ -221,7 +221,7 @@ export class UserspaceProxier {
       const { total, perService } = this.#parts.quotas.listenerSockets;
       throw new Error(
         `Cannot open a socket at ${address.host}: the limit of ${perService} listener sockets per Service, ` +
-          `or ${total} in total, is reached; raise the limit of open files`,
+          `or ${total} in total, is reached; raise the open file limit`,
       );
     }
     try {
@@ -278,9 +278,7 @@ export class UserspaceProxier {
   }
 }
 
-/**
- * Maximum number of sockets of a listener. A UDP listener has a second socket on loopback if rules redirect to it.
- */
+/** Maximum number of sockets per listener. A UDP listener has a second socket on loopback if rules redirect to it. */
 function socketCount(protocol: ServiceListener["protocol"]): number {
   return protocol === "UDP" ? 2 : 1;
 }

@@ -13,7 +13,7 @@ const reportPeriodMs = 60_000;
 export interface RefusedConnectionsParts {
   readonly clock: Clock;
   readonly log: Logger;
-  /** Called with the number of a Service's connections that were refused since the last report. */
+  /** Called with the number of a Service's connections refused since the last report. */
   readonly onRefused?: (service: ServiceName, count: number) => void;
 }
 
@@ -48,7 +48,7 @@ export class RefusedConnections {
     if (!this.#isDue(refused)) return;
     const { log, clock, onRefused = () => {} } = this.#parts;
     log.warn(
-      "Connection limit reached, closing new TCP connections and the UDP clients idle for longest",
+      "Connection limit reached, closing new TCP connections and the longest-idle UDP clients",
       { service, refused: refused.count },
     );
     onRefused(service, refused.count);

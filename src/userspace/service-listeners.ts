@@ -22,9 +22,9 @@ export interface Backend {
   readonly port: number;
 }
 
-/** The desired state of the listener of one service port in one family. */
+/** The desired state of a service port's listener in one family. */
 export interface ServiceListener {
-  /** Unique key of family, service port and protocol. */
+  /** Unique key, made of family, service port and protocol. */
   readonly key: string;
   readonly servicePort: ServicePort;
   readonly service: string;
@@ -33,8 +33,8 @@ export interface ServiceListener {
   readonly family: IpFamily;
   readonly protocol: "TCP" | "UDP";
   /**
-   * The addresses and ports at which the Service may be served, with node ports at every address of the node; see
-   * {@link frontendsOf}.
+   * The addresses and ports at which the Service may be served, with node ports at every node address; see {@link
+   * frontendsOf}.
    */
   readonly frontends: readonly Frontend[];
   /** External and load-balancer IPs that no rule redirects to the listener. */
@@ -61,8 +61,8 @@ export function serviceListeners(
 }
 
 /**
- * The listeners of a Service. SCTP ports have none, because Node.js has no SCTP sockets. Yields after each slice and
- * service port. Pure.
+ * A Service's listeners. SCTP ports have none, because Node.js has no SCTP sockets. Yields after each slice and service
+ * port. Pure.
  */
 export function* serviceListenersInSteps(
   service: ServiceRecord,

@@ -1,10 +1,10 @@
-/** Limits for all Services together and for each Service. */
+/** Limits in total and per Service. */
 export interface Quota {
   readonly total: number;
   readonly perService: number;
 }
 
-/** Counts how much Services use, and refuses requests beyond their quota. */
+/** Counts what Services use, and refuses requests beyond their quota. */
 export class ServiceQuota {
   readonly #quota: Quota;
   readonly #taken = new Map<string, number>();
@@ -14,7 +14,7 @@ export class ServiceQuota {
     this.#quota = quota;
   }
 
-  /** Returns whether the Service may have `count` more. If so, they are counted. */
+  /** Returns whether the Service may have `count` more and, if so, counts them. */
   take(service: string, count = 1): boolean {
     const taken = (this.#taken.get(service) ?? 0) + count;
     const { total, perService } = this.#quota;
@@ -43,12 +43,12 @@ export interface SocketQuotas {
 const reservedFiles = 512;
 /** A TCP connection has one socket to the client and one to the endpoint. */
 const socketsPerConnection = 2;
-/** A Service gets at most this fraction (a quarter), which leaves three quarters to others. */
+/** A Service gets at most one quarter, which leaves three quarters to others. */
 const shareOfService = 4;
 
 /**
- * After the reserve, half of the files that the process may open is for listeners and half for connections. The
- * configured limits apply if they are lower. Pure.
+ * Of the open files beyond the reserve, half are for listeners and half for connections. The configured limits apply if
+ * they are lower. Pure.
  */
 export function socketQuotas(openFiles: number, connections: Quota): SocketQuotas {
   const usable = openFiles - Math.min(reservedFiles, openFiles / 2);

@@ -53,7 +53,7 @@ export class TcpListener implements Listener {
   }
 
   async #serve(client: Socket): Promise<void> {
-    // Ignore errors of the client before it is joined with a backend.
+    // Ignore client errors before the client is joined with a backend.
     client.on("error", () => client.destroy());
     const { connections } = this.#parts;
     if (!connections.take()) return void client.resetAndDestroy();
@@ -63,7 +63,7 @@ export class TcpListener implements Listener {
     connections.release();
   }
 
-  /** Resolves when the client's socket and the backend's socket, if any, are closed. */
+  /** Resolves when the client's socket and any backend socket are closed. */
   async #join(client: Socket): Promise<void> {
     const closed = [closing(client)];
     client.pause();

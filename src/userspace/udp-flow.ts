@@ -12,7 +12,7 @@ export interface UdpFlowParts {
   readonly onEnd: () => void;
 }
 
-/** Maximum number of datagrams that are kept until the socket is connected. Further ones are dropped. */
+/** Maximum number of datagrams that are queued until the socket is connected. Further datagrams are dropped. */
 const mostWaiting = 64;
 const mostQueuedBytes = 1_048_576;
 
@@ -33,7 +33,7 @@ export class UdpFlow {
     this.#usedAtMs = parts.clock.monotonicMs();
     this.#socket = createSocket(familyOf(address) === "IPv6" ? "udp6" : "udp4");
     this.#socket.on("message", (data) => this.#answered(data));
-    // The backend's port is closed (ECONNREFUSED). The client's next datagram gets another backend.
+    // The backend's port is closed (ECONNREFUSED). The client's next datagram gets a different backend.
     this.#socket.on("error", () => this.close());
     this.#socket.connect(port, address, () => this.#connected());
     this.#checkAfter(parts.idleMs);

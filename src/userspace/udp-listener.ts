@@ -8,12 +8,12 @@ import { UdpFlow } from "./udp-flow.ts";
 /** Replies beyond this queue size are dropped, as with a full socket buffer. */
 const mostQueuedBytes = 1_048_576;
 
-/** Receives datagrams, and uses a separate socket to one backend for each client until the client is idle. */
+/** Receives datagrams. Each client has a separate socket to one backend until the client is idle. */
 export class UdpListener implements Listener {
   readonly #parts: ListenerParts;
   readonly #address: ListenAddress;
   readonly #sockets: Socket[] = [];
-  /** Flows by the client's `port address`. The one that has been idle longest comes first. */
+  /** Flows by the client's `port address`. The one that has been idle longest is first. */
   readonly #flows = new Map<string, UdpFlow>();
 
   constructor(parts: ListenerParts, address: ListenAddress) {
@@ -30,8 +30,8 @@ export class UdpListener implements Listener {
     try {
       const port = await this.#bind(this.#address);
       if (isRedirected !== true) return { port, portOnLoopback: port };
-      // A separate socket is needed, because a wildcard socket would reply to a local process from an address other
-      // than loopback.
+      // A separate socket is needed because a wildcard socket would reply to a local process from a non-loopback
+      // address.
       const loopback = { host: isIPv6(host) ? "::1" : "127.0.0.1", port: 0 };
       return { port, portOnLoopback: await this.#bind(loopback) };
     } catch (error) {
@@ -40,9 +40,7 @@ export class UdpListener implements Listener {
     }
   }
 
-  /**
-   * Closes the sockets and all flows. Unlike a TCP connection, a UDP flow has no end that a client would wait for.
-   */
+  /** Closes the sockets and all flows. UDP flows never end explicitly, so no client waits for their end. */
   async close(): Promise<void> {
     this.cut();
     for (const socket of this.#sockets.splice(0)) {

@@ -41,7 +41,7 @@ describe("loading the addon", () => {
     const built = join(folder, "build", "native-shim", process.arch, "netlink_socket.node");
     assert.equal(
       text,
-      `Cannot load the native addon: neither ${beside} nor ${built} exists; \`make build\` makes it`,
+      `Cannot load the native addon: neither ${beside} nor ${built} exists; run \`make build\``,
     );
   });
 

@@ -457,7 +457,7 @@ describe("dump", () => {
       return messages(item(sequence, 1, DUMP_INTERRUPTED), done(sequence));
     });
     await assert.rejects(transport.dump(kind, 0, readNumber), {
-      message: "Cannot change thing 0: EAGAIN (the dump kept changing while it was read)",
+      message: "Cannot change thing 0: EAGAIN (the dumped objects kept changing)",
     });
     assert.equal(sent.length, 6);
     assert.deepEqual(waitsMs, [5, 10, 20, 40, 80]);

@@ -13,7 +13,7 @@ import { RecordingLogger } from "../../support/recording-logger.ts";
 import { listenerFor, ProxierStage, tcpServer, udpServer } from "./backends.ts";
 
 const limitReached =
-  "Connection limit reached, closing new TCP connections and the UDP clients idle for longest";
+  "Connection limit reached, closing new TCP connections and the longest-idle UDP clients";
 
 /** Serves the Services, and returns their local ports in the same order. */
 async function serveAll(
