@@ -32,7 +32,7 @@ const tried: readonly (readonly [what: string, cases: string])[] = [
     '"with one native rule in ip …", "do not prevent a new Service from being served", "stay across a restart and a clean-up"',
   ],
   [
-    "the backend changes between two runs, because of kubelet's hint: a start and `--cleanup` remove kube-ipvs' rules from the other backend, and third-party rules stay",
+    "the backend changes between two runs, because of kubelet's hint: startup and `--cleanup` remove kube-ipvs' rules from the other backend, and third-party rules stay",
     '"a node that moves from legacy to nft", "… from nft to legacy"',
   ],
   [
@@ -115,7 +115,7 @@ export function renderReport(measured: readonly Measured[], suites: readonly str
     "| what | cases |",
     "|---|---|",
     ...tried.map(([what, cases]) => `| ${what} | ${cases} |`),
-    ...(notes.length === 0 ? [] : ["", "Measurements of the suites:", "", ...notes]),
+    ...(notes.length === 0 ? [] : ["", "Suite measurements:", "", ...notes]),
     "",
   ].join("\n");
 }
