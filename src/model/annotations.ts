@@ -25,7 +25,7 @@ const slowStartName = `${prefix}slow-start`;
 const canaryName = `${prefix}canary`;
 
 /**
- * Annotation names of other software with the same meaning. If both names are present, the one under kube-ipvs.io/
+ * Other software's annotation names with the same meaning. If both names are present, the one under kube-ipvs.io/
  * applies.
  */
 const aliases: Readonly<Record<string, string>> = {
