@@ -158,11 +158,12 @@ e2e: build ## test a cluster that runs kube-ipvs (docs/acceptance.md)
 ## KUBECONFIG=FILE FLAGS='--skip=restart -o json'
 	@dist/kube-ipvs-e2e --kubeconfig='$(KUBECONFIG)' $(FLAGS)
 
-conformance: setup-lab build lab image build/test/chart-renderer ## run Kubernetes' network tests on two lab nodes
+conformance: setup-lab build lab image build/test/chart-renderer ## run Kubernetes' network tests on lab nodes
 ## KUBERNETES=FOLDER FOCUS=RE SKIP=RE
-## PROXY=kube-proxy MODE=iptables
+## PROXY=kube-proxy MODE=iptables NODES=3 FAMILIES=dual
 	@node test/cluster/main.ts --kubernetes '$(KUBERNETES)' $(if $(FOCUS),--focus '$(FOCUS)') $(if $(SKIP),--skip '$(SKIP)') \
-	  $(if $(PROXY),--proxy '$(PROXY)') $(if $(MODE),--mode '$(MODE)')
+	  $(if $(PROXY),--proxy '$(PROXY)') $(if $(MODE),--mode '$(MODE)') $(if $(NODES),--nodes '$(NODES)') \
+	  $(if $(FAMILIES),--families '$(FAMILIES)')
 
 migration: setup-lab build lab image build/test/chart-renderer ## migrate a kubeadm cluster and roll back, by the guides
 ## KUBERNETES=FOLDER

@@ -5,7 +5,6 @@
 
 import { backendPort } from "../../src/e2e/pod/conversation.ts";
 import { type Cluster, eventually, kubectl } from "./cluster.ts";
-import { nodes } from "./network.ts";
 import { apply } from "./proxy.ts";
 import { holdConnections, nodeAddresses, shop } from "./shop.ts";
 
@@ -20,8 +19,8 @@ export function canaryService(): object {
   return { apiVersion: "v1", kind: "Service", metadata, spec: { type: "NodePort", ports } };
 }
 
-export function backendOn(index: number): string {
-  return `backend-${nodes[index]?.name}`;
+export function backendOn({ nodeNames }: Cluster, index: number): string {
+  return `backend-${nodeNames[index]}`;
 }
 
 /** Makes a backend the only endpoint. */
@@ -44,7 +43,7 @@ export async function pointCanary(cluster: Cluster, backend: string): Promise<vo
 /** Waits until only the backend answers on every node. Returns how many seconds it took. */
 export async function canaryAnswers(cluster: Cluster, backend: string): Promise<number> {
   const begin = performance.now();
-  await eventually(cluster, `${backend} answers at both nodes`, servingSeconds, async () => {
+  await eventually(cluster, `${backend} answers at all nodes`, servingSeconds, async () => {
     const targets = (await nodeAddresses(cluster)).map((address) => `${address}:${nodePort}`);
     const answering = await answersOf(cluster, [...targets, ...targets]);
     return answering.length > 0 && answering.every((name) => name === backend);

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LabKernel } from "../lab/lab-kernel.ts";
 import type { KubernetesFolder } from "./kubernetes-folder.ts";
+import type { Network } from "./network.ts";
 import type { Programs } from "./programs.ts";
 
 /** Enough for a list of all objects. */
@@ -35,6 +36,7 @@ export interface LabCluster extends Cluster {
   readonly packages: string;
   readonly kubernetes: KubernetesFolder;
   readonly kernel: LabKernel;
+  readonly network: Network;
   readonly programs: Programs;
 }
 

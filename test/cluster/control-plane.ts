@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { auditPolicy } from "./audit.ts";
 import { type Cluster, credential, eventually, kubectl, type LabCluster } from "./cluster.ts";
-import { gateway, inNamespace, serviceNetwork } from "./network.ts";
+import { gateway, inNamespace, serviceRange } from "./network.ts";
 import type { StoppableProgram } from "./programs.ts";
 
 /** Listed in startup order. */
@@ -117,7 +117,7 @@ function apiServerArguments(cluster: LabCluster): readonly string[] {
     `--service-account-key-file=${path("service-accounts.pub")}`,
     `--service-account-signing-key-file=${path("service-accounts.key")}`,
     "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-    `--service-cluster-ip-range=${serviceNetwork}`,
+    `--service-cluster-ip-range=${serviceRange(cluster.network)}`,
     `--audit-policy-file=${join(cluster.folder, "control-plane/audit-policy.json")}`,
     `--audit-log-path=${auditLog(cluster)}`,
   ];
@@ -146,7 +146,7 @@ function controllerManagerArguments(
     `--cluster-signing-key-file=${path("ca.key")}`,
     "--use-service-account-credentials=true",
     "--allocate-node-cidrs=false",
-    `--service-cluster-ip-range=${serviceNetwork}`,
+    `--service-cluster-ip-range=${serviceRange(cluster.network)}`,
     "--kube-api-qps=100",
     "--kube-api-burst=200",
     ...(controllers.length === 0 ? [] : [`--controllers=${controllers.join(",")}`]),

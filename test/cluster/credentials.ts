@@ -6,7 +6,7 @@ import {
   apiServer,
   firstServiceAddress,
   gateway,
-  nodes,
+  type NodeAddresses,
   otherApiServerAddress,
   otherNodeAddress,
 } from "./network.ts";
@@ -35,12 +35,15 @@ const certificates: readonly Certificate[] = [
   { name: "scheduler", subject: "/CN=system:kube-scheduler" },
   { name: "kube-proxy", subject: "/CN=system:kube-proxy" },
   { name: "front-proxy", subject: "/CN=front-proxy" },
-  ...nodes.map(({ name, address }) => ({
+];
+
+function nodeCertificate({ name, address, address6 }: NodeAddresses): Certificate {
+  return {
     name,
     subject: `/O=system:nodes/CN=system:node:${name}`,
-    hosts: `DNS:${name},IP:${address},IP:${otherNodeAddress}`,
-  })),
-];
+    hosts: `DNS:${name},IP:${address},IP:${address6},IP:${otherNodeAddress}`,
+  };
+}
 
 /**
  * Writes NAME.crt, NAME.key and NAME.conf, ca.crt and ca.key, and service-accounts.key and .pub. `servers` contains
@@ -48,6 +51,7 @@ const certificates: readonly Certificate[] = [
  */
 export function writeCredentials(
   folder: string,
+  nodes: readonly NodeAddresses[],
   servers: Readonly<Record<string, string>> = {},
 ): void {
   mkdirSync(folder, { recursive: true });
@@ -57,7 +61,7 @@ export function writeCredentials(
     ...["req", "-x509", ...keyType, "-keyout", "ca.key", "-out", "ca.crt", "-days", days],
     ...["-subj", "/CN=kubernetes-ca", ...authority],
   );
-  for (const certificate of certificates) {
+  for (const certificate of [...certificates, ...nodes.map(nodeCertificate)]) {
     issue(folder, certificate);
     const { name } = certificate;
     writeFileSync(

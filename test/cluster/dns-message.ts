@@ -1,5 +1,5 @@
 /** Answers to DNS queries (RFC 1035) from a table of records, in wire format. */
-import { isIPv4 } from "node:net";
+import { isIP } from "node:net";
 
 /**
  * For each lower-case name, its addresses or the name to which queries are redirected. A name may exist without
@@ -7,7 +7,13 @@ import { isIPv4 } from "node:net";
  */
 export type Records = ReadonlyMap<string, readonly string[]>;
 
-const types = { a: 1, cname: 5 } as const;
+const types = { a: 1, cname: 5, aaaa: 28 } as const;
+interface Answer {
+  readonly type: number;
+  readonly data: Buffer;
+}
+
+const groupCount = 8;
 const headerBytes = 12;
 const internetClass = 1;
 const secondsToLive = 5;
@@ -20,9 +26,7 @@ export function answerTo(query: Buffer, records: Records): Buffer {
   const type = query.readUInt16BE(end);
   const found = records.get(name);
   const answers = (found ?? []).flatMap((value) => {
-    const answer = isIPv4(value)
-      ? { type: types.a, data: Buffer.from(value.split(".").map(Number)) }
-      : { type: types.cname, data: wireName(value) };
+    const answer = answerOf(value);
     return answer.type === type || answer.type === types.cname ? [record(answer)] : [];
   });
   const header = Buffer.alloc(headerBytes);
@@ -31,6 +35,27 @@ export function answerTo(query: Buffer, records: Records): Buffer {
   header.writeUInt16BE(1, 4);
   header.writeUInt16BE(answers.length, 6);
   return Buffer.concat([header, query.subarray(headerBytes, end + 4), ...answers]);
+}
+
+function answerOf(value: string): Answer {
+  switch (isIP(value)) {
+    case 4:
+      return { type: types.a, data: Buffer.from(value.split(".").map(Number)) };
+    case 6:
+      return { type: types.aaaa, data: addressBytes(value) };
+    default:
+      return { type: types.cname, data: wireName(value) };
+  }
+}
+
+/** The groups of `::` are zero. Kubernetes writes no IPv4 address into an IPv6 address. */
+function addressBytes(address: string): Buffer {
+  const [before = [], after = []] = address
+    .split("::")
+    .map((part) => part.split(":").filter((group) => group !== ""));
+  const zeros = Array.from({ length: groupCount - before.length - after.length }, () => "0");
+  const groups = [...before, ...zeros, ...after];
+  return Buffer.from(groups.map((group) => group.padStart(4, "0")).join(""), "hex");
 }
 
 function readName(query: Buffer): { readonly name: string; readonly end: number } {
@@ -52,7 +77,7 @@ function wireName(name: string): Buffer {
 }
 
 /** The name is a pointer to the name in the question. */
-function record({ type, data }: { readonly type: number; readonly data: Buffer }): Buffer {
+function record({ type, data }: Answer): Buffer {
   const head = Buffer.alloc(headerBytes);
   head.writeUInt16BE(0xc000 | headerBytes, 0);
   head.writeUInt16BE(type, 2);

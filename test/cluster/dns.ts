@@ -1,42 +1,20 @@
 /**
  * The cluster's DNS server, on the control plane's address: `node test/cluster/dns.ts CREDENTIALS-FOLDER`. Debian has
- * no CoreDNS package. It serves A and CNAME records of Services and of headless Services' endpoints, read from the API
+ * no CoreDNS package. It serves A, AAAA and CNAME records of Services and of headless Services' endpoints, read from the API
  * server.
  */
 import { createSocket } from "node:dgram";
-import { readFileSync } from "node:fs";
-import { request } from "node:https";
 import { createServer } from "node:net";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { ApiClient } from "./api-client.ts";
 import { answerTo, type Records } from "./dns-message.ts";
 import { type EndpointSlice, recordsOf, type Service } from "./dns-records.ts";
-import { apiServer, gateway } from "./network.ts";
+import { gateway } from "./network.ts";
 
 const port = 53;
 const pollMs = 500;
 const [folder = "."] = process.argv.slice(2);
-const read = (file: string): Buffer => readFileSync(join(folder, file));
-const credentials = { ca: read("ca.crt"), cert: read("admin.crt"), key: read("admin.key") };
-
-function list<T>(path: string): Promise<readonly T[]> {
-  const { promise, resolve, reject } = Promise.withResolvers<readonly T[]>();
-  const asked = request(`${apiServer}${path}`, { ...credentials, timeout: 10_000 }, (response) => {
-    let text = "";
-    response.on("data", (chunk: Buffer) => {
-      text += chunk.toString();
-    });
-    response.once("error", reject);
-    response.once("end", () => {
-      if (response.statusCode !== 200) reject(new Error(`GET ${path}: ${response.statusCode}`));
-      else resolve((JSON.parse(text) as { readonly items: readonly T[] }).items);
-    });
-  });
-  asked.once("timeout", () => asked.destroy(new Error(`GET ${path}: timeout`)));
-  asked.once("error", reject);
-  asked.end();
-  return promise;
-}
+const client = new ApiClient(folder);
 
 let records: Records = new Map();
 
@@ -58,10 +36,10 @@ createServer((socket) => {
 
 for (;;) {
   try {
-    const services = await list<Service>("/api/v1/services");
+    const services = await client.list<Service>("/api/v1/services");
     records = recordsOf(
       services,
-      await list<EndpointSlice>("/apis/discovery.k8s.io/v1/endpointslices"),
+      await client.list<EndpointSlice>("/apis/discovery.k8s.io/v1/endpointslices"),
     );
   } catch (error) {
     console.error(String(error));

@@ -77,8 +77,8 @@ async function compare(
   options: Options<"services" | "seed">,
 ): Promise<number> {
   const [seed, services] = [Number(options.seed), Number(options.services)];
-  createNetwork();
-  writeCredentials(join(cluster.folder, "credentials"));
+  createNetwork([]);
+  writeCredentials(join(cluster.folder, "credentials"), []);
   const enabled = ["serviceaccount-controller", "endpointslice-controller"];
   const controlPlane = new ControlPlane(cluster, enabled);
   await controlPlane.start();

@@ -6,14 +6,14 @@ import { backendOn, canaryAnswers, pointCanary } from "./canary.ts";
 import { type Cluster, credential, eventually, kubectl, type LabCluster } from "./cluster.ts";
 import { type ControlPlane, etcdFolder } from "./control-plane.ts";
 import { renewApiServerCertificate, writeAccountKeys } from "./credentials.ts";
-import { inNamespace, ip, type NodeAddresses, nodes, otherApiServerAddress } from "./network.ts";
+import { inNamespace, ip, type NodeAddresses, otherApiServerAddress } from "./network.ts";
 import type { StoppableProgram } from "./programs.ts";
 import { installKubeIpvs } from "./proxy.ts";
 
 export interface Faulty {
   readonly cluster: LabCluster;
   readonly controlPlane: ControlPlane;
-  /** The kernels in the order of `nodes`. A reboot replaces one of them. */
+  /** The kernels in the order of the nodes. A reboot replaces one of them. */
   readonly kernels: StoppableProgram[];
   readonly startNode: (node: NodeAddresses) => StoppableProgram;
   readonly awaySeconds: number;
@@ -22,8 +22,8 @@ export interface Faulty {
 export interface Fault {
   readonly name: string;
   readonly title: (faulty: Faulty) => string;
-  /** The node whose connections the fault breaks. */
-  readonly rebootedNode?: NodeAddresses;
+  /** Whether the fault breaks the connections of the last node. */
+  readonly rebootsLastNode?: boolean;
   /** Runs before the connections are opened. */
   readonly prepare?: (faulty: Faulty) => Promise<void>;
   /**
@@ -83,7 +83,7 @@ export const controlPlaneFaults: readonly Fault[] = [
       await installKubeIpvs(cluster, "ipvs", `https://${otherApiServerAddress}:6443`);
       await rolledOut(cluster);
       await eventually(cluster, "all nodes use the new address", 300, () =>
-        Promise.resolve(clientsOf(otherApiServerAddress).length === nodes.length),
+        Promise.resolve(clientsOf(otherApiServerAddress).length === cluster.nodeNames.length),
       );
       return undefined;
     },
@@ -96,19 +96,19 @@ export const controlPlaneFaults: readonly Fault[] = [
 async function restoreEtcd({ cluster, controlPlane }: Faulty): Promise<string> {
   const folder = etcdFolder(cluster);
   const snapshot = `${folder}-snapshot`;
-  await pointCanary(cluster, backendOn(0));
-  await canaryAnswers(cluster, backendOn(0));
+  await pointCanary(cluster, backendOn(cluster, 0));
+  await canaryAnswers(cluster, backendOn(cluster, 0));
   await controlPlane.stop("etcd", "kube-apiserver");
   cpSync(folder, snapshot, { recursive: true });
   await controlPlane.start("etcd", "kube-apiserver");
-  await pointCanary(cluster, backendOn(1));
-  await canaryAnswers(cluster, backendOn(1));
+  await pointCanary(cluster, backendOn(cluster, 1));
+  await canaryAnswers(cluster, backendOn(cluster, 1));
   const all = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"] as const;
   await controlPlane.stop(...all);
   rmSync(folder, { recursive: true });
   cpSync(snapshot, folder, { recursive: true });
   await controlPlane.start();
-  return backendOn(0);
+  return backendOn(cluster, 0);
 }
 
 async function rolledOut(cluster: Cluster): Promise<void> {

@@ -13,7 +13,6 @@ import { backendOn, canaryAnswers, canaryService, pointCanary } from "./canary.t
 import type { LabCluster } from "./cluster.ts";
 import { controlPlaneFaults, type Fault, type Faulty } from "./fault-steps.ts";
 import { type FaultResult, withResults } from "./fault-table.ts";
-import { nodes } from "./network.ts";
 import { nodeFaults } from "./node-faults.ts";
 import { startNode } from "./nodes.ts";
 import { type Options, positiveInteger, someOf } from "./options.ts";
@@ -30,17 +29,17 @@ async function run(fault: Fault, faulty: Faulty): Promise<FaultResult> {
   const { cluster } = faulty;
   const title = fault.title(faulty);
   console.log(`\n${title}`);
-  await pointCanary(cluster, backendOn(0));
-  await canaryAnswers(cluster, backendOn(0));
+  await pointCanary(cluster, backendOn(cluster, 0));
+  await canaryAnswers(cluster, backendOn(cluster, 0));
   await fault.prepare?.(faulty);
   const addresses = await nodeAddresses(cluster);
-  const kept = fault.rebootedNode === undefined ? addresses : addresses.slice(0, -1);
-  const holder = await holdNodePorts(cluster, kept, (heldPerNode * nodes.length) / kept.length);
+  const kept = fault.rebootsLastNode ? addresses.slice(0, -1) : addresses;
+  const holder = await holdNodePorts(cluster, kept, (heldPerNode * addresses.length) / kept.length);
   let seconds: number | undefined;
   try {
     const restored = await fault.inject(faulty);
-    if (restored === undefined) await pointCanary(cluster, backendOn(1));
-    seconds = await canaryAnswers(cluster, restored ?? backendOn(1));
+    if (restored === undefined) await pointCanary(cluster, backendOn(cluster, 1));
+    seconds = await canaryAnswers(cluster, restored ?? backendOn(cluster, 1));
   } catch (error) {
     cluster.signal.throwIfAborted();
     console.log(error instanceof Error ? error.message : String(error));

@@ -1,7 +1,7 @@
 /** kube-proxy as kubeadm installs it: account, ConfigMap and DaemonSet, with an image made from the operator's program. */
 import { copyFileSync, cpSync, mkdirSync, rmSync, symlinkSync } from "node:fs";
 import { basename, join } from "node:path";
-import { apiServer, podNetwork } from "./network.ts";
+import { apiServer, podNetworks } from "./network.ts";
 import { imageRoot, packRoot } from "./proxy.ts";
 import { project } from "./with-cluster.ts";
 
@@ -75,7 +75,7 @@ clientConnection:
   contentType: ""
   kubeconfig: /var/lib/kube-proxy/kubeconfig.conf
   qps: 0
-clusterCIDR: ${podNetwork}
+clusterCIDR: ${podNetworks.IPv4}
 configSyncPeriod: 0s
 conntrack:
   maxPerCore: 0

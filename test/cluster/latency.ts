@@ -17,7 +17,7 @@ import { credential, eventually, kubectl, type LabCluster } from "./cluster.ts";
 import { auditLog } from "./control-plane.ts";
 import { type Histogram, observations, quantile, readHistogram, since } from "./histogram.ts";
 import { manyPods, namespace, podName, podsPerService } from "./many-pods.ts";
-import { gateway, inNamespace, ip, nodes, otherApiServerAddress } from "./network.ts";
+import { gateway, inNamespace, ip, otherApiServerAddress } from "./network.ts";
 import { runShell } from "./operator.ts";
 import { type Options, oneOf, positiveInteger } from "./options.ts";
 import { apply, applyStatus, installKubeIpvs, notReadyTaint, packImage } from "./proxy.ts";
@@ -98,7 +98,7 @@ async function createPods(cluster: LabCluster, services: number): Promise<void> 
 async function read(cluster: LabCluster): Promise<Reading> {
   await sleep(settleMs, undefined, { signal: cluster.signal });
   const pages: string[] = [];
-  for (const { name, address } of nodes) {
+  for (const { name, address } of cluster.network.nodes) {
     const page = join(cluster.folder, `${name}.metrics`);
     const command = `curl -sSf --max-time 30 http://${address}:10249/metrics > ${page}`;
     await runShell(inNamespace("sh", "-ec", command), { signal: cluster.signal });
@@ -127,11 +127,12 @@ async function measure(cluster: LabCluster, options: Options<keyof typeof known>
     signal: cluster.signal,
   });
   const end = await read(cluster);
+  const nodeCount = cluster.nodeNames.length;
   const programming = since(idle.programming, end.programming);
   const shown = [0.5, 0.99].map((share) => quantile(programming, share)?.toFixed(2) ?? "");
   const rows = [
-    ["0", ...perDaemonAndHour(start, idle, seconds), 0, "", ""],
-    ["1", ...perDaemonAndHour(idle, end, seconds), observations(programming), ...shown],
+    ["0", ...perDaemonAndHour(start, idle, seconds, nodeCount), 0, "", ""],
+    ["1", ...perDaemonAndHour(idle, end, seconds, nodeCount), observations(programming), ...shown],
   ].map(([changesPerSecond = "", ...results]) => [
     ...[options.proxy, options.mode, services, changesPerSecond, ...results],
     ...[commit(), new Date().toISOString().slice(0, 10)],
@@ -144,11 +145,16 @@ async function measure(cluster: LabCluster, options: Options<keyof typeof known>
   ];
   const earlier = existsSync(table) ? readFileSync(table, "utf8") : "";
   writeFileSync(table, withRows(earlier, head, rows, 4));
-  return observations(programming) >= seconds * nodes.length ? 0 : 1;
+  return observations(programming) >= seconds * nodeCount ? 0 : 1;
 }
 
-function perDaemonAndHour(before: Reading, after: Reading, seconds: number): readonly number[] {
-  const factor = 3_600 / seconds / nodes.length;
+function perDaemonAndHour(
+  before: Reading,
+  after: Reading,
+  seconds: number,
+  nodeCount: number,
+): readonly number[] {
+  const factor = 3_600 / seconds / nodeCount;
   return [
     after.requests - before.requests,
     after.traffic.connections - before.traffic.connections,

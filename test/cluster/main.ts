@@ -2,7 +2,7 @@
  * Starts a cluster and runs Kubernetes' own network tests on it: see README.md.
  *
  *     node test/cluster/main.ts --kubernetes FOLDER [--focus RE] [--skip RE] [--proxy kube-ipvs|kube-proxy]
- *       [--mode ipvs|iptables] [--stay]
+ *       [--mode ipvs|iptables] [--nodes N] [--families ipv4|dual] [--stay]
  *
  * Exit status 1: a spec failed. 2: the cluster could not be brought up. 130: interrupted.
  */
@@ -13,6 +13,7 @@ import { kubectl, type LabCluster } from "./cluster.ts";
 import { auditLog } from "./control-plane.ts";
 import type { SpecResult } from "./ginkgo.ts";
 import { tryManifests } from "./manifests.ts";
+import { networkOf } from "./network.ts";
 import { type Options, oneOf, text } from "./options.ts";
 import { installKubeIpvs, notReadyTaint, packImage } from "./proxy.ts";
 import {
@@ -26,7 +27,7 @@ import {
   withRun,
 } from "./report.ts";
 import { runSpecs } from "./specs.ts";
-import { bringUp, build, commit, project, runProgram } from "./with-cluster.ts";
+import { bringUp, build, commit, project, runProgram, startLoadBalancer } from "./with-cluster.ts";
 
 const reports: string = join(project, "docs/reports");
 
@@ -34,6 +35,8 @@ const reports: string = join(project, "docs/reports");
 const defaults = {
   focus: String.raw`\[sig-network\] Services`,
   skip: String.raw`\[Serial\]|\[Disruptive\]|session affinity timeout`,
+  nodes: "2",
+  families: "ipv4",
 } as const;
 
 const known = {
@@ -41,6 +44,8 @@ const known = {
   skip: text(defaults.skip),
   proxy: oneOf("kube-ipvs", "kube-proxy"),
   mode: oneOf("ipvs", "iptables"),
+  nodes: oneOf(defaults.nodes, "3", "4", "5", "6"),
+  families: oneOf(defaults.families, "dual"),
 };
 type RunOptions = Options<keyof typeof known>;
 
@@ -58,12 +63,14 @@ async function conformance(
     images: [...(isOurs ? [packImage(build)] : []), ...kubernetes.images],
   });
   if (isOurs) await installKubeIpvs(cluster, options.mode);
+  startLoadBalancer(cluster);
   return runSpecs(cluster, options);
 }
 
 /** The run's identity, recorded before it has results, because a different commit may be checked out when it ends. */
 function describeRun({ kubernetes, kernel }: LabCluster, options: RunOptions): Omit<Run, "specs"> {
-  const changed = (["focus", "skip"] as const).filter((name) => options[name] !== defaults[name]);
+  const names = ["focus", "skip", "nodes", "families"] as const;
+  const changed = names.filter((name) => options[name] !== defaults[name]);
   return {
     proxy: options.proxy,
     mode: options.mode,
@@ -115,4 +122,6 @@ async function run(cluster: LabCluster, options: RunOptions): Promise<number> {
   return failed + refused.length === 0 ? 0 : 1;
 }
 
-await runProgram(known, run);
+await runProgram(known, run, ({ nodes, families }) =>
+  networkOf(Number(nodes), families === "dual" ? ["IPv4", "IPv6"] : ["IPv4"]),
+);

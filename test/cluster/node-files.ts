@@ -1,9 +1,17 @@
 /**
  * The files that a node reads: the configuration of kubelet, containerd, CNI and kube-proxy, and environment variables.
  */
-import { dnsAddress, gateway, type NodeAddresses, nodes, podNetwork } from "./network.ts";
+import {
+  dnsAddress,
+  gateway,
+  gateway6,
+  type Network,
+  type NodeAddresses,
+  podRange,
+} from "./network.ts";
 
 export interface NodeSoftware {
+  readonly network: Network;
   readonly folder: string;
   readonly project: string;
   readonly packages: string;
@@ -28,22 +36,31 @@ export function nodeFiles(
     environment: environment(node, software),
     "kubelet.json": JSON.stringify(kubeletConfiguration(node, software), undefined, 1),
     "kube-proxy.json": JSON.stringify(kubeProxyConfiguration(node, software), undefined, 1),
-    "10-bridge.conflist": JSON.stringify(cniConfiguration(node), undefined, 1),
+    "10-bridge.conflist": JSON.stringify(cniConfiguration(node, software), undefined, 1),
     "containerd.toml": containerdConfiguration(software.pauseImage),
   };
 }
 
 function environment(node: NodeAddresses, software: NodeSoftware): string {
-  const other = nodes.find(({ name }) => name !== node.name);
+  const { nodes, families } = software.network;
+  const routes = nodes
+    .filter(({ name }) => name !== node.name)
+    .flatMap(({ pods, address, pods6, address6 }) => [
+      `${pods},${address}`,
+      `${pods6},${address6}`,
+    ]);
   const variables = {
     PROJECT: software.project,
     PACKAGES: software.packages,
     MODULES: software.modules,
     NODE_NAME: node.name,
     NODE_ADDRESS: node.address,
+    NODE_ADDRESS6: node.address6,
+    NODE_IPS: families.map((one) => (one === "IPv4" ? node.address : node.address6)).join(),
+    ZONE: node.zone,
     GATEWAY: gateway,
-    OTHER_PODS: other?.pods,
-    OTHER_ADDRESS: other?.address,
+    GATEWAY6: gateway6,
+    ROUTES: routes.join(" "),
     IMAGES: software.images.join(" "),
     KUBELET: software.kubelet,
     KUBECONFIG_FILE: software.credential(`${node.name}.conf`),
@@ -97,14 +114,17 @@ function kubeletConfiguration(
   };
 }
 
-function kubeProxyConfiguration(node: NodeAddresses, { credential, mode }: NodeSoftware): object {
+function kubeProxyConfiguration(
+  node: NodeAddresses,
+  { credential, mode, network }: NodeSoftware,
+): object {
   return {
     apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
     kind: "KubeProxyConfiguration",
     mode,
     hostnameOverride: node.name,
     clientConnection: { kubeconfig: credential("kube-proxy.conf") },
-    clusterCIDR: podNetwork,
+    clusterCIDR: podRange(network),
     metricsBindAddress: "0.0.0.0:10249",
     healthzBindAddress: "0.0.0.0:10256",
     // Leaves the conntrack table's limits unchanged.
@@ -112,14 +132,21 @@ function kubeProxyConfiguration(node: NodeAddresses, { credential, mode }: NodeS
   };
 }
 
-function cniConfiguration({ pods }: NodeAddresses): object {
+function cniConfiguration({ pods, pods6 }: NodeAddresses, { network }: NodeSoftware): object {
+  const subnets = network.families.map((family) =>
+    family === "IPv4" ? { subnet: pods, dst: "0.0.0.0/0" } : { subnet: pods6, dst: "::/0" },
+  );
   const bridge = {
     type: "bridge",
     bridge: "cni0",
     isGateway: true,
     ipMasq: false,
     hairpinMode: true,
-    ipam: { type: "host-local", ranges: [[{ subnet: pods }]], routes: [{ dst: "0.0.0.0/0" }] },
+    ipam: {
+      type: "host-local",
+      ranges: subnets.map(({ subnet }) => [{ subnet }]),
+      routes: subnets.map(({ dst }) => ({ dst })),
+    },
   };
   const portmap = {
     type: "portmap",

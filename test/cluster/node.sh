@@ -34,10 +34,13 @@ rm -f /etc/resolv.conf
 ip link set lo up
 ip link set vec0 name eth0
 ip address add "$NODE_ADDRESS/24" dev eth0
+ip address add "$NODE_ADDRESS6/64" dev eth0 nodad
 ip link set eth0 up
 ip route add default via "$GATEWAY"
-ip route add "$OTHER_PODS" via "$OTHER_ADDRESS"
-sysctl -qw net.ipv4.ip_forward=1 net.bridge.bridge-nf-call-iptables=1
+ip -6 route add default via "$GATEWAY6"
+for route in $ROUTES; do ip route add "${route%,*}" via "${route#*,}"; done
+sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 \
+  net.bridge.bridge-nf-call-iptables=1 net.bridge.bridge-nf-call-ip6tables=1
 
 # overlayfs cannot be stacked on overlayfs.
 for folder in /var/lib/containerd /var/lib/kubelet /var/log/pods; do
@@ -69,4 +72,4 @@ keep_running() { # LOG COMMAND…
 
 [ -z "$KUBE_PROXY" ] || keep_running kube-proxy.log "$KUBE_PROXY" --config="$NODE_FOLDER/kube-proxy.json" --v=2 &
 keep_running kubelet.log "$KUBELET" --config="$NODE_FOLDER/kubelet.json" --kubeconfig="$KUBECONFIG_FILE" \
-  --hostname-override="$NODE_NAME" --node-ip="$NODE_ADDRESS" --v=2
+  --hostname-override="$NODE_NAME" --node-ip="$NODE_IPS" --node-labels="topology.kubernetes.io/zone=$ZONE" --v=2

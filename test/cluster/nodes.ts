@@ -3,22 +3,22 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { allowedCpu } from "../lab/kernel-needs.ts";
 import { type Cluster, credential, eventually, kubectl, type LabCluster } from "./cluster.ts";
-import { inNamespace, type NodeAddresses, nodes } from "./network.ts";
+import { inNamespace, type NodeAddresses } from "./network.ts";
 import { type NodeSoftware, nodeFiles } from "./node-files.ts";
 import type { StoppableProgram } from "./programs.ts";
 
-const memory = "5G";
+const maxMemoryGiB = 5;
+const allNodesGiB = 16;
 /** An idle machine needs 24 s. */
 const readySeconds = 600;
 
 export type Installation = Pick<NodeSoftware, "kubeProxy" | "mode" | "taints" | "images">;
 
 export async function nodesAreReady(cluster: Cluster): Promise<void> {
-  await eventually(cluster, "both nodes are ready", readySeconds, async () => {
+  await eventually(cluster, "all nodes are ready", readySeconds, async () => {
     const listed = await kubectl(cluster, "get", "nodes", "--no-headers");
-    return (
-      (listed ?? "").split("\n").filter((line) => / Ready /.test(line)).length === nodes.length
-    );
+    const ready = (listed ?? "").split("\n").filter((line) => / Ready /.test(line));
+    return ready.length === cluster.nodeNames.length;
   });
 }
 
@@ -28,13 +28,12 @@ export function startNode(
   node: NodeAddresses,
   installation: Installation,
 ): StoppableProgram {
-  const { kubernetes, packages, kernel } = cluster;
+  const { kubernetes, packages, kernel, network } = cluster;
   const folder = join(cluster.folder, node.name);
   mkdirSync(folder, { recursive: true });
   const files = nodeFiles(node, {
     ...installation,
-    folder,
-    packages,
+    ...{ network, folder, packages },
     credential: (file) => credential(cluster, file),
     project: join(import.meta.dirname, "../.."),
     modules: kernel.modules,
@@ -42,8 +41,10 @@ export function startNode(
     pauseImage: kubernetes.pauseImage,
   });
   for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content);
+  const share = Math.floor(allNodesGiB / network.nodes.length);
+  const memoryGiB = Math.min(maxMemoryGiB, share);
   const parameters = [
-    ...[`mem=${memory}`, "root=/dev/root", "rootfstype=hostfs", "ro", "quiet"],
+    ...[`mem=${memoryGiB}G`, "root=/dev/root", "rootfstype=hostfs", "ro", "quiet"],
     ...[`init=${join(import.meta.dirname, "node-init.sh")}`, `NODE_FOLDER=${folder}`],
     ...[`uml_dir=${folder}/`, "con=null", "con0=null,fd:1", "con1=null,fd:1"],
     `vec0:transport=tap,ifname=${node.tap},depth=128`,

@@ -12,8 +12,8 @@ import { dirname, join } from "node:path";
 import { imageOf } from "../../toolchain/release/image.ts";
 import { archiveOf, layoutOf } from "../../toolchain/release/layout.ts";
 import { renderChart } from "../deploy/chart.ts";
-import { type Cluster, eventually, kubectl, tryKubectl } from "./cluster.ts";
-import { apiServer, dnsAddress, gateway, nodes, podNetwork } from "./network.ts";
+import { type Cluster, eventually, kubectl, type LabCluster, tryKubectl } from "./cluster.ts";
+import { apiServer, dnsAddress, gateway, podRange } from "./network.ts";
 
 const project: string = join(import.meta.dirname, "../..");
 const root: string = imageRoot(project);
@@ -65,7 +65,7 @@ export const notReadyTaint = { key: "kube-ipvs/not-ready", effect: "NoSchedule" 
 
 /** Specs that restart the proxy look for the label of kube-proxy's pods. `server` is the API server's URL. */
 export async function installKubeIpvs(
-  cluster: Cluster,
+  cluster: LabCluster,
   mode: string,
   server: string = apiServer,
 ): Promise<void> {
@@ -74,11 +74,11 @@ export async function installKubeIpvs(
     apiServer: server,
     appLabel: "kube-proxy",
     removeNotReadyTaint: true,
-    config: { mode, clusterCIDR: podNetwork, metricsBindAddress: "0.0.0.0:10249" },
+    config: { mode, clusterCIDR: podRange(cluster.network), metricsBindAddress: "0.0.0.0:10249" },
   });
   if (objects === undefined) throw new Error(`cannot render the chart: ${error}`);
   await apply(cluster, "kube-ipvs", objects);
-  await eventually(cluster, "kube-ipvs is ready on both nodes", rolloutSeconds, async () => {
+  await eventually(cluster, "kube-ipvs is ready on all nodes", rolloutSeconds, async () => {
     const path = "jsonpath={.status.numberReady}";
     const ready = await kubectl(
       cluster,
@@ -90,7 +90,7 @@ export async function installKubeIpvs(
       "-o",
       path,
     );
-    return ready === String(nodes.length);
+    return ready === String(cluster.nodeNames.length);
   });
 }
 

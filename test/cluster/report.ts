@@ -10,10 +10,10 @@ export interface Run {
   readonly date: string;
   readonly kubernetes: string;
   readonly kernel: string;
-  /** FOCUS and SKIP, if they are not the defaults. */
+  /** FOCUS, SKIP, NODES and FAMILIES, unless they have their defaults: two nodes, and IPv4. */
   readonly options: string;
   readonly specs: readonly SpecResult[];
-  /** Requests from both nodes. Undefined for earlier runs. */
+  /** Requests from all nodes. Undefined for earlier runs. */
   readonly requests?: readonly RequestCount[];
   /** Present for runs with kube-ipvs. Undefined for earlier runs. */
   readonly manifests?: readonly ManifestResult[];
@@ -45,7 +45,7 @@ export function countOf({ specs }: Run, state: SpecResult["state"]): number {
 
 const lead = `# Kubernetes' own network tests
 
-Written by \`make conformance\`: \`e2e.test\` against two nodes with real kubelets ([how](../../test/cluster/README.md)).
+Written by \`make conformance\`: \`e2e.test\` against nodes with real kubelets ([how](../../test/cluster/README.md)).
 [Every spec](data/conformance.tsv). kube-ipvs runs as a DaemonSet, kube-proxy as a program.
 
 | proxy | mode | specs | passed | failed | skipped | seconds | commit | date | Kubernetes | kernel |
@@ -103,7 +103,8 @@ function runRow(run: Run): string {
 }
 
 function specsOf({ options }: Run): string {
-  return options === "" ? "Services" : `\`${options.replaceAll("|", String.raw`\|`)}\``;
+  const code = options === "" ? [] : [`\`${options.replaceAll("|", String.raw`\|`)}\``];
+  return (options.includes("FOCUS=") ? code : ["Services", ...code]).join(" ");
 }
 
 /**

@@ -41,7 +41,7 @@ export async function shopIsOpen(cluster: Cluster): Promise<void> {
   await eventually(cluster, "the shop's pods are ready", 600, async () => {
     return (await readyPods(cluster, shop, "app")).length === 2 * cluster.nodeNames.length;
   });
-  await eventually(cluster, "the shop answers at both nodes", 120, () =>
+  await eventually(cluster, "the shop answers at all nodes", 120, () =>
     openConnections(cluster, 1, 0)
       .then(closeConnections)
       .then(

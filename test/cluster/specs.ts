@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { LabCluster } from "./cluster.ts";
 import { type GinkgoReport, progressReader, type SpecResult, specResults } from "./ginkgo.ts";
-import { inNamespace, nodes } from "./network.ts";
+import { inNamespace } from "./network.ts";
 
 export interface Selection {
   /** Regular expressions for titles. */
@@ -28,7 +28,7 @@ export async function runSpecs(
     `--kubeconfig=${cluster.kubeconfig}`,
     `--kubectl-path=${cluster.kubectl}`,
     "--provider=skeleton",
-    `--num-nodes=${nodes.length}`,
+    `--num-nodes=${cluster.nodeNames.length}`,
     "--disable-log-dump=true",
     `--report-dir=${folder}`,
     `--ginkgo.json-report=${report}`,

@@ -12,7 +12,14 @@ import {
   existingClusterOptions,
 } from "./existing-cluster.ts";
 import { openKubernetesFolder } from "./kubernetes-folder.ts";
-import { apiServer, createNetwork, inNamespace, nodes, removeNetwork } from "./network.ts";
+import {
+  apiServer,
+  createNetwork,
+  inNamespace,
+  type Network,
+  networkOf,
+  removeNetwork,
+} from "./network.ts";
 import { type Installation, nodesAreReady, startNode } from "./nodes.ts";
 import { type Option, type Options, readOptions } from "./options.ts";
 import { Programs, type StoppableProgram } from "./programs.ts";
@@ -43,8 +50,15 @@ type Body<C extends Cluster, Name extends string> = (
 export function runProgram<Name extends string>(
   known: Readonly<Record<Name, Option>>,
   body: Body<LabCluster, Name>,
+  network: (options: Options<Name>) => Network = twoNodes,
 ): Promise<void> {
-  return run(known, (options, abort) => withLab(options, abort, (lab) => body(lab, options)));
+  return run(known, (options, abort) =>
+    withLab(options, abort, network(options), (lab) => body(lab, options)),
+  );
+}
+
+function twoNodes(): Network {
+  return networkOf(2);
 }
 
 /** Like `runProgram`, or on an existing cluster if the command line names its API server. */
@@ -54,7 +68,8 @@ export function runAnywhere<Name extends string>(
 ): Promise<void> {
   const all = { ...known, ...existingClusterOptions };
   return run(all, async (options, abort) => {
-    if (options["api-server"] === "") return withLab(options, abort, (lab) => body(lab, options));
+    if (options["api-server"] === "")
+      return withLab(options, abort, twoNodes(), (lab) => body(lab, options));
     return body(existingCluster(emptyFolder(), options, abort.signal), options);
   });
 }
@@ -82,6 +97,7 @@ async function run<Name extends string>(
 async function withLab(
   { kubernetes: kubernetesFolder, stay }: Options<never>,
   abort: AbortController,
+  network: Network,
   body: (cluster: LabCluster) => Promise<number>,
 ): Promise<number> {
   if (kubernetesFolder === "")
@@ -97,8 +113,8 @@ async function withLab(
   const { signal } = abort;
   try {
     const status = await body({
-      ...{ folder, memoryFolder, packages, kubernetes, kernel, programs, signal },
-      ...{ apiServer, inNetwork: inNamespace, nodeNames: nodes.map(({ name }) => name) },
+      ...{ folder, memoryFolder, packages, kubernetes, kernel, network, programs, signal },
+      ...{ apiServer, inNetwork: inNamespace, nodeNames: network.nodes.map(({ name }) => name) },
       kubectl: kubernetes.program("kubectl"),
       kubeconfig: credential({ folder }, "admin.conf"),
     });
@@ -121,7 +137,7 @@ function emptyFolder(): string {
 /** The parts that a run may stop and start again. */
 export interface Running {
   readonly controlPlane: ControlPlane;
-  /** The nodes' kernels, in the order of `nodes`. */
+  /** The nodes' kernels, in the order of the nodes. */
   readonly kernels: readonly StoppableProgram[];
 }
 
@@ -132,25 +148,34 @@ interface Preparation {
   readonly controllers?: readonly string[];
 }
 
-/** Starts the nodes and the control plane, and waits until kubelet reports both nodes ready. */
+/** Starts the nodes and the control plane, and waits until the kubelets report all nodes ready. */
 export async function bringUp(
   cluster: LabCluster,
   installation: Installation,
   { servers, controllers }: Preparation = {},
 ): Promise<Running> {
-  createNetwork();
-  writeCredentials(join(cluster.folder, "credentials"), servers);
+  const { nodes } = cluster.network;
+  createNetwork(nodes);
+  writeCredentials(join(cluster.folder, "credentials"), nodes, servers);
   const kernels = nodes.map((node) => startNode(cluster, node, installation));
   const controlPlane = new ControlPlane(cluster, controllers);
   await controlPlane.start();
-  cluster.programs.start(
-    "dns",
-    inNamespace(process.execPath, join(import.meta.dirname, "dns.ts"), credential(cluster, "")),
-    { log: join(cluster.folder, "dns.log") },
-  );
+  startAddition(cluster, "dns");
   await startDns(cluster);
   await nodesAreReady(cluster);
   return { controlPlane, kernels };
+}
+
+/** Gives Services of type LoadBalancer addresses that this machine can reach. */
+export function startLoadBalancer(cluster: LabCluster): void {
+  startAddition(cluster, "load-balancer", ...cluster.network.nodes.map(({ address }) => address));
+}
+
+/** Starts a program of this folder in the cluster's namespace. */
+function startAddition(cluster: LabCluster, name: string, ...args: readonly string[]): void {
+  const script = join(import.meta.dirname, `${name}.ts`);
+  const argv = inNamespace(process.execPath, script, credential(cluster, ""), ...args);
+  cluster.programs.start(name, argv, { log: join(cluster.folder, `${name}.log`) });
 }
 
 /** Brings up the nodes with image archives and without a proxy, or loads the archives into an existing cluster. */

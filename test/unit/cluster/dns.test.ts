@@ -24,6 +24,7 @@ const service = (name: string, spec: object): object => ({
 const records = recordsOf(
   [
     service("web", { clusterIPs: ["10.96.0.7"] }),
+    service("dual", { clusterIPs: ["10.96.0.8", "fd00:10:96::1f"] }),
     service("headless", { clusterIPs: ["None"] }),
     service("alias", { type: "ExternalName", externalName: "www.example" }),
   ] as Parameters<typeof recordsOf>[0],
@@ -42,6 +43,7 @@ describe("DNS records", () => {
   it("are addresses of Services, of ready endpoints, and aliases", () => {
     assert.deepEqual(Object.fromEntries(records), {
       "web.ns.svc.cluster.local": ["10.96.0.7"],
+      "dual.ns.svc.cluster.local": ["10.96.0.8", "fd00:10:96::1f"],
       "headless.ns.svc.cluster.local": ["10.244.1.2"],
       "pod-0.headless.ns.svc.cluster.local": ["10.244.1.2"],
       "alias.ns.svc.cluster.local": ["www.example"],
@@ -56,6 +58,14 @@ describe("A DNS answer", () => {
     assert.equal(
       answerTo(asked, records).toString("hex"),
       `${head}${asked.subarray(12).toString("hex")}c00c00010001000000050004${"0a600007"}`,
+    );
+  });
+
+  it("contains the address of the query's family", () => {
+    const asked = query("dual.ns.svc.cluster.local", aaaa);
+    assert.equal(
+      answerTo(asked, records).subarray(asked.length).toString("hex"),
+      "c00c001c0001000000050010fd00001000960000000000000000001f",
     );
   });
 
