@@ -55,7 +55,7 @@ export function progressReader(): (line: string) => string | undefined {
   return (line) => {
     total = /^Will run (\d+) of \d+ specs/.exec(line)?.[1] ?? total;
     // The title is followed by labels: "[sig-network] Services should … [sig-network, Conformance]".
-    if (/^\[sig-\S+\] /.test(line)) title = line.replace(/ \[[\w, -]+\]$/, "");
+    if (/^\[sig-\S+\] /.test(line)) title = line.replace(/ \[[\w, :-]+\]$/, "");
     const end = /^(•|S) (?:\[(\w+)\] )?\[(\d+)(?:\.\d+)? seconds\]/.exec(line);
     if (end === null || title === "") return undefined;
     const [, mark = "", word, seconds] = end;

@@ -18,7 +18,7 @@ k8s.io/kubernetes/test/e2e/network/service.go:1
 • [FAILED] [130.500 seconds]
 [sig-network] Services [It] should be able to up and down services [sig-network]
 ------------------------------
-[sig-network] Services should restart [Disruptive] [sig-network, Disruptive]
+[sig-network] Services should restart [Disruptive] [sig-network, Disruptive, Feature:Restart]
 S [SKIPPED] [0.071 seconds]
 [sig-network] Services [It] should restart [Disruptive] [sig-network, Disruptive]
 ------------------------------
