@@ -173,6 +173,10 @@ cluster-upgrade: setup-lab build lab image build/test/chart-renderer ## upgrade 
 ## KUBERNETES=FOLDER EARLIER=CHECKOUT
 	@node test/cluster/upgrade.ts --kubernetes '$(KUBERNETES)' --earlier '$(EARLIER)'
 
+cluster-commands: setup-lab build lab image build/test/chart-renderer ## apply each overlay and run the guides' commands
+## KUBERNETES=FOLDER
+	@node test/cluster/operations.ts --kubernetes '$(KUBERNETES)'
+
 cluster-faults: setup-lab build lab image build/test/chart-renderer ## break a control plane and reboot a node
 ## KUBERNETES=FOLDER AWAY=600 ONLY=restore,move
 	@node test/cluster/faults.ts --kubernetes '$(KUBERNETES)' $(if $(AWAY),--away '$(AWAY)') $(if $(ONLY),--only '$(ONLY)')

@@ -13,12 +13,14 @@ export interface Step {
   readonly serving: readonly string[] | undefined;
 }
 
+function commandsOfPage(page: string): readonly string[] {
+  return commandsOf(readFileSync(join(docs, page), "utf8"));
+}
+
 /** Returns the only command of a page that begins or ends with `part`. */
 function commandOf(page: string, part: string): string {
   const found = new Set(
-    commandsOf(readFileSync(join(docs, page), "utf8")).filter(
-      (command) => command.startsWith(part) || command.endsWith(part),
-    ),
+    commandsOfPage(page).filter((command) => command.startsWith(part) || command.endsWith(part)),
   );
   const [command, ...more] = found;
   if (command === undefined || more.length > 0)
@@ -67,6 +69,49 @@ export function upgradeSteps(node: string, { before, after }: Images): readonly 
     take(page, "kubectl -n kube-system rollout undo", undefined),
     { command: rolledOut("kube-ipvs"), serving: [before, before] },
   ];
+}
+
+export interface ClusterNames {
+  readonly node: string;
+  readonly zone: string;
+  readonly service: string;
+  readonly namespace: string;
+}
+
+/** Commands that only read, and the two additions that operators install: the acceptance test and the endpoint controller. */
+export function operatingCommands(names: ClusterNames): readonly string[] {
+  const [install, plugin, controller] = ["install.md", "commands.md", "endpoint-controller.md"];
+  const inPod = commandsOfPage("troubleshooting.md")
+    .filter((command) => /^POD=|exec \$POD/.test(command))
+    .join("\n");
+  const commands = [
+    commandOf(install, "kubectl -n kube-system rollout status"),
+    commandOf(install, "kubectl -n kube-system exec ds/kube-ipvs"),
+    commandOf(install, "'Using ipvs Proxier'"),
+    inPod,
+    commandOf(plugin, "install -m 755"),
+    ...commandsOfPage(plugin).filter((command) => /^kubectl kube-ipvs -?-?\w/.test(command)),
+    ...commandsOfPage("acceptance.md").filter((command) => command.startsWith("kubectl ")),
+    commandOf(controller, "kubectl apply -k"),
+    "kubectl -n kube-system rollout status deployment/kube-ipvs-endpoint-controller --timeout=5m",
+    "kubectl delete -k deploy/kustomize/endpoint-controller",
+  ];
+  return commands.map((command) =>
+    command
+      .replaceAll("NODE", names.node)
+      .replaceAll("worker-3", names.node)
+      .replaceAll("zone=a", `zone=${names.zone}`)
+      .replaceAll("NAMESPACE", names.namespace)
+      .replaceAll("NAME", names.service)
+      .replaceAll("/usr/local/bin/", "bin/"),
+  );
+}
+
+/** The commands that remove kube-ipvs and its kernel state. */
+export function cleaningCommands(): readonly string[] {
+  return commandsOfPage("clean-up.md").filter((command) =>
+    /^kubectl .*(delete|apply|rollout status daemonset\/kube-ipvs-clean-up)/.test(command),
+  );
 }
 
 function stepsOf(node: string) {

@@ -1,6 +1,14 @@
 /** Runs the guides' commands in a checkout, as an operator does. */
 import { spawn } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import type { Cluster } from "./cluster.ts";
 
@@ -14,16 +22,22 @@ export function prepareCheckout(cluster: Cluster, source: string, image: string)
   symlinkSync(cluster.kubectl, join(checkout, "bin/kubectl"));
   symlinkSync(join(source, "dist"), join(checkout, "dist"));
   cpSync(join(source, "deploy"), join(checkout, "deploy"), { recursive: true });
-  const kustomize = join(checkout, "deploy/kustomize");
   const [name = "", tag = ""] = image.split(":");
-  const edits: readonly (readonly [file: string, from: RegExp, to: string])[] = [
-    ["image/kustomization.yaml", /newName: .*/, `newName: ${name}`],
-    ["image/kustomization.yaml", /newTag: .*/, `newTag: ${tag}`],
-    ["overlays/replace-kube-proxy/kubeconfig.conf", /server: .*/, `server: ${cluster.apiServer}`],
+  const server = ["https://control-plane.example:6443", cluster.apiServer] as const;
+  const overlays = "kustomize/overlays";
+  const edits: readonly (readonly [file: string, from: string | RegExp, to: string])[] = [
+    ["kustomize/image/kustomization.yaml", /newName: .*/, `newName: ${name}`],
+    ["kustomize/image/kustomization.yaml", /newTag: .*/, `newTag: ${tag}`],
+    [`${overlays}/replace-kube-proxy/kubeconfig.conf`, ...server],
+    [`${overlays}/beside-kube-proxy/kubeconfig.conf`, ...server],
+    [`${overlays}/k3s/kubeconfig.conf`, "https://127.0.0.1:6444", cluster.apiServer],
+    ["manifests/replace-kube-proxy.yaml", ...server],
+    ["manifests/replace-kube-proxy.yaml", /image: .*/g, `image: ${image}`],
   ];
   for (const [file, from, to] of edits) {
-    const path = join(kustomize, file);
-    writeFileSync(path, readFileSync(path, "utf8").replace(from, to));
+    const path = join(checkout, "deploy", file);
+    // Earlier versions do not have all files.
+    if (existsSync(path)) writeFileSync(path, readFileSync(path, "utf8").replace(from, to));
   }
   return checkout;
 }

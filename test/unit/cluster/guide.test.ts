@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { migrationSteps, upgradeSteps } from "../../cluster/guide.ts";
+import {
+  cleaningCommands,
+  migrationSteps,
+  operatingCommands,
+  upgradeSteps,
+} from "../../cluster/guide.ts";
 
 const images = { before: "old", after: "new" };
 
@@ -20,3 +25,36 @@ for (const stepsOf of [migrationSteps, upgradeSteps]) {
     });
   });
 }
+
+describe("operatingCommands", () => {
+  const names = { node: "node1", zone: "zone1", service: "web", namespace: "shop" };
+  const commands = operatingCommands(names);
+
+  it("have no placeholders", () => {
+    for (const command of commands) assert.doesNotMatch(command, /NODE|NAME|worker-3|zone=a/);
+  });
+
+  it("contain the plugin, the acceptance test, and one shell with the pod's name", () => {
+    for (const part of [
+      /^kubectl kube-ipvs status --all-nodes$/,
+      /^kubectl kube-ipvs --node node1 status$/,
+      /^kubectl apply -k deploy\/kustomize\/e2e$/,
+      /^POD=.*\n.*exec \$POD -- kube-ipvs explain svc\/web -n shop$/s,
+    ])
+      assert.equal(commands.filter((command) => part.test(command)).length, 1, String(part));
+  });
+});
+
+describe("cleaningCommands", () => {
+  it("delete the DaemonSet before they clean the nodes", () => {
+    assert.deepEqual(
+      cleaningCommands().map((command) => command.replace(/ deploy.*/, "")),
+      [
+        "kubectl -n kube-system delete daemonset kube-ipvs",
+        "kubectl apply -k",
+        "kubectl -n kube-system rollout status daemonset/kube-ipvs-clean-up",
+        "kubectl delete -k",
+      ],
+    );
+  });
+});

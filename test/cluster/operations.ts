@@ -1,0 +1,76 @@
+/**
+ * Applies each overlay and a plain manifest to a cluster, runs the guides' commands on it, and cleans its nodes.
+ *
+ *     node test/cluster/operations.ts --kubernetes FOLDER [--stay]
+ *
+ * Exit status 1: a command failed, or a Service did not answer. 2: the cluster could not be brought up. 130: interrupted.
+ */
+import { join } from "node:path";
+import type { LabCluster } from "./cluster.ts";
+import { cleaningCommands, operatingCommands } from "./guide.ts";
+import { kubeProxyObjects } from "./kubeadm.ts";
+import { prepareCheckout, runCommand } from "./operator.ts";
+import { apply, imageName, packImage } from "./proxy.ts";
+import { shop, shopIsOpen, shopObjects } from "./shop.ts";
+import { build, project, provide, runProgram } from "./with-cluster.ts";
+
+interface Installation {
+  /** The arguments of `kubectl apply` and `kubectl delete`. */
+  readonly source: string;
+  readonly daemonSet: string;
+  /** Whether a Service without labels must answer. */
+  readonly serves: boolean;
+}
+
+const overlays = "deploy/kustomize/overlays";
+
+function overlay(name: string, serves = true, daemonSet = "kube-ipvs"): Installation {
+  return { source: `-k ${overlays}/${name}`, daemonSet, serves };
+}
+
+/** Only one can run on a node, so each is deleted before the next one. The last one stays. */
+const installations: readonly Installation[] = [
+  overlay("observe", false, "kube-ipvs-observe"),
+  overlay("kubeadm"),
+  overlay("k3s"),
+  overlay("beside-kube-proxy", false),
+  overlay("replace-kube-proxy"),
+  { source: "-f deploy/manifests/replace-kube-proxy.yaml", daemonSet: "kube-ipvs", serves: true },
+];
+
+async function operate(cluster: LabCluster): Promise<number> {
+  await provide(cluster, [packImage(build)]);
+  const checkout = prepareCheckout(cluster, project, imageName);
+  // Two overlays use the ConfigMap of kube-proxy. Pods wait while kube-proxy itself runs.
+  const isDaemonSet = (object: object): boolean => "kind" in object && object.kind === "DaemonSet";
+  await apply(
+    cluster,
+    "kube-proxy",
+    kubeProxyObjects().filter((object) => !isDaemonSet(object)),
+  );
+  await apply(cluster, "shop", shopObjects(cluster));
+  let failed = 0;
+  const run = async (command: string): Promise<void> => {
+    console.log(`$ ${command}`);
+    try {
+      await runCommand(cluster, checkout, command);
+    } catch (error) {
+      cluster.signal.throwIfAborted();
+      console.log(`failed: ${error instanceof Error ? error.message : String(error)}`);
+      failed += 1;
+    }
+  };
+  for (const { source, daemonSet, serves } of installations) {
+    await run(`kubectl apply --server-side ${source}`);
+    await run(`kubectl -n kube-system rollout status daemonset/${daemonSet} --timeout=5m`);
+    if (serves) await shopIsOpen(cluster);
+    if (source !== installations.at(-1)?.source) await run(`kubectl delete ${source}`);
+  }
+  const [node = ""] = cluster.nodeNames;
+  const names = { node, zone: "zone1", service: "web", namespace: shop };
+  for (const command of [...operatingCommands(names), ...cleaningCommands()]) await run(command);
+  console.log(`${failed} commands failed; see ${join(cluster.folder, "")}`);
+  return failed === 0 ? 0 : 1;
+}
+
+await runProgram({}, operate);
