@@ -10,7 +10,8 @@ import { type Balancer, balancersOf, patchOf, routeOf, type Service } from "./ba
 import { balancerSource } from "./network.ts";
 
 const periodMs = 500;
-const healthMs = 1_000;
+/** On a busy machine, a healthy node may take seconds to answer. */
+const healthMs = 3_000;
 const [folder = ".", ...nodes] = process.argv.slice(2);
 const client = new ApiClient(folder);
 const assigned = new Set<string>();
