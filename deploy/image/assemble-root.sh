@@ -72,7 +72,7 @@ make_folders() {
   chmod 1777 "$root/tmp"
 }
 
-# Documents are skipped, copyrights are kept. Scanners read the installed packages from status.d.
+# Skips documentation, but keeps copyright files. Scanners read the installed packages from status.d.
 unpack_packages() {
   while read -r _ file; do
     dpkg-deb --fsys-tarfile "$packages/$file" | tar -x --keep-directory-symlink -C "$root" \
@@ -99,7 +99,7 @@ place_program() {
     cp "$dist/$name" "$root/usr/local/bin/$name"
   done
   (cd "$dist/lib" && tar -c --exclude ./compile-cache .) | tar -x -C "$root/usr/local/lib/kube-ipvs"
-  # After a clone or build under umask 077, only the owner can read the files, but the container has another user.
+  # After a clone or build under umask 077, only the owner can read the files, but the container runs as a different user.
   chmod -R u=rwX,go=rX "$root/usr/local"
 }
 
