@@ -1,5 +1,5 @@
-# All commands of the project. `make help` prints the text after ##; a line that begins with ## continues it.
-# Outputs are in build/ and dist/. The project's own Node.js is the first one in PATH.
+# The project's commands. `make help` prints the text after ##; a line that begins with ## continues it.
+# Outputs are in build/ and dist/. The project's own Node.js comes first in PATH.
 MAKEFLAGS += --no-print-directory
 ifneq ($(words $(CURDIR)),1)
 $(error The path of this folder has a space, which make and the lab kernel cannot handle: move "$(CURDIR)")
@@ -14,7 +14,7 @@ export PATH := $(CURDIR)/build/toolchain/bin:$(CURDIR)/node_modules/.bin:$(biome
 
 addon := build/native-shim/$(architecture)/netlink_socket.node
 step := toolchain/step.sh
-# Node.js' compile cache for the sources of tests, which halves the startup time. The program has its own cache.
+# Node.js's compile cache for test sources, which halves their startup time. The program has its own cache.
 with_cache := NODE_COMPILE_CACHE=$(CURDIR)/build/compile-cache
 bench_programs := build/bench/limit build/bench/observe build/bench/connect build/bench/forward build/bench/pretend-ipvs.so
 
@@ -76,7 +76,7 @@ unit: setup-build shim
 	@$(with_cache) $(step) "Unit tests" node --test --test-concurrency=2 --test-timeout=180000 'test/unit/**/*.test.ts' 'test/contract/*.test.ts'
 
 test: setup ## run lint, types and all tests in one queue
-## RECORD=1 keeps how long each suite took
+## RECORD=1 records each suite's duration
 	@$(MAKE) lint types
 	@$(MAKE) test-suites
 
@@ -85,7 +85,7 @@ test-suites: setup-build shim setup-prometheus build/test/chart-renderer setup-l
 	@cp -r dist/lib/compile-cache build && $(with_cache) node test/lab/warm-compile-cache.ts
 	@$(with_cache) node test/run.ts $(if $(RECORD),--record) $(SUITES)
 
-nightly: ## run the long form of make test, suites with nft, soak
+nightly: ## run the long form of make test, nft suites and soak
 ## SEED=N repeats a run (default: the date)
 	@echo "Seed: $(SEED)"
 	@status=0; for part in nightly-tests nightly-kernels soak; do $(MAKE) $$part SEED=$(SEED) || status=1; done; exit $$status
@@ -123,14 +123,14 @@ manifests: ## write deploy/manifests from the kustomize overlays
 test-deploy: setup-build setup-prometheus build/test/chart-renderer ## validate manifests, the Helm chart and alerts
 	@$(with_cache) node test/run.ts deploy
 
-test-elsewhere: setup-lab build lab image ## test under the conditions of other machines
+test-elsewhere: setup-lab build lab image ## test under other machines' conditions
 	@node test/run.ts elsewhere
 
 test-lab: test-lab-boot test-lab-suites ## test on the lab kernel, and test the lab itself
 
 test-host: export LAB := host
 test-host: test-lab ## test on this machine's own kernel, which must have
-## IPVS; skips what would change the whole machine
+## IPVS; skips tests that change the whole machine
 
 test-lab-boot: setup-lab build lab
 	@$(with_cache) node test/run.ts lab-boot
@@ -145,7 +145,7 @@ lab-kernel: ## build a lab kernel with nf_tables (30 minutes, once)
 ## LAB_KERNEL=FOLDER BACKEND=none
 	@$(lab_kernel)
 
-test-kernels: setup-lab build lab lab-kernel ## test that kernel with each iptables backend and
+test-kernels: setup-lab build lab lab-kernel ## test the nf_tables kernel with each backend and
 ## write docs/reports/kernels.md
 ## SUITES='golden drift' BACKEND=nft|legacy|nftables|none
 	@TEST_LONG=1 LAB_KERNEL=$$($(lab_kernel) --folder) node test/lab/run-kernels.ts $(if $(BACKEND),--backend $(BACKEND)) $(SUITES)
@@ -165,7 +165,7 @@ conformance: setup-lab build lab image build/test/chart-renderer ## run Kubernet
 	  $(if $(PROXY),--proxy '$(PROXY)') $(if $(MODE),--mode '$(MODE)') $(if $(NODES),--nodes '$(NODES)') \
 	  $(if $(FAMILIES),--families '$(FAMILIES)')
 
-migration: setup-lab build lab image build/test/chart-renderer ## migrate a kubeadm cluster and roll back, by the guides
+migration: setup-lab build lab image build/test/chart-renderer ## migrate a kubeadm cluster to kube-ipvs and back
 ## KUBERNETES=FOLDER
 	@node test/cluster/migration.ts --kubernetes '$(KUBERNETES)'
 
@@ -185,14 +185,14 @@ cluster-latency: setup-lab build lab image build/test/chart-renderer ## measure 
 ## KUBERNETES=FOLDER PROXY=kube-proxy MODE=iptables
 	@node test/cluster/latency.ts --kubernetes '$(KUBERNETES)' $(if $(PROXY),--proxy '$(PROXY)') $(if $(MODE),--mode '$(MODE)')
 
-compare-slices: setup-lab build ## compare with kube-controller-manager
+compare-slices: setup-lab build ## compare slices with kube-controller-manager's
 ## KUBERNETES=FOLDER
 	@node test/cluster/endpoints.ts --kubernetes '$(KUBERNETES)'
 
-faults: setup-lab build lab ## inject every fault, long form, and write
+faults: setup-lab build lab ## inject every fault (long form) and write
 ## docs/reports/data/faults.tsv
 	@TEST_EXPOSURE=whole $(step) "Exposure under every single fault" node --test test/unit/reconcile/exposure.test.ts
-	@TEST_LONG=1 $(step) "Random pairs of what was left and what is wanted" node --test test/unit/daemon/random-pairs.test.ts
+	@TEST_LONG=1 $(step) "Random pairs of leftovers and desired state" node --test test/unit/daemon/random-pairs.test.ts
 	@node test/lab/boot.ts --timeout 14400 -- node test/faults/main.ts --form long > build/faults.json
 	@node test/faults/write-document.ts build/faults.json
 
@@ -227,12 +227,12 @@ sbom: setup-build build ## write dist/sbom.cdx.json, a CycloneDX SBOM
 	@toolchain/install-npm.sh
 	@$(step) "Writing dist/sbom.cdx.json" node toolchain/write-sbom.ts
 
-audit: setup-build ## ask the npm registry for known vulnerabilities; fail
+audit: setup-build ## check dependencies for known vulnerabilities; fail
 ## at severity high or critical
 	@toolchain/install-npm.sh
 	@npm audit --omit=dev --audit-level=high
 
-# IMAGE is the repository in manifests and chart. The default, localhost/kube-ipvs, is the name of loaded archives.
+# IMAGE is the image repository in manifests and chart. The default, localhost/kube-ipvs, is the name of loaded archives.
 release: setup-release sbom image ## build images, chart and manifests in build/release
 ## IMAGE=REPOSITORY
 	@$(step) "Release" node toolchain/release/main.ts $(release_folder) build/image/root
@@ -242,11 +242,11 @@ release: setup-release sbom image ## build images, chart and manifests in build/
 containerfile: setup-release ## build deploy/image/Containerfile with buildah
 	@toolchain/release/build-containerfile.sh
 
-release-check: release ## rebuild the release, compare it and try the images
-	@$(step) "The release, once more" node toolchain/release/main.ts $(release_folder)-again
-	@$(step) "What was released" node --test --test-timeout=600000 'test/release/*.test.ts'
+release-check: release ## rebuild and compare the release, and test its images
+	@$(step) "Rebuilding the release" node toolchain/release/main.ts $(release_folder)-again
+	@$(step) "Testing the release" node --test --test-timeout=600000 'test/release/*.test.ts'
 
-docs: setup-build ## write the generated documents and pictures
+docs: setup-build ## generate documents and pictures
 	@node toolchain/docs/write.ts
 
 pictures: docs ## draw docs/pictures from docs/quick-start.md
@@ -294,10 +294,10 @@ build/bench/pretend-ipvs.so: test/bench/pretend-ipvs.c | setup-build
 	@$(compile_test_library) -o $@ $< -ldl
 
 build/test/chart-renderer: test/deploy/chart-renderer/main.go toolchain/build-chart-renderer.sh
-	@$(step) "Building the renderer of the Helm chart" toolchain/build-chart-renderer.sh $< $@
+	@$(step) "Building the Helm chart renderer" toolchain/build-chart-renderer.sh $< $@
 
 build/test/seccomp.json:
-	@$(step) "Fetching the seccomp profile of container runtimes" toolchain/extract-file.sh \
+	@$(step) "Fetching the container runtimes' seccomp profile" toolchain/extract-file.sh \
 	  golang-github-containers-common /usr/share/containers/seccomp.json $@
 
 build/bench/%: test/bench/%.c | setup-build

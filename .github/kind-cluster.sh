@@ -1,5 +1,5 @@
 #!/bin/sh
-# kind-cluster.sh IMAGE KUBE_PROXY_MODE FAMILY NODES: creates a cluster with kind. Its pod networks are those of kind.
+# kind-cluster.sh IMAGE KUBE_PROXY_MODE FAMILY NODES: creates a cluster with kind and kind's default pod networks.
 set -e
 go install sigs.k8s.io/kind@v0.33.0
 PATH=$(go env GOPATH)/bin:$PATH

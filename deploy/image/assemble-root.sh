@@ -1,6 +1,6 @@
 #!/bin/sh
 # assemble-root.sh FOLDER [ARCHITECTURE PROGRAM]: assembles the image's root file system in FOLDER. It consists of the
-# packages of packages.txt with their dependencies, from Debian's archive, and the program from dist/. The Containerfile,
+# packages in packages.txt with their dependencies, from Debian's archive, and the program from dist/. The Containerfile,
 # the tests and the release all run this script, so they use the same files. For another architecture, ARCHITECTURE is
 # Debian's name for it (arm64), and PROGRAM is the folder to use instead of dist/. Packages are fetched once, into
 # build/image/packages. Needs apt, but not root.
@@ -56,14 +56,14 @@ version_of() {
   printf '%s\n' "${version%_*}" | sed 's/%3a/:/g'
 }
 
-# /bin, /sbin and /lib are links, as on every Debian since 12; old packages still name them.
+# /bin, /sbin and /lib are links, as in Debian 12 and later, because old packages still name them.
 make_folders() {
   rm -rf "$root"
   for folder in bin sbin lib lib64; do
     mkdir -p "$root/usr/$folder"
     ln -s "usr/$folder" "$root/$folder"
   done
-  # Mount points of the manifests must exist, because the root is read-only.
+  # The manifests' mount points must exist, because the root is read-only.
   mkdir -p "$root/etc" "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$root/run/kube-ipvs" \
     "$root/usr/lib/modules" "$root/var/lib/kube-proxy" "$root/var/cache/kube-ipvs" "$root/var/lib/dpkg/status.d" \
     "$root/var/run"

@@ -39,7 +39,7 @@ export interface KernelReaders {
   readonly conntrack: Pick<ConntrackClient, "listFlows">;
   readonly sysctl: SysctlClient;
   readonly sockets: { listListening(): readonly ListeningSocket[] };
-  /** Client lists of the iptables `recent` match, which iptables mode uses for session affinity. */
+  /** Client lists of the iptables match `recent`, which iptables mode uses for session affinity. */
   readonly recentLists: { clientsIn(list: string): readonly IpAddress[] };
   readonly modules: ModulesClient;
   readonly surveyBackends: () => Promise<BackendSurveys>;
@@ -51,7 +51,7 @@ export interface KernelReaders {
   close(): void;
 }
 
-/** Opens the sockets in the calling thread's network namespace. Throws NetlinkError. */
+/** Opens the sockets, in the network namespace of the calling thread. Throws NetlinkError. */
 export function openReaders(clock: Clock): KernelReaders {
   const parts: TransportDependencies = { shim: nativeSocket, clock };
   const modules = new ModulesClient({ runProgram });
@@ -61,7 +61,7 @@ export function openReaders(clock: Clock): KernelReaders {
     nftTables: new NftTablesClient(parts),
     nftRules: new NftRulesetClient(parts),
     nftSets: new NftSetsClient(parts),
-    ownNftRules: new NftRulesClient(parts, "it was chosen earlier"),
+    ownNftRules: new NftRulesClient(parts, "it was chosen before"),
     // With "routes", the client lists virtual IPs in both forms.
     link: new DummyLinkClient({ ...parts, modules, virtualAddresses: "routes" }),
     routes: new RoutesClient(parts),
@@ -79,7 +79,7 @@ export function openReaders(clock: Clock): KernelReaders {
       const programs = await programsOf(runProgram, backend);
       return new IptablesClient(
         { runProgram },
-        { backend, programs, reason: "it was chosen earlier" },
+        { backend, programs, reason: "it was chosen before" },
       );
     },
     close() {

@@ -1,4 +1,4 @@
-/** Defines the arguments and results of program runs, for facilities without a stable kernel interface. */
+/** Programs without a stable kernel interface: iptables, modprobe. Defines the arguments and the result of a run. */
 
 export interface ProgramCall {
   /** A name that is looked up in PATH; never a shell command line. */
@@ -64,7 +64,7 @@ export function timedOut({ program, timeoutMs }: ProgramCall, cause?: unknown): 
   return new ProgramError(program, "timed-out", detail, cause);
 }
 
-/** Returns the error for a program that a signal such as `SIGKILL` ended. */
+/** Returns the error for a program that a signal ended, such as `SIGKILL`. */
 export function killedBy(signal: string, { program }: ProgramCall, cause?: unknown): ProgramError {
   return new ProgramError(program, "killed", `it was killed by ${signal}`, cause);
 }
@@ -78,13 +78,13 @@ export function notStarted(code: string, { program }: ProgramCall, cause?: unkno
     return new ProgramError(program, "not-allowed", `${code} (not permitted to run it)`, cause);
   }
   if (code === "EMFILE" || code === "ENFILE") {
-    const advice = "too many open files: check ulimit -n and sysctl fs.file-nr";
+    const advice = "too many files are open: ulimit -n, sysctl fs.file-nr";
     return new ProgramError(program, "not-started", `${code} (${advice})`, cause);
   }
   return new ProgramError(program, "not-started", `it could not be started: ${code}`, cause);
 }
 
-/** Folders of system programs. A service's PATH often lacks the sbin folders. */
+/** Folders of system programs. The PATH of a service often lacks the sbin folders. */
 const systemFolders: readonly string[] = [
   "/usr/local/sbin",
   "/usr/sbin",

@@ -25,7 +25,7 @@ const slowStartName = `${prefix}slow-start`;
 const canaryName = `${prefix}canary`;
 
 /**
- * Other software's annotation names with the same meaning. If both names are present, the one under kube-ipvs.io/
+ * Annotation names of other software with the same meaning. If both names are present, the one under kube-ipvs.io/
  * applies.
  */
 const aliases: Readonly<Record<string, string>> = {
@@ -190,7 +190,7 @@ function schedulerProblemOf(
   return { reason: "scheduler-unavailable", message };
 }
 
-const unknownMessage = `kube-ipvs supports ${Object.keys(readers)
+const unknownMessage = `kube-ipvs knows ${Object.keys(readers)
   .map((name) => name.slice(prefix.length))
   .join(", ")} under ${prefix}`;
 

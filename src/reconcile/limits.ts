@@ -55,7 +55,7 @@ export function isRestriction(subject: Subject): boolean {
   return subject.type === "chain" && subject.table === "filter";
 }
 
-/** The address, protocol and port of an entry in a `hash:ip,port…` set. */
+/** The address, protocol and port of an entry of a `hash:ip,port…` set. */
 export function serverOfEntry(entry: SetEntry): VirtualServerId | undefined {
   const { address, protocol, port } = setEntryParts(entry);
   if (address === undefined || protocol === undefined || port === undefined) return undefined;

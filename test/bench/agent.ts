@@ -100,7 +100,7 @@ function figuresOf(pid: number): ProcessFigures {
   let [cpuTicks, residentKb, peakKb, anonymousKb] = [0, 0, 0, 0];
   for (const member of family) {
     const files = filesOf(member);
-    if (files === undefined && member === pid) throw new Error(`Process ${pid} is over`);
+    if (files === undefined && member === pid) throw new Error(`Process ${pid} has exited`);
     if (files === undefined) continue;
     const { fields, status } = files;
     for (const index of [11, 12, 13, 14]) cpuTicks += Number(fields[index]);
@@ -191,6 +191,6 @@ createServer((request, response) => {
     (result) => response.end(JSON.stringify(result)),
     (error: unknown) => response.writeHead(500).end(String(error)),
   );
-}).listen(Number(port), "0.0.0.0", () => console.log("agent listens"));
+}).listen(Number(port), "0.0.0.0", () => console.log("agent is listening"));
 // Reads the file once in advance, so that the first request costs as much as later ones.
 createReadStream("/proc/self/stat").resume();

@@ -51,7 +51,7 @@ async function readByInformers(url: string): Promise<number> {
   ];
   for (const informer of informers) {
     informer.on("error", (error: unknown) => {
-      throw new Error("The informer ended", { cause: error });
+      throw new Error("The informer stopped", { cause: error });
     });
   }
   // The start resolves when the watch after the list is open.
@@ -122,7 +122,7 @@ async function firstLine(child: ChildProcess): Promise<string> {
     text += chunk.toString();
   });
   while (!text.includes("\n")) {
-    if (child.exitCode !== null) throw new Error(`A process ended with ${child.exitCode}`);
+    if (child.exitCode !== null) throw new Error(`A process exited with ${child.exitCode}`);
     await pause(sampleMs);
   }
   return text;
@@ -142,7 +142,7 @@ async function measure(name: string, url: string): Promise<void> {
   await once(client, "close");
   const { seconds, longestBlockSeconds, processorSeconds, objects, loadedMb } = figures;
   console.log(
-    `${name}: ${objects} objects in ${seconds.toFixed(1)} s (${processorSeconds.toFixed(1)} s of processor time), longest block of the event loop ` +
+    `${name}: ${objects} objects in ${seconds.toFixed(1)} s (${processorSeconds.toFixed(1)} s of CPU time), longest event-loop block ` +
       `${longestBlockSeconds.toFixed(2)} s, anonymous memory ${settledMb.toFixed(0)} MB ` +
       `(${loadedMb.toFixed(0)} MB before the first request), peak ${peakMb.toFixed(0)} MB`,
   );

@@ -207,7 +207,7 @@ async function main(): Promise<void> {
   const [services = 0, endpoints = 0] = values.size.split("x").map(Number);
   const size: ClusterSize = { services, endpoints };
   const given = positionals.map((text) => /^([^=]+)=(.+)$/.exec(text));
-  if (given.length === 0 || given.includes(null)) throw new Error("Give builds as LABEL=FOLDER");
+  if (given.length === 0 || given.includes(null)) throw new Error("builds must be LABEL=FOLDER");
   shell(
     "ip link set lo up; ip link add eth0 type ifb; ip addr add 192.168.10.11/24 dev eth0; ip link set eth0 up; ip route add default via 192.168.10.1",
   );
@@ -230,7 +230,7 @@ async function main(): Promise<void> {
     }
     if (process.stderr.isTTY) process.stderr.write("\n");
     console.log(
-      `${values.size}, ${values.runs} runs of each in turn on processor ${values.cpus}, link ${linkKind}: medians\n`,
+      `${values.size}, ${values.runs} alternating runs each on processor ${values.cpus}, link ${linkKind}: medians\n`,
     );
     console.log(tableOf(builds, results));
   } finally {

@@ -153,11 +153,12 @@ export class Machine {
         this.ask("forkCount", {}).catch(() => undefined),
         pause(1_000),
         this.#ended.then((result) => {
-          throw new Error(`The lab ended: ${JSON.stringify(result)}\n${this.#console}`);
+          throw new Error(`The lab exited: ${JSON.stringify(result)}\n${this.#console}`);
         }),
       ]);
       if (typeof answer === "number") return;
-      if (performance.now() > deadlineMs) throw new Error(`No agent\n${this.#console}`);
+      if (performance.now() > deadlineMs)
+        throw new Error(`The agent did not start:\n${this.#console}`);
       await pause(50);
     }
   }
@@ -167,7 +168,7 @@ export class Machine {
     const { pid } = await this.ask("start", { argv });
     const wanted = { pid, text: "observing", timeoutMs: 10_000 };
     if (!(await this.ask("waitForOutput", wanted)).isThere) {
-      throw new Error(`The observer does not run: ${await this.ask("output", { pid })}`);
+      throw new Error(`The observer is not running: ${await this.ask("output", { pid })}`);
     }
     this.#answers = createSocket("udp4", (message) => {
       const [tag = "", count] = message.toString().split(" ");

@@ -37,7 +37,7 @@ function chosen(): readonly Case[] {
   );
   if (found.length > 0) return found;
   throw new Error(
-    `No such case: ${values.cases}; there are: ${cases.map(({ name }) => name).join(", ")}`,
+    `No such case: ${values.cases}; the cases are: ${cases.map(({ name }) => name).join(", ")}`,
   );
 }
 
@@ -125,7 +125,7 @@ function brokenOff(one: Case, step: string): CaseResult {
     load: loadavg().slice(0, 1),
     rows: [],
     growth: [],
-    failure: `not over after ${limitSeconds(one)} s, at: ${step}`,
+    failure: `timed out after ${limitSeconds(one)} s, at: ${step}`,
   };
 }
 
@@ -138,7 +138,7 @@ async function measureAll(): Promise<void> {
   const list = chosen();
   const seconds = list.reduce((total, { expectedSeconds }) => total + expectedSeconds, 0);
   console.log(
-    `Bench: ${list.length} cases, about ${Math.ceil(seconds / 60)} min on a calm machine`,
+    `Bench: ${list.length} cases, about ${Math.ceil(seconds / 60)} min on an idle machine`,
   );
   for (const [at, one] of list.entries()) await measure(one, `${at + 1}/${list.length}`);
 }

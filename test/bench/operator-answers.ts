@@ -116,7 +116,7 @@ for (const target of targets) {
   const turnMs = endTurns();
   const megabytes = (bytes: number): string => (bytes / 2 ** 20).toFixed(1);
   console.log(
-    `${target}: ${megabytes(lengthBytes)} MB in ${elapsedMs.toFixed(0)} ms, longest delay of the event loop ` +
+    `${target}: ${megabytes(lengthBytes)} MB in ${elapsedMs.toFixed(0)} ms, longest event-loop delay ` +
       `${(delay.max / 1e6).toFixed(1)} ms, of which the processor worked ${turnMs.toFixed(1)} ms; 99% ${(delay.percentile(99) / 1e6).toFixed(1)} ms, ` +
       `heap ${megabytes(process.memoryUsage().heapUsed - heapBefore)} MB more (not collected)`,
   );

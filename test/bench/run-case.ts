@@ -40,7 +40,7 @@ function finish(outcome: CaseOutcome, failure?: string): never {
 }
 
 setTimeout(
-  () => finish(kept, `not over after ${seconds} s, at: ${lastStep}`),
+  () => finish(kept, `timed out after ${seconds} s, at: ${lastStep}`),
   Number(seconds) * 1_000,
 );
 try {

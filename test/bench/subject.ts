@@ -143,7 +143,7 @@ export class Subject {
 export async function objectsRead(server: ApiServer, watches = 3): Promise<number> {
   const deadlineMs = performance.now() + startTimeoutMs;
   while (server.openWatches < watches) {
-    if (performance.now() > deadlineMs) throw new Error("The objects were not read in time");
+    if (performance.now() > deadlineMs) throw new Error("Timed out before the objects were read");
     await pause(1);
   }
   return performance.now();

@@ -18,7 +18,7 @@ export async function measureVerification(
   server: ApiServer,
   context: CaseContext,
 ): Promise<number> {
-  context.step("restart, to look at verifications");
+  context.step("restart, to measure verifications");
   const subject = await Subject.start(machine, ourCommand(server.url, verificationFlags));
   await subject.hasSynced();
   const first = await verificationsReach(subject, 1);
@@ -39,7 +39,8 @@ export async function verificationsReach(subject: Subject, count: number): Promi
   for (;;) {
     const syncs = await subject.metric("kube_ipvs_sync_runs_total", 'kind="partial"');
     if (syncs >= count) return syncs;
-    if (performance.now() > deadlineMs) throw new Error(`${syncs} syncs in time, not ${count}`);
+    if (performance.now() > deadlineMs)
+      throw new Error(`timed out after ${syncs} of ${count} syncs`);
     await pause(1_000);
   }
 }

@@ -91,7 +91,7 @@ export async function eventually(
   while (!(await isTrue())) {
     signal.throwIfAborted();
     if (seconds() > limitSeconds)
-      throw new Error(`not true within ${limitSeconds} s: ${what}; see the logs in ${folder}`);
+      throw new Error(`timed out after ${limitSeconds} s: ${what}; see the logs in ${folder}`);
     await sleep(500);
   }
   console.log(`${what} (${seconds().toFixed(1)} s)`);

@@ -40,7 +40,7 @@ const proxy = ["-n", "kube-system", "rollout"] as const;
 export const controlPlaneFaults: readonly Fault[] = [
   {
     name: "away",
-    title: ({ awaySeconds }) => `the API server is away for ${awaySeconds} s`,
+    title: ({ awaySeconds }) => `the API server is unavailable for ${awaySeconds} s`,
     inject: async ({ cluster, controlPlane, awaySeconds }) => {
       await controlPlane.stop("kube-apiserver");
       await sleep(awaySeconds * 1_000, undefined, { signal: cluster.signal });
@@ -65,7 +65,7 @@ export const controlPlaneFaults: readonly Fault[] = [
   },
   {
     name: "tokens",
-    title: () => "the key of service account tokens is replaced, then the pods",
+    title: () => "the service account signing key is replaced, then the pods",
     inject: async ({ cluster, controlPlane }) => {
       writeAccountKeys(credential(cluster, ""));
       await controlPlane.stop("kube-apiserver", "kube-controller-manager");

@@ -45,7 +45,7 @@ async function run(fault: Fault, faulty: Faulty): Promise<FaultResult> {
     console.log(error instanceof Error ? error.message : String(error));
   }
   const { count, broken } = await closeConnections([holder]);
-  console.log(`${count} connections were open all the time, ${broken} broke`);
+  console.log(`${count} connections were open the whole time, ${broken} broke`);
   const date = new Date().toISOString().slice(0, 10);
   return { fault: title, seconds, held: count, broken, commit: commit(), date };
 }

@@ -7,7 +7,7 @@ packages="containerd crun containernetworking-plugins etcd-server
   libc6 libstdc++6 libgcc-s1 libblake3-0 libtbb12 libjson-c5 libcap2 libseccomp2 libsystemd0"
 target=$1
 if ! command -v apt-get > /dev/null; then
-  echo "conformance: apt-get is missing, which fetches containerd, crun, CNI plugins and etcd: use Debian" >&2
+  echo "conformance: apt-get, which fetches containerd, crun, CNI plugins and etcd, is missing: use Debian" >&2
   exit 1
 fi
 work=$(mktemp -d) || exit 1

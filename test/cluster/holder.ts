@@ -41,7 +41,8 @@ export class Holder {
   async #take(onLine: (line: string) => void): Promise<void> {
     for (let taken = 0; taken < this.#count; taken += 1) {
       const { done, value } = await this.#lines.next();
-      if (done) throw new Error(`the holder of ${this.#count} connections ended after ${taken}`);
+      if (done)
+        throw new Error(`the program holding ${this.#count} connections exited after ${taken}`);
       onLine(value);
     }
   }

@@ -9,7 +9,7 @@ import { holdNodePorts, nodeAddresses, shopIsOpen, shopObjects } from "./shop.ts
 
 export const nodeFaults: readonly Fault[] = [
   nodeFault("reboot", "a node is drained and rebooted", (node) => node),
-  nodeFault("move", "a node is drained and rebooted with another address", (node) => ({
+  nodeFault("move", "a node is drained and rebooted with a new address", (node) => ({
     ...node,
     address: otherNodeAddress,
   })),

@@ -65,7 +65,7 @@ keep_running() { # LOG COMMAND…
   shift
   while :; do
     setsid "$@" >> "$NODE_FOLDER/$log" 2>&1 < /dev/null
-    report "$1 ended with $?"
+    report "$1 exited with $?"
     sleep 5
   done
 }

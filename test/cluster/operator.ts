@@ -78,7 +78,7 @@ export async function runShell(argv: readonly string[], options: ShellOptions): 
   child.once("error", reject);
   child.once("exit", (status, by) => {
     if (status === 0) resolve();
-    else reject(new Error(`${argv.at(-1)} ended with ${by ?? status}`));
+    else reject(new Error(`${argv.at(-1)} exited with ${by ?? status}`));
   });
   signal.addEventListener("abort", kill, { once: true });
   await promise.finally(() => signal.removeEventListener("abort", kill));

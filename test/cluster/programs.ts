@@ -49,7 +49,7 @@ export class Programs {
     child.once("exit", (status, by) => {
       resolve();
       if (!this.#isStopping && !isExpected)
-        this.#onUnexpectedEnd(new Error(`${name} ended with ${by ?? status}: see ${log}`));
+        this.#onUnexpectedEnd(new Error(`${name} exited with ${by ?? status}: see ${log}`));
     });
     this.#started.push({ name, child, ended: promise, signal });
     return {

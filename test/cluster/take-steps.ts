@@ -32,7 +32,7 @@ export async function takeSteps(
   }
   const { count, broken } = await closeConnections(holders);
   console.log(failure || "all steps done");
-  console.log(`${count} connections were open all the time, ${broken} broke`);
+  console.log(`${count} connections were open the whole time, ${broken} broke`);
   return failure === "" && broken === 0 ? 0 : 1;
 }
 

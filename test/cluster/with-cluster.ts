@@ -101,11 +101,11 @@ async function withLab(
   body: (cluster: LabCluster) => Promise<number>,
 ): Promise<number> {
   if (kubernetesFolder === "")
-    throw new Error("no folder with Kubernetes' programs: KUBERNETES=FOLDER");
+    throw new Error("no folder with Kubernetes' programs: set KUBERNETES=FOLDER");
   if (process.getuid?.() !== 0) throw new Error("not root: network namespaces need root");
   const kubernetes = openKubernetesFolder(resolve(kubernetesFolder));
   const kernel = findLabKernel();
-  if (kernel === undefined) throw new Error("no lab kernel: make setup-lab");
+  if (kernel === undefined) throw new Error("no lab kernel: run make setup-lab");
   fetchPackages();
   const programs = new Programs((error) => abort.abort(error));
   const folder = emptyFolder();
@@ -194,7 +194,7 @@ export async function provide(
 
 /** Keeps the cluster until Ctrl-C, so that it can be examined. */
 function interrupted(signal: AbortSignal): Promise<void> {
-  console.log("The cluster stays until Ctrl-C.");
+  console.log("The cluster keeps running until Ctrl-C.");
   const { promise, resolve: end } = Promise.withResolvers<void>();
   signal.addEventListener("abort", () => end(), { once: true });
   return promise;

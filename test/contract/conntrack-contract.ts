@@ -26,7 +26,7 @@ async function listed(
 
 export function describeConntrackContract(name: string, open: OpenContractKernel): void {
   describe(`${name}: conntrack`, () => {
-    contractCase(open, "tracks nothing at first", async ({ conntrack }) => {
+    contractCase(open, "tracks nothing initially", async ({ conntrack }) => {
       assert.deepEqual(await conntrack.listUdpFlows("IPv4"), []);
       assert.equal(await conntrack.remove([]), 0);
     });
@@ -39,7 +39,7 @@ export function describeConntrackContract(name: string, open: OpenContractKernel
       assert.deepEqual(await listed(conntrack, "IPv6"), [ipv6Flow]);
     });
 
-    contractCase(open, "lists only flows that are selected", async ({ conntrack }, contract) => {
+    contractCase(open, "lists only selected flows", async ({ conntrack }, contract) => {
       const [asked, other] = [
         dnsFlow(),
         dnsFlow({ sourcePort: 4001, replySource: ip("10.244.1.6") }),
@@ -67,7 +67,7 @@ export function describeConntrackContract(name: string, open: OpenContractKernel
       }
     });
 
-    contractCase(open, "removes exactly the flows given", async ({ conntrack }, contract) => {
+    contractCase(open, "removes exactly the given flows", async ({ conntrack }, contract) => {
       for (const sourcePort of [4000, 4001, 4002]) contract.addFlow(dnsFlow({ sourcePort }));
       contract.addFlow(ipv6Flow);
       const flows = await conntrack.listUdpFlows("IPv4");
@@ -81,7 +81,7 @@ export function describeConntrackContract(name: string, open: OpenContractKernel
       assert.deepEqual(await listed(conntrack, "IPv6"), []);
     });
 
-    contractCase(open, "takes a flow that is gone for done", async ({ conntrack }, contract) => {
+    contractCase(open, "treats a missing flow as removed", async ({ conntrack }, contract) => {
       contract.addFlow(dnsFlow());
       const flows = await conntrack.listUdpFlows("IPv4");
       assert.equal(await conntrack.remove(flows), 1);

@@ -80,7 +80,7 @@ export function describeIpSetsContract(
   });
   const withoutCapacities = has.capacities ? false : "sets of nf_tables have no capacity";
   describe(`${name}: ip sets`, () => {
-    contractCase(open, "has none at first", async ({ ipSets }) => {
+    contractCase(open, "has none initially", async ({ ipSets }) => {
       assert.deepEqual(await ipSets.listSets(), []);
       assert.deepEqual(await ipSets.listEntries(set()), []);
       assert.deepEqual(await ipSets.apply([]), []);
@@ -119,7 +119,7 @@ export function describeIpSetsContract(
       ]);
     });
 
-    contractCase(open, "creates what is there already, keeping its entries", async ({ ipSets }) => {
+    contractCase(open, "creates an existing set and keeps its entries", async ({ ipSets }) => {
       for (const target of [set(), set({ name: "PORTS", type: "bitmap:port" })]) {
         const text = target.type === "bitmap:port" ? "80" : "10.96.0.1,tcp:80";
         await ipSets.create(target);
@@ -135,7 +135,7 @@ export function describeIpSetsContract(
     ];
     if (has.capacities) others.push(["capacity", { maxElements: 1000 }]);
     for (const [what, overrides] of others) {
-      contractCase(open, `refuses to create a set of another ${what}`, async ({ ipSets }) => {
+      contractCase(open, `rejects an existing set with a different ${what}`, async ({ ipSets }) => {
         await ipSets.create(set());
         await assert.rejects(ipSets.create(set(overrides)), /KUBE-TEST.*: EEXIST/);
       });
@@ -143,29 +143,33 @@ export function describeIpSetsContract(
 
     contractCase(
       open,
-      "takes names of 31 bytes and refuses much longer ones",
+      "accepts names of 31 bytes and rejects much longer ones",
       async ({ ipSets }) => {
         await ipSets.create(set({ name: "X".repeat(31) }));
         await assert.rejects(ipSets.create(set({ name: "X".repeat(256) })));
       },
     );
 
-    contractCase(open, "destroys, also what is absent", async ({ ipSets }) => {
+    contractCase(open, "destroys sets, including absent ones", async ({ ipSets }) => {
       await ipSets.create(set());
       await ipSets.destroy("KUBE-TEST");
       await ipSets.destroy("KUBE-TEST");
       assert.deepEqual(await ipSets.listSets(), []);
     });
 
-    contractCase(open, "adds twice and removes what is absent", async ({ ipSets }) => {
-      await ipSets.create(set());
-      await applyAll(ipSets, change("add", set(), "10.96.0.1,tcp:80", "10.96.0.1,tcp:80"));
-      await applyAll(ipSets, change("remove", set(), "10.96.0.1,tcp:81"));
-      await applyAll(ipSets, change("remove", set({ name: "ABSENT" }), "10.96.0.1,tcp:81"));
-      assert.deepEqual(await entries(ipSets, set()), ["10.96.0.1,tcp:80"]);
-    });
+    contractCase(
+      open,
+      "accepts repeated additions and removals of absent entries",
+      async ({ ipSets }) => {
+        await ipSets.create(set());
+        await applyAll(ipSets, change("add", set(), "10.96.0.1,tcp:80", "10.96.0.1,tcp:80"));
+        await applyAll(ipSets, change("remove", set(), "10.96.0.1,tcp:81"));
+        await applyAll(ipSets, change("remove", set({ name: "ABSENT" }), "10.96.0.1,tcp:81"));
+        assert.deepEqual(await entries(ipSets, set()), ["10.96.0.1,tcp:80"]);
+      },
+    );
 
-    contractCase(open, "keeps the order of a list", async ({ ipSets }) => {
+    contractCase(open, "applies the changes of a list in order", async ({ ipSets }) => {
       await ipSets.create(set());
       await applyAll(ipSets, [
         ...change("add", set(), "10.96.0.1,tcp:80", "10.96.0.2,tcp:80"),
@@ -176,7 +180,7 @@ export function describeIpSetsContract(
       assert.deepEqual(await entries(ipSets, set()), ["10.96.0.2,tcp:80"]);
     });
 
-    contractCase(open, "names the refused entries and takes the others", async ({ ipSets }) => {
+    contractCase(open, "names the rejected entries and accepts the others", async ({ ipSets }) => {
       await ipSets.create(set());
       const failed = await ipSets.apply([
         ...change("add", set(), "10.96.0.1,tcp:1", "fd00:96::1,tcp:1", "10.96.0.1,tcp:2"),
@@ -195,7 +199,7 @@ export function describeIpSetsContract(
 
     contractCase(
       open,
-      "takes no more than the capacity",
+      "accepts no more entries than its capacity",
       async ({ ipSets }) => {
         const small = set({ maxElements: 64 });
         const texts = Array.from({ length: 70 }, (_, port) => `10.96.0.1,tcp:${port + 1}`);
@@ -211,7 +215,7 @@ export function describeIpSetsContract(
       withoutCapacities,
     );
 
-    contractCase(open, "holds networks that contain each other", async ({ ipSets }) => {
+    contractCase(open, "stores networks that contain each other", async ({ ipSets }) => {
       for (const [family, wide, narrow] of [
         ["IPv4", "203.0.113.5,tcp:443,10.0.0.0/8", "203.0.113.5,tcp:443,10.0.0.0/16"],
         ["IPv6", "2001:db8::5,tcp:443,fd00::/8", "2001:db8::5,tcp:443,fd00::1"],
@@ -233,7 +237,7 @@ export function describeIpSetsContract(
 
     contractCase(
       open,
-      "notices networks that another program changed",
+      "detects networks that another program changed",
       async ({ ipSets }, { others }) => {
         const nets = set({ type: "hash:ip,port,net" });
         const [wide, narrow] = [
@@ -250,7 +254,7 @@ export function describeIpSetsContract(
       },
     );
 
-    contractCase(open, "keeps networks through random changes", async ({ ipSets }) => {
+    contractCase(open, "keeps networks correct through random changes", async ({ ipSets }) => {
       const random = seededRandom(firstSeed);
       const pick = (count: number): number => Math.floor(random() * count);
       const nets = set({ type: "hash:ip,port,net" });
@@ -274,7 +278,7 @@ export function describeIpSetsContract(
       }
     });
 
-    contractCase(open, "takes thousands of entries in one call", async ({ ipSets }) => {
+    contractCase(open, "accepts thousands of entries in one call", async ({ ipSets }) => {
       const texts = Array.from({ length: 3500 }, (_, port) => `10.96.0.1,tcp:${port + 1}`);
       await ipSets.create(set());
       await applyAll(ipSets, change("add", set(), ...texts));
@@ -283,7 +287,7 @@ export function describeIpSetsContract(
       assert.deepEqual(await entries(ipSets, set()), texts.slice(0, 1));
     });
 
-    contractCase(open, "exchanges the contents of two sets", async ({ ipSets }) => {
+    contractCase(open, "swaps the contents of two sets", async ({ ipSets }) => {
       const [one, other] = [set(), set({ name: "OTHER", maxElements: 100 })];
       await ipSets.create(one);
       await ipSets.create(other);
@@ -296,7 +300,7 @@ export function describeIpSetsContract(
       assert.deepEqual(capacities.toSorted(), [100, 65_536]);
     });
 
-    contractCase(open, "refuses to exchange sets of two types", async ({ ipSets }) => {
+    contractCase(open, "rejects swapping sets of different types", async ({ ipSets }) => {
       await ipSets.create(set());
       await ipSets.create(set({ name: "OTHER", type: "hash:ip" }));
       await assert.rejects(ipSets.swap("KUBE-TEST", "OTHER"), /IPSET_ERR_TYPE_MISMATCH|EINVAL/);

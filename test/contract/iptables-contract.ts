@@ -104,7 +104,7 @@ async function createSet({ ipSets }: Kernel, family: IpFamily): Promise<void> {
 export function describeIptablesContract(name: string, open: OpenContractKernel): void {
   describe(`${name}: iptables`, () => {
     for (const family of ["IPv4", "IPv6"] as const) {
-      contractCase(open, `works for ${family} and has no rules at first`, async ({ iptables }) => {
+      contractCase(open, `works for ${family} and has no rules initially`, async ({ iptables }) => {
         assert.deepEqual(await iptables.probe(family), { isSupported: true });
         const rules = (await iptables.observe(family)).flatMap((chain) => chain.rules);
         assert.deepEqual(rules, []);
@@ -130,56 +130,56 @@ export function describeIptablesContract(name: string, open: OpenContractKernel)
       });
     }
 
-    contractCase(open, "keeps the families apart", async ({ iptables }) => {
+    contractCase(open, "keeps the families separate", async ({ iptables }) => {
       await iptables.apply("IPv4", [write("KUBE-A", [rule(accept)])]);
       assert.equal(await textsOf(iptables, "IPv6", "filter", "KUBE-A"), undefined);
     });
 
+    contractCase(open, "detects its own backend again and leaves no trace", async (kernel) => {
+      const { iptables } = kernel;
+      await iptables.apply("IPv4", [write("KUBE-A", [rule(accept)])]);
+      const before = [await iptables.observe("IPv4"), await iptables.observe("IPv6")];
+      const finding = await iptables.checkBackend();
+      assert.equal(finding.backend, iptables.backend);
+      assert.deepEqual(iptables.choice, finding);
+      const after = [await iptables.observe("IPv4"), await iptables.observe("IPv6")];
+      assert.deepEqual(after, before);
+    });
+
     contractCase(
       open,
-      "finds its own back end again, and leaves no trace of the look",
-      async (kernel) => {
+      "shows with a generation number whether rules have changed",
+      async (kernel, contract) => {
         const { iptables } = kernel;
-        await iptables.apply("IPv4", [write("KUBE-A", [rule(accept)])]);
-        const before = [await iptables.observe("IPv4"), await iptables.observe("IPv6")];
-        const finding = await iptables.checkBackend();
-        assert.equal(finding.backend, iptables.backend);
-        assert.deepEqual(iptables.choice, finding);
-        const after = [await iptables.observe("IPv4"), await iptables.observe("IPv6")];
-        assert.deepEqual(after, before);
+        const read = async (): Promise<number> => {
+          // A single read may fail on a busy kernel, in which case the daemon lists the rules.
+          let generation = await iptables.readGeneration("IPv4");
+          for (let tries = 1; generation === undefined && tries < 5; tries += 1) {
+            generation = await iptables.readGeneration("IPv4");
+          }
+          assert.ok(generation !== undefined, "no number in five readings");
+          await iptables.observe("IPv4");
+          assert.equal(await iptables.readGeneration("IPv4"), generation);
+          return generation;
+        };
+        await iptables.apply("IPv4", [write("KUBE-A", [rule(accept)], "nat")]);
+        const generations = [await read()];
+        await iptables.apply("IPv4", [write("KUBE-A", [rule({ kind: "return" })], "nat")]);
+        generations.push(await read());
+        await iptables.apply("IPv4", [write("KUBE-B", [])]);
+        generations.push(await read());
+        contract.addForeignRule("filter", "INPUT", "-s 192.0.2.1/32 -j DROP");
+        generations.push(await read());
+        await iptables.apply("IPv4", [
+          { kind: "jump-insert", jump: jump("INPUT", "KUBE-B") },
+          { kind: "chain-remove", table: "nat", chainName: "KUBE-A" },
+        ]);
+        generations.push(await read());
+        assert.equal(new Set(generations).size, generations.length);
       },
     );
 
-    contractCase(open, "tells by a number whether rules were changed", async (kernel, contract) => {
-      const { iptables } = kernel;
-      const read = async (): Promise<number> => {
-        // A single read may fail on a busy kernel, in which case the daemon lists the rules.
-        let generation = await iptables.readGeneration("IPv4");
-        for (let tries = 1; generation === undefined && tries < 5; tries += 1) {
-          generation = await iptables.readGeneration("IPv4");
-        }
-        assert.ok(generation !== undefined, "no number in five readings");
-        await iptables.observe("IPv4");
-        assert.equal(await iptables.readGeneration("IPv4"), generation);
-        return generation;
-      };
-      await iptables.apply("IPv4", [write("KUBE-A", [rule(accept)], "nat")]);
-      const generations = [await read()];
-      await iptables.apply("IPv4", [write("KUBE-A", [rule({ kind: "return" })], "nat")]);
-      generations.push(await read());
-      await iptables.apply("IPv4", [write("KUBE-B", [])]);
-      generations.push(await read());
-      contract.addForeignRule("filter", "INPUT", "-s 192.0.2.1/32 -j DROP");
-      generations.push(await read());
-      await iptables.apply("IPv4", [
-        { kind: "jump-insert", jump: jump("INPUT", "KUBE-B") },
-        { kind: "chain-remove", table: "nat", chainName: "KUBE-A" },
-      ]);
-      generations.push(await read());
-      assert.equal(new Set(generations).size, generations.length);
-    });
-
-    contractCase(open, "replaces what a chain held", async ({ iptables }) => {
+    contractCase(open, "replaces the contents of a chain", async ({ iptables }) => {
       await iptables.apply("IPv4", [write("KUBE-A", [rule(accept), rule({ kind: "drop" })])]);
       await iptables.apply("IPv4", [write("KUBE-A", [rule({ kind: "return" })])]);
       assert.deepEqual(await textsOf(iptables, "IPv4", "filter", "KUBE-A"), ["-j RETURN"]);
@@ -187,21 +187,25 @@ export function describeIptablesContract(name: string, open: OpenContractKernel)
       assert.deepEqual(await textsOf(iptables, "IPv4", "filter", "KUBE-A"), []);
     });
 
-    contractCase(open, "leaves other chains and rules alone", async ({ iptables }, contract) => {
-      const foreign = contract.addForeignRule("filter", "INPUT", "-s 192.0.2.1/32 -j DROP");
-      await iptables.apply("IPv4", [
-        write("KUBE-A", []),
-        { kind: "jump-insert", jump: jump("INPUT", "KUBE-A") },
-      ]);
-      assert.deepEqual(await textsOf(iptables, "IPv4", "filter", "INPUT"), [
-        '-m comment --comment "kubernetes test" -j KUBE-A',
-        foreign,
-      ]);
-    });
+    contractCase(
+      open,
+      "leaves other chains and rules unchanged",
+      async ({ iptables }, contract) => {
+        const foreign = contract.addForeignRule("filter", "INPUT", "-s 192.0.2.1/32 -j DROP");
+        await iptables.apply("IPv4", [
+          write("KUBE-A", []),
+          { kind: "jump-insert", jump: jump("INPUT", "KUBE-A") },
+        ]);
+        assert.deepEqual(await textsOf(iptables, "IPv4", "filter", "INPUT"), [
+          '-m comment --comment "kubernetes test" -j KUBE-A',
+          foreign,
+        ]);
+      },
+    );
 
     contractCase(
       open,
-      "reads the chains of a plan and of its jumps alone",
+      "reads only the chains of a plan and of its jumps",
       async ({ iptables }, contract) => {
         contract.addForeignRule("filter", "FORWARD", "-s 192.0.2.1/32 -j DROP");
         await iptables.apply("IPv4", [
@@ -238,24 +242,28 @@ export function describeIptablesContract(name: string, open: OpenContractKernel)
       ]);
     });
 
-    contractCase(open, "removes one copy of a jump at a time, and absent ones", async (kernel) => {
-      const { iptables } = kernel;
-      const removal: RuleChange = { kind: "jump-remove", jump: jump("INPUT", "KUBE-A") };
-      const insertion: RuleChange = { kind: "jump-insert", jump: jump("INPUT", "KUBE-A") };
-      await iptables.apply("IPv4", [write("KUBE-A", []), insertion, insertion]);
-      await iptables.apply("IPv4", [removal]);
-      assert.equal((await textsOf(iptables, "IPv4", "filter", "INPUT"))?.length, 1);
-      await iptables.apply("IPv4", [removal, removal]);
-      assert.deepEqual(await textsOf(iptables, "IPv4", "filter", "INPUT"), []);
-      await iptables.apply("IPv4", [
-        write("KUBE-A", [], "nat"),
-        { kind: "jump-insert", jump: jump("OUTPUT", "KUBE-A", "nat") },
-        removal,
-      ]);
-      assert.equal((await textsOf(iptables, "IPv4", "nat", "OUTPUT"))?.length, 1);
-    });
+    contractCase(
+      open,
+      "removes one copy of a jump at a time, and accepts absent ones",
+      async (kernel) => {
+        const { iptables } = kernel;
+        const removal: RuleChange = { kind: "jump-remove", jump: jump("INPUT", "KUBE-A") };
+        const insertion: RuleChange = { kind: "jump-insert", jump: jump("INPUT", "KUBE-A") };
+        await iptables.apply("IPv4", [write("KUBE-A", []), insertion, insertion]);
+        await iptables.apply("IPv4", [removal]);
+        assert.equal((await textsOf(iptables, "IPv4", "filter", "INPUT"))?.length, 1);
+        await iptables.apply("IPv4", [removal, removal]);
+        assert.deepEqual(await textsOf(iptables, "IPv4", "filter", "INPUT"), []);
+        await iptables.apply("IPv4", [
+          write("KUBE-A", [], "nat"),
+          { kind: "jump-insert", jump: jump("OUTPUT", "KUBE-A", "nat") },
+          removal,
+        ]);
+        assert.equal((await textsOf(iptables, "IPv4", "nat", "OUTPUT"))?.length, 1);
+      },
+    );
 
-    contractCase(open, "removes chains, also absent ones", async ({ iptables }) => {
+    contractCase(open, "removes chains, including absent ones", async ({ iptables }) => {
       const removal = (chain: string): RuleChange => ({
         kind: "chain-remove",
         table: "filter",
@@ -289,7 +297,7 @@ export function describeIptablesContract(name: string, open: OpenContractKernel)
       ["jumps to an absent chain", rule({ kind: "jump", chain: "KUBE-ABSENT" }), /KUBE-ABSENT/],
     ];
     for (const [what, bad, message] of broken) {
-      contractCase(open, `changes nothing of a table when a rule ${what}`, async ({ iptables }) => {
+      contractCase(open, `changes nothing in a table if a rule ${what}`, async ({ iptables }) => {
         await iptables.apply("IPv4", [write("KUBE-A", [rule(accept)])]);
         const changes = [
           write("KUBE-A", [rule({ kind: "drop" })]),

@@ -50,18 +50,18 @@ const shapes: readonly { readonly name: string; readonly virtualServer: VirtualS
     virtualServer: virtual({ persistenceTimeoutSeconds: 60, persistencePrefixLength: 24 }),
   },
   {
-    name: "with the flags of mh",
+    name: "with the mh flags",
     virtualServer: virtual({ scheduler: "mh", flags: virtualServerFlags.schedulerPort }),
   },
   {
-    name: "of one packet",
+    name: "with one-packet scheduling",
     virtualServer: virtual({ protocol: "UDP", flags: virtualServerFlags.onePacket }),
   },
 ];
 
 export function describeIpvsContract(name: string, open: OpenContractKernel): void {
   describe(`${name}: ipvs`, () => {
-    contractCase(open, "is empty at first", async ({ ipvs }) => {
+    contractCase(open, "is empty initially", async ({ ipvs }) => {
       assert.deepEqual(await ipvs.listVirtualServers(), []);
       assert.deepEqual(await ipvs.readRealServers([]), []);
       assert.deepEqual(await observeIpvs(ipvs), []);
@@ -71,7 +71,7 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
     for (const shape of shapes) {
       contractCase(
         open,
-        `reports a virtual server ${shape.name} as it was made`,
+        `reports a virtual server ${shape.name} as it was created`,
         async (kernel) => {
           await applyAll(kernel.ipvs, create(shape.virtualServer));
           const virtualServers = await observeIpvs(kernel.ipvs);
@@ -94,28 +94,24 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
       ]);
     });
 
-    contractCase(
-      open,
-      "writes thresholds of connections, and takes them back",
-      async ({ ipvs }) => {
-        const limited = real("10.244.1.6", { limit: { upper: 100, lower: 80 } });
-        await applyAll(ipvs, create(virtual(), real(), limited));
-        const read = async (): Promise<readonly RealServer[]> => {
-          const [servers = []] = await ipvs.readRealServers([virtual()]);
-          return servers.toSorted((one, other) => (one.address < other.address ? -1 : 1));
-        };
-        assert.deepEqual(await read(), [real(), limited]);
-        const cached = [real(), limited];
-        assert.equal((await ipvs.readRealServers([virtual()], () => cached))[0], cached);
-        const kind = "real-server-update";
-        const realServer = real("10.244.1.6");
-        await applyAll(ipvs, [{ kind, virtualServer: virtual(), after: realServer }]);
-        assert.deepEqual(await read(), [real(), realServer]);
-        assert.notEqual((await ipvs.readRealServers([virtual()], () => cached))[0], cached);
-      },
-    );
+    contractCase(open, "sets connection thresholds and removes them", async ({ ipvs }) => {
+      const limited = real("10.244.1.6", { limit: { upper: 100, lower: 80 } });
+      await applyAll(ipvs, create(virtual(), real(), limited));
+      const read = async (): Promise<readonly RealServer[]> => {
+        const [servers = []] = await ipvs.readRealServers([virtual()]);
+        return servers.toSorted((one, other) => (one.address < other.address ? -1 : 1));
+      };
+      assert.deepEqual(await read(), [real(), limited]);
+      const cached = [real(), limited];
+      assert.equal((await ipvs.readRealServers([virtual()], () => cached))[0], cached);
+      const kind = "real-server-update";
+      const realServer = real("10.244.1.6");
+      await applyAll(ipvs, [{ kind, virtualServer: virtual(), after: realServer }]);
+      assert.deepEqual(await read(), [real(), realServer]);
+      assert.notEqual((await ipvs.readRealServers([virtual()], () => cached))[0], cached);
+    });
 
-    contractCase(open, "reports no traffic where there was none", async ({ ipvs }) => {
+    contractCase(open, "reports no traffic if there was none", async ({ ipvs }) => {
       const six = virtual({ address: ip("fd00:96::1"), protocol: "UDP", port: 53 });
       await applyAll(ipvs, [...create(virtual(), real()), ...create(six)]);
       const listed = await ipvs.listTraffic();
@@ -132,7 +128,7 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
       ]);
     });
 
-    contractCase(open, "leaves one alone that is created and must be new", async ({ ipvs }) => {
+    contractCase(open, "does not change an existing one if it must be new", async ({ ipvs }) => {
       const changed = virtual({ scheduler: "lc" });
       const isNew = { kind: "virtual-server-create", mustBeNew: true } as const;
       await applyAll(ipvs, [{ ...isNew, after: virtual() }]);
@@ -155,14 +151,14 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
       assert.equal(virtualServers[0]?.realServers.length, 1);
     });
 
-    contractCase(open, "turns persistence off again", async ({ ipvs }) => {
+    contractCase(open, "disables persistence again", async ({ ipvs }) => {
       await applyAll(ipvs, create(virtual({ persistenceTimeoutSeconds: 60 })));
       const virtualServer = virtual();
       await applyAll(ipvs, [{ kind: "virtual-server-update", after: virtualServer }]);
       assert.deepEqual((await observeIpvs(ipvs))[0]?.virtualServer, virtualServer);
     });
 
-    contractCase(open, "changes a real server that is created again", async ({ ipvs }) => {
+    contractCase(open, "updates a real server that is created again", async ({ ipvs }) => {
       await applyAll(ipvs, create(virtual(), real(), real("10.244.1.5", { weight: 0 })));
       assert.deepEqual(await state(ipvs), [
         "TCP 10.96.0.1 80 -> 10.244.1.5 8080 weight 0 method 0",
@@ -170,15 +166,19 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
       ]);
     });
 
-    contractCase(open, "removes real servers with their virtual server", async ({ ipvs }) => {
-      await applyAll(ipvs, create(virtual(), real()));
-      await applyAll(ipvs, [{ kind: "virtual-server-remove", before: virtual() }]);
-      assert.deepEqual(await state(ipvs), []);
-      await applyAll(ipvs, create(virtual()));
-      assert.deepEqual(await ipvs.listRealServers([virtual()]), [[]]);
-    });
+    contractCase(
+      open,
+      "removes real servers together with their virtual server",
+      async ({ ipvs }) => {
+        await applyAll(ipvs, create(virtual(), real()));
+        await applyAll(ipvs, [{ kind: "virtual-server-remove", before: virtual() }]);
+        assert.deepEqual(await state(ipvs), []);
+        await applyAll(ipvs, create(virtual()));
+        assert.deepEqual(await ipvs.listRealServers([virtual()]), [[]]);
+      },
+    );
 
-    contractCase(open, "removes what is absent", async ({ ipvs }) => {
+    contractCase(open, "accepts the removal of absent objects", async ({ ipvs }) => {
       const other = virtual({ port: 81 });
       await applyAll(ipvs, create(virtual()));
       await applyAll(ipvs, [
@@ -188,30 +188,34 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
       ]);
     });
 
-    contractCase(open, "carries out the rest of a list and names the refused", async ({ ipvs }) => {
-      const unknown = virtual({ port: 81 });
-      const failed = await ipvs.apply([
-        { kind: "real-server-create", virtualServer: unknown, after: real() },
-        ...create(virtual(), real()),
-        { kind: "virtual-server-update", after: unknown },
-        { kind: "real-server-update", virtualServer: virtual(), after: real("10.244.1.6") },
-        ...create(virtual({ port: 82, scheduler: "nosuch" })),
-        ...create(virtual({ port: 83 })),
-      ]);
-      assert.deepEqual(
-        failed.map(({ index }) => index),
-        [0, 3, 4, 5],
-      );
-      assert.match(failed[0]?.error.message ?? "", /TCP 10\.96\.0\.1:81.*: ESRCH/);
-      assert.match(failed[3]?.error.message ?? "", /: ENOENT/);
-      const virtualServers = await observeIpvs(ipvs);
-      assert.deepEqual(
-        virtualServers.map(({ virtualServer }) => virtualServer.port).sort(),
-        [80, 83],
-      );
-    });
+    contractCase(
+      open,
+      "executes the rest of a list and names rejected changes",
+      async ({ ipvs }) => {
+        const unknown = virtual({ port: 81 });
+        const failed = await ipvs.apply([
+          { kind: "real-server-create", virtualServer: unknown, after: real() },
+          ...create(virtual(), real()),
+          { kind: "virtual-server-update", after: unknown },
+          { kind: "real-server-update", virtualServer: virtual(), after: real("10.244.1.6") },
+          ...create(virtual({ port: 82, scheduler: "nosuch" })),
+          ...create(virtual({ port: 83 })),
+        ]);
+        assert.deepEqual(
+          failed.map(({ index }) => index),
+          [0, 3, 4, 5],
+        );
+        assert.match(failed[0]?.error.message ?? "", /TCP 10\.96\.0\.1:81.*: ESRCH/);
+        assert.match(failed[3]?.error.message ?? "", /: ENOENT/);
+        const virtualServers = await observeIpvs(ipvs);
+        assert.deepEqual(
+          virtualServers.map(({ virtualServer }) => virtualServer.port).sort(),
+          [80, 83],
+        );
+      },
+    );
 
-    contractCase(open, "refuses a real server of the other family", async ({ ipvs }) => {
+    contractCase(open, "rejects a real server of the other family", async ({ ipvs }) => {
       const failed = await ipvs.apply(create(virtual(), real("fd00:244::5")));
       assert.deepEqual(
         failed.map(({ index }) => index),
@@ -219,27 +223,23 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
       );
     });
 
-    contractCase(
-      open,
-      "keeps apart what differs in protocol, address or port",
-      async ({ ipvs }) => {
-        const four = [
-          virtual(),
-          virtual({ protocol: "UDP" }),
-          virtual({ port: 81 }),
-          virtual({ address: ip("10.96.0.2") }),
-        ];
-        await applyAll(
-          ipvs,
-          four.flatMap((one, index) => create(one, real(`10.244.1.${index}`))),
-        );
-        const listed = await ipvs.listRealServers([...four, virtual({ port: 99 })]);
-        assert.deepEqual(
-          listed.map((realServers) => realServers.map(({ address }) => address)),
-          [["10.244.1.0"], ["10.244.1.1"], ["10.244.1.2"], ["10.244.1.3"], []],
-        );
-      },
-    );
+    contractCase(open, "distinguishes servers by protocol, address and port", async ({ ipvs }) => {
+      const four = [
+        virtual(),
+        virtual({ protocol: "UDP" }),
+        virtual({ port: 81 }),
+        virtual({ address: ip("10.96.0.2") }),
+      ];
+      await applyAll(
+        ipvs,
+        four.flatMap((one, index) => create(one, real(`10.244.1.${index}`))),
+      );
+      const listed = await ipvs.listRealServers([...four, virtual({ port: 99 })]);
+      assert.deepEqual(
+        listed.map((realServers) => realServers.map(({ address }) => address)),
+        [["10.244.1.0"], ["10.244.1.1"], ["10.244.1.2"], ["10.244.1.3"], []],
+      );
+    });
 
     contractCase(
       open,
@@ -262,7 +262,7 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
       },
     );
 
-    contractCase(open, "finds those of some virtual servers that are there", async ({ ipvs }) => {
+    contractCase(open, "finds the existing ones among some virtual servers", async ({ ipvs }) => {
       const persistent = virtual({ port: 81, persistenceTimeoutSeconds: 60 });
       const ofIpv6 = virtual({ address: ip("fd00:96::1"), protocol: "UDP" });
       const asked = [virtual({ port: 82 }), ofIpv6, persistent, virtual({ protocol: "SCTP" })];
@@ -286,53 +286,52 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
       assert.deepEqual(await ipvs.findVirtualServers(all), present);
     });
 
-    contractCase(
-      open,
-      "returns the cached list of real servers where it is equal",
-      async (kernel) => {
-        const { ipvs } = kernel;
-        const other = virtual({ port: 81 });
-        const empty = virtual({ port: 82 });
-        const both = [real("10.244.1.5"), real("10.244.1.6", { weight: 0 }), real("10.244.1.7")];
-        await applyAll(
-          ipvs,
-          [virtual(), other].flatMap((one) => create(one, ...both)),
-        );
-        await applyAll(ipvs, create(empty));
-        const shuffled = [both[1], both[2], both[0]].map((one) => ({ ...one }) as RealServer);
-        const outdated = both.map((one) => ({ ...one, weight: 1 }));
-        const none: readonly RealServer[] = [];
-        const cached = new Map<string, readonly RealServer[]>([
-          [virtualServerKey(virtual()), shuffled],
-          [virtualServerKey(other), outdated],
-          [virtualServerKey(empty), none],
-        ]);
-        const [first, second, third] = await ipvs.readRealServers(
-          [virtual(), other, empty],
-          (key) => cached.get(key),
-        );
-        assert.equal(first, shuffled);
-        assert.notEqual(second, outdated);
-        assert.deepEqual(new Set(second), new Set(both));
-        assert.equal(third, none);
-      },
-    );
+    contractCase(open, "returns the cached list of real servers if it is equal", async (kernel) => {
+      const { ipvs } = kernel;
+      const other = virtual({ port: 81 });
+      const empty = virtual({ port: 82 });
+      const both = [real("10.244.1.5"), real("10.244.1.6", { weight: 0 }), real("10.244.1.7")];
+      await applyAll(
+        ipvs,
+        [virtual(), other].flatMap((one) => create(one, ...both)),
+      );
+      await applyAll(ipvs, create(empty));
+      const shuffled = [both[1], both[2], both[0]].map((one) => ({ ...one }) as RealServer);
+      const outdated = both.map((one) => ({ ...one, weight: 1 }));
+      const none: readonly RealServer[] = [];
+      const cached = new Map<string, readonly RealServer[]>([
+        [virtualServerKey(virtual()), shuffled],
+        [virtualServerKey(other), outdated],
+        [virtualServerKey(empty), none],
+      ]);
+      const [first, second, third] = await ipvs.readRealServers([virtual(), other, empty], (key) =>
+        cached.get(key),
+      );
+      assert.equal(first, shuffled);
+      assert.notEqual(second, outdated);
+      assert.deepEqual(new Set(second), new Set(both));
+      assert.equal(third, none);
+    });
 
-    contractCase(open, "changes time-outs and keeps those given as 0", async ({ ipvs }) => {
+    contractCase(open, "changes timeouts and keeps those that are 0", async ({ ipvs }) => {
       await ipvs.writeTimeouts({ tcpSeconds: 900, tcpFinSeconds: 120, udpSeconds: 300 });
       await ipvs.writeTimeouts({ tcpSeconds: 0, tcpFinSeconds: 60, udpSeconds: 0 });
       const expected = { tcpSeconds: 900, tcpFinSeconds: 60, udpSeconds: 300 };
       assert.deepEqual(await ipvs.readTimeouts(), expected);
     });
 
-    contractCase(open, "tells which schedulers there are, touching nothing", async ({ ipvs }) => {
-      await applyAll(ipvs, create(virtual(), real()));
-      const before = await state(ipvs);
-      await ipvs.checkScheduler("rr", "IPv4");
-      await ipvs.checkScheduler("mh", "IPv6");
-      await assert.rejects(ipvs.checkScheduler("nosuch", "IPv4"), /nosuch/);
-      await assert.rejects(ipvs.checkScheduler("nosuch", "IPv6"), /nosuch/);
-      assert.deepEqual(await state(ipvs), before);
-    });
+    contractCase(
+      open,
+      "reports which schedulers exist without changing anything",
+      async ({ ipvs }) => {
+        await applyAll(ipvs, create(virtual(), real()));
+        const before = await state(ipvs);
+        await ipvs.checkScheduler("rr", "IPv4");
+        await ipvs.checkScheduler("mh", "IPv6");
+        await assert.rejects(ipvs.checkScheduler("nosuch", "IPv4"), /nosuch/);
+        await assert.rejects(ipvs.checkScheduler("nosuch", "IPv6"), /nosuch/);
+        assert.deepEqual(await state(ipvs), before);
+      },
+    );
   });
 }

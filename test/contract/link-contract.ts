@@ -19,12 +19,12 @@ async function bound(link: DummyLink): Promise<readonly string[]> {
 
 export function describeLinkContract(name: string, open: OpenContractKernel): void {
   describe(`${name}: dummy link`, () => {
-    contractCase(open, "is absent at first", async ({ link }) => {
+    contractCase(open, "is absent initially", async ({ link }) => {
       assert.equal(await link.find(), undefined);
       await link.remove();
     });
 
-    contractCase(open, "is made once, and stays down", async ({ link }, contract) => {
+    contractCase(open, "is created once and remains down", async ({ link }, contract) => {
       const made = await link.ensure();
       assert.equal(made.wasCreated, true);
       assert.deepEqual(await link.find(), { index: made.index });
@@ -47,17 +47,21 @@ export function describeLinkContract(name: string, open: OpenContractKernel): vo
       assert.deepEqual(await bound(link), ["10.96.0.1/32", "fd00:96::1/128"]);
     });
 
-    contractCase(open, "adds what is there and removes what is not", async ({ link }) => {
-      await link.ensure();
-      const twice = change("add", "10.96.0.1", "fd00:96::1", "10.96.0.1", "fd00:96::1");
-      assert.deepEqual(await link.apply(twice), []);
-      assert.deepEqual(await link.apply(change("remove", "10.96.0.9", "fd00:96::9")), []);
-      const both = [...change("remove", "10.96.0.1"), ...change("add", "10.96.0.2")];
-      assert.deepEqual(await link.apply(both), []);
-      assert.deepEqual(await bound(link), ["10.96.0.2/32", "fd00:96::1/128"]);
-    });
+    contractCase(
+      open,
+      "accepts additions of existing addresses and removals of absent ones",
+      async ({ link }) => {
+        await link.ensure();
+        const twice = change("add", "10.96.0.1", "fd00:96::1", "10.96.0.1", "fd00:96::1");
+        assert.deepEqual(await link.apply(twice), []);
+        assert.deepEqual(await link.apply(change("remove", "10.96.0.9", "fd00:96::9")), []);
+        const both = [...change("remove", "10.96.0.1"), ...change("add", "10.96.0.2")];
+        assert.deepEqual(await link.apply(both), []);
+        assert.deepEqual(await bound(link), ["10.96.0.2/32", "fd00:96::1/128"]);
+      },
+    );
 
-    contractCase(open, "binds nothing while there is no link", async ({ link }) => {
+    contractCase(open, "binds nothing without a link", async ({ link }) => {
       const failed = await link.apply([
         ...change("remove", "10.96.0.9"),
         ...change("add", "10.96.0.1"),
@@ -69,18 +73,18 @@ export function describeLinkContract(name: string, open: OpenContractKernel): vo
       assert.match(failed[0]?.error.message ?? "", /10\.96\.0\.1.*: ENODEV/);
     });
 
-    contractCase(open, "lists the addresses of the other links too", async ({ link }) => {
+    contractCase(open, "also lists the addresses of other links", async ({ link }) => {
       const loopback = (await link.listAddresses()).filter(({ linkIndex }) => linkIndex === 1);
       assert.deepEqual(loopback.map(({ address }) => address).sort(), ["127.0.0.1", "::1"]);
     });
 
-    contractCase(open, "lists each gateway of the main table once", async ({ link }, contract) => {
+    contractCase(open, "lists each gateway in the main table once", async ({ link }, contract) => {
       assert.deepEqual(await link.listGateways(), []);
       contract.addGateways("192.0.2.1", "fd00:10::1");
       assert.deepEqual((await link.listGateways()).toSorted(), ["192.0.2.1", "fd00:10::1"]);
     });
 
-    contractCase(open, "tells of changes", async ({ link }) => {
+    contractCase(open, "reports changes", async ({ link }) => {
       const changed = Promise.withResolvers<void>();
       const stop = link.watch(changed.resolve, changed.reject);
       try {

@@ -4,7 +4,7 @@ import { contractCase, type OpenContractKernel } from "./contract-kernel.ts";
 
 export function describeSysctlContract(name: string, open: OpenContractKernel): void {
   describe(`${name}: sysctl`, () => {
-    contractCase(open, "writes what differs, once", async ({ sysctl }) => {
+    contractCase(open, "writes different values, once", async ({ sysctl }) => {
       const path = "net/ipv4/vs/expire_nodest_conn";
       assert.equal(sysctl.read(path), "0");
       assert.equal(sysctl.ensure(path, "1"), true);
@@ -12,7 +12,7 @@ export function describeSysctlContract(name: string, open: OpenContractKernel): 
       assert.equal(sysctl.ensure(path, "1"), false);
     });
 
-    contractCase(open, "says that there is no such value", async ({ sysctl }) => {
+    contractCase(open, "reports a missing value", async ({ sysctl }) => {
       assert.equal(sysctl.read("net/ipv4/vs/no_such_value"), undefined);
       assert.throws(() => sysctl.ensure("net/ipv4/vs/no_such_value", "1"), /no_such_value.*ENOENT/);
     });
@@ -21,7 +21,7 @@ export function describeSysctlContract(name: string, open: OpenContractKernel): 
 
 export function describeModulesContract(name: string, open: OpenContractKernel): void {
   describe(`${name}: modules`, () => {
-    contractCase(open, "knows what is loaded", async ({ modules }) => {
+    contractCase(open, "knows which modules are loaded", async ({ modules }) => {
       assert.equal(modules.isAvailable("ip_vs"), true);
       await modules.load("ip_vs");
     });

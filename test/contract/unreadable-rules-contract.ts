@@ -59,7 +59,7 @@ async function observed(iptables: Iptables): Promise<ReturnType<typeof textsOf>>
 }
 
 export function describeUnreadableRulesContract(name: string, open: OpenContractKernel): void {
-  describe(`${name}: iptables beside native rules of nft`, () => {
+  describe(`${name}: iptables beside native nft rules`, () => {
     contractCase(open, "finds what was written, before and after", async (kernel, contract) => {
       const { iptables } = kernel;
       await iptables.apply("IPv4", all);
@@ -71,19 +71,26 @@ export function describeUnreadableRulesContract(name: string, open: OpenContract
       assert.deepEqual(await observed(iptables), written);
     });
 
-    contractCase(open, "finds nothing where nothing is", async ({ iptables }, contract) => {
+    contractCase(open, "finds nothing in an empty table", async ({ iptables }, contract) => {
       contract.addNativeRule("nat", "POSTROUTING");
       contract.addNativeRule("filter", "INPUT");
       assert.deepEqual(await observed(iptables), {});
     });
 
-    contractCase(open, "rejects what takes all chains", async ({ iptables }, contract) => {
-      contract.addNativeRule("filter", "INPUT");
-      await assert.rejects(iptables.observe("IPv4"), UnreadableTableError);
-      assert.deepEqual(await iptables.observe("IPv6", { planned: { chains: [], jumps: [] } }), []);
-    });
+    contractCase(
+      open,
+      "rejects operations that need all chains",
+      async ({ iptables }, contract) => {
+        contract.addNativeRule("filter", "INPUT");
+        await assert.rejects(iptables.observe("IPv4"), UnreadableTableError);
+        assert.deepEqual(
+          await iptables.observe("IPv6", { planned: { chains: [], jumps: [] } }),
+          [],
+        );
+      },
+    );
 
-    contractCase(open, "sees lost chains and jumps", async ({ iptables }, contract) => {
+    contractCase(open, "detects lost chains and jumps", async ({ iptables }, contract) => {
       await iptables.apply("IPv4", all);
       contract.addNativeRule("nat", "POSTROUTING");
       await contract.others.iptables.apply("IPv4", [
@@ -100,7 +107,7 @@ export function describeUnreadableRulesContract(name: string, open: OpenContract
       });
     });
 
-    contractCase(open, "writes and removes all the same", async ({ iptables }, contract) => {
+    contractCase(open, "still writes and removes", async ({ iptables }, contract) => {
       contract.addNativeRule("nat", "POSTROUTING");
       contract.addNativeRule("filter", "INPUT");
       await iptables.apply("IPv4", all);
@@ -113,17 +120,21 @@ export function describeUnreadableRulesContract(name: string, open: OpenContract
       assert.deepEqual(await observed(iptables), {});
     });
 
-    contractCase(open, "gives others' chains with ours where it can", async (kernel, contract) => {
-      const { iptables } = kernel;
-      await iptables.apply("IPv4", all);
-      contract.addForeignRule("filter", "FORWARD", "-s 192.0.2.1/32 -j DROP");
-      const scope = { planned, hasOthers: true } as const;
-      assert.deepEqual(textsOf(await iptables.observe("IPv4", scope)), {
-        "filter FORWARD": ["-s 192.0.2.1/32 -j DROP"],
-        ...written,
-      });
-      contract.addNativeRule("nat", "POSTROUTING");
-      assert.deepEqual(textsOf(await iptables.observe("IPv4", scope)), written);
-    });
+    contractCase(
+      open,
+      "returns third-party chains with kube-ipvs's if it can",
+      async (kernel, contract) => {
+        const { iptables } = kernel;
+        await iptables.apply("IPv4", all);
+        contract.addForeignRule("filter", "FORWARD", "-s 192.0.2.1/32 -j DROP");
+        const scope = { planned, hasOthers: true } as const;
+        assert.deepEqual(textsOf(await iptables.observe("IPv4", scope)), {
+          "filter FORWARD": ["-s 192.0.2.1/32 -j DROP"],
+          ...written,
+        });
+        contract.addNativeRule("nat", "POSTROUTING");
+        assert.deepEqual(textsOf(await iptables.observe("IPv4", scope)), written);
+      },
+    );
   });
 }

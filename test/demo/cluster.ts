@@ -107,7 +107,7 @@ export class Cluster {
   /** Sends SIGTERM, and returns the exit status and the duration. */
   async stopDaemon(): Promise<{ readonly status: number | null; readonly elapsedMs: number }> {
     const daemon = this.#daemon;
-    if (daemon === undefined) throw new Error("The daemon does not run");
+    if (daemon === undefined) throw new Error("The daemon is not running");
     const beganMs = performance.now();
     const status = await stopped(daemon, "SIGTERM");
     this.#daemon = undefined;
@@ -169,7 +169,7 @@ export class Cluster {
     const deadlineMs = performance.now() + readyTimeoutMs;
     while (!condition()) {
       if (performance.now() > deadlineMs)
-        throw new Error(`Not within ${waitText()}\n${this.#daemonLog}`);
+        throw new Error(`Timed out after ${waitText()}\n${this.#daemonLog}`);
       await pause(50);
     }
   }

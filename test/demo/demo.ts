@@ -22,9 +22,7 @@ async function main(): Promise<number> {
   const argv = ["node", "test/demo/story.ts"];
   const result = await runInLab(lab, argv, options, output, abort.signal);
   if (result.kind === "exited") return result.status;
-  console.error(
-    result.kind === "timed-out" ? "demo: it took too long" : "demo: the lab ended early",
-  );
+  console.error(result.kind === "timed-out" ? "demo: timed out" : "demo: the lab exited early");
   return 1;
 }
 

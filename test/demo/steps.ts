@@ -36,12 +36,12 @@ const answersBefore = 20;
 
 export const steps: readonly Step[] = [
   { title: `${requestCount} requests from pod-1 to the cluster IP`, run: clusterIpRequests },
-  { title: `${requestCount} requests from outside to the node port`, run: nodePortRequests },
-  { title: "An endpoint is removed from the manifests while requests run", run: removeEndpoint },
+  { title: `${requestCount} requests from the client to the node port`, run: nodePortRequests },
+  { title: "An endpoint is removed from the manifests during requests", run: removeEndpoint },
   { title: "The endpoint is added again", run: addEndpoint },
-  { title: "What an operator sees in the kernel", run: kernelState },
-  { title: "What an operator sees of the daemon", run: daemonState },
-  { title: "What the operator's commands print", run: operatorCommands },
+  { title: "The operator's view of the kernel", run: kernelState },
+  { title: "The operator's view of the daemon", run: daemonState },
+  { title: "The operator's commands", run: operatorCommands },
   { title: "The daemon stops, and traffic continues", run: stopDaemon },
   { title: "Clean-up leaves nothing behind", run: cleanUp },
 ];
@@ -95,7 +95,7 @@ async function removeEndpoint(cluster: Cluster): Promise<readonly Check[]> {
     noFailures(report),
     { text: `${perSecond.toFixed(0)} requests per second`, isGood: perSecond > 0 },
     {
-      text: `${leaving.name} is not a real server anymore, or drains`,
+      text: `${leaving.name} is draining or no longer a real server`,
       isGood: !shell("ipvsadm -Sn").includes(`${leaving.address}:8080 -m -w 1`),
     },
   ];
@@ -189,7 +189,7 @@ async function operatorCommands(cluster: Cluster): Promise<readonly Check[]> {
       isGood: verdict.endsWith(`over ${count} of ${count} endpoints and masqueraded`),
     },
     {
-      text: "plan: nothing would change",
+      text: "plan: no changes",
       isGood: plan.status === 0 && plan.output.trim() === "No changes.",
     },
   ];

@@ -51,7 +51,7 @@ async function main(): Promise<number> {
     failed += 1;
     showVerdict(false, error instanceof Error ? error.message : String(error));
   } finally {
-    if (failed > 0) show(`--- log of the daemon ---\n${cluster.daemonLog}`);
+    if (failed > 0) show(`--- daemon log ---\n${cluster.daemonLog}`);
     await cluster.destroy();
   }
   showEnd(failed, (performance.now() - beganMs) / 1000);

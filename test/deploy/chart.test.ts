@@ -28,13 +28,13 @@ function problems(values: Values): readonly string[] {
   return (validate.errors ?? []).map(({ instancePath }) => instancePath);
 }
 
-describe("the schema of the values", () => {
-  it("knows every value of values.yaml, and no other except Helm's own", () => {
+describe("the values schema", () => {
+  it("knows every value in values.yaml, and no others except Helm's own", () => {
     const known = Object.keys(schema.properties).filter((name) => name !== "global");
     assert.deepEqual(known.toSorted(), Object.keys(defaults).toSorted());
   });
 
-  it("knows each field of the configuration", () => {
+  it("knows each configuration field", () => {
     const { propertyNames, properties } = (
       schema as unknown as {
         readonly properties: {
@@ -67,7 +67,7 @@ describe("the schema of the values", () => {
     assert.deepEqual(problems(everything), []);
   });
 
-  it("requires no pod network if the node's own pods are detected by other means", () => {
+  it("requires no pod network if the node's own pods are detected in another way", () => {
     const config = { detectLocalMode: "NodeCIDR" };
     assert.deepEqual(problems({ ...leastValues, config }), []);
     assert.equal(renderChart({ ...leastValues, config }).error, "");
@@ -174,7 +174,7 @@ describe("the chart, rendered", () => {
     assert.notEqual(sum("mode: ipvs"), sum("mode: iptables"));
   });
 
-  it("tests the release with the rights of deploy/kustomize/e2e", () => {
+  it("tests the release with the permissions in deploy/kustomize/e2e", () => {
     const { tests = [] } = renderChart({ ...leastValues, tests: { args: ["--nodes=5"] } }, "edge");
     const rights = readFileSync(join(chartPath, "../../kustomize/e2e/rbac.yaml"), "utf8");
     assert.equal(tests.length, rights.split("\n---\n").length + 1);
@@ -232,7 +232,7 @@ describe("the chart, rendered", () => {
     assert.equal(containers[0]?.command.at(-2), "-v=3");
   });
 
-  it("uses a seccomp profile of the node", () => {
+  it("uses a seccomp profile on the node", () => {
     const seccompProfile = { type: "Localhost", localhostProfile: "kube-ipvs.json" };
     assert.deepEqual(problems({ ...leastValues, seccompProfile }), []);
     const { objects = [] } = renderChart({ ...leastValues, seccompProfile });
@@ -256,7 +256,7 @@ describe("the chart, rendered", () => {
     ]);
   });
 
-  it("may patch Nodes only to remove the taint, and nothing more", () => {
+  it("may patch Nodes only to remove the taint", () => {
     const granted = (values: Values): readonly unknown[] =>
       (renderChart({ ...leastValues, ...values }).objects ?? [])
         .filter(({ kind }) => kind === "ClusterRole")
@@ -300,7 +300,7 @@ describe("names and labels", () => {
     "app.kubernetes.io/instance": instance,
   });
 
-  it("follow the release, unless they are overridden", () => {
+  it("follow the release unless they are overridden", () => {
     assert.deepEqual(namesOf({}), ["kube-ipvs", selector("kube-ipvs", "kube-ipvs")]);
     assert.deepEqual(namesOf({}, "edge"), ["edge-kube-ipvs", selector("kube-ipvs", "edge")]);
     assert.deepEqual(namesOf({ nameOverride: "ipvs" }, "edge"), [
@@ -325,7 +325,7 @@ describe("monitoring from the chart", () => {
   const labelsOf = ({ metadata }: Manifest): Readonly<Record<string, string>> =>
     (metadata as unknown as { readonly labels: Readonly<Record<string, string>> }).labels;
 
-  it("has the labels by which an operator selects it", () => {
+  it("has the labels that an operator selects it by", () => {
     const value = { enabled: true, additionalLabels: { release: "prometheus" } };
     for (const [kind, name] of [
       ["PodMonitor", "podMonitor"],
@@ -362,7 +362,7 @@ describe("monitoring from the chart", () => {
 });
 
 describe("the chart with observeOnly", () => {
-  it("listens on other ports than kube-proxy, regardless of the configuration", () => {
+  it("listens on different ports than kube-proxy, regardless of the configuration", () => {
     const config = { clusterCIDR: "10.244.0.0/16", metricsBindAddress: "0.0.0.0:10249" };
     const values = { ...leastValues, config, observeOnly: true };
     assert.deepEqual(problems(values), []);

@@ -91,7 +91,7 @@ export function renderChart(
   const args = [chart, file, release, existing];
   const { status, stdout, stderr } = spawnSync(renderer, args, { encoding: "utf8" });
   rmSync(folder, { recursive: true });
-  if (status !== 0) return { text: stdout, error: stderr || `the renderer ended with ${status}` };
+  if (status !== 0) return { text: stdout, error: stderr || `the renderer exited with ${status}` };
   const { tests = [], objects = [] } = Object.groupBy(objectsIn(stdout), (object) =>
     JSON.stringify(object).includes('"helm.sh/hook":"test"') ? "tests" : "objects",
   );

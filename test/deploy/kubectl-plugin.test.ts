@@ -49,7 +49,7 @@ const exec = (words: string): string =>
 const running = "status.phase=Running";
 
 describe("kubectl kube-ipvs", () => {
-  it("runs the command in the node's pod, and returns its exit code", () => {
+  it("runs the command in the node's pod and returns its exit code", () => {
     const { code, out, calls } = run("--node", "worker-3", "status", "-o", "json");
     assert.deepEqual(calls, [get(`${running},spec.nodeName=worker-3`), exec("[status][-o][json]")]);
     assert.deepEqual([code, out], [2, "answer\n"]);
@@ -59,7 +59,7 @@ describe("kubectl kube-ipvs", () => {
     assert.deepEqual(run("plan").calls, [get(running), exec("[plan]")]);
   });
 
-  it("passes everything after the command on unchanged", () => {
+  it("passes on everything after the command unchanged", () => {
     const words = ["services", "--namespace=a b", "it's", "$(reboot)", "-n", "*"];
     assert.deepEqual(
       run("--node=n", ...words).calls.at(-1),
@@ -90,14 +90,14 @@ describe("kubectl kube-ipvs", () => {
     }
   });
 
-  it("reports that no pod runs", () => {
+  it("reports that no pod is running", () => {
     const { code, err, calls } = run("--node", "gone", "status");
     assert.equal(calls.length, 1);
     assert.equal(code, 1);
     assert.match(err, /no running pod with k8s-app=kube-ipvs in kube-system on node gone/);
   });
 
-  it("accepts its options, and lists them in its help", () => {
+  it("accepts its options and lists them in its help", () => {
     assert.match(run("--nod", "x", "status").err, /unknown option --nod /);
     assert.match(run("--node").err, /--node needs a value/);
     assert.deepEqual(run("--help").code, 0);
@@ -162,7 +162,7 @@ function runOnNodes(...args: readonly string[]): {
 }
 
 describe("kubectl kube-ipvs --all-nodes", () => {
-  it("queries 50 nodes at the same time, and shows a row for one that does not answer", () => {
+  it("queries 50 nodes at the same time, including one that does not answer", () => {
     const { code, lines, elapsedMs } = runOnNodes("status", "--all-nodes");
     assert.equal(lines.length, 51);
     assert.match(lines[0] ?? "", /^NODE +VERDICT +MODE +VERSION +SUMMARY$/);
@@ -177,7 +177,7 @@ describe("kubectl kube-ipvs --all-nodes", () => {
     assert.ok(elapsedMs < 20_000, `${elapsedMs} ms`);
   });
 
-  it("asks the nodes that a selector names, also those without a pod", () => {
+  it("queries the nodes that a selector matches, including those without a pod", () => {
     const { code, lines } = runOnNodes("status", "-l", "zone=a", "-o", "json");
     const text = lines.join("\n");
     assert.deepEqual(answerProblems("all-nodes", text), []);

@@ -46,5 +46,5 @@ export function typeProblems(manifests: readonly Manifest[]): string {
   const { status, stdout, stderr } = spawnSync("tsc", ["--ignoreConfig", ...settings, file], {
     encoding: "utf8",
   });
-  return status === 0 ? "" : stdout + stderr || `tsc ended with ${status}`;
+  return status === 0 ? "" : stdout + stderr || `tsc exited with ${status}`;
 }

@@ -68,20 +68,20 @@ const sets: readonly { readonly name: string; readonly objects: readonly Manifes
   { name: "what kube-ipvs-e2e applies", objects: appliedByE2e },
   { name: "the chart", objects: renderChart(leastValues).objects ?? [] },
   {
-    name: "the chart with all that can be turned on",
+    name: "the chart with everything enabled",
     objects: renderChart(everything).objects ?? [],
   },
-  { name: "what helm test applies", objects: renderChart(everything).tests ?? [] },
+  { name: "the objects that helm test applies", objects: renderChart(everything).tests ?? [] },
   ...readdirSync(join(chartPath, "presets")).map((name) => ({
     name: `the chart with the preset ${name}`,
     objects: renderChart(presetValues(name)).objects ?? [],
   })),
   {
-    name: "the chart for leaving",
+    name: "the chart for clean-up",
     objects: renderChart({ ...leastValues, cleanUp: true }).objects ?? [],
   },
   {
-    name: "the chart that only observes",
+    name: "the chart with observeOnly",
     objects: renderChart({ ...leastValues, observeOnly: true }).objects ?? [],
   },
   {
@@ -92,7 +92,7 @@ const sets: readonly { readonly name: string; readonly objects: readonly Manifes
 
 describe("objects for an API server", () => {
   for (const { name, objects } of sets) {
-    it(`has the types and formats of Kubernetes: ${name}`, async () => {
+    it(`has Kubernetes' types and formats: ${name}`, async () => {
       assert.notEqual(objects.length, 0);
       for (const object of objects) assert.equal(await schemaProblem(object), undefined);
     });
@@ -193,7 +193,7 @@ describe("the manifests", () => {
     }
   });
 
-  it("grant the same rights everywhere", () => {
+  it("grant the same permissions everywhere", () => {
     const [first, ...others] = prepared.map(({ objects }) => {
       const { initContainers, containers } = podOf(objects);
       return [...initContainers, ...containers].map((container) => [
@@ -230,7 +230,7 @@ describe("the manifests of the observer", () => {
   it("exist as an overlay for kubeadm, and as a value of the chart", () => {
     assert.deepEqual(
       observers.map(({ name }) => name),
-      ["manifests/observe.yaml", "the chart that only observes"],
+      ["manifests/observe.yaml", "the chart with observeOnly"],
     );
   });
 
@@ -239,7 +239,7 @@ describe("the manifests of the observer", () => {
     const { initContainers, containers } = podOf(objects);
     const [observer] = containers;
 
-    it(`are those of the proxy with one more flag, and with no more rights: ${name}`, () => {
+    it(`are those of the proxy with one more flag and no more permissions: ${name}`, () => {
       const command = proxy?.command.slice(0, -1) ?? [];
       assert.deepEqual(observer?.command, [...command, observeFlag]);
       assert.deepEqual(observer?.securityContext, proxy?.securityContext);
@@ -264,7 +264,7 @@ describe("the manifests of the observer", () => {
   });
 });
 
-describe("the manifest that cleans nodes up", () => {
+describe("the manifest that cleans up nodes", () => {
   const [first] = readManifests("replace-kube-proxy");
   const objects = readManifests("clean-up");
   const { initContainers, containers } = podOf(objects);
@@ -283,18 +283,18 @@ describe("the manifest that cleans nodes up", () => {
     assert.deepEqual(placed(objects), placed(readManifests("replace-kube-proxy")));
   });
 
-  it("has the proxy's capabilities for the clean-up, and none while it waits", () => {
+  it("has the proxy's capabilities for the clean-up, and none while waiting", () => {
     const [proxy] = podOf(readManifests("replace-kube-proxy")).containers;
     assert.deepEqual(initContainers[0]?.securityContext, proxy?.securityContext);
     assert.deepEqual(containers[0]?.securityContext?.capabilities, { drop: ["ALL"] });
   });
 });
 
-describe("the rights of the acceptance test", () => {
+describe("the acceptance test's permissions", () => {
   const rolesOf = (wanted: string): readonly Role[] =>
     e2e.filter(({ kind }) => kind === wanted).map((object) => object as unknown as Role);
 
-  it("change nothing outside of its namespace except access reviews", () => {
+  it("allow no changes outside its namespace except access reviews", () => {
     const harmless = ["get", "list"];
     for (const { rules } of rolesOf("ClusterRole")) {
       for (const { resources, verbs, resourceNames } of rules) {

@@ -12,7 +12,7 @@ const migrations = guides.filter(
   ({ path }) => path.startsWith("migrate/") && path !== "migrate/beside-nftables.md",
 );
 
-describe("commands of guides", () => {
+describe("commands in guides", () => {
   const forbidden: readonly (readonly [string, RegExp])[] = [
     ["delete kube-proxy from all nodes at once", /delete (?:daemonset|ds)[ /]kube-proxy/],
     ["delete the EKS add-on's pods", /delete-addon(?!.*--preserve)/],

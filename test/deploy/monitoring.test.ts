@@ -56,14 +56,14 @@ function namesIn(expression: string): readonly string[] {
 }
 
 describe("the alert rules", () => {
-  it("are valid for promtool", () => {
+  it("are valid according to promtool", () => {
     assert.match(
       promtool("check", "rules", "rules.yaml"),
       new RegExp(`${rules.length} rules found`),
     );
   });
 
-  it("fire in the intended cases only, according to promtool", () => {
+  it("fire only in the intended cases, according to promtool", () => {
     promtool("test", "rules", "alerts.test.yaml");
   });
 
@@ -123,7 +123,7 @@ describe("the dashboard", () => {
 });
 
 describe("alerts and dashboard", () => {
-  it("use metrics that the program has", () => {
+  it("use only metrics that the program has", () => {
     const known = new Set<string>(
       [...Object.values(metricTable), ...trafficMetricRows].map(({ name }) => name),
     );

@@ -39,8 +39,8 @@ async function printGenerations(): Promise<void> {
 
 if (isInside) await printGenerations();
 else {
-  describe("the generation of nft's rules, on this machine", () => {
-    it("changes after each change, and stays the same after a read", (test) => {
+  describe("the generation of nft rules on this machine", () => {
+    it("changes after each write, and stays the same after a read", (test) => {
       const probe = spawnSync("unshare", ["--net", "iptables-nft", ...addRule], {
         encoding: "utf8",
       });

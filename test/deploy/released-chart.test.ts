@@ -21,7 +21,7 @@ describe("the packaged chart", () => {
   const bytes = packageChart(chartPath, join(folder, "work/kube-ipvs"), facts);
   execFileSync("tar", ["-xz", "-C", folder], { input: bytes });
 
-  it("renders everything with the image of the release", () => {
+  it("renders everything with the release's image", () => {
     const { image: _, ...values } = everything;
     const chart = join(folder, "kube-ipvs");
     const { objects = [], tests = [], error } = renderChart(values, "kube-ipvs", {}, chart);

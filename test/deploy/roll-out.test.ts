@@ -147,7 +147,7 @@ beforeEach(() => {
 const hasKubectl = spawnSync("/usr/bin/kubectl", ["version", "--client"]).status === 0;
 
 describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, () => {
-  it("takes over one node at a time: checks that kube-ipvs waits there first, and tests the node last", () => {
+  it("takes over one node at a time: first checks that kube-ipvs is waiting there, and finally tests the node", () => {
     const { code, text } = run("start", "--all");
     assert.equal(code, 0, text);
     const expected = nodes.flatMap((node) => [
@@ -180,7 +180,7 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
     });
   }
 
-  it("leaves a node to kube-proxy if kube-ipvs does not wait there", () => {
+  it("leaves a node to kube-proxy if kube-ipvs is not waiting there", () => {
     mark("silent-node-1");
     run("start", "node-1");
     assert.ok(!steps().includes("label node-1 kube-ipvs"));
@@ -197,7 +197,7 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
     assert.deepEqual(nodes.map(labelOf), ["kube-proxy", "", ""]);
   });
 
-  it("does not restart pods of kube-proxy, and keeps its node selector terms", () => {
+  it("does not restart kube-proxy's pods, and keeps its node selector terms", () => {
     const own = { key: "compute-type", operator: "NotIn", values: ["fargate"] };
     const other = { key: "arch", operator: "In", values: ["amd64"] };
     install([{ matchExpressions: [own] }, { matchExpressions: [other] }]);
@@ -211,7 +211,7 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
     assert.deepEqual(proxy().spec.updateStrategy, { type: "OnDelete" });
   });
 
-  it("leaves a proxy on each node at each step, including added nodes", () => {
+  it("leaves a proxy on each node at every step, including on added nodes", () => {
     run("start", "node-1");
     assert.deepEqual([runsOn(proxy(), undefined), runsOn(kubeIpvs, undefined)], [true, true]);
     for (const finish of [false, true]) {
@@ -228,7 +228,7 @@ describe("deploy/roll-out", { skip: hasKubectl ? false : "no kubectl here" }, ()
     assert.deepEqual([runsOn(proxy(), undefined), runsOn(kubeIpvs, undefined)], [false, true]);
   });
 
-  it("does not finish before kube-ipvs serves all nodes", () => {
+  it("does not finish until kube-ipvs serves all nodes", () => {
     run("start", "node-1", "node-2");
     const { code, text } = run("finish");
     assert.equal(code, 1);

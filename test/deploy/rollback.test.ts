@@ -22,7 +22,10 @@ const upgradeGuide = readFileSync(join(project, "docs/upgrade.md"), "utf8");
 /** The guide's command lines that contain `part`, without comments. Exactly one block must contain them. */
 function commandsWith(part: string, page = guide): string {
   const [block, ...more] = shellBlocksOf(page).filter((text) => text.includes(part));
-  assert.ok(block !== undefined && more.length === 0, `not one block of the guide has ${part}`);
+  assert.ok(
+    block !== undefined && more.length === 0,
+    `not exactly one block in the guide has ${part}`,
+  );
   return block;
 }
 

@@ -21,7 +21,7 @@ describe("the systemd unit", () => {
     assert.equal(parseCommandLine(flags).kind, "flags");
   });
 
-  it("grants the container's capabilities, and loading of modules", () => {
+  it("grants the container's capabilities and module loading", () => {
     const [container] = podOf(readManifests("replace-kube-proxy")).containers;
     const granted = container?.securityContext?.capabilities?.add ?? [];
     const expected = [...granted, "SYS_MODULE"].map((name) => `CAP_${name}`);

@@ -25,7 +25,7 @@ umask_077() {
   deploy/image/assemble-root.sh "$work/root" "" "$work/dist"
   chmod 755 "$work"
   hidden=$(find "$work/root" ! -type l ! -perm -o=r)
-  [ -z "$hidden" ] || { echo "Not readable by everybody: $hidden"; return 1; }
+  [ -z "$hidden" ] || { echo "Not readable by all users: $hidden"; return 1; }
   $as_nobody "$work/root/usr/local/bin/kube-ipvs" --version
 }
 

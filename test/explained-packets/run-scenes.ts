@@ -183,7 +183,7 @@ function readersOnce(opened: KernelReaders): Parameters<typeof explainWith>[0] {
 function send(tuple: Tuple, { outcomes }: Prediction, stations: Stations): Promise<string> {
   const { sender, protocol, address, port } = tuple;
   const station = stations.get(sender.place);
-  if (station === undefined) throw new Error(`Nobody is at ${sender.place}`);
+  if (station === undefined) throw new Error(`No station at ${sender.place}`);
   const isSilent = outcomes.has("dropped");
   const timeoutMs = isSilent ? (outcomes.size === 1 ? silenceMs : mixedMs) : answerMs;
   const source = sender.boundTo === undefined ? {} : { source: sender.boundTo };

@@ -52,13 +52,13 @@ function senderAt(name: string): Sender {
 }
 
 const unserved = [
-  { label: "another port of a cluster IP", address: "10.96.0.10", port: 81 },
-  { label: "the node's own port at a cluster IP", address: "10.96.0.10", port: ownPort },
+  { label: "another port on a cluster IP", address: "10.96.0.10", port: 81 },
+  { label: "the node's own port on a cluster IP", address: "10.96.0.10", port: ownPort },
   { label: "an unknown cluster IP", address: "10.96.0.200", port: 80 },
   { label: "an unknown load-balancer IP", address: "203.0.113.200", port: 80 },
   { label: "the node's own port", address: node.IPv4, port: ownPort },
-  { label: "a closed port of the node", address: node.IPv4, port: 7777 },
-  { label: "a closed port of node-2", address: node2.IPv4, port: 80 },
+  { label: "a closed port on the node", address: node.IPv4, port: 7777 },
+  { label: "a closed port on node-2", address: node2.IPv4, port: 80 },
   { label: "a missing host", address: "192.168.10.77", port: 80 },
 ] as const;
 

@@ -12,7 +12,7 @@ const form: Form = isLong ? "long" : "short";
 
 /** Each row is one test. `more` adds other tests, which can use the world. */
 export function describeFaults(rows: readonly Row[], more?: (world: () => World) => void): void {
-  describe(`faults at ${serviceCount} Services, with clients that count`, () => {
+  describe(`faults with ${serviceCount} Services and clients that count failures`, () => {
     const results: RowResult[] = [];
     let world: World;
 
@@ -27,7 +27,7 @@ export function describeFaults(rows: readonly Row[], more?: (world: () => World)
 
     for (const row of rows.filter((row) => row[form] > 0)) {
       const skip = row.machineWide !== undefined && skippedOnHost(row.machineWide);
-      it(`${row.name}: ${row.mayFail ?? "no connection breaks, none fails"}`, {
+      it(`${row.name}: ${row.mayFail ?? "no connection breaks or fails"}`, {
         skip,
       }, async (test) => {
         const result = await runRow(row, world, form);

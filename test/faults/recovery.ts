@@ -9,12 +9,12 @@ export interface BrokenState {
   /** Shell lines that run after the program is killed. */
   readonly shellLines: string;
   /**
-   * The set entries that mark virtual servers as ours are lost. The program is killed only when nothing is pending,
+   * The set entries that mark virtual servers as kube-ipvs's are lost. The program is killed only when nothing is pending,
    * because a virtual server whose Service was deleted in the meantime could not be distinguished from a foreign one
    * and would stay (decision 0013).
    */
   readonly losesMarks?: true;
-  /** Tests `--cleanup` only in these states in `make test`. */
+  /** `make test` tests `--cleanup` only in these states. */
   readonly cleansUpInShortForm?: true;
 }
 
@@ -37,7 +37,7 @@ export const brokenStates: readonly BrokenState[] = [
   { name: "killed in a burst of changes", cleansUpInShortForm: true, shellLines: "true" },
   { name: "virtual servers cleared", shellLines: "ipvsadm -C" },
   {
-    name: "half of the virtual servers gone",
+    name: "half of the virtual servers missing",
     shellLines: "ipvsadm -Sn | grep -- ^-A | awk 'NR % 2 { print \"-D\", $2, $3 }' | ipvsadm -R",
   },
   {
@@ -53,14 +53,14 @@ export const brokenStates: readonly BrokenState[] = [
   { name: "addresses gone", shellLines: "ip address flush dev kube-ipvs0" },
   { name: "rules flushed", shellLines: flushRules },
   {
-    name: "rules and sets gone",
+    name: "rules and sets missing",
     losesMarks: true,
     cleansUpInShortForm: true,
     shellLines: `${flushRules}\n${flushRules.replaceAll("-F", "-X")}\nipset destroy`,
   },
-  { name: "rules of others restored over ours", shellLines: restoreOthers },
+  { name: "third-party rules restored over kube-ipvs's", shellLines: restoreOthers },
   {
-    name: "a jump, a rule taken; an address, an entry, a real server added",
+    name: "a jump and a rule removed; an address, an entry and a real server added",
     cleansUpInShortForm: true,
     shellLines: `
       iptables -t nat -S PREROUTING | grep KUBE | head -1 | sed 's/^-A/-D/' | xargs iptables -t nat
@@ -71,7 +71,7 @@ export const brokenStates: readonly BrokenState[] = [
     `,
   },
   {
-    name: "a set made anew with a time-out",
+    name: "a set recreated with a timeout",
     losesMarks: true,
     cleansUpInShortForm: true,
     shellLines: `
@@ -80,7 +80,7 @@ export const brokenStates: readonly BrokenState[] = [
       ipset destroy ANEW
     `,
   },
-  { name: "sysctl set back", shellLines: "echo 0 >/proc/sys/net/ipv4/vs/conntrack" },
+  { name: "sysctl reset", shellLines: "echo 0 >/proc/sys/net/ipv4/vs/conntrack" },
 ];
 
 /** Kills the program during or after a burst of changes, then damages the kernel state. */

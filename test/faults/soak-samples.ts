@@ -95,7 +95,7 @@ export function growthLine(samples: readonly Sample[]): string {
   const figures = (quarterMedians(samples) ?? []).map(
     ({ key, early, late }) => `${key} ${early.toFixed(1)} → ${late.toFixed(1)}`,
   );
-  return `Medians of the second quarter and of the last: ${figures.join(", ")}`;
+  return `Medians of the second and the last quarter: ${figures.join(", ")}`;
 }
 
 function median(numbers: readonly number[]): number {

@@ -170,7 +170,7 @@ export class World {
 
   /** Resolves when all connections of the clients are open. */
   async trafficFlows(): Promise<void> {
-    await this.until("all connections stand", async () => {
+    await this.until("all connections are open", async () => {
       const { long, failed } = await this.traffic.take();
       return long === 10 * echoTargets.length && failed === 0;
     });
@@ -215,7 +215,7 @@ export class World {
     while (!(await condition())) {
       assert.ok(
         performance.now() < deadlineMs,
-        `Not within ${settleMs} ms: ${what}\n${this.#tail()}`,
+        `Timed out after ${settleMs} ms: ${what}\n${this.#tail()}`,
       );
       await pause(100);
     }
@@ -244,7 +244,7 @@ export class World {
     console.error(this.#tail());
     assert.deepEqual(observed, planned);
     assert.equal(rulesText(), this.#rules);
-    assert.fail("Repaired a moment too late");
+    assert.fail("Repaired slightly too late");
   }
 
   #tail(): string {

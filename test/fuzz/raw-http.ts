@@ -9,7 +9,9 @@ export function ask(place: NetConnectOpts, text: string): Promise<string> {
   return new Promise((resolve, reject) => {
     let answer = "";
     const socket = connect(place);
-    socket.setTimeout(timeoutMs, () => reject(new Error("no end came")));
+    socket.setTimeout(timeoutMs, () =>
+      reject(new Error("the server did not close the connection")),
+    );
     socket.on("data", (chunk) => {
       answer += chunk.toString("latin1");
     });

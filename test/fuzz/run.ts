@@ -77,7 +77,7 @@ function tryInChild(name: string): Promise<Outcome> {
       outcome = message as Outcome;
     });
     child.on("exit", (code, signal) => {
-      const find = `the process ended with ${signal ?? code} before it had an outcome`;
+      const find = `the process exited with ${signal ?? code} before it had an outcome`;
       resolve(outcome ?? { name, tried: 0, taken: 0, cpuSeconds: 0, slowestMs: 0, find });
     });
   });
@@ -87,7 +87,9 @@ function print(outcomes: readonly Outcome[], seconds: number): void {
   const width = Math.max(...outcomes.map(({ name }) => name.length));
   const row = (name: string, ...columns: readonly string[]): string =>
     name.padEnd(width) + columns.map((column) => column.padStart(12)).join("");
-  console.log(`\n${row("target", "tried", "taken", "refused", "cpu s", "slowest ms", "found")}`);
+  console.log(
+    `\n${row("target", "tried", "accepted", "rejected", "cpu s", "slowest ms", "found")}`,
+  );
   for (const { name, tried, taken, cpuSeconds, slowestMs, find } of outcomes) {
     const counts = [tried, taken, tried - taken].map((count) => count.toLocaleString("en"));
     console.log(

@@ -51,6 +51,6 @@ export const targetNames: readonly string[] = [
 export async function loadTarget(name: string): Promise<FuzzTarget> {
   const targets = ((await files[name]?.())?.targets ?? []) as readonly FuzzTarget[];
   const found = targets.find((target) => target.name === name);
-  if (found === undefined) throw new Error(`No target is called ${name}`);
+  if (found === undefined) throw new Error(`No target named ${name}`);
   return found;
 }

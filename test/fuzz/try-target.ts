@@ -53,7 +53,7 @@ async function tryKept(
     try {
       await tryOne(input);
     } catch (error) {
-      return told(name, input, error, "a kept input");
+      return told(name, input, error, "a saved input");
     }
   }
   return undefined;

@@ -77,7 +77,7 @@ function parseEdits(previous: readonly string[], edits: readonly string[]): stri
     if (!(keepUntil >= done && number <= previous.length))
       throw new Error(`Not in place: "${edit}"`);
     if (isRemoval && previous[number - 1] !== line) {
-      throw new Error(`Line ${number} of the state before is not "${line}"`);
+      throw new Error(`Line ${number} of the previous state is not "${line}"`);
     }
     current.push(...previous.slice(done, keepUntil));
     if (!isRemoval) current.push(line);

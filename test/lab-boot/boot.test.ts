@@ -97,7 +97,7 @@ describe("the lab", () => {
     assert.notEqual(version, release());
   });
 
-  it("has IPVS, sets, legacy iptables and a lo that is up", async () => {
+  it("has IPVS, sets, legacy iptables, and lo is up", async () => {
     const script =
       "ipvsadm -A -t 10.0.0.1:80 -s rr && ipvsadm -Sn && ipset create a hash:ip && ipset list -n && " +
       "iptables -t nat -N X -m comment 2>/dev/null; iptables -V; cat /sys/class/net/lo/flags";
@@ -177,7 +177,7 @@ describe("the lab", () => {
     });
   }
 
-  it("gives a person a shell with the program and an address", async () => {
+  it("gives the user a shell with the program and an address", async () => {
     const child = spawn(process.execPath, ["test/lab/shell.ts"], { cwd: project });
     const status = new Promise<number | null>((resolve) => child.once("close", resolve));
     let shown = "";
@@ -191,9 +191,9 @@ describe("the lab", () => {
     assert.match(shown, /kube-ipvs v\d+\.\d+/);
   });
 
-  it("reports that the kernel died", { skip: onHost }, async () => {
+  it("reports a kernel crash", { skip: onHost }, async () => {
     const run = await boot("--", "sh", "-c", "echo o > /proc/sysrq-trigger; sleep 60");
     assert.equal(run.status, 125);
-    assert.match(run.stderr, /^lab: the lab kernel ended before the command did\n/);
+    assert.match(run.stderr, /^lab: the lab kernel exited before the command did\n/);
   });
 });

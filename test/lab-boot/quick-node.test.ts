@@ -47,7 +47,7 @@ describe("quick-node", { skip: process.arch === "x64" ? false : "amd64 only" }, 
     assert.equal(withLibrary("-e", script), "");
   });
 
-  it("starts programs, and returns their environment, output and exit status", () => {
+  it("starts programs and returns their environment, output and exit status", () => {
     const script = `
       const { spawnSync } = require("node:child_process");
       const env = { ...process.env, WORD: "kept" };

@@ -42,7 +42,7 @@ function exitStatus(result: LabResult, options: LabOptions): number {
     case "stopped":
       return STOPPED_STATUS;
     case "died":
-      console.error(`lab: the lab kernel ended before the command did\n${result.console}`);
+      console.error(`lab: the lab kernel exited before the command did\n${result.console}`);
       return LAB_FAILED_STATUS;
   }
 }

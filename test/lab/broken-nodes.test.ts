@@ -125,7 +125,7 @@ const realServers = podAddresses.map((address) => `-r ${address}:8080 -m`);
 
 const breakages: readonly Breakage[] = [
   {
-    name: "a hardening script drops what is forwarded",
+    name: "a hardening script drops forwarded packets",
     ...rules("-I FORWARD -j DROP"),
     answered: 0,
     command: doctor,
@@ -161,7 +161,7 @@ const breakages: readonly Breakage[] = [
   {
     // A router sends ARP requests from its own address. Strict rp_filter drops those from the client's address without
     // counting them.
-    name: "packets come in asymmetrically, and rp_filter is strict",
+    name: "packets arrive asymmetrically, and rp_filter is strict",
     damage: `
       ip link add eth1 type veth peer name eth1 netns client
       ip addr add 192.168.11.11/24 dev eth1; ip link set eth1 up
@@ -185,7 +185,7 @@ const breakages: readonly Breakage[] = [
       "ip route del blackhole 10.244.1.20; ip route add 10.244.1.20/32 dev veth2 src 10.244.1.1",
     answered: 2,
     command: doctor,
-    cause: /no route to 10\.244\.1\.20, or the route rejects packets/,
+    cause: /no route to 10\.244\.1\.20, or one that rejects packets/,
     fix: /route|network plugin|CNI/i,
   },
   {
@@ -198,7 +198,7 @@ const breakages: readonly Breakage[] = [
     fix: /route|network plugin|CNI/i,
   },
   {
-    name: "answers of the pods follow a routing rule into nowhere",
+    name: "a routing rule sends the pods' answers nowhere",
     damage:
       "ip rule add from 10.244.1.0/24 lookup 100 pref 100; ip route add blackhole default table 100",
     repair: "ip rule del pref 100; ip route flush table 100",
@@ -208,7 +208,7 @@ const breakages: readonly Breakage[] = [
     fix: /rule|route/,
   },
   {
-    name: "somebody deleted the real servers",
+    name: "an operator deleted the real servers",
     damage: realServers
       .map((server) => `ipvsadm -d ${virtualServer} ${server.slice(0, -3)}`)
       .join("\n"),
@@ -220,7 +220,7 @@ const breakages: readonly Breakage[] = [
     exitCode: 0,
   },
   {
-    name: "somebody deleted the virtual server",
+    name: "an operator deleted the virtual server",
     damage: `ipvsadm -D ${virtualServer}`,
     repair: [
       `ipvsadm -A ${virtualServer} -s rr`,
@@ -232,7 +232,7 @@ const breakages: readonly Breakage[] = [
     fix: /third party|repair|verification/i,
   },
   {
-    name: "somebody set the weights to 0 for maintenance",
+    name: "an operator set the weights to 0 for maintenance",
     damage: realServers.map((server) => `ipvsadm -e ${virtualServer} ${server} -w 0`).join("\n"),
     repair: realServers.map((server) => `ipvsadm -e ${virtualServer} ${server} -w 1`).join("\n"),
     answered: 0,
@@ -241,7 +241,7 @@ const breakages: readonly Breakage[] = [
     fix: /third party|repair|verification/i,
   },
   {
-    name: "somebody deleted an entry of a set",
+    name: "an operator deleted a set entry",
     damage: "ipset del KUBE-CLUSTER-IP 10.96.0.10,tcp:80",
     repair: "ipset add KUBE-CLUSTER-IP 10.96.0.10,tcp:80",
     answered: 0,
@@ -250,7 +250,7 @@ const breakages: readonly Breakage[] = [
     fix: /third party|repair|verification/i,
   },
   {
-    name: "somebody deleted kube-ipvs0, which the daemon repairs at once",
+    name: "an operator deleted kube-ipvs0, which the daemon repairs at once",
     damage: async () => {
       shell("ip link del kube-ipvs0");
       const addresses = async (): Promise<string> =>
@@ -266,7 +266,7 @@ const breakages: readonly Breakage[] = [
     exitCode: 0,
   },
   {
-    name: "forwarding is off",
+    name: "forwarding is disabled",
     damage: "sysctl -qw net.ipv4.ip_forward=0",
     repair: "sysctl -qw net.ipv4.ip_forward=1",
     answered: 0,
@@ -396,7 +396,7 @@ const breakages: readonly Breakage[] = [
     exitCode: 0,
   },
   {
-    name: "a neighbor entry of a pod has the wrong address",
+    name: "a pod's neighbor entry has the wrong address",
     damage: "ip neigh replace 10.244.1.20 lladdr 02:00:00:00:00:99 dev veth2 nud permanent",
     repair: "ip neigh del 10.244.1.20 dev veth2",
     answered: 2,
@@ -414,7 +414,7 @@ const breakages: readonly Breakage[] = [
     fix: /ip_local_port_range=|ip_local_reserved_ports/,
   },
   {
-    name: "the manifest folder is gone",
+    name: "the manifest folder is missing",
     damage: async ({ flags }) => {
       shell(`mv ${folderIn(flags)} ${folderIn(flags)}.gone`);
       await statusIs(2);
@@ -475,7 +475,7 @@ const breakages: readonly Breakage[] = [
     fix: /removeLeftovers|--cleanup/,
   },
   {
-    name: "the cluster IP is also an address of another link",
+    name: "the cluster IP is also an address on another link",
     damage: "ip addr add 10.96.0.10/32 dev eth0",
     repair: "ip addr del 10.96.0.10/32 dev eth0",
     answered: 4,

@@ -73,7 +73,7 @@ const paces = [
 ];
 
 for (const { changeMs, verificationSeconds } of paces) {
-  describe(`a change every ${changeMs / 1000} s, a verification every ${verificationSeconds} s`, () => {
+  describe(`with a change every ${changeMs / 1000} s and a verification every ${verificationSeconds} s`, () => {
     let node: ClusterNode;
     let wanted: string;
     let changes: NodeJS.Timeout;
@@ -99,7 +99,7 @@ for (const { changeMs, verificationSeconds } of paces) {
       removeNetworkNamespace(namespace);
     });
 
-    it("manual damage is repaired within the period, and reported", async (test) => {
+    it("manual damage is repaired within the period and reported", async (test) => {
       // The damage may be repaired before the test sees it, but the counts below show that it existed.
       shell(damage);
       const limitMs = verificationSeconds * 1_000 + slackMs;

@@ -108,7 +108,7 @@ for (const mode of modes) {
       removeNetworkNamespace(namespace);
     });
 
-    it("belong to the first claim, across a restart and a boot, even if the other Service is older", async () => {
+    it("belong to the first claim across a restart and a reboot, even if the other Service is older", async () => {
       // The age of claims is recorded in whole seconds.
       await pause(1_100);
       node.api.apply(claiming(old, [shared]));
@@ -127,11 +127,11 @@ for (const mode of modes) {
       await node.until("the conflict is counted", async () => (await count()) === 1);
     });
 
-    it("are not served at a port where a process of the node listens, and are reported", async () => {
+    it("are reported and not served at a port where a node process listens", async () => {
       node.api.apply(claiming(old, [nodeAddress], 10_250));
       const reason = { reason: "node-process-port" };
       const count = () => node.metric("kube_ipvs_frontend_conflicts", reason);
-      await node.until("it is counted", async () => (await count()) === 1);
+      await node.until("the claim is counted", async () => (await count()) === 1);
       assert.deepEqual(servedAt(mode, nodeAddress, 10_250), []);
       await node.until("it is an Event", () =>
         node
@@ -148,11 +148,11 @@ for (const mode of modes) {
       await node.start();
       const reason = { reason: "node-process-port" };
       const count = () => node.metric("kube_ipvs_frontend_conflicts", reason);
-      await node.until("it is counted", async () => (await count()) === 1);
+      await node.until("the claim is counted", async () => (await count()) === 1);
       assert.deepEqual(servedAt(mode, nodeAddress, 10_250), []);
     });
 
-    it("are served at a port where no process listened, and stay served if a process listens later", async () => {
+    it("are served at a port where no process listened, and remain served if one listens later", async () => {
       node.api.apply(claiming(old, [nodeAddress], 8_443));
       await isServed(nodeAddress, 8_443, ["old"]);
       await listen(8_443);

@@ -106,7 +106,7 @@ describe("a configuration file with an empty mode", () => {
     assert.match(program.failures.join(), /^mode: must be set: choose ipvs .*, or iptables /);
   });
 
-  it("does not end a running program, which keeps its configuration and logs the error", async () => {
+  it("does not stop a running program, which keeps its configuration and logs the error", async () => {
     for (const own of ["", "kubeIpvs: {configReload: true}"]) {
       writeConfig(own);
       const program = start(["--config", file]);
@@ -121,7 +121,7 @@ describe("a configuration file with an empty mode", () => {
 });
 
 describe("a changed configuration file", () => {
-  it("ends the program with 1", async () => {
+  it("stops the program with exit status 1", async () => {
     writeConfig("");
     const program = start(["--config", file]);
     await program.prints(synced);

@@ -124,7 +124,7 @@ async function openNftKernel(): Promise<ContractKernel> {
   const parts = { shim: nativeSocket, clock: systemClock };
   const ipSets = new NftSetsClient(parts);
   const otherSets = new NftSetsClient(parts);
-  const iptables = new NftRulesClient(parts, "the test chose it");
+  const iptables = new NftRulesClient(parts, "the test selects it");
   return {
     ...contract,
     kernel: { ...contract.kernel, ipSets, iptables },
@@ -162,7 +162,7 @@ if (hasNfTables) {
 describeLinkContract("kernel, local routes", () => openRealKernel("routes"));
 
 /** Tests both clients, which bind addresses in different forms. */
-describe("virtual addresses in the other form", () => {
+describe("virtual IPs in the other form", () => {
   const change = (kind: "add" | "remove", ...texts: readonly string[]): AddressChange[] =>
     texts.map((text) => ({ kind: `address-${kind}`, address: ip(text) }));
   const localTypes = (...addresses: readonly string[]): readonly string[] =>
@@ -172,7 +172,7 @@ describe("virtual addresses in the other form", () => {
 
   contractCase(
     () => openRealKernel("routes"),
-    "addresses become routes and are local all the time; foreign routes stay",
+    "addresses become routes and remain local throughout; foreign routes remain",
     async ({ link }, { others }) => {
       await link.ensure();
       await others.link.apply(change("add", "10.96.0.1", "10.96.0.2", "fd00:96::1"));
@@ -189,7 +189,7 @@ describe("virtual addresses in the other form", () => {
 
   contractCase(
     () => openRealKernel("routes"),
-    "routes are removed once all is bound as addresses",
+    "routes are removed once everything is bound as addresses",
     async ({ link }, { others }) => {
       await link.ensure();
       await link.apply(change("add", "10.96.0.1", "10.96.0.2"));
@@ -203,7 +203,7 @@ describe("virtual addresses in the other form", () => {
 
   contractCase(
     () => openRealKernel("routes"),
-    "routes that outlive a link go with --cleanup",
+    "routes that outlive a link are removed by --cleanup",
     async (kernel) => {
       await kernel.link.ensure();
       await kernel.link.apply(change("add", "10.96.0.1"));
@@ -223,7 +223,7 @@ describe("virtual addresses in the other form", () => {
 
   contractCase(
     () => openRealKernel("routes"),
-    "an address that somebody bound by hand goes with its route",
+    "a manually bound address is removed with its route",
     async ({ link }, { others }) => {
       await link.ensure();
       await others.link.apply(change("add", "10.96.0.1"));

@@ -45,7 +45,7 @@ describe(`the cost of changes with ${size.services} other Services`, () => {
     await program.prints(/SyncProxyRules complete/);
     await unchanging();
     // The program receives notifications about its own writes, and keeps checking for a while afterwards.
-    await until(() => isIdle(program.pid), "nothing left to do");
+    await until(() => isIdle(program.pid), "nothing is left to do");
   });
 
   after(async () => {
@@ -93,7 +93,7 @@ describe(`the cost of changes with ${size.services} other Services`, () => {
     assert.equal(tableLineCount(), tableLines(size) + 1 + rolling.endpoints);
   });
 
-  it("applies every new Service of a burst, and writes each of their parts once", async () => {
+  it("applies every new Service in a burst, and writes each of their parts once", async () => {
     const changes = await kernelChanges();
     const wanted = tableLineCount() + tableLines(burst);
     const first = rolling.index + 1;
@@ -224,7 +224,7 @@ function tableText(): string {
 async function until(condition: () => Promise<boolean>, what: string): Promise<void> {
   const deadlineMs = performance.now() + settleTimeoutMs;
   while (!(await condition())) {
-    assert.ok(performance.now() < deadlineMs, `Not within ${settleTimeoutMs} ms: ${what}`);
+    assert.ok(performance.now() < deadlineMs, `Timed out after ${settleTimeoutMs} ms: ${what}`);
     await pause(20);
   }
 }

@@ -57,7 +57,7 @@ after(async () => {
 });
 
 describe("the documents", () => {
-  it("that have lab blocks are listed here", () => {
+  it("with lab blocks are listed here", () => {
     const found = readdirSync(join(project, "docs"))
       .filter((name) => name.endsWith(".md") && name !== "README.md")
       .filter((name) => readCommands(readFileSync(join(project, "docs", name), "utf8")).length > 0);
@@ -79,7 +79,7 @@ describe("the documents", () => {
     });
   }
 
-  it("leave the examples of the repository unchanged", () => {
+  it("leave the repository's examples unchanged", () => {
     assert.equal(statSync(example).mtimeMs, exampleWrittenMs);
   });
 });

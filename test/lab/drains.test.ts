@@ -143,7 +143,7 @@ describe("a removed real server", () => {
     connection.reset();
   });
 
-  it("also drains on a read-only file system, with one log line about it", async () => {
+  it("also drains on a read-only file system, with one log line about the failed write", async () => {
     const script = 'mkdir -p /run/kube-ipvs; mount -t tmpfs -o ro none /run/kube-ipvs; exec "$@"';
     const readOnly = ["unshare", "--mount", "sh", "-ec", script, "sh"];
     node.apply(...web(one));
@@ -212,7 +212,7 @@ describe("a removed real server", () => {
     assert.equal(await askName(clusterIp, 80), "pod-2");
   });
 
-  it("ends with its Service, and does not affect a new Service with the same name", async () => {
+  it("is removed with its Service, and does not affect a new Service with the same name", async () => {
     const connection = await drainingWith("echo");
     node.apply();
     await node.hasWeights(tcp, "");

@@ -110,7 +110,7 @@ const prerouting = { tool: "iptables", table: "nat", chain: "PREROUTING" } as co
 /** Found by the quick checks. The verification period is an hour. */
 const quick: readonly Case[] = [
   {
-    name: "an address is taken",
+    name: "an address is removed",
     command: `ip address del ${clusterIp}/32 dev kube-ipvs0`,
     drift: { address: 1 },
     writes: { "address-add": 1 },
@@ -176,7 +176,7 @@ const quick: readonly Case[] = [
     told: [/^bitmap:port/, absent],
   },
   {
-    name: "a set is made anew with a time-out",
+    name: "a set is recreated with a timeout",
     command: `ipset create ANEW hash:ip,port timeout 86400 maxelem 65536; ipset add ANEW ${clusterIp},tcp:80; ipset swap ANEW KUBE-CLUSTER-IP; ipset destroy ANEW`,
     skip: unlessNftables("sets of nf_tables cannot be swapped"),
     drift: { set: 1 },
@@ -206,7 +206,7 @@ const verified: readonly Case[] = [
     told: [/^rr, 2 real servers$/, absent],
   },
   {
-    name: "a virtual server is given persistence",
+    name: "a virtual server gets persistence",
     command: `ipvsadm -E -t ${clusterIp}:80 -s rr -p 300`,
     drift: { "virtual-server": 1 },
     writes: { "virtual-server-update": 1 },
@@ -241,7 +241,7 @@ const verified: readonly Case[] = [
     told: [/^rr, 2 real servers$/, absent],
   },
   {
-    name: "an entry is exchanged for another",
+    name: "an entry is replaced with another one",
     command: `${changeEntry("del", "KUBE-CLUSTER-IP", `${clusterIp},tcp:80`)}
       ${changeEntry("add", "KUBE-CLUSTER-IP", "10.9.9.9,tcp:80")}`,
     drift: { entry: 2 },

@@ -146,7 +146,7 @@ describe("a Service that replaces another one in the same batch", () => {
     const old = [service({ type: "NodePort", ports: nodePorts }), endpointSlice()];
     await onStage(old, {}, async (stage) => {
       await stage.node.start();
-      await stage.comesToPlan("at the start");
+      await stage.comesToPlan("at startup");
       const [port, endpoints] = [{ name: "new" }, ["10.244.2.9"]];
       const ports = [servicePort({ ...port, nodePort: 30_080 })];
       const next = [
@@ -162,7 +162,7 @@ describe("a Service that replaces another one in the same batch", () => {
         stage.delete(...next);
         stage.apply(...old);
       });
-      await stage.comesToPlan("after the same while the program was away");
+      await stage.comesToPlan("after the same batch while the program was stopped");
       assert.equal(await stage.node.metric("kube_ipvs_frontend_conflicts"), 0);
     });
   });
@@ -195,7 +195,7 @@ describe("a Service that replaces another one in the same batch", () => {
           stage.apply(service({ ports }), slice("web", there));
         });
         await answers(there);
-        await stage.comesToPlan("in the end");
+        await stage.comesToPlan("at the end");
       } finally {
         client.close();
         for (const pod of pods) pod.close();
@@ -218,16 +218,16 @@ describe("virtual IPs as local routes", () => {
     const objects = [web("10.96.0.10", "192.168.10.12", "203.0.113.1"), endpointSlice()];
     await onStage(objects, asRoutes, async (stage) => {
       await stage.node.start();
-      await stage.comesToPlan("at the start");
+      await stage.comesToPlan("at startup");
       assert.ok(routes().includes("203.0.113.1"));
       stage.run("ip address add 192.168.10.12/24 dev eth0");
-      await stage.comesToPlan("with an external IP that came to the node");
+      await stage.comesToPlan("with an external IP that the node got");
       stage.run("ip address del 192.168.10.12/24 dev eth0");
-      await stage.comesToPlan("with an external IP that left the node");
+      await stage.comesToPlan("with an external IP that the node lost");
       shell("ip route del local 203.0.113.1 dev lo table local proto 75; ip link del kube-ipvs0");
       await stage.comesToPlan("after damage");
       await stage.restart("SIGKILL", () => stage.apply(web("10.96.0.11", "203.0.113.1")));
-      await stage.comesToPlan("after a change while the program was away");
+      await stage.comesToPlan("after a change while the program was stopped");
       await stage.restart("SIGTERM", () => {
         stage.configure({});
         stage.apply(web("10.96.0.12", "203.0.113.2"));

@@ -17,7 +17,7 @@ const tupleCount = Number(process.env["TEST_TUPLES"] ?? 40);
 /** The maximum share of packets whose explanation may be uncertain. */
 const mostMay = 0.02;
 
-describe("explain of random packets", () => {
+describe("explain with random packets", () => {
   it("reads the entries of other software's sets as ipset prints them", {
     skip: unlessNftables("this kernel may have no ipset"),
   }, async () => {

@@ -185,14 +185,14 @@ describe("a Service that claims a foreign virtual server", () => {
         });
       }
 
-      it("is served as soon as the other software removes the virtual server", async () => {
+      it("is served as soon as the third party removes the virtual server", async () => {
         shell(`ipvsadm -D -t ${place}`);
         const ours = `-A -t ${place} -s rr\n-a -t ${place} -r 10.244.2.98:8080 -m -w 1\n`;
         await node.until("the Service is served", () => serverText(place) === ours);
         assert.ok(shell("ipset save").includes(entry));
         await node.until("no conflict is left", async () => (await conflictCount()) === 0);
         node.api.delete(...objects);
-        await node.until("it goes with its Service", () => serverText(place) === "");
+        await node.until("it is removed with its Service", () => serverText(place) === "");
       });
     });
   }
@@ -202,10 +202,10 @@ describe("a node port that a foreign virtual server uses on one node address", (
   const objects = objectsOf("node-port", "10.96.0.97", servicePort({ nodePort: 30_098 }));
   const served = `-A -t 172.16.5.11:30098 -s rr\n-a -t 172.16.5.11:30098 -r 10.244.2.98:8080 -m -w 1\n`;
 
-  it("is served only on the other addresses, also after restarts", async () => {
+  it("is served only on the other addresses, even after restarts", async () => {
     const mark = node.lines().length;
     node.api.apply(...objects);
-    await node.until("it is served on the others", () => {
+    await node.until("it is served on the other addresses", () => {
       return serverText("172.16.5.11:30098") === served;
     });
     await isReported("node-port", nodePortPlace, mark);
@@ -218,9 +218,9 @@ describe("a node port that a foreign virtual server uses on one node address", (
     }
   });
 
-  it("does not affect the virtual server when the Service or kube-ipvs is removed", async () => {
+  it("leaves the virtual server when the Service or kube-ipvs is removed", async () => {
     node.api.delete(...objects);
-    await node.until("the node port goes", () => serverText("172.16.5.11:30098") === "");
+    await node.until("the node port is removed", () => serverText("172.16.5.11:30098") === "");
     assert.equal(serverText(nodePortPlace), foreignText(nodePortPlace));
     await node.stop();
     const printed = await node.cleanUp();

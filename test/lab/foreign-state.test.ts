@@ -70,7 +70,7 @@ const web = service({ type: "NodePort", ports: [servicePort({ nodePort: 30_080 }
 const slice = endpointSlice({ endpoints: ["10.244.2.11"] });
 
 describe("foreign virtual servers", () => {
-  it("stay through starts, restarts and the end of all Services, and are counted and logged once", async () => {
+  it("survive starts, restarts and the deletion of all Services, and are counted and logged once", async () => {
     await inNamespace([], async () => {
       shell(foreignSetUp);
       const before = foreignLines();
@@ -136,7 +136,7 @@ describe("foreign virtual servers", () => {
     },
   ];
   for (const { name, claiming, key } of claims) {
-    it(`are not changed by a Service that claims their address: ${name}`, async () => {
+    it(`are not changed if a Service claims their address: ${name}`, async () => {
       await inNamespace([], async () => {
         shell(foreignSetUp);
         const before = foreignLines();
@@ -189,7 +189,7 @@ function recordedBy(name: string): {
   return { objects: (step?.apply ?? []) as readonly unknown[] as readonly ApiObject[], recorded };
 }
 
-describe("state that kube-proxy left", () => {
+describe("state that kube-proxy left behind", () => {
   for (const name of takeOvers) {
     it(`is taken over without a change: ${name}`, async () => {
       const { objects, recorded } = recordedBy(name);
@@ -214,7 +214,7 @@ describe("state that kube-proxy left", () => {
     });
   }
 
-  it("is removed completely when its Services are deleted, but other objects stay", async () => {
+  it("is removed completely when its Services are deleted, but other objects remain", async () => {
     const { objects, recorded } = recordedBy("nodeport-cluster");
     await inNamespace(replayLines(recorded), async () => {
       shell(foreignSetUp);

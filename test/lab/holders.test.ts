@@ -105,7 +105,7 @@ for (const mode of ["ipvs", "iptables"] as const) {
       await node.until("no conflict is left", async () => (await conflictCount()) === 0);
     }
 
-    it("stays with its owner if an older Service is edited to claim it, and an Event gives the reason", async () => {
+    it("stays with its owner if an older Service is edited to claim it, which an Event explains", async () => {
       isServed(young);
       node.api.apply(claiming(old));
       await hasConflict();

@@ -108,7 +108,7 @@ function kernelState(): string {
 }
 
 describe("the image on a node", () => {
-  it("changes nothing with the observer's manifest, and reports what it would change", async () => {
+  it("changes nothing with the observer's manifest and reports what it would change", async () => {
     const [observer] = podOf(readManifests("observe")).containers;
     assert.ok(observer !== undefined);
     const before = kernelState();
@@ -131,7 +131,7 @@ describe("the image on a node", () => {
     await program.ends();
     assert.match(
       program.failures.join(),
-      /^Cannot set sysctl \S+ to \d+ \(currently \d+\): EROFS \(.*--init-only/,
+      /^Cannot set sysctl \S+, which is \d+, to \d+: EROFS \(.*--init-only/,
     );
   });
 
@@ -144,7 +144,7 @@ describe("the image on a node", () => {
     assert.equal(shell("ipvsadm -Sn"), "");
   });
 
-  it("then serves the cluster's Services with the manifest's capabilities and nothing else", async () => {
+  it("then serves the cluster's Services with only the manifest's capabilities", async () => {
     const program = onNode.start({ ...main, command: [...main.command, "-v=3"] });
     await program.prints(/SyncProxyRules complete/);
     await serves("-a -t 10.96.0.10:80 -r 10.244.1.10:8080 -m -w 1");
@@ -294,7 +294,7 @@ describe("the image on a node", () => {
     await program.ends();
   });
 
-  it("needs NET_RAW if iptables is the legacy one", async () => {
+  it("needs NET_RAW with legacy iptables", async () => {
     const program = onNode.start(without(main, "NET_RAW"));
     await program.ends();
     assert.match(program.failures.join(), /^Cannot start: neither iptables nor ip6tables works/);

@@ -216,7 +216,7 @@ describe("iptables mode", () => {
 
   /** Waits until a new connection to the Service is refused. The filter table is written before the nat table. */
   async function refusesClients(): Promise<void> {
-    await eventually("a rule that refuses", async () =>
+    await eventually("a rule that rejects", async () =>
       /has no endpoints/.test(shell("iptables-save -t filter")),
     );
     await eventually(
@@ -242,7 +242,7 @@ describe("iptables mode", () => {
     );
   });
 
-  it("keeps a client at its pod with session affinity, and refuses connections if there are no pods", async () => {
+  it("keeps a client on its pod with session affinity, and refuses connections without pods", async () => {
     const sessionAffinityConfig = { clientIP: { timeoutSeconds: 60 } };
     node.apply(
       web({ sessionAffinity: "ClientIP", sessionAffinityConfig }),
@@ -271,7 +271,7 @@ describe("iptables mode", () => {
     }
   });
 
-  it("sends a UDP client on the node to the current pod, for every loopback address", async () => {
+  it("sends a UDP client on the node to the current pod for every loopback address", async () => {
     const nodePort = 30_054;
     const client = await Datagrams.openHere(20_005);
     try {
@@ -288,7 +288,7 @@ describe("iptables mode", () => {
     }
   });
 
-  it("ends UDP flows to a pod at an address that its Service lost", async () => {
+  it("ends UDP flows to a pod through an address that its Service lost", async () => {
     const all = {
       ...{ type: "LoadBalancer", nodePort: 30_053 },
       spec: { externalIPs: ["10.96.0.111"] },
@@ -347,7 +347,7 @@ describe("iptables mode", () => {
     assert.match(shell("iptables-save -t mangle"), /^:KUBE-PROXY-CANARY /m);
   });
 
-  describe("changing the mode under traffic", () => {
+  describe("mode changes under traffic", () => {
     const ipvs = ["--proxy-mode=ipvs"];
     const userspace = ["--proxy-mode=userspace"];
     const ipvsKept =
@@ -451,7 +451,7 @@ describe("iptables mode", () => {
       const standing = await Standing.open();
       await change(userspace, "SIGKILL");
       await node.program.prints(rulesRemoved);
-      await eventually("the rest is gone", async () => left() === modeChains.userspace);
+      await eventually("everything else is removed", async () => left() === modeChains.userspace);
       assert.equal(await answering(clusterIp, 80), "pod-1 pod-2");
       await standing.endAll();
       const client = await Datagrams.open(20_004);

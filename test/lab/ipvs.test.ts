@@ -119,7 +119,7 @@ describe("ipvsadm lists what kube-ipvs created", () => {
       want: ["-A -u [fd00:96::a]:53 -s rr", "-a -u [fd00:96::a]:53 -r [fd00:244::5]:8080 -m -w 1"],
     },
     {
-      name: "persistence in both families, clients one by one",
+      name: "persistence per client in both families",
       changes: [
         ...creations(virtual("10.96.0.1", { persistenceTimeoutSeconds: 10800 })),
         ...creations(virtual("fd00:96::a", { persistenceTimeoutSeconds: 300 })),
@@ -134,7 +134,7 @@ describe("ipvsadm lists what kube-ipvs created", () => {
       want: ["-A -t 10.96.0.1:80 -s rr -p 60 -M 255.255.255.0"],
     },
     {
-      name: "the flags of mh",
+      name: "the mh flags",
       changes: creations(
         virtual("10.96.0.1", {
           scheduler: "mh",
@@ -321,7 +321,7 @@ describe("5,000 virtual servers with 4 real servers each", () => {
       const timed = stopwatch();
       assert.deepEqual(await timed("create", () => ipvs.apply(changes)), []);
       const observed = await timed("observe", () => observeIpvs(ipvs));
-      const lists = await timed("list by dumps", () => ipvs.listRealServers(servers));
+      const lists = await timed("list with dumps", () => ipvs.listRealServers(servers));
       const byAddress = new Map(observed.map((one) => [one.virtualServer.address, one]));
       for (const [index, server] of servers.entries()) {
         const one = byAddress.get(server.address);

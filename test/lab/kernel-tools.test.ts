@@ -86,7 +86,7 @@ describe("the dummy link", () => {
 });
 
 describe("iptables", () => {
-  it("keeps thousands of third-party rules, and stays fast with them", async () => {
+  it("keeps thousands of third-party rules and stays fast", async () => {
     await withKernel(async ({ iptables }) => {
       const foreign = Array.from(
         { length: 5_000 },
@@ -117,7 +117,7 @@ describe("iptables", () => {
         const holder = await holdLock(9);
         await assert.rejects(iptables.apply("IPv4", [chain]), (error: unknown) => {
           assert.ok(isIptablesBusy(error), String(error));
-          assert.match(String(error), /exited with code 4: another program holds the xtables lock/);
+          assert.match(String(error), /exit code 4: another program holds the xtables lock/);
           return true;
         });
         await holder.released;

@@ -29,7 +29,7 @@ export const knownDeviations: ReadonlyMap<string, string> = new Map();
 const tried: readonly (readonly [what: string, cases: string])[] = [
   [
     "one native nft rule in `ip nat` or `ip filter`: it is logged once, a Service that is added later is served, bound and in its set, and /healthz, /livez and /readyz return 200",
-    '"with one native rule in ip …", "do not prevent a new Service from being served", "stay across a restart and a clean-up"',
+    '"with one native rule in ip …", "do not prevent a new Service from being served", "survive a restart and a clean-up"',
   ],
   [
     "the backend changes between two runs, because of kubelet's hint: startup and `--cleanup` remove kube-ipvs' rules from the other backend, and third-party rules stay",
@@ -40,12 +40,12 @@ const tried: readonly (readonly [what: string, cases: string])[] = [
     '"uses little CPU time"',
   ],
   [
-    "the table of kube-proxy's nftables mode is removed, and other tables stay",
+    "the table of kube-proxy's nftables mode is removed, and other tables remain",
     '"nftables mode: its table is removed …"',
   ],
   [
-    "rules of kube-proxy's iptables mode, in either backend, are logged, and removed by `--cleanup`",
-    '"iptables mode, in …"',
+    "rules of kube-proxy's iptables mode, in either backend, are logged and removed by `--cleanup`",
+    '"iptables mode: reported in …"',
   ],
 ];
 

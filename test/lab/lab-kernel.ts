@@ -119,7 +119,7 @@ export async function runInLabKernel(
     const result = await bootOnce(kernel, command, options, output, signal);
     if (result !== "not-booted") return result;
     if (attempt === mostBoots) return { kind: "died", console: `not booted in ${bootSeconds} s` };
-    output.stderr(Buffer.from(`lab: not booted in ${bootSeconds} s; once more\n`));
+    output.stderr(Buffer.from(`lab: not booted within ${bootSeconds} s; retrying\n`));
   }
 }
 

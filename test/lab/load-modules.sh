@@ -11,4 +11,4 @@ xtables="ip_tables ip6_tables iptable_nat iptable_filter iptable_mangle ip6table
 if [ "$LAB_IPVS" = present ]; then xtables="$xtables xt_ipvs"; else ipvs=; fi
 [ "$LAB_IPTABLES" != none ] || xtables=
 modprobe -a dummy veth bridge br_netfilter nf_conntrack nf_conntrack_netlink nf_nat sctp $xtables $ipvs ||
-  echo "lab: some modules did not load" >&2
+  echo "lab: some modules could not be loaded" >&2

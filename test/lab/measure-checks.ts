@@ -72,7 +72,7 @@ await withNetworkNamespace("costs", [...nodeSetUp], async () => {
       await step();
       steps += 1;
     }
-    if (reconciler.needsSync) throw new Error("Not as left");
+    if (reconciler.needsSync) throw new Error("The kernel state has changed");
   };
   const checks = [
     { name: "headers of sets", seconds: 5, ms: await cost(20, () => verification.checkSets()) },
@@ -89,6 +89,6 @@ await withNetworkNamespace("costs", [...nodeSetUp], async () => {
         `${(ms / seconds / 10).toFixed(2)}%`,
     );
   }
-  console.log(`in all ${(share * 100).toFixed(2)}% of one processor`);
+  console.log(`in total ${(share * 100).toFixed(2)}% of one processor`);
   kernel.close();
 });

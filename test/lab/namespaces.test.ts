@@ -77,7 +77,7 @@ async function verifications(count: number): Promise<void> {
 
 describe("with two other namespaces that have a hundred virtual servers each", () => {
   it("verifications find no drift and write nothing", async () => {
-    await node.until("everything is there", () => {
+    await node.until("everything exists", () => {
       return serverLines().length === serviceCount * (1 + endpointCount);
     });
     const [driftBefore, writesBefore] = [await drifts(), await writes()];
@@ -98,7 +98,7 @@ describe("with two other namespaces that have a hundred virtual servers each", (
     const [writesBefore, driftBefore] = [await writes(), await drifts()];
     const real = wanted.find((line) => line.startsWith(`-a -t ${last}:80 `))?.split(" ")[4];
     shell(`ipvsadm -D -t ${first}:80; ipvsadm -d -t ${last}:80 -r ${real}`);
-    await node.until("all is there again", () => serverLines().join() === wanted.join());
+    await node.until("everything exists again", () => serverLines().join() === wanted.join());
     assert.equal(await drifts("virtual-server"), 1);
     assert.equal(await drifts("real-server"), 1);
     assert.equal((await drifts()) - driftBefore, 2, node.tail());
@@ -118,7 +118,7 @@ describe("with two other namespaces that have a hundred virtual servers each", (
     }
     await node.start();
     const left = (serviceCount - staleCount) * (1 + endpointCount);
-    await node.until("stale ones are gone", () => serverLines().length === left, graceMs);
+    await node.until("outdated ones are gone", () => serverLines().length === left, graceMs);
     assert.ok(!serverLines().some((line) => line.includes(` ${clusterIpOf(0)}:80 `)), nameOf(0));
   });
 });

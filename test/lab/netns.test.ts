@@ -30,7 +30,7 @@ describe("a network namespace in this process", () => {
     assert.equal(readFileSync(path, "utf8"), "0\n");
   });
 
-  it("owns the sockets that are opened in it, even after the process left it", async () => {
+  it("owns the sockets that were opened in it, even after the process has left it", async () => {
     createNetworkNamespace("own");
     enterNetworkNamespace("own");
     const server = createServer();

@@ -300,7 +300,7 @@ describe("nodes behind a load balancer that checks /healthz", () => {
     assert.ok(answered >= requestCount);
   });
 
-  it("sync during the stop delay, which a second signal ends", async () => {
+  it("keep syncing during the stop delay, which a second signal ends", async () => {
     applyEndpoint(endpoints[0]);
     const node = new ReplaceableNode(1, ["--kube-ipvs-stop-delay=10m"]);
     nodes = [node];

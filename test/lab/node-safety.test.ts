@@ -165,7 +165,7 @@ describe("external IPs that the node itself needs", () => {
   });
 });
 
-it("with `refuse` are not served at all, until the node no longer needs them", async () => {
+it("with `refuse` are not served at all until the node no longer needs them", async () => {
   const refusing = { ...flags, "kube-ipvs-reserved-addresses": "refuse" };
   const daemon = await startLabDaemon([claiming(all), slice, ...apiServerObjects], refusing);
   try {
@@ -223,19 +223,19 @@ describe("another Node's address as an external IP", () => {
     await monitor.ends();
   });
 
-  it("is neither bound nor served, but the Service's other addresses are", async () => {
+  it("is neither bound nor served, unlike the Service's other addresses", async () => {
     await monitor.prints(new RegExp(`inet ${harmless}/32`));
     assert.deepEqual(bound(), ["10.96.0.1", "10.96.0.10", harmless]);
     assert.deepEqual(servers(), ["10.96.0.1", "10.96.0.10", harmless].sort());
     assert.doesNotMatch(shell(listRules), new RegExp(other));
   });
 
-  it("is reported once by a log line, a metric and an Event", async () => {
+  it("is reported once, by a log line, a metric and an Event", async () => {
     const eventsOf = (): readonly string[] =>
       proxy.events().filter((event) => event.startsWith("ReservedAddress Service web"));
     await proxy.until("the Event is written", () => eventsOf().length > 0);
     proxy.api.apply(claiming(["203.0.113.9"], "unrelated", "10.96.0.15"));
-    await proxy.until("another sync ended", () => isServed("203.0.113.9"));
+    await proxy.until("another sync has finished", () => isServed("203.0.113.9"));
     assert.deepEqual(named(), [`${other} other-node-address`]);
     assert.equal(await counted(), 1);
     assert.equal(eventsOf().length, 1);
@@ -245,9 +245,9 @@ describe("another Node's address as an external IP", () => {
     );
   });
 
-  it("is withdrawn and reported when its Node appears later", async () => {
+  it("is withdrawn and reported if its Node appears later", async () => {
     proxy.api.apply(claiming([joining], "later", "10.96.0.14"));
-    await proxy.until("it is served as long as nobody has it", () => isServed(joining));
+    await proxy.until("it is served while no Node has it", () => isServed(joining));
     proxy.api.apply(node({ name: "node-3", addresses: [joining] }));
     await proxy.until("it is neither bound nor served", () => !isServed(joining));
     await proxy.until("both are counted", async () => (await counted()) === 2);
@@ -270,7 +270,7 @@ describe("another Node's address as an external IP", () => {
     });
   }
 
-  it("was never bound since the first start", () => {
+  it("has never been bound since the first start", () => {
     assert.doesNotMatch(everBound(), new RegExp(other));
   });
 
@@ -369,7 +369,7 @@ describe("the doctor on this node", () => {
     });
   }
 
-  it("reports other-proxy fail for a process called kube-proxy", async () => {
+  it("reports other-proxy fail for a process named kube-proxy", async () => {
     const child = spawn("sleep", ["60"], { argv0: "kube-proxy" });
     try {
       assert.deepEqual(await complaints(), ["other-proxy fail"]);

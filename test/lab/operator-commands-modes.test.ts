@@ -133,7 +133,7 @@ describe("the operator's commands in other modes", () => {
       assert.match(empty?.summary ?? "", /are refused by filter KUBE-SERVICES: .*has no endpoints/);
     });
 
-    it("report that nothing drains, and why", () => {
+    it("report that nothing is draining, and why", () => {
       const { code, err } = kubeIpvs("drains");
       assert.equal(code, 1);
       assert.match(err, /^kube-ipvs drains: [^\n]*: iptables mode drains nothing: [^{\n]*\n$/);
@@ -155,7 +155,7 @@ describe("the operator's commands in other modes", () => {
       );
     });
 
-    it("plan what applying a file would change", (test) => {
+    it("plan the changes from applying a file", (test) => {
       const { code, out } = plannedOf(...fresh);
       test.diagnostic(out);
       assert.equal(code, 2);
@@ -214,7 +214,7 @@ describe("the operator's commands in other modes", () => {
       given = [...node.flags, ...flags];
     });
 
-    it("plan the listeners and rules of a start, without opening or writing any", (test) => {
+    it("plan the listeners and rules of a start without opening or writing any", (test) => {
       const { code, out, err } = kubeIpvs("plan", ...given);
       test.diagnostic(out);
       assert.equal(code, 2, err);
@@ -251,7 +251,7 @@ describe("the operator's commands in other modes", () => {
       await node.stop("SIGTERM");
     });
 
-    it("plan no changes while a daemon serves, and all of them after it stopped", async () => {
+    it("plan no changes while a daemon is serving, and all of them after it stopped", async () => {
       await node.start(flags);
       const beside = kubeIpvs("plan", ...given);
       assert.deepEqual([beside.code, beside.out], [0, "No changes.\n"], beside.err);

@@ -104,7 +104,7 @@ describe("the operator's commands", () => {
     assert.deepEqual([code, out], [0, "No changes.\n"]);
   });
 
-  it("plan what applying a file would change, and change nothing", (test) => {
+  it("plan the changes from applying a file, and change nothing", (test) => {
     const annotations = { "kube-ipvs.io/scheduler": "wlc" };
     const { code, out } = plannedOf(
       service({ metadata: { annotations } }),
@@ -264,7 +264,7 @@ describe("the operator's commands", () => {
     }
   });
 
-  it("print traffic as one table without a terminal, and say which figures the kernel does not count", (test) => {
+  it("print one table of traffic without a terminal, and say which figures the kernel does not count", (test) => {
     shell("sysctl -qw net.ipv4.vs.run_estimation=0");
     const { code, out, err } = kubeIpvs("top");
     test.diagnostic(out);
@@ -278,7 +278,7 @@ describe("the operator's commands", () => {
     assert.ok((answer.items[0]?.total.connections ?? 0) >= 2);
   });
 
-  it("find a real server that a third party removed, before it is repaired", () => {
+  it("find a real server that a third party removed before it is repaired", () => {
     shell("ipvsadm -d -t 10.96.0.10:80 -r 10.244.1.20:8080");
     assert.deepEqual(endpointsOf("web"), [
       "10.244.1.10 -",
@@ -414,7 +414,7 @@ describe("the operator's commands", () => {
     }
   });
 
-  it("report that no daemon runs, and show what a start would find", async (test) => {
+  it("report that no daemon is running, and show what a start would find", async (test) => {
     await node.stop("SIGKILL");
     const status = kubeIpvs("status");
     test.diagnostic(status.out);

@@ -77,7 +77,7 @@ async function isContested(node: ClusterNode): Promise<void> {
   node.api.apply(contested, endpointSlice({ service: "contested", endpoints: [oldPod] }));
   const reason = { reason: "foreign-virtual-server" };
   const count = () => node.metric("kube_ipvs_frontend_conflicts", reason);
-  await node.until("the conflict is seen", async () => (await count()) === 1);
+  await node.until("the conflict is detected", async () => (await count()) === 1);
   await node.verified(1);
 }
 
@@ -154,14 +154,14 @@ const histories: readonly History[] = [
     left: otherLines,
   },
   {
-    name: "a Service leaves while its addresses are in excludeCIDRs, which end with a restart",
+    name: "a Service is deleted while its addresses are in excludeCIDRs, which a restart removes",
     settings: { ipvs: { excludeCIDRs: ["10.96.0.10/32", "192.168.10.0/24", "172.16.0.0/16"] } },
     running: (node) => leaves(node),
     away: (node) => node.configure({}),
     left: otherLines,
   },
   {
-    name: "a Service leaves while its addresses are in excludeCIDRs, which end while the program runs",
+    name: "a Service is deleted while its addresses are in excludeCIDRs, which are removed while the program runs",
     isOldToCleanUp: true,
     settings: { ipvs: { excludeCIDRs: ["10.96.0.10/32", "192.168.10.0/24", "172.16.0.0/16"] } },
     running: async (node) => {
@@ -172,7 +172,7 @@ const histories: readonly History[] = [
     left: otherLines,
   },
   {
-    name: "a Service leaves while its addresses are in excludeCIDRs, over two restarts",
+    name: "a Service is deleted while its addresses are in excludeCIDRs, over two restarts",
     isOldToCleanUp: true,
     settings: { ipvs: { excludeCIDRs: ["10.96.0.10/32", "192.168.10.0/24", "172.16.0.0/16"] } },
     running: async (node) => {
@@ -192,7 +192,7 @@ const histories: readonly History[] = [
  */
 async function leaves(node: ClusterNode): Promise<void> {
   node.api.delete(...objects.slice(0, 2));
-  await node.until("its entries go", () => !shell("ipset save").includes("10.96.0.10,"));
+  await node.until("its entries are removed", () => !shell("ipset save").includes("10.96.0.10,"));
   assert.ok(printed().includes("10.96.0.10:80"), node.tail());
 }
 
@@ -243,7 +243,7 @@ describe("the next start removes all outdated objects of kube-ipvs", () => {
         await history.after?.(node);
         const wanted = [...history.left].sort().join("\n");
         await node
-          .until("the kernel is as wanted", () => splitServers().ours.join("\n") === wanted)
+          .until("the kernel state is as desired", () => splitServers().ours.join("\n") === wanted)
           .catch((error: unknown) => {
             assert.equal(splitServers().ours.join("\n"), wanted, String(error));
           });

@@ -44,7 +44,11 @@ describe("packet paths in iptables and userspace mode", () => {
           expectedIn(tried, columns[index] ?? assert.fail()),
         );
         assert.deepEqual(seen, expected);
-        assert.deepEqual(explainedOtherwise([result]), [], "explain says what the packets did");
+        assert.deepEqual(
+          explainedOtherwise([result]),
+          [],
+          "explain predicts what happened to the packets",
+        );
         assert.ok(readFileSync(path, "utf8").includes(dataRows(result, mode)), "the data file");
       });
     }

@@ -134,7 +134,7 @@ describe("rules that third parties remove", () => {
     });
   }
 
-  it("are restored in order after another firewall flushed their tables at its start", async (test) => {
+  it("are restored in order after another firewall flushed their tables at startup", async (test) => {
     const jumps = chain("INPUT").filter((line) => line.includes("KUBE-"));
     shell("for table in nat filter; do iptables -t $table -F; iptables -t $table -X; done");
     const ms = await eventually(() => chain("INPUT"), jumps, rulePeriodMs + graceMs);
@@ -237,7 +237,7 @@ describe("links and addresses", () => {
     assert.deepEqual(nodePorts(), own);
   });
 
-  it("an address that a third party removes from kube-ipvs0, or adds to it, is restored or removed", async () => {
+  it("an address that a third party removes from or adds to kube-ipvs0 is restored or removed", async () => {
     const wanted = addresses("kube-ipvs0");
     shell("ip address del 10.96.0.10/32 dev kube-ipvs0; ip address add 10.9.9.9/32 dev kube-ipvs0");
     await eventually(() => addresses("kube-ipvs0"), wanted, noticedMs);

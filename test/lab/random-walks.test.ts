@@ -21,7 +21,7 @@ function takeInLab(walk: Walk): Promise<void> {
       await runWalk(walk, node);
     } catch (error) {
       // The daemon's log shows its writes, and which objects it treated as foreign.
-      throw new Error(`The log ends with\n${node.tail}`, { cause: error });
+      throw new Error(`The log ends with:\n${node.tail}`, { cause: error });
     } finally {
       await node.close();
     }

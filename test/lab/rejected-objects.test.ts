@@ -165,7 +165,7 @@ describe("an endpoint that the kernel rejects", () => {
   it("is counted and logged once with its Service, and does not make the node unhealthy", async () => {
     node.api.apply(bad, slice(broadcast));
     await node.until(
-      "the refusal is counted",
+      "the rejection is counted",
       async () => (await rejectedCount("real-server", { reason: "EINVAL" })) === 1,
     );
     await becomesHealthy();
@@ -185,14 +185,14 @@ describe("an endpoint that the kernel rejects", () => {
         result: "failure",
       });
     const before = await failures();
-    await node.until("it was tried again", async () => (await failures()) > before);
+    await node.until("it was retried", async () => (await failures()) > before);
     toldOnce(subject, "bad", 1);
     assert.equal(await node.healthStatus(), 200);
   });
 
-  it("is no longer reported after its correction: one log line, and the gauge is zero", async () => {
+  it("is no longer reported after it is corrected: one log line, and the gauge is zero", async () => {
     node.api.apply(slice("10.244.2.67"));
-    await node.until("nothing is refused", async () => (await rejectedCount("real-server")) === 0);
+    await node.until("nothing is rejected", async () => (await rejectedCount("real-server")) === 0);
     assert.match(realServersAt("10.96.0.66:80").join(), /-r 10\.244\.2\.67:8080/);
     await node.until("the end is logged", () => linesAbout(subject).length === 2);
     toldOnce(subject, "bad", 2);
@@ -202,11 +202,11 @@ describe("an endpoint that the kernel rejects", () => {
   it("is no longer reported after its Service is deleted", async () => {
     node.api.apply(bad, slice(broadcast));
     await node.until(
-      "the refusal is counted",
+      "the rejection is counted",
       async () => (await rejectedCount("real-server")) === 1,
     );
     node.api.delete(bad, slice(broadcast));
-    await node.until("nothing is refused", async () => (await rejectedCount("real-server")) === 0);
+    await node.until("nothing is rejected", async () => (await rejectedCount("real-server")) === 0);
   });
 });
 
@@ -253,7 +253,7 @@ for (const { kind, reason, address, port, named, isThere, ...fault } of injected
       rejectRequests({ ...fault, percent: 100 });
       node.api.apply(...objects);
       await node.until(
-        "the refusal is counted",
+        "the rejection is counted",
         async () => (await rejectedCount(kind, { reason })) === 1,
       );
       await becomesHealthy();
@@ -265,8 +265,8 @@ for (const { kind, reason, address, port, named, isThere, ...fault } of injected
 
     it("is created as soon as the kernel accepts it", async () => {
       endFaults();
-      await node.until("it is there", isThere);
-      await node.until("nothing is refused", async () => (await rejectedCount(kind)) === 0);
+      await node.until("it exists", isThere);
+      await node.until("nothing is rejected", async () => (await rejectedCount(kind)) === 0);
       await node.until("its Service is served", () =>
         shell("ipvsadm -Sn").includes(`-a -t ${address}:${port} -r 10.244.2.77:8080 -m -w 1`),
       );
@@ -309,7 +309,7 @@ describe("virtual servers that the kernel rejects", () => {
     await node.until("both ports are served", isServed);
   });
 
-  it("unbind their address if none of them is left, since the node itself would answer there", async () => {
+  it("unbind their address if none of them is left, because the node itself would answer there", async () => {
     refuseCreation(address);
     shell(`ipvsadm -D -t ${address}:80; ipvsadm -D -t ${address}:8081`);
     // When the Service changes, the program finds that the virtual servers are gone.
@@ -341,7 +341,7 @@ describe("virtual servers that the kernel rejects", () => {
   });
 });
 
-describe("a removal at the end of a drain that the kernel rejects", () => {
+describe("a rejected removal at the end of a drain", () => {
   /** The generic netlink header of IPVS_CMD_DEL_DEST (linux/ip_vs.h). */
   const removal = { protocol: 16, subsystem: -1, content: Uint8Array.of(7, 1, 0, 0) };
   const objects = [
@@ -371,12 +371,12 @@ describe("a removal at the end of a drain that the kernel rejects", () => {
     rejectRequests({ ...removal, errno: 16, percent: 100 });
     node.api.apply(remaining);
     await node.until(
-      "the refusal is counted",
+      "the rejection is counted",
       async () => (await rejectedCount("real-server", { reason: "EBUSY" })) === 1,
     );
     await node.until("it was tried three times", async () => (await refusals()) === 3);
     const seconds = await secondsBetween(refusals, 4);
-    assert.ok(seconds > 2, `tried again after ${seconds} s`);
+    assert.ok(seconds > 2, `retried after ${seconds} s`);
     assert.match(leaving().join(), / -w 0$/);
     assert.equal(await node.healthStatus(), 200, node.tail());
     toldOnce(/10\.244\.2\.80:8080.*EBUSY/, "draining", 1);
@@ -385,7 +385,7 @@ describe("a removal at the end of a drain that the kernel rejects", () => {
   it("succeeds with one log line as soon as the kernel accepts it", async () => {
     endFaults();
     await node.until("it is gone", () => leaving().length === 0);
-    await node.until("nothing is refused", async () => (await rejectedCount("real-server")) === 0);
+    await node.until("nothing is rejected", async () => (await rejectedCount("real-server")) === 0);
     toldOnce(/10\.244\.2\.80:8080.*EBUSY/, "draining", 2);
     node.api.delete(...objects);
   });
@@ -406,7 +406,7 @@ describe("a chain that iptables-restore rejects", () => {
   it("is counted and logged once, its Service is served by IPVS, and the node is healthy", async () => {
     rejectInput(`^-A KUBE-SERVICES.*${chain}`);
     node.api.apply(...objects);
-    await node.until("the refusal is counted", async () => (await rejectedCount("chain")) >= 1);
+    await node.until("the rejection is counted", async () => (await rejectedCount("chain")) >= 1);
     await becomesHealthy();
     await node.until("its Service is served", () =>
       shell("ipvsadm -Sn").includes("-a -t 203.0.113.79:80 -r 10.244.2.79:8080 -m -w 1"),
@@ -422,9 +422,7 @@ describe("a chain that iptables-restore rejects", () => {
   it("is created as soon as iptables-restore accepts it", async () => {
     rejectNothing();
     const jump = new RegExp(`^-A KUBE-SERVICES .*-j ${chain}$`, "m");
-    await node.until("the rule is there", () =>
-      jump.test(shell("iptables -t nat -S KUBE-SERVICES")),
-    );
-    await node.until("nothing is refused", async () => (await rejectedCount("chain")) === 0);
+    await node.until("the rule exists", () => jump.test(shell("iptables -t nat -S KUBE-SERVICES")));
+    await node.until("nothing is rejected", async () => (await rejectedCount("chain")) === 0);
   });
 });

@@ -122,7 +122,7 @@ function readMeasured(
   );
   const [passed, failed] = [Number(row?.[1]), Number(row?.[2])];
   if (Number.isNaN(passed) || Number.isNaN(failed)) {
-    return { passed: 0, failed: 0, red: ["did not run to its end"] };
+    return { passed: 0, failed: 0, red: ["did not finish"] };
   }
   const ending = output.slice(output.lastIndexOf("\nTests: "));
   const section = ending
@@ -156,7 +156,7 @@ function write(path: string, text: string): void {
 async function main(): Promise<number> {
   const lab = findLab();
   if (lab.kind !== "lab-kernel" || process.env["LAB_KERNEL"] === undefined) {
-    console.error("lab: LAB_KERNEL must name the folder of a kernel: make lab-kernel");
+    console.error("lab: LAB_KERNEL must be the folder of a lab kernel (run make lab-kernel)");
     return 1;
   }
   const { values, positionals } = parseArgs({
@@ -166,7 +166,7 @@ async function main(): Promise<number> {
   const asked = (values.backend ?? usualBackends).split(" ");
   const wanted = backends.filter((one) => asked.includes(one));
   if (wanted.length === 0) {
-    console.error(`lab: no backend is called ${values.backend}; there are ${backends.join(", ")}`);
+    console.error(`lab: unknown backend ${values.backend}: must be ${backends.join(", ")}`);
     return 1;
   }
   const release = lab.kernel.modules.split("/").at(-1) ?? "";

@@ -96,7 +96,7 @@ async function freshState(): Promise<string> {
 
 const fresh = await freshState();
 
-describe("on the state that kube-ipvs leaves", () => {
+describe("on the state that kube-ipvs leaves behind", () => {
   it("all 34 set creations of kube-proxy succeed", async (test) => {
     await inNamespace(() =>
       withLabDaemon(objects, {}, async () => {
@@ -168,7 +168,7 @@ function exchange(misfits: readonly Misfit[]): void {
   `);
 }
 
-describe("sets that exist with other parameters", () => {
+describe("existing sets with different parameters", () => {
   for (const [index, misfits] of rounds.entries()) {
     const names = misfits.map(({ set, how }) => `${set.name} ${how}`).join("; ");
 
@@ -200,7 +200,7 @@ describe("sets that exist with other parameters", () => {
     });
   }
 
-  it("are reported if a third-party rule refers to one of another type; everything else works, and a start after --cleanup recreates it", async () => {
+  it("are reported if a third-party rule refers to one of a different type; everything else works, and a start after --cleanup recreates it", async () => {
     const { name } = setFor("clusterIp", "IPv4");
     const foreign = `FORWARD -m set --match-set ${name} dst -j DROP`;
     await inNamespace(async () => {

@@ -20,7 +20,7 @@ async function main(): Promise<number> {
   }
   const { rows, columns } = process.stdout.isTTY ? process.stdout : usualSize;
   const settings = terminalSettings();
-  console.error("Booting a kernel with IPVS: some 15 s; exit ends it");
+  console.error("Booting a kernel with IPVS, which takes about 15 s. Type exit to leave");
   const result = await runInLab(
     lab,
     ["sh", script],

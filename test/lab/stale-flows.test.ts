@@ -76,7 +76,7 @@ describe("a UDP client that keeps its source port", () => {
   }
 
   for (const way of ways) {
-    it(`sends UDP to another pod soon after its pod is gone: ${way.name}`, async (test) => {
+    it(`is sent to another pod soon after its pod is gone: ${way.name}`, async (test) => {
       await newClient();
       node.apply(dns(), slice(first.address));
       await node.start();
@@ -91,7 +91,7 @@ describe("a UDP client that keeps its source port", () => {
       assert.doesNotMatch(flows(), new RegExp(`dst=${way.address} .*src=${first.address} `));
     });
 
-    it(`sends UDP to another pod immediately if UDP does not drain: ${way.name}`, async (test) => {
+    it(`is sent to another pod immediately if UDP does not drain: ${way.name}`, async (test) => {
       await newClient();
       node.apply(dns(), slice(first.address));
       await node.start(["--kube-ipvs-udp-drain-deadline=0s"]);
@@ -102,7 +102,7 @@ describe("a UDP client that keeps its source port", () => {
       test.diagnostic(`${Math.round(elapsedMs)} ms`);
     });
 
-    it(`reaches the first pod of a Service through the ${way.name} that had no endpoints`, async () => {
+    it(`reaches the first pod of a Service that had no endpoints, through the ${way.name}`, async () => {
       await newClient();
       node.apply(dns());
       await node.start();
@@ -113,7 +113,7 @@ describe("a UDP client that keeps its source port", () => {
       await reaches(way, "pod-1");
     });
 
-    it(`reaches the pod of a Service through the ${way.name} that is created after the client`, async () => {
+    it(`reaches the pod of a Service that was created after the client, through the ${way.name}`, async () => {
       await newClient();
       await node.start();
       for (let turn = 0; turn < 3; turn++) {
@@ -176,7 +176,7 @@ describe("a UDP client that keeps its source port", () => {
     assert.equal(counted, 2);
   });
 
-  it("loses stale flows over IPv6 as well, and only if its pod is gone", async () => {
+  it("also loses stale IPv6 flows, but only if its pod is gone", async () => {
     await newClient();
     const both = dns({ clusterIps: [clusterIp, "fd00:96::a"] });
     const [alive, gone] = ["fd00:244::5", "fd00:244::6"];

@@ -87,7 +87,7 @@ describe("userspace mode", () => {
     rmSync(pods);
   });
 
-  it("leaves nothing to another mode, not even rules of filter that an interrupted removal left", async () => {
+  it("leaves nothing to another mode, not even filter rules left by an interrupted removal", async () => {
     const comment = "Ensure that non-local NodePort traffic can flow";
     const chain = "KUBE-NODEPORT-NON-LOCAL";
     execFileSync("iptables", ["-N", chain]);
@@ -119,7 +119,7 @@ describe("the daemon", () => {
     await eventually(() => table().includes("10.96.0.20"), false, 60_000);
   });
 
-  it("answers on both ports and both families, and leaves the kernel state unchanged when SIGTERM stops it", async () => {
+  it("answers on both ports and families, and leaves the kernel state unchanged when SIGTERM stops it", async () => {
     const program = start();
     await program.prints(synced);
     assert.deepEqual(await get(10249, "/proxyMode"), [200, "ipvs"]);
@@ -178,11 +178,11 @@ describe("the daemon", () => {
   });
 });
 
-describe("a link kube-ipvs0 of another kind", () => {
+describe("a link kube-ipvs0 of a different kind", () => {
   const ip = (...args: readonly string[]): string =>
     execFileSync("ip", args, { encoding: "utf8" }).trim();
 
-  it("is reported by each sync, and does not stop --cleanup from removing everything else", async () => {
+  it("is reported by each sync, and does not prevent --cleanup from removing everything else", async () => {
     const first = start();
     await first.prints(synced);
     first.kill("SIGTERM");
@@ -208,7 +208,7 @@ describe("a link kube-ipvs0 of another kind", () => {
   });
 });
 
-describe("rules that kube-proxy's iptables mode left", () => {
+describe("rules left by kube-proxy's iptables mode", () => {
   const savedLines = (pattern: RegExp): readonly string[] =>
     execFileSync("iptables-save", { encoding: "utf8" })
       .split("\n")
@@ -217,7 +217,7 @@ describe("rules that kube-proxy's iptables mode left", () => {
   const refused = /default\/c has no endpoints/;
   const restore = (): unknown => execFileSync("iptables-restore", { input: iptablesModeRules });
 
-  it("are reported at startup, stay, and are removed by --cleanup, but kubelet's rules stay", async () => {
+  it("are reported at startup and kept until --cleanup removes them, except kubelet's rules", async () => {
     restore();
     const program = start();
     await program.prints(synced);
@@ -240,7 +240,7 @@ describe("rules that kube-proxy's iptables mode left", () => {
     ]);
   });
 
-  it("are removed after the first sync with removeLeftovers, but rules of IPVS mode stay", async () => {
+  it("are removed after the first sync with removeLeftovers, except the rules of IPVS mode", async () => {
     restore();
     const program = start(["--kube-ipvs-remove-leftovers"]);
     await program.prints(

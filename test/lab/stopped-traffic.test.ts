@@ -65,7 +65,7 @@ const drops: readonly (readonly [
     /^fail +packets +.*, elsewhere get lost: its answers are dropped by filter FORWARD: -s 10\.244\.1\.0\/24 -j DROP$/m,
   ],
 ];
-describe("traffic that other settings of the node stop", () => {
+describe("traffic that other settings on the node stop", () => {
   let node: LabNode;
 
   before(async () => {
@@ -80,7 +80,7 @@ describe("traffic that other settings of the node stop", () => {
   after(() => node.destroy());
 
   for (const [breaks, mends, verdict, judged] of drops) {
-    it(`explain and doctor name what other software drops: iptables ${breaks}`, async (test) => {
+    it(`explain and doctor name packets that other software drops: iptables ${breaks}`, async (test) => {
       const isSound = /^ok +packets +followed packets to \d+ destinations?: no rule /m;
       assert.match(kubeIpvs("doctor").out, isSound);
       shell(`iptables -w 5 ${breaks}`);
@@ -140,7 +140,7 @@ describe("traffic that other settings of the node stop", () => {
       try {
         const { code, out } = kubeIpvs(...asked);
         test.diagnostic(out);
-        assert.match(out, /there is no route to 10\.244\.1\.10, or the route rejects packets/);
+        assert.match(out, /there is no route to 10\.244\.1\.10, or one that rejects packets/);
         assert.match(
           out,
           /^Packets .* are balanced over 2 of 2 endpoints and masqueraded, but packets to 1 of them are dropped: there is no route/,

@@ -67,7 +67,7 @@ function explainFailure(
 ): string | undefined {
   switch (result.kind) {
     case "timed-out":
-      return `FAILED: not done after ${suite.options.timeoutSeconds} s`;
+      return `FAILED: timed out after ${suite.options.timeoutSeconds} s`;
     case "stopped":
       return "stopped";
     case "died":

@@ -21,7 +21,7 @@ interface Settings {
   readonly machineWide?: string;
 }
 
-const setsLimits = "sets the conntrack limits of the whole kernel";
+const setsLimits = "sets kernel-wide conntrack limits";
 
 /** Settings that differ from the defaults. */
 const settingsByName: Readonly<Record<string, Settings>> = {

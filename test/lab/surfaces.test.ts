@@ -77,7 +77,7 @@ function told(): readonly string[] {
 }
 
 describe("a health-check node port", () => {
-  it("answers for each family separately, and a port in use is an Event on the Service", async () => {
+  it("answers for each family separately, and a port in use causes an Event on the Service", async () => {
     await eventually(async () => assert.equal((await get(`127.0.0.1:${healthPort}/`))[0], 200));
     const failed = `FailedToStartServiceHealthcheck Service web: node node-1 failed to start healthcheck "default/web" on port ${healthPort}: EADDRINUSE (another process is using this port; to find it, run on the node: ss -ltnp)`;
     await eventually(async () => assert.ok(told().includes(failed), told().join("\n")));
@@ -115,11 +115,11 @@ describe("the node", () => {
     assert.ok(at("SyncProxyRules complete") < at("Removed taint from Node"), program.output);
   });
 
-  it("has the Event of the start", async () => {
+  it("has the startup Event", async () => {
     await eventually(async () => assert.ok(told().includes("Starting Node node-1: ")));
   });
 
-  it("is not eligible after the autoscaler marked it, and the program keeps running", async () => {
+  it("is not eligible after the autoscaler has marked it, and the program keeps running", async () => {
     assert.equal((await get("127.0.0.1:10256/healthz"))[0], 200);
     const taints = [{ key: "ToBeDeletedByClusterAutoscaler", effect: "NoSchedule" }];
     server.apply(node({ name: "node-1", spec: { taints } }));

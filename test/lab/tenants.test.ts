@@ -156,7 +156,7 @@ for (const mode of ["ipvs", "iptables", "userspace"] as const) {
       removeNodeNetwork([pod]);
     });
 
-    it(`does not affect the answers of victims during ${stepCount} objects, nor the node's ports and addresses`, async () => {
+    it(`affects neither victims' answers nor the node's ports and addresses during ${stepCount} objects`, async () => {
       // Linux's schedulers and the SCTP port match, which Services may use.
       const expected =
         /^(?:ip_vs(?:_(?:rr|wrr|lc|wlc|lblcr?|dh|sh|sed|nq|fo|ovf|mh|twos))?|xt_sctp)$/;

@@ -153,7 +153,7 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
     assert.equal(total, 0, text);
   });
 
-  it("cause no writes while the API server is unreachable, and are followed when it is back", async () => {
+  it("cause no writes while the API server is unreachable, and are updated when it is back", async () => {
     await idle();
     const writes = await kernelChanges();
     await cluster.server?.stop();
@@ -279,7 +279,7 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
 async function until(condition: () => Promise<boolean>): Promise<void> {
   const deadlineMs = performance.now() + settleTimeoutMs;
   while (!(await condition())) {
-    assert.ok(performance.now() < deadlineMs, `Not within ${settleTimeoutMs} ms`);
+    assert.ok(performance.now() < deadlineMs, `Timed out after ${settleTimeoutMs} ms`);
     await pause(20);
   }
 }

@@ -104,7 +104,7 @@ describe("annotations of a Service", () => {
   }
 
   // This test must run first, because the kernel counts closed connections until they time out.
-  it("limit the connections of an endpoint, and keep the existing ones", async () => {
+  it("limit an endpoint's connections, and keep existing ones", async () => {
     const lives = [await open(), await open()];
     node.apply(web({ "max-connections": "2,1" }), ...slices);
     await until(
@@ -157,7 +157,7 @@ describe("annotations of a Service", () => {
     assert.deepEqual(await shareOf(4), { "pod-1": 2, "pod-2": 2 });
   });
 
-  it("share new connections by weights of 3 to 1", async () => {
+  it("distribute new connections by weights of 3 to 1", async () => {
     node.apply(web({ scheduler: "wrr", weights: "slice" }), ...slices);
     await hasServer("-t", 80, "-s wrr");
     await node.hasWeights(tcp, "pod-1 3, pod-2 1");
@@ -165,7 +165,7 @@ describe("annotations of a Service", () => {
     assert.ok(ofFirst >= 58 && ofFirst <= 62, `${ofFirst} of 80`);
   });
 
-  it("share new connections by the labels of Nodes, and follow a changed label", async () => {
+  it("distribute new connections by Node labels, and follow a changed label", async () => {
     const nodes = (...weights: readonly string[]): readonly ApiObject[] =>
       [1, 2].map((number) => {
         const weight = weights[number - 1];
@@ -204,7 +204,7 @@ describe("annotations of a Service", () => {
     assert.ok(ofCanary >= 3 && ofCanary <= 5, `${ofCanary} of 40`);
   });
 
-  it("let the weight of a new endpoint grow, also across a restart", async () => {
+  it("increase the weight of a new endpoint gradually, even across a restart", async () => {
     const slow = web({ scheduler: "wrr", "slow-start": "5s" });
     node.apply(slow, slices[0] as ApiObject);
     // IPVS remembers closed connections.
@@ -221,7 +221,7 @@ describe("annotations of a Service", () => {
     assert.deepEqual(await shareOf(8), { "pod-1": 4, "pod-2": 4 });
   });
 
-  it("let a weight grow exactly as a start would, so there is nothing to plan", async () => {
+  it("increase a weight exactly as a start would, so there is nothing to plan", async () => {
     const slow = web({ scheduler: "wrr", "slow-start": "10h" });
     node.apply(slow, slices[0] as ApiObject);
     await node.hasWeights(tcp, "pod-1 10, pod-2 0");
@@ -238,7 +238,7 @@ describe("annotations of a Service", () => {
     if ((await connection.name()) !== first.name) connection = await open();
     node.apply(web({}), slices[1] as ApiObject);
     await node.hasWeights(tcp, "pod-1 0, pod-2 1");
-    await connection.ping("until 15 minutes are over");
+    await connection.ping("until 15 minutes have passed");
     node.apply(web({ "drain-deadline": "3s" }), slices[1] as ApiObject);
     await node.program.prints(/"Real server drain ended" .* reason="deadline" elapsedSeconds=\d+/);
     assert.equal(await node.weights(tcp), "pod-2 1");

@@ -80,7 +80,7 @@ async function readAll(ipvs: IpvsClient): Promise<readonly string[]> {
 }
 
 describe("two network namespaces with 300 virtual servers each", () => {
-  it("are each read correctly, completely and after changes", async () => {
+  it("are each read correctly, both completely and after changes", async () => {
     const kernels = [await openIn("first"), await openIn("second")] as const;
     try {
       const wanted = kernels.map((_, index) => serversOf(index + 1));

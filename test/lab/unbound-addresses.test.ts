@@ -188,7 +188,7 @@ describe("kubeIpvs.unboundAddresses", () => {
 
   after(() => node.destroy());
 
-  it("is not set: IPVS takes the packets to the cluster IP before the agent gets them", async () => {
+  it("is not set: IPVS takes the cluster IP's packets before the agent gets them", async () => {
     await startAgent();
     await start();
     for (const family of ipFamilies) {
@@ -238,7 +238,7 @@ describe("kubeIpvs.unboundAddresses", () => {
         assert.equal(kubeIpvs("plan").code, 0);
       });
 
-      it("shows in `services` and `explain` that the node has it", () => {
+      it("is shown by `services` and `explain` as an address of the node", () => {
         const { out } = kubeIpvs("services");
         for (const family of ipFamilies) {
           const { dns } = places[family];

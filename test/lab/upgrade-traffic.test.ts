@@ -102,7 +102,7 @@ async function assertUndisturbed(): Promise<Figures> {
   return figures;
 }
 
-describe("while clients use the state of an older build", () => {
+describe("while clients use an older build's state", () => {
   it("the current build replaces it without writes and without broken connections", async (test) => {
     await traffic.take();
     await startPresent();

@@ -100,7 +100,7 @@ describe("the state of kube-proxy 1.36.2", () => {
 
 /** kube-proxy 1.20.2 has its own chain in nat, which refers to sets, and also serves node ports on loopback. */
 describe("the state of kube-proxy 1.20.2", () => {
-  it("is taken over without an error, and a clean-up removes all of it", async () => {
+  it("is taken over without an error, and a clean-up removes it completely", async () => {
     const file = join(othersFolder, "kube-proxy-1.20.2-ipvs.json");
     const state = JSON.parse(readFileSync(file, "utf8")) as KernelState;
     assert.match(state.ipvs ?? "", /127\.0\.0\.1:30443/);

@@ -28,12 +28,12 @@ const clients: readonly (readonly [Frontend, from: string])[] = [
 export const affinity: Section = {
   title: "Session affinity",
   text: [
-    `The Service has \`sessionAffinity: ClientIP\` with ${affinitySeconds} s, and two endpoints. A client ` +
+    `The Service has \`sessionAffinity: ClientIP\`, a timeout of ${affinitySeconds} s, and two endpoints. A client ` +
       `connects five times, with pauses of ${Math.round(affinitySeconds * 6) / 10} s before the last two ` +
       "connections. Each new connection restarts the timeout, so all reach one endpoint. After the timeout " +
       "without a connection, round robin chooses again.",
-    "The timeout starts when IPVS forgets the last connection: 10 s after a reset, 120 s after a regular " +
-      "end, or after the UDP timeout. Until then, the kernel rechecks only every 60 s.",
+    "The timeout starts when IPVS forgets the last connection: 10 s after a reset, 120 s after a graceful " +
+      "close, or after the UDP timeout. Until then, the kernel rechecks only every 60 s.",
   ],
   headings: ["address", "from"],
   columns: transports,
@@ -66,7 +66,8 @@ async function tryCell(
   { protocol, family }: Column,
   stations: Stations,
 ): Promise<string> {
-  if (protocol === "ping" || target.kind !== "service") throw new Error("Not for affinity");
+  if (protocol === "ping" || target.kind !== "service")
+    throw new Error("Not supported for affinity");
   const probe: Probe = {
     protocol,
     ...destinationOf(target.service, target.frontend, family),

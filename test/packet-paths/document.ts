@@ -10,7 +10,7 @@ explains its sections. \`test/lab/packet-paths.test.ts\` runs the proxy in a ker
 for the node, pods, another node and clients. It compares the outcomes with the expected ones and with the file, which
 \`make packet-paths\` writes. Rules, sets, virtual servers and paths are those of kube-proxy's IPVS mode.
 
-    client ──┐                                 ┌── pod, local, narrow      routed: a link each
+    client ──┐                                 ┌── pod, local, narrow      routed: one link each
             lan ──── node, with the proxy ─────┤
     node-2 ──┘                                 └── cni0 ── bridged-pod, bridged
       └── remote, remote-narrow, far

@@ -66,7 +66,7 @@ const strictRanges: Section = {
   title: "Source ranges, with `kubeIpvs.strictSourceRanges`",
   text: [
     "Ranges also apply to node ports, and to processes on the node that connect from the node's own address " +
-      "(`node's address`) instead of the virtual IP. Cluster IPs and external IPs stay open.",
+      "(`node's address`) instead of the virtual IP. Cluster IPs and external IPs remain open.",
   ],
   headings: ["address", "allowed", "from"],
   columns: transports,
@@ -143,7 +143,7 @@ const loopbackNodePorts: Section = {
 const pings: Section = {
   title: "Ping, with `kubeIpvs.answerPing`",
   text: [
-    "The node answers echo requests to the addresses on kube-ipvs0. Everything else stays rejected.",
+    "The node answers echo requests to the addresses on kube-ipvs0. Everything else is still rejected.",
   ],
   headings: ["address", "from"],
   columns: echoes,

@@ -15,13 +15,13 @@ export const large: Section = {
   title: "Large requests",
   text: [
     "The MTU of the link before the endpoint is 1300, but both ends assume 1500. The client sends " +
-      `${size.TCP} bytes, or a datagram of ${size.UDP}, until all of it has arrived. The ICMP size error ` +
+      `${size.TCP} bytes, or a datagram of ${size.UDP} bytes, until all of it has arrived. The ICMP size error ` +
       "reaches the client through IPVS and masquerading, with the addresses that the client uses. On the " +
       "node itself, the error affects only the next IPv4 socket, not a connected one.",
     "The kernel blocks one path: IPv6 datagrams from the node's own processes. The process learns the MTU (`ip " +
       "-6 route get` shows it), but Linux fragments IPv6 datagrams after IPVS, and IPVS drops those that are " +
-      "larger than the endpoint's link. IPv4 fragments them before IPVS, or permits fragmentation. kube-proxy's IPVS mode has the " +
-      "same problem. Give the links of the node and the pods the same MTU.",
+      "too large for the endpoint's link. IPv4 fragments them before IPVS, or permits fragmentation. kube-proxy's IPVS mode has the " +
+      "same problem. Use the same MTU for the links of the node and the pods.",
   ],
   headings: ["address", "endpoint", "from"],
   columns: transports,
@@ -48,7 +48,7 @@ export const large: Section = {
 export const largeAnswers: Section = {
   title: "Large answers",
   text: [
-    "The client `far` is outside, behind a link with an MTU of 1300. The ICMP error for an answer that is too " +
+    "The client `far` is external, behind a link with an MTU of 1300. The ICMP error for an answer that is too " +
       "large is sent to the virtual IP. IPVS must forward the error to the endpoint that sent the answer.",
   ],
   headings: ["address", "traffic policy", "from"],

@@ -127,7 +127,7 @@ const quickInTables: readonly Section[] = [
 const tables: ModeSections = {
   mode: "iptables",
   text: [
-    "Rules and paths are those of kube-proxy's iptables mode. Virtual IPs are not addresses of the node.",
+    "Rules and paths are those of kube-proxy's iptables mode. Virtual IPs are not node addresses.",
   ],
   mostProbes: 24,
   always: new Set(quickInTables),
@@ -138,9 +138,7 @@ const tables: ModeSections = {
     ]),
     section(
       "An endpoint in the host network",
-      [
-        "Unlike in IPVS mode, a virtual IP is never a source, because it is not an address of the node.",
-      ],
+      ["Unlike in IPVS mode, a virtual IP is never a source, because it is not a node address."],
       ({ expected }) => ({ expected: expected.replace("VIP", "node") }),
     ),
     section("SCTP", ["SCTP behaves like TCP."], localToAll("local")),
@@ -190,7 +188,7 @@ const tables: ModeSections = {
     section("masqueradeAll", ["Outcomes are the same as in IPVS mode."]),
     section(
       "No local-traffic detector",
-      ["Nothing is masqueraded. A process of the node uses the node's address anyway."],
+      ["Nothing is masqueraded. A node process uses the node's address anyway."],
       ({ from, expected }) =>
         from === "node" ? { expected: expected.replaceAll("gateway", "node") } : undefined,
     ),
@@ -239,7 +237,7 @@ const sockets: ModeSections = {
       "Routed pods",
       [
         "Endpoints see the node's address. Policy Local has no effect, because one listener serves all addresses of a " +
-          "Service. Clients outside the cluster can reach these addresses too.",
+          "Service. Clients outside the cluster can also reach these addresses.",
       ],
       toAll("local"),
     ),

@@ -60,7 +60,7 @@ function podAddresses(network: number, host: number): Addresses {
 
 export function guestNamed(name: string): Guest {
   const guest = guests.find((one) => one.name === name);
-  if (guest === undefined) throw new Error(`No place is called ${name}`);
+  if (guest === undefined) throw new Error(`No place named ${name}`);
   return guest;
 }
 

@@ -18,7 +18,7 @@ export async function answerSctp(listeners: readonly Listener[], name: string): 
     stdio: ["ignore", "pipe", "inherit"],
   });
   const [chunk] = await Promise.race([once(station.stdout, "data"), once(station, "exit")]);
-  if (String(chunk) !== "ready\n") throw new Error(`sctp-station at ${name} does not listen`);
+  if (String(chunk) !== "ready\n") throw new Error(`sctp-station at ${name} is not listening`);
 }
 
 /** The process that connects from this place. A process for each association would cost more than the association. */
@@ -36,7 +36,7 @@ class Asker {
     return this.#exclusive.run(async () => {
       this.#process.stdin.write(`${address} ${port} ${timeoutMs} ${source}\n`);
       const { value, done } = await this.#lines.next();
-      if (done === true) throw new Error("sctp-station ended");
+      if (done === true) throw new Error("sctp-station exited");
       return value;
     });
   }

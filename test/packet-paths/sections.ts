@@ -126,7 +126,7 @@ const ranges: Section = {
     "The client has two addresses, `client` and `branch`. Source ranges protect only load-balancer IPs. They " +
       "also restrict pods and the node itself. The node is accepted if a range contains its node address. A " +
       "process that chooses the node's own address as its source is not restricted. An IP family without any " +
-      "range is open.",
+      "range is unrestricted.",
   ],
   headings: ["address", "allowed", "from"],
   columns: transports,
@@ -206,7 +206,7 @@ const nodeAddress: Section = {
   text: [
     "A Service has the node's LAN address as its external IP. It gets a virtual server, as in kube-proxy, " +
       "but the address is not bound to kube-ipvs0. The node's own service, such as an SSH server, therefore " +
-      "stays reachable. If the address were bound, the rules of the previous section would reject it.",
+      "remains reachable. If the address were bound, the rules of the previous section would reject it.",
   ],
   headings: ["address", "port", "from"],
   columns: transports,
@@ -269,7 +269,7 @@ const sctp: Section = {
 const ping: Section = {
   title: "Ping",
   text: [
-    "An echo request to a virtual IP belongs to no Service port, so KUBE-IPVS-FILTER rejects it: `ping` " +
+    "An echo request to a virtual IP does not belong to a Service port, so KUBE-IPVS-FILTER rejects it: `ping` " +
       'prints "Destination port unreachable". The node\'s own address answers.',
   ],
   headings: ["address", "from"],
@@ -289,7 +289,7 @@ const reversePath = (value: 0 | 1): string =>
 
 const strictReversePath: Section = {
   title: "Strict reverse-path filtering",
-  text: ["`rp_filter` is 1 on every link. This changes no outcome, and applies only to IPv4."],
+  text: ["`rp_filter` is 1 on every link. This changes no outcomes, and applies only to IPv4."],
   headings,
   columns: transports.filter(({ family }) => family === "IPv4"),
   before: reversePath(1),
@@ -321,7 +321,7 @@ const bridgedUnfiltered: Section = {
   title: "Bridged pods, br_netfilter off",
   text: [
     "Both settings are 0. If the client's address is kept, the endpoint's answer to a pod behind the same " +
-      "bridge does not pass the node's IP layer. Its source is not translated back to the virtual IP, so the " +
+      "bridge bypasses the node's IP layer. Its source is not translated back to the virtual IP, so the " +
       "client drops it. This is why Kubernetes requires br_netfilter with bridges. Masqueraded connections are " +
       "not affected.",
   ],
@@ -355,7 +355,7 @@ export const variants: readonly Section[] = [
     ...grid,
     title: "masqueradeAll",
     text: [
-      "With `iptables.masqueradeAll: true`, connections from pods to cluster IPs are masqueraded too.",
+      "With `iptables.masqueradeAll: true`, connections from pods to cluster IPs are also masqueraded.",
     ],
     configuration: { iptables: { masqueradeAll: true } },
     paths: pathsOf(matrix.masqueradeAll, routedSide),
@@ -385,6 +385,6 @@ export const allSections: readonly Section[] = [
 /** Returns a section for the matrix of other modes. */
 export function sectionNamed(title: string): Section {
   const found = allSections.find((one) => one.title === title);
-  if (found === undefined) throw new Error(`No section is called ${title}`);
+  if (found === undefined) throw new Error(`No section named ${title}`);
   return found;
 }

@@ -144,7 +144,7 @@ function probesFor(expected: string): number {
 /** Opens one connection or flow of datagrams from a place. */
 export function connectFrom(stations: Stations, place: string, probe: Probe): Promise<Outcome> {
   const station = stations.get(place);
-  if (station === undefined) throw new Error(`Nobody is at ${place}`);
+  if (station === undefined) throw new Error(`No station at ${place}`);
   return station.probe(probe);
 }
 

@@ -56,7 +56,7 @@ async function labelNames(): Promise<ReadonlyMap<string, string>> {
 }
 
 describe("a real Prometheus reads", () => {
-  it("every metric of the table with its type and help, and no other", async () => {
+  it("every metric in the table with its type and help, and no others", async () => {
     const read = new Map(
       (await prometheus.metadata()).map(({ metric, type, help }) => [metric, `${type}: ${help}`]),
     );
@@ -125,7 +125,7 @@ describe("kubernetes-mixin's alert KubeVersionMismatch", () => {
     assert.deepEqual(await prometheus.query(mismatch("v1.30.9")), []);
   });
 
-  it("does not stay silent because of missing series", async () => {
+  it("is not silent because of missing series", async () => {
     assert.equal((await prometheus.query(mismatch("v1.36.2"))).length, 1);
   });
 });

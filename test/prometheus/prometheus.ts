@@ -98,7 +98,7 @@ export class Prometheus {
   }
 
   async #isReady(): Promise<boolean> {
-    if (this.#child.exitCode !== null) throw new Error(`Prometheus ended:\n${this.#output}`);
+    if (this.#child.exitCode !== null) throw new Error(`Prometheus exited:\n${this.#output}`);
     return await fetch(`${this.#url}/-/ready`).then(
       ({ ok }) => ok,
       () => false,

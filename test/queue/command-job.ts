@@ -56,7 +56,7 @@ function runCommand(argv: readonly string[], cpu: number, signal: AbortSignal): 
     killed ??= why;
     if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, "SIGKILL");
   };
-  const timer = setTimeout(() => kill(`FAILED: not done after ${timeoutMs / 1000} s`), timeoutMs);
+  const timer = setTimeout(() => kill(`FAILED: timed out after ${timeoutMs / 1000} s`), timeoutMs);
   const stop = (): void => kill("stopped");
   signal.addEventListener("abort", stop, { once: true });
   return new Promise((resolve, reject) => {

@@ -46,7 +46,7 @@ function printTimes(seconds: number, outcomes: readonly Outcome[], ends: readonl
   const cpuSeconds = outcomes.reduce((total, one) => total + (one.cpuSeconds ?? 0), 0);
   const done = ends.map((end) => `${end.toFixed(1)} s`).join(" and ");
   console.log(
-    `\nTests: ${seconds.toFixed(1)} s in all, ${cpuSeconds.toFixed(1)} s of processors, which were done after ${done}`,
+    `\nTests: ${seconds.toFixed(1)} s in total, ${cpuSeconds.toFixed(1)} s of CPU time; the processors finished after ${done}`,
   );
 }
 

@@ -20,7 +20,7 @@ export async function runNamed(listJobs: () => readonly Job[]): Promise<number> 
   }
   const jobs = names.length === 0 ? all : all.filter(({ name }) => names.includes(name));
   if (jobs.length === 0) {
-    console.error(`No suite to run: ${names.join(", ")}`);
+    console.error(`No such suite: ${names.join(", ")}`);
     return 1;
   }
   const abort = new AbortController();

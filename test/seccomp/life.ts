@@ -50,7 +50,7 @@ function traced(folder: string, args: readonly string[]): Program {
 
 async function ended(program: Program): Promise<void> {
   const { code } = await program.ends();
-  if (code !== 0) throw new Error(`Ended with ${code}:\n${program.output}`);
+  if (code !== 0) throw new Error(`Exited with ${code}:\n${program.output}`);
 }
 
 async function withCluster(server: ApiServer, folder: string): Promise<void> {

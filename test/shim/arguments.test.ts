@@ -15,7 +15,7 @@ describe("wrong arguments", () => {
   const wrongOptions: readonly (readonly [string, unknown])[] = [
     ["none", undefined],
     ["null", null],
-    ["a text as buffer size", { receiveBufferBytes: "1" }],
+    ["text as a buffer size", { receiveBufferBytes: "1" }],
     ["a fraction of a byte", { receiveBufferBytes: 1.5 }],
     ["a buffer above 1 GiB", { receiveBufferBytes: 2 ** 31 }],
   ];
@@ -32,19 +32,19 @@ describe("wrong arguments", () => {
 
   const wrongCalls: readonly (readonly [string, readonly unknown[]])[] = [
     ["no arguments", []],
-    ["an object that is no socket", [{}, bytes, 1, 10]],
+    ["an object that is not a socket", [{}, bytes, 1, 10]],
     ["a copy of a socket", [{ ...socket }, bytes, 1, 10]],
     ["something that inherits from a socket", [Object.create(socket), bytes, 1, 10]],
-    ["a text as request", [socket, "abc", 1, 10]],
+    ["text as a request", [socket, "abc", 1, 10]],
     ["words instead of bytes", [socket, new Uint16Array(8), 1, 10]],
     ["an ArrayBuffer", [socket, new ArrayBuffer(16), 1, 10]],
     ["nothing to send", [socket, new Uint8Array(), 1, 10]],
-    ["a sequence number that is none", [socket, bytes, -1, 10]],
+    ["an invalid sequence number", [socket, bytes, -1, 10]],
     ["a sequence number of 33 bits", [socket, bytes, 2 ** 32, 10]],
     ["no time-out", [socket, bytes, 1]],
     ["a negative time-out", [socket, bytes, 1, -1]],
-    ["a time-out that never ends", [socket, bytes, 1, Number.POSITIVE_INFINITY]],
-    ["a time-out that is no number", [socket, bytes, 1, Number.NaN]],
+    ["an infinite timeout", [socket, bytes, 1, Number.POSITIVE_INFINITY]],
+    ["a timeout that is not a number", [socket, bytes, 1, Number.NaN]],
   ];
   for (const [name, args] of wrongCalls) {
     it(`transact() rejects ${name}`, () => {
@@ -58,7 +58,7 @@ describe("wrong arguments", () => {
     });
   }
 
-  it("watch() and close() reject arguments that are not a socket or a callback", () => {
+  it("watch() and close() reject arguments other than a socket or a callback", () => {
     assert.throws(() => (watch as Loose)({}, () => {}), TypeError);
     assert.throws(() => (watch as Loose)(socket, {}), TypeError);
     assert.throws(() => (watch as Loose)(socket), TypeError);

@@ -32,11 +32,11 @@ const script = `
 
 /** Fails instead of waiting if the process exits first. */
 async function waitForOutput(child: ChildProcessByStdio<Writable, Readable, null>): Promise<void> {
-  const ended = once(child, "close").then(([code]) => assert.fail(`ended with status ${code}`));
+  const ended = once(child, "close").then(([code]) => assert.fail(`exited with status ${code}`));
   await Promise.race([once(child.stdout, "data"), ended]);
 }
 
-const skip = process.getuid?.() === 0 ? false : "it needs root to start a process of another user";
+const skip = process.getuid?.() === 0 ? false : "it needs root to start a process as another user";
 
 describe("forbidCoreDumps", () => {
   it("prevents core dumps of the process", { skip }, async (test) => {

@@ -10,9 +10,9 @@ describe("readLegacyTable", () => {
   const wrong: readonly (readonly [string, readonly unknown[]])[] = [
     ["no arguments", []],
     ["a family by name", ["IPv4", "nat", 1]],
-    ["a number as name", [4, 7, 1]],
+    ["a number as a name", [4, 7, 1]],
     ["no limit", [4, "nat"]],
-    ["a limit below zero", [4, "nat", -1]],
+    ["a negative limit", [4, "nat", -1]],
     ["a limit above 256 MB", [4, "nat", 2 ** 28 + 1]],
   ];
   for (const [name, args] of wrong) {

@@ -58,7 +58,7 @@ describe("close()", () => {
 });
 
 describe("a socket that is dropped without close()", () => {
-  it("is closed when it is garbage collected, but not while a call is pending", async () => {
+  it("is closed when it is garbage-collected, but not while a call is pending", async () => {
     assert.ok(globalThis.gc !== undefined, "run it with --expose-gc");
     const settled = leavesNothing();
     const pending: Promise<{ errno: number }>[] = [];
@@ -95,7 +95,7 @@ describe("many sockets", () => {
       },
     ],
     [
-      "closed while they watch",
+      "closed while watching",
       2000,
       () => {
         const socket = open(protocols.route, { groups: [linkGroup] });
@@ -163,7 +163,7 @@ describe("the process", () => {
       want: "exit",
     },
     {
-      name: "sees what a callback throws as an uncaught exception",
+      name: "treats an error from a callback as an uncaught exception",
       lines: `process.on("uncaughtException", ({ message }) => {
           console.log(message);
           process.exit(0);

@@ -141,7 +141,7 @@ export function assertOwnNamespace(): void {
   assert.deepEqual(
     Object.keys(networkInterfaces()).filter((name) => name !== "lo"),
     [],
-    "not in a network namespace of its own: run it with `make test-shim` or `unshare --net`",
+    "not in a separate network namespace: run it with `make test-shim` or `unshare --net`",
   );
 }
 

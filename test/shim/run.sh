@@ -64,7 +64,7 @@ check_tools() {
   done
   need node "nodejs, 22.19 or newer (make setup brings one)"
   node --eval 'process.exit(process.features.typescript ? 0 : 1)' ||
-    fail "Node.js $(node --version) does not run TypeScript: 22.19 or newer does (make setup brings one)"
+    fail "Node.js $(node --version) cannot run TypeScript: use 22.19 or later (make setup installs one)"
 }
 
 check_long_tools() {

@@ -65,7 +65,7 @@ describe("a request that hangs in the kernel", () => {
     assert.deepEqual(seen, { errno: ETIMEDOUT, isInTime: true, other: [0, 1] });
   });
 
-  it("makes its socket unusable only until the kernel returns", async () => {
+  it("makes its socket unusable until the kernel returns", async () => {
     const seen = await stalling(`
       const socket = open(0, {});
       const early = [call(socket, stuck, 50), call(socket, 2, 100)];

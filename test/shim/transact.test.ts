@@ -85,7 +85,7 @@ describe("a netlink socket", () => {
     assert.match(reply.payload.toString("latin1"), /Unknown device type/);
   });
 
-  it("returns errors of earlier requests of a batch before the last acknowledgement", async () => {
+  it("returns errors for a batch's earlier requests before the last acknowledgement", async () => {
     const unacknowledged = message({ type: types.noop, flags: flags.request, sequence: 12 });
     const batch = [linkOfKind(10, "no-such-kind"), linkOfKind(11, "nor-this"), unacknowledged];
     const result = await call(socket, Buffer.concat([...batch, noop(13)]));
@@ -157,7 +157,7 @@ describe("a netlink socket", () => {
     assert.equal(messagesOf(next.replies).at(-1)?.sequence, 34);
   });
 
-  it("executes parallel calls one after the other, each with its own replies", async () => {
+  it("executes parallel calls one after another, each with its own replies", async () => {
     const sequences = Array.from({ length: 300 }, (_, index) => 1000 + index);
     const results = await Promise.all(
       sequences.map((sequence) =>

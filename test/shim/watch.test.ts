@@ -99,7 +99,7 @@ describe("watch()", () => {
     close(socket);
   });
 
-  it("keeps a socket that nothing else references", async () => {
+  it("keeps alive a socket that nothing else references", async () => {
     assert.ok(globalThis.gc !== undefined, "run it with --expose-gc");
     const seen = new Seen();
     const held = new WeakRef(open(protocols.route, { groups: [linkGroup] }));

@@ -21,7 +21,7 @@ function start(lines: string): Worker {
 
 const endings: readonly (readonly [string, string, boolean])[] = [
   [
-    "end by themselves",
+    "exit by themselves",
     `const socket = open(0, {});
      await transact(socket, noop(1), 1, 5000);
      parentPort.postMessage("ready");`,
@@ -34,14 +34,14 @@ const endings: readonly (readonly [string, string, boolean])[] = [
     true,
   ],
   [
-    "are ended while they watch",
+    "are ended while watching",
     `watch(open(0, { groups: [1] }), () => {});
      setInterval(() => {}, 1000);
      parentPort.postMessage("ready");`,
     true,
   ],
   [
-    "are ended while results pour in",
+    "are ended while results arrive",
     `const socket = open(0, {});
      let sequence = 1;
      const again = () => transact(socket, noop(++sequence), sequence, 5000).then(again);

@@ -101,12 +101,14 @@ export class Connection {
   async #until(condition: () => boolean, timeoutMs = answerTimeoutMs): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const timer = setTimeout(() => {
-      reject(new Error(`Not in ${timeoutMs} ms; ${this.#byteCount} bytes, ${this.ending}`));
+      reject(
+        new Error(`Timed out after ${timeoutMs} ms; ${this.#byteCount} bytes, ${this.ending}`),
+      );
     }, timeoutMs);
     this.#onData = () => {
       if (condition()) resolve();
       else if (this.ending !== undefined)
-        reject(new Error(`The connection is over: ${this.ending}`));
+        reject(new Error(`The connection is closed: ${this.ending}`));
     };
     this.#onData();
     await promise.finally(() => clearTimeout(timer));

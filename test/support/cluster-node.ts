@@ -176,7 +176,7 @@ export class ClusterNode {
       const checkBeganMs = performance.now();
       if (await condition()) return performance.now() - beganMs;
       const elapsedMs = performance.now() - beganMs;
-      assert.ok(elapsedMs < timeoutMs, `Not within ${timeoutMs} ms: ${what}\n${this.tail()}`);
+      assert.ok(elapsedMs < timeoutMs, `Timed out after ${timeoutMs} ms: ${what}\n${this.tail()}`);
       await pauseAfterCheck(checkBeganMs);
     }
   }

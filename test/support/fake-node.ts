@@ -91,7 +91,7 @@ export class FakeNode {
 
   /** The view that exists in every mode. */
   get modeView(): ModeView {
-    return this.#daemon?.view ?? assert.fail("no daemon runs");
+    return this.#daemon?.view ?? assert.fail("no daemon is running");
   }
 
   /** Owners of contested addresses, as recorded after the last sync. */

@@ -56,7 +56,7 @@ export class LabNode {
   }
 
   get program(): Program {
-    if (this.#program === undefined) throw new Error("The program does not run");
+    if (this.#program === undefined) throw new Error("The program is not running");
     return this.#program;
   }
 
@@ -147,7 +147,7 @@ export async function until(
   const deadlineMs = performance.now() + timeoutMs;
   while (!(await condition())) {
     if (performance.now() > deadlineMs)
-      throw new Error(`Not in ${timeoutMs} ms: ${await explain()}`);
+      throw new Error(`Timed out after ${timeoutMs} ms: ${await explain()}`);
     await pause(20);
   }
 }

@@ -1,6 +1,6 @@
 /**
- * A small network of namespaces around one node: an outside client on its LAN, pods routed over veth
- * pairs. The names are those of the namespaces (`ip netns`).
+ * A small network of namespaces around one node, with an external client on its LAN and pods routed over veth pairs.
+ * The names are namespace names (`ip netns`).
  *
  *     client 192.168.10.1 ── 192.168.10.11 node 10.244.1.1 ── 10.244.1.10 pod-1 …
  */
@@ -20,13 +20,13 @@ export const clientAddress = "192.168.10.1";
 /** Address of the node's end of each veth pair, which is the pods' gateway. */
 export const podGateway = "10.244.1.1";
 
-/** Builds the namespaces `client`, `node` and one for each pod. Needs root and a /run of its own. */
+/** Builds the namespaces `client`, `node` and one for each pod. Needs root and its own /run. */
 export function buildNodeNetwork(pods: readonly Pod[]): void {
   createNetworkNamespace("node");
   shell(networkAroundNode(pods));
 }
 
-/** Shell lines that build everything except the namespace `node`, which exists already. */
+/** Shell lines that build everything except the namespace `node`, which already exists. */
 export function networkAroundNode(pods: readonly Pod[]): string {
   const names = ["client", ...pods.map(({ name }) => name)];
   return [
@@ -40,7 +40,7 @@ export function networkAroundNode(pods: readonly Pod[]): string {
   ].join("");
 }
 
-/** Removes what {@link buildNodeNetwork} created. Its processes must have ended. */
+/** Removes what {@link buildNodeNetwork} created. Its processes must have exited. */
 export function removeNodeNetwork(pods: readonly Pod[]): void {
   for (const name of ["client", "node", ...pods.map((pod) => pod.name)])
     removeNetworkNamespace(name);

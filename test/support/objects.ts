@@ -1,7 +1,7 @@
 /**
  * Builders of API objects as an API server returns them (JSON values with defaults). Each builder takes the values that
- * tests vary. `metadata`, `spec` and `status` override the built object key by key, so that a test can set any field,
- * even to an invalid value.
+ * tests vary. `metadata`, `spec` and `status` override the built object key by key, so a test can set any field, even
+ * to an invalid value.
  */
 
 /** An API object as JSON: the input of a decoder, and what the test API server stores. */
@@ -55,7 +55,7 @@ export function service(options: ServiceOptions = {}): ApiObject {
   };
 }
 
-/** A port of a Service: `http`, 80/TCP, target 8080. */
+/** A Service port: `http`, 80/TCP, target 8080. */
 export function servicePort(overrides: Fields = {}): Fields {
   return { name: "http", protocol: "TCP", port: 80, targetPort: 8080, ...overrides };
 }
@@ -72,7 +72,7 @@ export interface EndpointSliceOptions extends Pick<Overlay, "metadata"> {
   readonly ports?: readonly Fields[];
 }
 
-/** A slice `default/web-a` of Service `web` with endpoint 10.244.1.10 and port `http` 8080/TCP. */
+/** A slice `default/web-a` for Service `web` with endpoint 10.244.1.10 and port `http` 8080/TCP. */
 export function endpointSlice(options: EndpointSliceOptions = {}): ApiObject {
   const { service: owner = "web", namespace = "default", name = `${owner}-a` } = options;
   const labels = { "kubernetes.io/service-name": owner, ...options.labels };
@@ -95,7 +95,7 @@ export function endpoint(address: string, overrides: Fields = {}): Fields {
   return { addresses: [address], conditions, ...overrides };
 }
 
-/** A port of a slice: `http`, 8080/TCP. */
+/** A slice port: `http`, 8080/TCP. */
 export function slicePort(overrides: Fields = {}): Fields {
   return { name: "http", protocol: "TCP", port: 8080, ...overrides };
 }

@@ -8,7 +8,7 @@ export interface ObservedVirtualServer {
   readonly realServers: readonly RealServer[];
 }
 
-/** All virtual and real servers of IPVS, through both ways of reading. */
+/** All virtual and real servers in IPVS, as reported by both ways of reading. */
 export async function observeIpvs(
   ipvs: Pick<Ipvs, "listVirtualServers" | "readRealServers">,
 ): Promise<readonly ObservedVirtualServer[]> {

@@ -1,4 +1,4 @@
-/** Another proxy that is given as a command, for example another release of kube-proxy. */
+/** Another proxy, given as a command, such as another kube-proxy release. */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -11,7 +11,7 @@ export interface PeerOptions {
   /** URL of the API server: `http://10.200.0.1:6443`. */
   readonly server: string;
   readonly mode: PeerMode;
-  /** Folder for the configuration and the kubeconfig. */
+  /** Folder for the configuration and kubeconfig. */
   readonly folder: string;
 }
 
@@ -27,7 +27,7 @@ export function peerArguments(
   return wordsOf(template).map((word) => word.replaceAll("{config}", config));
 }
 
-/** For example `kube-proxy (Kubernetes v1.36.2)`: the program without its folder, and its output for `--version`. */
+/** For example `kube-proxy (Kubernetes v1.36.2)`: the program without its folder, and its `--version` output. */
 export function peerTitle(template: string): string {
   const [program = ""] = wordsOf(template);
   const { status, stdout } = spawnSync(program, ["--version"], {
@@ -53,7 +53,7 @@ current-context: test
 `;
 }
 
-/** Zero would mean the default in iptables mode, so the value is not zero. */
+/** Not zero, which would mean the default in iptables mode. */
 const minSyncPeriods: Readonly<Record<PeerMode, string>> = { ipvs: "0s", iptables: "1ms" };
 
 /** The test API server supports only JSON, but kube-proxy requests protobuf by default. */

@@ -1,4 +1,4 @@
-/** Desired state as sorted text in the format of `ipvsadm -Sn` and `ipset save`, to compare. */
+/** Desired state as sorted text in the format of `ipvsadm -Sn` and `ipset save`, for comparison. */
 import { hostPort, ipFamilies } from "../../src/base/ip.ts";
 import type { DesiredState } from "../../src/plan/desired-state.ts";
 import type { PlannedVirtualServer } from "../../src/plan/service-port-plan.ts";
@@ -28,7 +28,7 @@ function serverLines({ virtualServer, realServers }: PlannedVirtualServer): read
   ];
 }
 
-/** Lines as `ipset save` prints the members: `add NAME ENTRY`. */
+/** Members as `ipset save` prints them: `add NAME ENTRY`. */
 export function entriesText(desired: DesiredState): readonly string[] {
   return ipFamilies
     .flatMap(setsFor)

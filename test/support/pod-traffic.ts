@@ -1,7 +1,7 @@
 /**
- * A pod that sends its name: `node pod-traffic.ts NAME [TCP-PORT [UDP-PORT]]`. Over TCP the client's first
- * line is a request: `name` (the name, then the connection ends), `echo` (every line is returned after the name), `send N`
- * (N bytes at about 10 MB/s, then nothing). Over UDP each datagram is returned after the name.
+ * A pod that sends its name: `node pod-traffic.ts NAME [TCP-PORT [UDP-PORT]]`. Over TCP, the client's first line is a
+ * request: `name` (sends the name, then closes the connection), `echo` (sends each line back, preceded by the name), or
+ * `send N` (sends N bytes at about 10 MB/s, then nothing). Over UDP, it sends each datagram back, preceded by the name.
  */
 import { createSocket } from "node:dgram";
 import { createServer, type Socket } from "node:net";
@@ -14,7 +14,7 @@ const chunkIntervalMs = 10;
 createServer((socket) => {
   socket.on("error", () => socket.destroy());
   const lines = createInterface(socket);
-  // readline emits the errors of the socket.
+  // readline emits the socket's errors.
   lines.on("error", () => {});
   lines.once("line", (request) => answer(socket, request.split(" ")));
   lines.on("line", (line) => {

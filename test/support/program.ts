@@ -11,14 +11,14 @@ export interface Ending {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** A running or ended program. */
+/** A running or exited program. */
 export class Program {
   readonly #child: ChildProcess;
   readonly #ending: Promise<Ending>;
   #output = "";
   #onOutput = (): void => {};
 
-  /** `command` precedes the program, for example `unshare` or `setpriv`. `program` is used instead of ours. */
+  /** `command` precedes the program, for example `unshare` or `setpriv`. `program` replaces dist/kube-ipvs. */
   constructor(
     args: readonly string[],
     command: readonly string[] = [],
@@ -50,7 +50,7 @@ export class Program {
     return this.#output.trimEnd().split("\n").at(-1) ?? "";
   }
 
-  /** Why the program ended, according to its last lines. */
+  /** Why the program exited, according to its last lines. */
   get failures(): readonly string[] {
     return failuresIn(this.#output);
   }
@@ -59,7 +59,7 @@ export class Program {
     this.#child.kill(signal);
   }
 
-  /** Resolves when the output matches. Fails if the program ends or the timeout passes. */
+  /** Resolves when the output matches. Fails if the program exits or the timeout expires. */
   async prints(pattern: RegExp, limitMs: number = deadlineMs): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const fail = (why: string): void => reject(new Error(`${why}: ${pattern}\n${this.#output}`));
@@ -67,12 +67,12 @@ export class Program {
       if (pattern.test(this.#output)) resolve();
     };
     this.#onOutput();
-    const timer = setTimeout(() => fail("Not printed in time"), limitMs);
+    const timer = setTimeout(() => fail("Timed out before it was printed"), limitMs);
     void this.#ending.then(() => fail("Ended without printing"));
     await promise.finally(() => clearTimeout(timer));
   }
 
-  /** Waits for the end of the program. If it does not end, kills it and fails the test. */
+  /** Waits for the program to exit. If it does not, kills it and fails the test. */
   async ends(limitMs: number = deadlineMs): Promise<Ending> {
     const timer = setTimeout(() => this.#child.kill("SIGKILL"), limitMs);
     const ending = await this.#ending;

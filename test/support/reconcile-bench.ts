@@ -26,7 +26,7 @@ const options: BenchOptions = {
 const plan = planOptions();
 const nodeAddresses = new Set([ip("192.168.10.11"), ip("172.16.5.11"), ip("fd00:10::11")]);
 
-/** A reconciler with its desired state on one fake kernel. A second reconciler simulates a restart. */
+/** A reconciler with its desired state on a fake kernel. A second reconciler simulates a restart. */
 export class Bench {
   readonly kernel: FakeKernel;
   readonly clock: FakeClock;
@@ -105,7 +105,7 @@ export class Bench {
     return new Map(rules);
   }
 
-  /** Runs a complete round of the verification. Returns whether something differs. */
+  /** Runs a complete verification. Returns whether anything differs. */
   async verify(): Promise<boolean> {
     const { verification } = this.reconciler;
     const steps = await verification.beginPeriod(this.sysctls, 1);
@@ -113,7 +113,7 @@ export class Bench {
     return this.reconciler.needsSync;
   }
 
-  /** Runs the check of rules between syncs. */
+  /** Runs the rule check between syncs. */
   checkRules(): Promise<boolean> {
     return this.reconciler.verification.checkRules(this.rules());
   }

@@ -6,15 +6,15 @@ type AnyRecord = ServiceRecord | EndpointSliceRecord | NodeRecord;
 /** Much longer than a busy machine needs. */
 const hangMs = 120_000;
 
-/** Records what a source reports: `+services default/web`, `~…` for a change, `-…` for a removal. */
+/** Records what a source reports: `+services default/web`, with `~` for a change and `-` for a removal. */
 export class RecordingListener implements SourceListener {
   readonly events: string[] = [];
   readonly refusals: Refusal[] = [];
-  /** The current records after all events, by name, with one map per kind. */
+  /** The current records after all events, by name in one map per kind. */
   readonly services: Map<string, ServiceRecord> = new Map<string, ServiceRecord>();
   readonly slices: Map<string, EndpointSliceRecord> = new Map<string, EndpointSliceRecord>();
   readonly nodes: Map<string, NodeRecord> = new Map<string, NodeRecord>();
-  /** All Nodes of the cluster, as last reported. */
+  /** All Nodes in the cluster, as last reported. */
   allNodes: Nodes | undefined;
   #wake = (): void => {};
 
@@ -51,20 +51,20 @@ export class RecordingListener implements SourceListener {
     return this.events.splice(0);
   }
 
-  /** Returns the messages of refusals since the last call. */
+  /** Returns the rejection messages since the last call. */
   takeRefusals(): readonly string[] {
     return this.refusals.splice(0).map((refusal) => refusal.message);
   }
 
   /**
-   * Resolves as soon as `condition` is true, which is checked after each callback. Fails after minutes without a
+   * Resolves as soon as `condition`, which is checked after each callback, is true. Fails after minutes without a
    * callback.
    */
   async until(condition: () => boolean): Promise<void> {
     const deadline = Date.now() + hangMs;
     while (!condition()) {
       const leftMs = deadline - Date.now();
-      if (leftMs <= 0) throw new Error(`Not reached; events: ${this.events.join(", ")}`);
+      if (leftMs <= 0) throw new Error(`Timed out; events: ${this.events.join(", ")}`);
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, leftMs);
         this.#wake = () => {
@@ -75,7 +75,7 @@ export class RecordingListener implements SourceListener {
     }
   }
 
-  /** Fails if the previous record is not the last reported one, because a source guarantees this. */
+  /** Fails if the previous record is not the last reported one, which every source guarantees. */
   #note<T extends AnyRecord>(
     kind: ResourceKind,
     known: Map<string, T>,
@@ -83,7 +83,7 @@ export class RecordingListener implements SourceListener {
     current: T | undefined,
   ): void {
     const name = (current ?? previous)?.name ?? "";
-    if (known.get(name) !== previous) throw new Error(`Wrong previous record of ${kind} ${name}`);
+    if (known.get(name) !== previous) throw new Error(`Wrong previous record for ${kind} ${name}`);
     if (current === undefined) known.delete(name);
     else known.set(name, current);
     const sign = previous === undefined ? "+" : "~";

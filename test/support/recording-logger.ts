@@ -6,7 +6,7 @@ export interface RecordedLine {
   readonly keys: LogKeys;
 }
 
-/** Keeps lines of every level. */
+/** Records lines of every level. */
 export class RecordingLogger implements Logger {
   readonly lines: RecordedLine[];
   readonly #keys: LogKeys;

@@ -1,4 +1,4 @@
-/** Small builders of decoded records, with overrides. */
+/** Small builders for decoded records, with overrides. */
 import type {
   EndpointRecord,
   EndpointSliceRecord,
@@ -97,7 +97,7 @@ export function familyOptions(
   };
 }
 
-/** Records of Nodes with their addresses. */
+/** Node records with their addresses. */
 export function nodeRecords(addresses: Readonly<Record<string, readonly IpAddress[]>>): Nodes {
   return new Map(
     Object.entries(addresses).map(([name, own]) => [name, { addresses: own, podCidrs: [] }]),

@@ -1,4 +1,4 @@
-/** Wraps iptables-restore in a script that rejects input, for a program that is started with {@link rejectingPath}. */
+/** Wraps iptables-restore in a script that rejects input. Start the program with {@link rejectingPath} to use it. */
 import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { shell } from "./netns/network-namespace.ts";
 
@@ -8,7 +8,7 @@ const patternFile = `${folder}/pattern`;
 /** The value of PATH with the wrapped program. */
 export const rejectingPath: string = `${folder}:${process.env["PATH"]}`;
 
-/** Writes a script for each name of iptables-restore. */
+/** Writes a script for each iptables-restore program name. */
 export function wrapIptablesRestore(): void {
   mkdirSync(folder, { recursive: true });
   for (const name of ["iptables-restore", "iptables-legacy-restore"]) {
@@ -17,7 +17,7 @@ export function wrapIptablesRestore(): void {
   }
 }
 
-/** From now on, rejects input with a line that matches this grep pattern. */
+/** From now on, rejects input in which a line matches this grep pattern. */
 export function rejectInput(pattern: string): void {
   writeFileSync(patternFile, pattern);
 }

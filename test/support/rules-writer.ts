@@ -1,11 +1,10 @@
 /**
- * Selects how the daemon of a lab suite writes the rules of IPVS mode, and provides shell lines that change and list
- * them.
+ * Selects how a lab suite's daemon writes IPVS mode rules, and provides shell lines that change and list them.
  */
 
 import { shell } from "./netns/network-namespace.ts";
 
-/** TEST_RULES in the environment: undefined means with iptables and ipset. */
+/** TEST_RULES from the environment. Undefined means iptables and ipset. */
 export const labRules: "nftables" | undefined =
   process.env["TEST_RULES"] === "nftables" ? "nftables" : undefined;
 
@@ -13,11 +12,11 @@ export const labRules: "nftables" | undefined =
 export const rulesFlags: readonly string[] =
   labRules === undefined ? [] : [`--kube-ipvs-rules=${labRules}`];
 
-/** Labels of changes of rules and sets. All rules and sets are written again when they move to nf_tables. */
+/** Labels of rule and set changes. All rules and sets are rewritten when they move to nf_tables. */
 export const movedChange: RegExp =
   labRules === undefined ? /^$/ : /kind="(?:set|entry|chain|jump)-[a-z]+"/;
 
-/** Returns why a case that concerns only iptables or ipset is skipped with nf_tables. */
+/** Returns the reason to skip a case that concerns only iptables or ipset, if nf_tables is used. */
 export function unlessNftables(why: string): string | false {
   return labRules === undefined ? false : why;
 }
@@ -36,7 +35,7 @@ function nftPlace({ tool, table, chain }: ChainPlace): string {
   return `${nftFamilies[tool]} kube-ipvs ${table}-${chain}`;
 }
 
-/** Removes all rules of a chain, for both families. */
+/** Removes all rules from a chain, for both families. */
 export function flushChain(table: "nat" | "filter", chain: string): string {
   const lines = tools.map((tool) =>
     labRules === undefined
@@ -62,7 +61,7 @@ export function insertAccept(place: ChainPlace): string {
     : `nft insert rule ${nftPlace(place)} accept`;
 }
 
-/** Deletes a chain, and the rule of `from` that jumps to it. */
+/** Deletes a chain, and the rule in `from` that jumps to it. */
 export function deleteChain(place: ChainPlace, from: string): string {
   const { tool, table, chain } = place;
   if (labRules === undefined) {
@@ -74,7 +73,7 @@ export function deleteChain(place: ChainPlace, from: string): string {
   return `nft delete rule ${fromPlace} handle $(${jumps}) && nft flush chain ${nftPlace(place)} && nft delete chain ${nftPlace(place)}`;
 }
 
-/** Adds an entry in the format of ipset to a set of IPv4 addresses, or deletes the entry. */
+/** Adds an entry in ipset format to a set of IPv4 addresses, or deletes it. */
 export function changeEntry(verb: "add" | "del", set: string, entry: string): string {
   if (labRules === undefined) return `ipset ${verb} ${set} ${entry}`;
   const element = entry.replaceAll(/[,:]/g, " . ");
@@ -85,7 +84,7 @@ export function destroySet(set: string): string {
   return labRules === undefined ? `ipset destroy ${set}` : `nft delete set ip kube-ipvs ${set}`;
 }
 
-/** Removes all entries of a set, for both families. `suffix` is the end of the set's name, such as `CLUSTER-IP`. */
+/** Removes all entries from a set, for both families. `suffix` is the end of the set's name, such as `CLUSTER-IP`. */
 export function flushSet(suffix: string): string {
   const lines = tools.map((tool) => {
     const name = tool === "iptables" ? `KUBE-${suffix}` : `KUBE-6-${suffix}`;
@@ -96,7 +95,7 @@ export function flushSet(suffix: string): string {
   return lines.join("\n");
 }
 
-/** Removes all entries of all sets. */
+/** Removes all entries from all sets. */
 export const flushSets: string =
   labRules === undefined
     ? "ipset flush"
@@ -109,8 +108,8 @@ export const listRules: string =
     : "for family in ip ip6; do nft list table $family kube-ipvs 2> /dev/null || true; done";
 
 /**
- * Rules and sets of Services in iptables and ipset, in one order and without packet counters. Chains that kubelet also
- * creates are omitted.
+ * Services' rules and sets in iptables and ipset, in a fixed order and without packet counters. Omits chains that
+ * kubelet also creates.
  */
 export function rulesOfIptables(): string {
   return shell("ipset save | sort; iptables-save; ip6tables-save")
@@ -120,7 +119,7 @@ export function rulesOfIptables(): string {
     .join("\n");
 }
 
-/** The output of {@link listRules} in an order that does not depend on the kernel. */
+/** The output of {@link listRules} in an order that is independent of the kernel. */
 export function inOrder(listing: string): string {
   return labRules === undefined ? listing : inNftOrder(listing);
 }
@@ -131,7 +130,7 @@ export function chainsOf(listing: string): string {
   return blocks.filter((block) => !block.startsWith("\tset")).join("");
 }
 
-/** The output of `nft list table` in an order that does not depend on the kernel. */
+/** The output of `nft list table` in an order that is independent of the kernel. */
 export function inNftOrder(listing: string): string {
   const ofSet = (elements: string): string =>
     elements

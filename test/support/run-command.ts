@@ -1,4 +1,4 @@
-/** Runs the command line in this process. Parts of the program fail unless a test replaces them. */
+/** Runs a command line in this process. Parts of the program fail unless a test replaces them. */
 import type { ProcessContext } from "../../src/cli/command.ts";
 import { type Programs, programs } from "../../src/cli/programs.ts";
 import { runCommandLine } from "../../src/cli/run-command-line.ts";

@@ -18,14 +18,14 @@ export interface Run {
 
 export const program: string = join(import.meta.dirname, "../../dist/kube-ipvs");
 
-/** Runs a command in the namespace of this thread. Fails if JSON output does not match its schema. */
+/** Runs a command in this thread's namespace. Fails if JSON output does not match its schema. */
 export function kubeIpvs(...args: readonly string[]): Run {
   const { status, stdout, stderr } = spawnSync(program, args, { encoding: "utf8" });
   assertDescribed(args, stdout);
   return { code: status, out: stdout, err: stderr };
 }
 
-/** The doctor's finding about Services that do not get a claimed address: verdict, evidence, remedy. */
+/** The doctor's finding about Services that do not get an address they claim: verdict, evidence, remedy. */
 export function judgedConflicts(...args: readonly string[]): string {
   const { out, err } = kubeIpvs("doctor", "-o", "json", ...args);
   assert.notEqual(out, "", err);
@@ -34,7 +34,7 @@ export function judgedConflicts(...args: readonly string[]): string {
   return `${verdict}: ${evidence}; ${remedy}`;
 }
 
-/** What applying these objects would change on this node: `kube-ipvs plan -f`. */
+/** The changes that applying these objects would make on this node: `kube-ipvs plan -f`. */
 export function plannedOf(...objects: readonly ApiObject[]): Run {
   const path = join(tmpdir(), "applied.json");
   writeFileSync(path, JSON.stringify({ kind: "List", items: objects }));

@@ -1,6 +1,6 @@
 /**
- * SCTP between the client and the pods of `node-network.ts`. Node.js has no SCTP sockets, so this uses Perl, which
- * every Debian has, and the protocol number.
+ * SCTP between the client and the pods in `node-network.ts`. Node.js has no SCTP sockets, so this uses Perl, which
+ * every Debian system has, and the protocol number.
  */
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -9,11 +9,11 @@ import type { Readable, Writable } from "node:stream";
 
 type Child = ChildProcessByStdio<Writable, Readable, null>;
 
-/** IPPROTO_SCTP of linux/in.h. */
+/** IPPROTO_SCTP from linux/in.h. */
 const protocolNumber = 132;
 const openSocket = `socket(my $s, AF_INET, SOCK_STREAM, ${protocolNumber}) or die "socket: $!"; $| = 1;`;
 
-/** Returns each message with its name before it, and prints `ready` first. Arguments: port, name. */
+/** Prints `ready`, then sends each message back, preceded by its name. Arguments: port, name. */
 const serverScript = `
 ${openSocket}
 bind($s, sockaddr_in($ARGV[0], INADDR_ANY)) and listen($s, 9) or die "listen: $!";
@@ -25,7 +25,7 @@ while (accept(my $c, $s)) {
   exit;
 }`;
 
-/** Sends each line of its input and prints the answer. Ends with its input. Arguments: address, port. */
+/** Sends each line of its input and prints the answer. Exits at the end of its input. Arguments: address, port. */
 const clientScript = `
 ${openSocket}
 connect($s, sockaddr_in($ARGV[1], inet_aton($ARGV[0]))) or die "connect: $!";
@@ -37,7 +37,7 @@ while (<STDIN>) {
 }
 close($s); print "over\\n";`;
 
-/** Resolves when the pod listens. The caller must end it. */
+/** Resolves when the pod is listening. The caller must stop it. */
 export async function startSctpPod(name: string, port: number): Promise<Child> {
   const child = startPerl(name, serverScript, [String(port), name]);
   await once(child.stdout, "data");
@@ -61,19 +61,19 @@ export class Association {
     return association;
   }
 
-  /** Sends one message and returns the answer, or `over` if the other side has ended the association. */
+  /** Sends one message and returns the answer, or `over` if the peer has closed the association. */
   async ask(text: string): Promise<string> {
     this.#child.stdin.write(`${text}\n`);
     return this.#next();
   }
 
-  /** Shuts the association down regularly. */
+  /** Shuts down the association gracefully. */
   async close(): Promise<void> {
     this.#child.stdin.end();
     await this.#next();
   }
 
-  /** Kills the client, for an association that was cut off. */
+  /** Kills the client of an association that was cut off. */
   kill(): void {
     this.#child.kill("SIGKILL");
   }

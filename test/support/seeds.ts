@@ -1,7 +1,7 @@
 /**
- * Whether tests use the long form, which repeats random input more often. The short form, `make test`, always uses the
- * same seeds. The long form sets TEST_LONG and takes its first seed from TEST_FIRST_SEED, for which `make nightly` uses
- * the date. `TEST_FIRST_SEED=4711 TEST_SEEDS=1` repeats one case.
+ * Whether tests use the long form, which has more random inputs. The short form, `make test`, always uses the same
+ * seeds. The long form sets TEST_LONG and takes its first seed from TEST_FIRST_SEED, which `make nightly` sets to the
+ * date. `TEST_FIRST_SEED=4711 TEST_SEEDS=1` repeats one case.
  */
 export const isLong: boolean = process.env["TEST_LONG"] !== undefined;
 
@@ -16,7 +16,7 @@ export function countOf({ short, long }: Counts): number {
   return isLong ? long : short;
 }
 
-/** Consecutive seeds, so that the name of a case shows how to repeat it. */
+/** Consecutive seeds, so that a case's name shows how to repeat it. */
 export function seeds(counts: Counts): readonly number[] {
   const count = Number(process.env["TEST_SEEDS"] ?? countOf(counts));
   return Array.from({ length: count }, (_, index) => firstSeed + index);

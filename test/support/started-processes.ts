@@ -4,8 +4,8 @@ import { readdirSync, readFileSync } from "node:fs";
 const kernelThreadParent = 2;
 
 /**
- * Counts processes and threads that were started on this machine. Threads of the kernel itself are detected when the
- * count is read, and excluded.
+ * Counts processes and threads that were started on this machine. The kernel's own threads are detected when the count
+ * is read, and excluded.
  */
 export class StartedProcesses {
   readonly #kernelThreads = new Set<string>();
@@ -21,8 +21,8 @@ export class StartedProcesses {
 }
 
 /**
- * Undefined if the process has ended. proc_pid_stat(5): the state and the parent follow the name, which may contain any
- * character.
+ * Undefined if the process has exited. proc_pid_stat(5): the state and the parent follow the name, which may contain
+ * any character.
  */
 function parentOf(id: string): number | undefined {
   try {

@@ -1,4 +1,4 @@
-/** A real terminal in tmux, in which a test types and reads like a person. */
+/** A real terminal in tmux, in which a test types and reads as a person would. */
 import { execFileSync } from "node:child_process";
 import { until } from "./lab-node.ts";
 
@@ -32,7 +32,7 @@ export class TmuxTerminal {
     return tmux("capture-pane", "-p", "-t", "terminal");
   }
 
-  /** Returns a variable of tmux: `#{alternate_on}`. */
+  /** Returns a tmux variable, such as `#{alternate_on}`. */
   format(text: string): string {
     return tmux("display-message", "-p", "-t", "terminal", text).trim();
   }

@@ -67,7 +67,7 @@ export class TunedNode {
     await this.pass(0);
   }
 
-  /** Replaces the daemon's objects, and gives it time to write the changes. Returns its writes. */
+  /** Replaces the daemon's objects and gives it time to write the changes. Returns its writes. */
   async apply(...objects: readonly unknown[]): Promise<readonly string[]> {
     this.kernel.operations.clear();
     this.source.apply(...this.#withoutNodes(objects));
@@ -76,7 +76,7 @@ export class TunedNode {
     return this.kernel.operations.texts();
   }
 
-  /** Advances the clock. Returns the daemon's writes in that time. */
+  /** Advances the clock. Returns the daemon's writes during that time. */
   async pass(milliseconds: number): Promise<readonly string[]> {
     this.kernel.operations.clear();
     await this.clock.advance(milliseconds);

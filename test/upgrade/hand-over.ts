@@ -21,7 +21,7 @@ import { objects } from "./objects.ts";
 import { stableState, startOtherProxy } from "./other-proxy.ts";
 
 const [template = "", mode = "ipvs", ourMode = mode] = process.argv.slice(2);
-/** Time without any program, as long as a DaemonSet takes to start the next pod. */
+/** Time without any program, about as long as a DaemonSet takes to start the next pod. */
 const gapMs = 1_000;
 const longCount = 10 * targets.length;
 const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-hand-over-"));
@@ -56,7 +56,7 @@ async function end(running: Program): Promise<void> {
 async function reportTraffic(step: string): Promise<void> {
   const { long, broken, short, failed, reasons } = await traffic.take();
   console.log(
-    `${step}: ${long} connections stand, ${broken} broke; ${failed} of ${short} new ones failed`,
+    `${step}: ${long} connections open, ${broken} broken; ${failed} of ${short} new ones failed`,
   );
   if (long !== longCount || broken + failed > 0) {
     isWell = false;
@@ -69,15 +69,15 @@ function report(title: string, differences: readonly Difference[]): void {
   for (const difference of differences) console.log(`  ${differenceText(difference)}`);
 }
 
-/** Sysctls do not change, and neither do the kernel's own chains once a table exists. */
+/** Sysctls do not change. Neither do the kernel's own chains once a table exists. */
 function isLeft({ file, line }: Difference): boolean {
   return file !== "sysctl" && !/^:[A-Z]+ ACCEPT$/.test(line);
 }
 
-console.log(`${peerTitle(template)} in mode ${mode}, the present build in mode ${ourMode}`);
+console.log(`${peerTitle(template)} in ${mode} mode, the current build in ${ourMode} mode`);
 const first = await startPeer();
 const ofPeer = await stableState();
-// Not earlier, because conntrack keeps connections that started before the rules without translation.
+// Not earlier, because conntrack leaves connections that predate the rules untranslated.
 const traffic = new Traffic(podNamespace, targets);
 while ((await traffic.take()).long < longCount) await pause(500);
 await reportTraffic("under the other proxy");
@@ -97,7 +97,7 @@ const second = await startPeer();
 const ofPeerAgain = await stableState();
 await reportTraffic("handed back");
 report("what the other proxy changed", compareStates(ofOurs, ofPeerAgain));
-report("beside what it left the first time", compareStates(ofPeer, ofPeerAgain));
+report("differences from its first state", compareStates(ofPeer, ofPeerAgain));
 await end(second);
 
 await traffic.stop();

@@ -1,15 +1,15 @@
 /**
- * The node of the recorded states, together with a client on its LAN and the pods of `objects.ts` in one
- * namespace. The node has only the recorded addresses, because node ports would be served at others, too.
+ * The recorded states' node, with a client on its LAN and the pods of `objects.ts` in one namespace. The node has only
+ * the recorded addresses, because node ports would also be served at any others.
  */
 import { clientAddress, nodeAddress } from "../support/node-network.ts";
 
 export const podNamespace = "pods";
 
-/** Another address of the same client; see ../faults/traffic-client.ts. */
+/** A second address of the same client; see ../faults/traffic-client.ts. */
 const otherClientAddress = "192.168.10.2";
 
-/** Destinations of the client: the cluster IP of two pods, and the node port of a third. */
+/** The client's destinations: the cluster IP of two pods, and the node port of a third. */
 export const targets: readonly string[] = [
   `10.96.0.10:80@${clientAddress}`,
   `${nodeAddress}:30443@${otherClientAddress}`,
@@ -19,7 +19,7 @@ const podAddresses = ["10.244.1.10", "10.244.2.11", "10.244.1.14"] as const;
 /** No host has this address. The node answers ARP for it (proxy_arp), like Calico's nodes. */
 const podGateway = "169.254.1.1";
 
-/** Shell lines that build the namespaces `client`, `node` and that of the pods. */
+/** Shell lines that build the namespaces for client, node and pods. */
 export const nodeWithNeighbours: readonly string[] = [
   ...["client", "node", podNamespace].map(
     (name) => `ip netns add ${name}; ip -n ${name} link set lo up`,

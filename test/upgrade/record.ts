@@ -1,7 +1,7 @@
 /**
- * Prints this build's kernel state for `objects.ts`, to be kept as states/VERSION-DATE.json before a change of the
- * written state: `node test/lab/boot.ts -- node test/upgrade/record.ts`. With a command that contains `{config}`, and
- * `ipvs` or `iptables`: prints the state of that proxy, to be kept in other-proxies/.
+ * Prints this build's kernel state for `objects.ts`: `node test/lab/boot.ts -- node test/upgrade/record.ts`. Save it as
+ * states/VERSION-COMMIT.json before you change the written state. With a command that contains `{config}`, and `ipvs`
+ * or `iptables`, prints that proxy's state, to be saved in other-proxies/.
  */
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";

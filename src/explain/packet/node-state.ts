@@ -54,7 +54,7 @@ export interface KnownRoute {
   readonly source?: IpAddress;
 }
 
-/** State that affects packets but that kube-ipvs does not plan. */
+/** State that affects packets, but that kube-ipvs does not plan. */
 export interface NodeNetwork {
   /** Addresses of this node on links other than kube-ipvs0. */
   readonly addresses: ReadonlySet<IpAddress>;
@@ -72,7 +72,7 @@ export interface NodeNetwork {
   readonly isForwarding: boolean;
   /** net.ipv4.conf.all.route_localnet. If 0, packets from a loopback address cannot leave the node. */
   readonly isLoopbackRouted: boolean;
-  /** The link through which the client's packets come in. Undefined if rp_filter is not strict there. */
+  /** The link through which the client's packets come in, if rp_filter is strict there. Undefined if it is not. */
   readonly strictLink?: string;
   /** bridge-nf-call-iptables or bridge-nf-call-ip6tables. If 0, packets between ports of a bridge bypass netfilter. */
   readonly isBridgeFiltered: boolean;

@@ -234,7 +234,7 @@ export class IptablesClient implements Iptables {
     this.#log.warn("Chains contain nftables rules that iptables cannot read", {
       ipFamily: family,
       chains,
-      effect: "The order and number of jumps in these chains are not checked",
+      effect: "Order and copies of the jumps in these chains are not checked",
       advice: "Keep native nftables rules in separate tables",
     });
   }
@@ -273,9 +273,7 @@ export class IptablesClient implements Iptables {
     return `${this.#choice.programs[family]}-${verb}`;
   }
 
-  /**
-   * The changes that remain after a failure caused by missing jumps; undefined if the failure has a different cause.
-   */
+  /** The changes that remain after a failure caused by missing jumps; undefined if the failure has another cause. */
   async #withoutGoneJumps(
     family: IpFamily,
     changes: readonly RuleChange[],

@@ -25,7 +25,7 @@ const modulesFolders = [
 /** modprobe may wait for hardware or for another modprobe process. */
 const loadTimeoutMs = 30_000;
 
-/** Kernel modules: checks which are loaded or built in, and loads modules with modprobe. */
+/** Kernel modules: finds out which are loaded or built in, and loads modules with modprobe. */
 export class ModulesClient implements Modules {
   readonly #runProgram: RunProgram;
   readonly #options: Required<ModulesOptions>;
@@ -150,7 +150,7 @@ export class ModulesClient implements Modules {
     }
     const advice =
       `the running kernel ${kernelRelease} must have the module, loadable or built in ` +
-      `(some distributions ship it in an extra package)`;
+      `(some distributions ship it in a package of extra modules)`;
     return new ModuleError(name, problem, advice);
   }
 

@@ -12,7 +12,7 @@ export interface BaseChain {
   readonly priority: number;
 }
 
-/** Base chains that replace iptables' built-in chains, at the same priorities. */
+/** They replace iptables' built-in chains, at the same priorities. */
 export const baseChains: readonly BaseChain[] = [
   { table: "nat", name: "PREROUTING", type: "nat", hook: 0, priority: -100 },
   { table: "nat", name: "OUTPUT", type: "nat", hook: 3, priority: -100 },
@@ -22,7 +22,7 @@ export const baseChains: readonly BaseChain[] = [
   { table: "filter", name: "OUTPUT", type: "filter", hook: 3, priority: 0 },
 ];
 
-/** For example `nat-KUBE-SERVICES`. One nf_tables table contains the chains of both iptables tables. */
+/** For example `nat-KUBE-SERVICES`. Chains of both iptables tables are in one nf_tables table. */
 export function chainNameOf(table: string, name: string): string {
   return `${table}-${name}`;
 }

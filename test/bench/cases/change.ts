@@ -70,7 +70,7 @@ function measure(
     await machine.hasLines(tableLines(size));
     const firstSyncMs = performance.now() - readAtMs;
     if (command.isOurs) await subject.hasSynced();
-    context.step(`${command.name}: until it is idle`);
+    context.step(`${command.name}: waiting until it is idle`);
     const idleAfterMs = await subject.becomesIdle();
     const startUpCpuMs = (await subject.figures()).cpuMs;
     const parts = { machine, server, subject, command };

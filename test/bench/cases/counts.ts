@@ -37,9 +37,9 @@ function run(context: CaseContext): Promise<CaseOutcome> {
       }
       await pause(settleMs);
     };
-    context.step(`${turns} endpoints more, under strace`);
+    context.step(`adding ${turns} endpoints under strace`);
     const added = await traced(machine, subject.pid, () => change(size.endpoints + 1));
-    context.step(`${turns} endpoints less, under strace`);
+    context.step(`removing ${turns} endpoints under strace`);
     const removed = await traced(machine, subject.pid, () => change(size.endpoints));
     return {
       rows: [

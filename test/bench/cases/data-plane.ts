@@ -143,7 +143,7 @@ async function startServer(machine: Machine, port: number): Promise<void> {
   const { pid } = await machine.ask("start", { argv });
   const wanted = { pid, text: "serving", timeoutMs: 10_000 };
   if (!(await machine.ask("waitForOutput", wanted)).isThere) {
-    throw new Error(`The server does not run: ${await machine.ask("output", { pid })}`);
+    throw new Error(`The server is not running: ${await machine.ask("output", { pid })}`);
   }
 }
 

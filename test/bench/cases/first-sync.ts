@@ -125,7 +125,7 @@ async function run(plan: Plan, context: CaseContext): Promise<CaseOutcome> {
       await subject.end("SIGKILL");
       await emptyKernel(machine);
       if (turn > 0) return;
-      context.step("limit program, once more");
+      context.step("limit program, final run");
       limitsMs.push((await runLimit(machine)).ms);
       context.keep(rowsOf(plan, { limitsMs, daemon, messages, toolsMs }));
       toolsMs = await runTools(machine, context);

@@ -88,7 +88,7 @@ function measure(plan: Plan, context: CaseContext, commandFor: CommandFor): Prom
     const readAtMs = await objectsRead(server, command.isOurs ? 3 : 2);
     const entries = await machine.hasEntries(plan.services * entriesOf(plan.endpoints));
     const firstSyncMs = performance.now() - readAtMs;
-    context.step(`${command.name}: until it is idle`);
+    context.step(`${command.name}: waiting until it is idle`);
     await subject.becomesIdle();
     const before = await standing(machine, subject);
     const latenciesMs = await makeChanges({ machine, server, plan, entries }, (turn) =>

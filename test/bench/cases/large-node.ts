@@ -179,7 +179,7 @@ async function verificationDelays(
   context: CaseContext,
 ): Promise<readonly number[]> {
   const probe = loopProbe("/run/bench-loop");
-  context.step("restart, with a probe of the event loop");
+  context.step("restart with an event-loop probe");
   const subject = await Subject.start(machine, ourCommand(master, [], probe.environment));
   await reachFirstVerification(subject, context);
   const before = await loopDelays(machine, probe);

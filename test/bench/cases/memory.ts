@@ -58,7 +58,7 @@ function runIdle(context: CaseContext): Promise<CaseOutcome> {
     const ours = ourCommand(server.url);
     context.step("idle with a cluster");
     const cluster = await idleMemory(machine, ours.argv);
-    context.step("idle on manifests");
+    context.step("idle with manifests");
     await machine.script("mkdir /run/manifests");
     const own = ours.argv.filter((word) => !word.startsWith("--master="));
     const manifests = await idleMemory(machine, [...own, "--manifests=/run/manifests"]);

@@ -15,7 +15,7 @@ async function refuse(world: World): Promise<string> {
   await pause(awayMs);
   assert.equal(await world.healthStatus(), 200);
   await world.startApi();
-  return `away for ${awayMs / 1_000} s`;
+  return `unavailable for ${awayMs / 1_000} s`;
 }
 
 async function slow(world: World): Promise<string> {
@@ -67,17 +67,17 @@ function spoil(what: string, ...effects: readonly FaultEffect[]): Row["inject"] 
 async function expire(world: World): Promise<string> {
   const mark = world.mark();
   await world.restartApi({ files: world.certificates.expired });
-  await world.until("the certificate is refused", () =>
+  await world.until("the certificate is rejected", () =>
     world.hasPrinted("certificate has expired", mark),
   );
   world.churnUnseen();
   await world.restartApi();
-  return "refused by name";
+  return "rejected by name";
 }
 
 /** Each try uses a newly started program, because delays after failures would grow from try to try. */
 const kindsOfTrouble: readonly Pick<Row, "name" | "inject">[] = [
-  { name: "API server away", inject: refuse },
+  { name: "API server unavailable", inject: refuse },
   { name: "API server slow", inject: slow },
   { name: "API server resets every watch", inject: resetWatches },
   { name: "API server answers 500", inject: answerStatus(500) },

@@ -7,7 +7,7 @@ const quietMs = 20_000;
 
 async function doNothing(): Promise<string> {
   await pause(quietMs);
-  return `${quietMs / 1_000} s without a fault or a change`;
+  return `${quietMs / 1_000} s without faults or changes`;
 }
 
 async function onlyChange(world: World): Promise<string> {
@@ -15,7 +15,7 @@ async function onlyChange(world: World): Promise<string> {
     await world.churn();
     await world.repaired();
   }
-  return "5 steps of the churn";
+  return "5 churn steps";
 }
 
 export const control: readonly Row[] = [

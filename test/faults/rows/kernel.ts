@@ -39,7 +39,7 @@ async function whileLocked<T>({ form }: Turn, work: () => Promise<T>): Promise<T
     const result = await work();
     const leftMs = beginMs + leastLockMs - performance.now();
     if (form === "long" && leftMs > 0) await pause(leftMs);
-    assert.equal(holder.exitCode, null, "The lock was let go too early");
+    assert.equal(holder.exitCode, null, "The lock was released too early");
     return result;
   } finally {
     holder.kill("SIGKILL");
@@ -54,7 +54,7 @@ function emptyChain(): void {
 /** Resolves when the program logs that the lock is held. nf_tables needs no lock, so its rules are repaired. */
 async function rulesWait(world: World, mark: number): Promise<void> {
   if (labRules === "nftables") return void (await world.repaired());
-  await world.until("the lock is told", () => world.hasPrinted(busy, mark));
+  await world.until("the held lock is logged", () => world.hasPrinted(busy, mark));
   assert.ok(!world.hasRules());
 }
 
@@ -88,7 +88,7 @@ async function startLocked(world: World, turn: Turn): Promise<string> {
   });
 }
 
-const setsLimit = "sets the conntrack limit of the whole kernel";
+const setsLimit = "sets the kernel-wide conntrack limit";
 const unloadsModules = "unloads kernel modules";
 const fullMs = 3_000;
 /** The limit applies to the whole kernel, but only the first network namespace can change it. */
@@ -133,12 +133,12 @@ async function unloadModules(world: World): Promise<string> {
     assert.match(shell(`rmmod ${module} 2>&1 || true`), /in use/);
   }
   await world.churn();
-  return "refused by the kernel: in use";
+  return "rejected by the kernel: in use";
 }
 
 export const kernelRows: readonly Row[] = [
   { name: "iptables lock held", short: 1, long: 3, inject: lockRules },
-  { name: "iptables lock held at a start", short: 1, long: 3, inject: startLocked },
+  { name: "iptables lock held at startup", short: 1, long: 3, inject: startLocked },
   {
     name: "Conntrack table full",
     short: 1,

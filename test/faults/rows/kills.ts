@@ -41,13 +41,13 @@ async function killInside(world: World, { index }: Turn): Promise<string> {
     if (isInside) return `seed ${seed}: after write ${write}`;
     await world.repaired();
   }
-  assert.fail(`seed ${seed}: none of ${mostTries} kills came before the last write`);
+  assert.fail(`seed ${seed}: none of ${mostTries} kills preceded the last write`);
 }
 
 export const kills: readonly Row[] = [
-  { name: "SIGKILL at a random instant of a burst", short: 3, long: 100, inject: killAtRandom },
+  { name: "SIGKILL at a random moment in a burst", short: 3, long: 100, inject: killAtRandom },
   {
-    name: "SIGKILL between the first and last write of a sync",
+    name: "SIGKILL between a sync's first and last write",
     short: 3,
     long: 100,
     inject: killInside,

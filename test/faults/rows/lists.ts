@@ -1,4 +1,4 @@
-/** The API server returns another history: an older one, that of a restored cluster, or nearly nothing. */
+/** The API server returns a different history: an older one, that of a restored cluster, or almost nothing. */
 import assert from "node:assert/strict";
 import { assertNotLogged } from "../../support/not-logged.ts";
 import type { Row } from "../row.ts";
@@ -22,7 +22,7 @@ async function goBack(world: World): Promise<string> {
   await world.restartApi({ firstRevision: old });
   await world.watched();
   await world.churn();
-  return "an older state under smaller resourceVersions";
+  return "an older state with lower resourceVersions";
 }
 
 async function restore(world: World): Promise<string> {
@@ -31,14 +31,14 @@ async function restore(world: World): Promise<string> {
   await world.restartApi({ firstRevision: old });
   await world.watched();
   await world.churn();
-  return "every object with another UID";
+  return "every object with a new UID";
 }
 
 /** A list with few objects after a gap is quarantined until the server has all objects again. */
 async function loseObjects(world: World, kept: number): Promise<string> {
   const mark = world.mark();
   await world.restartApi({ objects: world.objects.first(kept) });
-  await world.until("the list is held", () => world.hasPrinted(held, mark));
+  await world.until("the list is quarantined", () => world.hasPrinted(held, mark));
   assert.equal(await world.healthStatus(), 200);
   assert.ok((await world.metric("kube_ipvs_quarantined_lists")) >= 1);
   world.churnUnseen();
@@ -52,14 +52,14 @@ async function confirmFewObjects(world: World): Promise<string> {
   const mark = world.mark();
   world.objects.reset(world.objects.firstWithEcho(few));
   await world.restartApi();
-  await world.until("the list is held", () => world.hasPrinted(held, mark));
+  await world.until("the list is quarantined", () => world.hasPrinted(held, mark));
   await world.repaired();
-  await world.until("nothing is held any more", async () => {
+  await world.until("nothing is quarantined anymore", async () => {
     return (await world.metric("kube_ipvs_quarantined_lists")) === 0;
   });
   world.objects.reset(before);
   await world.api.command("apply", before);
-  return `${few} Services left, held and confirmed`;
+  return `${few} Services left, quarantined and confirmed`;
 }
 
 /** If the relist guard is disabled, the first list is applied. */
@@ -71,7 +71,7 @@ async function takeFewObjects(world: World): Promise<string> {
   assertNotLogged(world.program.output, held);
   world.objects.reset(before);
   await world.api.command("apply", before);
-  return `${few} Services left, taken at once`;
+  return `${few} Services left, applied immediately`;
 }
 
 /** The program starts while the server is empty. */
@@ -80,18 +80,24 @@ async function startOnEmpty(world: World): Promise<string> {
   await world.program.ends();
   await world.restartApi({ objects: [] });
   world.startProgram();
-  await world.until("the list is held", () => world.hasPrinted(held, 0));
+  await world.until("the list is quarantined", () => world.hasPrinted(held, 0));
   assert.ok(world.isRepaired());
   world.churnUnseen();
   await world.restartApi();
   await world.serves();
-  return "no object at the start, held";
+  return "no objects at startup, quarantined";
 }
 
 export const lists: readonly Row[] = [
-  { name: "API server goes back in time", short: 1, long: 5, inject: goBack, startsAnew: true },
   {
-    name: "Cluster restored with other UIDs",
+    name: "API server returns to an older state",
+    short: 1,
+    long: 5,
+    inject: goBack,
+    startsAnew: true,
+  },
+  {
+    name: "Cluster restored with new UIDs",
     short: 1,
     long: 5,
     inject: restore,
@@ -113,7 +119,7 @@ export const lists: readonly Row[] = [
     startsAnew: true,
   },
   {
-    name: "Much smaller list, no guard",
+    name: "Much smaller list, guard disabled",
     short: 1,
     long: 3,
     inject: takeFewObjects,
@@ -127,5 +133,5 @@ export const lists: readonly Row[] = [
     inject: (world) => loseObjects(world, 0),
     startsAnew: true,
   },
-  { name: "Empty list at a start", short: 1, long: 3, inject: startOnEmpty },
+  { name: "Empty list at startup", short: 1, long: 3, inject: startOnEmpty },
 ];

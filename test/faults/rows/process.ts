@@ -52,7 +52,7 @@ async function fillDisk(world: World): Promise<string> {
   } finally {
     shell(`rm ${disk}/filler`);
   }
-  return "no byte left";
+  return "no space left";
 }
 
 async function unmountSmallDisk(world: World): Promise<void> {

@@ -45,7 +45,7 @@ function targetOf(
   ];
   decoders.forEach((decode, index) => {
     if (!kept.some((bytes) => takesOne(bytes, decode))) {
-      throw new Error(`${name}: decoder ${index + 1} takes nothing that was recorded`);
+      throw new Error(`${name}: decoder ${index + 1} accepts no recorded message`);
     }
   });
   return {

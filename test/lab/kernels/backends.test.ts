@@ -121,7 +121,7 @@ for (const [before, after] of directions) {
       });
     });
 
-    it("causes a warning of the doctor", async () => {
+    it("causes a doctor warning", async () => {
       await inNamespace(async () => {
         hint(before, "-N");
         await runOnce();
@@ -167,7 +167,7 @@ describe("leftovers of kube-proxy's other modes", () => {
     ours(backend).filter((line) => /KUBE-(?:SVC|SEP|SVL|EXT|FW)-|has no endpoints/.test(line));
 
   for (const backend of ["legacy", "nft"] as const) {
-    it(`nftables mode: its table is removed after the first sync, and other tables stay; ${backend}`, async () => {
+    it(`nftables mode: its table is removed after the first sync, and other tables remain; ${backend}`, async () => {
       await inNamespace(async () => {
         hint(backend, "-N");
         addTables();
@@ -199,7 +199,7 @@ describe("leftovers of kube-proxy's other modes", () => {
     ["legacy", "nft"],
   ];
   for (const [rules, inUse] of places) {
-    it(`iptables mode, in ${rules} while ${inUse} is in use: reported, then removed by --cleanup`, async () => {
+    it(`iptables mode: reported in ${rules} while ${inUse} is in use, then removed by --cleanup`, async () => {
       await inNamespace(async () => {
         const left = iptablesModeRules.replace(":KUBE-IPTABLES-HINT - [0:0]\n", "");
         execFileSync(`iptables-${rules}-restore`, {
@@ -227,10 +227,10 @@ describe("leftovers of kube-proxy's other modes", () => {
   }
 });
 
-describe("native nftables rules in the tables of iptables-nft", () => {
+describe("native nftables rules in iptables-nft tables", () => {
   const natives: readonly (readonly [what: string, chain: string, rule: string])[] = [
     ["a masquerade", "nat POSTROUTING", "oifname eth0 masquerade"],
-    ["one that iptables cannot even pass over", "filter INPUT", "ct state established accept"],
+    ["one that iptables cannot even skip", "filter INPUT", "ct state established accept"],
   ];
   const other = service({ name: "other", clusterIps: ["10.96.0.77"] });
 
@@ -254,7 +254,7 @@ describe("native nftables rules in the tables of iptables-nft", () => {
       });
     });
 
-    it(`stay across a restart and a clean-up: ${what}`, async () => {
+    it(`survive a restart and a clean-up: ${what}`, async () => {
       await inNamespace(async () => {
         hint("nft", "-N");
         await runOnce();
@@ -295,7 +295,7 @@ describe("the built program", () => {
   const unhealthyAfterMs = 6_000;
 
   for (const { table, chain, rule } of natives) {
-    it(`with one native rule in ip ${table}: stays healthy, reports it once, and continues to write the other objects`, async () => {
+    it(`with one native rule in ip ${table}: stays healthy, reports it once, and keeps writing other objects`, async () => {
       await inNamespace(async () => {
         hint("nft", "-N");
         shell("iptables-nft -t nat -A POSTROUTING -s 192.0.2.1 -j RETURN; iptables-nft -A INPUT");

@@ -39,7 +39,7 @@ function settings(kubeIpvs: Readonly<Record<string, unknown>>): NodeSettings {
 }
 
 describe("the estimator's settings on this kernel", () => {
-  it("start threads with the configured CPU and priority, and end them", async () => {
+  it("start threads with the configured CPU and priority, and stop them", async () => {
     await withNetworkNamespace("estimator", nodeSetUp, async () => {
       const own = { runEstimation: "on", estimatorCpus: "0", estimatorNice: "5" };
       const node = await ClusterNode.build([service(), endpointSlice()], settings(own));
@@ -50,15 +50,15 @@ describe("the estimator's settings on this kernel", () => {
           "5",
           "1",
         ]);
-        await node.until("a thread runs as it was told", () => threads().includes("0 5"));
+        await node.until("a thread runs as configured", () => threads().includes("0 5"));
         assertNotLogged(
           node.tail(1_000),
           "Skipping sysctl that the kernel does not have",
           "Cannot set IPVS estimator",
         );
         node.configure(settings({ runEstimation: "off" }));
-        await node.until("it is switched off", () => sysctl("run_estimation") === "0");
-        assert.equal(sysctl("est_nice"), "5", "what nobody sets stays");
+        await node.until("it is disabled", () => sysctl("run_estimation") === "0");
+        assert.equal(sysctl("est_nice"), "5", "unset values are unchanged");
         await node.until("no thread is left", () => threads().length === 0);
       } finally {
         await node.close();

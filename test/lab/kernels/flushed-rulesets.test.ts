@@ -154,9 +154,9 @@ async function countBroken(connections: readonly Connection[]): Promise<number> 
 
 function report(test: TestContext, seen: Seen): void {
   test.diagnostic(
-    `without complete rules ${seen.withoutRulesMs.toFixed(0)} ms at most; ` +
+    `without complete rules for at most ${seen.withoutRulesMs.toFixed(0)} ms; ` +
       `${seen.admitted} of ${seen.knocks} blocked connections got through, ` +
-      `${seen.admittedMs.toFixed(0)} ms after a flush at most`,
+      `at most ${seen.admittedMs.toFixed(0)} ms after a flush`,
   );
 }
 
@@ -221,8 +221,8 @@ describe("nft flush ruleset", () => {
   });
 });
 
-describe("a table that other software called kube-ipvs", () => {
-  it("is used, and its other chains and sets stay", async () => {
+describe("a third-party table named kube-ipvs", () => {
+  it("is used, and its other chains and sets remain", async () => {
     shell(
       "nft add table ip kube-ipvs; nft add chain ip kube-ipvs mine; nft add set ip kube-ipvs mine '{ type ipv4_addr; }'",
     );
@@ -235,7 +235,7 @@ describe("a table that other software called kube-ipvs", () => {
     assert.doesNotMatch(node.program.output, /rejected a change/);
   });
 
-  it("with a full set: the kernel's error is reported, and the entries are written when the set is gone", async () => {
+  it("if a set is full: the kernel's error is reported, and the entries are written when the set is gone", async () => {
     const size = "type ipv4_addr . inet_proto . inet_service; size 1;";
     shell(`nft add table ip kube-ipvs; nft add set ip kube-ipvs KUBE-CLUSTER-IP '{ ${size} }'`);
     await node.start(flags);
@@ -248,7 +248,7 @@ describe("a table that other software called kube-ipvs", () => {
     );
   });
 
-  it("is removed by --cleanup, although a rule of other software in it refers to a set", async () => {
+  it("is removed by --cleanup even if a third-party rule in it refers to a set", async () => {
     await node.start(flags);
     await node.stop("SIGTERM");
     shell(

@@ -34,22 +34,22 @@ interface Case {
 }
 
 const cases: readonly Case[] = [
-  { title: "a policy of input", hook: "input", policy: "drop", named: "input: policy drop" },
+  { title: "an input policy", hook: "input", policy: "drop", named: "input: policy drop" },
   {
-    title: "a policy of input with accepting rules",
+    title: "an input policy with accepting rules",
     hook: "input",
     policy: "drop",
     rules: ["ct state { established, related } accept", "tcp dport { 22, 80-90 } accept"],
   },
   {
-    title: "a policy of input that lets the loopback link in",
+    title: "an input policy that accepts the loopback link",
     hook: "input",
     policy: "drop",
     rules: ["iif lo accept", "ct state established accept"],
     named: "input: policy drop",
   },
   {
-    title: "a rule of input by port",
+    title: "an input rule by port",
     hook: "input",
     rules: ["tcp dport 81 drop", "tcp dport { 22, 80-90 } drop"],
     named: "input: th dport { 22, 80-90 } drop",
@@ -74,13 +74,13 @@ const cases: readonly Case[] = [
   },
   { title: "another link", hook: "prerouting", rules: ['iifname { "veth9", "lo" } drop'] },
   {
-    title: "a rule of output behind IPVS",
+    title: "an output rule behind IPVS",
     hook: "output",
     rules: ["ip daddr 10.244.0.0/16 tcp dport 8080 ct state new drop"],
     named: "output: ip daddr 10.244.0.0/16 th dport 8080 ct state new drop",
   },
   {
-    title: "a rule of postrouting",
+    title: "a postrouting rule",
     hook: "postrouting",
     rules: ['oifname "veth1" drop'],
     named: 'postrouting: oifname "veth1" drop',
@@ -107,7 +107,7 @@ const cases: readonly Case[] = [
     outcome: "refused",
   },
   {
-    title: "a set of concatenations",
+    title: "a set with concatenations",
     hook: "input",
     rules: ["ip saddr . tcp dport @blocked drop"],
     more: "set blocked { type ipv4_addr . inet_service; flags interval; elements = { 192.168.10.0/24 . 80-90 } }",
@@ -155,7 +155,7 @@ async function connection(): Promise<string> {
   });
 }
 
-describe("nftables rules of other software", () => {
+describe("third-party nftables rules", () => {
   let node: LabNode;
 
   before(async () => {
@@ -180,7 +180,7 @@ describe("nftables rules of other software", () => {
     rules = [],
     ...given
   } of cases) {
-    it(`have the effect that explain names: ${title}`, async () => {
+    it(`have the effect that explain reports: ${title}`, async () => {
       const { named, more = "", outcome = "dropped" } = given;
       const chain = `chain ${hook} { type filter hook ${hook} priority ${priority}; policy ${policy};`;
       nft(`table inet fw {\n${more}\n${chain}\n${rules.join("\n")}\n}\n}`);
@@ -211,7 +211,7 @@ describe("nftables rules of other software", () => {
     });
   }
 
-  it("fail the check packets, which names them", () => {
+  it("fail the check `packets`, which names them", () => {
     nft("table inet fw {\nchain input { type filter hook input priority 0; policy drop; }\n}");
     try {
       const { out } = kubeIpvs("doctor", "-o", "json");

@@ -90,7 +90,7 @@ for (const [before, after] of moves) {
     });
   });
 
-  it(`removes the rules of both with --cleanup, if a move from ${before} to ${after} was interrupted`, async () => {
+  it(`removes the rules of both with --cleanup if a move from ${before} to ${after} was interrupted`, async () => {
     await inNamespace(async () => {
       await (await start(before)).stop();
       const daemon = await start(after);
@@ -137,7 +137,7 @@ describe("rules written with nf_tables", () => {
     ["a flushed ruleset", () => "nft flush ruleset"],
   ];
 
-  it("are written again after edits of other software", async () => {
+  it("are written again after third-party edits", async () => {
     await inNamespace(async () => {
       const daemon = await start("nftables");
       const listed = (): readonly string[] =>
@@ -158,7 +158,7 @@ describe("rules written with nf_tables", () => {
     });
   });
 
-  it("are written although the programs of iptables hang", async () => {
+  it("are written even if the iptables programs hang", async () => {
     await inNamespace(async () => {
       const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-hanging-"));
       const hanging = "#!/bin/sh\nexec sleep 1000\n";

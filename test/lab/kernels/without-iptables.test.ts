@@ -80,7 +80,7 @@ describe("a node without iptables and ipset", { skip: !isWithout && "this node h
     assert.deepEqual(ruleset(), written);
   });
 
-  it("has commands that work", async () => {
+  it("has working commands", async () => {
     await node.start();
     assert.match(kubeIpvs("status").out, /^OK, 1 Service, /);
     assert.equal(kubeIpvs("plan").out, "No changes.\n");

@@ -69,7 +69,7 @@ async function answer(
   if (command === undefined) {
     response
       .writeHead(404)
-      .end(`No such command; there are: ${Object.keys(commands).join(", ")}\n`);
+      .end(`No such command; the commands are: ${Object.keys(commands).join(", ")}\n`);
     return;
   }
   const text = await textOf(request);

@@ -88,7 +88,7 @@ export class NodeContainers {
 
   #idOf(program: Program): string {
     for (const [id, running] of this.#running) if (running === program) return id;
-    throw new Error("Not a container of this node");
+    throw new Error("Not a container on this node");
   }
 
   #volumePath(volume: Volume, config: NodeOptions["config"]): string {

@@ -100,6 +100,6 @@ export function configOf(manifests: readonly Manifest[]): Readonly<Record<string
 
 function theOnly(manifests: readonly Manifest[], kind: string): Manifest {
   const [found, ...more] = manifests.filter((manifest) => manifest.kind === kind);
-  if (found === undefined || more.length > 0) throw new Error(`There is not one ${kind}`);
+  if (found === undefined || more.length > 0) throw new Error(`There is not exactly one ${kind}`);
   return found;
 }

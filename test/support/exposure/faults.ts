@@ -113,7 +113,7 @@ function iptablesRejection(
 }
 
 function howOften(times: number): string {
-  return times === 1 ? "rejected once" : "rejected for good";
+  return times === 1 ? "rejected once" : "permanently rejected";
 }
 
 function lostRequest(text: string): Fault {

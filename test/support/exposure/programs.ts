@@ -56,7 +56,7 @@ class IpvsProgram implements Program {
         await this.#bench.verify();
       }
     } catch {
-      assert.ok(kernel.operations.hasCrashed, "reading fails after a crash only");
+      assert.ok(kernel.operations.hasCrashed, "reads fail only after a crash");
       return false;
     }
     return (await this.#bench.sync()).failures.length === 0;

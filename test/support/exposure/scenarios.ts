@@ -90,7 +90,7 @@ const scenarios: readonly Scenario[] = [
   { name: "ranges changed", before: [closed], after: [ranges(second)] },
   { name: "ranges widened", before: [closed], after: [ranges(wide)] },
   { name: "node admitted", before: [closed], after: [ranges(first, ofNode)] },
-  { name: "node shut out", before: [ranges(first, ofNode)], after: [closed] },
+  { name: "node excluded", before: [ranges(first, ofNode)], after: [closed] },
   {
     name: "last ranges removed",
     before: [closed, otherClosed],

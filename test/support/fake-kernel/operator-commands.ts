@@ -19,7 +19,7 @@ import { nodeAddress } from "./fake-link.ts";
 export function runCommand(kernel: FakeKernel, command: string): boolean {
   const words = command.split(" ");
   const run = programs[words[0] ?? ""];
-  if (run === undefined) throw new Error(`No such command here: ${command}`);
+  if (run === undefined) throw new Error(`Unknown command: ${command}`);
   try {
     run(kernel, words.slice(1));
     return true;

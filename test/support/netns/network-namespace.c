@@ -2,11 +2,12 @@
  * Creates and enters network namespaces without starting a program, because starting one takes 20
  * ms in a lab kernel. For tests only. Functions take a path and return 0 or an errno:
  *
- * - create(path): makes a namespace as `ip netns add` does, with `lo` up. The calling thread stays where it is.
- * - enter(path): moves the calling thread into the namespace that a file stands for, setns(2). Only the JavaScript main
- *   thread moves: sockets it opens, processes it starts and what it sees under /proc/sys/net and /proc/net follow;
- *   threads of the pool that are already running do not.
- * - remove(path): removes what create or `ip netns add` made.
+ * - create(path): creates a namespace as `ip netns add` does, with `lo` up. The calling thread does
+ *   not move.
+ * - enter(path): moves the calling thread into the namespace of a file, setns(2). Only the
+ *   JavaScript main thread moves, with the sockets that it opens, the processes that it starts, and
+ *   its view of /proc/sys/net and /proc/net. Pool threads that are already running do not move.
+ * - remove(path): removes a namespace that create or `ip netns add` made.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -46,7 +47,7 @@ static int set_loopback_up(void) {
 }
 
 /*
- * Afterwards, the thread is in the new namespace, even if the namespace could not be bound to the
+ * The thread is in the new namespace afterwards, even if the namespace could not be bound to the
  * path.
  */
 static int create_and_enter(const char *path) {

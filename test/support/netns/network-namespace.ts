@@ -1,7 +1,7 @@
 /**
- * Network namespaces for tests that run in this process. IPVS, ipset, iptables, conntrack, links, addresses and net.*
- * sysctls are separate in each namespace, so a test with its own namespace does not affect others. Needs root and its
- * own /run, which the lab (test/lab) provides.
+ * Network namespaces for tests that run in this process. Each namespace has separate IPVS, ipset, iptables, conntrack,
+ * links, addresses and net.* sysctls, so a test with its own namespace does not affect others. Needs root and its own
+ * /run, which the lab (test/lab) provides.
  */
 import { execFileSync } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
@@ -19,7 +19,7 @@ const ownNamespace = "/proc/self/ns/net";
 const origin: string = `/proc/self/fd/${openSync(ownNamespace, "r")}`;
 
 /**
- * Creates the namespace `name` (like `ip netns add`) with `lo` up, then runs the shell lines `setUp` in it. If one of
+ * Creates the namespace `name` with `lo` up, as `ip netns add` does, then runs the shell lines `setUp` in it. If one of
  * them fails, the namespace is removed.
  */
 export function createNetworkNamespace(name: string, setUp: readonly string[] = []): void {
@@ -45,14 +45,14 @@ export function removeNetworkNamespace(name: string): void {
 
 /**
  * Moves this process's main thread into `name`. New sockets and processes then belong to the namespace, and
- * /proc/sys/net and /proc/net show it. Use only synchronous file calls, because the thread pool stays in the old
+ * /proc/sys/net and /proc/net show it. Use only synchronous file calls, because the thread pool remains in the old
  * namespace.
  */
 export function enterNetworkNamespace(name: string): void {
   onNamespace("enter", pathOf(name));
 }
 
-/** Returns to the original namespace of this process. */
+/** Returns to this process's original namespace. */
 export function leaveNetworkNamespace(): void {
   onNamespace("enter", origin);
 }
@@ -74,8 +74,8 @@ export async function withNetworkNamespace<T>(
 }
 
 /**
- * Runs a shell script in the current namespace and returns its output. The script has no standard input, because a pipe
- * of Node.js is a socket, and bash reads `~/.bashrc` if its standard input is a socket.
+ * Runs a shell script in the current namespace and returns its output. The script has no standard input, because
+ * Node.js's pipes are sockets, and bash reads `~/.bashrc` if its standard input is a socket.
  */
 export function shell(script: string): string {
   return execFileSync("sh", ["-ec", script], {

@@ -1,8 +1,8 @@
 /**
- * Random changes of a small cluster, as fast-check arbitraries. The objects have the form that an API server returns.
- * They use every feature that affects the kernel, and also fields that an API server would reject. Names, addresses and
- * ports come from small pools, so that changes conflict: two Services claim the same address, an endpoint moves between
- * slices, or another protocol reuses a node port.
+ * Random changes to a small cluster, as fast-check arbitraries. The objects are as an API server returns them. They use
+ * every feature that affects the kernel, and also fields that an API server would reject. Names, addresses and ports
+ * come from small pools, so that changes conflict: two Services claim the same address, an endpoint moves between
+ * slices, or a different protocol reuses a node port.
  */
 import fc from "fast-check";
 import type { MemorySource, NamedObject } from "../memory-source.ts";

@@ -1,12 +1,12 @@
-/** Values that the arbitraries of this folder share. */
+/** Values that this folder's arbitraries share. */
 import fc from "fast-check";
 
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** The first Service is the one through which pods reach the API servers, so its endpoints are reserved. */
+/** Pods reach the API servers through the first Service, so its endpoints are reserved. */
 export const serviceNames = ["kubernetes", "a", "b", "c", "d", "e", "f"] as const;
 
-/** The same names are used in all namespaces, so that a test detects confusion between them. */
+/** All namespaces use the same names, so that tests detect confusion between them. */
 export const namespaces: fc.Arbitrary<string> = mostly(["default"], ["other"]);
 
 /** Generates a value or `undefined`. */
@@ -14,7 +14,7 @@ export function sometimes<T>(values: fc.Arbitrary<T>): fc.Arbitrary<T | undefine
   return fc.option(values, { nil: undefined, freq: 2 });
 }
 
-/** Generates mostly usual values, and sometimes an odd one. */
+/** Generates mostly typical values, and sometimes an unusual one. */
 export function mostly<T>(usual: readonly T[], odd: readonly T[]): fc.Arbitrary<T> {
   return fc.oneof(
     { weight: 9, arbitrary: fc.constantFrom(...usual) },

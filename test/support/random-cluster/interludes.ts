@@ -1,4 +1,4 @@
-/** Events between two changes of the cluster: syncs, and failures on a node. */
+/** Events between two cluster changes: syncs, and failures on a node. */
 import fc from "fast-check";
 import { errno } from "../../../src/base/errno.ts";
 import type { NodeAddress } from "../../../src/kernel/kernel.ts";
@@ -8,9 +8,9 @@ import { clusterFlags } from "./changes.ts";
 
 export type Interlude =
   | { readonly kind: "none" | "sync" | "restart" | "lose-reply" | "connect" | "disconnect" }
-  /** The kernel rejects the n-th change from now on. */
+  /** The kernel rejects the n-th subsequent change. */
   | { readonly kind: "refuse"; readonly nth: number; readonly errno: number }
-  /** The program is killed before its n-th kernel change, and started again. */
+  /** The program is killed before its n-th kernel change, and restarted. */
   | { readonly kind: "kill"; readonly nth: number }
   | { readonly kind: "move"; readonly addresses: readonly NodeAddress[] }
   /** These settings apply from now on, without a restart. */
@@ -85,7 +85,7 @@ export async function undergo(interlude: Interlude, node: FakeNode): Promise<voi
     case "refuse":
       return node.kernel.operations.failNth(interlude.nth, interlude.errno);
     case "move":
-      // A virtual server on an address that disappeared unnoticed is not recognized as ours.
+      // A virtual server on an address that disappeared unnoticed is not recognized as kube-ipvs's.
       await node.settle();
       node.kernel.link.setNodeAddresses(interlude.addresses);
       return node.settle();

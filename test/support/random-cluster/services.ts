@@ -33,7 +33,7 @@ const servicePorts: fc.Arbitrary<readonly Fields[]> = fc.array(
   { minLength: 1, maxLength: 3 },
 );
 
-/** Cluster IPs of the n-th Service in its families. Rarely those of the next Service, or none. */
+/** The n-th Service's cluster IPs in its families. Rarely, those of the next Service or none. */
 const clusterIps: fc.Arbitrary<(index: number) => readonly string[]> = fc
   .tuple(mostly(["4", "4", "6", "46", "64"], ["None", "4x"]), mostly([0], [1]))
   .map(([families, shift]) => (index: number): readonly string[] => {
@@ -50,8 +50,7 @@ const clusterIps: fc.Arbitrary<(index: number) => readonly string[]> = fc
   });
 
 /**
- * An unused address, addresses of a Service, of the node and of its gateway, the broadcast address, and invalid
- * addresses.
+ * An unused address; addresses of a Service, the node and its gateway; the broadcast address; and invalid addresses.
  */
 const externalIps = fc.uniqueArray(
   mostly(
@@ -120,7 +119,7 @@ const annotations: fc.Arbitrary<Fields> = fc
     ),
   );
 
-/** Includes headless and ExternalName Services, and those of another proxy. */
+/** Includes headless and ExternalName Services, and Services for another proxy. */
 export const services: fc.Arbitrary<ApiObject> = fc
   .record({
     index: fc.nat(serviceNames.length - 1),

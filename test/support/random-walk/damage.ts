@@ -1,4 +1,4 @@
-/** Third-party damage to objects of kube-ipvs in the kernel, as an operator's commands. Pure. */
+/** Third-party damage to kube-ipvs's objects in the kernel, as operator commands. Pure. */
 import fc from "fast-check";
 import type { KernelState } from "../../golden/kernel-state.ts";
 
@@ -19,11 +19,11 @@ export type DamageKind =
 
 export interface Damage {
   readonly kind: DamageKind;
-  /** Index of the damaged object, modulo the number of objects. */
+  /** The damaged object's index, modulo the number of objects. */
   readonly nth: number;
 }
 
-/** The commands of a kind of damage for a kernel state. Empty if there is nothing to damage. */
+/** The commands for one kind of damage, given the kernel state. Empty if there is nothing to damage. */
 type Choices = (state: KernelState) => readonly string[];
 
 const choicesOf: Readonly<Record<DamageKind, Choices>> = {
@@ -56,7 +56,7 @@ const choicesOf: Readonly<Record<DamageKind, Choices>> = {
     chains(state).map(({ table, chain }) => `iptables -t ${table} -F ${chain}`),
 };
 
-/** Kinds of damage after which the sets or the link alone do not show which virtual servers are ours. */
+/** Kinds of damage after which the sets or the link alone do not show which virtual servers are kube-ipvs's. */
 export const ownershipKinds: ReadonlySet<DamageKind> = new Set([
   "remove-entry",
   "remove-node-port-entry",
@@ -71,7 +71,9 @@ export const damages: fc.Arbitrary<Damage> = fc.record({
   nth: fc.nat(999),
 });
 
-/** The command, or undefined if there is no object of this kind. `isOurs` returns whether a line of IPVS is ours. */
+/**
+ * The command, or undefined if there is no object of this kind. `isOurs` returns whether an IPVS line is kube-ipvs's.
+ */
 export function damageCommand(
   { kind, nth }: Damage,
   state: KernelState,
@@ -111,7 +113,7 @@ function entries(state: KernelState): readonly string[] {
     .map((line) => line.slice("add ".length));
 }
 
-/** Our IPv4 chains, by table. */
+/** kube-ipvs's IPv4 chains, by table. */
 function chains(state: KernelState): readonly { readonly table: string; readonly chain: string }[] {
   let table = "";
   return lines(state.iptables).flatMap((line) => {

@@ -7,7 +7,7 @@ import { flagsOf } from "./plan-from-scratch.ts";
 import type { WalkSettings } from "./walk-step.ts";
 import type { WalkNode } from "./walker.ts";
 
-/** Longer than the verification period and the longest pause of a drain. */
+/** Longer than the verification period and the longest interval between drain checks. */
 const quietMs = 90_000;
 
 /** A walk's node on the fake kernel. The test advances the clock, so nothing waits. */

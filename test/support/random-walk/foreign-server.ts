@@ -1,4 +1,4 @@
-/** Virtual servers of other software, at addresses that Services sometimes claim. Pure. */
+/** Third-party virtual servers, at addresses that Services sometimes claim. Pure. */
 import type { KernelState } from "../../golden/kernel-state.ts";
 import { lines, placeOf } from "./damage.ts";
 
@@ -7,7 +7,8 @@ export interface ForeignServer {
   readonly place: string;
   readonly commands: readonly string[];
   /**
-   * The entry that would name the virtual server in our sets: `198.51.100.2,tcp:80`, or only the port for a node port.
+   * The entry that would name the virtual server in kube-ipvs's sets: `198.51.100.2,tcp:80`, or only the port for a
+   * node port.
    */
   readonly entry: string;
 }
@@ -38,7 +39,7 @@ function nodePort(port: number): ForeignServer {
   return { ...foreign("-t", "192.168.10.11", port), entry: `${port}` };
 }
 
-/** Whether the virtual server exists already, or one of our sets names it, so that it would be treated as ours. */
+/** Whether the virtual server already exists, or would be treated as kube-ipvs's because one of its sets names it. */
 export function isClaimed({ place, entry }: ForeignServer, state: KernelState): boolean {
   return (
     lines(state.ipvs).some((line) => placeOf(line) === place) ||

@@ -9,10 +9,10 @@ import type { ApiObject } from "../objects.ts";
 import type { WalkSettings } from "./walk-step.ts";
 import { differencesIn, type WalkNode } from "./walker.ts";
 
-/** Longer than eight periods, the longest pause after an expensive verification. After this time, a walk has failed. */
+/** Longer than eight periods, the longest pause after an expensive verification. Then the walk has failed. */
 const settleMs = 90_000;
 
-/** A walk's node in the current network namespace of the lab: the built program on the real kernel. */
+/** A walk's node in the lab's current network namespace: the built program on the real kernel. */
 export class LabWalkNode implements WalkNode {
   readonly #node: ClusterNode;
 
@@ -28,7 +28,7 @@ export class LabWalkNode implements WalkNode {
     return this.#node.isRunning;
   }
 
-  /** The end of the log, for the message of a failure. */
+  /** The end of the log, for a failure message. */
   get tail(): string {
     return this.#node.tail();
   }
@@ -68,7 +68,7 @@ export class LabWalkNode implements WalkNode {
     }
   }
 
-  /** The part of the state that the fake kernel also has. */
+  /** The state that the fake kernel also has. */
   async state(): Promise<KernelState> {
     const { ipvs, ipset, iptables, ip6tables, addresses } = await observeKernel([]);
     return { ipvs, ipset, iptables, ip6tables, addresses } as KernelState;
@@ -83,7 +83,7 @@ export class LabWalkNode implements WalkNode {
     let held = this.#node.holders();
     let state = await expected(held);
     for (;;) {
-      // The record is written soon after the kernel.
+      // The record is written shortly after the kernel.
       const now = this.#node.holders();
       if (!isDeepStrictEqual(now, held)) state = await expected(now);
       held = now;

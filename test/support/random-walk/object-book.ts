@@ -1,7 +1,7 @@
 import { type NamedObject, objectKey } from "../memory-source.ts";
 import { node } from "../objects.ts";
 
-/** The objects of a walk in its API server. A Node exists from the beginning. */
+/** A walk's objects in its API server. A Node exists from the beginning. */
 export class ObjectBook {
   readonly #objects = new Map<string, NamedObject>();
 

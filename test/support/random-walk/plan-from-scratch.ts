@@ -1,4 +1,4 @@
-/** The result of a fresh start on an empty kernel, from the daemon on a fake kernel. */
+/** Computes the result of a fresh start on an empty kernel, with the daemon on a fake kernel. */
 import type { Holders } from "../../../src/plan/claims/claim.ts";
 import type { KernelState } from "../../golden/kernel-state.ts";
 import { runCommand } from "../fake-kernel/operator-commands.ts";
@@ -9,7 +9,7 @@ import type { WalkSettings } from "./walk-step.ts";
 export interface Beginning {
   readonly objects: readonly NamedObject[];
   readonly settings: WalkSettings;
-  /** The commands that were run on the node before. */
+  /** The commands that were previously run on the node. */
   readonly commands: readonly string[];
   /** Owners of contested addresses, which depend on earlier events. */
   readonly held: Holders;
@@ -18,7 +18,7 @@ export interface Beginning {
 export async function planFromScratch(beginning: Beginning): Promise<KernelState> {
   const node = new FakeNode(flagsOf(beginning.settings), beginning.held);
   for (const command of beginning.commands) {
-    if (!runCommand(node.kernel, command)) throw new Error(`The fake kernel refuses: ${command}`);
+    if (!runCommand(node.kernel, command)) throw new Error(`The fake kernel rejects: ${command}`);
   }
   node.source.apply(...beginning.objects.toReversed());
   await node.start();
@@ -28,7 +28,7 @@ export async function planFromScratch(beginning: Beginning): Promise<KernelState
   return state;
 }
 
-/** Converts settings to flags of the program. */
+/** Converts settings to the program's flags. */
 export function flagsOf(settings: WalkSettings): Readonly<Record<string, string>> {
   const { scheduler, excludeCidrs, nodePortAddresses } = settings;
   return {

@@ -1,6 +1,6 @@
 import type { Walk } from "./walk-step.ts";
 
-/** Omits steps, first many at a time and then one by one, as long as the walk still fails. */
+/** Removes steps, first many at a time and then one by one, as long as the walk still fails. */
 export async function shortenWalk(
   walk: Walk,
   goesWrong: (walk: Walk) => Promise<boolean>,

@@ -1,11 +1,11 @@
 /**
- * The steps of a random walk, as fast-check arbitraries. They are plain values, so that a walk can be stored as JSON.
+ * The steps of a random walk, as fast-check arbitraries. They are plain data, so a walk can be stored as JSON.
  */
 import fc from "fast-check";
 import { type ClusterChange, clusterChanges } from "../random-cluster/changes.ts";
 import { type Damage, damages } from "./damage.ts";
 
-/** The settings of a configuration that walks change. Others are the same in all walks. */
+/** The configuration settings that walks change. Others are the same in all walks. */
 export interface WalkSettings {
   readonly scheduler: string;
   readonly excludeCidrs: readonly string[];
@@ -13,12 +13,12 @@ export interface WalkSettings {
 }
 
 export type WalkStep =
-  /** A change of the cluster, which may happen while the program is stopped. */
+  /** A cluster change, which may happen while the program is stopped. */
   | { readonly kind: "change"; readonly change: ClusterChange }
-  /** Waits until nothing changes, then compares the kernel. Starts a stopped program. */
+  /** Starts the program if it is stopped, waits until nothing changes, then compares the kernel state. */
   | { readonly kind: "settle" }
   | { readonly kind: "stop" | "start" }
-  /** Kills the program before its n-th write from now on, if that is supported. */
+  /** Kills the program before its n-th subsequent write, if that is supported. */
   | { readonly kind: "kill"; readonly nth: number }
   | { readonly kind: "node-address"; readonly verb: "add" | "del"; readonly nth: number }
   | { readonly kind: "damage"; readonly damage: Damage }

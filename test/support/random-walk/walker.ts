@@ -1,6 +1,6 @@
 /**
- * Runs a walk's steps on a node. Compares the kernel with the result of a fresh start on an empty kernel with the same
- * objects, at every settle step and at the end.
+ * Runs a walk's steps on a node. At every settle step and at the end, compares the kernel state with the result of a
+ * fresh start on an empty kernel with the same objects.
  */
 import assert from "node:assert/strict";
 import type { Holders } from "../../../src/plan/claims/claim.ts";
@@ -47,7 +47,7 @@ const togglingAddresses = [
   "198.51.100.1/24 dev eth1",
   "192.168.10.12/24 dev eth0",
 ];
-/** Maximum number of repeated repairs. With more, repairs would back off for longer than the walk lasts. */
+/** Maximum number of repeated repairs. With more, repairs would back off for longer than the walk. */
 const mostRepeats = 3;
 
 export class Walker {
@@ -59,14 +59,14 @@ export class Walker {
   readonly #repeats = new Map<string, number>();
   /** Whether earlier damage makes ownership harder to determine. Only one such damage exists at a time. */
   #isOwnershipShaken = false;
-  /** Whether the record may lack objects that a killed program had just created, until the next settle step. */
+  /** Whether the record may lack objects that a killed program had just created. Reset at the next settle step. */
   #isRecordOld = false;
   /**
-   * Whether an address was removed that the program may not have noticed, so that it may create a node port's virtual
-   * server there.
+   * Whether an address was removed, possibly unnoticed, so that the program may create a node port's virtual server
+   * there.
    */
   #isAddressGone = false;
-  /** The executed commands and steps, for the message of a failure. */
+  /** The executed commands and steps, for a failure message. */
   readonly #history: string[] = [];
   readonly #beganMs = performance.now();
 
@@ -114,8 +114,8 @@ export class Walker {
   }
 
   /**
-   * Removes all excluded networks from the configuration, so that all leftovers must be removed. Then restarts the
-   * program, which must change nothing.
+   * Removes all excluded networks from the configuration, so all leftovers must be removed. Then restarts the program,
+   * which must change nothing.
    */
   async end(): Promise<void> {
     await this.#configure({ excludeCidrs: [] });
@@ -187,7 +187,7 @@ export class Walker {
     const shakes = ownershipKinds.has(damage.kind);
     const isUnsure = this.#isOwnershipShaken || this.#isRecordOld || this.#foreign.length > 0;
     if (shakes && isUnsure) return;
-    // If one of several entries is deleted, only the process that wrote it knows the virtual server's owner.
+    // If one of several entries is deleted, only the process that wrote it knows who owns the virtual server.
     if (damage.kind === "remove-entry") {
       if (!this.#node.isRunning) return;
       await this.#settle();
@@ -203,7 +203,7 @@ export class Walker {
     if (damage.kind === "remove-entry") await this.#settle();
   }
 
-  /** Adds a virtual server only if its owner is certain: no write is pending, and none of our sets names it. */
+  /** Adds a virtual server only if its owner is certain: no write is pending, and none of kube-ipvs's sets names it. */
   async #addForeign(nth: number): Promise<void> {
     const server = foreignServers[nth % foreignServers.length];
     if (server === undefined || this.#isOwnershipShaken || this.#foreign.includes(server)) return;
@@ -239,7 +239,7 @@ export class Walker {
     return isDone;
   }
 
-  /** Adds the number of seconds since the beginning. */
+  /** Adds the number of seconds since the start. */
   #log(text: string): void {
     const seconds = (performance.now() - this.#beganMs) / 1_000;
     this.#history.push(`${seconds.toFixed(2).padStart(7)} ${text}`);
@@ -251,7 +251,7 @@ export class Walker {
   }
 }
 
-/** Compares what both kernels have. The real kernel has no answers to load balancers. */
+/** Compares the state that both kernels have. The real kernel's state has no answers to load balancers. */
 export function differencesIn(expected: KernelState, actual: KernelState): readonly Difference[] {
   const common = Object.entries(expected).filter(([file]) => file in actual);
   return compareStates(Object.fromEntries(common), actual);

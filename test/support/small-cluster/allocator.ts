@@ -4,7 +4,7 @@ type Fields = Readonly<Record<string, unknown>>;
 
 const firstNodePort = 30_080;
 
-/** Values that an API server assigns: cluster IPs of both families, node ports, uids and times. */
+/** Values that an API server assigns: cluster IPs of both families, node ports, UIDs and times. */
 export class Allocator {
   #count = 0;
 

@@ -1,7 +1,7 @@
 /**
- * Network namespaces of a cluster with two nodes on one LAN and pods behind them, with both IP families. The names are
- * those of the namespaces (`ip netns`). The API server and external clients are in `lan` (192.168.10.1), which reaches
- * node-1 at 192.168.10.11 (pods from 10.244.1.10) and node-2 at 192.168.10.12 (pods from 10.244.2.10).
+ * Network namespaces for a dual-stack cluster of two nodes on one LAN with pods behind them. The names are namespace
+ * names (`ip netns`). The API server and external clients are in `lan` (192.168.10.1), which reaches node-1 at
+ * 192.168.10.11 (pods from 10.244.1.10) and node-2 at 192.168.10.12 (pods from 10.244.2.10).
  */
 import { shell } from "../netns/network-namespace.ts";
 
@@ -62,7 +62,7 @@ function routesToOthers(node: ClusterNodePlace): readonly string[] {
     ]);
 }
 
-/** Creates the namespace of a pod with its addresses, routed as in Calico. `index` is the pod's number on the node. */
+/** Creates a pod's namespace with its addresses, routed as in Calico. `index` is the pod's number on the node. */
 export function addPodNetwork(
   name: string,
   { name: node, number }: ClusterNodePlace,

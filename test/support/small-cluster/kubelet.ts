@@ -1,4 +1,4 @@
-/** Runs the pods of one node, each with a network namespace and a process. Uses the program in dist/. */
+/** Runs one node's pods, each with a network namespace and a process. Uses the program in dist/. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
@@ -25,7 +25,7 @@ interface RunningPod {
 export class Kubelet {
   readonly #api: ApiServer;
   readonly #place: ClusterNodePlace;
-  /** What a process prints when its pod is ready. */
+  /** The text that a process prints when its pod is ready. */
   readonly #readyLine: RegExp;
   readonly #pods = new Map<string, RunningPod>();
   #podCount = 0;
@@ -53,7 +53,7 @@ export class Kubelet {
     });
   }
 
-  /** Ends all processes. */
+  /** Stops all processes. */
   async stop(): Promise<void> {
     await Promise.all([...this.#pods.values()].map(({ child }) => ended(child, "SIGKILL")));
   }
@@ -109,7 +109,7 @@ export class Kubelet {
     this.onEnd(pod);
   }
 
-  /** Called when a pod ends, so that a DaemonSet's pods are recreated. */
+  /** Called when a pod exits, so that a DaemonSet's pods are recreated. */
   onEnd: (pod: ApiObject) => void = () => {};
 }
 

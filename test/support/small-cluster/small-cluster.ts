@@ -1,7 +1,7 @@
 /**
- * A cluster of two nodes in the lab: the test API server, EndpointSlices from our own controller, kubelets that run
- * each pod in a network namespace, and the built program on each node as the pods of a DaemonSet. Accounts have the
- * roles that `deploy/` and Kubernetes define. This process is in the LAN's namespace.
+ * A two-node cluster in the lab: the test API server, EndpointSlices from the project's own controller, kubelets that
+ * run each pod in a network namespace, and the built program as a DaemonSet pod on each node. Accounts have the roles
+ * that `deploy/` and Kubernetes define. This process is in the LAN's namespace.
  */
 import type { ChildProcess } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -61,7 +61,7 @@ export class SmallCluster {
     }
   }
 
-  /** Resolves when the API server accepts objects. Daemons start in the background. */
+  /** Resolves when the API server accepts objects. The daemons start in the background. */
   static async start(): Promise<SmallCluster> {
     buildClusterNetwork();
     enterNetworkNamespace(lan);
@@ -96,7 +96,7 @@ export class SmallCluster {
     return cluster;
   }
 
-  /** A kubeconfig for the account of the Job under `deploy/`. */
+  /** A kubeconfig for the Job's account under `deploy/`. */
   get kubeconfig(): string {
     return this.#kubeconfigFor("e2e");
   }
@@ -119,7 +119,7 @@ export class SmallCluster {
     await ready.promise.finally(unsubscribe);
   }
 
-  /** Names of objects of a kind in a namespace. */
+  /** Names of a namespace's objects of one kind. */
   names(path: string, namespace: string): readonly string[] {
     return this.#objects(path)
       .filter(({ metadata }) => metadata["namespace"] === namespace)
@@ -137,7 +137,7 @@ export class SmallCluster {
     return this.#objects("/api/v1/namespaces").map(({ metadata }) => String(metadata["name"]));
   }
 
-  /** The output of the daemons, for the message of a failure. */
+  /** The daemons' output, for a failure message. */
   get daemonOutput(): string {
     return this.#kubelets.map(({ output }) => output).join("\n");
   }
@@ -156,7 +156,7 @@ export class SmallCluster {
     return this.api.store.list({ path, kind: "", apiVersion: "" });
   }
 
-  /** Deletes the objects of a namespace, like the controllers do after its deletion. */
+  /** Deletes a namespace's objects, as the controllers do after its deletion. */
   #empty(namespace: string): void {
     for (const path of [
       "/api/v1/pods",
@@ -222,7 +222,7 @@ export class SmallCluster {
       mode: "ipvs",
       clusterCIDR: "10.244.0.0/16,fd00:244::/32",
       clientConnection: { kubeconfig: this.#kubeconfigFor("daemon") },
-      // The limit belongs to the first network namespace of the kernel.
+      // The limit belongs to the kernel's first network namespace.
       conntrack: { maxPerCore: 0 },
       ipvs: { minSyncPeriod: "0s" },
       kubeIpvs: { lockName: name, stateFile: join(this.#folder, `${name}.state`) },
@@ -249,7 +249,7 @@ export class SmallCluster {
   }
 }
 
-/** Permissions of the Job and of the controller, from their manifests, and of the daemon, from Kubernetes. */
+/** Permissions of the Job and the controller (from their manifests) and of the daemon (from Kubernetes). */
 function grantsByToken(): ReadonlyMap<string, readonly Grant[]> {
   return new Map<string, readonly Grant[]>([
     ["e2e", grantsOf("e2e")],

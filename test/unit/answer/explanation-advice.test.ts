@@ -34,7 +34,7 @@ const cases: readonly (readonly [string, Partial<Explanation>, RegExp])[] = [
     /^A third party changed .* The next verification .* repairs it/,
   ],
   [
-    "a rule of other software that changes the outcome",
+    "a third-party rule that changes the outcome",
     { packets: [{ ...packet, planned: "Packets are balanced" }] },
     /^Remove the rule of other software: nat PREROUTING -j DNAT$/,
   ],

@@ -35,7 +35,7 @@ describe("a table", () => {
     ]);
   });
 
-  it("wraps its last column, and then drops columns and names them", () => {
+  it("wraps its last column, then drops columns and names them", () => {
     assert.deepEqual(linesOf([table(columns, rows)], { width: 40 }), [
       "NAME    COUNT  RULE",
       "first       7  -m set --match-set",
@@ -59,7 +59,7 @@ describe("a table", () => {
     assert.ok(second?.startsWith("\u001b[31msecond\u001b[0m  "), second);
   });
 
-  it("has advice under the last column, and details below titles of their own", () => {
+  it("has advice under the last column, and details below separate titles", () => {
     const advice = ({ count }: Row): readonly string[] => (count > 9 ? ["too many"] : []);
     assert.equal(
       linesOf([table(columns, rows, { advice })], {}).at(-1),

@@ -88,7 +88,7 @@ describe("the table of Services", () => {
     assert.match(line, / claimed-by-another-service \(shop\/web, held-before\)$/);
   });
 
-  it("lists endpoints below, with the reason if one is not used", () => {
+  it("lists endpoints below, with the reason if an endpoint is not used", () => {
     assert.deepEqual(tableOf([detailed], true).slice(2), [
       "  ENDPOINT          NODE    STATE                LOCAL  ZONES  WEIGHT  ACTIVE  INACTIVE  DRAIN                        REASON",
       "  10.244.1.10:8080  node-1  ready                yes    z1          1      12         3  -                            -",

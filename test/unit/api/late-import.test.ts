@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 const api = join(import.meta.dirname, "../../../src/api");
 const library = "@kubernetes/client-node";
 
-/** Returns the modules that a file imports when it is loaded, without types and later imports. */
+/** Returns the modules that a file imports when it is loaded, excluding types and later imports. */
 function importsOf(file: string): readonly string[] {
   const text = readFileSync(file, "utf8");
   const imports = text.matchAll(/^import (?!type )[^;]*? from "([^"]+)";/gms);
@@ -28,7 +28,7 @@ describe("the client library", () => {
     name.endsWith(".ts"),
   );
 
-  it("is imported by one file only", () => {
+  it("is imported by only one file", () => {
     const importing = files.filter((name) => importsOf(join(api, name)).includes(library));
     assert.deepEqual(importing, ["cluster/client-config.ts"]);
   });

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, it, mock } from "node:test";
 import { systemClock } from "../../../src/base/clock.ts";
 
 const dayMs = 86_400_000;
-/** The limit of Node.js: a longer delay is treated as one of 1 ms. */
+/** Node.js's limit. It treats a longer delay as 1 ms. */
 const longestTimerMs = 2 ** 31 - 1;
 
 describe("the machine's clock", () => {
@@ -24,7 +24,7 @@ describe("the machine's clock", () => {
     mock.timers.reset();
   });
 
-  it("waits longer than a timer of Node.js can", () => {
+  it("waits longer than a Node.js timer can", () => {
     let calls = 0;
     systemClock.after(60 * dayMs, () => {
       calls += 1;
@@ -40,7 +40,7 @@ describe("the machine's clock", () => {
     );
   });
 
-  it("cancels such a long wait, also after its first part", () => {
+  it("cancels such a long wait, even after its first part", () => {
     const fail = (): void => assert.fail("it was canceled");
     const cancelFirst = systemClock.after(60 * dayMs, fail);
     const cancelLater = systemClock.after(60 * dayMs, fail);

@@ -8,7 +8,7 @@ describe("errnoName", () => {
     it(`${number} is ${name}`, () => assert.equal(errnoName(number), name));
   }
 
-  it("the numbers are those of this machine", () => {
+  it("the numbers are this machine's", () => {
     const machine: Readonly<Record<string, number>> = constants.errno;
     for (const [name, number] of Object.entries(errno)) assert.equal(machine[name], number);
   });

@@ -63,7 +63,7 @@ describe("parseIpAddress", () => {
       fc.property(fc.array(piece, { maxLength: 16 }), (pieces) => {
         const text = pieces.join("");
         if (text.length > 45 || !text.includes(":")) return;
-        // Leading zeros in the dotted part are accepted, as upstream does, unlike in Node.js.
+        // Leading zeros in the dotted part are accepted, as upstream but not Node.js does.
         if (/(^|[:.])0\d+\./.test(text)) return;
         assert.equal(parseIpAddress(text) !== undefined, isIPv6(text), text);
       }),
@@ -71,7 +71,7 @@ describe("parseIpAddress", () => {
     );
   });
 
-  it("writes bytes that read back as the same bytes, and Node.js accepts the text", () => {
+  it("writes bytes that read back identically, and Node.js accepts the text", () => {
     fc.assert(
       fc.property(fc.uint8Array({ minLength: 16, maxLength: 16 }), (bytes) => {
         const text = ipAddressFromBytes(bytes);

@@ -24,7 +24,7 @@ describe("networks", () => {
     assert.equal(new Networks().contains(ip("10.244.1.1")), false);
   });
 
-  it("have the same text in any order, and another text if one differs", () => {
+  it("have the same text in any order, and a different text if one differs", () => {
     const reversed = new Networks(texts.toReversed().map(cidr));
     assert.equal(reversed.text, networks.text);
     assert.notEqual(new Networks(texts.slice(1).map(cidr)).text, networks.text);

@@ -69,7 +69,7 @@ describe("Periodic", () => {
     assert.deepEqual(runs.slice(2), [12_500, 22_500]);
   });
 
-  it("is not delayed by repeating the same interval, and is not started by another one", async () => {
+  it("is not delayed by setting the same interval again, and is not started by a new one", async () => {
     const periodic = make();
     periodic.configure({ intervalMs: 1_000 });
     await clock.advance(5_000);
@@ -99,9 +99,9 @@ describe("Periodic", () => {
     readonly longestPauseMs?: number;
     readonly runs: readonly number[];
   }[] = [
-    { name: "at its pace while it costs little", costMs: 50, runs: [1_000, 2_050, 3_100] },
+    { name: "at its interval while it is cheap", costMs: 50, runs: [1_000, 2_050, 3_100] },
     {
-      name: "its share of the time when it is expensive",
+      name: "for its share of the time when it is expensive",
       costMs: 200,
       runs: [1_000, 5_000, 9_000],
     },
@@ -112,7 +112,7 @@ describe("Periodic", () => {
       runs: [1_000, 20_000, 39_000],
     },
     {
-      name: "after the interval where that is longer than the longest pause",
+      name: "after the interval if that is longer than the longest pause",
       costMs: 9_000,
       longestPauseMs: 500,
       runs: [1_000, 11_000, 21_000],
@@ -136,7 +136,7 @@ describe("Periodic", () => {
     assert.deepEqual(runs, [1_000, 5_000, 6_000]);
   });
 
-  it("runs again soon when a run requests it, regardless of the cost", async () => {
+  it("runs again soon if a run requests it, regardless of the cost", async () => {
     next = "soon";
     costMs = 400;
     make().start();
@@ -165,7 +165,7 @@ describe("Periodic", () => {
     assert.deepEqual(log.lines, [line, line]);
   });
 
-  it("ends with stop, also during a run", async () => {
+  it("ends with stop, even during a run", async () => {
     costMs = 500;
     const periodic = make();
     periodic.start();

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import type { Clock } from "../../../src/base/clock.ts";
 import { inSlices, TimeSlice, yieldToEventLoop } from "../../../src/base/time-slice.ts";
 
-/** A clock that advances by `stepMs` with each reading. */
+/** A clock that advances by `stepMs` on each reading. */
 function tickingClock(stepMs: number): Clock {
   let nowMs = 0;
   return {
@@ -52,7 +52,7 @@ describe("inSlices", () => {
     assert.deepEqual(done, [0, 1, 2]);
   });
 
-  it("yields to the event loop when a slice of 5 ms is over", async () => {
+  it("yields to the event loop when a 5 ms slice is over", async () => {
     const done: number[] = [];
     const seen: number[] = [];
     const look = (): void => {
@@ -61,7 +61,7 @@ describe("inSlices", () => {
     };
     setImmediate(look);
     await inSlices(tickingClock(2), pieces(480, done));
-    // A check after every 16 pieces, 2 ms apart: a pause after every three checks, and the first one after four.
+    // Checks follow every 16 pieces and are 2 ms apart. A pause follows every three checks; the first one follows four.
     assert.deepEqual(seen, [64, 112, 160, 208, 256, 304, 352, 400, 448]);
   });
 

@@ -34,7 +34,7 @@ describe("parseYamlDocuments reports", () => {
   const nested = "a: &a [1,1]\nb: &b [*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b]\nd: [*c,*c,*c,*c,*c]";
   const cases = [
     {
-      name: "where a broken line stands",
+      name: "the position of a broken line",
       text: "a: 1\nb: [1\nc: 2\n",
       line: 3,
       reason: /Flow seq/,

@@ -26,7 +26,7 @@ function resultOf(rows: readonly Row[]): Parameters<typeof tableText>[0][number]
   };
 }
 
-describe("a row of the bench", () => {
+describe("a bench row", () => {
   it("passes up to its target, and misses it above", () => {
     assert.equal(verdictOf({ ...row, value: 5 }), "pass");
     assert.equal(verdictOf({ ...row, value: 5.1 }), "MISS");

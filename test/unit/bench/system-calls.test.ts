@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { isSetLook, readSystemCalls } from "../../bench/system-calls.ts";
 
-/** In the format of strace 6.1. The ends of lines are omitted. */
+/** In strace 6.1 format, with truncated lines. */
 const newServer = String.raw`828 sendto(27<NETLINK:[GENERIC:810]>, [{nlmsg_len=140, nlmsg_type=IPVS, nlmsg_flags=NLM_F_REQUEST|NLM_F_ACK, nlmsg_seq=1205, nlmsg_pid=0}, "\x05\x01\x00\x00"...`;
 const listServers = newServer.replace(String.raw`"\x05`, String.raw`"\x08`);
 const twoServers = `828 sendto(27<NETLINK:[GENERIC:810]>, [${[5, 7]

@@ -147,7 +147,7 @@ describe("--help", () => {
       for (const { command } of examples) assert.ok(text.includes(`\n  ${command}\n`), command);
     });
 
-    it(`fills the lines of the help of ${name}, without early line breaks`, () => {
+    it(`fills the lines of the help text for ${name} without early line breaks`, () => {
       const own = parseCommandLine([name, "--help"]);
       const [, description = ""] = own.kind === "help" ? own.text.split("\n\n") : [];
       const lines = description.split("\n");

@@ -60,7 +60,7 @@ describe("completion", () => {
     });
   }
 
-  it("passes bash's words to the program, and offers the words of its answer", async () => {
+  it("passes bash's words to the program, and offers the words in its answer", async () => {
     const { out } = await runCommand(["completion", "bash"]);
     const script = `${out}
 kube-ipvs() { printf '[%s]' "$@"; printf '\\t%s\\n' help; }

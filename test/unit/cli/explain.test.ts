@@ -7,7 +7,7 @@ import { type ExplainQuestion, explainQuestion } from "../../../src/cli/explain-
 import { ip } from "../../support/records.ts";
 import { type CommandRun, runCommand } from "../../support/run-command.ts";
 
-/** Returns the question for `svc/web` and for the options after it. */
+/** Returns the query for `svc/web` and the options after it. */
 function asked(subject: string | undefined, options: object = {}): ExplainQuestion {
   const given = { to: "", from: "", namespace: "default", ...options };
   return explainQuestion({
@@ -134,7 +134,7 @@ describe("the arguments of explain", () => {
 });
 
 describe("explain", () => {
-  it("prints the verdict first, then the packet's path, and says so if no daemon runs", async () => {
+  it("prints the verdict first, then the packet's path, and says if no daemon is running", async () => {
     const { code, out, err } = await run(["10.96.0.10:80"], "text");
     assert.equal(code, 2);
     assert.match(

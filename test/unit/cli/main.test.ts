@@ -80,7 +80,7 @@ describe("the process", () => {
     assert.equal(Buffer.concat(out).toString().trimEnd().split("\n").length, 1 + items.length);
   });
 
-  it("exits with 1 if its output cannot be written, and gives the reason", () => {
+  it("exits with 1 and the reason if its output cannot be written", () => {
     const command = `${process.execPath} ${main} --help > /dev/full`;
     const { status, stderr } = spawnSync("sh", ["-c", command], { encoding: "utf8" });
     assert.equal(status, 1);
@@ -114,7 +114,7 @@ describe("the process", () => {
     execFileSync("mkfifo", [fifo]);
     const child = spawn(process.execPath, [main, "--config", fifo, "--manifests", folder]);
     const ended = once(child, "exit");
-    // Opening the FIFO waits until the program reads from it.
+    // Opening the FIFO blocks until the program reads from it.
     const file = await open(fifo, "w");
     child.kill("SIGTERM");
     await file.writeFile(

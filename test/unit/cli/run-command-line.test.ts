@@ -107,7 +107,7 @@ function reportOf(verdict: DoctorReport["verdict"]): DoctorReport {
 type CleanUp = NonNullable<NonNullable<Fakes["daemon"]>["cleanUpNode"]>;
 
 describe("the program", () => {
-  it("runs the daemon and exits with 0 after the daemon stopped", async () => {
+  it("runs the daemon and exits with 0 after the daemon has stopped", async () => {
     const { code, out, err, calls } = await run(["--proxy-mode=ipvs", "--ipvs-scheduler=lc"]);
     assert.deepEqual([code, out, err], [0, "", ""]);
     assert.deepEqual(
@@ -158,7 +158,7 @@ describe("the program", () => {
     );
   });
 
-  it("cleans up while a daemon runs only if a flag allows it", async () => {
+  it("cleans up while a daemon is running only if a flag allows it", async () => {
     const forced: boolean[] = [];
     const cleanUpNode: CleanUp = async (_config, { isCleanupForced }) => {
       forced.push(isCleanupForced);
@@ -227,7 +227,7 @@ describe("the last lines on stderr", () => {
       ],
     },
     {
-      name: "for a file that is not there",
+      name: "for a missing file",
       args: ["--config=/missing"],
       want: ["--config: cannot be read: ENOENT: no such file or directory"],
     },
@@ -245,7 +245,7 @@ describe("the last lines on stderr", () => {
       want: ["Cannot reach; the kernel"],
     },
     {
-      name: "for a clean-up that left something",
+      name: "for an incomplete clean-up",
       args: ["--cleanup"],
       commands: { daemon: { cleanUpNode: () => Promise.resolve(false) } },
       want: ["Cleanup incomplete, see above"],
@@ -260,7 +260,7 @@ describe("the last lines on stderr", () => {
     });
   }
 
-  it("are JSON if a flag or the file requests it, whatever the error is", async () => {
+  it("are JSON if a flag or the file requests it, whatever the error", async () => {
     const asJson = (text: string): unknown[] =>
       text
         .trimEnd()
@@ -345,12 +345,12 @@ describe("a failed command", () => {
     commands?: Fakes,
   ])[] = [
     [
-      "for arguments that it does not take",
+      "for unexpected arguments",
       ["plan", "web"],
       "kube-ipvs plan: too many arguments for 'plan'. Expected 0 arguments but got 1: web. (see --help)\n",
     ],
     [
-      "for a command that there is not",
+      "for an unknown command",
       ["stauts"],
       "kube-ipvs: unknown command 'stauts' (commands are status, services, explain, drains, top, doctor, plan, completion, endpoint-controller, version, wait) (see --help)\n",
     ],
@@ -361,18 +361,18 @@ describe("a failed command", () => {
         'kube-ipvs doctor: --v "y": must be an integer\n',
     ],
     [
-      "for what went wrong",
+      "for other errors",
       ["plan"],
       "kube-ipvs plan: Cannot reach; the \\u001b[2Jkernel\n",
       refusing,
     ],
     [
-      "for a question without an object",
+      "for a query without an object",
       ["explain", "--from=10.0.0.1"],
       "kube-ipvs explain: give svc/NAME, ADDRESS:PORT, or --from ADDRESS --to ADDRESS:PORT (see --help)\n",
     ],
     [
-      "for a shell without completion",
+      "for an unsupported shell",
       ["completion", "tcsh"],
       'kube-ipvs completion: no completion for "tcsh"; choose bash, zsh or fish (see --help)\n',
     ],
@@ -428,7 +428,7 @@ describe("--strict", () => {
     assert.deepEqual([code, calls.length], [0, 1]);
   });
 
-  it("plans and checks with the configuration of the running daemon, unless flags give another", async () => {
+  it("plans and checks with the running daemon's configuration unless flags set a different one", async () => {
     const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-"));
     const socket = join(folder, "socket");
     const configuration = loadConfig(

@@ -52,11 +52,11 @@ async function listen(): Promise<void> {
 }
 
 interface Run extends CommandRun {
-  /** Targets that the first sync answered. */
+  /** The targets that the first sync answered. */
   readonly asked: readonly string[];
 }
 
-/** Runs `kube-ipvs` with these arguments. `firstSync` answers if no daemon does. */
+/** Runs `kube-ipvs` with these arguments. If no daemon is running, `firstSync` answers. */
 async function run(
   words: readonly string[],
   firstSync: () => object = () => listOf("ServiceList", items),
@@ -124,7 +124,7 @@ describe("kube-ipvs services", () => {
     assert.equal((await services()).out, nothing);
   });
 
-  it("fails if no Service has the name, in each form", async () => {
+  it("fails in each format if no Service has the name", async () => {
     items = [];
     await listen();
     for (const output of ["wide", "json", "yaml", "name"]) {
@@ -133,7 +133,7 @@ describe("kube-ipvs services", () => {
     }
   });
 
-  it("works without a daemon, and reports that none runs", async () => {
+  it("works without a daemon, and reports that none is running", async () => {
     const { code, out, err, asked } = await services("web", "-n", "shop");
     assert.equal(code, 0);
     assert.match(out, /shop +web/);
@@ -142,7 +142,7 @@ describe("kube-ipvs services", () => {
     assert.deepEqual(asked, ["/v1/services?namespace=shop&name=web&connections=true"]);
   });
 
-  it("fails if the daemon's answer has another kind", async () => {
+  it("fails if the daemon's answer is of a different kind", async () => {
     await listen();
     const { code, err } = await run(["drains"]);
     assert.equal(code, 1);
@@ -180,7 +180,7 @@ describe("kube-ipvs services", () => {
 });
 
 describe("kube-ipvs drains", () => {
-  it("prints what a start would find if no daemon runs, and reports that none runs", async () => {
+  it("without a daemon, prints what a start would find and reports that none is running", async () => {
     const { code, out, err } = await run(["drains"], () => listOf("DrainList", []));
     assert.deepEqual([code, out], [0, "Nothing drains\n"]);
     assert.match(
@@ -189,7 +189,7 @@ describe("kube-ipvs drains", () => {
     );
   });
 
-  it("prints again only if more than the times of a drain changed", async () => {
+  it("prints again only if more than drain times changed", async () => {
     const drain = {
       ...{ ageSeconds: 10, deadlineInSeconds: 890, namespace: "shop", name: "web" },
       ...{ protocol: "TCP", address: "10.96.0.10", port: 80 },

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { withSlowNotice } from "../../../src/cli/slow-notice.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 
-/** Returns the output of a command that answers after this number of milliseconds. `first` is printed immediately. */
+/** Returns the output of a command that answers after this many milliseconds. It prints `first` immediately. */
 async function printed(afterMs: number, columns: number | undefined, first = ""): Promise<string> {
   const clock = new FakeClock();
   let text = "";
@@ -23,7 +23,7 @@ async function printed(afterMs: number, columns: number | undefined, first = "")
 }
 
 describe("a command in a terminal", () => {
-  it("reports after two seconds without output that it waits", async () => {
+  it("reports after two seconds without output that it is waiting", async () => {
     assert.equal(
       await printed(2_500, 80),
       "kube-ipvs plan: no answer after 2 s, waiting\nNo changes.\n",

@@ -210,7 +210,7 @@ Process              1, up 2 h 10 min
     assert.match((await run("yaml")).out, /^verdict: OK$/m);
   });
 
-  it("exits with 2 if no daemon runs, and names the socket", async () => {
+  it("exits with 2 and names the socket if no daemon is running", async () => {
     const { code, out } = await run();
     assert.equal(code, 2);
     assert.equal(
@@ -232,7 +232,7 @@ Process              1, up 2 h 10 min
     }
   });
 
-  it("fails if this process has no permission, whether a daemon runs or not", async () => {
+  it("fails if this process has no permission, whether or not a daemon is running", async () => {
     await answer(200, JSON.stringify(well));
     chmodSync(folder, 0);
     const isRoot = process.geteuid?.() === 0;
@@ -256,7 +256,7 @@ Process              1, up 2 h 10 min
     );
   });
 
-  it("passes on why the daemon does not answer a question", async () => {
+  it("passes on why the daemon does not answer a query", async () => {
     await answer(501, JSON.stringify({ kind: "Error", message: "/v1/x: iptables mode has none" }));
     assert.match((await run()).out, /\(\/v1\/x: iptables mode has none\)/);
   });
@@ -268,7 +268,7 @@ Process              1, up 2 h 10 min
     assert.match(out, /\(HTTP 500: no memory\)/);
   });
 
-  it("reports a daemon of another version", async () => {
+  it("reports a daemon with a different version", async () => {
     await answer(
       200,
       JSON.stringify({ apiVersion: "kube-ipvs/v1", kind: "Status", verdict: "OK" }),
@@ -279,7 +279,7 @@ Process              1, up 2 h 10 min
     assert.match(err, /The daemon has another version: run the command in the daemon's container/);
   });
 
-  it("waits 5 seconds for a daemon that hangs", { timeout: 60_000 }, async () => {
+  it("waits 5 seconds for a hanging daemon", { timeout: 60_000 }, async () => {
     server = createServer(() => {});
     await new Promise<void>((resolve) => server?.listen(path, resolve));
     const { code, out } = await run();
@@ -308,7 +308,7 @@ describe("kube-ipvs version", () => {
     );
   });
 
-  it("exits with 2 if the daemon has another version", async () => {
+  it("exits with 2 if the daemon has a different version", async () => {
     await answer(
       200,
       JSON.stringify({ ...well, versions: { ...well.versions, program: "0.1.0" } }),

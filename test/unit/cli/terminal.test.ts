@@ -6,7 +6,7 @@ const terminal = { isTTY: true, columns: 120 };
 const pipe = {};
 
 describe("the width of tables", () => {
-  it("is that of the terminal, unless COLUMNS gives another", () => {
+  it("is that of the terminal unless COLUMNS overrides it", () => {
     assert.equal(terminalWidth(terminal, {}), 120);
     assert.equal(terminalWidth(terminal, { COLUMNS: "60" }), 60);
   });
@@ -29,7 +29,7 @@ describe("colors", () => {
     assert.equal(hasColors(pipe, {}), false);
   });
 
-  it("are turned off by NO_COLOR, unless it is empty", () => {
+  it("are disabled by NO_COLOR unless it is empty", () => {
     assert.equal(hasColors(terminal, { NO_COLOR: "1" }), false);
     assert.equal(hasColors(terminal, { NO_COLOR: "0" }), false);
     assert.equal(hasColors(terminal, { NO_COLOR: "" }), true);

@@ -13,7 +13,7 @@ function line(verb: string, objectRef: object | undefined, code: number, request
 }
 
 describe("Requests in an audit log", () => {
-  it("are counted, with the rights that the role grants", () => {
+  it("are counted, with the permissions that the role grants", () => {
     const log = [
       line("list", { resource: "services" }, 200),
       line("list", { resource: "services" }, 200),
@@ -38,7 +38,7 @@ describe("Requests in an audit log", () => {
   });
 });
 
-describe("The rights of a proxy", () => {
+describe("A proxy's permissions", () => {
   it("are those of the ClusterRoles that are bound to its user", () => {
     const role = (name: string, resource: string): object => {
       const rules = [{ apiGroups: [""], resources: [resource], verbs: ["get"] }];

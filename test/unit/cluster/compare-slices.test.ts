@@ -16,7 +16,7 @@ function slice(name: string, ...addresses: readonly string[]): EndpointSlice {
 }
 
 describe("differencesOf", () => {
-  it("ignores names of slices, and how endpoints are divided among them", () => {
+  it("ignores slice names, and how endpoints are divided among slices", () => {
     const together = [slice("a", "10.0.0.1", "10.0.0.2")];
     const apart = [slice("b", "10.0.0.2"), slice("c", "10.0.0.1")];
     assert.deepEqual(differencesOf(together, apart), []);
@@ -38,7 +38,7 @@ describe("differencesOf", () => {
 });
 
 describe("randomObjects", () => {
-  it("is equal for equal seeds", () => {
+  it("are equal for equal seeds", () => {
     assert.deepEqual(randomObjects(7, 20), randomObjects(7, 20));
     assert.notDeepEqual(randomObjects(7, 20), randomObjects(8, 20));
   });

@@ -26,7 +26,7 @@ S [SKIPPED] [0.071 seconds]
 `;
 
 describe("Ginkgo's output", () => {
-  it("becomes a line of progress for each spec", () => {
+  it("becomes a progress line for each spec", () => {
     const read = progressReader();
     assert.deepEqual(
       printed.split("\n").flatMap((line) => read(line) ?? []),

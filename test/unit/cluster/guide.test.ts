@@ -18,7 +18,7 @@ for (const stepsOf of [migrationSteps, upgradeSteps]) {
       assert.ok(steps.every(({ command }) => !command.includes("NODE")));
     });
 
-    it("ends in the initial state, after both nodes were taken over", () => {
+    it("ends in the initial state after both nodes were taken over", () => {
       assert.deepEqual(steps[0]?.serving, ["old", "old"]);
       assert.deepEqual(steps.at(-1)?.serving, ["old", "old"]);
       assert.ok(steps.some(({ serving }) => serving?.join() === "new,new"));

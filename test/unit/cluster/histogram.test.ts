@@ -14,7 +14,7 @@ function page(...counts: readonly number[]): string {
   ].join("\n");
 }
 
-describe("A histogram of metrics", () => {
+describe("A metrics histogram", () => {
   it("is the sum of all pages and labels", () => {
     const { buckets } = readHistogram([page(0, 1, 2, 3), page(0, 10, 20, 30)], "a_seconds");
     assert.deepEqual(buckets, [
@@ -25,7 +25,7 @@ describe("A histogram of metrics", () => {
     ]);
   });
 
-  it("has quantiles of the observations between two readings", () => {
+  it("has quantiles for the observations between two readings", () => {
     const [before, after] = [page(0, 100, 100, 100), page(0, 180, 200, 200)];
     const between = since(
       readHistogram([before], "a_seconds"),

@@ -10,7 +10,7 @@ import { runShell } from "../../cluster/operator.ts";
 async function isRunning(pid: number): Promise<boolean> {
   for (let look = 0; look < 100; look += 1) {
     try {
-      // A zombie is a process that has ended.
+      // A zombie is a process that has exited.
       if (/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, "utf8"))) return false;
     } catch {
       return false;
@@ -21,14 +21,14 @@ async function isRunning(pid: number): Promise<boolean> {
 }
 
 describe("An interrupted run", () => {
-  it("ends the programs that hold connections", { timeout: 10_000 }, async () => {
+  it("stops the programs that hold connections", { timeout: 10_000 }, async () => {
     const abort = new AbortController();
     const holder = await Holder.open(["sh", "-c", "echo '{}'; exec sleep 600"], 1, abort.signal);
     abort.abort();
-    await assert.rejects(holder.end(), /ended after 0/);
+    await assert.rejects(holder.end(), /exited after 0/);
   });
 
-  it("ends a guide's command with all that it started", async () => {
+  it("stops a guide's command with everything that it started", async () => {
     const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-"));
     const abort = new AbortController();
     const command = `sleep 60 & echo $! > ${folder}/pid; mv ${folder}/pid ${folder}/child; wait`;
@@ -41,7 +41,7 @@ describe("An interrupted run", () => {
       } catch {}
     }
     abort.abort();
-    await assert.rejects(ended, /ended with SIGKILL/);
+    await assert.rejects(ended, /exited with SIGKILL/);
     assert.equal(await isRunning(child), false);
     rmSync(folder, { recursive: true });
   });

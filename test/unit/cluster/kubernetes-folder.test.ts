@@ -20,7 +20,7 @@ registry.example/pause:3.10.2
 `;
 
 describe("The list of images", () => {
-  it("has names only, without log lines", () => {
+  it("has only names, without log lines", () => {
     assert.equal(imageNames(printed).length, 6);
     assert.equal(imageNames(printed)[5], "registry.example/pause:3.10.2");
   });

@@ -48,7 +48,7 @@ describe("The report", () => {
     assert.ok(reportText(runs).split("\n").includes(row));
   });
 
-  it("has a table of specs with the reason of a failure", () => {
+  it("has a table of specs with reasons for failures", () => {
     assert.deepEqual(
       specTable(runs)
         .split("\n")
@@ -62,13 +62,13 @@ describe("The report", () => {
     );
   });
 
-  it("replaces the run of the same proxy, mode and specs", () => {
+  it("replaces the run with the same proxy, mode and specs", () => {
     const other = run("kube-proxy", [failed]);
     const replaced = withRun([run("kube-ipvs", [failed]), other], run("kube-ipvs", [passed]));
     assert.deepEqual(replaced, [other, run("kube-ipvs", [passed])]);
   });
 
-  it("keeps runs of other specs, in the same column", () => {
+  it("keeps runs with other specs, in the same column", () => {
     const more = { ...run("kube-ipvs", [failed]), options: "FOCUS='three|four'" };
     const both = withRun([run("kube-ipvs", [passed])], more);
     assert.match(reportText(both), /\| ipvs \| `FOCUS='three\\\|four'` \| 0 \| 1 \|/);

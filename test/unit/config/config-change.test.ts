@@ -5,7 +5,7 @@ import type { Field } from "../../../src/config/field.ts";
 import { allFields } from "../../../src/config/fields.ts";
 import { load } from "./loading.ts";
 
-/** For each setting, a value that differs from the default, as a flag's text, and other settings that it requires. */
+/** For each setting, a non-default value as a flag's text, and other settings that it requires. */
 const others: Readonly<Record<string, string>> = {
   bindAddress: "10.0.0.1",
   clusterCIDR: "10.0.0.0/8",
@@ -54,7 +54,7 @@ const modeOf: Readonly<Record<string, string>> = {
   "detectLocal.interfaceNamePrefix": "InterfaceNamePrefix",
 };
 
-describe("a change of one setting", () => {
+describe("a change to one setting", () => {
   for (const field of allFields.filter(({ noEffect, flag }) => noEffect === undefined && flag)) {
     const { path, flag = "", isLive, onlyInMode } = field;
     it(`${isLive === true ? "is applied immediately" : "needs a restart"}: ${path}`, () => {
@@ -75,7 +75,7 @@ describe("a change of one setting", () => {
   }
 });
 
-describe("changes of several settings", () => {
+describe("changes to several settings", () => {
   it("are applied if possible, and the others are reported again with the next change", () => {
     const first = load({ "ipvs-scheduler": "rr", "kube-ipvs-lock-name": "a" });
     const second = load({ "ipvs-scheduler": "lc", "kube-ipvs-lock-name": "b", v: "4" });

@@ -19,7 +19,7 @@ describe("a field of the file", () => {
       want: { minSyncPeriodMs: 500 },
     },
     {
-      name: "ipvs time-outs, cut to seconds",
+      name: "ipvs timeouts, truncated to seconds",
       lines: "ipvs: {tcpTimeout: 15m0.9s, udpTimeout: 10s}",
       want: { ipvsTimeouts: { tcpSeconds: 900, tcpFinSeconds: 0, udpSeconds: 10 } },
     },
@@ -30,7 +30,7 @@ describe("a field of the file", () => {
       want: { masqueradeMark: 0x80000000 },
     },
     {
-      name: "nftables' bit does not count",
+      name: "the nftables bit is ignored",
       lines: "nftables: {masqueradeBit: 3}",
       want: { masqueradeMark: 0x4000 },
     },
@@ -46,7 +46,7 @@ describe("a field of the file", () => {
       want: { localTraffic: { kind: "bridge-interface", name: "cni0" } },
     },
     {
-      name: "InterfaceNamePrefix, where clusterCIDR is not looked at",
+      name: "InterfaceNamePrefix, which ignores clusterCIDR",
       lines:
         "detectLocalMode: InterfaceNamePrefix\ndetectLocal: {interfaceNamePrefix: veth}\nclusterCIDR: x",
       want: { localTraffic: { kind: "interface-prefix", prefix: "veth" } },
@@ -57,7 +57,7 @@ describe("a field of the file", () => {
       want: { nodePortAddresses: { kind: "primary" } },
     },
     {
-      name: "an address without port",
+      name: "an address without a port",
       lines: "healthzBindAddress: 127.0.0.1\nmetricsBindAddress: 'fd00::1'",
       want: {
         healthzBindAddress: { address: "127.0.0.1" as never, port: 10256 },
@@ -65,7 +65,7 @@ describe("a field of the file", () => {
       },
     },
     {
-      name: "an IPv6 address with port",
+      name: "an IPv6 address with a port",
       lines: "healthzBindAddress: '[::]:20256'",
       want: { healthzBindAddress: { address: "::" as never, port: 20256 } },
     },
@@ -75,7 +75,7 @@ describe("a field of the file", () => {
       want: { nodeName: "node-7" },
     },
     {
-      name: "our own settings",
+      name: "kube-ipvs's own settings",
       lines:
         "kubeIpvs:\n  foreignVirtualServers: delete\n  tcpDrainDeadline: 0s\n  udpDrainDeadline: 1m\n  manifests: /m\n  lockName: x\n  serviceProxyName: trial",
       want: {
@@ -148,7 +148,7 @@ describe("a file", () => {
     assert.deepEqual(loadFile(`mode: ipvs\n${lines}`).notices, []);
   });
 
-  it("causes a warning for a repeated field, of which the last one applies", () => {
+  it("causes a warning for a repeated field, of which the last value applies", () => {
     const { config, notices } = loadFile("mode: ipvs\noomScoreAdj: 1\noomScoreAdj: 2");
     assert.equal(config.oomScoreAdj, 2);
     assert.match(notices[0]?.event ?? "", /Duplicate/);

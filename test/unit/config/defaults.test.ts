@@ -6,7 +6,7 @@ import { readText } from "../../../src/config/read-value.ts";
 import { load, loadFile } from "./loading.ts";
 
 describe("the default configuration", () => {
-  it("is kube-proxy's, with ipvs as the mode", () => {
+  it("is kube-proxy's, except that the mode is ipvs", () => {
     const { config, command } = load({});
     assert.equal(command, "run");
     assert.deepEqual(config, {

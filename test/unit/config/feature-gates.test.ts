@@ -7,7 +7,7 @@ const gatesOn = (gates: Record<string, boolean>): readonly string[] =>
   [...gateValues(new Map(Object.entries(gates)))].flatMap(([name, isOn]) => (isOn ? [name] : []));
 
 describe("the table of feature gates", () => {
-  it("names each gate once, with its effect or the reason why it has none", () => {
+  it("names each gate once, with its effect or why it has none", () => {
     const names = featureGates.map(({ name }) => name);
     assert.equal(new Set(names).size, names.length);
     for (const { name, effect, noEffect } of featureGates) {
@@ -17,13 +17,13 @@ describe("the table of feature gates", () => {
 });
 
 describe("a feature gate", () => {
-  it("has its default, unless it is given", () => {
+  it("has its default unless it is set", () => {
     assert.ok(gatesOn({}).includes("AllowServiceExternalIPs"));
     assert.ok(!gatesOn({ AllowServiceExternalIPs: false }).includes("AllowServiceExternalIPs"));
     assert.ok(!gatesOn({}).includes("NativeHistograms"));
   });
 
-  it("follows AllAlpha or AllBeta, unless it is given itself", () => {
+  it("follows AllAlpha or AllBeta unless it is set itself", () => {
     assert.ok(gatesOn({ AllAlpha: true }).includes("NativeHistograms"));
     assert.ok(!gatesOn({ AllBeta: false }).includes("ComponentFlagz"));
     const mixed = gatesOn({ AllBeta: false, ComponentFlagz: true });
@@ -31,7 +31,7 @@ describe("a feature gate", () => {
     assert.ok(gatesOn({ AllAlpha: false, AllBeta: false }).includes("AllowServiceExternalIPs"));
   });
 
-  it("is ignored with a warning if it is unknown, in file and flag", () => {
+  it("is ignored with a warning if it is unknown, in the file and as a flag", () => {
     const { config, notices } = loadFile(
       "mode: ipvs\nfeatureGates: {TopologyAwarehints: true, GateOf138: false, ComponentFlagz: false}",
     );

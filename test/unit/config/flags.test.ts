@@ -41,12 +41,12 @@ describe("a flag", () => {
       },
     },
     {
-      name: "a scalar given twice: the last one",
+      name: "a repeated scalar, of which the last value applies",
       flags: { "ipvs-scheduler": ["lc", "wrr"] },
       want: { scheduler: "wrr" },
     },
     {
-      name: "an explicit zero of the minimum",
+      name: "an explicit zero for the minimum",
       flags: { "ipvs-min-sync-period": "0s" },
       want: { minSyncPeriodMs: 0 },
     },
@@ -62,7 +62,7 @@ describe("a flag", () => {
       want: { healthzBindAddress: { address: "127.0.0.1" as never, port: 8 } },
     },
     {
-      name: "metrics-port with an address without",
+      name: "metrics-port with an address without a port",
       flags: { "metrics-port": "7", "metrics-bind-address": "0.0.0.0" },
       want: { metricsBindAddress: { address: "0.0.0.0" as never, port: 7 } },
     },
@@ -111,11 +111,11 @@ describe("a folder of manifests", () => {
   }[] = [
     { name: "alone", flags: { manifests: "./m" }, idle: [] },
     {
-      name: "makes kubeconfig and master count for nothing, and says so",
+      name: "makes kubeconfig and master ineffective, which is reported",
       flags: { manifests: "./m", kubeconfig: "/k", master: "https://10.0.0.1:6443" },
       idle: ["--kubeconfig", "--master"],
     },
-    { name: "that is empty is none", flags: { manifests: "", kubeconfig: "/k" }, idle: [] },
+    { name: "that is empty is ignored", flags: { manifests: "", kubeconfig: "/k" }, idle: [] },
   ];
   for (const { name, flags, idle } of cases) {
     it(name, () => {

@@ -7,7 +7,7 @@ import { load } from "./loading.ts";
 
 const head = { apiVersion: "kubeproxy.config.k8s.io/v1alpha1", kind: "KubeProxyConfiguration" };
 
-/** Loads a file. The result must be a configuration or a ConfigError of one line. */
+/** Loads a file. The result must be a configuration or a one-line ConfigError. */
 function tryToLoad(text: string): void {
   try {
     load({}, text);
@@ -17,7 +17,7 @@ function tryToLoad(text: string): void {
   }
 }
 
-describe("any content of the file", () => {
+describe("any file content", () => {
   it("as text, yields a configuration or a ConfigError", () => {
     fc.assert(fc.property(fc.string({ unit: "binary", maxLength: 200 }), tryToLoad));
   });

@@ -21,12 +21,12 @@ export function load(flags: FlagInput, file?: string): LoadedConfig {
       throw new Error(`ENOENT: no such file or directory, open '${path}'`);
     },
   });
-  // Settings without effect concern --strict, which is tested elsewhere.
+  // Settings without effect matter only for --strict, which is tested elsewhere.
   const notices = loaded.notices.map(({ level, event, keys }) => ({ level, event, keys }));
   return { ...loaded, notices };
 }
 
-/** Loads a KubeProxyConfiguration with these lines. The mode is IPVS unless the lines set another one. */
+/** Loads a KubeProxyConfiguration with these lines. The mode is IPVS unless the lines set a different one. */
 export function loadFile(lines: string, flags: FlagInput = {}): LoadedConfig {
   const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
   const mode = /^mode:/m.test(lines) ? {} : { "proxy-mode": "ipvs" };

@@ -154,7 +154,7 @@ describe("the message for an invalid file", () => {
     ["empty", "# nothing\n", `${configPath}: the file is empty`],
     ["a list", "- 1", `${configPath}: must be a KubeProxyConfiguration`],
     [
-      "broken YAML, with line and column",
+      "invalid YAML, with line and column",
       "apiVersion: v1\nipvs: {a: [1\nkind: x",
       `${configPath}:3:1: `,
     ],
@@ -174,7 +174,7 @@ describe("the message for an invalid file", () => {
 });
 
 describe("ConfigError", () => {
-  it("reports all problems together, of file and flags", () => {
+  it("reports all problems in the file and the flags together", () => {
     try {
       loadFile("oomScoreAdj: 5000\nipvs: {tcpTimeout: never}", { v: "-1" });
       assert.fail("accepted");

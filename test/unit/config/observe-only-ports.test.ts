@@ -1,4 +1,4 @@
-/** The default ports belong to the kube-proxy that runs at the same time. */
+/** In observe-only mode, the default ports belong to the kube-proxy that is running at the same time. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { load, loadFile } from "./loading.ts";

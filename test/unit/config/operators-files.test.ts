@@ -1,4 +1,4 @@
-/** Tests configurations in the forms that installers write. */
+/** Tests configurations as installers write them. */
 import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -67,7 +67,7 @@ describe("kubespray's file", () => {
   });
 });
 
-describe("flags as k3s and RKE2 give them", () => {
+describe("flags as k3s and RKE2 set them", () => {
   const args = [
     "--cluster-cidr=10.42.0.0/16",
     "--conntrack-max-per-core=0",

@@ -9,7 +9,7 @@ const profile = "kubeIpvs: {profile: kube-proxy}";
 describe("kubeIpvs.profile: kube-proxy", () => {
   for (const [name, { config }] of [
     ["in the file", loadFile(profile)],
-    ["as a flag beside a file", loadFile("", { "kube-ipvs-profile": "kube-proxy" })],
+    ["as a flag with a file", loadFile("", { "kube-ipvs-profile": "kube-proxy" })],
     [
       "as a flag that overrides the file",
       loadFile("kubeIpvs: {profile: kube-ipvs}", { "kube-ipvs-profile": "kube-proxy" }),
@@ -41,7 +41,7 @@ describe("kubeIpvs.profile: kube-proxy", () => {
     });
   }
 
-  it("changes nothing but these settings", () => {
+  it("changes only these settings", () => {
     const { config } = loadFile(profile);
     const { drain, foreignVirtualServers, ...rest } = config;
     assert.deepEqual({ ...loadFile("").config, ...rest }, loadFile("").config);

@@ -13,9 +13,9 @@ describe("an empty mode in a file", () => {
     ["written as an empty string", file, {}],
     ["written as null", `${head}mode:\n`, {}],
     ["left out", head, {}],
-    ["beside an empty flag", file, { "proxy-mode": "" }],
-    ["of a configuration to write", file, { "write-config-to": "/out" }],
-    ["to prepare a node for", file, { "init-only": "true" }],
+    ["with an empty flag", file, { "proxy-mode": "" }],
+    ["in a configuration to write", file, { "write-config-to": "/out" }],
+    ["when preparing a node", file, { "init-only": "true" }],
   ] as const) {
     it(`is rejected, and the error names both choices: ${name}`, () => {
       const path = "proxy-mode" in flags ? "--proxy-mode" : "mode";

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { load } from "./loading.ts";
 
-describe("settings of traffic", () => {
-  it("list only values that are to be set", () => {
+describe("traffic settings", () => {
+  it("list only values that need to be set", () => {
     const { config } = load({
       "kube-ipvs-traffic-metrics": "endpoint",
       "kube-ipvs-traffic-metrics-limit": "50",

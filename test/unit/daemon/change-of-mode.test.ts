@@ -1,4 +1,4 @@
-/** Tests changes between modes on the kernel in memory: which objects of the old mode are removed, and when. */
+/** Tests mode changes on the fake kernel: which of the old mode's objects are removed, and when. */
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -107,7 +107,7 @@ describe("a change of mode", () => {
     assert.deepEqual(events(), ["Removed leftovers of IPVS mode"]);
   });
 
-  /** Makes iptables-restore reject every removal of an IPVS mode chain. Returns a function that ends this. */
+  /** Makes iptables-restore reject every removal of an IPVS mode chain. Returns a function that stops this. */
   function rejectRemoval(times?: number): () => void {
     const isRemoval = ({ subject }: { readonly subject: string }): boolean =>
       subject.includes("chain-remove filter KUBE-IPVS-FILTER");
@@ -146,7 +146,7 @@ describe("a change of mode", () => {
     assert.deepEqual(kernel.ipSets.peek(), []);
   });
 
-  it("keeps everything until the last connection ended", async () => {
+  it("keeps everything until the last connection has ended", async () => {
     kernel.ipvs.setConnections(tcp, pod, { active: 1 });
     await start("iptables");
     assert.equal(kernel.ipvs.peek().length, 2);
@@ -159,7 +159,7 @@ describe("a change of mode", () => {
     assert.equal(await kernel.link.find(), undefined);
   });
 
-  it("sends no new connection through a kept virtual server, also after another change", async () => {
+  it("sends no new connection through a kept virtual server, even after another change", async () => {
     const weights = (): readonly number[] =>
       kernel.ipvs.peek().flatMap(({ realServers }) => realServers.map(({ weight }) => weight));
     const before = weights();
@@ -192,7 +192,7 @@ describe("a change of mode", () => {
     assert.equal(kernel.ipvs.peek().length, 0);
   });
 
-  it("redirects active UDP clients when their time is over", async () => {
+  it("redirects active UDP clients when their time has expired", async () => {
     const flow: Flow = {
       protocol: "UDP",
       source: podAddress,
@@ -237,7 +237,7 @@ describe("the record of modes", () => {
   const bootClock = { bootId: "boot-1", uptimeMs: () => 1_000 };
   const open = () => openState(path, { log: new RecordingLogger(), bootClock });
 
-  it("names the modes that ran until one of them cleaned the node, even after kills", async () => {
+  it("names the modes that ran until one of them cleans up the node, even after kills", async () => {
     assert.deepEqual([...modeRecordIn(open()).earlier], []);
     for (const mode of ["iptables", "ipvs"] as const) {
       const state = open();

@@ -105,7 +105,7 @@ async function programmed(): Promise<FakeKernel> {
 }
 
 describe("cleanUp", () => {
-  it("removes everything of both families and prints it", async () => {
+  it("removes everything for both families and prints it", async () => {
     const kernel = await programmed();
     const { worked, lines } = await clean(kernel);
     assert.equal(worked, true);
@@ -125,7 +125,7 @@ describe("cleanUp", () => {
     );
   });
 
-  it("names what nf_tables and the programs that are not in use contained", async () => {
+  it("names what nf_tables and the unused programs contained", async () => {
     const kernel = await programmed();
     const iptables = Object.assign(kernel.iptables, { backend: "nftables" });
     const { ipSets } = new FakeKernel();
@@ -192,7 +192,7 @@ describe("cleanUp", () => {
     assert.match(ipSetText(kernel), /KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80/);
   });
 
-  it("removes everything except a link of another kind, and fails", async () => {
+  it("removes everything except a link of a different kind, and fails", async () => {
     const kernel = await programmed();
     kernel.link.kind = "bridge";
     const { worked, lines } = await clean(kernel);
@@ -201,7 +201,7 @@ describe("cleanUp", () => {
     for (const family of ipFamilies) assert.doesNotMatch(iptablesText(kernel, family), /KUBE/);
     assert.deepEqual(
       lines.filter((line) => !line.startsWith("Removed")),
-      ["Could not remove link: Cannot use link kube-ipvs0: it is bridge, not a dummy link"],
+      ["Could not remove link: Cannot use link kube-ipvs0: it is of kind bridge, not dummy"],
     );
   });
 
@@ -249,7 +249,7 @@ describe("cleanUp and kube-proxy's iptables and nftables modes", () => {
   ];
   for (const [proxy, isKept] of proxies) {
     const who = proxy === undefined ? "no kube-proxy" : JSON.stringify(proxy);
-    it(`${isKept ? "keeps" : "removes"} their rules while ${who} runs`, async () => {
+    it(`${isKept ? "keeps" : "removes"} their rules while ${who} is running`, async () => {
       const kernel = Object.assign(await programmed(), { nftTables: nftTables() });
       putRules(kernel.iptables, iptablesModeRules);
       const lines: string[] = [];
@@ -303,7 +303,7 @@ describe("the plan of a clean-up", () => {
     assert.equal(hasChanges(plan), false);
   });
 
-  it("lists removals in both backends and of every mode, and writes nothing", async () => {
+  it("lists removals in both backends and for every mode, and writes nothing", async () => {
     const unusedBackend = new FakeIptables(new Operations());
     putRules(unusedBackend, iptablesModeRules);
     const kernel = Object.assign(await programmed(), {
@@ -324,7 +324,7 @@ describe("the plan of a clean-up", () => {
     assert.ok((plan.unusedBackend?.changes.length ?? 0) > 10);
   });
 
-  it("names chains by how rules are written, and those of other backends by iptables", async () => {
+  it("names chains by how rules are written, and chains in other backends by iptables", async () => {
     const legacy = new FakeIptables(new Operations());
     putRules(legacy, iptablesModeRules);
     const kernel = await programmed();
@@ -349,7 +349,7 @@ describe("cleanUp and the state file", () => {
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
-  it("removes it and temporary files of killed writers, and prints this", async () => {
+  it("removes it and killed writers' temporary files, and prints this", async () => {
     const path = join(folder, "state.json");
     writeFileSync(path, "{}");
     writeFileSync(`${path}.new`, "{");

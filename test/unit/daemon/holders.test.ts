@@ -1,6 +1,6 @@
 /**
- * Tests with the whole daemon which Service is served at an address that several Services claim, while it runs and
- * after restarts.
+ * Tests with the whole daemon which Service owns an address that several Services claim, during a run and after
+ * restarts.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -15,7 +15,7 @@ const created: Readonly<Record<string, string>> = {
   young: "2026-02-02T00:00:00Z",
 };
 
-/** Returns a Service, with or without the address as external IP. */
+/** Returns a Service with or without the address as an external IP. */
 function claiming(name: string, isClaiming = true): NamedObject {
   return named(
     service({
@@ -36,7 +36,7 @@ function named(object: ApiObject): NamedObject {
   return object as unknown as NamedObject;
 }
 
-/** The young Service is served, and then the old one also claims the address. */
+/** The young Service is served, then the old one also claims the address. */
 async function contested(): Promise<FakeNode> {
   const node = new FakeNode({});
   node.source.apply(claiming("young"), sliceOf("young"), claiming("old", false), sliceOf("old"));
@@ -47,7 +47,7 @@ async function contested(): Promise<FakeNode> {
   return node;
 }
 
-/** Names of the Services whose pods are served at the address. */
+/** Names of the Services whose pods serve the address. */
 function served(node: FakeNode): readonly string[] {
   const server = node.kernel.ipvs
     .peek()
@@ -58,7 +58,7 @@ function served(node: FakeNode): readonly string[] {
   return Object.keys(pods).filter((name) => behind.includes(pods[name] ?? ""));
 }
 
-/** Number of reads of real servers by key during a start. */
+/** Number of real server reads by key during a start. */
 async function readsOf(node: FakeNode): Promise<number> {
   let count = 0;
   const end = node.kernel.operations.failWhere(({ facility, action }) => {

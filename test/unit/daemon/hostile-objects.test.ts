@@ -1,7 +1,6 @@
 /**
- * Tests objects that a correct API server would reject, next to a valid Service. Checks what is served for each of
- * them, and that the valid Service is not affected. Covers the path from the decoders through the whole daemon to a
- * fake kernel.
+ * Tests objects that a correct API server would reject, next to a valid Service. Checks what is served for each, and
+ * that the valid Service is unaffected. Covers the path from the decoders through the whole daemon to a fake kernel.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -55,7 +54,7 @@ describe("a Service", () => {
     ["whose ports are nested 100,000 deep", largeServices[4], []],
     ["whose status is nested 100,000 deep", largeServices[6], served],
     [
-      "with __proto__ in its spec, which says another address",
+      "with __proto__ in its spec, which contains another address",
       withKeys(
         service(),
         "spec",
@@ -85,25 +84,25 @@ describe("an almost valid address, port or protocol", () => {
   const odd: readonly (readonly [string, ServiceOptions, readonly string[]])[] = [
     ["full-width digits", { clusterIps: ["１０.９６.０.１０"] }, []],
     ["an Arabic digit", { clusterIps: ["10.96.0.١"] }, []],
-    // Parsed like ParseIPSloppy of Kubernetes: decimal, never octal.
+    // Parsed as by Kubernetes' ParseIPSloppy: decimal, never octal.
     ["leading zeros", { clusterIps: ["010.096.000.010"] }, served],
     ["an IPv4-mapped IPv6 address", { clusterIps: ["::ffff:10.96.0.10"] }, []],
     ["an invisible space behind the address", { clusterIps: ["10.96.0.10\u200b"] }, []],
     ["an address with a zone", { clusterIps: ["fe80::1%eth0"] }, []],
     ["a port as text", { ports: [servicePort({ port: "80" })] }, []],
     ["a port with a fraction", { ports: [servicePort({ port: 80.5 })] }, []],
-    ["a port beyond 16 bits, which would be 80", { ports: [servicePort({ port: 65_616 })] }, []],
-    ["a protocol of Cyrillic letters", { ports: [servicePort({ protocol: "ТСР" })] }, []],
-    ["a protocol in small letters", { ports: [servicePort({ protocol: "tcp" })] }, []],
+    ["a port above 16 bits, which would be 80", { ports: [servicePort({ port: 65_616 })] }, []],
+    ["a protocol in Cyrillic letters", { ports: [servicePort({ protocol: "ТСР" })] }, []],
+    ["a protocol in lower case", { ports: [servicePort({ protocol: "tcp" })] }, []],
     [
-      "an external IP with a prefix, one with a port, one of nobody",
+      "an external IP with a prefix, with a port, and unspecified",
       { spec: { externalIPs: ["192.0.2.1/32", "192.0.2.1:80", "0.0.0.0"] } },
       served,
     ],
     [
-      "an external IP that is IPv4-mapped",
+      "an IPv4-mapped external IP",
       { spec: { externalIPs: ["::ffff:192.0.2.1"] } },
-      // As upstream, this is the IPv4 address. Nothing is served over IPv6.
+      // This is the IPv4 address, as upstream. Nothing is served over IPv6.
       [...served, ...served.map((line) => line.replace("10.96.0.10", "192.0.2.1"))].toSorted(),
     ],
     [
@@ -143,11 +142,11 @@ describe("an EndpointSlice", () => {
     ["whose addresses are nested 100,000 deep", largeSlices[2]],
     ["of IPv4-mapped IPv6 addresses", endpointSlice({ endpoints: ["::ffff:10.244.1.10"] })],
     [
-      "of loopback, multicast, broadcast and nobody",
+      "with loopback, multicast, broadcast and unspecified addresses",
       endpointSlice({ endpoints: ["127.0.0.1", "224.0.0.5", "255.255.255.255", "0.0.0.0"] }),
     ],
     [
-      "whose port is a text",
+      "whose port is text",
       endpointSlice({ ports: [{ name: "http", protocol: "TCP", port: "8080" }] }),
     ],
   ];

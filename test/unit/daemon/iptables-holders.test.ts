@@ -1,6 +1,6 @@
 /**
- * Tests with the whole daemon in iptables mode which Service is served at an address that two Services claim, also
- * after restarts.
+ * Tests with the whole daemon in iptables mode which Service owns an address that two Services claim, including after
+ * restarts.
  */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
@@ -174,7 +174,7 @@ describe("iptables mode: an address that a younger Service owns", () => {
     held = new Map();
     await restart();
     assert.equal(served(), "young");
-    assert.ok(reads > usual, "the rules are read for it where no record says so");
+    assert.ok(reads > usual, "the rules are read for it if there is no record");
     assert.equal(held.get(key)?.service, "default/young");
   });
 

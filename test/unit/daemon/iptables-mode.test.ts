@@ -1,4 +1,4 @@
-/** Tests iptables mode with the real composition root, planner and reconciler on the kernel in memory. */
+/** Tests iptables mode with the real composition root, planner and reconciler on the fake kernel. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { silentLogger } from "../../../src/base/log.ts";

@@ -1,4 +1,4 @@
-/** Tests in iptables mode on the kernel in memory which tracked UDP flows may continue when a Service changes. */
+/** Tests in iptables mode on the fake kernel which tracked UDP flows may continue when a Service changes. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { FakeNode } from "../../support/fake-node.ts";
@@ -64,7 +64,7 @@ describe("iptables mode: UDP flows", () => {
   });
   afterEach(() => node.stop());
 
-  /** Tracks a client's flow to each destination, answered by a pod. */
+  /** Tracks a client's flow, answered by a pod, to each destination. */
   function track(destinations: readonly string[], answeredBy = pod): void {
     const flows = destinations.map((destination) => {
       sourcePort += 1;
@@ -140,7 +140,7 @@ describe("iptables mode: UDP flows", () => {
     assert.deepEqual(left(), []);
   });
 
-  it("stay at a terminating endpoint while it serves, and end afterwards", async () => {
+  it("stay with a terminating endpoint while it serves, and end afterwards", async () => {
     const leaving = (serving: boolean): NamedObject => {
       const conditions = { ready: false, serving, terminating: true };
       return sliceOf("dns", [endpoint(pod, { conditions }), "10.244.1.6"]);
@@ -157,7 +157,7 @@ describe("iptables mode: UDP flows", () => {
     assert.deepEqual(left(), []);
   });
 
-  it("to a loopback address stay if it serves no node port", async () => {
+  it("to a loopback address continue if it serves no node port", async () => {
     await node.stop();
     node = new FakeNode({
       "proxy-mode": "iptables",

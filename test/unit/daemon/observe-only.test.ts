@@ -1,4 +1,4 @@
-/** `--kube-ipvs-observe-only` reports everything and writes nothing. */
+/** Tests that `--kube-ipvs-observe-only` reports everything and writes nothing. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { loadConfig } from "../../../src/config/load-config.ts";
@@ -92,7 +92,7 @@ describe("observeOnly", () => {
     return text.split("\n").filter((line) => line.startsWith(`${name}{`));
   }
 
-  it("is ready after its first plan, for which its rollout waits", async () => {
+  it("is ready after its first plan, which its rollout waits for", async () => {
     await start(observing);
     assert.equal(health.notReadyReason, undefined);
   });
@@ -138,7 +138,7 @@ describe("observeOnly", () => {
     assert.deepEqual(await figures("kube_ipvs_pending_changes"), []);
   });
 
-  it("plans like a start if a Service requests a scheduler that the kernel does not have", async () => {
+  it("plans as a start would if a Service requests a scheduler that the kernel lacks", async () => {
     const annotations = { "kube-ipvs.io/scheduler": "twos" };
     source.apply(service({ metadata: { annotations } }) as unknown as NamedObject);
     await start();
@@ -148,7 +148,7 @@ describe("observeOnly", () => {
     assert.deepEqual(await figures("kube_ipvs_pending_changes"), []);
   });
 
-  it("does not start with a default scheduler that the kernel does not have", async () => {
+  it("does not start with a default scheduler that the kernel lacks", async () => {
     await assert.rejects(start(observing, ["ipvs-scheduler", "twos"]), /no module ip_vs_twos/);
   });
 
@@ -193,7 +193,7 @@ describe("observeOnly", () => {
       [[observing], []],
       [[], ["holders", "ownership", "ramps"]],
     ] as const) {
-      // A virtual server of a third party, which the Service claims.
+      // A third-party virtual server that the Service claims.
       await kernel.ipvs.apply([{ kind: "virtual-server-create", after: taken }]);
       apply(slow, few);
       recorded.length = 0;

@@ -25,7 +25,7 @@ describe("checkCapabilities", () => {
     });
   }
 
-  it("names the missing capability and what to do", () => {
+  it("names the missing capability and the remedy", () => {
     assert.throws(() => checkCapabilities(() => "CapEff:\t0\n"), new MissingCapabilityError());
     assert.equal(
       new MissingCapabilityError().message,

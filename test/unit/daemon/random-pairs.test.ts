@@ -1,6 +1,6 @@
 /**
- * Random pairs: the leftovers of any mode, backend or kube-proxy, followed by any mode or a clean-up. The program may
- * be killed at a random change and started again. The final kernel state must equal that of a fresh start. `make
+ * Random pairs: the leftovers of any mode, any backend or kube-proxy, followed by any mode or a clean-up. The program
+ * may be killed at a random change and restarted. The final kernel state must equal that of a fresh start. `make
  * faults` runs more pairs.
  */
 import assert from "node:assert/strict";
@@ -38,10 +38,10 @@ type Goal = Mode | "clean-up";
 const tables = ["filter", "nat", "mangle"] as const;
 const lefts: readonly Left[] = ["ipvs", "iptables", "userspace", "kube-proxy", "nothing"];
 const goals: readonly Goal[] = ["ipvs", "iptables", "userspace", "clean-up"];
-/** Longer than all pauses of retries, drains and the removal of leftovers. */
+/** Longer than all pauses between retries, drain checks and leftover removals. */
 const restMs = 700_000;
 
-/** One node across several runs of the program. */
+/** One node over several runs of the program. */
 class PairNode {
   readonly #kernel = Object.assign(new FakeKernel(), {
     unused: new FakeIptables(new Operations()),
@@ -225,7 +225,7 @@ async function tryPair(seed: number): Promise<void> {
   assert.equal(node.state(), fresh.state(), `seed ${seed}: ${name}, ${kills} kills`);
 }
 
-describe("from any initial state, a start or a clean-up ends like one on a fresh node", () => {
+describe("from any initial state, a start or a clean-up ends as on a fresh node", () => {
   for (const some of groupsOf(pairsPerTest, seeds(pairs))) {
     it(`with seeds ${some[0]} to ${some.at(-1)}`, async () => {
       for (const seed of some) await tryPair(seed);

@@ -1,7 +1,7 @@
 /**
- * Applies many random changes one after another, with syncs in between. The kernel state must equal that of a fresh
- * start with the final objects. This must also be true if kernel changes fail, replies are lost, connections delay
- * drains, or the program is reconfigured, restarted or killed. Runs in the modes that use the kernel.
+ * Applies many random changes one after another, with syncs in between, in both IPVS and iptables mode. The kernel
+ * state must equal that of a fresh start with the final objects, even if kernel changes fail, replies are lost,
+ * connections delay drains, or the program is reconfigured, restarted or killed.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -41,7 +41,7 @@ interface Sequence {
   readonly steps: readonly (readonly [ClusterChange, Interlude])[];
 }
 
-/** Periods between two complete reads. With an hour, everything depends on the cached state. */
+/** Intervals between complete reads. With an hour, everything depends on the cached state. */
 const periods = fc.constantFrom("30s", "1h").map((period) => ({
   "ipvs-sync-period": period,
   "kube-ipvs-verification-period": period,
@@ -72,7 +72,7 @@ async function endOf({ flags, steps }: Sequence): Promise<FakeNode> {
   return node;
 }
 
-/** Starts on an empty kernel with the same objects in another order. The holders of addresses are the same. */
+/** Starts on an empty kernel with the same objects in a different order and with the same address owners. */
 async function freshStart(after: FakeNode): Promise<FakeNode> {
   const node = new FakeNode(after.flags, after.holders());
   node.kernel.link.setNodeAddresses(after.kernel.link.peekNode());
@@ -115,7 +115,9 @@ async function run(seed: number, flags: Sequence["flags"]): Promise<void> {
   if (!failed) return;
   if (shrinks) console.log(fc.stringify(counterexample));
   const again = `TEST_SEEDS=1 TEST_FIRST_SEED=${seed}, and TEST_SHRINK=1 for a shorter one`;
-  throw new Error(`Seed ${seed} ends in another state (again: ${again})`, { cause: errorInstance });
+  throw new Error(`Seed ${seed} ends in a different state (to repeat: ${again})`, {
+    cause: errorInstance,
+  });
 }
 
 for (const { mode, flags, counts } of modes) {

@@ -1,7 +1,7 @@
 /**
  * Random walks on the fake kernel. The cluster, the node's addresses, the settings and foreign virtual servers change;
- * the program is stopped, started and killed; and our objects are damaged. Whenever a walk settles, the kernel state
- * must equal that of a fresh start. `make walks` runs 10,000 walks.
+ * the program is stopped, started and killed; and kube-ipvs's objects are damaged. Whenever a walk settles, the kernel
+ * state must equal that of a fresh start. `make walks` runs 10,000 walks.
  */
 import { describe, it } from "node:test";
 import { FakeWalkNode } from "../../support/random-walk/fake-walk-node.ts";
@@ -14,7 +14,7 @@ import { groupsOf, seeds } from "../../support/seeds.ts";
 const counts = { short: 50, long: 1_000 };
 const walksPerTest = 10;
 
-/** Shrinking takes long, so it must be requested: `TEST_SHRINK=1` prints the walk in the format of `found/`. */
+/** Shrinking takes a long time, so it must be requested: `TEST_SHRINK=1` prints the walk in the format of `found/`. */
 const shrinks = process.env["TEST_SHRINK"] !== undefined;
 
 async function goesWrong(walk: Walk): Promise<boolean> {
@@ -31,7 +31,7 @@ async function takeWalk(seed: number): Promise<void> {
   } catch (error) {
     if (shrinks) console.log(JSON.stringify(await shortenWalk(walk, goesWrong)));
     const again = `TEST_FIRST_SEED=${seed} TEST_SEEDS=1, and TEST_SHRINK=1 for a shorter one`;
-    throw new Error(`The walk with seed ${seed} goes wrong (again: ${again})`, { cause: error });
+    throw new Error(`The walk with seed ${seed} failed (to repeat: ${again})`, { cause: error });
   }
 }
 

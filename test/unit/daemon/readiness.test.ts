@@ -85,7 +85,7 @@ describe("a daemon that starts", () => {
     assert.match(String(line?.keys["elapsed"]), /ms$/);
   });
 
-  it("logs that it has listed everything, with the numbers", async () => {
+  it("logs that it has listed everything, with counts", async () => {
     await start(sourceOf(node(), service(), endpointSlice()));
     const lines = log.lines.filter(({ event }) => event === "Initial lists completed");
     assert.deepEqual(
@@ -94,7 +94,7 @@ describe("a daemon that starts", () => {
     );
   });
 
-  it("logs every 5 s how far a slow first sync is, but not for later syncs", async () => {
+  it("logs the progress of a slow first sync every 5 s, but not of later syncs", async () => {
     const source = sourceOf(node(), service(), endpointSlice());
     await startDaemon({ config, kernel, source, metrics, health, clock, log });
     delayCalls("listVirtualServers", 6_000);

@@ -16,7 +16,7 @@ import {
 
 type Flags = Readonly<Record<string, string>>;
 
-/** Every object that the builders make has a name. */
+/** Every object from the builders has a name. */
 const named = (objects: readonly ApiObject[]): readonly NamedObject[] =>
   objects as readonly unknown[] as readonly NamedObject[];
 
@@ -40,8 +40,8 @@ const changes: readonly (readonly [name: string, flags: Flags])[] = [
   ["masquerade-all", { "masquerade-all": "true" }],
   ["the masquerade bit", { "iptables-masquerade-bit": "7" }],
   ["the cluster's networks", { "cluster-cidr": "10.9.0.0/16" }],
-  ["how local traffic is told", { "detect-local-mode": "NodeCIDR" }],
-  ["addresses of node ports", { "nodeport-addresses": "172.16.0.0/16" }],
+  ["the detection of local traffic", { "detect-local-mode": "NodeCIDR" }],
+  ["node port addresses", { "nodeport-addresses": "172.16.0.0/16" }],
   [
     "all of these",
     { "ipvs-scheduler": "mh", "masquerade-all": "true", "nodeport-addresses": "primary" },
@@ -82,7 +82,7 @@ describe("a configuration that is applied without a restart", () => {
     });
   }
 
-  it("gives a third-party virtual server to a Service with `delete`, and keeps later ones after a change back", async () => {
+  it("gives a third-party virtual server to a Service with `delete`, and keeps later ones after changing back", async () => {
     const fake = new FakeNode({});
     assert.ok(runCommand(fake.kernel, "ipvsadm -A -t 10.96.0.10:80 -s wlc"));
     fake.source.apply(...named([node(), service(), endpointSlice({ endpoints: ["10.244.2.11"] })]));
@@ -129,7 +129,7 @@ describe("a configuration that is applied without a restart", () => {
     await fake.stop();
   });
 
-  it("starts to read the weights of Nodes if it needs them", async () => {
+  it("starts to read Node weights if it needs them", async () => {
     const fake = new FakeNode({ "ipvs-scheduler": "wrr" });
     const listNodes = async (): Promise<Nodes> =>
       new Map([["node-2", { addresses: [], podCidrs: [], weight: 5 }]]);
@@ -145,7 +145,7 @@ describe("a configuration that is applied without a restart", () => {
     await fake.stop();
   });
 
-  it("changes nothing if the kernel does not have the scheduler", async () => {
+  it("changes nothing if the kernel lacks the scheduler", async () => {
     const fake = await nodeWith({});
     const before = await fake.state();
     const flags = { "ipvs-scheduler": "nonsense", "masquerade-all": "true" };

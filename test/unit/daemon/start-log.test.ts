@@ -10,7 +10,7 @@ import { RecordingLogger } from "../../support/recording-logger.ts";
 import { silentMetrics } from "../../support/silent-metrics.ts";
 import { loadFile } from "../config/loading.ts";
 
-it("open node ports are reported once, regardless of later changes of node and configuration", async () => {
+it("open node ports are reported once, regardless of later node and configuration changes", async () => {
   const { config } = loadFile("mode: ipvs\nnodePortAddresses: []", {
     "hostname-override": "node-1",
   });

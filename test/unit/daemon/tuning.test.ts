@@ -1,4 +1,4 @@
-/** Tests the effects of annotations in the kernel, and the reports about annotations that are ignored. */
+/** Tests the kernel effects of annotations, and the reports about ignored annotations. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { type IpAddress, parseIpAddress } from "../../../src/base/ip.ts";
@@ -37,8 +37,8 @@ const plain = [
   "-a -t 10.96.0.20:80 -r 10.244.1.30:8080 -m -w 1",
 ];
 
-describe("the annotation for the scheduler", () => {
-  it("edits this Service's virtual server, and removing it restores the default", async () => {
+describe("the scheduler annotation", () => {
+  it("changes this Service's virtual server, and its removal restores the default", async () => {
     await node.start([...other, web(), endpoints]);
     assert.deepEqual(node.servers, plain);
     const annotations = {
@@ -111,7 +111,7 @@ describe("an ignored annotation", () => {
     await node.apply(web());
     assert.equal(node.ignored.get("invalid-annotation"), 0);
     await node.apply(bad);
-    assert.equal(node.warnings.length, 4, "what comes back is named again");
+    assert.equal(node.warnings.length, 4, "a recurring problem is reported again");
   });
 
   it("can be one that is not a string", async () => {
@@ -120,21 +120,21 @@ describe("an ignored annotation", () => {
   });
 });
 
-/** Weights of the real servers of `10.96.0.10:80`, by address. */
+/** Real server weights of `10.96.0.10:80`, by address. */
 function weights(): readonly string[] {
   const lines = node.servers.filter((line) => line.startsWith("-a -t 10.96.0.10:80"));
   return lines.map((line) => line.replace(/.* -r (.*):8080 -m -w (\d+).*/, "$1 $2"));
 }
 
-describe("limits of connections", () => {
-  it("are written to the real servers of this Service, and removed with the annotation", async () => {
+describe("connection limits", () => {
+  it("are written to this Service's real servers, and removed with the annotation", async () => {
     await node.start([...other, web(), endpoints]);
     const update = (text: string): readonly string[] =>
       ["10", "20"].map((end) => `ipvs ${text} TCP 10.96.0.10:80 -> 10.244.1.${end}:8080`);
     const limited = web({ "kube-ipvs.io/max-connections": "100,80" });
     assert.deepEqual(await node.apply(limited), update("real-server-update"));
     assert.equal(node.servers[2], "-a -t 10.96.0.10:80 -r 10.244.1.10:8080 -m -w 1 -x 100 -y 80");
-    assert.deepEqual(await node.pass(60_000), [], "verification finds them right");
+    assert.deepEqual(await node.pass(60_000), [], "verification finds them correct");
     assert.deepEqual(await node.apply(web()), update("real-server-update"));
     assert.deepEqual(node.servers, plain);
   });
@@ -149,7 +149,7 @@ describe("limits of connections", () => {
   });
 });
 
-describe("one packet", () => {
+describe("one-packet scheduling", () => {
   it("is a flag of the UDP virtual servers", async () => {
     const ports = [servicePort(), servicePort({ name: "dns", protocol: "UDP", port: 53 })];
     const named = (annotations: object): ApiObject => service({ ports, metadata: { annotations } });
@@ -205,7 +205,7 @@ describe("weights", () => {
     const update = ["ipvs real-server-update TCP 10.96.0.10:80 -> 10.244.1.40:8080"];
     assert.deepEqual(await node.apply(canary("0")), update);
     assert.deepEqual(weights(), ["10.244.1.10 1", "10.244.1.20 1", "10.244.1.40 0"]);
-    assert.deepEqual(await node.pass(120_000), [], "nobody takes weight 0 for a drain");
+    assert.deepEqual(await node.pass(120_000), [], "weight 0 is not treated as a drain");
     assert.deepEqual(await node.apply(canary("2")), update);
     await node.apply(web());
     assert.deepEqual(weights(), ["10.244.1.10 1", "10.244.1.20 1", "10.244.1.40 1"]);
@@ -240,7 +240,7 @@ describe("weights", () => {
     );
   });
 
-  it("give a canary its share, regardless of its number of endpoints", async () => {
+  it("give a canary its share regardless of its number of endpoints", async () => {
     const share = (percent: number): ApiObject =>
       web({
         "kube-ipvs.io/scheduler": "wrr",
@@ -257,7 +257,7 @@ describe("weights", () => {
     assert.deepEqual(weights(), ["10.244.1.10 1", "10.244.1.20 1"]);
   });
 
-  it("give the endpoints of a zone their share", async () => {
+  it("give a zone's endpoints their share", async () => {
     const inZones = endpointSlice({
       endpoints: [
         endpoint("10.244.1.10", { zone: "a" }),
@@ -322,7 +322,7 @@ describe("a slow start", () => {
     assert.equal(recorded.size, 0);
   });
 
-  it("does not slow down the first endpoints of a Service, nor those that exist at startup", async () => {
+  it("slows down neither a Service's first endpoints nor those that exist at startup", async () => {
     await node.start([...other, slow]);
     await node.apply(endpoints);
     assert.deepEqual(weights(), ["10.244.1.10 10", "10.244.1.20 10"]);
@@ -330,7 +330,7 @@ describe("a slow start", () => {
 });
 
 describe("a default for all Services", () => {
-  it("of one packet can be overridden by a Service", async () => {
+  it("for one-packet scheduling can be overridden by a Service", async () => {
     const ports = [servicePort({ name: "dns", protocol: "UDP", port: 53 })];
     const named = (name: string, clusterIp: string, annotations: object): ApiObject =>
       service({ name, clusterIps: [clusterIp], ports, metadata: { annotations } });
@@ -339,7 +339,7 @@ describe("a default for all Services", () => {
     assert.deepEqual(node.servers, ["-A -u 10.96.0.10:53 -s rr -o", "-A -u 10.96.0.20:53 -s rr"]);
   });
 
-  it("of weights can be overridden by a Service", async () => {
+  it("for weights can be overridden by a Service", async () => {
     const heavy = (name: string, address: string): ApiObject => {
       const metadata = { annotations: { "kube-ipvs.io/weight": "3" } };
       return endpointSlice({ service: name, endpoints: [address], metadata });
@@ -357,7 +357,7 @@ describe("a default for all Services", () => {
     ]);
   });
 
-  it("of a slow start can be overridden by a Service", async () => {
+  it("for slow start can be overridden by a Service", async () => {
     const own = web({ "kube-ipvs.io/slow-start": "0s" });
     const flags = { "ipvs-scheduler": "wrr", "kube-ipvs-slow-start": "90s" };
     await node.start([...other, own, endpoints], flags);
@@ -368,7 +368,7 @@ describe("a default for all Services", () => {
     ]);
   });
 
-  it("of drain deadlines can be overridden by a Service", async () => {
+  it("for drain deadlines can be overridden by a Service", async () => {
     const ip = (text: string): IpAddress => parseIpAddress(text) as IpAddress;
     const own = web({ "kube-ipvs.io/drain-deadline": "1h" });
     await node.start([...other, own, endpoints], { "kube-ipvs-tcp-drain-deadline": "10s" });

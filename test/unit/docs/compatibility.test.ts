@@ -1,4 +1,4 @@
-/** The tables of compatibility and of kernel settings must contain everything in the source. */
+/** Tests that the tables of compatibility and kernel settings contain everything in the source. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ import { setsFor } from "../../../src/plan/sets.ts";
 import { planSysctls } from "../../../src/plan/sysctls.ts";
 import { kubeProxyMetrics } from "../../prometheus/kube-proxy-metrics.ts";
 
-/** Flags of kube-proxy 1.36 on Linux, as its usage text lists them. */
+/** kube-proxy 1.36's flags on Linux, as its usage text lists them. */
 const upstreamFlags = `
   bind-address bind-address-hard-fail boot-id-file cleanup cluster-cidr config config-sync-period
   conntrack-max-per-core conntrack-min conntrack-tcp-be-liberal conntrack-tcp-timeout-close-wait
@@ -52,7 +52,7 @@ const words = (text: string): readonly string[] => text.trim().split(/\s+/);
 
 const docs = join(import.meta.dirname, "../../../docs");
 
-/** Rows of the first table below a heading: the subject of each row, and its description. */
+/** Rows of the first table below a heading, each with its subject and description. */
 function rowsOf(document: string, heading: string): ReadonlyMap<string, string> {
   const text = `\n${readFileSync(join(docs, document), "utf8")}`;
   const [, section = ""] = text.split(`\n${heading}\n`);
@@ -68,7 +68,7 @@ function rowsOf(document: string, heading: string): ReadonlyMap<string, string> 
 const compatibility = (title: string): ReadonlyMap<string, string> =>
   rowsOf("reports/compatibility.md", `## ${title}`);
 
-/** Reasons by name, for the rows without effect. */
+/** Reasons by name, for settings without effect. */
 function withoutEffect(
   rows: readonly (readonly [name: string, noEffect: string | undefined])[],
 ): ReadonlyMap<string, string> {
@@ -83,7 +83,7 @@ function documentedWithoutEffect(rows: ReadonlyMap<string, string>): ReadonlyMap
   return new Map([...rows].filter(([, status]) => status.startsWith("accepted, no effect")));
 }
 
-describe("the table of compatibility", () => {
+describe("the compatibility table", () => {
   const flags = compatibility("Flags");
   const fields = compatibility("Fields of KubeProxyConfiguration v1alpha1");
   const gates = compatibility("Feature gates");
@@ -101,7 +101,7 @@ describe("the table of compatibility", () => {
     assert.deepEqual([...gates.keys()], featureGates.map(({ name }) => name).toSorted());
   });
 
-  it("names settings without effect, and the reason", () => {
+  it("names settings without effect and the reason", () => {
     const ofFlags = [...flagOnlyFields, ...allFields].map(
       ({ flag, noEffect }) => [`--${flag}`, flag === undefined ? undefined : noEffect] as const,
     );

@@ -1,4 +1,4 @@
-/** Settings, files and tests that docs/differences.md names must exist. */
+/** Tests that the settings, files and tests named in docs/differences.md exist. */
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -22,7 +22,7 @@ describe("the table of differences", () => {
     }
   });
 
-  it("names in each row a setting that restores the old behavior, or why there is none", () => {
+  it("names in each row a setting that restores the old behavior, or why none exists", () => {
     for (const cells of rows.filter(({ length }) => length === 5)) {
       assert.match(
         cells[3] ?? "",

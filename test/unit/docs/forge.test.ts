@@ -1,6 +1,6 @@
 /**
- * Tests what a code hosting site shows besides the documents: pictures in both themes, issue templates, and supported
- * and released versions.
+ * Tests what a code hosting site shows in addition to documents: pictures in both themes, issue templates, and
+ * supported and released versions.
  */
 import assert from "node:assert/strict";
 import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";

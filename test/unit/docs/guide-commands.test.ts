@@ -1,4 +1,7 @@
-/** Commands in guides and READMEs: their flags, targets and files exist. The lab runs commands that need a node or a cluster. */
+/**
+ * Tests that flags, targets and files exist in the commands of guides and READMEs. The lab runs commands that need a
+ * node or a cluster.
+ */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -36,7 +39,7 @@ function e2eMistakeIn(args: readonly string[]): string | undefined {
   }
 }
 
-/** The arguments of deploy/roll-out that its usage does not contain. */
+/** Arguments for deploy/roll-out that are not in its usage text. */
 function unknownToRollOut(args: readonly string[]): readonly string[] {
   return args.filter((word) => /^[a-z-]/.test(word) && !rollOutUsage.includes(word));
 }

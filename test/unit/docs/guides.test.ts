@@ -1,6 +1,6 @@
 /**
- * Readers read a guide to its end, so each one has at most three screens, and all of them take at most half an hour.
- * Reports and references may be longer.
+ * Tests that each guide fits on three screens and that all guides take at most half an hour, so that readers read them
+ * to the end. Reports and references may be longer.
  */
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
@@ -17,7 +17,7 @@ const mostWords = 9_000;
 const mostReadmeWords = 900;
 const mostReportWords = 12_000;
 
-/** Number of lines on a screen, on which longer lines are wrapped. */
+/** Number of lines on a screen. Long lines wrap. */
 function linesOf(text: string): number {
   const lengths = text
     .trimEnd()
@@ -44,14 +44,14 @@ describe("the guides", () => {
       assert.ok(paths.includes(path), path);
   });
 
-  it(`have fewer than ${mostWords} words together`, () => {
+  it(`have fewer than ${mostWords} words in total`, () => {
     const words = readGuides().reduce((sum, { text }) => sum + wordsOf(text), 0);
     assert.ok(words < mostWords, `${words} words`);
   });
 });
 
 describe("the reports", () => {
-  it(`have fewer than ${mostReportWords} words together, because tables of results are data files`, () => {
+  it(`have fewer than ${mostReportWords} words in total, because result tables are data files`, () => {
     const reports = join(import.meta.dirname, "../../../docs/reports");
     const texts = globSync("*.md", { cwd: reports }).map((path) =>
       readFileSync(join(reports, path), "utf8"),

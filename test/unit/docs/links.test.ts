@@ -1,4 +1,4 @@
-/** Documents link to each other and to files. All targets must exist. */
+/** Tests that the targets of all links between documents and to files exist. */
 import assert from "node:assert/strict";
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";

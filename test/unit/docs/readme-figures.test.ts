@@ -1,4 +1,4 @@
-/** Each figure in README's table of measurements must be in the linked report, possibly rounded. */
+/** Tests that each figure in the README's table of measurements is in the linked report, possibly rounded. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ const project = join(import.meta.dirname, "../../..");
 const read = (path: string): string => readFileSync(join(project, path), "utf8");
 const readme = read("README.md");
 
-/** The numbers in kube-ipvs' cell of the row that begins with this text. */
+/** The numbers in kube-ipvs's cell of the row that begins with this text. */
 function readmeNumbers(begin: string): readonly number[] {
   const cells = rowsOf(readme.split("\n")).find(([first = ""]) => first.includes(begin));
   assert.ok(cells !== undefined, `README has no row: ${begin}`);
@@ -42,7 +42,7 @@ function onBothDays(begin: string): readonly number[] {
   );
 }
 
-/** README shows the smallest and the largest value, with any number of decimals. */
+/** The README shows the minimum and the maximum, with any number of decimals. */
 function assertRange(shown: readonly number[], measurements: readonly number[]): void {
   assert.equal(shown.length, 2);
   for (const [index, exact] of [Math.min(...measurements), Math.max(...measurements)].entries()) {
@@ -52,7 +52,7 @@ function assertRange(shown: readonly number[], measurements: readonly number[]):
   }
 }
 
-describe("the figures of the README", () => {
+describe("the README's figures", () => {
   it("have the range of a change's CPU time on the recorded days, with any number of Services", () => {
     assertRange(readmeNumbers("CPU time per endpoint change"), [
       ...measured(/^change-\d+$/, "CPU per change"),

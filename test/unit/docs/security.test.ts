@@ -1,4 +1,4 @@
-/** Each claim in a table of docs/security.md with a column "test" must name an existing test. */
+/** Tests that each claim in a docs/security.md table with a column "test" names an existing test. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { isThere, rowsOf, testsOf } from "../../support/documents/named-tests.ts
 const path = join(import.meta.dirname, "../../../docs/security.md");
 const text = readFileSync(path, "utf8");
 
-/** For each attacker: their attempts, the reaction of kube-ipvs, the limits, and the test. */
+/** For each attacker: their attempts, kube-ipvs's reaction, the limits, and the test. */
 const threats = text.slice(text.indexOf("## Threats"), text.indexOf("## What limits"));
 const limits = text.slice(text.indexOf("## What limits"));
 const claims = [threats, limits].flatMap((part) => rowsOf(part.split("\n")));
@@ -29,7 +29,10 @@ describe("the security model", () => {
     it(`names a test: ${cells[0]}`, () => {
       const last = cells.at(-1) ?? "";
       const tests = testsOf(last);
-      assert.ok(tests.length > 0 || /^none: /.test(last), "neither a test nor why there is none");
+      assert.ok(
+        tests.length > 0 || /^none: /.test(last),
+        "neither a test nor a reason why there is none",
+      );
       for (const test of tests) {
         assert.ok(isThere(path, test), `${test.file} has no test "${test.title}"`);
       }

@@ -1,4 +1,4 @@
-/** The README of a source folder must name each file and folder there, and nothing that does not exist. */
+/** Tests that each source folder's README names every file and folder there, and nothing that does not exist. */
 import assert from "node:assert/strict";
 import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";

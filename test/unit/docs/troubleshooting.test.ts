@@ -1,4 +1,4 @@
-/** docs/troubleshooting.md must describe each problem that `status` may report, in the same words. */
+/** Tests that docs/troubleshooting.md describes each problem that `status` may report, in the same words. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * Each example of docs/tuning.md and its pages must create the virtual servers that it shows, and none of its
- * annotations may be ignored.
+ * Tests that each example in docs/tuning.md and its pages creates the virtual servers that it shows, and that none of
+ * its annotations is ignored.
  */
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
@@ -18,7 +18,7 @@ const page = globSync(["tuning.md", "tuning/*.md"], { cwd: docs })
 interface Example {
   readonly title: string;
   readonly objects: readonly KubernetesObject[];
-  /** Undefined if the example changes no virtual server. */
+  /** Undefined if the example does not change a virtual server. */
   readonly servers?: readonly string[];
 }
 
@@ -62,7 +62,7 @@ function inNamespace({ kind, metadata, ...rest }: KubernetesObject): KubernetesO
   };
 }
 
-/** The virtual server of the examples' Service without annotations. */
+/** The virtual server of the examples' Service, without annotations. */
 const untuned = [
   "-A -t 10.96.0.10:80 -s rr",
   "-a -t 10.96.0.10:80 -r 10.244.1.10:8080 -m -w 1",
@@ -73,7 +73,7 @@ describe("docs/tuning.md", () => {
   it("has examples", () => assert.equal(examples.length, 8));
 
   for (const { title, objects, servers } of examples) {
-    it(`shows the result of its example: ${title}`, async () => {
+    it(`shows its example's result: ${title}`, async () => {
       const node = new TunedNode();
       await node.start(objects);
       assert.deepEqual(node.servers, servers ?? untuned);

@@ -652,7 +652,7 @@ const cases: readonly Case[] = [
   { check: "iptables-lock", verdict: "unknown", node: { mounts: unreadable }, says: /EACCES/ },
 ];
 
-/** Conflicts of Services that lost an address to another Service. */
+/** Conflicts in which Services lost an address to another Service. */
 function conflictsOf(...services: readonly string[]): Node["daemon"] {
   const conflicts = services.map((service) => ({
     service,

@@ -10,7 +10,7 @@ import { known, nodeWith, sysctlsWith, unreadable } from "./node.ts";
 const skipped = { skipped: "no API server is configured" };
 
 describe("an examination", () => {
-  it("of a correct node is all ok", async () => {
+  it("of a healthy node has only the verdict ok", async () => {
     const { findings, skipped } = await examine(nodeWith());
     assert.deepEqual(
       findings.filter(({ verdict }) => verdict !== "ok"),
@@ -46,7 +46,7 @@ describe("an examination", () => {
     ]);
   });
 
-  it("has the verdict unknown for a check that cannot read the node, and runs the others", async () => {
+  it("has the verdict unknown for a check that cannot read the node, and still runs the others", async () => {
     const { findings } = await examine(nodeWith({ files: unreadable }));
     const unsure = findings.filter(({ verdict }) => verdict !== "ok");
     assert.deepEqual(

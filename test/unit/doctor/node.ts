@@ -26,7 +26,7 @@ const rightSysctls: Readonly<Record<string, string>> = {
   "net/netfilter/nf_conntrack_max": "1000",
 };
 
-/** Replaces correct settings with these. Undefined means that the kernel does not have the setting. */
+/** Replaces correct settings with these. Undefined means that the kernel lacks the setting. */
 export function sysctlsWith(changed: Readonly<Record<string, string | undefined>>): Node["sysctl"] {
   const all = new Map(Object.entries({ ...rightSysctls, ...changed }));
   return (path) => all.get(path);

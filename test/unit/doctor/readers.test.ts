@@ -122,7 +122,7 @@ describe("data from /proc", () => {
   });
 });
 
-/** Starts a server with answers by path. Other paths return 403, as for an account without permissions. */
+/** Starts a server with answers by path. Other paths return 403, as for an account without permission. */
 function serverWith(
   bodies: Readonly<Record<string, object>>,
   isAllowed: (resource: string, verb: string) => boolean = () => true,
@@ -173,7 +173,7 @@ describe("data from an API server", () => {
       rights: neededRights,
     });
 
-  it("contains its version and clock, the account's rights and the other nodes", async () => {
+  it("contains its version and clock, the account's permissions and the other nodes", async () => {
     const server = serverWith(
       {
         "/version": version,

@@ -38,7 +38,7 @@ describe("answers", () => {
     assert.deepEqual((await silence(vantageWith([nobody]).vantage, question)).problems, []);
   });
 
-  it("to requests of one event loop turn come from one command", async () => {
+  it("to requests in one event-loop turn come from one command", async () => {
     const [first, second] = ["backend-0", "backend-1"].map((name) => {
       return { answers: [{ name, from }], errors: [] };
     });
@@ -60,7 +60,7 @@ describe("answers", () => {
   });
 });
 
-/** A vantage whose commands print these answers. */
+/** A vantage point whose commands print these answers. */
 function vantageWith(answers: readonly Answers[]): {
   readonly vantage: Vantage;
   readonly commands: readonly (readonly string[])[];

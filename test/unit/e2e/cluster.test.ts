@@ -1,4 +1,4 @@
-/** Tests the clients of the acceptance test with the test API server, over HTTP and web sockets. */
+/** Tests the acceptance test's clients with the test API server, over HTTP and WebSockets. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { describe, it, type TestContext } from "node:test";
@@ -53,7 +53,7 @@ describe("the typed clients", () => {
     assert.deepEqual(await listed(""), []);
   });
 
-  it("report missing objects, and the reason of a rejected request", async (test) => {
+  it("report missing objects, and the reason for a rejected request", async (test) => {
     const server = await startServer(test);
     const { core } = await open(test, server);
     assert.equal(await unlessMissing(core.readNamespace({ name: "none" })), undefined);

@@ -27,7 +27,7 @@ const clockAt = (hours: number): { nowMs(): number } => ({
   nowMs: () => appliedAt.getTime() + hours * hourMs,
 });
 
-describe("the rights of kube-ipvs-e2e", () => {
+describe("kube-ipvs-e2e's permissions", () => {
   it("are valid for a day", async () => {
     const { rbac, deleted } = bindings();
     await requireFreshRights(rbac, clockAt(24));
@@ -44,7 +44,7 @@ describe("the rights of kube-ipvs-e2e", () => {
     ]);
   });
 
-  it("are not required for a user with other rights", async () => {
+  it("are not required for a user with other permissions", async () => {
     const missing = new ApiError("Not found", { status: 404, reason: "NotFound" });
     const rbac = { ...bindings().rbac, readClusterRoleBinding: () => Promise.reject(missing) };
     await requireFreshRights(rbac, clockAt(1_000));

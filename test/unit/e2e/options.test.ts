@@ -4,7 +4,7 @@ import { allChecks } from "../../../src/e2e/checks/all-checks.ts";
 import { helpText, readOptions } from "../../../src/e2e/options.ts";
 
 describe("the command line of kube-ipvs-e2e", () => {
-  it("uses the kubeconfig of the environment, and defaults otherwise", () => {
+  it("uses the environment's kubeconfig, and defaults otherwise", () => {
     assert.deepEqual(readOptions([], { KUBECONFIG: "/root/.kube/config" }), {
       kubeconfig: "/root/.kube/config",
       namespace: "kube-ipvs-e2e",

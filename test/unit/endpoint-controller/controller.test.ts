@@ -84,7 +84,7 @@ function labeled(slice: ApiObject): ApiObject {
 }
 
 describe("the endpoint controller", () => {
-  it("takes zones and hints from Nodes and Services, and writes nothing at a second start", async (test) => {
+  it("takes zones and hints from Nodes and Services, and writes nothing on a second start", async (test) => {
     const near = selecting({ spec: { trafficDistribution: "PreferSameNode" } });
     const inZone = (zone: string): ApiObject =>
       node({ labels: { "topology.kubernetes.io/zone": zone } });
@@ -138,7 +138,7 @@ describe("the endpoint controller", () => {
     stage.server.apply(pod({ name: "web-1", ips: ["10.244.1.11"] }));
     await stage.until(["web-ipv4-0: 10.244.1.10 10.244.1.11"]);
     const before = stage.writes.length;
-    stage.server.apply(pod({ status: { message: "of no interest" } }), selecting());
+    stage.server.apply(pod({ status: { message: "not relevant" } }), selecting());
     stage.server.apply(pod({ name: "db", labels: { app: "db" } }));
     await pause(100);
     assert.equal(stage.writes.length, before);
@@ -177,7 +177,7 @@ describe("the endpoint controller", () => {
     await stage.until(["web-a: 10.244.1.10"]);
   });
 
-  it("overwrites third-party changes of its slices", async (test) => {
+  it("overwrites third-party changes to its slices", async (test) => {
     const stage = await (await Stage.make(test, selecting(), pod())).start();
     await stage.until(["web-ipv4-0: 10.244.1.10"]);
     const [slice] = stage.slices;
@@ -205,7 +205,7 @@ describe("the endpoint controller", () => {
     await stage.until(["web-ipv4-0: 10.244.1.11"]);
   });
 
-  it("keeps third-party annotations of its slices", async (test) => {
+  it("keeps third-party annotations on its slices", async (test) => {
     const stage = await (await Stage.make(test, selecting(), pod())).start();
     await stage.until(["web-ipv4-0: 10.244.1.10"]);
     const [slice] = stage.slices;
@@ -226,7 +226,7 @@ describe("the endpoint controller after errors", () => {
       await stage.until(["web-ipv4-0: 10.244.1.10"]);
       assert.equal(stage.writes.length, 3);
       const isLoud = stage.log.lines.some(({ level }) => level === "warn");
-      assert.equal(isLoud, code !== 409, "a conflict is nothing to warn of");
+      assert.equal(isLoud, code !== 409, "a conflict causes no warning");
     });
   }
 
@@ -239,7 +239,7 @@ describe("the endpoint controller after errors", () => {
     await stage.until(["web-ipv4-0: 10.244.1.10 10.244.1.11"]);
   });
 
-  it("names the missing right if writing is forbidden", async (test) => {
+  it("names the missing permission if writing is forbidden", async (test) => {
     const stage = await Stage.make(test, selecting(), pod());
     stage.server.faults.add({ on: "write", effect: "status", code: 403 });
     await stage.start();
@@ -272,7 +272,7 @@ describe("the endpoint controller after errors", () => {
   });
 });
 
-describe("the endpoint controller of a large Service", () => {
+describe("the endpoint controller with a large Service", () => {
   it("writes one slice for one Pod among 250", async (test) => {
     const pods = Array.from({ length: 250 }, (_, number) =>
       pod({ name: `web-${number}`, ips: [`10.244.3.${number + 1}`] }),

@@ -1,7 +1,7 @@
 /**
  * Random histories of a cluster with a running controller: Pods, Services and slices change, third parties write and
- * remove slices, watches and writes fail, and the controller is stopped and started. At the end, exactly one endpoint
- * must exist for each Pod that a Service selects.
+ * remove slices, watches and writes fail, and the controller is restarted. At the end, exactly one endpoint must exist
+ * for each Pod that a Service selects.
  */
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";

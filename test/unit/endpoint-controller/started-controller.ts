@@ -1,4 +1,4 @@
-/** A running controller on the test API server. Its back-off of seconds passes in milliseconds. */
+/** A running controller on the test API server. Its back-off takes milliseconds instead of seconds. */
 import type { TestContext } from "node:test";
 import { openConnection } from "../../../src/api/cluster/open-connection.ts";
 import { systemClock } from "../../../src/base/clock.ts";
@@ -7,7 +7,7 @@ import { EndpointController } from "../../../src/endpoint-controller/controller.
 import type { ApiServer } from "../../support/api-server/api-server.ts";
 import { RecordingLogger } from "../../support/recording-logger.ts";
 
-/** This clock does not affect the timeouts of requests. */
+/** This clock does not affect request timeouts. */
 const quickClock: typeof systemClock = {
   ...systemClock,
   after: (delayMs, callback) =>

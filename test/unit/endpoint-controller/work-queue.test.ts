@@ -23,7 +23,7 @@ class Stage {
   }
 
   #work(key: string): Promise<void> {
-    assert.ok(!this.#endings.has(key), `${key} runs twice at once`);
+    assert.ok(!this.#endings.has(key), `${key} runs twice at the same time`);
     this.begun.push(key);
     return new Promise((resolve, reject) => {
       this.#endings.set(key, (error) => (error === undefined ? resolve() : reject(error)));
@@ -48,7 +48,7 @@ describe("a work queue", () => {
     assert.deepEqual(begun, ["a"]);
   });
 
-  it("never processes a key twice at the same time, but again if it was added meanwhile", async () => {
+  it("never processes a key twice at the same time, but again if it was added in the meantime", async () => {
     const stage = new Stage();
     stage.queue.add("a");
     await stage.clock.advance(100);

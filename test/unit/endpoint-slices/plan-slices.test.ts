@@ -4,7 +4,7 @@ import type { PodRecord, SelectingService } from "../../../src/endpoint-slices/o
 import { planSlices } from "../../../src/endpoint-slices/plan-slices.ts";
 import { ip, pod, pods, SliceShelf, selecting, served } from "./slices.ts";
 
-/** Plans the slices of a Service without existing ones. */
+/** Plans a Service's slices without existing ones. */
 function made(service: SelectingService, ...of: readonly PodRecord[]): SliceShelf["stored"] {
   const shelf = new SliceShelf();
   shelf.sync(service, of);
@@ -12,7 +12,7 @@ function made(service: SelectingService, ...of: readonly PodRecord[]): SliceShel
   return shelf.stored;
 }
 
-describe("endpoints of a Service", () => {
+describe("a Service's endpoints", () => {
   it("are its Pods, with node, identity and owner", () => {
     const [slice, ...more] = made(selecting(), pod(1), pod(2, { labels: { app: "other" } }));
     assert.deepEqual(more, []);
@@ -69,7 +69,7 @@ describe("endpoints of a Service", () => {
     ]);
   });
 
-  it("do not include Pods of another namespace or without a label of the selector", () => {
+  it("do not include Pods in another namespace or without a label in the selector", () => {
     const service = selecting({ selector: { app: "web", tier: "front" } });
     const labels = { app: "web", tier: "front", more: "x" };
     const found = made(service, pod(1), pod(2, { labels, name: "other/p2" }), pod(3, { labels }));
@@ -94,7 +94,7 @@ describe("endpoints of a Service", () => {
     assert.deepEqual(flags(true), ["110", "100", "111", "101"]);
   });
 
-  it("have each Pod's own port for a named target, and omit Pods without that port", () => {
+  it("have each Pod's own port for a named target port, and omit Pods without it", () => {
     const http = { name: "http", protocol: "TCP", target: "web", appProtocol: "h2c" } as const;
     const fixed = { name: "metrics", protocol: "TCP", target: 9100, appProtocol: "" } as const;
     const at = (port: number, protocol: "TCP" | "UDP" = "TCP"): Partial<PodRecord> => ({
@@ -141,7 +141,7 @@ describe("endpoints of a Service", () => {
     );
   });
 
-  it("of a headless Service have the hostname of Pods in its subdomain, and may have no ports", () => {
+  it("of a headless Service have the hostnames of Pods in its subdomain, and may have no ports", () => {
     const headless = selecting({ isHeadless: true, ports: [], labels: { tier: "db" } });
     const [slice] = made(
       headless,
@@ -198,7 +198,7 @@ describe("a change", () => {
     all.splice(10, 1);
     assert.equal(shelf.sync(selecting(), all), 1);
     all.push(pod(2_000));
-    assert.equal(shelf.sync(selecting(), all), 1, "goes into the gap of one slice");
+    assert.equal(shelf.sync(selecting(), all), 1, "fills the gap in one slice");
     all.push(pod(2_001));
     assert.equal(shelf.sync(selecting(), all), 1, "a new slice: all are full");
   });
@@ -213,7 +213,7 @@ describe("a change", () => {
     assert.equal(shelf.sync(selecting(), [...all, pod(2_000)]), 1);
   });
 
-  it("that empties a slice fills the other one, and the empty one is deleted", () => {
+  it("that empties a slice fills another one, and the empty slice is deleted", () => {
     const shelf = new SliceShelf();
     const all = pods(150);
     shelf.sync(selecting(), all);
@@ -253,7 +253,7 @@ describe("a change", () => {
     );
   });
 
-  it("of a Pod that gets another address under its name rewrites its endpoint in place", () => {
+  it("of a Pod that gets a new address under its name rewrites its endpoint in place", () => {
     const shelf = new SliceShelf();
     shelf.sync(selecting(), pods(150));
     const all = pods(150);
@@ -272,7 +272,7 @@ describe("a change", () => {
   });
 });
 
-describe("slices of a Service", () => {
+describe("a Service's slices", () => {
   it("are deleted with the Service, or with a family that it no longer has", () => {
     const shelf = new SliceShelf();
     const both = [pod(1, { addresses: [ip("10.0.0.1"), ip("fd00::1")] })];
@@ -305,7 +305,11 @@ describe("slices of a Service", () => {
       managedBy: "endpointslice-controller.k8s.io",
     });
     shelf.stored = [ours, { ...theirs, hasEndpoints: false }];
-    assert.deepEqual(shelf.plan(selecting(), []).deletes, [], "ours stay while theirs are empty");
+    assert.deepEqual(
+      shelf.plan(selecting(), []).deletes,
+      [],
+      "the controller's slices remain while the others are empty",
+    );
     shelf.stored = [ours, theirs];
     assert.deepEqual(shelf.plan(selecting(), pods(2)).deletes, [ours]);
     shelf.stored = [{ ...theirs, managedBy: "" }];

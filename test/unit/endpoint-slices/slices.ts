@@ -1,4 +1,4 @@
-/** Records for tests of slices, and slices as an API server would store them after a plan. */
+/** Records for slice tests, and slices as an API server would store them after a plan. */
 import type { IpAddress } from "../../../src/base/ip.ts";
 import {
   managedByLabel,
@@ -51,7 +51,7 @@ export function selecting(fields: Partial<SelectingService> = {}): SelectingServ
   };
 }
 
-/** The stored slices of one Service, to which plans are applied. */
+/** One Service's stored slices, to which plans are applied. */
 export class SliceShelf {
   stored: StoredSlice[] = [];
   writes = 0;

@@ -1,4 +1,4 @@
-/** Random histories: after any changes, the slices must be correct, with few writes. */
+/** Random histories: after any change, the slices must be correct, with few writes. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { PodRecord, SelectingService } from "../../../src/endpoint-slices/objects.ts";

@@ -215,7 +215,7 @@ describe("explain in iptables mode", () => {
     });
   });
 
-  it("reports that external packets are lost if ip_forward is off", async () => {
+  it("reports that external packets are dropped if ip_forward is off", async () => {
     await inTables(objects, async (onNode) => {
       onNode.kernel.sysctl.values.set("net/ipv4/ip_forward", "0");
       assert.match(

@@ -1,4 +1,4 @@
-/** Tests nftables rules of other software, given as the kernel's expressions. */
+/** Tests third-party nftables rules, given as the kernel's expressions. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Explanation } from "../../../src/answer/explanation.ts";
@@ -118,7 +118,7 @@ function ports(...keys: readonly (readonly [number, boolean, NftVerdict?])[]): N
 
 const balanced = /are balanced over 1 of 1 endpoint/;
 
-describe("explain of other software's nftables rules", () => {
+describe("explain with third-party nftables rules", () => {
   it("names the table, chain and rule that drop packets, in the order of chain priorities", async () => {
     for (const hook of ["PREROUTING", "INPUT"] as const) {
       for (const priority of [-310, -200, 0, 10]) {
@@ -166,7 +166,7 @@ describe("explain of other software's nftables rules", () => {
     assert.equal(await dropIn(ports([22, false], [443, false]), { isNegated: true }), "dropped");
     assert.equal(await dropIn(ports([70, false], [90, true])), "dropped");
     assert.equal(await dropIn(ports([70, false], [80, true])), "balanced");
-    // The end of one interval is the beginning of the next.
+    // The end of one interval is the start of the next.
     assert.equal(await dropIn(ports([70, false], [80, true], [80, false], [90, true])), "dropped");
     const map = ports([80, false, { kind: "jump", chain: "others" }]);
     const rules = { vmap: [destinationPort, lookup("ports", { hasVerdict: true })] };
@@ -175,7 +175,7 @@ describe("explain of other software's nftables rules", () => {
     assert.match(jumped.summary, /are refused by inet fw others: reject$/);
   });
 
-  it("treats a rule that cannot be evaluated as one that may match", async () => {
+  it("treats a rule that cannot be evaluated as a possible match", async () => {
     const drops = await explainedWith(
       ruleset({ rules: { "limit drop": [limit, verdict("drop")] } }),
     );
@@ -231,7 +231,7 @@ describe("explain of other software's nftables rules", () => {
     );
   });
 
-  it("assumes that packets of other hosts do not arrive on the loopback link", async () => {
+  it("assumes that packets from other hosts do not arrive on the loopback link", async () => {
     const name = [load({ from: "meta", key: 6 }), compare(108, 111, ...new Array(14).fill(0))];
     const index = [load({ from: "meta", key: 4 }), compare(1, 0, 0, 0)];
     for (const isLoopback of [name, index]) {
@@ -279,7 +279,7 @@ describe("explain of other software's nftables rules", () => {
     assert.deepEqual([await at(98), await at(100)], ["dropped", "balanced"]);
   });
 
-  it("follows a masquerade of other software, and counts a translation as one that may match", async () => {
+  it("follows third-party masquerading, and treats a translation as a possible match", async () => {
     const rules = { masquerade: [{ kind: "verdict", verdict: { kind: "masquerade" } }] } as const;
     const { packets } = await explainedWith(ruleset({ hook: "POSTROUTING", priority: 100, rules }));
     assert.equal(packets[0]?.deliveries[0]?.isMasqueraded, true);
@@ -292,7 +292,7 @@ describe("explain of other software's nftables rules", () => {
     );
   });
 
-  it("evaluates ingress chains of the link through which packets come in", async () => {
+  it("evaluates ingress chains of the link through which packets arrive", async () => {
     const on = async (...devices: readonly string[]) => {
       const nft = ruleset({ hook: "INGRESS", rules: { drop: [verdict("drop")] } });
       return (

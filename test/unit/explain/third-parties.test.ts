@@ -57,7 +57,7 @@ async function summaryThrough(
 for (const mode of ["ipvs", "iptables"]) {
   const flags = { "proxy-mode": mode };
   describe(`explain with packets that other software drops in ${mode} mode`, () => {
-    it("names a rule of raw", async () => {
+    it("names a rule in raw", async () => {
       const found = await verdictAfter(
         (onNode) => table(onNode, "raw").append("PREROUTING", "-d 10.96.0.10/32 -j DROP"),
         client,
@@ -83,7 +83,7 @@ for (const mode of ["ipvs", "iptables"]) {
       assert.match(found.summary, /are dropped by mangle other-rules: -s 192\.168\.10\.0\/24 /);
     });
 
-    it("names a rule that drops the answers of pods", async () => {
+    it("names a rule that drops pods' answers", async () => {
       const found = await verdictAfter(
         (onNode) => table(onNode, "raw").append("PREROUTING", "-s 10.244.1.5/32 -j DROP"),
         "node",
@@ -137,7 +137,7 @@ describe("explain in IPVS mode", () => {
     assert.match(found.summary, /are balanced over 1 of 1 endpoint and masqueraded$/);
   });
 
-  it("drops packets of a link that does not lead back to the client if rp_filter is strict there", async () => {
+  it("drops packets from a link that does not lead back to the client if rp_filter is strict there", async () => {
     const strict = async (link: string): Promise<string> =>
       await summaryThrough(link, {
         "net/ipv4/conf/all/rp_filter": "1",
@@ -153,7 +153,7 @@ describe("explain in IPVS mode", () => {
     await assert.rejects(summaryThrough("eth7", {}), /--in: there is no interface eth7/);
   });
 
-  it("names the policy of INPUT, which packets of external clients pass before IPVS", async () => {
+  it("names the policy of INPUT, which packets from external clients traverse before IPVS", async () => {
     const { verdict, summary, packets } = await verdictAfter(
       (onNode) => table(onNode, "filter").drop("INPUT"),
       pod,
@@ -172,7 +172,7 @@ describe("explain in IPVS mode", () => {
     });
   });
 
-  it("reports that packets of a client without a route back get no answer", async () => {
+  it("reports that packets from a client without a route back get no answer", async () => {
     await withNode(objects, async (onNode) => {
       onNode.kernel.sysctl.values.set("net/ipv4/ip_forward", "1");
       const find = async (address: IpAddress) =>
@@ -205,7 +205,7 @@ describe("explain in IPVS mode", () => {
       assert.equal(verdict, "dropped");
       assert.match(
         summary,
-        /are dropped behind IPVS: there is no route to 10\.244\.1\.5, or the route rejects packets/,
+        /are dropped behind IPVS: there is no route to 10\.244\.1\.5, or one that rejects packets/,
       );
     });
   });
@@ -230,7 +230,7 @@ describe("explain in IPVS mode", () => {
     });
   });
 
-  it("evaluates ports, interfaces and TCP flags of third-party rules, and chains without return", async () => {
+  it("evaluates ports, interfaces and TCP flags in third-party rules, and chains without return", async () => {
     const filtered = async (chain: "INPUT" | "FORWARD", ...rules: readonly string[]) =>
       await verdictAfter((onNode) => {
         const filter = table(onNode, "filter");
@@ -264,7 +264,7 @@ describe("explain in IPVS mode", () => {
     assert.match((await filtered("FORWARD", requests)).summary, /are balanced/);
   });
 
-  describe("with sets of other software", () => {
+  describe("with third-party sets", () => {
     const put = ({ kernel }: FakeNode, type: string, ...entries: readonly string[]): void => {
       const set = { name: "other", type, family: "IPv4", maxElements: 65_536 } as const;
       kernel.ipSets.put(set as unknown as IpSet, entries);
@@ -320,7 +320,7 @@ describe("explain in IPVS mode", () => {
         assert.equal(await droppedBy(match, type, ...entries), wanted);
       });
 
-    it("matches no packets of the other family", async () => {
+    it("matches no packets in the other family", async () => {
       const { verdict } = await verdictAfter((onNode) => {
         const set = { name: "other", type: "hash:ip", family: "IPv6", maxElements: 8 } as const;
         onNode.kernel.ipSets.put(set, ["192.168.10.1"]);
@@ -347,7 +347,7 @@ describe("explain in IPVS mode", () => {
     assert.equal(await verdictWith("1"), "dropped");
   });
 
-  it("matches the loopback link for packets of this node to itself", async () => {
+  it("matches the loopback link for packets from this node to itself", async () => {
     await withNode(objects, async (onNode) => {
       const filter = table(onNode, "filter");
       filter.remove("INPUT", /KUBE-/);
@@ -359,7 +359,7 @@ describe("explain in IPVS mode", () => {
     });
   });
 
-  it("reports rules in front of which IPVS puts packets with the endpoint as destination", async () => {
+  it("reports rules that see packets from IPVS with the endpoint as destination", async () => {
     const { summary } = await verdictAfter(
       (onNode) => table(onNode, "raw").append("OUTPUT", "-d 10.244.1.5/32 -j DROP"),
       client,
@@ -367,7 +367,7 @@ describe("explain in IPVS mode", () => {
     assert.match(summary, /are dropped behind IPVS by raw OUTPUT: -d 10\.244\.1\.5\/32 -j DROP$/);
   });
 
-  it("reports that a node which does not forward loses the answers", async () => {
+  it("reports that a node with forwarding disabled loses the answers", async () => {
     const { summary } = await verdictAfter(
       ({ kernel }) => kernel.sysctl.values.set("net/ipv4/ip_forward", "0"),
       client,
@@ -375,7 +375,7 @@ describe("explain in IPVS mode", () => {
     assert.match(summary, /net\.ipv4\.ip_forward is 0, so this node forwards nothing$/);
   });
 
-  it("reports that the node drops answers to a loopback address that other software masquerades", async () => {
+  it("reports that the node drops answers to a loopback address that a third party masquerades", async () => {
     const masquerade = (onNode: FakeNode): void =>
       table(onNode, "nat").append("POSTROUTING", "-s 127.0.0.0/8 -j MASQUERADE");
     const { summary } = await verdictAfter(masquerade, ip("127.0.0.1"), { "cluster-cidr": "" });

@@ -1,4 +1,4 @@
-/** No fault row may change the machine on which the tests run. */
+/** Tests that no fault row can change the machine on which the tests run. */
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ const tests = join(import.meta.dirname, "../..");
 const inLabKernel = { LAB_KIND: "lab-kernel" };
 const elsewhere = [{}, { LAB_KIND: "host" }, { LAB_KIND: "" }];
 
-/** Ways to change the clock, the modules or the limits of the whole kernel. */
+/** Ways to change the clock, the modules or kernel-wide limits. */
 const changes =
   /\bdate -s|\brmmod\b|modprobe -r|settimeofday\(|clock_settime\(|\/proc\/1\/ns|> *\/proc\/sysrq-trigger/;
 

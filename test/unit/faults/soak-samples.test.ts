@@ -13,17 +13,17 @@ const base: Sample = {
   delayMs: { p50: 10, p99: 12, p999: 20, worst: 50 },
 };
 
-/** A run of 40 samples. `change` returns the fields that differ in each. */
+/** A run of 40 samples. `change` returns the fields that differ in each one. */
 function run(change: (index: number) => Partial<Sample>): readonly Sample[] {
   return Array.from({ length: 40 }, (_, index) => ({ ...base, ...change(index) }));
 }
 
 describe("growth in a soak", () => {
   const quiet: readonly (readonly [string, readonly Sample[]])[] = [
-    ["in what stays as it is", run(() => ({}))],
+    ["in constant figures", run(() => ({}))],
     ["in noise", run((index) => ({ memoryMiB: 100 + (index % 7), timers: 9 + (index % 3) }))],
     ["in a single peak at the end", run((index) => (index === 39 ? { memoryMiB: 300 } : {}))],
-    ["while it warms up", run((index) => ({ memoryMiB: index < 8 ? 60 : 100 }))],
+    ["during the warm-up", run((index) => ({ memoryMiB: index < 8 ? 60 : 100 }))],
     ["in two samples", [base, { ...base, memoryMiB: 500 }]],
   ];
   for (const [name, samples] of quiet) {
@@ -39,10 +39,10 @@ describe("growth in a soak", () => {
     it(`is found in ${name}`, () => assert.deepEqual(findGrowth(run(change)), [want]));
   }
 
-  it("is reported with the figures of every kind", () => {
+  it("is reported with figures of every kind", () => {
     assert.equal(
       growthLine(run((index) => ({ sockets: index }))),
-      "Medians of the second quarter and of the last: memoryMiB 100.0 → 100.0, heapMiB 40.0 → 40.0, files 30.0 → 30.0, sockets 15.0 → 35.0, handles 20.0 → 20.0, timers 9.0 → 9.0",
+      "Medians of the second and the last quarter: memoryMiB 100.0 → 100.0, heapMiB 40.0 → 40.0, files 30.0 → 30.0, sockets 15.0 → 35.0, handles 20.0 → 20.0, timers 9.0 → 9.0",
     );
   });
 });

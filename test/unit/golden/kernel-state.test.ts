@@ -15,14 +15,14 @@ const recorded: readonly { readonly name: string; readonly state: KernelState }[
 type Mutation = (lines: readonly string[]) => readonly string[];
 
 const mutations: Readonly<Record<string, Mutation>> = {
-  "a line is gone": (lines) => lines.toSpliced(Math.floor(lines.length / 2), 1),
-  "a line came in": (lines) => lines.toSpliced(Math.floor(lines.length / 2), 0, "new"),
+  "a line is missing": (lines) => lines.toSpliced(Math.floor(lines.length / 2), 1),
+  "a line is added": (lines) => lines.toSpliced(Math.floor(lines.length / 2), 0, "new"),
   "the last character of a line differs": (lines) =>
     lines.with(
       0,
       (lines[0] ?? "").replace(/.$/, (last) => (last === "x" ? "y" : "x")),
     ),
-  "a line is there twice": (lines) => [...lines, lines.at(-1) ?? ""],
+  "a line is duplicated": (lines) => [...lines, lines.at(-1) ?? ""],
 };
 
 describe("states", () => {

@@ -1,6 +1,6 @@
 /**
- * Runs every recorded scenario through the real configuration parser, decoders, planner and reconciler into the kernel
- * in memory. The lab does the same with a real kernel, but this test finds a wrong plan within a second.
+ * Runs every recorded scenario through the real configuration parser, decoders, planner and reconciler on the fake
+ * kernel. The lab does the same with a real kernel, but this test finds a wrong plan within a second.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -24,10 +24,10 @@ import {
 import { MemorySource } from "../../support/memory-source.ts";
 import { silentMetrics } from "../../support/silent-metrics.ts";
 
-/** Files that the kernel in memory cannot produce. */
+/** Files that the fake kernel cannot produce. */
 const unmodelled = ["link", "sysctl", "health"] as const;
 
-/** Scenarios that begin with third-party kernel state, whose shell lines only a real kernel can run. */
+/** Scenarios that begin with third-party kernel state. Only a real kernel can run their shell lines. */
 const needsRealKernel = new Set(["cfg-exclude-cidrs", "pre-dirty-kernel"]);
 
 function observed(kernel: FakeKernel): KernelState {
@@ -76,10 +76,10 @@ async function replay(scenario: Scenario): Promise<readonly string[]> {
   return differences;
 }
 
-/** `ip addr add 172.16.6.11/24 dev eth1` and its opposite. */
+/** `ip addr add 172.16.6.11/24 dev eth1`, and the same with `del`. */
 function runAddressLine(kernel: FakeKernel, line: string): void {
   const match = /^ip addr (add|del) ([^/]+)\/(\d+) dev eth1$/.exec(line);
-  assert.ok(match, `A line that the kernel in memory cannot follow: ${line}`);
+  assert.ok(match, `A line that the fake kernel cannot execute: ${line}`);
   const [, verb, text = "", length] = match;
   const address = parseIpAddress(text);
   addressesNow = addressesNow.filter((other) => other.address !== address);

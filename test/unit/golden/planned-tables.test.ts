@@ -1,6 +1,6 @@
 /**
  * Runs every recorded scenario of iptables mode through the real configuration parser, decoders and planner. The
- * planned rules must equal kube-proxy's, rule by rule. Uses no kernel and no daemon.
+ * planned rules must equal kube-proxy's, rule by rule. Uses neither a kernel nor a daemon.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

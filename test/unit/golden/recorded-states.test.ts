@@ -1,4 +1,4 @@
-/** Recorded states are stored as differences. Each text must restore exactly the original states. */
+/** Recorded states are stored as differences. Each text must restore the original states exactly. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -32,7 +32,7 @@ describe("states that are stored as differences", () => {
     ["golden", { listScenarios, readScenario }],
     ["golden-iptables", iptablesMode],
   ] as const) {
-    it(`yield the recorded text when they are written again: ${folder}`, () => {
+    it(`yield the recorded text when they are rewritten: ${folder}`, () => {
       const states = join(import.meta.dirname, "../..", folder, "states");
       const [base = {}] = parseStates(readFileSync(join(states, baseFile), "utf8"), {});
       for (const name of list()) {
@@ -44,8 +44,8 @@ describe("states that are stored as differences", () => {
   }
 
   for (const [damage, edits, error] of [
-    ["takes away a line that is not there", "1- c", /Line 1 of the state before is not "c"/],
-    ["goes back", "2- b\n1- a", /Not in place: "1- a"/],
+    ["removes a line that does not exist", "1- c", /Line 1 of the previous state is not "c"/],
+    ["goes backwards", "2- b\n1- a", /Not in place: "1- a"/],
     ["goes beyond the end", "3+ c", /Not in place: "3\+ c"/],
     ["has no line number", "c", /Not in place: "c"/],
   ] as const) {
@@ -55,7 +55,7 @@ describe("states that are stored as differences", () => {
     });
   }
 
-  it("fail if a line is outside of a step or a file", () => {
+  it("fail if a line is outside a step or a file", () => {
     assert.throws(() => parseStates("1- a\n", {}), /Not the head of a step/);
     assert.throws(() => parseStates("== step0\n1- a\n", {}), /Not the head of a recorded file/);
     assert.throws(() => parseStates("== step0\n-- other\n", {}), /Not the head of a recorded file/);

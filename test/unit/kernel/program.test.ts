@@ -17,7 +17,7 @@ const sh = (
   runProgram({ program: "sh", arguments: ["-c", script], timeoutMs: 60_000, ...options });
 
 describe("running a program", () => {
-  it("returns its output, also with a non-zero exit code", async () => {
+  it("returns its output, even with a non-zero exit code", async () => {
     assert.deepEqual(await sh("echo out; echo err >&2; exit 4"), {
       exitCode: 4,
       output: "out\n",
@@ -25,7 +25,7 @@ describe("running a program", () => {
     });
   });
 
-  it("passes the input, and an empty one if there is none", async () => {
+  it("passes the input, or an empty one if there is none", async () => {
     assert.equal((await sh("cat", { input: "*nat\nCOMMIT\n" })).output, "*nat\nCOMMIT\n");
     assert.equal((await sh("cat")).output, "");
   });
@@ -57,7 +57,7 @@ describe("running a program", () => {
     const call = { program: "iptables-save", arguments: [], timeoutMs: 60_000 };
     assert.equal(
       notStarted("EMFILE", call).message,
-      "Cannot run iptables-save: EMFILE (too many open files: check ulimit -n and sysctl fs.file-nr)",
+      "Cannot run iptables-save: EMFILE (too many files are open: ulimit -n, sysctl fs.file-nr)",
     );
   });
 
@@ -69,7 +69,7 @@ describe("running a program", () => {
       /^Cannot run no-such-program: it is not installed/,
     ],
     [
-      "may not be run",
+      "is not executable",
       () => runProgram({ program: "/etc/passwd", arguments: [], timeoutMs: 60_000 }),
       "not-allowed",
       /EACCES/,
@@ -81,19 +81,19 @@ describe("running a program", () => {
       /^Cannot run sh: it did not finish within 0\.05 s and was killed$/,
     ],
     [
-      "takes too long, although its child keeps the output open",
+      "takes too long while its child keeps the output open",
       () => sh("sleep 60; true", { timeoutMs: 50 }),
       "timed-out",
       /^Cannot run sh: it did not finish within 0\.05 s and was killed$/,
     ],
     [
-      "writes without end",
+      "writes endlessly",
       () => sh("cat /dev/zero", { timeoutMs: 60_000 }),
       "output-too-long",
       /^Cannot run sh: it wrote more than 64 MB and was killed$/,
     ],
     [
-      "writes errors without end",
+      "writes errors endlessly",
       () => sh("cat /dev/zero >&2", { timeoutMs: 60_000 }),
       "output-too-long",
       /^Cannot run sh: it wrote more than 256 KB of errors and was killed$/,
@@ -172,7 +172,7 @@ describe("output that is read by lines", () => {
     assert.deepEqual(await lines("printf '\\303'; sleep 0.1; printf '\\244\\n'"), ["ä"]);
   });
 
-  it("ends a program that writes an endless line, before it uses much time or memory", async () => {
+  it("stops a program that writes an endless line before it uses much time or memory", async () => {
     const before = process.cpuUsage();
     await assert.rejects(lines("cat /dev/zero"), {
       failure: "output-too-long",
@@ -182,7 +182,7 @@ describe("output that is read by lines", () => {
     assert.ok(user + system < 5_000_000, `${(user + system) / 1_000_000} s`);
   });
 
-  it("rejects with the error of a line's callback, and ends the program", async () => {
+  it("rejects with the error from a line's callback, and stops the program", async () => {
     const fail = (): never => {
       throw new Error("not a rule");
     };

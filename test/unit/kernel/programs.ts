@@ -1,4 +1,4 @@
-/** Programs that answer from a table, and a record of their calls. */
+/** Fake programs that answer from a table, and a record of their calls. */
 import {
   type ProgramCall,
   ProgramError,
@@ -6,7 +6,7 @@ import {
   type RunProgram,
 } from "../../../src/kernel/program.ts";
 
-/** One answer for each call. The last one is repeated. An error is thrown. */
+/** One answer for each call. The last one repeats. Errors are thrown. */
 export type ProgramAnswer = Partial<ProgramResult> | Error;
 
 /** Programs that are not in the table are not installed. */

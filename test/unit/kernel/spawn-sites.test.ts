@@ -1,4 +1,4 @@
-/** The product may start programs in one file only, and without a shell. */
+/** Tests that the product starts programs in only one file and without a shell. */
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";

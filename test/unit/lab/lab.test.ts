@@ -14,7 +14,7 @@ import {
 } from "../../queue/test-summary.ts";
 
 describe("the suites", () => {
-  it("are all the test files of the folder", () => {
+  it("are all the test files in the folder", () => {
     const files = readdirSync(join(import.meta.dirname, "../../lab"));
     const expected = files.filter((file) => file.endsWith(".test.ts"));
     const found = listSuites(false).map(({ file }) => file.replace("test/lab/", ""));
@@ -69,10 +69,10 @@ describe("the lab", () => {
     findShortage: () => undefined,
     architecture: "x64",
   };
-  /** Fails if the kernel is asked, because that loads a module. */
+  /** Fails if the kernel is queried, because that loads a module. */
   const askingFails: LabSources = {
     ...withIpvs,
-    hostHasIpvs: () => assert.fail("The machine's own kernel was asked"),
+    hostHasIpvs: () => assert.fail("The machine's own kernel was queried"),
   };
 
   it("is the lab kernel, and does not affect the machine's own kernel", () => {
@@ -119,7 +119,7 @@ describe("the lab", () => {
     );
   });
 
-  it("runs as many suites at the same time as memory allows", () => {
+  it("runs as many suites in parallel as memory allows", () => {
     const gigabyte = 2 ** 30;
     assert.equal(kernelsInMemory(6, 16 * gigabyte), 6);
     assert.equal(kernelsInMemory(6, 3 * gigabyte), 4);
@@ -150,7 +150,7 @@ describe("the lab", () => {
     assert.equal(childrenSeconds(""), undefined);
   });
 
-  it("passes arguments on unchanged", () => {
+  it("passes on arguments unchanged", () => {
     assert.equal(shellQuote("it's $HOME"), `'it'\\''s $HOME'`);
   });
 });

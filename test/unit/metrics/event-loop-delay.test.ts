@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { measureEventLoopDelay } from "../../../src/metrics/event-loop-delay.ts";
 
-/** A clock whose timers the test fires, late. */
+/** A clock whose timers the test fires late. */
 function lateClock(): { fire: (lateMs: number) => void; isArmed: () => boolean; clock: never } {
   let nowMs = 0;
   let timer: { dueMs: number; callback: () => void } | undefined;

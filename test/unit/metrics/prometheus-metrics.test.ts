@@ -9,7 +9,7 @@ import {
 
 const build = { version: "9.9.9" };
 
-/** Returns the sample lines of a scrape after `use`. */
+/** Returns a scrape's sample lines after `use`. */
 async function samples(use: (metrics: PrometheusMetrics) => void): Promise<readonly string[]> {
   const metrics = prometheusMetrics(build);
   use(metrics);

@@ -58,7 +58,7 @@ const cases: readonly Case[] = [
   },
   { name: "kube-router's name", annotations: { [alias]: "lc" }, tuning: { scheduler: "lc" } },
   {
-    name: "kube-router's name beside ours, which counts",
+    name: "kube-router's name next to kube-ipvs's, which applies",
     annotations: { [alias]: "lc", [scheduler]: "sed" },
     tuning: { scheduler: "sed" },
   },
@@ -79,7 +79,7 @@ const cases: readonly Case[] = [
     tuning: { scheduler: "ours" },
   },
   {
-    name: "what is no name of a scheduler",
+    name: "an invalid scheduler name",
     annotations: { [scheduler]: "round robin", [flags]: "port" },
     problems: [`${scheduler} invalid-annotation`, `${flags} invalid-annotation`],
   },
@@ -89,7 +89,7 @@ const cases: readonly Case[] = [
     problems: [`${scheduler} invalid-annotation`],
   },
   {
-    name: "one packet, without a UDP port",
+    name: "one-packet scheduling without a UDP port",
     annotations: { [`${own}one-packet`]: "true" },
     tuning: { isOnePacket: true },
     problems: [`${own}one-packet annotation-without-effect`],
@@ -115,12 +115,12 @@ const cases: readonly Case[] = [
     tuning: { drainDeadlineSeconds: 90 },
   },
   {
-    name: "a deadline below zero",
+    name: "a negative deadline",
     annotations: { [`${own}drain-deadline`]: "-1s" },
     problems: [`${own}drain-deadline invalid-annotation`],
   },
   {
-    name: "weights that the scheduler does not look at",
+    name: "weights that the scheduler ignores",
     annotations: { [`${own}weights`]: "slice" },
     tuning: { weights: "slice" },
     problems: [`${own}weights annotation-without-effect`],
@@ -131,13 +131,13 @@ const cases: readonly Case[] = [
     tuning: { scheduler: "wlc", slowStartMs: 30_000 },
   },
   {
-    name: "a slow start under a scheduler without weights",
+    name: "a slow start with a scheduler without weights",
     annotations: { [scheduler]: "mh", [`${own}slow-start`]: "30s" },
     tuning: { scheduler: "mh", slowStartMs: 30_000 },
     problems: [`${own}slow-start annotation-without-effect`],
   },
   {
-    name: "a slow start of a moment",
+    name: "a slow start that is too short",
     annotations: { [scheduler]: "wlc", [`${own}slow-start`]: "10ms" },
     tuning: { scheduler: "wlc" },
     problems: [`${own}slow-start invalid-annotation`],
@@ -148,13 +148,13 @@ const cases: readonly Case[] = [
     tuning: { scheduler: "wrr", canary: { by: "slice", name: "web-canary", percent: 10 } },
   },
   {
-    name: "a canary of more than everything",
+    name: "a canary share above the maximum",
     annotations: { [scheduler]: "wrr", [`${own}canary`]: "zone=b,share=110%" },
     tuning: { scheduler: "wrr" },
     problems: [`${own}canary invalid-annotation`],
   },
   {
-    name: "a name that nobody knows",
+    name: "an unknown name",
     annotations: { "kube-ipvs.io/schedular": "wrr", [scheduler]: "wrr" },
     tuning: { scheduler: "wrr" },
     problems: ["kube-ipvs.io/schedular unknown-annotation"],

@@ -50,7 +50,7 @@ describe("the service ports of a Service", () => {
     ["ClusterIP", {}, false],
     ["ClusterIP with an external IP", { externalIps: [ip("198.18.0.7")] }, true],
     ["NodePort", { type: "NodePort" }, true],
-    ["LoadBalancer that has no address yet", { type: "LoadBalancer" }, true],
+    ["LoadBalancer without an address yet", { type: "LoadBalancer" }, true],
   ];
   for (const [name, overrides, isLocal] of policies) {
     it(`${isLocal ? "have" : "do not have"} external policy Local in a Service of type ${name}`, () => {

@@ -1,6 +1,6 @@
 /**
- * Tests the share of Services that exceed a limit: it is the same on every node, and does not reduce the share of other
- * namespaces.
+ * Tests the shares of Services that exceed a limit: they are the same on every node, and do not reduce other
+ * namespaces' shares.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -36,19 +36,19 @@ const c = "10.244.2.3";
 const cases: readonly Case[] = [
   { name: "nothing without endpoints", endpoints: [], cluster: [], hasUsable: false },
   {
-    name: "ready ones, not the unready",
+    name: "ready ones, but not unready ones",
     endpoints: [endpointRecord(a), endpointRecord(b, { isReady: false })],
     cluster: [a],
     hasUsable: true,
   },
   {
-    name: "serving and terminating ones when none is ready",
+    name: "serving and terminating ones if none is ready",
     endpoints: [endpointRecord(a, terminating), endpointRecord(b, dead)],
     cluster: [a],
     hasUsable: true,
   },
   {
-    name: "no terminating one while another is ready",
+    name: "no terminating ones while another is ready",
     endpoints: [endpointRecord(a, terminating), endpointRecord(b)],
     cluster: [b],
     hasUsable: true,
@@ -60,19 +60,19 @@ const cases: readonly Case[] = [
     hasUsable: true,
   },
   {
-    name: "all when one ready endpoint lacks a hint",
+    name: "all if one ready endpoint lacks a hint",
     endpoints: [endpointRecord(a, { zoneHints: ["z1"] }), endpointRecord(b)],
     cluster: [a, b],
     hasUsable: true,
   },
   {
-    name: "all when no hint names this zone",
+    name: "all if no hint names this zone",
     endpoints: [endpointRecord(a, { zoneHints: ["z2"] }), endpointRecord(b, { zoneHints: ["z2"] })],
     cluster: [a, b],
     hasUsable: true,
   },
   {
-    name: "all when the node has no zone",
+    name: "all if the node has no zone",
     zone: "",
     endpoints: [endpointRecord(a, { zoneHints: ["z1"] }), endpointRecord(b, { zoneHints: ["z2"] })],
     cluster: [a, b],
@@ -88,7 +88,7 @@ const cases: readonly Case[] = [
     hasUsable: true,
   },
   {
-    name: "all when one ready endpoint lacks a hint for nodes, or has an empty one",
+    name: "all if one ready endpoint lacks a node hint or has an empty one",
     endpoints: [
       endpointRecord(a, { nodeHints: ["node-1"] }),
       endpointRecord(b),
@@ -98,7 +98,7 @@ const cases: readonly Case[] = [
     hasUsable: true,
   },
   {
-    name: "hints of an unready endpoint do not count",
+    name: "all ready ones, ignoring hints of an unready endpoint",
     endpoints: [endpointRecord(a, { zoneHints: ["z1"] }), endpointRecord(b, { isReady: false })],
     cluster: [a],
     hasUsable: true,
@@ -112,7 +112,7 @@ const cases: readonly Case[] = [
     hasUsable: true,
   },
   {
-    name: "none for internal policy Local without local ones, though some are usable",
+    name: "none for internal policy Local without local ones, even if some are usable",
     service: { isInternalPolicyLocal: true },
     endpoints: [endpointRecord(b)],
     cluster: [],
@@ -120,14 +120,14 @@ const cases: readonly Case[] = [
     hasUsable: true,
   },
   {
-    name: "none for internal policy Local where one of the others is usable and one is not",
+    name: "none for internal policy Local if one remote endpoint is usable and one is not",
     service: { isInternalPolicyLocal: true },
     endpoints: [endpointRecord(b), endpointRecord(c, dead)],
     cluster: [],
     hasUsable: true,
   },
   {
-    name: "none for internal policy Local where none is usable anywhere",
+    name: "none for internal policy Local if none is usable anywhere",
     service: { isInternalPolicyLocal: true },
     endpoints: [localEndpoint(a, dead), endpointRecord(b, dead)],
     cluster: [],
@@ -142,7 +142,7 @@ const cases: readonly Case[] = [
     hasUsable: true,
   },
   {
-    name: "local terminating ones when no local one is ready",
+    name: "local terminating ones if no local one is ready",
     service: { ...nodePort, isExternalPolicyLocal: true },
     endpoints: [localEndpoint(a, terminating), endpointRecord(b), endpointRecord(c)],
     cluster: [b, c],
@@ -150,7 +150,7 @@ const cases: readonly Case[] = [
     hasUsable: true,
   },
   {
-    name: "external policy Local means nothing without an external address",
+    name: "all endpoints for external policy Local without an external address",
     service: { isExternalPolicyLocal: true },
     endpoints: [localEndpoint(a), endpointRecord(b)],
     cluster: [a, b],

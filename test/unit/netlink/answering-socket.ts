@@ -4,7 +4,7 @@ import type { NetlinkShim } from "../../../src/netlink/transport.ts";
 
 type TransactResult = Awaited<ReturnType<NetlinkShim["transact"]>>;
 
-/** The bytes of the reply, or a failure of the socket. */
+/** The reply bytes, or a socket failure. */
 export type Answer = Uint8Array | TransactResult;
 
 export interface AnsweringSocket {
@@ -92,7 +92,7 @@ export interface MessageParts {
   readonly type: number;
   readonly flags?: number;
   readonly sequence: number;
-  /** Writes the part after the header. */
+  /** Writes the payload after the header. */
   readonly body?: (writer: MessageWriter) => void;
 }
 

@@ -137,7 +137,7 @@ describe("attributeSet rejects while writing", () => {
     { name: "a port that is too large", values: { port: 0x10000 }, says: /65536 does not fit/ },
     { name: "a negative number", values: { count: -1 }, says: /-1 does not fit/ },
     { name: "a fraction", values: { small: 1.5 }, says: /1.5 does not fit/ },
-    { name: "text with a NUL inside", values: { name: "a\0b" }, says: /NUL/ },
+    { name: "text that contains a NUL", values: { name: "a\0b" }, says: /NUL/ },
     { name: "a nest longer than 16 bits", values: { raw: new Uint8Array(65_532) }, says: /65535/ },
     {
       name: "a list longer than 16 bits",
@@ -161,17 +161,17 @@ describe("attributeSet rejects while reading", () => {
     { name: "a length past the end", attributes: [9, 0, 1, 0, 1, 0, 0, 0], says: /length 9/ },
     { name: "half a header", attributes: [5, 0, 1], says: /attribute type/ },
     {
-      name: "a number of the wrong width",
+      name: "a number with the wrong width",
       attributes: [8, 0, 2, 0, 1, 0, 0, 0],
       says: /word: 4 bytes instead of 2/,
     },
     {
-      name: "a nest that is broken inside",
+      name: "a nest with invalid contents",
       attributes: [8, 0, 10, 0, 2, 0, 1, 0],
       says: /length 2/,
     },
     {
-      name: "a list item that is broken inside",
+      name: "a list item with invalid contents",
       attributes: [12, 0, 11, 0, 8, 0, 7, 0, 0, 0, 1, 0],
       says: /length 0/,
     },

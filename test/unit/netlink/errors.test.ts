@@ -14,46 +14,46 @@ const base = { operation: "create virtual server", subject: "TCP 10.96.0.1:443" 
 describe("the message of a NetlinkError", () => {
   const cases: readonly { name: string; facts: NetlinkErrorFacts; message: string }[] = [
     {
-      name: "says action, subject and code",
+      name: "contains action, subject and code",
       facts: { ...base, errno: 17 },
       message: "Cannot create virtual server TCP 10.96.0.1:443: EEXIST",
     },
     {
-      name: "adds what the error means",
+      name: "adds the meaning of the error",
       facts: { ...base, errno: 3, meaning: "no such virtual server" },
       message: "Cannot create virtual server TCP 10.96.0.1:443: ESRCH (no such virtual server)",
     },
     {
-      name: "prefers the kernel's own words",
+      name: "prefers the kernel's own message",
       facts: { ...base, errno: 22, meaning: "ours", kernelMessage: "Invalid netmask" },
       message: "Cannot create virtual server TCP 10.96.0.1:443: EINVAL (Invalid netmask)",
     },
     {
-      name: "says where in the request the rejected attribute is",
+      name: "gives the position of the rejected attribute in the request",
       facts: { ...base, errno: 22, kernelMessage: "Invalid netmask", attributeOffset: 36 },
       message:
         "Cannot create virtual server TCP 10.96.0.1:443: EINVAL " +
         "(Invalid netmask; rejected attribute at byte 36 of the request)",
     },
     {
-      name: "says where the rejected attribute is if the kernel gave no message",
+      name: "gives the position of the rejected attribute if the kernel sent no message",
       facts: { ...base, errno: 22, attributeOffset: 36 },
       message:
         "Cannot create virtual server TCP 10.96.0.1:443: EINVAL " +
         "(rejected attribute at byte 36 of the request)",
     },
     {
-      name: "does without a subject",
+      name: "may have no subject",
       facts: { operation: "list virtual servers", subject: "", errno: 1 },
       message: "Cannot list virtual servers: EPERM",
     },
     {
-      name: "takes a private code",
+      name: "accepts a private code",
       facts: { ...base, errno: 4103, code: "IPSET_ERR_EXIST" },
       message: "Cannot create virtual server TCP 10.96.0.1:443: IPSET_ERR_EXIST",
     },
     {
-      name: "gives the number where there is no name",
+      name: "contains the number if there is no name",
       facts: { ...base, errno: 4999 },
       message: "Cannot create virtual server TCP 10.96.0.1:443: errno 4999",
     },

@@ -32,7 +32,7 @@ describe("resolveFamily", () => {
     const { transport, sent } = transportAnswering(captured);
     await resolveFamily(transport, "IPVS", "");
     const wanted = withSequence(bytesOf(capture, "sent"), 1);
-    // The last four bytes of the header are the port id, which the kernel fills in for us.
+    // The last four bytes of the header are the port ID, which the kernel fills in for the sender.
     wanted.fill(0, 12, 16);
     assert.deepEqual(sent, [wanted]);
   });

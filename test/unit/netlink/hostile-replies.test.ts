@@ -15,7 +15,7 @@ const kind: RequestKind<number> = {
   describe: () => ({ operation: "do", subject: "" }),
 };
 
-/** Passes a reply to each kind of call. A dump with EBUSY is not retried here. */
+/** Passes a reply to each kind of call. Dumps that fail with EBUSY are not retried here. */
 async function callsWith(reply: Uint8Array): Promise<void> {
   const calls = [
     (transport: ReturnType<typeof open>) => transport.request(kind, 1, ({ type }) => type),

@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 
 const root = join(import.meta.dirname, "../../..");
 const onlyPlace = "src/netlink/netlink-package.ts";
-/** The modules of the package that do not use a socket: constants and codecs. */
+/** The package's modules that do not use a socket: constants and codecs. */
 const allowedParts = ["constants.js", "genl/structs.js", "rt/structs.js"];
 
 /** The modules that a source imports from the package with `from`, `import()` or `require()`. */

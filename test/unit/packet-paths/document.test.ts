@@ -10,7 +10,7 @@ const path: Path = {
   expected: "local←pod",
 };
 
-/** A section with one row that has these outcomes, in the order of the columns. */
+/** A section with one row that has these outcomes, in column order. */
 function resultWith(outcomes: readonly string[], text = "Why."): SectionResult {
   const names = transports.map(columnName);
   return {

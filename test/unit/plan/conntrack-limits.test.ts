@@ -36,7 +36,7 @@ describe("planConntrackLimits", () => {
     { name: "exactly the cap", maxPerCore: 32_768, min: 0, cpus: 32, entries: 1_048_576 },
     { name: "no more than the cap", maxPerCore: 32_768, min: 0, cpus: 33, entries: 1_048_576 },
     {
-      name: "the cap, though min is higher",
+      name: "the cap, even if min is higher",
       maxPerCore: 32_768,
       min: 4_000_000,
       cpus: 64,

@@ -258,7 +258,7 @@ type Event =
 const names = ["default/a", "default/b", "kube-system/dns"];
 const addressPool = ["10.244.1.1", "10.244.1.2", "10.244.2.1", "10.244.2.2"];
 
-/** A reserved address, which a source range must contain to admit the node's own connections. */
+/** A reserved address that a source range must contain to admit the node's own connections. */
 const nodeAddress = "192.168.10.11";
 
 const serviceArbitrary = fc.record({
@@ -350,7 +350,7 @@ function marked({ virtualServers, setEntries, addresses, rules }: DirtyKeys): Re
   ]);
 }
 
-/** The reported facts about Services, besides the desired kernel state. */
+/** The reported facts about Services, in addition to the desired kernel state. */
 function reported(desired: DesiredState): readonly unknown[] {
   return [
     desired.claims

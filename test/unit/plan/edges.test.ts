@@ -1,6 +1,6 @@
 /**
  * Tests settings that extend kube-proxy's behavior. Without the setting, nothing changes. test/packet-paths/edges.ts
- * tests packets.
+ * tests them with packets.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -42,7 +42,7 @@ function rulesInput(edges?: EdgeOptions): Parameters<typeof planRules>[0] {
   };
 }
 
-/** Rules that only the plan with these settings has. */
+/** Rules that exist only in the plan with these settings. */
 function added(edges: Partial<EdgeOptions>): readonly string[] {
   const texts = (options?: EdgeOptions): readonly string[] =>
     planRules(rulesInput(options)).chains.flatMap(({ name, rules }) =>

@@ -9,7 +9,7 @@ import {
   sliceRecord,
 } from "../../support/records.ts";
 
-/** Virtual servers of a Service with an external IP. */
+/** The virtual servers of a Service with an external IP. */
 function addresses(areExternalIpsIgnored: boolean): readonly string[] {
   const service = serviceRecord({ externalIps: [ip("203.0.113.7")] });
   const slices = [sliceRecord([endpointRecord("10.244.1.2")])];

@@ -17,7 +17,7 @@ function serversOf(plan: ClusterPlan): readonly string[] {
   return (plan.desired.virtualServer(planned)?.realServers ?? []).map(({ address }) => address);
 }
 
-/** Runs the generator to its end, and returns its result. */
+/** Runs the generator to its end and returns its result. */
 function last<T>(steps: Iterator<unknown, T>): T {
   for (;;) {
     const step = steps.next();

@@ -1,4 +1,4 @@
-/** A large Service must not block the event loop during planning, so planning yields within the Service. */
+/** Tests that planning yields within a large Service, which would otherwise block the event loop. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ClusterPlan } from "../../../src/plan/cluster-plan.ts";

@@ -1,4 +1,6 @@
-/** Nodes must begin with different endpoints. test/lab/ipvs.test.ts shows that the kernel uses them in this order. */
+/**
+ * Tests that nodes begin with different endpoints. test/lab/ipvs.test.ts shows that the kernel uses them in this order.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { hostPort } from "../../../src/base/ip.ts";
@@ -20,7 +22,7 @@ function endpoints(count: number): readonly Endpoint[] {
 const nodes = Array.from({ length: 50 }, (_, index) => `worker-${index + 1}.example.com`);
 
 /**
- * Number of connections of the busiest endpoint after a burst from each node. `rr` begins with the endpoint that was
+ * The busiest endpoint's number of connections after a burst from each node. `rr` begins with the endpoint that was
  * created last.
  */
 function busiest(
@@ -55,7 +57,7 @@ describe("bursts of 50 nodes", () => {
         50,
       );
       const figure = busiest(count, burst, spreadByNode);
-      test.diagnostic(`${figure} at the endpoint that gets most`);
+      test.diagnostic(`${figure} at the busiest endpoint`);
       assert.ok(figure <= most, String(figure));
     });
   }

@@ -10,7 +10,7 @@ import { endpointRecord, sliceRecord } from "../../support/records.ts";
 
 const largestWeight = 65_535;
 
-/** A slice with `count` endpoints of this weight, all on node-2: 10.`net`.0.1 and so on. */
+/** A slice with `count` endpoints of this weight, all on node-2, starting at 10.`net`.0.1. */
 function slice(name: string, net: number, count: number, weightText?: string): EndpointSliceRecord {
   const endpoints = Array.from({ length: count }, (_, index) =>
     endpointRecord(`10.${net}.${Math.floor(index / 250)}.${(index % 250) + 1}`),
@@ -55,7 +55,11 @@ describe("weights of real servers", () => {
     const slowStart = { slowStartMs: 1_000, weights: "slice" } as const;
     assert.deepEqual(weights(three, slowStart, { rampStep }), [15, 0, rampSteps]);
     const heavy = endpointsOf(slice("a", 1, 1, "65535"));
-    assert.deepEqual(weights(heavy, slowStart), [largestWeight], "the most that the kernel takes");
+    assert.deepEqual(
+      weights(heavy, slowStart),
+      [largestWeight],
+      "the maximum that the kernel accepts",
+    );
   });
 
   it("give a canary its share of the total, in small numbers, for all sizes", () => {

@@ -130,7 +130,7 @@ const examples: readonly Example[] = [
     addresses: ["10.96.0.10", "203.0.113.10"],
   },
   {
-    name: "a load balancer whose source ranges shut this node out",
+    name: "a load balancer whose source ranges exclude this node",
     service: {
       type: "LoadBalancer",
       loadBalancerIps: [ip("203.0.113.10")],

@@ -79,9 +79,9 @@ const guards = setFor("ipvsIps", "IPv4");
 const ports = setFor("nodePortTcp", "IPv4");
 const one = serverAt("10.96.0.10");
 const two = serverAt("10.96.0.11");
-/** Another port of the same address. */
+/** Another port on the same address. */
 const onePlain = serverAt("10.96.0.10", 8080);
-/** A port of the same address that a third party has. */
+/** A port on the same address that belongs to a third party. */
 const foreign = serverAt("10.96.0.10", 9090);
 const nodePort = serverAt("192.168.10.11", 30_080);
 const entryOf = ({ address, protocol, port }: VirtualServer): SetEntry =>
@@ -113,7 +113,9 @@ function withServer(virtualServer: VirtualServer): CachedState {
   return cached;
 }
 
-/** A view with all virtual servers above. Those of third parties are also desired, but cannot be created. */
+/**
+ * A view with all virtual servers above. Those that belong to third parties are also desired, but cannot be created.
+ */
 function viewOf(planned: readonly Change[], cached: CachedState): RelationView {
   const added = new Set(
     planned.flatMap((change) => (change.kind === "entry-add" ? [text(change)] : [])),
@@ -146,7 +148,7 @@ function text(change: Change): string {
 
 interface Case {
   readonly name: string;
-  /** Changes that are rejected, or that wait for their back-off, in the order of the plan. */
+  /** Changes that are rejected or backing off, in plan order. */
   readonly refused: readonly Change[];
   /** Changes that are withheld because of them. */
   readonly blocked: readonly Change[];
@@ -193,14 +195,14 @@ const cases: readonly Case[] = [
     made: [],
   },
   {
-    name: "one of an address's two virtual servers where the kernel has the other, but not the address",
+    name: "one of an address's two virtual servers if the kernel has the other, but not the address",
     refused: [create(one)],
     blocked: [],
     made: [bind("10.96.0.10")],
     cached: withServer(onePlain),
   },
   {
-    name: "nothing for a virtual server that a third party has, nor its address",
+    name: "nothing for a third-party virtual server, and not its address",
     refused: [create(one)],
     blocked: [bind("10.96.0.10")],
     made: [],

@@ -20,7 +20,7 @@ function flow(overrides: Partial<Flow> = {}): Flow {
 
 describe("ConntrackCleaner", () => {
   let bench: Bench;
-  /** Requests to the kernel: `family`, or `family address:port by address:port`. */
+  /** Kernel requests: `family`, or `family address:port by address:port`. */
   let asked: string[];
 
   beforeEach(() => {

@@ -58,9 +58,9 @@ const cases: readonly {
   readonly chains: Readonly<Record<string, readonly string[]>>;
   readonly want: readonly string[];
 }[] = [
-  { name: "nothing when all stands as planned", chains: inPlace, want: [] },
+  { name: "nothing if everything is as planned", chains: inPlace, want: [] },
   {
-    name: "nothing when third-party rules stand before, between and behind ours",
+    name: "nothing if third-party rules are before, between and after kube-ipvs's",
     chains: {
       ...inPlace,
       INPUT: ["-j A", inPlace.INPUT[0] ?? "", "-j B", inPlace.INPUT[1] ?? "", "-j C"],
@@ -78,27 +78,27 @@ const cases: readonly {
     ],
   },
   {
-    name: "a chain that is missing though it should be empty",
+    name: "a missing chain that should be empty",
     chains: { INPUT: inPlace.INPUT, "KUBE-NODE-PORT": inPlace["KUBE-NODE-PORT"] },
     want: ["write KUBE-IPVS-FILTER"],
   },
   {
-    name: "a chain with a rule too many",
+    name: "a chain with an extra rule",
     chains: { ...inPlace, "KUBE-IPVS-FILTER": ["-j DROP"] },
     want: ["write KUBE-IPVS-FILTER"],
   },
   {
-    name: "the upper jump alone when it is lost",
+    name: "only the upper jump if it is lost",
     chains: { ...inPlace, INPUT: ["-j A", render(first.rule), "-j B"] },
     want: ["insert KUBE-IPVS-FILTER"],
   },
   {
-    name: "the whole group when a lower jump is lost, so that our order holds",
+    name: "the whole group if a lower jump is lost, to preserve the order",
     chains: { ...inPlace, INPUT: ["-j A", render(second.rule)] },
     want: ["remove KUBE-IPVS-FILTER", "insert KUBE-NODE-PORT", "insert KUBE-IPVS-FILTER"],
   },
   {
-    name: "the whole group when our jumps stand in the wrong order",
+    name: "the whole group if the jumps are in the wrong order",
     chains: { ...inPlace, INPUT: inPlace.INPUT.toReversed() },
     want: [
       "remove KUBE-NODE-PORT",
@@ -108,7 +108,7 @@ const cases: readonly {
     ],
   },
   {
-    name: "each copy of a jump that stands twice",
+    name: "each copy of a duplicate jump",
     chains: { ...inPlace, INPUT: [render(second.rule), ...inPlace.INPUT] },
     want: [
       "remove KUBE-IPVS-FILTER",

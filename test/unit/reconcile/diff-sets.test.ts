@@ -42,7 +42,7 @@ const misfits: readonly {
     set: { maxElements: 1_000_000 },
     entries: [entry, "10.96.0.9,tcp:1"],
   },
-  { name: "a time-out or the like", set: {}, entries: [entry], hasOptions: true },
+  { name: "a timeout or similar option", set: {}, entries: [entry], hasOptions: true },
   { name: "another type", set: { type: "hash:ip" }, entries: ["10.96.0.10"] },
   { name: "the other family", set: { family: "IPv6" }, entries: ["fd00::1,tcp:80"] },
 ];

@@ -20,7 +20,7 @@ import {
 
 const drain = { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 300 };
 
-/** Records start times, and returns those of an earlier run. */
+/** Records start times and returns those of an earlier run. */
 class RecordedTimes implements DrainStartTimes {
   readonly earlier: ReadonlyMap<string, number>;
   readonly whyUnknown: string | undefined;
@@ -491,7 +491,7 @@ describe("a drain of UDP", () => {
   for (const { name, endpoints } of [
     { name: "that is gone", endpoints: [here] },
     {
-      name: "that is there and does not serve",
+      name: "that exists and does not serve",
       endpoints: [here, endpointRecord("10.244.2.11", { isReady: false, isServing: false })],
     },
   ]) {

@@ -53,21 +53,21 @@ interface Case {
 
 const cases: readonly Case[] = [
   {
-    name: "goes on while there is an active connection",
+    name: "continues while there is an active connection",
     protocol: "TCP",
     observed: withConnections(1, 0),
     elapsedSeconds: 899,
     end: undefined,
   },
   {
-    name: "goes on while one is closing",
+    name: "continues while a connection is closing",
     protocol: "TCP",
     observed: withConnections(0, 1),
     elapsedSeconds: 899,
     end: undefined,
   },
   {
-    name: "ends without connections, whatever persistence remembers",
+    name: "ends without connections, regardless of persistence",
     protocol: "TCP",
     observed: withConnections(0, 0),
     elapsedSeconds: 0,
@@ -96,14 +96,14 @@ const cases: readonly Case[] = [
     policy: unlimited,
   },
   {
-    name: "ends when a third party removed the real server",
+    name: "ends if a third party removed the real server",
     protocol: "TCP",
     observed: undefined,
     elapsedSeconds: 1,
     end: "removed-by-third-party",
   },
   {
-    name: "does not touch one that a third party gave weight",
+    name: "does not change a real server to which a third party gave weight",
     protocol: "TCP",
     observed: withConnections(0, 0, 1),
     elapsedSeconds: 901,
@@ -118,7 +118,7 @@ const cases: readonly Case[] = [
     isServing: true,
   },
   {
-    name: "ends them at the deadline of UDP",
+    name: "ends them at the UDP deadline",
     protocol: "UDP",
     observed: withConnections(0, 1),
     elapsedSeconds: 300,
@@ -126,14 +126,14 @@ const cases: readonly Case[] = [
     isServing: true,
   },
   {
-    name: "waits for answers of a UDP endpoint that is gone",
+    name: "waits for answers from a removed UDP endpoint",
     protocol: "UDP",
     observed: withConnections(0, 1),
     elapsedSeconds: 1.9,
     end: undefined,
   },
   {
-    name: "then moves its flows on",
+    name: "then moves its flows to other endpoints",
     protocol: "UDP",
     observed: withConnections(0, 1),
     elapsedSeconds: 2,
@@ -148,7 +148,7 @@ const cases: readonly Case[] = [
     isServing: true,
   },
   {
-    name: "never keeps UDP without limit",
+    name: "never keeps UDP indefinitely",
     protocol: "UDP",
     observed: withConnections(0, 1),
     elapsedSeconds: 0,

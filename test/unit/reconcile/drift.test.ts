@@ -1,6 +1,6 @@
 /**
- * Tests that changes by third parties are found, reported with the values before and after, and repaired with the
- * fewest writes.
+ * Tests that third-party changes are found, reported with the values before and after, and repaired with as few writes
+ * as possible.
  */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
@@ -70,7 +70,7 @@ interface Case {
 const cases: readonly Case[] = [
   {
     kind: "virtual-server",
-    name: "a virtual server that is removed",
+    name: "a removed virtual server",
     lose: () => kernel.ipvs.apply([{ kind: "virtual-server-remove", before: virtualServer }]),
     drift: [`repair virtual-server ${key}: rr, 1 real servers => absent`],
     writes: [`ipvs virtual-server-create ${key}`, `ipvs real-server-create ${member}`],
@@ -87,7 +87,7 @@ const cases: readonly Case[] = [
   },
   {
     kind: "virtual-server",
-    name: "persistence that was turned on",
+    name: "enabled persistence",
     lose: () =>
       kernel.ipvs.apply([
         {
@@ -100,7 +100,7 @@ const cases: readonly Case[] = [
   },
   {
     kind: "real-server",
-    name: "a real server that is removed",
+    name: "a removed real server",
     lose: () =>
       kernel.ipvs.apply([{ kind: "real-server-remove", virtualServer, before: realServer }]),
     drift: [`repair real-server ${member}: weight 1 => absent`],
@@ -108,7 +108,7 @@ const cases: readonly Case[] = [
   },
   {
     kind: "real-server",
-    name: "a real server too many",
+    name: "an extra real server",
     lose: () =>
       kernel.ipvs.apply([
         {
@@ -135,14 +135,14 @@ const cases: readonly Case[] = [
   },
   {
     kind: "address",
-    name: "an address that is taken",
+    name: "a removed address",
     lose: () => kernel.link.apply([{ kind: "address-remove", address }]),
     drift: ["repair address 10.96.0.10: present => absent"],
     writes: ["link address-add 10.96.0.10"],
   },
   {
     kind: "address",
-    name: "an address too many",
+    name: "an extra address",
     lose: () => kernel.link.apply([{ kind: "address-add", address: ip("10.9.9.9") }]),
     drift: ["repair address 10.9.9.9: absent => present"],
     writes: ["link address-remove 10.9.9.9"],
@@ -156,7 +156,7 @@ const cases: readonly Case[] = [
   },
   {
     kind: "entry",
-    name: "an entry that is taken, and one too many",
+    name: "a removed entry and an extra one",
     lose: () => kernel.ipSets.put(clusterIps, ["10.9.9.9,tcp:1"]),
     drift: [
       `repair entry KUBE-CLUSTER-IP ${entry}: present => absent`,
@@ -169,7 +169,7 @@ const cases: readonly Case[] = [
   },
   {
     kind: "set",
-    name: "a set made anew with another capacity",
+    name: "a set recreated with a different capacity",
     lose: () => kernel.ipSets.put({ ...clusterIps, maxElements: 64 }, [entry]),
     drift: [
       "repair set KUBE-CLUSTER-IP: hash:ip,port IPv4 maxelem 65536 => hash:ip,port IPv4 maxelem 64",
@@ -190,7 +190,7 @@ const cases: readonly Case[] = [
   },
   {
     kind: "rule",
-    name: "a rule too many",
+    name: "an extra rule",
     lose: () => kernel.iptables.table("IPv6", "filter").append("KUBE-FORWARD", "-j DROP"),
     drift: ["repair rule IPv6 filter KUBE-FORWARD: absent => -j DROP"],
     writes: ["iptables apply IPv6: chain-write filter KUBE-FORWARD"],
@@ -204,14 +204,14 @@ const cases: readonly Case[] = [
   },
   {
     kind: "nothing",
-    name: "nothing, when nobody did anything",
+    name: "nothing, if nothing was changed",
     lose: () => undefined,
     drift: [],
     writes: [],
   },
   {
     kind: "nothing",
-    name: "nothing in a virtual server of a third party",
+    name: "nothing in a third-party virtual server",
     lose: () =>
       kernel.ipvs.apply([
         {
@@ -237,7 +237,7 @@ describe("drift", () => {
     });
   }
 
-  /** Drift that this check does not find, because addresses and the link are read together with the node's. */
+  /** Drift that this check does not find, because addresses and the link are read together with those of the node. */
   const unseen: readonly (Drift["kind"] | "nothing")[] = ["address", "link", "nothing"];
   /** Drift of rules, which have a separate check. */
   const ofRules: readonly (Drift["kind"] | "nothing")[] = ["jump", "rule"];

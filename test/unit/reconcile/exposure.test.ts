@@ -1,7 +1,7 @@
 /**
- * Injects every single fault into every change that concerns source ranges. After each request, packets are traced
- * through the rules, sets, addresses and virtual servers of the fake kernel. By default, every fifth run is executed.
- * `make faults` executes all runs, and all pairs of permanently rejected changes.
+ * Injects every single fault into every change that concerns source ranges. After each request, traces packets through
+ * the fake kernel's rules, sets, addresses and virtual servers. By default, only every fifth run is executed. `make
+ * faults` executes all runs, and all pairs of permanently rejected changes.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -62,6 +62,10 @@ async function playAll(mode: Mode, scenario: Scenario): Promise<void> {
   for await (const { name, run } of playWithFaults(scenario, share, mode)) {
     assert.deepEqual(run.exposures, [], name);
     expectedState ??= run.state;
-    assert.equal(run.state, expectedState, `${name}: ends like the run without a fault`);
+    assert.equal(
+      run.state,
+      expectedState,
+      `${name}: ends in the same state as the run without a fault`,
+    );
   }
 }

@@ -1,4 +1,4 @@
-/** Tests what a sync reads before it plans: everything at startup, and later only the state that is no longer known. */
+/** Tests what a sync reads before it plans: everything at startup, and later only state that is no longer cached. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../src/base/errno.ts";
@@ -16,7 +16,7 @@ const there = endpointRecord("10.244.2.11");
 const more = endpointRecord("10.244.2.12");
 
 let bench: Bench;
-/** The kernel state that was read, in order. */
+/** The kernel state that was read, in read order. */
 let reads: string[];
 /** Virtual servers whose real servers were read. */
 let readServers: string[];
@@ -43,7 +43,7 @@ function watchReads({ operations, ipvs }: FakeKernel): void {
   };
 }
 
-/** Runs a sync, and returns its reads. */
+/** Runs a sync and returns its reads. */
 async function readsOfSync(): Promise<readonly string[]> {
   [reads, readServers] = [[], []];
   assert.deepEqual((await bench.sync()).failures, []);
@@ -117,7 +117,11 @@ describe("after a rejection that contradicts the cache, a sync reads", () => {
     await refuse("real-server-create", errno.EEXIST);
     bench.put(c, [there]);
     const listed = ["ipvs list-virtual-servers", "ipvs read-real-servers"];
-    assert.deepEqual(await readsOfSync(), listed, "and asks for no other: all were listed");
+    assert.deepEqual(
+      await readsOfSync(),
+      listed,
+      "and requests no others, because all were listed",
+    );
     assert.deepEqual(readServers, ["TCP 10.96.0.10:80"]);
     bench.put(b, [there, more]);
     await refuse("real-server-create", errno.EEXIST);
@@ -164,7 +168,7 @@ describe("after a rejection that contradicts the cache, a sync reads", () => {
   }
 });
 
-/** Runs another sync, in which this read fails. */
+/** Runs another sync in which this read fails. */
 async function writesNothingWithout(read: string): Promise<void> {
   const { kernel } = bench;
   const isRead = ({ action }: Operation): boolean => action === read;

@@ -45,7 +45,7 @@ async function make(kernel: FakeKernel, virtualServer: VirtualServer): Promise<v
   await kernel.ipvs.apply([{ kind: "virtual-server-create", after: virtualServer }]);
 }
 
-/** A record that is kept between the starts of one node. */
+/** A record that persists across one node's restarts. */
 function keptRecord(): {
   kept(): RecordedOwnership;
   /** The record before the first write of the sync that changed it last. */
@@ -73,7 +73,7 @@ function keptRecord(): {
   };
 }
 
-/** Empties all sets, like `ipset flush`. */
+/** Flushes all sets, as `ipset flush` does. */
 function flush({ ipSets }: FakeKernel): void {
   for (const { set } of ipSets.peek()) ipSets.put(set);
 }
@@ -327,7 +327,7 @@ it("a foreign virtual server on a virtual IP survives a restart after a flush of
   assert.match(restarted.state(), /-A -t 10\.96\.0\.10:443 /);
   restarted.drop(nodePort.name);
   await restarted.sync();
-  assert.deepEqual([...record.kept().foreign], [], "the address is not ours any more");
+  assert.deepEqual([...record.kept().foreign], [], "the address is no longer kube-ipvs's");
 });
 
 it("a foreign virtual server at the same port on another node address survives a restart", async () => {
@@ -613,7 +613,7 @@ describe("a virtual server that could not be created", () => {
 
   const reasons: readonly [why: string, action: string, errno: number][] = [
     ["was refused", "virtual-server-create", errno.EINVAL],
-    ["waited for its entry, which was refused", "entry-add", errno.EBUSY],
+    ["waited for its entry, which was rejected", "entry-add", errno.EBUSY],
   ];
   for (const [why, action, number] of reasons) {
     it(`is foreign once a third party creates it: it ${why}`, async () => {
@@ -693,7 +693,7 @@ describe("unclaimed virtual servers", () => {
       stays: true,
     },
     {
-      name: "goes outside of excluded networks",
+      name: "is removed outside excluded networks",
       policy: "delete",
       excluded: ["203.0.112.0/24"],
       stays: false,
@@ -755,7 +755,7 @@ it("of kube-ipvs in an excluded network are recorded before their entries are re
   await bench.sync();
   const { owned, foreign: others } = record.kept();
   assert.ok(owned.has(key) && !owned.has(atNode));
-  assert.deepEqual([...others], [], "its address is still ours");
+  assert.deepEqual([...others], [], "its address is still kube-ipvs's");
 });
 
 it("are classified by a dry run each time, also by the record", async () => {

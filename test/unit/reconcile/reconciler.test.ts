@@ -520,7 +520,7 @@ describe("Reconciler", () => {
     }, errno.EPERM);
     assert.deepEqual((await bench.sync()).failures, []);
     observing();
-    assert.deepEqual([...new Set(reads)], ["ipvs"], "of that part alone");
+    assert.deepEqual([...new Set(reads)], ["ipvs"], "of only that part");
     const fresh = new Bench();
     fresh.put(a, [there]);
     await fresh.sync();
@@ -603,7 +603,7 @@ describe("Reconciler", () => {
     for (const kind of ["link-remove", "set-destroy", "chain-remove", "jump-remove"] as const) {
       assert.ok(!kinds.has(kind), kind);
     }
-    // A restart without desired state does not remove it either.
+    // A restart without desired state does not remove it, either.
     const { plan: first } = await new Bench(bench.kernel).sync();
     assert.deepEqual(first.changes, []);
     assert.match(ipSetText(bench.kernel), /create KUBE-CLUSTER-IP/);

@@ -19,7 +19,7 @@ function put(bench: Bench): void {
   }
 }
 
-/** Records the keys of virtual servers whose real servers are read from now on. */
+/** From now on, records the keys of virtual servers whose real servers are read. */
 function noteReads({ ipvs }: FakeKernel): string[] {
   const read: string[] = [];
   const readRealServers = ipvs.readRealServers.bind(ipvs);

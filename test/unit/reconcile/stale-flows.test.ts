@@ -16,32 +16,32 @@ const cases: readonly { readonly name: string; readonly flow: Flow; readonly isS
   [
     { name: "keeps a flow that a real server answers", flow: dnsFlow(), isStale: false },
     {
-      name: "drops one whose real server is gone",
+      name: "deletes a flow whose real server is gone",
       flow: dnsFlow({ replySource: ip("10.244.1.6") }),
       isStale: true,
     },
     {
-      name: "drops one whose real server has another port now",
+      name: "deletes a flow whose real server now has a different port",
       flow: dnsFlow({ replySourcePort: 53 }),
       isStale: true,
     },
     {
-      name: "drops one that was never translated",
+      name: "deletes a flow that was never translated",
       flow: dnsFlow({ replySource: ip("10.96.0.10"), replySourcePort: 53 }),
       isStale: true,
     },
     {
-      name: "drops every flow to a virtual server that has nobody",
+      name: "deletes every flow to a virtual server without real servers",
       flow: dnsFlow({ destination: ip("10.96.0.66") }),
       isStale: true,
     },
     {
-      name: "keeps a flow to an address that is no virtual server",
+      name: "keeps a flow to an address that is not a virtual server",
       flow: dnsFlow({ destination: ip("10.96.0.99") }),
       isStale: false,
     },
     {
-      name: "keeps a flow that merely uses a node port's number",
+      name: "keeps a flow that only uses a node port's number",
       flow: dnsFlow({
         destination: ip("203.0.113.1"),
         destinationPort: 30053,
@@ -50,7 +50,7 @@ const cases: readonly { readonly name: string; readonly flow: Flow; readonly isS
       isStale: false,
     },
     {
-      name: "drops an IPv6 flow likewise",
+      name: "also deletes an IPv6 flow",
       flow: dnsFlow({
         destination: ip("fd00:96::a"),
         replySource: ip("fd00:244::6"),

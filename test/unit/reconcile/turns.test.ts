@@ -5,7 +5,7 @@ import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
 import { Bench } from "../../support/reconcile-bench.ts";
 import { endpointRecord, ip, serviceRecord } from "../../support/records.ts";
 
-/** A clock that advances by 10 ms with each reading, so each reading ends the turn. */
+/** A clock that advances by 10 ms on each reading, so each reading ends the turn. */
 class TickingClock extends FakeClock {
   #ms = 0;
 
@@ -27,7 +27,7 @@ function benchOfMany(): Bench {
   return bench;
 }
 
-/** Number of event loop turns while `work` runs. */
+/** Number of event-loop turns while `work` runs. */
 async function turnsDuring(work: () => Promise<unknown>): Promise<number> {
   let turns = 0;
   let isOver = false;
@@ -44,8 +44,8 @@ async function turnsDuring(work: () => Promise<unknown>): Promise<number> {
 describe("a sync of many Services", () => {
   it("yields to the event loop while it compares, the first time and later", async () => {
     const bench = benchOfMany();
-    // For each Service, its virtual server, two entries and its address are compared. At most 16 comparisons of one
-    // type are made between two clock readings.
+    // For each Service, its virtual server, two entries and its address are compared, with at most 16 comparisons of
+    // one type between clock readings.
     const least = [2, 1, 1].reduce((sum, each) => sum + Math.floor((serviceCount * each) / 16), 0);
     assert.ok((await turnsDuring(() => bench.sync(true))) >= least);
     assert.ok((await turnsDuring(() => bench.sync(true))) >= least);

@@ -1,6 +1,6 @@
 /**
- * State that a third party removed between two syncs must be found by a cheap check and repaired with the fewest
- * writes.
+ * Tests that a cheap check finds state that a third party removed between two syncs, and that it is repaired with as
+ * few writes as possible.
  */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
@@ -39,7 +39,7 @@ describe("the check of the sets", () => {
       ["ipset entry-remove KUBE-CLUSTER-IP 10.9.9.9,tcp:1"],
     ],
     [
-      "recreated with another capacity",
+      "recreated with a different capacity",
       () => kernel.ipSets.put({ ...clusterIps, maxElements: 64 }, [entry]),
       [
         "ipset create-set KTMP-CLUSTER-IP",
@@ -49,7 +49,7 @@ describe("the check of the sets", () => {
       ],
     ],
     [
-      "recreated with a time-out",
+      "recreated with a timeout",
       () => kernel.ipSets.put(clusterIps, [entry], { hasOptions: true }),
       [
         "ipset create-set KTMP-CLUSTER-IP",
@@ -98,7 +98,7 @@ describe("the check of the rules", () => {
       "IPv4: chain-write nat KUBE-SERVICES",
     ],
     [
-      "one rule too many",
+      "an extra rule",
       () => kernel.iptables.table("IPv4", "filter").append("KUBE-FORWARD", "-j DROP"),
       "IPv4: chain-write filter KUBE-FORWARD",
     ],

@@ -1,4 +1,6 @@
-/** A resource that loses a `lifetime` dependency is withdrawn, and restored together with the dependency. */
+/**
+ * Tests that a resource that loses a `lifetime` dependency is withdrawn, and is restored together with the dependency.
+ */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { foldDone } from "../../../src/reconcile/kinds/kinds.ts";
@@ -134,7 +136,7 @@ it("an address is withdrawn if its guard cannot be restored", async () => {
   bench.kernel.operations.failWhere(isGuard, noMemory);
   await bench.sync(true);
   assert.deepEqual(bench.kernel.link.peek(), ["10.96.0.11", "10.96.0.10"]);
-  assert.ok(isServed(), "its virtual server is out of reach, and stays");
+  assert.ok(isServed(), "its virtual server is unreachable and remains");
 });
 
 it("the removal of a jump that is not cached removes no other", () => {

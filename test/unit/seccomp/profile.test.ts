@@ -28,7 +28,7 @@ describe("the seccomp profile", () => {
     );
   });
 
-  /** System calls with which an attacker inside the program could gain more privileges. */
+  /** System calls with which an attacker inside the program could escalate privileges. */
   const dangerous =
     "mount umount2 pivot_root chroot move_mount open_tree fsopen ptrace process_vm_readv process_vm_writev " +
     "kexec_load kexec_file_load init_module finit_module delete_module reboot bpf perf_event_open keyctl add_key " +
@@ -46,7 +46,7 @@ describe("the seccomp profile", () => {
     );
     const [clone, ...more] = allowed.filter(({ names }) => names.includes("clone"));
     assert.deepEqual(more, []);
-    // CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID, NET of linux/sched.h.
+    // CLONE_NEWNS, CGROUP, UTS, IPC, USER, PID, NET from linux/sched.h.
     assert.deepEqual(clone?.args, [
       { index: 0, value: 0x7e02_0000, valueTwo: 0, op: "SCMP_CMP_MASKED_EQ" },
     ]);

@@ -17,24 +17,29 @@ const cases: readonly {
 }[] = [
   { name: "in the same order", left: [a, b, c], right: [real(1), b, c], isSame: true },
   { name: "in the reverse order", left: [a, b, c], right: [c, b, a], isSame: true },
-  { name: "in another order", left: [a, b, c], right: [b, a, c], isSame: true },
-  { name: "in another order, one of them twice", left: [a, b, a], right: [a, a, b], isSame: true },
+  { name: "in a different order", left: [a, b, c], right: [b, a, c], isSame: true },
   {
-    name: "one of them twice in place of another",
+    name: "in a different order, with one of them twice",
+    left: [a, b, a],
+    right: [a, a, b],
+    isSame: true,
+  },
+  {
+    name: "with one of them twice in place of another",
     left: [a, b, b],
     right: [a, b, c],
     isSame: false,
   },
   {
-    name: "another one in place of a second copy",
+    name: "with another one in place of a second copy",
     left: [a, b, c],
     right: [a, b, b],
     isSame: false,
   },
   { name: "different ones twice", left: [a, a, b], right: [b, a, b], isSame: false },
   { name: "one more", left: [a, b], right: [a, b, c], isSame: false },
-  { name: "with another weight", left: [a, b, c], right: [b, a, real(3, 0)], isSame: false },
-  { name: "with another method", left: [a, b, c], right: [b, a, real(3, 1, 2)], isSame: false },
+  { name: "with a different weight", left: [a, b, c], right: [b, a, real(3, 0)], isSame: false },
+  { name: "with a different method", left: [a, b, c], right: [b, a, real(3, 1, 2)], isSame: false },
 ];
 
 describe("two lists of real servers", () => {

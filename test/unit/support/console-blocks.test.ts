@@ -36,15 +36,20 @@ describe("the output of a command", () => {
     readonly want: boolean;
   }[] = [
     { name: "the same", shown: ["a", " b"], printed: "a  \n b\n", want: true },
-    { name: "one line more", shown: ["a"], printed: "a\nb\n", want: false },
-    { name: "nothing, where nothing is shown", shown: [], printed: "\n", want: true },
-    { name: "something, where nothing is shown", shown: [], printed: "x\n", want: false },
+    { name: "an additional line", shown: ["a"], printed: "a\nb\n", want: false },
+    { name: "nothing, if nothing is shown", shown: [], printed: "\n", want: true },
+    { name: "something, if nothing is shown", shown: [], printed: "x\n", want: false },
     { name: "any text in a line", shown: ["a … c"], printed: "a b c\n", want: true },
-    { name: "not over the line's end", shown: ["a … c"], printed: "a b\nx c\n", want: false },
+    {
+      name: "not beyond the end of the line",
+      shown: ["a … c"],
+      printed: "a b\nx c\n",
+      want: false,
+    },
     { name: "any lines", shown: ["a", "…", "z"], printed: "a\nb\nc\nz\n", want: true },
     { name: "no lines for any lines", shown: ["a", "…", "z"], printed: "a\nz\n", want: true },
     {
-      name: "signs that mean something in patterns",
+      name: "characters with a meaning in patterns",
       shown: ["a.(*"],
       printed: "a.(*\n",
       want: true,

@@ -1,4 +1,4 @@
-/** Tests the features of the fake kernel beyond the contract: the log, failures, lost replies and crashes. */
+/** Tests the fake kernel's features beyond the contract: the log, failures, lost replies and crashes. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { IpvsChange } from "../../../src/kernel/kernel.ts";

@@ -7,7 +7,7 @@ import { describe, it } from "node:test";
 
 const launcher = readFileSync(new URL("../../../toolchain/launcher.sh", import.meta.url), "utf8");
 
-/** Files of a node by path, such as `/proc/self/cgroup`. */
+/** A node's files by path, such as `/proc/self/cgroup`. */
 type NodeFiles = Readonly<Record<string, string>>;
 
 /** The flags with which the launcher starts Node.js on a node with these files. */
@@ -49,8 +49,7 @@ function evaluate(source: string, argv: readonly string[], environment = {}): st
 
 describe("the launcher's flags", () => {
   /**
-   * With flags that change the compiled code, Node.js rejects its stored compiled code, which costs 30 ms at each
-   * start.
+   * If flags change the compiled code, Node.js rejects its stored compiled code, which costs 30 ms at each start.
    */
   it("allow the engine to use the compiled code of Node.js", () => {
     const tagWith = (...argv: string[]): string => evaluate("v8.cachedDataVersionTag()", argv);
@@ -60,7 +59,7 @@ describe("the launcher's flags", () => {
   });
 
   /**
-   * From 2 GB on, the heap grows to four times the used size before the next collection. Below, it grows to less than
+   * From 2 GB, the heap grows to four times the used size before the next collection. With less, it grows to less than
    * twice the used size.
    */
   it("limit the heap to less than 2 GB, with room for 100,000 Services", () => {

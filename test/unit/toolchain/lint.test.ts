@@ -1,5 +1,5 @@
 /**
- * Creates files with one fault each, and runs the linter with this project's rules. Each fault must be found, and no
+ * Creates files with one fault each, and runs the linter with this project's rules. It must find each fault and no
  * others.
  */
 import assert from "node:assert/strict";
@@ -136,7 +136,7 @@ const cases: readonly Planted[] = [
   },
 ];
 
-/** The rules that report a problem in each file, from one run over all files. */
+/** The rules that report a problem in each file, from a single run over all files. */
 function lint(root: string): ReadonlyMap<string, readonly string[]> {
   const biome = join(project, `node_modules/@biomejs/cli-linux-${process.arch}/biome`);
   const flags = ["lint", "--vcs-enabled=false", "--reporter=json", "--max-diagnostics=none"];

@@ -1,4 +1,4 @@
-/** Packages that are reduced or loaded later in the bundle must behave like the whole packages. */
+/** Tests that packages that the bundle reduces or loads later behave like the whole packages. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** Tests the artifacts of a release with a small root. `make release-check` tests the real ones. */
+/** Tests release artifacts with a small root. `make release-check` tests the real ones. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import {

@@ -1,4 +1,4 @@
-/** Tests the one-line messages of the setup if something is missing that it cannot install. */
+/** Tests the setup's one-line messages about missing things that it cannot install. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import {
@@ -19,7 +19,7 @@ const toolchain = join(import.meta.dirname, "../../../toolchain");
 const root = mkdtempSync(join(tmpdir(), "kube-ipvs-setup-"));
 after(() => rmSync(root, { recursive: true, force: true }));
 
-/** Fake commands by name, which the machine has in addition to the basic ones. */
+/** Fake commands by name that the machine has in addition to the basic ones. */
 type Machine = Readonly<Record<string, string>>;
 
 const base = [
@@ -41,7 +41,7 @@ const asRoot = { id: "echo 0" };
 const asUser = { id: "echo 1000" };
 const apt = { "apt-get": "exit 100" };
 const noModule = { modprobe: "exit 1" };
-/** Simulates a kernel that has IPVS as a module. Loading it creates its file. */
+/** Simulates a kernel with IPVS as a module. Loading the module creates its file. */
 const loadsIpvs = { modprobe: ': > "$LAB_IPVS_FILE"' };
 
 let machineCount = 0;

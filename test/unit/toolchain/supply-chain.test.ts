@@ -57,7 +57,7 @@ describe("the installation of dependencies", () => {
   });
 });
 
-/** A folder that is removed with the test, with copies of these files and links to the packages. */
+/** A folder with copies of these files and links to the packages, which is removed after the test. */
 function copyOf(test: TestContext, ...names: readonly string[]): string {
   mkdirSync(join(project, "build"), { recursive: true });
   const folder = mkdtempSync(join(project, "build/copy-"));
@@ -160,7 +160,7 @@ describe("the bill of materials", () => {
 });
 
 describe("the bundle", () => {
-  /** Bundles in a separate process with another working folder. */
+  /** Bundles in a separate process with a different working folder. */
   function bundleIn(folder: string): string {
     const script = `
       const { bundleProgram } = await import(${JSON.stringify(join(folder, "toolchain/bundle-program.ts"))});

@@ -25,7 +25,7 @@ function sample(atMs: number, counted: Readonly<Record<string, Partial<Traffic>>
   return { atMs, isCounting: true, servers };
 }
 
-/** Connections per second of the server with this key in the last sample. */
+/** Connections per second in the last sample for the server with this key. */
 function rateOf(history: SampleHistory, key: string): number | undefined {
   const server = history.last?.servers.find((one) => one.key === key) ?? assert.fail();
   return history.figuresOf(server).perSecond?.connections;

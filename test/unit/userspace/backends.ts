@@ -127,7 +127,7 @@ export class ProxierStage {
     test.after(() => this.proxier.stop());
   }
 
-  /** Serves the Service, and returns the local port. */
+  /** Serves the Service and returns the local port. */
   async serve(wanted: ServiceListener): Promise<number> {
     await this.proxier.replaceServices(new Map([[wanted.service, [wanted]]]));
     return this.proxier.open().find((open) => open.wanted === wanted)?.localPorts.port ?? 0;

@@ -29,7 +29,7 @@ describe("the balancer", () => {
     made.update(backends("a", "aa", "b", "c"), 0);
     assert.deepEqual(chosen(made, 2), ["c", "a"], "after b comes c");
     made.update(backends("aa", "c"), 0);
-    assert.deepEqual(chosen(made, 3), ["c", "aa", "c"], "a is gone, behind its place is c");
+    assert.deepEqual(chosen(made, 3), ["c", "aa", "c"], "a is gone, and c follows it");
     made.update([], 0);
     assert.deepEqual(chosen(made, 1), ["none"]);
     made.update(backends("x", "y"), 0);
@@ -57,7 +57,7 @@ describe("session affinity", () => {
     assert.deepEqual(chosen(made, 2, "one", 0), ["a", "a"]);
     assert.deepEqual(chosen(made, 1, "two", 0), ["b"]);
     assert.deepEqual(chosen(made, 1, "one", 9_999), ["a"]);
-    assert.deepEqual(chosen(made, 1, "one", 19_998), ["a"], "the time counts from the last use");
+    assert.deepEqual(chosen(made, 1, "one", 19_998), ["a"], "the timeout starts with the last use");
     assert.deepEqual(chosen(made, 1, "one", 29_998), ["c"]);
   });
 

@@ -1,4 +1,4 @@
-/** Tests the limits of connections and sockets in userspace mode, with real sockets. */
+/** Tests userspace mode's connection and socket limits with real sockets. */
 import assert from "node:assert/strict";
 import { createSocket, type Socket as UdpSocket } from "node:dgram";
 import { once } from "node:events";
@@ -15,7 +15,7 @@ import { listenerFor, ProxierStage, tcpServer, udpServer } from "./backends.ts";
 const limitReached =
   "Connection limit reached, closing new TCP connections and the longest-idle UDP clients";
 
-/** Serves the Services, and returns their local ports in the same order. */
+/** Serves the Services and returns their local ports in the same order. */
 async function serveAll(
   { proxier }: ProxierStage,
   wanted: readonly ServiceListener[],

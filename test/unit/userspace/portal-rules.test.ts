@@ -1,4 +1,4 @@
-/** Tests the content of the rules that redirect to listeners. */
+/** Tests the contents of the rules that redirect to listeners. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { IpAddress } from "../../../src/base/ip.ts";

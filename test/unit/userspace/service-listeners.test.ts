@@ -1,4 +1,4 @@
-/** Userspace mode must not serve addresses or clients that the other modes reject. */
+/** Tests that userspace mode does not serve addresses or clients that the other modes reject. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../src/api/objects.ts";

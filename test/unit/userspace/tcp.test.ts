@@ -71,7 +71,7 @@ describe("TCP connections", () => {
     socket.end(data);
     await pause(300);
     // Only the kernel's buffers of two connections are filled, in each direction.
-    assert.ok(received < 48 * mebibyte, `${received} bytes taken while nobody reads`);
+    assert.ok(received < 48 * mebibyte, `${received} bytes accepted while nobody reads`);
     const hash = createHash("sha256");
     for await (const chunk of socket) hash.update(chunk as Buffer);
     assert.equal(hash.digest("hex"), sum);
@@ -126,7 +126,7 @@ describe("a change", () => {
     const port = await stage.serve(listenerFor([echo]));
     const socket = await opened(port);
     const other = await namedServer(test, "other");
-    assert.equal(await stage.serve(listenerFor([other])), port, "the listener stays");
+    assert.equal(await stage.serve(listenerFor([other])), port, "the listener remains");
     assert.equal(await readAll(port), "other");
     socket.write("still here");
     assert.equal(String((await once(socket, "data"))[0]), "still here");

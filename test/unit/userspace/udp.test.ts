@@ -47,7 +47,7 @@ describe("UDP datagrams", () => {
     const port = await stage.serve(listenerFor(backends, udp));
     const client = new Client(test);
     for (let count = 0; count < 4; count += 1) {
-      assert.match(await client.ask(port, "x"), /^a/, "each datagram begins the time again");
+      assert.match(await client.ask(port, "x"), /^a/, "each datagram restarts the timeout");
       await pause(200);
     }
     while (stage.proxier.openCount > 0) await pause(10);
@@ -75,7 +75,7 @@ describe("UDP datagrams", () => {
     const [, other] = backends;
     const serving = new Set(backends.map(({ key }) => key));
     await stage.serve(listenerFor(other === undefined ? [] : [other], { ...udp, serving }));
-    assert.match(await client.ask(port, "x"), /^a/, "it is no choice any more, and still serves");
+    assert.match(await client.ask(port, "x"), /^a/, "it is no longer chosen but still serves");
     await stage.serve(listenerFor(other === undefined ? [] : [other], udp));
     assert.match(await client.ask(port, "x"), /^b/);
   });

@@ -24,7 +24,7 @@ async function messageFor(
   return error.message;
 }
 
-describe("messages for errors of the API server", () => {
+describe("messages for API server errors", () => {
   const cases: readonly {
     readonly name: string;
     readonly resource?: WatchedResource;
@@ -58,7 +58,7 @@ describe("messages for errors of the API server", () => {
         "allow list and watch of endpointslices in API group discovery.k8s.io, as system:node-proxier does",
     },
     {
-      name: "a page of HTML from something on the way",
+      name: "an HTML page from an intermediary",
       status: 502,
       body: `<html>\n${"x".repeat(100_000)}`,
       want: `Cannot read services: 502 HTTP502 (<html>\\u{a}${"x".repeat(53)}…)`,
@@ -94,7 +94,7 @@ describe("an invalid response", () => {
     });
   }
 
-  it("is not the ERROR event of a watch, which gives its reason", () => {
+  it("is not a watch's ERROR event, which gives its own reason", () => {
     const object = { code: 410, reason: "Expired", message: "too old resource version" };
     assert.throws(() => readWatchEvent(services, JSON.stringify({ type: "ERROR", object })), {
       ...{ name: "ApiError", status: 410, reason: "Expired" },

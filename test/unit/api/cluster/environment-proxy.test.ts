@@ -18,7 +18,7 @@ describe("the environment's proxy", () => {
     ["capitals first", { HTTPS_PROXY: proxy, https_proxy: "x:1" }, server, proxy],
     ["without a scheme", { HTTPS_PROXY: "proxy.test:3128" }, server, proxy],
     ["without TLS", { HTTPS_PROXY: "x:1", HTTP_PROXY: proxy }, "http://api.test", proxy],
-    ["another kind only", { HTTP_PROXY: proxy }, server, undefined],
+    ["only for another scheme", { HTTP_PROXY: proxy }, server, undefined],
     ["never for localhost", { HTTPS_PROXY: proxy }, "https://localhost:6443", undefined],
     ["never for loopback", { HTTPS_PROXY: proxy }, "https://127.0.0.1:6443", undefined],
     ["never for loopback, IPv6", { HTTPS_PROXY: proxy }, "https://[::1]:6443", undefined],

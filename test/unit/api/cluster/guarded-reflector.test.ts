@@ -86,7 +86,7 @@ describe("a list after a gap in the history", () => {
     assert.equal(stage.connection.latest.query["resourceVersion"], "12");
   });
 
-  it("without any object removes nothing either, however few objects existed", async (test) => {
+  it("without any object removes nothing, either, however few objects existed", async (test) => {
     const stage = new Stage(test);
     await stage.list("10", sliceOf("a", 1));
     stage.told.take();
@@ -171,7 +171,7 @@ describe("the first list", () => {
     assert.deepEqual(stage.told.take(), ["+endpointslices default/a", "synced endpointslices"]);
   });
 
-  it("waits until the served addresses are read, and is requested again if they cannot be read", async (test) => {
+  it("waits until the served addresses have been read, and is requested again if they cannot be read", async (test) => {
     const reading = Promise.withResolvers<typeof twenty>();
     let asked = 0;
     const endpointslices = async (): Promise<typeof twenty> => {

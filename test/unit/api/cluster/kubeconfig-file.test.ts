@@ -61,12 +61,12 @@ describe("the message for an invalid kubeconfig", () => {
       want: "Cannot use kubeconfig FILE: it has no current context that names a cluster",
     },
     {
-      name: "a cluster without server",
+      name: "a cluster without a server",
       content: JSON.stringify({ ...complete, clusters: [{ name: "c", cluster: {} }] }),
       want: "Cannot use kubeconfig FILE: clusters[0].cluster.server is missing",
     },
     {
-      name: "a server that is no address",
+      name: "a server that is not an address",
       content: JSON.stringify({
         ...complete,
         clusters: [{ name: "c", cluster: { server: "ftp://x" } }],
@@ -74,17 +74,17 @@ describe("the message for an invalid kubeconfig", () => {
       want: 'Cannot use kubeconfig FILE: "ftp://x" is not a URL such as https://10.0.0.1:6443',
     },
     {
-      name: "a password that YAML takes for an alias: it is not told",
+      name: "a password that YAML treats as an alias is not shown",
       content: "users:\n- name: u\n  user: {username: me, password: *s3cr3t}\n",
       want: "Cannot use kubeconfig FILE: line 1: Unresolved alias (the anchor must be set before the alias)",
     },
     {
-      name: "a token that YAML takes for the head of a block: it is not told",
+      name: "a token that YAML treats as a block header is not shown",
       content: "users:\n- name: u\n  user:\n    token: |s3cr3t\n",
       want: "Cannot use kubeconfig FILE: line 4: Block scalar header includes extra characters",
     },
     {
-      name: "a token beside lists nested deeper than the client library reads: it is not told",
+      name: "a token next to lists nested deeper than the client library reads is not shown",
       content: JSON.stringify({
         ...complete,
         users: [{ name: "u", user: { token: secret, lists: nestedLists(200) } }],
@@ -102,7 +102,7 @@ describe("the message for an invalid kubeconfig", () => {
         "elt.cluster.server.replace is not a function",
     },
     {
-      name: "a proxy that is no address",
+      name: "a proxy that is not an address",
       content: JSON.stringify({
         ...complete,
         clusters: [{ name: "c", cluster: { server: "https://127.0.0.1:1", "proxy-url": secret } }],
@@ -129,7 +129,7 @@ describe("the message for an invalid kubeconfig", () => {
         "use https://, or remove the credentials",
     },
     {
-      name: "a password for this machine by way of a proxy without TLS",
+      name: "a password for this machine through a proxy without TLS",
       content: JSON.stringify({
         ...complete,
         clusters: [
@@ -151,7 +151,7 @@ describe("the message for an invalid kubeconfig", () => {
       want: 'Cannot use kubeconfig FILE: "\\u{1b}[2J" is not a URL such as https://10.0.0.1:6443',
     },
     {
-      name: "a certificate authority that is not there",
+      name: "a missing certificate authority",
       content: JSON.stringify({
         ...complete,
         clusters: [
@@ -163,7 +163,7 @@ describe("the message for an invalid kubeconfig", () => {
         "check the files that the kubeconfig names",
     },
     {
-      name: "a token file that is not there",
+      name: "a missing token file",
       content: JSON.stringify({
         ...complete,
         users: [{ name: "u", user: { tokenFile: "token" } }],
@@ -173,7 +173,7 @@ describe("the message for an invalid kubeconfig", () => {
         "check the files that the kubeconfig names",
     },
     {
-      name: "a credential plugin that is not there",
+      name: "a missing credential plugin",
       content: JSON.stringify({
         ...complete,
         users: [

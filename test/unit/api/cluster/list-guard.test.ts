@@ -52,7 +52,7 @@ describe("a list is quarantined", () => {
   });
 });
 
-/** A guard that records its reports, and which lists it accepts. */
+/** A guard that records its reports and the lists that it accepts. */
 function guardAt(percent: number): {
   readonly clock: FakeClock;
   readonly guard: ListGuard;
@@ -95,7 +95,7 @@ describe("a list guard", () => {
     assert.deepEqual(said, ["held 20/20", "confirmed 19/20", "second"]);
   });
 
-  it("discards the first list if the second one contains what was missing", async () => {
+  it("discards the first list if the second one contains the missing objects", async () => {
     const { clock, guard, said } = guardAt(50);
     guard.judge(addresses(20), list(0), () => said.push("first"));
     guard.judge(addresses(20), list(20), () => said.push("second"));
@@ -112,7 +112,7 @@ describe("a list guard", () => {
     assert.deepEqual(said, ["held 20/20", "expired 20/20", "first"]);
   });
 
-  it("applies no list after the stop", async () => {
+  it("applies no list after it is stopped", async () => {
     const { clock, guard, said } = guardAt(50);
     guard.judge(addresses(20), list(0), () => said.push("first"));
     guard.stop();

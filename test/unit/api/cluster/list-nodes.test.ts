@@ -26,7 +26,7 @@ async function listed(...pages: readonly (readonly [text: string, status?: numbe
 }> {
   const [clock, connection] = [new FakeClock(), new ScriptedConnection()];
   const nodes = listNodes({ clock, connection }, new AbortController().signal);
-  // A rejected page ends the list.
+  // A rejected page aborts the list.
   nodes.catch(() => {});
   for (const [text, status = 200] of pages) {
     await clock.advance(0);
@@ -70,8 +70,8 @@ describe("a list of Nodes", () => {
 
   const failures: readonly (readonly [string, string, number, RegExp])[] = [
     ["is forbidden", '{"kind":"Status","code":403}', 403, /nodes.*403/],
-    ["is no list", "{}", 200, /not a list/],
-    ["is cut short", '{"kind":"NodeList","items":[{', 200, /truncated/],
+    ["is not a list", "{}", 200, /not a list/],
+    ["is truncated", '{"kind":"NodeList","items":[{', 200, /truncated/],
   ];
   for (const [name, text, status, message] of failures) {
     it(`that ${name} is an error, and never an empty cluster`, async () => {

@@ -4,7 +4,7 @@ import { readPages } from "../../../../src/api/cluster/list-pages.ts";
 
 const services = { name: "services" };
 
-/** Reads pages. The n-th page has the token that `tokenOf` returns. Resolves with the requested tokens. */
+/** Reads pages, each with the token that `tokenOf` returns for its number. Resolves with the requested tokens. */
 async function askedTokens(tokenOf: (page: number) => string): Promise<readonly string[]> {
   const asked: string[] = [];
   const reading = readPages(services, async (token) => {

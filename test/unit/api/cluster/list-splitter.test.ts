@@ -5,7 +5,7 @@ import fc from "../../../support/fast-check.ts";
 
 const limitBytes = 1_000_000;
 
-/** Splits a text that arrives in chunks of the given sizes, repeatedly. */
+/** Splits a text that arrives in chunks of the given sizes, which repeat. */
 function split(
   text: string,
   chunkSizes: readonly number[] = [1],
@@ -21,7 +21,7 @@ function split(
   return { items, envelope: splitter.end() };
 }
 
-describe("splitting a list while it arrives", () => {
+describe("splitting a list as it arrives", () => {
   const cases: readonly {
     readonly name: string;
     readonly text: string;
@@ -35,7 +35,7 @@ describe("splitting a list while it arrives", () => {
       envelope: { kind: "L", metadata: { resourceVersion: "1" }, items: [] },
     },
     {
-      name: "items first, with white space everywhere",
+      name: "items first, with whitespace everywhere",
       text: ' { "items" : [ { "a" : 1 } , {"b":2} ] , "kind" : "L" } \n',
       items: [{ a: 1 }, { b: 2 }],
       envelope: { items: [], kind: "L" },
@@ -44,7 +44,7 @@ describe("splitting a list while it arrives", () => {
     { name: "items null", text: '{"items":null}', items: [], envelope: { items: null } },
     { name: "no items key", text: '{"a":[1,2]}', items: [], envelope: { a: [1, 2] } },
     {
-      name: "items as a value, and deeper down",
+      name: "items as a value and in nested objects",
       text: '{"a":"items","b":{"items":[1]},"c":["items",[2]],"items":[3]}',
       items: [3],
       envelope: { a: "items", b: { items: [1] }, c: ["items", [2]], items: [] },
@@ -57,13 +57,13 @@ describe("splitting a list while it arrives", () => {
     },
     { name: "an escaped key", text: '{"it\\u0065ms":[1]}', items: [1], envelope: { items: [] } },
     {
-      name: "items that are no objects",
+      name: "items that are not objects",
       text: '{"items":[1,"a,]",null,[[]],true]}',
       items: [1, "a,]", null, [[]], true],
       envelope: { items: [] },
     },
     {
-      name: "characters of several bytes",
+      name: "multi-byte characters",
       text: '{"items":[{"a":"жé漢😀"}],"ж":"😀"}',
       items: [{ a: "жé漢😀" }],
       envelope: { items: [], ж: "😀" },

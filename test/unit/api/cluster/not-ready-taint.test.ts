@@ -91,7 +91,7 @@ describe("the taint kube-ipvs/not-ready", () => {
     });
   }
 
-  it("is tried again every ten seconds without the right to patch nodes, and reported once", async () => {
+  it("is retried every ten seconds without permission to patch nodes, and reported once", async () => {
     taint.noteReady();
     taint.noteNode(nodeWith(0));
     await answer(403);
@@ -110,7 +110,7 @@ describe("the taint kube-ipvs/not-ready", () => {
     assert.equal(taint.problem, undefined);
   });
 
-  it("is tried again if the API server does not answer", async () => {
+  it("is retried if the API server does not answer", async () => {
     taint.noteReady();
     taint.noteNode(nodeWith(0));
     await clock.advance(0);
@@ -122,7 +122,7 @@ describe("the taint kube-ipvs/not-ready", () => {
     assert.equal(connection.requests.length, 3, "an unanswered request ends after ten seconds");
   });
 
-  it("is not tried again once the Node is gone or the program stops", async () => {
+  it("is not retried once the Node is gone or the program stops", async () => {
     taint.noteReady();
     taint.noteNode(nodeWith(0));
     await answer(500);

@@ -11,7 +11,7 @@ import { RecordingListener } from "../../../support/recording-listener.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 import { type Body, ScriptedConnection } from "./scripted-connection.ts";
 
-/** A running reflector of Services. The test controls the server side and the clock. */
+/** A running reflector for Services. The test controls the server side and the clock. */
 class Stage {
   readonly clock = new FakeClock();
   readonly connection = new ScriptedConnection();
@@ -30,13 +30,13 @@ class Stage {
     test.after(() => this.abort.abort());
   }
 
-  /** `level event` of each line that is printed without -v. */
+  /** `level event` for each line that is printed without -v. */
   get lines(): readonly string[] {
     const loud = this.log.lines.filter(({ level }) => level !== "verbose");
     return loud.map(({ level, event }) => `${level} ${event}`);
   }
 
-  /** Number of requests that failed for this reason. */
+  /** The number of requests that failed for this reason. */
   failures(reason: string): number {
     return this.log.lines.filter(({ keys }) => keys["reason"] === reason).length;
   }
@@ -138,7 +138,7 @@ describe("a reflector's requests", () => {
     assert.equal(stage.query["resourceVersion"], "12");
   });
 
-  it("resume immediately a watch that ends after its last event", async (test) => {
+  it("immediately resume a watch that ends after its last event", async (test) => {
     const stage = new Stage(test);
     const body = await stage.toWatch();
     body.send(eventText("ADDED", service(), "11") + eventText("BOOKMARK", service(), "15"));
@@ -309,7 +309,7 @@ describe("a reflector's requests", () => {
     await stage.fail();
     await stage.untilNextRequest();
     assert.equal(stage.query["resourceVersion"], "10");
-    // The status of the error "Too large resource version".
+    // The Status of the error "Too large resource version".
     await stage.fail(504);
     await stage.untilNextRequest();
     assert.equal(stage.query["watch"], undefined);
@@ -453,7 +453,7 @@ describe("what a reflector reports", () => {
     assert.deepEqual(stage.told.takeRefusals(), []);
   });
 
-  it("is nothing after the stop, not even objects that had arrived", async (test) => {
+  it("is nothing after it is stopped, not even objects that had arrived", async (test) => {
     const stage = new Stage(test);
     const body = await stage.toWatch();
     stage.told.onService = () => stage.abort.abort();
@@ -522,7 +522,7 @@ describe("what a reflector logs", () => {
   });
 });
 
-/** Answers of API servers: the first before 1.31, the second from resources with their own fields. */
+/** API server answers: the first is from before 1.31, the second from resources with their own fields. */
 const unknownSelectors = [
   '"spec.clusterIP" is not a known field selector: only "metadata.name", "metadata.namespace"',
   "field label not supported: spec.clusterIP",
@@ -541,7 +541,7 @@ describe("an API server that does not know the field selector", () => {
   const ours = { labelSelector: "!service.kubernetes.io/service-proxy-name" };
 
   for (const message of unknownSelectors) {
-    it(`is permanently queried without it, starting immediately: ${message}`, async (test) => {
+    it(`is from then on queried without it, starting immediately: ${message}`, async (test) => {
       const stage = new Stage(test);
       await refuse(stage, message);
       assert.equal(stage.requestCount, 2);
@@ -572,7 +572,7 @@ describe("an API server that does not know the field selector", () => {
     assert.equal(stage.query["fieldSelector"], undefined);
   });
 
-  it("gets the same request after a pause if a 400 has another reason", async (test) => {
+  it("gets the same request after a pause if a 400 has a different reason", async (test) => {
     const stage = new Stage(test);
     await refuse(stage, "limit must be positive");
     assert.equal(stage.requestCount, 1);

@@ -1,7 +1,7 @@
 import { ApiError } from "../../../../src/api/api-error.ts";
 import type { ApiConnection, ApiResponse, ApiWrite } from "../../../../src/api/connection.ts";
 
-/** A request that waits for the test to answer it. */
+/** A request that is waiting for the test's answer. */
 export interface PendingRequest {
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
@@ -11,7 +11,7 @@ export interface PendingRequest {
   readonly isAborted: () => boolean;
   /** Simulates a failed connection. */
   refuse(): void;
-  /** Begins an answer. Its body follows. */
+  /** Begins an answer, whose body follows. */
   answer(status?: number, headers?: Readonly<Record<string, string>>): Body;
 }
 
@@ -27,7 +27,7 @@ export class ScriptedConnection implements ApiConnection {
   readonly requests: PendingRequest[] = [];
   isClosed = false;
 
-  /** The newest request. Fails if no request is waiting. */
+  /** The newest request. Fails if none is waiting. */
   get latest(): PendingRequest {
     const request = this.requests.at(-1);
     if (request === undefined) throw new Error("No request was made");

@@ -30,7 +30,7 @@ describe("the API server's addresses", () => {
     });
   }
 
-  it("are looked up for a host name, and again at each query", async () => {
+  it("are looked up for a host name, and again on each query", async () => {
     const answers = [["10.0.0.2", "10.0.0.1"], ["fd00::1"]];
     const names: string[] = [];
     const addresses = new ServerAddresses("https://api.example:6443", async (name) => {

@@ -70,7 +70,7 @@ describe("the API server's version", () => {
     });
   }
 
-  it("is not requested after the end", async (test) => {
+  it("is not requested after it is stopped", async (test) => {
     const stage = new Stage(test);
     await stage.answer(versionText("v1.30.4"));
     stage.abort.abort();

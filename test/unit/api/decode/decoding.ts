@@ -6,11 +6,11 @@ import type { Refusal, ResourceKind } from "../../../../src/api/source.ts";
 export interface Decoding<T> {
   readonly record: T | undefined;
   readonly refusals: readonly Refusal[];
-  /** `field reason` of each refusal. */
+  /** `field reason` for each rejection. */
   readonly reasons: readonly string[];
 }
 
-/** Decodes one object, converted to JSON and back as if it had been received. */
+/** Decodes one object after converting it to JSON and back, as if it had been received. */
 export function decode<Kind extends ResourceKind>(
   kind: Kind,
   object: unknown,

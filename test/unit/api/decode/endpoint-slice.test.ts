@@ -31,9 +31,9 @@ describe("an EndpointSlice", () => {
     readonly given: ApiObject;
     readonly want: Partial<EndpointSliceRecord>;
   }[] = [
-    { name: "is narrowed to a record", given: endpointSlice(), want: {} },
+    { name: "is reduced to a record", given: endpointSlice(), want: {} },
     {
-      name: "may have a node's address and any pod's: pods of the host network have the former",
+      name: "may have a node's address or any pod's: pods in the host network have the former",
       given: endpointSlice({ endpoints: ["192.168.10.11", "10.244.9.9"] }),
       want: {
         endpoints: [
@@ -43,27 +43,27 @@ describe("an EndpointSlice", () => {
       },
     },
     {
-      name: "may be of IPv6, whose addresses become canonical",
+      name: "may be IPv6, with addresses that become canonical",
       given: endpointSlice({ endpoints: ["FD00:0::0a"] }),
       want: { family: "IPv6", endpoints: [{ ...ready, address: "fd00::a" as IpAddress }] },
     },
     {
-      name: "counts absent and null conditions as ready and serving",
+      name: "treats absent and null conditions as ready and serving",
       given: withEndpoint({ conditions: { ready: null } }),
       want: {},
     },
     {
-      name: "counts an endpoint without conditions as ready and serving",
+      name: "treats an endpoint without conditions as ready and serving",
       given: withEndpoint({ conditions: undefined }),
       want: {},
     },
     {
-      name: "knows terminating endpoints",
+      name: "recognizes terminating endpoints",
       given: withEndpoint({ conditions: { ready: false, serving: true, terminating: true } }),
       want: { endpoints: [{ ...ready, isReady: false, isTerminating: true }] },
     },
     {
-      name: "knows the node and hints of an endpoint",
+      name: "has an endpoint's node and hints",
       given: withEndpoint({
         nodeName: "node-1",
         hints: { forZones: [{ name: "z1" }, { name: "z1" }], forNodes: [{ name: "node-1" }] },
@@ -73,7 +73,7 @@ describe("an EndpointSlice", () => {
       },
     },
     {
-      name: "uses the first address of an endpoint only",
+      name: "uses only an endpoint's first address",
       given: withEndpoint({ addresses: ["10.244.1.10", "not-an-address"] }),
       want: {},
     },
@@ -88,7 +88,7 @@ describe("an EndpointSlice", () => {
       want: { ports: [{ name: "", protocol: "TCP", port: 8080 }] },
     },
     {
-      name: "knows when it was triggered, to the millisecond",
+      name: "has its trigger time to the millisecond",
       given: endpointSlice({
         metadata: { annotations: { [triggerTime]: "2026-01-01T00:00:00.123456789Z" } },
       }),
@@ -103,7 +103,7 @@ describe("an EndpointSlice", () => {
     });
   }
 
-  it("of a headless Service is skipped without a refusal", () => {
+  it("of a headless Service is skipped without a rejection", () => {
     const given = endpointSlice({ labels: { "service.kubernetes.io/headless": "" } });
     assert.deepEqual(decode("endpointslices", given), {
       record: undefined,
@@ -122,7 +122,7 @@ describe("an invalid field of an EndpointSlice is ignored, and the rest is used"
     readonly reasons: readonly string[];
   }[] = [
     {
-      name: "a port without number",
+      name: "a port without a number",
       given: endpointSlice({ ports: [good, { name: "x", protocol: "TCP" }] }),
       reasons: ["ports[1].port missing-port-number"],
     },
@@ -132,12 +132,12 @@ describe("an invalid field of an EndpointSlice is ignored, and the rest is used"
       reasons: ["ports[1].port missing-port-number", "ports[2].port missing-port-number"],
     },
     {
-      name: "a port number that is none",
+      name: "an invalid port number",
       given: endpointSlice({ ports: [good, slicePort({ port: "8080" })] }),
       reasons: ["ports[1].port invalid-port"],
     },
     {
-      name: "a port without name",
+      name: "a port without a name",
       given: endpointSlice({ ports: [good, slicePort({ name: null })] }),
       reasons: ["ports[1].name missing-port-name"],
     },
@@ -147,7 +147,7 @@ describe("an invalid field of an EndpointSlice is ignored, and the rest is used"
       reasons: ["ports[1].protocol unknown-protocol"],
     },
     {
-      name: "an endpoint without address",
+      name: "an endpoint without an address",
       given: endpointSlice({ endpoints: ["10.244.1.10", { addresses: [] }, {}] }),
       reasons: [
         "endpoints[1].addresses[0] missing-endpoint-address",
@@ -155,7 +155,7 @@ describe("an invalid field of an EndpointSlice is ignored, and the rest is used"
       ],
     },
     {
-      name: "an endpoint of another family, with nonsense, with loopback",
+      name: "an endpoint of the other family, with an invalid address, with loopback",
       given: endpointSlice({ endpoints: ["10.244.1.10", "fd00::1", "x.example", "127.0.0.1"] }),
       reasons: [
         "endpoints[1].addresses[0] invalid-endpoint-address",
@@ -213,22 +213,22 @@ describe("an unusable EndpointSlice is ignored completely", () => {
     readonly reasons: readonly string[];
   }[] = [
     {
-      name: "of host names",
+      name: "with host names",
       given: endpointSlice({ addressType: "FQDN", endpoints: ["x.example"] }),
       reasons: ["addressType unsupported-address-type"],
     },
     {
-      name: "without the label of its Service",
+      name: "without its Service label",
       given: endpointSlice({ metadata: { labels: {} } }),
       reasons: ["metadata.labels missing-service-label"],
     },
     {
-      name: "with a label that cannot be the name of a Service",
+      name: "with a label that cannot be a Service name",
       given: endpointSlice({ metadata: { labels: { "kubernetes.io/service-name": "a/b" } } }),
       reasons: ["metadata.labels[kubernetes.io/service-name] invalid-service-label"],
     },
     {
-      name: "with a label that names no Service",
+      name: "with an invalid name",
       given: endpointSlice({ service: "a/b" }),
       reasons: ["metadata.name invalid-name"],
     },

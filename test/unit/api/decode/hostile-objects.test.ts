@@ -41,7 +41,7 @@ const validObjects = {
   nodes: node({ spec: { taints: [{ key: "x" }] } }),
 } as const;
 
-/** Checks the properties of decoded objects on which later code relies. */
+/** Checks the properties of decoded objects that later code relies on. */
 function checkDecoding(kind: ResourceKind, { record, refusals }: Decoding<unknown>): void {
   for (const refused of refusals) {
     assert.ok(refused.reason in refusalReasons, refused.reason);
@@ -109,7 +109,7 @@ describe("decoding", () => {
     );
   });
 
-  it("survives any replacement of any field of a valid object", () => {
+  it("survives any replacement of any field in a valid object", () => {
     for (const kind of kinds) {
       const valid = validObjects[kind];
       const paths = pathsOf(valid);
@@ -128,7 +128,7 @@ describe("decoding", () => {
     }
   });
 
-  it("accepts the valid objects of this file without refusals", () => {
+  it("accepts the valid objects in this file without rejections", () => {
     for (const kind of kinds) {
       const { record, reasons } = decode(kind, validObjects[kind]);
       assert.notEqual(record, undefined);
@@ -164,7 +164,7 @@ describe("decoding", () => {
     assert.deepEqual(reasons, []);
   });
 
-  it("treats holes of a list as absent values", () => {
+  it("treats holes in a list as absent values", () => {
     const ports = [servicePort()];
     ports.length = 3;
     const { record, reasons } = decode("services", service({ ports }));

@@ -23,7 +23,7 @@ const cases: readonly {
   readonly want: NodeRecord;
   readonly reasons?: readonly string[];
 }[] = [
-  { name: "is narrowed to a record", given: node(), want: node1 },
+  { name: "is reduced to a record", given: node(), want: node1 },
   {
     name: "lists internal addresses before external ones",
     given: node({
@@ -47,12 +47,12 @@ const cases: readonly {
     want: { ...node1, zone: "" },
   },
   {
-    name: "falls back on podCIDR",
+    name: "falls back to podCIDR",
     given: node({ spec: { podCIDRs: undefined } }),
     want: { ...node1, podCidrs: node1.podCidrs.slice(0, 1) },
   },
   {
-    name: "is not eligible while it is deleted",
+    name: "is not eligible while it is being deleted",
     given: node({ metadata: { deletionTimestamp: "2026-01-01T00:00:00Z" } }),
     want: { ...node1, isEligible: false },
   },
@@ -70,23 +70,23 @@ const cases: readonly {
     want: { ...node1, notReadyTaints: [0, 2] },
   },
   {
-    name: "is not eligible when the autoscaler marked it",
+    name: "is not eligible if the autoscaler has marked it",
     given: node({ spec: { taints: [{ key: "a" }, { key: "ToBeDeletedByClusterAutoscaler" }] } }),
     want: { ...node1, isEligible: false },
   },
   {
-    name: "has the weight of its label",
+    name: "has the weight in its label",
     given: node({ labels: { "kube-ipvs.io/weight": "16" } }),
     want: { ...node1, weight: 16 },
   },
   {
-    name: "leaves out a weight that is none",
+    name: "omits an invalid weight",
     given: node({ labels: { "kube-ipvs.io/weight": "65536" } }),
     want: node1,
     reasons: ["metadata.labels[kube-ipvs.io/weight] invalid-node-weight"],
   },
   {
-    name: "leaves out invalid addresses and CIDRs",
+    name: "omits invalid addresses and CIDRs",
     given: node({
       addresses: ["192.168.10.11", "x"],
       podCidrs: ["10.244.1.0/24", "10.244.1.0"],

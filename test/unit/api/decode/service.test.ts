@@ -35,24 +35,24 @@ describe("a Service for this proxy", () => {
     readonly given: ApiObject;
     readonly want: Partial<ServiceRecord>;
   }[] = [
-    { name: "is narrowed to a record", given: service(), want: {} },
+    { name: "is reduced to a record", given: service(), want: {} },
     {
       name: "has one cluster IP per family",
       given: service({ clusterIps: ["fd00::a", "10.96.0.10"] }),
       want: { clusterIps: ["fd00::a", "10.96.0.10"] as IpAddress[] },
     },
     {
-      name: "uses clusterIP alone where ipFamilies is missing",
+      name: "uses only clusterIP if ipFamilies is missing",
       given: service({ clusterIps: ["10.96.0.10", "fd00::a"], spec: { ipFamilies: undefined } }),
       want: {},
     },
     {
-      name: "uses clusterIP where clusterIPs is missing",
+      name: "uses clusterIP if clusterIPs is missing",
       given: service({ spec: { clusterIPs: null } }),
       want: {},
     },
     {
-      name: "reads leading zeros in decimal",
+      name: "reads numbers with leading zeros as decimal",
       given: service({ clusterIps: ["010.096.000.010"] }),
       want: {},
     },
@@ -74,7 +74,7 @@ describe("a Service for this proxy", () => {
       want: { type: "NodePort", ports: [{ ...http, nodePort: 30080 }] },
     },
     {
-      name: "has 10800 s of affinity where ClientIP comes without a time-out",
+      name: "has 10800 s of affinity if ClientIP has no timeout",
       given: service({ spec: { sessionAffinity: "ClientIP" } }),
       want: { affinitySeconds: 10_800 },
     },
@@ -89,7 +89,7 @@ describe("a Service for this proxy", () => {
       want: { affinitySeconds: 60 },
     },
     {
-      name: "has no affinity with None, whatever the time-out says",
+      name: "has no affinity with None, regardless of the timeout",
       given: service({
         spec: {
           sessionAffinity: "None",
@@ -99,7 +99,7 @@ describe("a Service for this proxy", () => {
       want: { affinitySeconds: 0 },
     },
     {
-      name: "knows Local policies and the health-check port",
+      name: "has Local policies and the health-check port",
       given: loadBalancer([{ ip: "192.0.2.1" }, { ip: "fd00::1", ipMode: "VIP" }], {
         externalTrafficPolicy: "Local",
         internalTrafficPolicy: "Local",
@@ -114,7 +114,7 @@ describe("a Service for this proxy", () => {
       },
     },
     {
-      name: "ignores ingress in mode Proxy and with host names only",
+      name: "ignores ingress in mode Proxy or with only host names",
       given: loadBalancer([
         { ip: "192.0.2.1", ipMode: "Proxy" },
         { hostname: "lb.example" },
@@ -123,17 +123,17 @@ describe("a Service for this proxy", () => {
       want: { type: "LoadBalancer" },
     },
     {
-      name: "trims source ranges, clears host bits and drops blank ones",
+      name: "trims source ranges, clears host bits and ignores blank ones",
       given: service({ spec: { loadBalancerSourceRanges: [" 10.1.2.3/8\n", "", "fd00::1/64"] } }),
       want: { sourceRanges: [cidr("10.0.0.0", 8), cidr("fd00::", 64)] },
     },
     {
-      name: "lists each external IP once and drops blank ones",
+      name: "lists each external IP once and ignores blank ones",
       given: service({ spec: { externalIPs: ["192.0.2.9", "", "192.0.2.09"] } }),
       want: { externalIps: ["192.0.2.9"] as IpAddress[] },
     },
     {
-      name: "has no creation time where the object has none or nonsense",
+      name: "has no creation time if the object's is missing or invalid",
       given: service({ metadata: { creationTimestamp: "yesterday" } }),
       want: { createdAtSeconds: 0 },
     },
@@ -147,7 +147,7 @@ describe("a Service for this proxy", () => {
   }
 });
 
-describe("a Service for no proxy is skipped without a refusal", () => {
+describe("a Service for no proxy is skipped without a rejection", () => {
   const cases: readonly { readonly name: string; readonly given: ApiObject }[] = [
     { name: "headless", given: service({ clusterIps: ["None"] }) },
     { name: "without a cluster IP yet", given: service({ clusterIps: [] }) },
@@ -188,7 +188,7 @@ describe("an invalid field of a Service is ignored, and the rest is used", () =>
       reasons: ["spec.ports[1].protocol unknown-protocol"],
     },
     {
-      name: "a port that is no object",
+      name: "a port that is not an object",
       given: service({ ports: [servicePort(), 80 as never, null as never] }),
       want: {},
       reasons: ["spec.ports[1] not-an-object", "spec.ports[2] not-an-object"],
@@ -200,7 +200,7 @@ describe("an invalid field of a Service is ignored, and the rest is used", () =>
       reasons: ["spec.ports[1].name invalid-name"],
     },
     {
-      name: "a name or number that is taken",
+      name: "a duplicate name or number",
       given: service({
         ports: [servicePort(), servicePort({ port: 81 }), servicePort({ name: "b" })],
       }),
@@ -244,7 +244,7 @@ describe("an invalid field of a Service is ignored, and the rest is used", () =>
       reasons: ["spec.ipFamilies[1] unknown-ip-family"],
     },
     {
-      name: "external IPs that no node may answer for",
+      name: "external IPs that no node may serve",
       given: service({ spec: { externalIPs: ["127.0.0.1", "0.0.0.0", "ff02::1", "x", 7] } }),
       want: {},
       reasons: [
@@ -277,7 +277,7 @@ describe("an invalid field of a Service is ignored, and the rest is used", () =>
       reasons: ["spec.loadBalancerSourceRanges[1] invalid-source-range"],
     },
     {
-      name: "all source ranges: the load-balancer IP stays closed, not open to everybody",
+      name: "all source ranges: the load-balancer IP remains closed to all clients",
       given: loadBalancer([{ ip: "192.0.2.1" }], { loadBalancerSourceRanges: ["10.0.0.0/33"] }),
       want: { type: "LoadBalancer" },
       reasons: [
@@ -313,7 +313,7 @@ describe("an invalid field of a Service is ignored, and the rest is used", () =>
       ],
     },
     {
-      name: "lists that are none",
+      name: "lists that are not lists",
       given: service({ spec: { externalIPs: "192.0.2.1", ipFamilies: {} } }),
       want: {},
       reasons: ["spec.ipFamilies not-a-list", "spec.externalIPs not-a-list"],

@@ -1,7 +1,7 @@
 /**
- * Canaries for docs/decisions/0017. They test how the informer of @kubernetes/client-node reacts when an API server
- * misbehaves. Each test passes while the defect exists. If one fails after an update, the library has changed: read the
- * decision record again.
+ * Canaries for docs/decisions/0017. They test how @kubernetes/client-node's informer reacts when an API server
+ * misbehaves. Each test passes while the defect exists. If one fails after an update, the library has changed:
+ * reconsider the decision record.
  */
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -12,9 +12,9 @@ import { CoreV1Api, KubeConfig, ListWatch, type V1Service, Watch } from "@kubern
 
 type Answer = (response: ServerResponse) => void;
 
-/** The library's timeout for a silent watch: a private field, set here so that no test waits for 30 s. */
+/** The library's timeout for a silent watch, a private field that is set here so that no test waits for 30 s. */
 const quietLimit = "requestTimeoutMs";
-/** A reconnect without back-off over loopback takes a few milliseconds. */
+/** A reconnect over loopback without back-off takes a few milliseconds. */
 const reconnectMs = 300;
 
 function service(name: string, resourceVersion: string): object {
@@ -34,7 +34,7 @@ const list: Answer = (response) => {
 const emptyObject: Answer = (response) => response.end("{}");
 const quietWatch: Answer = (response) => response.flushHeaders();
 
-/** An informer on Services, the requests that its server saw, and the errors that the informer reported. */
+/** An informer for Services, the requests that its server saw, and the errors that the informer reported. */
 class Scene {
   readonly informer: ListWatch<V1Service>;
   readonly lists: URL[] = [];
@@ -98,7 +98,7 @@ async function until(isTrue: () => boolean): Promise<void> {
   while (!isTrue()) await pause(2);
 }
 
-describe("the informer of the client library", { timeout: 60_000 }, () => {
+describe("the client library's informer", { timeout: 60_000 }, () => {
   const failures: readonly (readonly [name: string, answer: Answer])[] = [
     ["one 503", (response) => response.writeHead(503).end()],
     ["one reset", (response) => response.socket?.resetAndDestroy()],

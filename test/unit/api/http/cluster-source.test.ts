@@ -14,7 +14,7 @@ const many = (count: number): ReturnType<typeof service>[] =>
   );
 const webName = "default/web";
 
-/** Resolves when all three resources are watched. */
+/** Resolves when all three resources are being watched. */
 async function watched(cluster: Cluster): Promise<void> {
   while (cluster.server.openWatches < 3) await new Promise((resolve) => setTimeout(resolve, 5));
 }
@@ -65,7 +65,7 @@ describe("objects from an API server", () => {
     }
   });
 
-  it("are those of the proxy with our name", async (test) => {
+  it("are those for the proxy with this name", async (test) => {
     const label = "service.kubernetes.io/service-proxy-name";
     const { server, told } = await startCluster(test, {
       serviceProxyName: "trial",
@@ -80,7 +80,7 @@ describe("objects from an API server", () => {
     assert.equal(list?.query["labelSelector"], `${label}=trial`);
   });
 
-  it("are removed when another proxy's name is set, and return with our name", async (test) => {
+  it("are removed when another proxy's name is set, and return when it is reset", async (test) => {
     const { server, told } = await startCluster(test, { objects: [service()] });
     const labels = { "service.kubernetes.io/service-proxy-name": "" };
     server.apply(service({ labels }));
@@ -108,7 +108,7 @@ describe("objects from an API server", () => {
   it("are also read from servers that ignore the limit", async (test) => {
     const { server, told } = await startCluster(test, {
       objects: many(1100),
-      // No request fails in this test, so timeouts are not accelerated: a busy machine must not reach one.
+      // Timeouts are not accelerated, because no request fails in this test and a busy machine must not reach one.
       speed: 1,
       prepare: (made) => {
         made.lists.ignoresLimit = true;
@@ -121,7 +121,7 @@ describe("objects from an API server", () => {
   it("are read without pages after a page token expired", async (test) => {
     const { server, told } = await startCluster(test, {
       objects: many(1100),
-      // The only fault must affect the second page, so no earlier list may reach a timeout.
+      // The only fault must affect the second page, so no earlier list may time out.
       speed: 1,
       prepare: ({ faults }) =>
         faults.add({ on: "list", path: "/services", skip: 1, effect: "status", code: 410 }),
@@ -137,13 +137,13 @@ describe("objects from an API server", () => {
   });
 });
 
-describe("a fault of the API server changes nothing in the result", () => {
+describe("an API server fault does not change the result", () => {
   const faults: readonly (Fault & { readonly name: string })[] = [
     { name: "a list is reset", on: "list", effect: "reset" },
-    { name: "a list is cut", on: "list", effect: "cut", afterBytes: 300 },
+    { name: "a list is cut off", on: "list", effect: "cut", afterBytes: 300 },
     { name: "a list ends too early", on: "list", effect: "truncate", afterBytes: 300 },
     { name: "a list is preceded by garbage", on: "list", effect: "garbage", text: "?!" },
-    { name: "a list is another answer", on: "list", effect: "garbage", text: '{"kind":"X"}' },
+    { name: "a list is a different response", on: "list", effect: "garbage", text: '{"kind":"X"}' },
     { name: "a list hangs", on: "list", effect: "hang" },
     { name: "a list stalls", on: "list", effect: "stall", afterBytes: 300 },
     { name: "a list gets 500", on: "list", effect: "status", code: 500 },
@@ -168,9 +168,9 @@ describe("a fault of the API server changes nothing in the result", () => {
       effect: "garbage",
       text: '{"type":"X"}\n',
     },
-    { name: "a watch is cut in an event", on: "watch", effect: "cut", afterBytes: 40 },
-    { name: "a watch ends in an event", on: "watch", effect: "truncate", afterBytes: 40 },
-    { name: "a watch stalls in an event", on: "watch", effect: "stall", afterBytes: 40 },
+    { name: "a watch is cut off within an event", on: "watch", effect: "cut", afterBytes: 40 },
+    { name: "a watch ends within an event", on: "watch", effect: "truncate", afterBytes: 40 },
+    { name: "a watch stalls within an event", on: "watch", effect: "stall", afterBytes: 40 },
     { name: "a watch hangs", on: "watch", effect: "hang" },
   ];
   for (const { name, ...fault } of faults) {

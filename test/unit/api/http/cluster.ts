@@ -8,10 +8,10 @@ import { RecordingListener } from "../../../support/recording-listener.ts";
 
 /** Timers with at least this delay are idle timeouts, not pauses. */
 const idleMs = 60_000;
-/** Shortest idle timeout in a test. A busy machine needs this time to answer. */
+/** Shortest idle timeout in a test. A busy machine needs this long to answer. */
 const shortestIdleMs = 1_000;
 
-/** A clock that runs faster than real time, so that back-off (0.8 s) and idle timeouts (60 s) pass during a test. */
+/** A clock that runs faster than real time, so that back-off (0.8 s) and idle timeouts (60 s) expire during a test. */
 export function clockAt(speed: number): Clock {
   return {
     nowMs: () => systemClock.nowMs(),
@@ -32,7 +32,7 @@ export interface Cluster {
   readonly told: RecordingListener;
 }
 
-/** Starts a cluster, and waits until the source has read all its objects. */
+/** Starts a cluster and waits until the source has read all its objects. */
 export async function startCluster(
   test: TestContext,
   options: ApiServerOptions & {

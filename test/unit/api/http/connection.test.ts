@@ -43,7 +43,7 @@ async function contentOf(file: string): Promise<string> {
   }
 }
 
-/** Waits until this process has ended. A zombie process has ended, too. */
+/** Waits until this process has exited. A zombie has exited, too. */
 async function untilGone(pid: number): Promise<void> {
   for (;;) {
     const status = await readFile(`/proc/${pid}/status`, "utf8").catch(() => "State:\tZ");
@@ -53,7 +53,7 @@ async function untilGone(pid: number): Promise<void> {
 }
 
 describe("a connection over TLS", () => {
-  it("trusts the authority of the kubeconfig", async (test) => {
+  it("trusts the authority in the kubeconfig", async (test) => {
     const server = await startTlsServer(test);
     const way = await Way.make(test);
     const cluster = { server: server.url, "certificate-authority": "ca.crt" };
@@ -73,7 +73,7 @@ describe("a connection over TLS", () => {
     });
   });
 
-  it("requires the right name in the certificate", async (test) => {
+  it("requires the correct name in the certificate", async (test) => {
     const server = await startTlsServer(test);
     const way = await Way.make(test);
     const cluster = {
@@ -192,7 +192,7 @@ describe("credentials", () => {
     assert.deepEqual(authorizations(server), ["Bearer t-1", "Bearer t-2"]);
   });
 
-  /** A plugin whose token contains the number of its calls. */
+  /** A plugin whose token contains its number of calls. */
   const plugin = (way: Way, script: string): object => ({
     exec: {
       apiVersion: "client.authentication.k8s.io/v1",
@@ -221,7 +221,7 @@ describe("credentials", () => {
     assert.deepEqual(authorizations(server), [first, first, first, second]);
   });
 
-  it("from a failing plugin: the error contains the plugin's message", async (test) => {
+  it("from a failing plugin cause an error with the plugin's message", async (test) => {
     const way = await Way.make(test);
     const user = plugin(way, 'console.error("no login\\nhere"); process.exit(1);');
     await assert.rejects(way.open({ server: "http://127.0.0.1:1" }, user), {
@@ -247,7 +247,7 @@ describe("credentials", () => {
       setInterval(() => {}, 1000);
     } else console.log(JSON.stringify({ kind: "ExecCredential", status: { token: "t" } }));`;
 
-  it("from a plugin that hangs: it is killed with its children, and not started by each request", async (test) => {
+  it("from a hanging plugin: it is killed with its children and not started by each request", async (test) => {
     const way = await Way.make(test);
     const calls = (): Promise<string> => readFile(join(way.folder, "calls"), "utf8");
     const server = await startServer(test);
@@ -286,7 +286,7 @@ describe("credentials", () => {
     await untilGone(child);
   });
 
-  it("from a plugin that reads its standard input: it is empty", async (test) => {
+  it("from a plugin that reads its standard input, which is empty", async (test) => {
     const server = await startServer(test);
     const way = await Way.make(test);
     const asking = `process.stdin.on("end", () => { ${counting} }).resume();`;
@@ -376,7 +376,7 @@ describe("an API server that cannot be reached", () => {
     });
   });
 
-  it("is named if the connection ends within a body", async (test) => {
+  it("is named if the connection breaks within a body", async (test) => {
     const server = await startServer(test);
     server.faults.add({ on: "list", effect: "cut", afterBytes: 10 });
     const connection = await (await Way.make(test)).open({ server: server.url });

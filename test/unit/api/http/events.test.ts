@@ -1,4 +1,4 @@
-/** Events and request metrics over real HTTP, as the API server sees them. */
+/** Tests Events and request metrics over real HTTP, as the API server sees them. */
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import { EventWriter } from "../../../../src/api/cluster/events/event-writer.ts";

@@ -1,4 +1,4 @@
-/** No error of the API server or of credentials may write a secret to the log, at any verbosity. */
+/** Tests that errors from the API server or credentials never write a secret to the log, at any verbosity. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -29,12 +29,12 @@ const users: readonly (readonly [name: string, user: object])[] = [
   ["a token file", { tokenFile: "token" }],
   ["a password", { username: "me", password: secret }],
   [
-    "a plugin that gives a token",
+    "a plugin that returns a token",
     talkative(
       `console.log(JSON.stringify({ kind: "ExecCredential", apiVersion: "client.authentication.k8s.io/v1", status: { token: process.env.TOKEN } }))`,
     ),
   ],
-  ["a plugin whose answer is no JSON", talkative("console.log('token: ' + process.env.TOKEN)")],
+  ["a plugin whose answer is not JSON", talkative("console.log('token: ' + process.env.TOKEN)")],
 ];
 
 describe("secrets are not logged", () => {

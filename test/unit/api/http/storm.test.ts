@@ -21,7 +21,7 @@ const effects: readonly FaultEffect[] = [
   { effect: "slow", chunkBytes: 400, delayMs: 1 },
 ];
 
-/** One random step: a change of an object, or a fault. */
+/** One random step: a change to an object, or a fault. */
 function step(server: ApiServer, random: () => number): void {
   const pick = (count: number): number => Math.floor(random() * count);
   const name = `s${pick(12)}`;
@@ -44,7 +44,7 @@ function faultOf(effect: FaultEffect | undefined, onList: number): Fault {
   return { ...(effect ?? { effect: "reset" }), on: onList === 1 ? "list" : "watch" };
 }
 
-/** The objects that a listener should have: those on the server that belong to us, by kind and name. */
+/** The objects that a listener should have: the server's objects that kube-ipvs handles, by kind and name. */
 function expected(server: ApiServer): ReadonlyMap<string, unknown> {
   const records = new Map<string, unknown>();
   for (const resource of resources) {
@@ -82,11 +82,11 @@ describe("after a storm of changes and faults, the listener has the server's obj
       const random = seededRandom(seed);
       for (let count = 0; count < 400; count += 1) {
         step(server, random);
-        // Lets the other side run in between, sometimes for as long as a short back-off.
+        // Lets the other side run in between, sometimes as long as a short back-off.
         await (random() < 0.1 ? setTimeout(2) : setImmediate());
       }
       server.faults.clear();
-      // Sends a last event for each resource, so that the listener checks again when all objects are equal.
+      // Sends a final event for each resource, so that the listener checks again when all objects are equal.
       server.apply(service({ name: "last" }), endpointSlice({ service: "last" }));
       await told.until(
         () => told.slices.has("default/last-a") && told.services.has("default/last"),

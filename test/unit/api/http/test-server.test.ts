@@ -24,7 +24,7 @@ async function list(server: ApiServer, pathAndQuery: string): Promise<Listed> {
 
 const names = ({ items }: Listed): readonly string[] => items.map(({ metadata }) => metadata.name);
 
-/** Reads `count` lines of a watch: the type and name, or for a bookmark the type and revision. */
+/** Reads `count` lines of a watch: the type and name, or the type and revision for a bookmark. */
 async function watchLines(
   server: ApiServer,
   query: string,
@@ -110,7 +110,7 @@ describe("the test API server", () => {
     assert.deepEqual(lines, ["MODIFIED a", "DELETED a", "ADDED a", "DELETED a", "ADDED c"]);
   });
 
-  it("sends a watch the events that it missed, bookmarks, and 410 for forgotten revisions", async (test) => {
+  it("sends a watch the events that it missed, bookmarks, and 410 for expired revisions", async (test) => {
     const server = await started(test);
     const { revision } = server.store;
     server.apply(service({ name: "a" }));
@@ -152,7 +152,7 @@ describe("the test API server", () => {
     assert.match(await ask(), /^200 \{"kind… \d+ null$/);
   });
 
-  it("serves EndpointSlices to older clients as well, with node and zone as topology", async (test) => {
+  it("also serves EndpointSlices to older clients, with node and zone as topology", async (test) => {
     const older = "/apis/discovery.k8s.io/v1beta1/endpointslices";
     const endpoints = [endpoint("10.244.1.5", { nodeName: "node-1", zone: "z1" }), "10.244.2.5"];
     const server = await started(test, { objects: [endpointSlice({ endpoints })] });
@@ -177,7 +177,7 @@ describe("the test API server", () => {
     assert.equal((await fetch(`${server.url}/api/v1/nodes/node-9`)).status, 404);
   });
 
-  it("rejects a list by watch like a server without it, so that clients list", async (test) => {
+  it("rejects a list by watch as a server without it does, so that clients list", async (test) => {
     const server = await started(test);
     const query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
     const answer = await fetch(`${server.url}/api/v1/services?${query}`);

@@ -9,14 +9,14 @@ import { FakeClock } from "../../../support/fake-clock.ts";
 
 const certificates = join(import.meta.dirname, "certificates");
 
-/** Reads a file of the test certificates; see make.sh there. */
+/** Reads a test certificate file; see make.sh there. */
 export const certificate = (name: string): Promise<Buffer> => readFile(join(certificates, name));
 
-/** A kubeconfig in its own folder, and the clock of the connection that uses it. */
+/** A kubeconfig in its own folder, and its connection's clock. */
 export class Way {
   readonly clock: FakeClock = new FakeClock();
   readonly folder: string;
-  /** Environment variables of the process. */
+  /** The process's environment variables. */
   readonly environment: Record<string, string> = {};
   rate: RequestRate = { qps: -1, burst: 1 };
   readonly #test: TestContext;
@@ -56,7 +56,7 @@ export class Way {
   }
 }
 
-/** Lists nodes, and reads the whole answer. */
+/** Lists nodes and reads the whole answer. */
 export async function listNodes(
   connection: ApiConnection,
 ): Promise<{ readonly status: number; readonly text: string }> {

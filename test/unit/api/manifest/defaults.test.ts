@@ -42,7 +42,7 @@ const cases: readonly {
     },
   },
   {
-    name: "given families stay",
+    name: "given families are kept",
     given: { metadata, spec: { clusterIP: "10.96.0.1", ipFamilies: ["IPv6"] } },
     want: {
       metadata,
@@ -50,19 +50,19 @@ const cases: readonly {
     },
   },
   {
-    name: "no cluster IP stays none",
+    name: "a missing cluster IP remains missing",
     given: { metadata, spec: { type: "ExternalName" } },
     want: { metadata, spec: { type: "ExternalName" } },
   },
   {
-    name: "a slice port without name is unnamed",
+    name: "a slice port without a name is unnamed",
     kind: "endpointslices",
     given: { metadata, ports: [{ port: 80 }, { port: 81, name: "b" }, 7] },
     want: { metadata, ports: [{ port: 80, name: "" }, { port: 81, name: "b" }, 7] },
   },
   { name: "nonsense stays", given: 5, want: 5 },
   { name: "lists stay", given: [], want: [] },
-  { name: "an object without metadata stays", given: { spec: 1 }, want: { spec: 1 } },
+  { name: "an object without metadata is kept", given: { spec: 1 }, want: { spec: 1 } },
 ];
 
 describe("default values that an API server would set", () => {

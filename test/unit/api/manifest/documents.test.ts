@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { type FileContent, readDocuments } from "../../../../src/api/manifest/documents.ts";
 import fc from "../../../support/fast-check.ts";
 
-/** `place value` of each value, or `problem line:column`. */
+/** `place value` for each value, or `problem line:column`. */
 function summary(content: FileContent): readonly string[] {
   if (content.kind === "problem") {
     return [`problem ${content.problem.line}:${content.problem.column}`];
@@ -21,7 +21,7 @@ const cases: readonly {
   { name: "only comments", text: "# nothing\n", want: [] },
   { name: "two documents", text: "a: 1\n---\nb: 2\n", want: [':1 {"a":1}', ':3 {"b":2}'] },
   {
-    name: "a List with the place of each member",
+    name: "a List with each member's position",
     text: "kind: List\nitems:\n- kind: A\n- kind: B\n  x: 1\n",
     want: [':1 items[0] {"kind":"A"}', ':1 items[1] {"kind":"B","x":1}'],
   },
@@ -40,7 +40,7 @@ const cases: readonly {
     text: "x: &x {a: 1}\ny: {<<: *x}\n",
     want: [':1 {"x":{"a":1},"y":{"a":1}}'],
   },
-  { name: "words that YAML 1.1 takes for booleans", text: "a: yes\n", want: [':1 {"a":true}'] },
+  { name: "words that YAML 1.1 treats as booleans", text: "a: yes\n", want: [':1 {"a":true}'] },
   { name: "JSON in a YAML file", text: '{"a": 1}', want: [':1 {"a":1}'] },
   { name: "a JSON file", file: "a.json", text: '{"a": 1}', want: [' {"a":1}'] },
   {
@@ -51,7 +51,7 @@ const cases: readonly {
   },
   { name: "an unfinished flow list", text: "a: 1\nb: [\n", want: ["problem 3:1"] },
   { name: "a tab as indentation", text: "a:\n\tb: 1\n", want: ["problem 2:1"] },
-  { name: "one key twice", text: "a: 1\na: 2\n", want: ["problem 2:1"] },
+  { name: "a duplicate key", text: "a: 1\na: 2\n", want: ["problem 2:1"] },
   { name: "an unknown alias", text: "b: 1\n---\na: *x\n", want: ["problem 3:1"] },
   { name: "broken JSON", file: "a.json", text: '{\n "a": 1,\n}', want: ["problem 3:1"] },
   { name: "unfinished JSON", file: "a.json", text: '{\n "a": 1', want: ["problem 2:8"] },

@@ -1,5 +1,5 @@
 /**
- * After random histories of a folder with Pods, Services and slices, the endpoints must equal those that a new reader
+ * Tests that after random changes to a folder of Pods, Services and slices, the endpoints equal those that a new reader
  * finds.
  */
 import assert from "node:assert/strict";
@@ -41,7 +41,7 @@ const objects = fc.oneof(
   { weight: 4, arbitrary: services },
   { weight: 2, arbitrary: slices },
 );
-/** Replaces the contents of a file. Without contents, removes the file. */
+/** Replaces a file's contents. Without contents, removes the file. */
 const steps = fc.record({
   file: fc.constantFrom("a.json", "b.json", "c.json", "d.json"),
   items: fc.array(objects, { maxLength: 4 }),
@@ -72,7 +72,7 @@ async function run(test: TestContext, seed: number): Promise<void> {
   assert.deepEqual(found, endpointsOf(await startedSource(test, folder)), `seed ${seed}`);
 }
 
-describe("random histories of a folder", () => {
+describe("random folder histories", () => {
   it(`end with the endpoints that a new reader finds, with ${seeds(counts).length} seeds`, async (test) => {
     for (const seed of seeds(counts)) await run(test, seed);
   });

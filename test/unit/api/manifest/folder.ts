@@ -25,7 +25,7 @@ export class ManifestFolder {
     return folder;
   }
 
-  /** Replaces a file like careful editors do: writes a new file and renames it. */
+  /** Replaces a file as careful editors do: writes a new file and renames it. */
   async write(name: string, text: string): Promise<void> {
     const temporary = join(this.path, `.${name}.new`);
     await writeFile(temporary, text);
@@ -37,7 +37,7 @@ export class ManifestFolder {
   }
 }
 
-/** A started source for a folder. Its timers never fire, so tests call `refresh`. */
+/** A running source for a folder. Its timers never fire, so tests call `refresh`. */
 export async function startedSource(
   test: TestContext,
   folder: ManifestFolder,

@@ -24,7 +24,7 @@ const endpoints = (told: RecordingListener): readonly string[] =>
   );
 
 describe("a folder with Pods", () => {
-  it("needs no EndpointSlices: a Service's endpoints are the Pods that it selects", async (test) => {
+  it("needs no EndpointSlices, because a Service's endpoints are the Pods that it selects", async (test) => {
     const folder = await ManifestFolder.make(test, {
       "service.yaml": yaml(selecting()),
       "pods.yaml": yaml(
@@ -87,7 +87,7 @@ describe("a folder with Pods", () => {
     ]);
   });
 
-  it("keeps the slices of a Service that has some in the folder, and logs this once", async (test) => {
+  it("keeps a Service's slices if the folder contains any, and logs this once", async (test) => {
     const log = new RecordingLogger();
     const folder = await ManifestFolder.make(test, { "all.yaml": yaml(selecting(), pod()) });
     const { source, told } = await startedSource(test, folder, log);

@@ -16,7 +16,7 @@ const yaml = (...objects: readonly unknown[]): string =>
 const synced = ["synced nodes", "synced services", "synced endpointslices"];
 
 describe("a folder of manifests", () => {
-  it("reports all objects, and that they are complete", async (test) => {
+  it("reports all objects and that they are complete", async (test) => {
     const folder = await ManifestFolder.make(test, {
       "web.yaml": yaml(service(), endpointSlice()),
       "node.json": JSON.stringify(node()),
@@ -84,7 +84,7 @@ describe("a folder of manifests", () => {
     });
     const { told } = await startedSource(test, folder);
     assert.deepEqual([...told.nodes.keys()], ["node-1"]);
-    // Objects of other sources must not be treated as our own.
+    // Other sources' objects must not be treated as this source's own.
     assert.deepEqual(
       [...(told.allNodes ?? [])].map(([name]) => name),
       ["node-1", "node-2"],
@@ -126,7 +126,7 @@ describe("a folder of manifests", () => {
     assert.deepEqual(told.take(), ["-services default/web"]);
   });
 
-  it("keeps its objects when it disappears, and continues when it is back", async (test) => {
+  it("keeps its objects if it disappears, and continues when it is back", async (test) => {
     const folder = await ManifestFolder.make(test, { "a.yaml": yaml(service()) });
     const { source, told } = await startedSource(test, folder);
     told.take();
@@ -220,7 +220,7 @@ describe("a folder of manifests", () => {
     assert.deepEqual(told.refusals, []);
   });
 
-  it("detects a second change within one time stamp", async (test) => {
+  it("detects a second change within one timestamp", async (test) => {
     const folder = await ManifestFolder.make(test, { "a.yaml": yaml(service({ name: "aaa" })) });
     const path = join(folder.path, "a.yaml");
     const soon = new Date(Date.now() + 3_600_000);
@@ -269,7 +269,7 @@ describe("a folder of manifests", () => {
     assert.deepEqual([...told.services.keys()], ["default/b"]);
   });
 
-  it("detects by reading again what the watch cannot see", async (test) => {
+  it("detects changes that the watch cannot see by reading again", async (test) => {
     const outside = await ManifestFolder.make(test, { "a.yaml": yaml(service()) });
     const folder = await ManifestFolder.make(test);
     await symlink(join(outside.path, "a.yaml"), join(folder.path, "a.yaml"));

@@ -14,13 +14,13 @@ const cases: readonly {
   readonly messages: readonly string[];
 }[] = [
   {
-    name: "a minimal Service needs nothing that an API server fills in",
+    name: "a minimal Service needs nothing that an API server adds",
     text: "kind: Service\nmetadata: {name: a}\nspec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}\n",
     services: ["default/a"],
     messages: [],
   },
   {
-    name: "a value that is no object of Kubernetes",
+    name: "a value that is not a Kubernetes object",
     text: "---\nfoo: 1\n",
     messages: [
       "Cannot use manifest a.yaml:2: an object is not a Kubernetes object: it has no kind",
@@ -39,12 +39,12 @@ const cases: readonly {
     ],
   },
   {
-    name: "a Service of another API group is none of ours",
+    name: "a Service in another API group is ignored",
     text: "apiVersion: serving.knative.dev/v1\nkind: Service\n",
     messages: [],
   },
   {
-    name: "a Service that waits for a cluster IP",
+    name: "a Service without a cluster IP yet",
     text: "kind: Service\nmetadata: {name: a}\nspec: {ports: [{port: 80}]}\n",
     messages: [
       'Cannot use spec.clusterIP of Service default/a: "" is not a cluster IP, and none is allocated for manifests; ' +
@@ -57,7 +57,7 @@ const cases: readonly {
     messages: [],
   },
   {
-    name: "an object without name",
+    name: "an object without a name",
     text: "kind: Service\nmetadata: {}\n",
     messages: [
       "Cannot use metadata.name of Service default/: an absent value is not a valid name: at most 253 letters, " +
@@ -65,7 +65,7 @@ const cases: readonly {
     ],
   },
   {
-    name: "a cluster IP that is none",
+    name: "an invalid cluster IP",
     text: "kind: Service\nmetadata: {name: a}\nspec: {clusterIP: 10.96.0.256, ports: [{port: 80}]}\n",
     messages: [
       'Cannot use spec.clusterIPs[0] of Service default/a: "10.96.0.256" is not an IP address (a.yaml:1)',
@@ -73,7 +73,7 @@ const cases: readonly {
     ],
   },
   {
-    name: "port 0 and an unknown protocol, beside a port that is right",
+    name: "port 0 and an unknown protocol, next to a valid port",
     text:
       "kind: Service\nmetadata: {name: a}\nspec:\n  clusterIP: 10.96.0.1\n  ports:\n" +
       "  - {name: a, port: 80}\n  - {name: b, port: 0}\n  - {name: c, port: 82, protocol: ICMP}\n",
@@ -84,7 +84,7 @@ const cases: readonly {
     ],
   },
   {
-    name: "a slice port without number",
+    name: "a slice port without a number",
     text:
       "kind: EndpointSlice\naddressType: IPv4\nports: [{name: a}]\n" +
       "metadata: {name: a-1, labels: {kubernetes.io/service-name: a}}\n",
@@ -135,7 +135,7 @@ describe("a file that was read before", () => {
   const into = { refuse: (): void => {}, texts: new TextPool() };
   const serviceText = (name: string): string => JSON.stringify(service({ name }));
 
-  it("is read again despite its time stamps if it was recently modified", async (test) => {
+  it("is read again despite its timestamps if it was recently modified", async (test) => {
     const folder = await ManifestFolder.make(test, { "a.yaml": serviceText("old") });
     const read = (last?: ManifestFile): Promise<ManifestFile | undefined> =>
       readManifestFile({ folder: folder.path, name: "a.yaml", nowMs: Date.now() }, last, into);
@@ -143,7 +143,7 @@ describe("a file that was read before", () => {
     await folder.write("a.yaml", serviceText("new"));
     const current = await read();
     assert.ok(old !== undefined && current !== undefined);
-    // Simulates a second change within the resolution of the file system's time stamps.
+    // Simulates a second change within the file system's timestamp resolution.
     const sameStamp = { ...old, stamp: current.stamp };
     const namesAfter = async (wasYoung: boolean): Promise<readonly string[] | undefined> =>
       (await read({ ...sameStamp, wasYoung }))?.objects.map(({ name }) => name);

@@ -28,7 +28,7 @@ function opener(most: number): (address: string) => FakeSocket {
   };
 }
 
-describe("connections of a server", () => {
+describe("a server's connections", () => {
   it("leave room for a probe while one source opens connections endlessly", () => {
     const open = opener(200);
     const probe = open("192.168.10.11");
@@ -45,7 +45,7 @@ describe("connections of a server", () => {
     assert.equal(probe.isOpen, true);
   });
 
-  it("are not counted after they ended", () => {
+  it("are not counted after they end", () => {
     const open = opener(2);
     const first = open("192.168.10.1");
     open("192.168.10.2").destroy();
@@ -53,7 +53,7 @@ describe("connections of a server", () => {
     assert.equal(first.isOpen, true);
   });
 
-  it("recognize a source in each form of its address", () => {
+  it("recognize a source by each form of its address", () => {
     for (const [address, source] of [
       ["10.0.0.1", "10.0.0.1"],
       ["::ffff:10.0.0.1", "10.0.0.1"],

@@ -43,7 +43,7 @@ function listenerWith(options: Partial<HttpListenerOptions> = {}): {
   return { listener, clock, log };
 }
 
-/** Starts another server, which uses the port. */
+/** Starts another server that occupies the port. */
 async function busyPort(): Promise<{ port: number; free: () => Promise<void> }> {
   const server: Server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -52,7 +52,7 @@ async function busyPort(): Promise<{ port: number; free: () => Promise<void> }> 
   return { port: (server.address() as AddressInfo).port, free };
 }
 
-/** Sends bytes, and collects the response until the other side closes. */
+/** Sends bytes and collects the response until the other side closes. */
 async function talk(port: number | undefined, bytes: string, host = "127.0.0.1"): Promise<string> {
   const socket = await open(port, host);
   let received = "";
@@ -138,7 +138,7 @@ describe("HttpListener answers", () => {
 });
 
 describe("HttpListener with many clients", () => {
-  it("keeps 200 connections, and closes the oldest for a new one", async () => {
+  it("keeps 200 connections and closes the oldest for a new one", async () => {
     const { listener } = listenerWith();
     await listener.start();
     const held: Socket[] = [];
@@ -217,7 +217,7 @@ describe("HttpListener with a port in use", () => {
   });
 });
 
-describe("HttpListener closes on a stop", () => {
+describe("HttpListener closes when it is stopped", () => {
   it("idle connections immediately", async () => {
     const { listener, clock } = listenerWith();
     await listener.start();

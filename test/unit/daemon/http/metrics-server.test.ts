@@ -1,4 +1,4 @@
-/** Tests every page at the metrics address. */
+/** Tests every page of the metrics server. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { gunzipSync } from "node:zlib";
@@ -143,7 +143,7 @@ describe("/flagz and /statusz", () => {
     });
   }
 
-  it("are YAML too", async () => {
+  it("are also YAML", async () => {
     const accept = "application/yaml; v=v1beta1; g=config.k8s.io; as=Statusz";
     const { body } = await server().ask("/statusz", { accept });
     assert.match(String(body), /^startTime: "?2026-01-01T00:00:00Z"?$/m);
@@ -176,7 +176,7 @@ describe("/flagz and /statusz", () => {
 describe("the debug pages", () => {
   const profiling = { isProfilingEnabled: true };
 
-  it("answer requests from this node only", async () => {
+  it("answer only requests from this node", async () => {
     const { ask } = server(profiling);
     const { status } = await ask("/debug/pprof/heap", { isFromThisNode: false });
     assert.equal(status, 403);

@@ -30,7 +30,7 @@ describe("startServers", () => {
     return port;
   }
 
-  it("serves both addresses, real metrics included, and closes them", async () => {
+  it("serves both addresses, including real metrics, and closes them", async () => {
     const clock = new FakeClock();
     const metrics = prometheusMetrics({ version: "1" });
     const health = new ProxyHealth(clock, 60_000);

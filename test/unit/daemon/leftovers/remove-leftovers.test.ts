@@ -1,4 +1,4 @@
-/** Tests which leftovers of other modes, backends and kube-proxy each mode removes. */
+/** Tests which leftovers from other modes, other backends and kube-proxy each mode removes. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import type { IpFamily } from "../../../../src/base/ip.ts";
@@ -27,7 +27,7 @@ const found: ReadonlyMap<IpFamily, readonly string[]> = new Map([
   ["IPv4", ["nat KUBE-SVC-ZNLZPHNJPSNFOWJC", "nat KUBE-SEP-6E37RDV4FITU7CIU"]],
 ]);
 const ofIptablesMode = /^KUBE-(?:SVC|SEP|SVL|EXT|FW)-|^KUBE-(?:EXTERNAL|NODEPORTS|PROXY-CANARY)/;
-/** Chains of kubelet, and chains that both modes have. */
+/** kubelet's chains, and chains that both modes have. */
 const ofKubelet = ["KUBE-FIREWALL", "KUBE-KUBELET-CANARY", "KUBE-MARK-DROP"];
 
 let kernel: FakeKernel;
@@ -88,7 +88,7 @@ describe("rules of iptables mode", () => {
     await write(kernel.iptables, { chains: planEmptyRules("IPv4", ipvs).chains, jumps: [] });
   });
 
-  it("are reported in one line when IPVS mode starts, with what removes them", async () => {
+  it("are reported in one line when IPVS mode starts, with a way to remove them", async () => {
     leaveIptablesMode(unusedBackend);
     reportLeftoverChains([kernel.iptables, unusedBackend], ipvs, { log, ran: new Set() });
     const [line] = log.lines;
@@ -104,9 +104,9 @@ describe("rules of iptables mode", () => {
 
   for (const [title, flags, ran] of [
     ["with removeLeftovers", { "kube-ipvs-remove-leftovers": "true" }, []],
-    ["of an earlier run of ours", {}, ["iptables"]],
+    ["of an earlier kube-ipvs run", {}, ["iptables"]],
   ] as const) {
-    it(`are removed in IPVS mode ${title}, except rules of both modes and kubelet's`, async () => {
+    it(`are removed in IPVS mode ${title}, except rules that both modes have and kubelet's`, async () => {
       assert.equal(await removal(configOf("ipvs", flags), ran)(), true);
       assert.deepEqual(chainsIn(kernel.iptables, ofIptablesMode), []);
       assert.equal(jumpsIn(kernel.iptables, /KUBE-PROXY-FIREWALL|KUBE-EXTERNAL|KUBE-NODEPORTS/), 0);
@@ -202,13 +202,13 @@ describe("rules of userspace mode", () => {
 
   it("are removed before the first sync of another mode", async () => {
     await removeBeforeSync(configOf("ipvs"));
-    assert.equal(chainsIn(kernel.iptables).length, 5, "nobody found them at the start");
+    assert.equal(chainsIn(kernel.iptables).length, 5, "they were not found at startup");
     kernel.iptables.choice = { ...kernel.iptables.choice, hasPortals: true };
     await removeBeforeSync(configOf("ipvs"));
     assert.deepEqual([chainsIn(kernel.iptables), jumpsIn(kernel.iptables, /KUBE-/)], [[], 0]);
   });
 
-  it("are also removed before the first sync from a backend that is not in use", async () => {
+  it("are also removed from the unused backend before the first sync", async () => {
     await write(unusedBackend, portalRules("IPv4", []));
     unusedBackend.choice = { ...unusedBackend.choice, hasPortals: true };
     const node = Object.assign(kernel, { unusedBackends });
@@ -220,7 +220,7 @@ describe("rules of userspace mode", () => {
     ["fail", () => Promise.reject(new Error("it did not finish within 30 s"))],
     ["hang", () => new Promise<never>(() => {})],
   ] as const) {
-    it(`do not keep the program from starting if the programs of iptables ${what}, which is logged`, async () => {
+    it(`do not prevent the program from starting if the iptables programs ${what}, which is logged`, async () => {
       const node = Object.assign(kernel, { unusedBackends: result });
       const removal = removeBeforeSync(configOf("ipvs"), node);
       await clock.advance(10_000);
@@ -233,7 +233,7 @@ describe("rules of userspace mode", () => {
     });
   }
 
-  it("are removed after the first sync if that failed, which is logged with what removes them", async () => {
+  it("are removed after the first sync if that failed, which is logged with a way to remove them", async () => {
     kernel.iptables.choice = { ...kernel.iptables.choice, hasPortals: true };
     kernel.iptables.rejects = () => true;
     await removeBeforeSync(configOf("iptables"));
@@ -276,7 +276,7 @@ it("userspace mode retries if sets of IPVS mode could not be read", async () => 
 });
 
 describe("moving between iptables and nf_tables", () => {
-  it("removes our nf_tables tables if rules are written with iptables", async () => {
+  it("removes kube-ipvs's nf_tables tables if rules are written with iptables", async () => {
     const present = new Set(["IPv4 kube-ipvs", "IPv6 kube-ipvs", "IPv4 other"]);
     const nftTables: NonNullable<Kernel["nftTables"]> = {
       has: async (family, name) => present.has(`${family} ${name}`),

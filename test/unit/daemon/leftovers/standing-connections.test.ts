@@ -10,7 +10,7 @@ import { ip } from "../../../support/records.ts";
 const web: VirtualServerId = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 };
 const dns: VirtualServerId = { protocol: "UDP", address: ip("10.96.0.53"), port: 53 };
 
-describe("the wait for connections of an earlier mode", () => {
+describe("the wait for an earlier mode's connections", () => {
   let clock: FakeClock;
   let counts: Map<VirtualServerId, ConnectionCounts>;
   /** Virtual servers whose active connections are all in state SYN_SENT. */
@@ -85,10 +85,10 @@ describe("the wait for connections of an earlier mode", () => {
     await clock.advance(9_999);
     assert.equal(result, undefined);
     await clock.advance(1);
-    assert.deepEqual(result, ["UDP 10.96.0.53:53"], "its flows still stand");
+    assert.deepEqual(result, ["UDP 10.96.0.53:53"], "its flows still exist");
   });
 
-  it("ends immediately if only UDP flows exist, which may end", async () => {
+  it("ends immediately if there are only UDP flows, which may be cut", async () => {
     set(dns, 0, 4);
     await begin(10, 0);
     assert.deepEqual([result, announced], [["UDP 10.96.0.53:53"], []]);

@@ -1,6 +1,5 @@
 /**
- * Tests which node ports are served on the loopback addresses, and that connections and datagrams reach the node's
- * address.
+ * Tests which node ports are served on loopback addresses, and that connections and datagrams reach the node's address.
  */
 import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
@@ -22,7 +21,7 @@ import {
 } from "../../../support/records.ts";
 
 const loopback = "127.0.0.1";
-/** The node's own address, at which the test plays IPVS. */
+/** The node's own address, where the test stands in for IPVS. */
 const nodeIp = "127.0.0.2";
 
 const own = { nodeIp: ip(nodeIp), nodePortAddresses: [ip(nodeIp)] };
@@ -90,7 +89,7 @@ describe("LocalhostNodePorts", () => {
     client.destroy();
   });
 
-  it("closes the listener and the connections of a node port that is gone", async () => {
+  it("closes the listener and connections of a removed node port", async () => {
     await serve(port);
     const client = await connected(port);
     await serve(await freePort());

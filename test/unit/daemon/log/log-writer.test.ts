@@ -6,7 +6,7 @@ import { type LogOptions, LogWriter } from "../../../../src/daemon/log/log-write
 import { FakeClock } from "../../../support/fake-clock.ts";
 import fc from "../../../support/fast-check.ts";
 
-/** klog prints local time, so the test also uses a local time. */
+/** klog prints local time, so the test does, too. */
 const moment = new Date(2026, 0, 2, 15, 4, 5, 678).getTime();
 
 function writing(
@@ -28,12 +28,12 @@ describe("a text line", () => {
     ["as a warning", (log) => log.warn("Odd"), `W${head} "Odd"\n`],
     ["as information", (log) => log.info("Using ipvs Proxier"), `I${head} "Using ipvs Proxier"\n`],
     [
-      "with keys in order, numbers and booleans bare",
+      "with keys in order, and unquoted numbers and booleans",
       (log) => log.info("Done", { ipFamily: "IPv4", count: 3, full: true, none: undefined }),
       `I${head} "Done" ipFamily="IPv4" count=3 full=true none=undefined\n`,
     ],
     [
-      "with an error's message only",
+      "with only an error's message",
       (log) => log.error("Failed", { err: new Error("EBUSY\n  at x") }),
       `E${head} "Failed" err="EBUSY; at x"\n`,
     ],
@@ -43,12 +43,12 @@ describe("a text line", () => {
       `I${head} "Seen" list=["a","1"] size=18446744073709551616\n`,
     ],
     [
-      "that cannot be forged by a line end",
+      "that a line break cannot forge",
       (log) => log.warn("Refused", { subject: 'a"\nE0102 15:04:05.000000 1 x:1] "ok\r' }),
       `W${head} "Refused" subject="a\\"\\nE0102 15:04:05.000000 1 x:1] \\"ok\\r"\n`,
     ],
     [
-      "without terminal escapes and changes of text direction",
+      "without terminal escapes and text direction changes",
       (log) => log.warn("Refused", { subject: "\u001b[2J\u009b\u202ex\u2028\u{e0001}" }),
       `W${head} "Refused" subject="\\u001b[2J\\u009b\\u202ex\\u2028\\udb40\\udc01"\n`,
     ],
@@ -73,7 +73,7 @@ describe("a text line", () => {
     assert.match(line, /… \(1000000 characters\)"\n$/);
   });
 
-  it("is printed from its verbosity on", () => {
+  it("is printed at its verbosity and higher", () => {
     const use = (log: Logger): void => {
       log.verbose(2, "two");
       log.verbose(3, "three");
@@ -113,7 +113,7 @@ describe("a JSON line", () => {
     );
   });
 
-  it("keeps its fixed keys regardless of the names of the others", () => {
+  it("keeps its fixed keys regardless of the other keys' names", () => {
     const found = one((log) => log.info("Real", { msg: "forged", ts: 0 }));
     assert.deepEqual(found, { ts: moment, level: "info", v: 0, msg: "Real" });
   });
@@ -168,7 +168,7 @@ describe("a flood", () => {
     assert.equal(lines.length, 23);
   });
 
-  it("of ever new reasons cannot fill the memory", async () => {
+  it("of constantly new reasons cannot exhaust memory", async () => {
     const clock = new FakeClock(moment);
     const lines = writing(
       (log) => {

@@ -46,7 +46,7 @@ describe("schedulers that Services name", () => {
     assert.deepEqual(asked, ["ours"]);
   });
 
-  it("are looked up once in five minutes if the kernel lacks them, however often a Service is edited", async () => {
+  it("are looked up at most once every five minutes if the kernel lacks them, however often a Service is edited", async () => {
     const { schedulers, asked, clock } = openSchedulers([]);
     for (let edit = 0; edit < 100; edit++) {
       for (const name of knownSchedulers) {

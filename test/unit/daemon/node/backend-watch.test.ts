@@ -34,7 +34,7 @@ describe("BackendWatch", () => {
     watch = new BackendWatch(kernel.iptables, { clock, log, fail }, 30_000);
   });
 
-  /** Returns the reports if the checks have these findings. */
+  /** Returns the reports for checks with these findings. */
   async function told(...findings: readonly BackendFinding[]): Promise<readonly string[]> {
     watch.start();
     for (const finding of findings) {
@@ -50,9 +50,13 @@ describe("BackendWatch", () => {
     readonly findings: readonly BackendFinding[];
     readonly want: readonly string[];
   }[] = [
-    { name: "nothing while all is as it was", findings: [same, same], want: [] },
+    { name: "nothing while nothing changes", findings: [same, same], want: [] },
     { name: "rules in both once", findings: [same, both, both], want: [bothEvent] },
-    { name: "what comes again, again", findings: [both, same, both], want: [bothEvent, bothEvent] },
+    {
+      name: "a recurring problem again",
+      findings: [both, same, both],
+      want: [bothEvent, bothEvent],
+    },
   ];
   for (const { name, findings, want } of cases) {
     it(`reports ${name}`, async () => {
@@ -61,7 +65,7 @@ describe("BackendWatch", () => {
     });
   }
 
-  it("ends the program once if the node uses the other backend, so that the next start uses it", async () => {
+  it("stops the program once if the node uses the other backend, so that the next start uses it", async () => {
     assert.deepEqual(await told(both, { ...other, warning: "both" }, other), [
       `warn: ${bothEvent}`,
       restart,
@@ -69,7 +73,7 @@ describe("BackendWatch", () => {
     assert.equal(clock.pendingTimers, 0);
   });
 
-  it("does not repeat the warning of the start", async () => {
+  it("does not repeat the startup warning", async () => {
     kernel.iptables.choice = both;
     watch = new BackendWatch(kernel.iptables, { clock, log, fail }, 30_000);
     assert.deepEqual(await told(both), []);

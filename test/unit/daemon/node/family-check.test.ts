@@ -26,7 +26,7 @@ interface Case {
 }
 
 const cases: readonly Case[] = [
-  { name: "nothing to say", flags: {}, want: [] },
+  { name: "nothing to report", flags: {}, want: [] },
   {
     name: "a primary family that does not work here",
     flags: {},
@@ -40,7 +40,7 @@ const cases: readonly Case[] = [
     want: ["!the node's primary IP family, IPv6, is not supported on this node"],
   },
   {
-    name: "cluster CIDRs of the other family alone, on a dual-stack node",
+    name: "only cluster CIDRs of the other family, on a dual-stack node",
     flags: { "cluster-cidr": "fd00::/8" },
     want: ["clusterCIDR has no network of the node's primary IP family, IPv4"],
   },
@@ -50,9 +50,9 @@ const cases: readonly Case[] = [
     families: ["IPv4"],
     want: ["!clusterCIDR has no network of the node's primary IP family, IPv4"],
   },
-  { name: "one of each", flags: { "cluster-cidr": "fd00::/8,10.0.0.0/8" }, want: [] },
+  { name: "one of each family", flags: { "cluster-cidr": "fd00::/8,10.0.0.0/8" }, want: [] },
   {
-    name: "pod CIDRs of the other family alone",
+    name: "only pod CIDRs of the other family",
     flags: {},
     node: node(["192.168.10.11"], ["fd00:1::/64"]),
     want: ["podCIDRs of the Node has no network of the node's primary IP family, IPv4"],
@@ -77,12 +77,12 @@ const cases: readonly Case[] = [
     ],
   },
   {
-    name: "node ports of one family only",
+    name: "node ports in only one family",
     flags: { "nodeport-addresses": "192.168.0.0/16" },
     want: ["nodePortAddresses has no IPv6 network"],
   },
   {
-    name: "node ports of the other family only",
+    name: "node ports in only the other family",
     flags: { "nodeport-addresses": "fd00::/8" },
     want: ["nodePortAddresses has no IPv4 network"],
   },

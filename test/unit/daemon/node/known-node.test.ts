@@ -8,7 +8,7 @@ import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { ip } from "../../../support/records.ts";
 import { load } from "../../config/loading.ts";
 
-it("connected API servers stay reserved after they were known", () => {
+it("connected API servers remain reserved once they are known", () => {
   const [first, second] = [
     { address: ip("10.0.0.9"), port: 6443 },
     { address: ip("10.0.0.8"), port: 443 },
@@ -36,7 +36,7 @@ it("a gateway stays reserved while its routes are missing", async () => {
 it("another Node's address that a Service claims while the node is read is reserved immediately", async () => {
   const [families, live] = [["IPv4"] as const, { current: load({}).config }];
   const kernel = new FakeKernel();
-  // A new object after each change, as in OtherNodes.
+  // A new object after each change, as OtherNodes returns it.
   const otherNodes = { reserved: new Set([ip("192.168.10.12")]), podNetworks: new Networks() };
   const node = new KnownNode({ kernel, live, families, apiServers: () => [], otherNodes });
   const refreshed = node.refresh();

@@ -49,7 +49,7 @@ describe("node ports are served", () => {
     readonly IPv6: readonly string[];
   }[] = [
     {
-      name: "on every address of the node without a setting",
+      name: "on every node address without a setting",
       networks: "[]",
       IPv4: ["172.16.5.11", "192.168.10.11"],
       IPv6: ["fd00:10::11"],
@@ -67,13 +67,13 @@ describe("node ports are served", () => {
       IPv6: ["fd00:10::11"],
     },
     {
-      name: "everywhere where networks of the other family alone restrict nothing",
+      name: "everywhere in a family if only networks of the other family are set",
       networks: '["172.16.5.0/24"]',
       IPv4: ["172.16.5.11"],
       IPv6: ["fd00:10::11"],
     },
     {
-      name: "on the addresses of the Node object with the word primary",
+      name: "on the Node object's addresses with the keyword primary",
       networks: "[primary]",
       IPv4: ["192.168.10.11"],
       IPv6: ["fd00:10::11"],
@@ -86,7 +86,7 @@ describe("node ports are served", () => {
     });
   }
 
-  it("everywhere with the word primary while the Node object is unknown, as in kube-proxy", () => {
+  it("everywhere with the keyword primary while the Node object is unknown, as in kube-proxy", () => {
     const facts = factsOf("nodePortAddresses: [primary]", { node: undefined });
     assert.deepEqual(nodePortAddresses(facts), {
       IPv4: ["172.16.5.11", "192.168.10.11"],

@@ -41,7 +41,7 @@ const nodeCidr: FlagInput = { "detect-local-mode": "NodeCIDR" };
 const primary: FlagInput = { "nodeport-addresses": "primary" };
 
 describe("waiting for the node", () => {
-  it("ends with the list of nodes if no setting depends on the object", () => {
+  it("ends with the list of Nodes if no setting depends on the object", () => {
     const waiting = new Waiting({});
     assert.equal(waiting.wait.isReady, false);
     waiting.wait.noteListed();
@@ -98,7 +98,7 @@ describe("waiting for the node", () => {
     });
   }
 
-  it("ends the program after 5 min and 30 s without pod CIDRs in mode NodeCIDR", async () => {
+  it("stops the program after 5 min and 30 s without pod CIDRs in mode NodeCIDR", async () => {
     const waiting = new Waiting(nodeCidr);
     waiting.wait.noteListed();
     await waiting.clock.advance(329_000);
@@ -119,7 +119,7 @@ describe("waiting for the node", () => {
 });
 
 describe("a change of the node", () => {
-  it("is reported for other addresses and for a deletion only", () => {
+  it("is reported only for new addresses and for a deletion", () => {
     const waiting = new Waiting({});
     waiting.wait.noteRecord(nodeRecord());
     waiting.wait.noteListed();
@@ -139,7 +139,7 @@ describe("a change of the node", () => {
   });
 });
 
-describe("a change of pod CIDRs", () => {
+describe("a pod CIDR change", () => {
   function started(flags: FlagInput): Waiting {
     const waiting = new Waiting(flags);
     waiting.wait.noteRecord(nodeRecord({ podCidrs: [cidr("10.244.1.0/24")] }));
@@ -147,7 +147,7 @@ describe("a change of pod CIDRs", () => {
     return waiting;
   }
 
-  it("ends the program in mode NodeCIDR", () => {
+  it("stops the program in mode NodeCIDR", () => {
     const waiting = started(nodeCidr);
     waiting.wait.noteRecord(nodeRecord({ podCidrs: [cidr("10.244.1.0/24")], zone: "z" }));
     assert.deepEqual(waiting.failures, []);
@@ -157,7 +157,7 @@ describe("a change of pod CIDRs", () => {
     ]);
   });
 
-  it("does nothing in other modes, nor when a Node is deleted", () => {
+  it("does nothing in other modes or when a Node is deleted", () => {
     const other = started({});
     other.wait.noteRecord(nodeRecord({ podCidrs: [] }));
     const deleted = started(nodeCidr);

@@ -53,7 +53,7 @@ class Stage {
     });
   }
 
-  /** Completes the list of Services, which contains only this one. */
+  /** Completes the list of Services, which contains only this Service. */
   async listed(service = claiming(other)): Promise<void> {
     this.others.noteService(undefined, service);
     this.others.noteListed();
@@ -262,7 +262,7 @@ describe("addresses of other Nodes", () => {
     assert.deepEqual([stage.readings, stage.unchecked], [1, [first]]);
     stage.hold();
     await stage.clock.advance(1);
-    // This claim is made after the request, so the list that arrives does not cover it.
+    // This claim is made after the request, so the list does not include it.
     stage.others.noteService(undefined, claiming(late));
     const changes = stage.changes;
     await stage.release();
@@ -283,7 +283,7 @@ describe("addresses of other Nodes", () => {
     assert.deepEqual(stage.unchecked, []);
   });
 
-  it("are read for new claims no more often than every 100 ms for each Node", async () => {
+  it("are read for new claims at most once every 100 ms for each Node", async () => {
     const stage = new Stage();
     stage.nodes = manyNodes(1_000);
     await stage.listed();
@@ -325,7 +325,7 @@ describe("addresses of other Nodes", () => {
     assert.equal(stage.readings, 4);
   });
 
-  it("stay reserved while their Node exists, regardless of its status", async () => {
+  it("remain reserved while their Node exists, regardless of its status", async () => {
     const stage = new Stage();
     await stage.listed(claiming(other, second));
     const names = (nodes: Readonly<Record<string, readonly IpAddress[]>>): readonly string[] => {
@@ -339,7 +339,7 @@ describe("addresses of other Nodes", () => {
     assert.deepEqual(names({ "node-1": [] }), []);
   });
 
-  it("stay reserved if they cannot be read, which is reported once with what to do", async () => {
+  it("remain reserved if they cannot be read, which is reported once with a remedy", async () => {
     const stage = new Stage();
     await stage.listed();
     stage.nodes = new Error("nodes is forbidden");
@@ -392,7 +392,7 @@ describe("addresses of other Nodes", () => {
     assert.deepEqual([stage.others.isReady, stage.reserved], [true, [other]]);
   });
 
-  it("are not awaited after the end", async () => {
+  it("are not awaited after a stop", async () => {
     const stage = new Stage();
     await stage.listed();
     stage.others.stop();
@@ -441,7 +441,7 @@ describe("this node's own object", () => {
     ["node-2", { ...own(3), name: "node-2" }],
   ]);
 
-  it("supplies the current weight, also if it no longer has one", () => {
+  it("supplies the current weight, even if it no longer has one", () => {
     const stage = new Stage();
     stage.others.noteNodes(listed);
     const before = stage.others.weights;
@@ -458,7 +458,7 @@ describe("this node's own object", () => {
     assert.deepEqual(Object.fromEntries(stage.others.weights), { "node-2": 3 });
   });
 
-  it("reserves the addresses of its pods without a list, unless the setting disables this", () => {
+  it("reserves its pods' addresses without a list unless the setting disables this", () => {
     for (const [periodMs, isReserved] of [
       [600_000, true],
       [0, false],

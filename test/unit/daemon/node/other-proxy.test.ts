@@ -29,7 +29,7 @@ interface FakeProcess {
 const ownPid = 10;
 let folders = 0;
 
-/** Creates a /proc folder with these processes and our own, which has the same name as kube-proxy. */
+/** Creates a /proc folder with these processes and kube-ipvs's own, which has the same name as kube-proxy. */
 function procWith(processes: Readonly<Record<number, FakeProcess>>): string {
   const proc = join(folder, String(folders++));
   const own = { cmdline: "kube-proxy\0--config=x\0", exe: "/usr/bin/node", namespace: "net:[1]" };
@@ -46,7 +46,7 @@ function procWith(processes: Readonly<Record<number, FakeProcess>>): string {
   return proc;
 }
 
-/** No process listens on port 1 of loopback. */
+/** No process listens on loopback port 1. */
 const nobody = "http://127.0.0.1:1/proxyMode";
 let listening = listListeningSockets;
 const search = (procPath: string, modeUrl = nobody): Promise<OtherProxy | undefined> =>
@@ -85,7 +85,7 @@ describe("a process list", () => {
       want: undefined,
     },
     {
-      name: "with another of us under that name",
+      name: "with another kube-ipvs under that name",
       process: { cmdline: "kube-proxy\0--v=2\0", exe: "/opt/node24/bin/node", namespace: same },
       want: undefined,
     },
@@ -94,7 +94,7 @@ describe("a process list", () => {
       process: { cmdline: "grep\0kube-proxy\0", namespace: same },
       want: undefined,
     },
-    { name: "with a dead one", process: { cmdline: "", namespace: same }, want: undefined },
+    { name: "with an exited one", process: { cmdline: "", namespace: same }, want: undefined },
     {
       name: "with a hostile command line",
       process: { cmdline: "kube-proxy\0\u001b[2J\n", namespace: same },
@@ -116,9 +116,9 @@ describe("a process list", () => {
 
 describe("the mode port", () => {
   const cases: readonly (readonly [name: string, respond: RequestListener, mode?: string])[] = [
-    ["answers a mode", (_, response) => response.end("iptables"), "iptables"],
-    ["answers something else", (_, response) => response.end("<html>")],
-    ["answers without end", (_, response) => void response.write("x".repeat(1_000_000))],
+    ["answers with a mode", (_, response) => response.end("iptables"), "iptables"],
+    ["answers with something else", (_, response) => response.end("<html>")],
+    ["answers endlessly", (_, response) => void response.write("x".repeat(1_000_000))],
     ["hangs up", (request) => request.socket.destroy()],
   ];
   for (const [name, respond, mode] of cases) {
@@ -152,7 +152,7 @@ describe("the mode port, by who listens", () => {
     return found !== undefined;
   }
 
-  it("is not queried if a user who is not root listens there", async () => {
+  it("is not queried if a non-root user listens there", async () => {
     assert.equal(await counts(["127.0.0.1", 1_000]), false);
     assert.equal(await counts(["0.0.0.0", 0], ["127.0.0.1", 1_000]), false);
     assert.equal(await counts(["::", 1_000], ["192.168.1.1", 0]), false);
@@ -172,7 +172,7 @@ describe("the message", () => {
     ],
   ];
   for (const [proxy, want] of cases) {
-    it(`names a proxy that was detected by its ${proxy.kind}, and what to do`, () => {
+    it(`names a proxy that was detected by its ${proxy.kind}, and a remedy`, () => {
       assert.equal(
         new OtherProxyError(proxy).message,
         `Cannot start while kube-proxy is running: ${want}; remove it from this node first, or set --kube-ipvs-wait-for-kube-proxy`,
@@ -211,7 +211,7 @@ describe("waiting for kube-proxy", () => {
     return { result: () => result, clock, abort };
   }
 
-  it("ends immediately if none runs", async () => {
+  it("ends immediately if none is running", async () => {
     assert.equal((await waitWith([undefined], 0)).result(), "gone");
   });
 

@@ -38,7 +38,7 @@ describe("preparing the kernel", () => {
     assert.equal(wasLoaded[0], true);
   });
 
-  it("does not use iptables and writes nothing if the kernel has no IPVS", async () => {
+  it("neither uses iptables nor writes anything if the kernel lacks IPVS", async () => {
     const probes: unknown[] = [];
     Object.assign(kernel.iptables, { probe: (family: unknown) => probes.push(family) });
     kernel.operations.failWhere(({ facility }) => facility === "ipvs", errno.ENOENT);
@@ -56,7 +56,7 @@ describe("preparing the kernel", () => {
     );
   });
 
-  it("fails if the programs of neither family work", async () => {
+  it("fails if neither family's programs work", async () => {
     for (const family of ["IPv4", "IPv6"] as const) kernel.iptables.unsupported.set(family, "no");
     await assert.rejects(supportedFamilies(kernel, log), (error) => {
       return error instanceof StartError && /neither iptables nor ip6tables/.test(error.message);

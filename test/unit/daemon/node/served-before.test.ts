@@ -58,13 +58,13 @@ async function servingKernel(): Promise<FakeKernel> {
 }
 
 describe("the addresses that a node serves at startup", () => {
-  it("are those on kube-ipvs0, with the real servers that get connections, without foreign ones", async () => {
+  it("are those on kube-ipvs0 with real servers that get connections, except foreign ones", async () => {
     const before = served(await servingKernel(), guarded);
     assert.deepEqual(await before?.services(), new Set(["10.96.0.1"]));
     assert.deepEqual(await before?.endpointslices(), new Set(["10.244.0.1"]));
   });
 
-  it("end the program if they cannot be read, because lists could not be judged", async () => {
+  it("stop the program if they cannot be read, because lists could not be judged", async () => {
     const kernel = await servingKernel();
     kernel.operations.failWhere(({ facility }) => facility === "ipvs", new Error("EPERM"), 1);
     const failures: Error[] = [];

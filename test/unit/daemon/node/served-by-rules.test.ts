@@ -1,5 +1,5 @@
 /**
- * Tests which addresses the rules of iptables mode serve at a start. The list guard compares the first lists with them.
+ * Tests which addresses iptables mode rules serve at startup. The list guard compares the first lists with them.
  */
 import assert from "node:assert/strict";
 import { it } from "node:test";

@@ -1,4 +1,4 @@
-/** Tests that `kube-ipvs explain` reports why an address of a Service is missing. */
+/** Tests that `kube-ipvs explain` reports why a Service address is missing. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { planFacts } from "../../../../src/daemon/operator/plan-facts.ts";
@@ -8,7 +8,7 @@ import { service } from "../../../support/objects.ts";
 import { ip } from "../../../support/records.ts";
 
 describe("conflicts in the facts for an explanation", () => {
-  it("include those of a Service beyond its limit, and those of an address that the node needs", async () => {
+  it("include those of a Service above its limit, and those about an address that the node needs", async () => {
     const node = new FakeNode({ "kube-ipvs-service-frontend-limit": "2" });
     const spec = { externalIPs: ["192.168.10.1", "203.0.113.5"] };
     node.source.apply(service({ spec }) as unknown as NamedObject);

@@ -118,14 +118,14 @@ describe("the operator socket", () => {
     ["/v1/services", "DELETE", 405],
     ["/v1/status", "GET", 500],
   ] as const) {
-    it(`answers ${method} ${target} with ${wanted}, and why`, async () => {
+    it(`answers ${method} ${target} with ${wanted} and the reason`, async () => {
       const { status, text } = await ask(target, method);
       assert.equal(status, wanted);
       assert.equal((parseJson(text) as { kind: string }).kind, "Error");
     });
   }
 
-  it("reads no more than 4 KiB of headers", async () => {
+  it("reads at most 4 KiB of headers", async () => {
     const { status } = await ask("/v1/drains", "GET", { "X-Long": "x".repeat(5_000) });
     assert.equal(status, 431);
   });
@@ -139,7 +139,7 @@ describe("the operator socket", () => {
     assert.equal((await ask("/v1/drains")).status, 200);
   });
 
-  it("replaces a socket of an ended process", async () => {
+  it("replaces the socket of an exited process", async () => {
     await stop();
     const leftover = createServer();
     await new Promise<void>((resolve) => leftover.listen(path, resolve));
@@ -154,7 +154,7 @@ describe("the operator socket", () => {
     assert.deepEqual(log.lines, []);
   });
 
-  it("keeps a socket in use, and a file that is not a socket, and reports it", async () => {
+  it("keeps and reports a socket in use, and a file that is not a socket", async () => {
     const second = await open();
     assert.equal(log.lines.length, 1);
     await second();

@@ -110,7 +110,7 @@ describe("the status", () => {
     await onNode.stop();
   });
 
-  it("is OK, with numbers of objects and the time of the last sync", async () => {
+  it("is OK, with object counts and the time of the last sync", async () => {
     const onNode = new FakeNode({});
     apply(onNode, node(), service(), endpointSlice({ endpoints: ["10.244.1.10", "10.244.1.11"] }));
     await onNode.start();
@@ -133,7 +133,7 @@ describe("the status", () => {
     await onNode.stop();
   });
 
-  it("lists annotations that are ignored, and stays OK", async () => {
+  it("lists ignored annotations, and is still OK", async () => {
     const onNode = new FakeNode({});
     const annotations = { "kube-ipvs.io/scheduler": "nonsense" };
     apply(onNode, node(), service({ metadata: { annotations } }), endpointSlice());
@@ -149,7 +149,7 @@ describe("the status", () => {
     await onNode.stop();
   });
 
-  it("shows the current scheduler, also after a reload", async () => {
+  it("shows the current scheduler, even after a reload", async () => {
     const onNode = new FakeNode({});
     await onNode.start();
     await onNode.settle();
@@ -160,7 +160,7 @@ describe("the status", () => {
     await onNode.stop();
   });
 
-  it("is degraded while the kernel rejects an object, and reports since when", async () => {
+  it("is degraded while the kernel rejects an object, and reports for how long", async () => {
     const onNode = new FakeNode({});
     const isRefused = ({ action }: Operation): boolean => action === "real-server-create";
     onNode.kernel.operations.failWhere(isRefused, errno.EINVAL, 100);
@@ -226,7 +226,7 @@ describe("the status", () => {
     assert.equal(status.iptables, undefined);
   });
 
-  it("is degraded if the first sync has not ended a minute after the start", () => {
+  it("is degraded if the first sync has not finished a minute after the start", () => {
     const clock = new FakeClock();
     const parts = {
       clock,

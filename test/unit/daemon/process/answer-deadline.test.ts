@@ -10,8 +10,7 @@ import { FakeClock } from "../../../support/fake-clock.ts";
 const cluster = { objectsFrom: { kind: "cluster" } } as const;
 
 /**
- * Returns the error after twice the time, or undefined if there is none. `during` is called half a second before each
- * second.
+ * Returns the error after twice the time, or undefined if there is none. Calls `during` once a second.
  */
 async function said(
   config: Parameters<typeof answerDeadline>[0],

@@ -1,4 +1,4 @@
-/** Tests the record of claims on disk. */
+/** Tests the claim record on disk. */
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -21,8 +21,8 @@ function pathFor(test: TestContext): string {
 const seen = new Map([["TCP 203.0.113.9:80 default/web 5", 1_700_000_000]]);
 const refused = new Set(["TCP 192.168.10.11:22 default/web 5"]);
 
-describe("the record of claims", () => {
-  it("is read by the next process, also after a boot", async (test) => {
+describe("the claim record", () => {
+  it("is read by the next process, even after a reboot", async (test) => {
     const path = pathFor(test);
     const file = openClaimFile(path, silentLogger);
     keepClaims(file, { seen, refused });

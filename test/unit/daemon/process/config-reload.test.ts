@@ -100,10 +100,10 @@ describe("a configuration file that is read again", () => {
   });
 });
 
-describe("a configuration file whose change ends the program", () => {
+describe("a configuration file whose change stops the program", () => {
   const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 
-  it("ends it only if it is valid: an empty mode is logged, and the program keeps running", async (test) => {
+  it("stops it only if it is valid: an empty mode is logged, and the program keeps running", async (test) => {
     const folder = mkdtempSync(join(tmpdir(), "config-reload-"));
     const path = join(folder, "config.conf");
     test.after(() => rmSync(folder, { recursive: true }));
@@ -137,7 +137,7 @@ describe("a configuration file whose change ends the program", () => {
     );
   });
 
-  it("does not end it if it is replaced without a change, as in a ConfigMap volume", async (test) => {
+  it("does not stop it if it is replaced without a change, as in a ConfigMap volume", async (test) => {
     const folder = mkdtempSync(join(tmpdir(), "config-reload-"));
     const path = join(folder, "config.conf");
     test.after(() => rmSync(folder, { recursive: true }));

@@ -16,7 +16,7 @@ import { systemClock } from "../../../../src/base/clock.ts";
 import { silentLogger } from "../../../../src/base/log.ts";
 import { watchText } from "../../../../src/daemon/process/config-watch.ts";
 
-/** Simulates a ConfigMap volume, and how kubelet replaces its content. */
+/** Simulates a ConfigMap volume and how kubelet replaces its contents. */
 class Volume {
   readonly folder: string = mkdtempSync(join(tmpdir(), "config-watch-"));
   readonly path: string = join(this.folder, "config.conf");
@@ -66,7 +66,7 @@ describe("the watch of the configuration file", () => {
   for (const { name, make } of [
     { name: "a write", make: (): [string, () => void] => [path, () => appendFileSync(path, "!")] },
     {
-      name: "another file in its place",
+      name: "a new file in its place",
       make: (): [string, () => void] => [
         path,
         () => {
@@ -76,7 +76,7 @@ describe("the watch of the configuration file", () => {
       ],
     },
     {
-      name: "a ConfigMap volume's change",
+      name: "a ConfigMap volume update",
       make: (): [string, () => void] => {
         const volume = new Volume("one");
         return [volume.path, () => volume.swap("two")];

@@ -139,8 +139,8 @@ describe("start times of drains in the state file", () => {
   const good = { version: 1, bootId: "boot-1", beganMs: { [drainKey(first)]: 49_000 } };
 
   for (const { name, content, reason } of [
-    { name: "of another boot", content: { ...good, bootId: "boot-0" }, reason: /another boot/ },
-    { name: "of another version", content: { ...good, version: 2 }, reason: /version/ },
+    { name: "from another boot", content: { ...good, bootId: "boot-0" }, reason: /another boot/ },
+    { name: "of a different version", content: { ...good, version: 2 }, reason: /version/ },
     { name: "that is null", content: null, reason: /version/ },
   ]) {
     it(`leave a file ${name} unchanged`, () => {
@@ -164,7 +164,7 @@ describe("start times of drains in the state file", () => {
     assert.deepEqual(known, ["e", "f"]);
   });
 
-  it("can be cut off at any byte", async () => {
+  it("can be truncated at any byte", async () => {
     await kept([first]);
     const whole = readFileSync(path);
     for (let length = 0; length < whole.length; length++) {
@@ -221,7 +221,7 @@ describe("start times of drains in the state file", () => {
     assert.equal(log.lines.length, 1);
   });
 
-  describe("after an upgrade from 0.2, which had a file for each record", () => {
+  describe("after an upgrade from 0.2, which had one file per record", () => {
     const oldFiles = {
       "drains.json": { beganMs: { [drainKey(first)]: 49_000 } },
       "drains-ownership.json": { owned: ["TCP 192.168.10.11:30080"], foreign: [] },
@@ -285,7 +285,7 @@ describe("start times of drains in the state file", () => {
     assert.equal(next.ramps.recall("default/web 10.244.1.40"), 500);
   });
 
-  it("keeps start times of growing weights and of drains separately", async () => {
+  it("keeps start times of growing weights and of drains separate", async () => {
     const file = open(100_000);
     file.keep([first]);
     file.ramps.keep(new Map([["default/web 10.244.1.40", 500]]));

@@ -4,7 +4,7 @@ import type { ClusterEvent } from "../../../../src/api/event.ts";
 import { ListenError } from "../../../../src/daemon/http/http-listener.ts";
 import { FatalEvents } from "../../../../src/daemon/process/fatal-events.ts";
 
-it("the reason for the program's end is an Event of the Node if a cluster is configured", () => {
+it("the reason for the program's exit is an Event on the Node if a cluster is configured", () => {
   const fatal = new FatalEvents("node-1");
   fatal.record(new Error("nobody hears it"));
   const events: ClusterEvent[] = [];

@@ -43,7 +43,7 @@ async function holderProcess(name: string, word = ""): Promise<ChildProcess> {
   return child;
 }
 
-/** Starts a server of other software with the lock's name. */
+/** Starts a third-party server with the lock's name. */
 async function stranger(name: string, answer: (socket: Socket) => void): Promise<() => void> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -97,7 +97,7 @@ describe("the instance lock", () => {
     ["closes", (socket) => socket.end()],
     ["hangs up", (socket) => socket.destroy()],
     ["is silent", () => {}],
-    ["talks without end", (socket) => void socket.write("x".repeat(100_000))],
+    ["talks endlessly", (socket) => void socket.write("x".repeat(100_000))],
   ];
   for (const [what, answer] of behaviors) {
     it(`is refused immediately, with the process, if the holder ${what}`, async () => {
@@ -119,7 +119,7 @@ describe("the instance lock", () => {
     child.kill("SIGKILL");
   });
 
-  /** Starts a non-root process that has the name. Its socket is created as that user. */
+  /** Starts a non-root process that has the name. It creates its socket as that user. */
   async function userWith(name: string, answer: (socket: Socket) => void): Promise<() => void> {
     process.seteuid?.(nobody);
     try {
@@ -131,7 +131,7 @@ describe("the instance lock", () => {
 
   const pretended = (socket: Socket): void => void socket.end(`{"pid":1,"command":"kube-ipvs"}\n`);
 
-  it("is acquired even if a user who is not root has its name, and then prevents a second instance", async () => {
+  it("is acquired even if a non-root user has its name, and then prevents a second instance", async () => {
     const [name, folder] = [freshName(), mkdtempSync(join(tmpdir(), "instance-lock-"))];
     const close = await userWith(name, pretended);
     const log = new RecordingLogger();
@@ -146,7 +146,7 @@ describe("the instance lock", () => {
     rmSync(folder, { recursive: true });
   });
 
-  it("is not reported as held by a user who is not root", async () => {
+  it("is not reported as held by a non-root user", async () => {
     const name = freshName();
     const close = await userWith(name, pretended);
     assert.equal(await findLockHolder(name), undefined);
@@ -175,7 +175,7 @@ describe("the instance lock", () => {
     await (await lockForCleanup(name)).release();
   });
 
-  it("is reported without terminal escapes of a command line", async () => {
+  it("is reported without the terminal escapes in a command line", async () => {
     const name = freshName();
     const child = await holderProcess(name, "\u001b[2J\nb");
     const { message } = await refusalOf(name);

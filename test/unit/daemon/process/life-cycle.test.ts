@@ -10,7 +10,7 @@ import {
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 
-/** A fake process that records how it was ended. */
+/** A fake process that records how it was stopped. */
 class FakeProcess extends EventEmitter {
   readonly codes: number[] = [];
 
@@ -206,7 +206,7 @@ describe("runUntilSignal", () => {
     assert.equal(stops, 1);
   });
 
-  it("passes on the reason of a failed start", async () => {
+  it("passes on the reason for a failed start", async () => {
     const error = new Error("no kernel");
     const target = new FakeProcess();
     const parts = { clock: new FakeClock(), log: new RecordingLogger() };

@@ -23,7 +23,7 @@ async function recorded(
   const parts = { clock: systemClock, log: silentLogger, observer: new ApiContact(systemClock) };
   const { events, close } = await openSource(config, parts);
   events.record(startingEvent("node-1"));
-  // Whether the Event has arrived, or will never be sent. Sending does not wait for anything.
+  // By then, the Event has arrived or will never be sent, because sending does not wait for anything.
   const sent = (): boolean => server.events.events.length > 0 || flags.length > 0;
   while (!sent()) await new Promise((resolve) => setImmediate(resolve));
   await close();

@@ -73,7 +73,7 @@ describe("the ownership record", () => {
     assert.deepEqual(log.lines, []);
   });
 
-  it("is passed on to the next program of the same boot", async () => {
+  it("is passed on to the next program in the same boot", async () => {
     await keep([nodePort], [foreign]);
     const want = { owned: new Set([nodePort]), foreign: new Set([foreign]) };
     assert.deepEqual(open().recorded, want);
@@ -87,7 +87,7 @@ describe("the ownership record", () => {
     }
     await file.idle();
     assert.deepEqual([...open().recorded.owned], ["TCP 192.168.10.11:19"]);
-    assert.deepEqual([...file.recorded.owned], [], "what was found at the start stays as it is");
+    assert.deepEqual([...file.recorded.owned], [], "the state found at startup is unchanged");
   });
 
   it("does not change when the sets passed to it change", async () => {
@@ -117,7 +117,7 @@ describe("the ownership record", () => {
   const broken: readonly [name: string, content: unknown][] = [
     ["no JSON", "{"],
     ["empty", ""],
-    ["of another version", { version: 2, bootId: "boot-1", owned: [nodePort] }],
+    ["of a different version", { version: 2, bootId: "boot-1", owned: [nodePort] }],
     ["without lists", { version: 1, bootId: "boot-1", owned: { [nodePort]: 1 }, foreign: 7 }],
   ];
   for (const [name, content] of broken) {
@@ -205,7 +205,7 @@ describe("the ownership record", () => {
     assert.deepEqual([file.recorded, log.lines], [nothingRecorded, []]);
   });
 
-  it("reports once that it cannot be written, with path and reason, and the program continues", async () => {
+  it("reports once that it cannot be written, with path and reason, while the program continues", async () => {
     writeFileSync(join(folder, "run"), "");
     const file = open();
     for (let time = 0; time < 2; time += 1) {

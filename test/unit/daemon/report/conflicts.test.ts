@@ -1,4 +1,4 @@
-/** Tests reports about Services that do not get a requested address: one line for each, and metrics by reason. */
+/** Tests reports about Services that do not get an address they request: one line for each, and metrics by reason. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import type { ClusterEvent } from "../../../../src/api/event.ts";
@@ -76,7 +76,7 @@ function report(conflicts: readonly string[] = []): readonly [readonly object[],
 }
 
 describe("a Service above a limit", () => {
-  it("is reported with its served part, its request and the setting", () => {
+  it("is reported with the served part, the request and the setting", () => {
     const demand = { frontends: 250_500, endpoints: 8 };
     const share = { frontends: 4_096, endpoints: 50_000 };
     const service = serviceRecord({ name: "default/a" });
@@ -177,7 +177,7 @@ describe("conflicts", () => {
     assert.deepEqual(report(), [[], {}]);
   });
 
-  it("with foreign virtual servers last as long as each sync finds them", () => {
+  it("with foreign virtual servers last as long as syncs find them", () => {
     put(a);
     const told = {
       virtualServer: "TCP 203.0.113.5:80",

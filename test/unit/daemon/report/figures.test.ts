@@ -75,7 +75,7 @@ describe("a figure", () => {
     readonly want: readonly string[];
   }[] = [
     {
-      name: "duration of a sync that worked, and when it did",
+      name: "duration and time of a successful sync",
       use: (reporters) => reporters.synced({}),
       want: [
         'kubeproxy_sync_proxy_rules_duration_seconds_bucket{le="0.002",ip_family="IPv6"} 0',
@@ -90,7 +90,7 @@ describe("a figure", () => {
       ],
     },
     {
-      name: "when a sync was asked for last",
+      name: "time of the last sync request",
       use: ({ loop }) => loop.queued(["IPv4"]),
       want: [`kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds{ip_family="IPv4"} ${now}`],
     },
@@ -106,7 +106,7 @@ describe("a figure", () => {
       ],
     },
     {
-      name: "changes seen, a Service's once for each family, and pending",
+      name: "seen and pending changes, a Service's once for each family",
       use: ({ loop }) => {
         loop.serviceChanged(["IPv4", "IPv6"], 7);
         loop.sliceChanged(3);
@@ -119,7 +119,7 @@ describe("a figure", () => {
       ],
     },
     {
-      name: "nothing pending when a sync took all",
+      name: "nothing pending after a sync applied everything",
       use: (reporters) => {
         reporters.loop.serviceChanged(["IPv4"], 7);
         reporters.loop.sliceChanged(3);
@@ -133,7 +133,7 @@ describe("a figure", () => {
       ],
     },
     {
-      name: "checks that found a third party's changes",
+      name: "checks that found third-party changes",
       use: ({ loop }) => {
         loop.driftDetected("rules");
         loop.driftDetected("rules");
@@ -141,7 +141,7 @@ describe("a figure", () => {
       want: ['kube_ipvs_drift_detected_total{state="rules"} 2'],
     },
     {
-      name: "conntrack, where deleting nothing still makes the series",
+      name: "conntrack, with a series even if nothing is deleted",
       use: (reporters) =>
         reporters.synced({
           conntrackPasses: [{ family: "IPv4", elapsedMs: 500, deletedCount: 0 }],
@@ -152,7 +152,7 @@ describe("a figure", () => {
       ],
     },
     {
-      name: "changes, those that were refused, failed restores, foreign virtual servers",
+      name: "changes, rejected changes, failed restores, foreign virtual servers",
       use: (reporters) =>
         reporters.synced({
           changes: new Map([["real-server-create", 5]]),
@@ -180,7 +180,7 @@ describe("a figure", () => {
       want: ['kube_ipvs_invalid_fields_total{resource="services",reason="invalid-port"} 1'],
     },
     {
-      name: "requests to the API server; one without an answer has no size of it",
+      name: "API server requests; one without an answer has no response size",
       use: ({ contact }) => {
         const host = "10.0.0.1:6443";
         contact.apiRequestAnswered("GET", host, "<error>");
@@ -209,7 +209,7 @@ describe("a figure", () => {
   }
 });
 
-describe("the log of a failed sync", () => {
+describe("a failed sync's log", () => {
   it("distinguishes reads from changes", () => {
     const reporters = new Reporters();
     const change = { ...failure, kind: "set-create", subject: "set ONE" } as const;
@@ -223,7 +223,7 @@ describe("the log of a failed sync", () => {
   });
 });
 
-describe("an EndpointSlice of no Service", () => {
+describe("an EndpointSlice without a Service", () => {
   it("is valid: it causes one line at verbosity 4, and no invalid field", async () => {
     const reporters = new Reporters();
     const subject = "default/example-abc";

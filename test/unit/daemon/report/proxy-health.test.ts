@@ -25,7 +25,7 @@ function statuses(health: ProxyHealth, clock: FakeClock): Readonly<Record<string
 }
 
 describe("ProxyHealth", () => {
-  it("is healthy before any loop began, even with requests", async () => {
+  it("is healthy before any loop has started, even with requests", async () => {
     const { clock, health } = setUp();
     health.queued("IPv4");
     await clock.advance(1_000_000);
@@ -47,7 +47,7 @@ describe("ProxyHealth", () => {
     assert.deepEqual(statuses(health, clock), { "/healthz": 503, "/livez": 200 });
   });
 
-  it("fails /healthz, not /livez, before the first sync only if it is told to", () => {
+  it("fails /healthz, not /livez, before the first sync, but only if configured", () => {
     const { clock, health } = setUp();
     assert.deepEqual(statuses(health, clock), { "/healthz": 200, "/livez": 200 });
     health.requireFirstSync();
@@ -227,7 +227,7 @@ describe("the health server returns", () => {
       "The first sync has not succeeded yet",
     ],
     ["after the first sync", idle],
-    ["while the node leaves", leaving],
+    ["while the node is being deleted", leaving],
     [
       "while syncs are overdue",
       stuck,

@@ -75,7 +75,7 @@ describe("a rejected change", () => {
     assert.equal(log.lines.length, 2);
   });
 
-  it("is among at most 20 log lines, and the others are logged at -v=2", () => {
+  it("is logged if it is one of the first 20, and at -v=2 otherwise", () => {
     reporter.report(Array.from({ length: 25 }, (_, index) => rejection(`${index}`)));
     const levels = Map.groupBy(log.lines, ({ level }) => level);
     const sizes = [...levels].map(([level, lines]) => [level, lines.length]);

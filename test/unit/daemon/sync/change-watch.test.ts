@@ -4,7 +4,7 @@ import { silentLogger } from "../../../../src/base/log.ts";
 import { ChangeWatch } from "../../../../src/daemon/sync/change-watch.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 
-/** A watch whose checks run until the test ends them, unless the kernel does not answer. */
+/** A watch whose checks run until the test ends them. If the kernel does not answer, they fail immediately. */
 class Stage {
   readonly clock = new FakeClock();
   readonly looks: (() => void)[] = [];
@@ -40,8 +40,8 @@ class Stage {
   }
 }
 
-describe("the watch of kernel state that notifies of changes", () => {
-  it("checks once for all changes that arrive while a check waits, and once more after it", async () => {
+describe("the watch of kernel state with change notifications", () => {
+  it("checks once for all changes that arrive while a check is waiting, and once more after it", async () => {
     const stage = new Stage();
     await stage.changes(20);
     assert.equal(stage.looks.length, 1);
@@ -53,7 +53,7 @@ describe("the watch of kernel state that notifies of changes", () => {
     assert.equal(stage.looks.length, 2);
   });
 
-  it("checks at each change if there is enough time", async () => {
+  it("checks on each change if there is enough time", async () => {
     const stage = new Stage();
     for (const count of [1, 2, 3]) {
       await stage.changes(1);
@@ -81,7 +81,7 @@ describe("the watch of kernel state that notifies of changes", () => {
     assert.equal(stage.failedAtMs.length, pauses.length + 1);
   });
 
-  it("does not check after its stop, even if a change was reported", async () => {
+  it("does not check after it is stopped, even if a change was reported", async () => {
     const stage = new Stage();
     await stage.changes(2);
     stage.watch.stop();

@@ -33,7 +33,7 @@ const [planned, foreign] = ["10.96.0.10", "10.96.0.99"].map((address) =>
 /** Less than the interval of any periodic check. */
 const soonMs = 100;
 
-describe("after a notification about our tables", () => {
+describe("after a notification about kube-ipvs's tables", () => {
   let kernel: FakeKernel;
   let listener: TablesListener | undefined;
   let clock: FakeClock;
@@ -90,7 +90,7 @@ describe("after a notification about our tables", () => {
     assert.equal(reporter.history.lastDrift?.by, "nft (PID 4711)");
   });
 
-  it("a changed entry is found although the number of entries is the same", async () => {
+  it("a changed entry is found even if the number of entries is the same", async () => {
     assert.ok(planned !== undefined && foreign !== undefined);
     await kernel.ipSets.apply([
       { kind: "entry-remove", set: clusterIps, entry: planned },
@@ -119,7 +119,7 @@ describe("after a notification about our tables", () => {
     assert.deepEqual(drifts(), ["KUBE-CLUSTER-IP 10.96.0.10,tcp:80 repair undefined"]);
   });
 
-  it("nothing is checked after the stop", async () => {
+  it("nothing is checked after a stop", async () => {
     await loop.stop();
     assert.equal(listener, undefined);
     assert.equal(clock.pendingTimers, 0);

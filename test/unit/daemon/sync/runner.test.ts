@@ -62,7 +62,7 @@ describe("Runner", () => {
     assert.deepEqual(runs, [0, 1_000, 3_000, 7_000, 15_000, 25_000]);
   });
 
-  it("retries within a minute if every period is an hour, also while changes arrive", async () => {
+  it("retries within a minute if every period is an hour, even while changes arrive", async () => {
     const hourMs = 3_600_000;
     const current = { minSyncPeriodMs: hourMs, syncPeriodMs: hourMs, verificationPeriodMs: hourMs };
     answers = Array.from({ length: 4 }, () => false);
@@ -79,7 +79,7 @@ describe("Runner", () => {
     assert.equal(runs.length, 6);
   });
 
-  it("backs off to the shorter of both periods, and keeps a longer pause between syncs", () => {
+  it("backs off to the shorter of the two periods, and keeps a longer pause between syncs", () => {
     const longest = (minSyncPeriodMs: number, syncPeriodMs: number, verificationPeriodMs: number) =>
       runnerOptions({ current: { minSyncPeriodMs, syncPeriodMs, verificationPeriodMs } })
         .longestRetryMs;

@@ -50,7 +50,7 @@ describe("SyncLoop", () => {
     });
     const healthChecks = new ServiceHealthServers({ clock, log: silentLogger, health });
     const parts = { kernel, clock, log: silentLogger, reporter, healthChecks };
-    // Other programs use the processors, too.
+    // Other programs also use the processors.
     const collaborators = { ...parts, processorMs: () => 0 };
     loop = new SyncLoop(collaborators, { current: config }, ["IPv4", "IPv6"]);
     loop.start();
@@ -114,7 +114,7 @@ describe("SyncLoop", () => {
     assert.equal([...loop.view.plan.desired.virtualServerKeys()].length, 0);
     for (const [index, name] of names.entries()) {
       loop.input.noteSlice(undefined, sliceRecord([first], { name: `${name}-1`, service: name }));
-      // The end of a page of the list.
+      // The end of a list page.
       if (index % 100 === 99) await clock.advance(100);
     }
     assert.ok([...loop.view.plan.desired.virtualServerKeys()].length > 600);
@@ -175,7 +175,7 @@ describe("SyncLoop", () => {
     assert.match(addressesText(kernel), /203\.0\.113\.5/);
   });
 
-  it("repairs with the next period what a third party removed", async () => {
+  it("repairs third-party removals with the next period", async () => {
     await synced();
     const server = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
     await kernel.ipvs.apply([{ kind: "virtual-server-remove", before: server }]);
@@ -194,7 +194,7 @@ describe("SyncLoop", () => {
     assert.deepEqual(await writes(), ["link address-add 10.96.0.10"]);
   });
 
-  it("fills one set again within seconds if a third party empties it", async () => {
+  it("refills a set within seconds if a third party flushes it", async () => {
     await synced();
     kernel.ipSets.put(setFor("clusterIp", "IPv4"));
     kernel.operations.clear();
@@ -243,8 +243,8 @@ describe("SyncLoop", () => {
       return observe(family, scope);
     };
     await clock.advance(600_000);
-    // A check takes 600 ms for both families, followed by a pause of 29.4 s. Without a limit, there would be 60 checks
-    // of each.
+    // A check takes 600 ms for both families, followed by a 29.4 s pause. Without a limit, there would be 60 checks of
+    // each.
     assert.ok(looks > 30 && looks <= 42, `${looks}`);
   });
 

@@ -43,7 +43,7 @@ describe("traffic counters", () => {
     assert.deepEqual(shown(totals), ["a 130 1"]);
   });
 
-  it("survive a virtual server that is recreated, or missing for some time", () => {
+  it("survive if a virtual server is recreated or missing for some time", () => {
     const totals = new TrafficTotals(10, ["other"]);
     totals.take([server("a", 100)], all);
     totals.take([server("a", 5)], all);
@@ -101,7 +101,7 @@ function samples(text: string): readonly string[] {
 const labels = 'namespace="default",service="web",port="http",protocol="TCP"';
 
 describe("traffic on /metrics", () => {
-  it("has the names of Services, and is read at most every 5 s", async () => {
+  it("has the names of Services, and is read at most once every 5 s", async () => {
     const { metrics, onNode, clock } = await scraped(false);
     onNode.kernel.ipvs.setTraffic(web, { connections: 3, bytesIn: 30, bytesOut: 70 });
     const first = samples(await metrics.exposition());

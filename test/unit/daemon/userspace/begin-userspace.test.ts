@@ -125,10 +125,10 @@ const withoutIptables = async (): Promise<never> => {
 
 const skippedWithoutAddress =
   !readNodeAddresses().some(isIPv4) &&
-  "this machine has no IPv4 address but that of its loopback interface";
+  "this machine has no IPv4 address except on its loopback interface";
 
 describe("userspace mode", () => {
-  it("listens at node ports without iptables, and logs this", async (test) => {
+  it("listens on node ports without iptables, and logs this", async (test) => {
     const { port: nodePort } = await closedPort();
     const stage = new Stage();
     const ports = [{ name: "http", protocol: "TCP", port: 80, nodePort }];

@@ -1,6 +1,6 @@
 /**
- * Random histories of Services and endpoints in userspace mode, with real sockets and a kernel in memory: writes fail,
- * third parties remove rules, and the process is replaced. At the end, a start must have nothing to open or write.
+ * Random histories of Services and endpoints in userspace mode, with real sockets and a fake kernel: writes fail, third
+ * parties remove rules, and the process is replaced. At the end, a start must have nothing to open or write.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -206,7 +206,7 @@ describe("the plan of a start in userspace mode", () => {
     );
   });
 
-  it("contains only listeners at node ports without iptables", async () => {
+  it("contains only listeners on node ports without iptables", async () => {
     const bindAddress = "127.0.0.1";
     const plan = await planOf({ bindAddress });
     assert.equal(

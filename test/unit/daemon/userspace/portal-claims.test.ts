@@ -1,4 +1,4 @@
-/** Tests that in userspace mode, rules redirect an address and port that several Services claim to only one of them. */
+/** Tests in userspace mode that rules redirect an address and port that several Services claim to only one of them. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";

@@ -53,7 +53,7 @@ async function change(...changes: readonly RuleChange[]): Promise<void> {
 }
 
 describe("the rules of userspace mode", () => {
-  it("are known to have been missing, even if the kernel rejected those of the other family meanwhile", async () => {
+  it("are known to have been missing, even if the kernel rejected the other family's in the meantime", async () => {
     const both = new Portals(kernel.iptables, ["IPv4", "IPv6"]);
     await both.sync([web]);
     assert.equal(await both.sync([web]), false);
@@ -87,10 +87,10 @@ describe("the rules of userspace mode", () => {
     };
     const restarted = new Portals(counted, ["IPv4"]);
     assert.equal(await restarted.sync([web]), false);
-    assert.deepEqual(applied, [], "a start on right rules writes nothing");
+    assert.deepEqual(applied, [], "a start with correct rules writes nothing");
     const withoutNodePort = { ...web, wanted: { ...web.wanted, nodePort: 0 } };
     assert.equal(await restarted.sync([withoutNodePort]), false);
-    assert.deepEqual(applied, [2], "the two chains of node ports");
+    assert.deepEqual(applied, [2], "the two node port chains");
   });
 
   it("are restored when they are read again, with jumps in their order", async () => {
@@ -100,7 +100,7 @@ describe("the rules of userspace mode", () => {
       { kind: "jump-remove", jump },
       { kind: "chain-write", chain: { table: "nat", name: "KUBE-PORTALS-HOST", rules: [] } },
     );
-    assert.equal(await portals.sync([web]), false, "what was written counts until it is forgotten");
+    assert.equal(await portals.sync([web]), false, "written rules apply until they are forgotten");
     portals.forget();
     assert.equal(await portals.sync([web]), true);
     assert.deepEqual(standingJumps(), inOrder);

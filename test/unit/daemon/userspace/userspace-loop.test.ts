@@ -1,4 +1,4 @@
-/** Tests when the loop of userspace mode syncs, with a clock that the test controls. */
+/** Tests when the userspace mode loop syncs, with a clock that the test controls. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { silentEvents } from "../../../../src/api/event.ts";

@@ -22,7 +22,7 @@ const [ENOENT, EINVAL, EPERM] = [2, 22, 1];
 const NEW_FLOW = 0x100;
 const DELETE = 0x102;
 
-/** The flow that test/captures/record.ts created. The kernel assigns the id. */
+/** The flow that test/captures/record.ts created. The kernel assigns the ID. */
 const dnsFlow: Omit<Flow, "id"> = {
   protocol: "UDP",
   source: ip("192.0.2.1"),
@@ -84,7 +84,7 @@ describe("listUdpFlows", () => {
     assert.deepEqual(byZone, [dnsFlow, { ...dnsFlow, zone: 7 }]);
   });
 
-  it("asks the kernel to omit other protocols", async () => {
+  it("tells the kernel to omit other protocols", async () => {
     const { conntrack, sent } = open(([request]) => messages(done(request?.sequence ?? 0)));
     await conntrack.listUdpFlows("IPv4");
     assert.equal(
@@ -122,7 +122,7 @@ describe("listUdpFlows", () => {
     assert.equal((await conntrack.listUdpFlows("IPv6", elsewhere)).length, 0);
   });
 
-  it("selects flows to all of 127.0.0.0/8 by their port, because one address stands for all", async () => {
+  it("selects flows to all of 127.0.0.0/8 by port, because one address represents all of them", async () => {
     const onLoopback = (address: string): Flow => ({ ...dnsFlow, destination: ip(address) });
     const selection = { destination: ip("127.0.0.1"), destinationPort: 53 };
     assert.ok(isSelected(onLoopback("127.0.0.1"), selection));
@@ -197,7 +197,7 @@ describe("listUdpFlows", () => {
 describe("remove", () => {
   const flow: Flow = { ...dnsFlow, id: 0x12345678 };
 
-  it("sends the whole tuple and the id, as conntrack -D does", async () => {
+  it("sends the whole tuple and the ID, as conntrack -D does", async () => {
     const theirs = readCapture("conntrack", "delete")
       .datagrams.filter(({ direction }) => direction === "sent")
       .flatMap(({ bytes }) => [...messagesOf(bytes)])
@@ -232,7 +232,7 @@ describe("remove", () => {
     assert.equal(sent.length, 1);
   });
 
-  it("names a flow that the kernel refuses to delete", async () => {
+  it("names a flow whose deletion the kernel rejects", async () => {
     const { conntrack } = open(([request]) =>
       messages(acknowledgement(request?.sequence ?? 0, EPERM)),
     );
@@ -242,7 +242,7 @@ describe("remove", () => {
     });
   });
 
-  it("sends nothing for no flows, because an empty deletion would empty the table", async () => {
+  it("sends nothing without flows, because an empty deletion would flush the table", async () => {
     const { conntrack, sent } = open(() => assert.fail("nothing to answer"));
     assert.equal(await conntrack.remove([]), 0);
     assert.equal(sent.length, 0);

@@ -58,7 +58,7 @@ function recorded(name: string, received: readonly Message[], skipBytes = 0): An
   return withSequence(bytes, received.at(-1)?.sequence ?? 0);
 }
 
-/** Number of reply bytes before the listing: the tool first requests the protocol and the type. */
+/** Number of reply bytes before the listing, because the tool first requests the protocol and the type. */
 function preambleBytes(name: string): number {
   const { datagrams } = readCapture("ipset", name);
   const received = datagrams.filter(({ direction }) => direction === "received");
@@ -66,7 +66,7 @@ function preambleBytes(name: string): number {
   return received.slice(0, listing).reduce((sum, { bytes }) => sum + bytes.length, 0);
 }
 
-describe("the client of ipset", () => {
+describe("the ipset client", () => {
   it("creates a set with one request", async () => {
     const { client, sent } = clientOf((received) => answerAll(received, 0));
     await client.create(clusterIps);
@@ -127,7 +127,7 @@ describe("the client of ipset", () => {
     assert.deepEqual(sent.flat(), ["add", "add", "add"]);
   });
 
-  it("sends nothing for no changes", async () => {
+  it("sends nothing without changes", async () => {
     const { client, sent } = clientOf((received) => answerAll(received, 0));
     assert.deepEqual(await client.apply([]), []);
     assert.deepEqual(sent, []);

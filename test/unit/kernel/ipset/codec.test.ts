@@ -64,8 +64,7 @@ function sentByTool(name: string, command: Command): Message {
 }
 
 /**
- * Removes values that the tool chooses differently: a newer protocol, the newest revision, and line numbers of its
- * input.
+ * Removes values that the tool chooses differently: a newer protocol, the newest revision, and its input line numbers.
  */
 function comparable(values: CommandValues): CommandValues {
   const { protocolVersion: _protocol, revision: _revision, lineNumber: _line, ...rest } = values;
@@ -296,7 +295,7 @@ describe("replies about sets", () => {
   it("name the rejected entry", () => {
     const { outcome } = replyTo("add-to-a-full-set", "add");
     assert.equal(outcome.errno, 4352);
-    // The tool numbers its input lines as we number entries.
+    // The tool numbers its input lines as kube-ipvs numbers entries.
     assert.equal(rejectedPosition(outcome.echo), 2);
     const request = change("add", small, "10.96.0.1,tcp:99");
     assert.equal(setRequestKind.describe(request, 4352).code, "IPSET_ERR_HASH_FULL");
@@ -345,7 +344,7 @@ describe("replies about sets", () => {
     );
   });
 
-  it("contain a network without its host bits, and none of an invalid length", () => {
+  it("contain a network without its host bits, and none with an invalid length", () => {
     const address = ip("198.51.100.7");
     const values = { address, port: 443, protocolNumber: 6, secondAddress: address };
     const textOf = (secondPrefixLength: number): string =>
@@ -356,7 +355,7 @@ describe("replies about sets", () => {
   });
 });
 
-describe("entries of other software's sets", () => {
+describe("entries in third-party sets", () => {
   const [address, secondAddress] = [ip("10.1.0.0"), ip("192.0.2.0")];
   const both = { address, prefixLength: 16, secondAddress, secondPrefixLength: 24 };
   const ports = { port: 80, protocolNumber: 6 };

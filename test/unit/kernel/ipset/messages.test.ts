@@ -23,8 +23,8 @@ function summary({ messages }: ReturnType<typeof groupChanges>): readonly string
 
 const refusal = new NetlinkError({ operation: "add to set", subject: "ONE", errno: 4097 });
 
-describe("changes of entries", () => {
-  it("share a message as long as kind and set stay the same", () => {
+describe("entry changes", () => {
+  it("share a message as long as the kind and the set stay the same", () => {
     const grouped = groupChanges([
       ...change("add", one, "10.0.0.1", "10.0.0.2"),
       ...change("add", other, "10.0.0.1"),
@@ -67,7 +67,7 @@ describe("changes of entries", () => {
     );
   });
 
-  it("are sent again one by one from the rejected message on, for its set only", () => {
+  it("are resent one by one starting with the rejected message, only for its set", () => {
     const { messages } = groupChanges([
       ...change("add", one, "10.0.0.1"),
       ...change("add", other, "10.0.0.1"),

@@ -19,7 +19,7 @@ const absent = { ...none, isInstalled: false };
 
 const choices: readonly [name: string, surveys: BackendSurveys, backend: string, why: RegExp][] = [
   [
-    "kubelet's chain in nft, whatever legacy holds",
+    "kubelet's chain in nft, regardless of legacy",
     {
       nft: { ...none, hasKubeletChain: true, ruleCount: 1 },
       legacy: { ...none, ruleCount: 50 },
@@ -95,7 +95,7 @@ describe("the iptables backend", () => {
     assert.deepEqual(choice.programs, { IPv4: "iptables", IPv6: "ip6tables" });
   });
 
-  it("is an error that says what to install if iptables is missing", () => {
+  it("is an error with what to install if iptables is missing", () => {
     const surveys = { nft: absent, legacy: absent, standard: undefined };
     assert.throws(() => pickBackend(surveys), /install the iptables package/);
   });
@@ -133,7 +133,7 @@ describe("the iptables backend", () => {
     });
   }
 
-  it("is that of iptables --version if nothing else decides", async () => {
+  it("is that of `iptables --version` if nothing else decides", async () => {
     for (const [output, backend] of [
       ["iptables v1.8.9 (nf_tables)", "nft"],
       ["iptables v1.8.9 (legacy)", "legacy"],

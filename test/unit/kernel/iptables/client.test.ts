@@ -37,7 +37,7 @@ const removeFromInput: RuleChange = { kind: "jump-remove", jump: jump("filter", 
 const saved = "*filter\n:INPUT ACCEPT [0:0]\n:KUBE-A - [0:0]\n-A INPUT -j KUBE-A\nCOMMIT\n";
 const savedWithout = saved.replace("-A INPUT -j KUBE-A\n", "");
 
-describe("the client of iptables", () => {
+describe("the iptables client", () => {
   it("observes with one process per family, without a table name", async () => {
     const { client, calls } = clientOf({ "ip6tables-legacy-save": { output: saved } });
     const chains = await client.observe("IPv6");
@@ -62,11 +62,11 @@ describe("the client of iptables", () => {
   });
 
   for (const [name, generations, programs] of [
-    ["once, where no rule changed", [7, 7], 2],
-    ["not, where a rule changed meanwhile", [7, 8], 3],
-    ["not, where nobody knows whether a rule changed", [undefined, undefined], 2],
+    ["once, if no rule has changed", [7, 7], 2],
+    ["not if a rule has changed in the meantime", [7, 8], 3],
+    ["not if it is unknown whether a rule has changed", [undefined, undefined], 2],
   ] as const) {
-    it(`uses rules that were read ahead ${name}`, async () => {
+    it(`uses rules that were read ahead: ${name}`, async () => {
       const { run, calls } = programsOf({ "iptables-legacy-save": { output: saved } });
       const reads = [...generations];
       const client = new IptablesClient(
@@ -106,7 +106,7 @@ describe("the client of iptables", () => {
     );
   });
 
-  it("starts no process for no changes", async () => {
+  it("starts no process without changes", async () => {
     const { client, calls } = clientOf({});
     await client.apply("IPv4", []);
     assert.equal(calls.length, 0);
@@ -146,7 +146,7 @@ describe("the client of iptables", () => {
     await assert.rejects(client.apply("IPv4", [removeFromInput]), IptablesError);
   });
 
-  it("reports whether a family works, and why not", async () => {
+  it("reports whether a family works and, if not, why", async () => {
     const refusal = { exitCode: 3, errorOutput: "can't initialize ip6tables table `nat'" };
     const { client } = clientOf({
       "iptables-legacy-restore": {},
@@ -181,7 +181,7 @@ describe("the client of iptables", () => {
   });
 });
 
-describe("an error of iptables", () => {
+describe("an iptables error", () => {
   const cases: readonly {
     readonly name: string;
     readonly exitCode: number;
@@ -196,25 +196,24 @@ describe("an error of iptables", () => {
       errorOutput:
         "iptables-restore v1.8.9 (legacy): Set NOPE doesn't exist.\n\nError occurred at line: 5\nTry `iptables-restore -h' or 'iptables-restore --help' for more information.\n",
       message:
-        /^Cannot write iptables rules \(IPv4\): iptables-legacy-restore exited with code 2: a set, chain.*Set NOPE doesn't exist\..*; at: :KUBE-A - \[0:0\]$/,
+        /^Cannot write iptables rules \(IPv4\): iptables-legacy-restore ended with exit code 2: a set, chain.*Set NOPE doesn't exist\..*; at: :KUBE-A - \[0:0\]$/,
       table: "nat",
     },
     {
-      name: "a refused change (nft)",
+      name: "a rejected change (nft)",
       exitCode: 4,
       errorOutput:
         "iptables-nft-restore v1.8.9 (nf_tables): \nline 2: CHAIN_DEL failed (Device or resource busy): chain X\n",
       message:
-        /exited with code 4: the kernel rejected the change \(.*CHAIN_DEL failed.*at: -D INPUT -j KUBE-A$/,
+        /exit code 4: the kernel rejected the change \(.*CHAIN_DEL failed.*at: -D INPUT -j KUBE-A$/,
       table: "filter",
     },
     {
-      name: "a match that the kernel has no module for (nft)",
+      name: "a match without a kernel module (nft)",
       exitCode: 4,
       errorOutput:
         "Warning: Extension ipvs revision 0 not supported, missing kernel module?\niptables-nft-restore v1.8.9 (nf_tables): \nline 2: RULE_APPEND failed (No such file or directory): rule in chain KUBE-A\n",
-      message:
-        /exited with code 4: the kernel lacks xt_ipvs, or nft_compat if .* modprobe.*RULE_APPEND/,
+      message: /exit code 4: the kernel lacks xt_ipvs, or nft_compat if .* modprobe.*RULE_APPEND/,
       table: "filter",
     },
     {
@@ -222,22 +221,22 @@ describe("an error of iptables", () => {
       exitCode: 4,
       errorOutput:
         "iptables-nft-restore v1.8.9 (nf_tables): \nline 2: RULE_APPEND failed (No such file or directory): rule in chain KUBE-A\n",
-      message: /exited with code 4: the kernel lacks a match or target \(xt_…\), or nft_compat if/,
+      message: /exit code 4: the kernel lacks a match or target \(xt_…\), or nft_compat if/,
       table: "filter",
     },
     {
-      name: "a match that the kernel has no module for (legacy)",
+      name: "a match without a kernel module (legacy)",
       exitCode: 1,
       errorOutput:
         "Warning: Extension ipvs revision 0 not supported, missing kernel module?\niptables-restore: line 2 failed\n",
-      message: /exited with code 1: the kernel lacks xt_ipvs, or nft_compat/,
+      message: /exit code 1: the kernel lacks xt_ipvs, or nft_compat/,
       table: "filter",
     },
     {
-      name: "the lock held by another",
+      name: "the lock held by another program",
       exitCode: 4,
       errorOutput: "Another app is currently holding the xtables lock. Stopped waiting after 5s.\n",
-      message: /exited with code 4: another program holds the xtables lock/,
+      message: /exit code 4: another program holds the xtables lock/,
       table: undefined,
       isBusy: true,
     },
@@ -245,7 +244,7 @@ describe("an error of iptables", () => {
       name: "nothing said",
       exitCode: 1,
       errorOutput: "",
-      message: /iptables-legacy-restore exited with code 1$/,
+      message: /iptables-legacy-restore ended with exit code 1$/,
       table: undefined,
     },
   ];

@@ -11,7 +11,7 @@ import {
   messages,
 } from "../../netlink/answering-socket.ts";
 
-/** NFT_MSG_NEWGEN as sent by Linux 6.18: the id and the process id, followed by the acknowledgment. */
+/** NFT_MSG_NEWGEN as sent by Linux 6.18: the ID and the process ID, followed by the acknowledgment. */
 function generation(id: number, { sequence }: Message): Uint8Array {
   const body = (writer: MessageWriter): void => {
     writer.u32(0);
@@ -38,7 +38,7 @@ function open(answer: (message: Message) => Answer): {
   return { generations: openGenerations("nft", parts), socket, log };
 }
 
-describe("the generation of nft's rules", () => {
+describe("the generation of nft rules", () => {
   it("is the number of the last commit, for both families", async () => {
     const { generations, socket } = open((message) => {
       assert.equal(message.type, 0xa10);

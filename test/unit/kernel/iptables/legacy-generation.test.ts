@@ -4,7 +4,7 @@ import type { IpFamily } from "../../../../src/base/ip.ts";
 import { hashTables } from "../../../../src/kernel/iptables/legacy-generation.ts";
 
 /**
- * struct ipt_entry and struct ip6t_entry: offsets of `next_offset` and of the counters, and the size before the
+ * struct ipt_entry and struct ip6t_entry: the offsets of `next_offset` and the counters, and the size before the
  * matches.
  */
 const layouts = {

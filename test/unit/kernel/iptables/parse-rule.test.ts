@@ -72,7 +72,7 @@ describe("a parsed rule", () => {
     }
   });
 
-  it("can be a third party's with the same matches", () => {
+  it("can be a third-party rule with the same matches", () => {
     assert.deepEqual(parseRule("-d 192.168.10.11/32 ! -i eth0 -p tcp -m tcp --dport 22 -j DROP"), {
       matches: [
         { kind: "destination", cidr: "192.168.10.11/32", isNegated: false },
@@ -104,7 +104,7 @@ describe("a parsed rule", () => {
     '-m comment --comment "open',
     "",
   ]) {
-    it(`is a third party's: ${JSON.stringify(text)}`, () => {
+    it(`is a third-party rule: ${JSON.stringify(text)}`, () => {
       assert.equal(parseRule(text), undefined);
     });
   }

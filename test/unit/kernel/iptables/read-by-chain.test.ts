@@ -1,4 +1,4 @@
-/** Tests the client with the nft backend, with answers of iptables 1.8.9. The contract suite uses the real program. */
+/** Tests the client and the nft backend with answers from iptables 1.8.9. The contract suite uses the real program. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { BackendChoice } from "../../../../src/kernel/iptables/backend.ts";
@@ -52,7 +52,7 @@ function shown(chains: readonly ObservedChain[]): readonly string[] {
 }
 
 describe("rules in nft", () => {
-  it("are saved at first, and then read chain by chain", async () => {
+  it("are saved at first, then read chain by chain", async () => {
     const output = "-N KUBE-A\n-P OUTPUT ACCEPT\n-A OUTPUT -j KUBE-A\n-P POSTROUTING ACCEPT\n";
     const { client, inputs } = clientOf({
       "iptables-nft-save": { output: saved },

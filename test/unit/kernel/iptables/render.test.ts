@@ -97,13 +97,13 @@ const forms: readonly [name: string, family: IpFamily, rule: Rule, text: string]
   ],
   ["a protocol", "IPv4", matching({ kind: "protocol", protocol: "sctp" }), "-p sctp -j ACCEPT"],
   [
-    "a comment of several words",
+    "a comment with several words",
     "IPv4",
     matching({ kind: "comment", text: "kubernetes service portals" }),
     '-m comment --comment "kubernetes service portals" -j ACCEPT',
   ],
   [
-    "a comment of one word",
+    "a comment with one word",
     "IPv4",
     matching({ kind: "comment", text: "kube-proxy_1" }),
     "-m comment --comment kube-proxy_1 -j ACCEPT",
@@ -170,7 +170,7 @@ const refused: readonly [name: string, rule: Rule][] = [
   ["a chain with a blank", targeting({ kind: "jump", chain: "A B" })],
   ["an empty chain", targeting({ kind: "jump", chain: "" })],
   ["a set that is too long", matching({ kind: "set", name: "X".repeat(32), directions: ["dst"] })],
-  ["a set with a line end", matching({ kind: "set", name: "A\nB", directions: ["dst"] })],
+  ["a set with a line break", matching({ kind: "set", name: "A\nB", directions: ["dst"] })],
   ["a set without directions", matching({ kind: "set", name: "A", directions: [] })],
   ["a set with an unknown direction", matching(inSet("other" as "src"))],
   ["a set with seven directions", matching(inSet(...new Array<"src">(7).fill("src")))],
@@ -178,11 +178,11 @@ const refused: readonly [name: string, rule: Rule][] = [
   ["an interface with a blank", matching(inInterface("eth0 -j"))],
   ["an interface that negates", matching(inInterface("!"))],
   ["a comment that is too long", matching({ kind: "comment", text: "x".repeat(256) })],
-  ["a comment with a line end", matching({ kind: "comment", text: "x\nCOMMIT" })],
+  ["a comment with a line break", matching({ kind: "comment", text: "x\nCOMMIT" })],
   ["a comment with a NUL", matching({ kind: "comment", text: "x\0" })],
   ["a comment beyond ASCII", matching({ kind: "comment", text: "Ünder" })],
   ["a source of the other family", matching(source("fd00::/8"))],
-  ["a source that is none", matching(source("10.0.0.0/8 -j ACCEPT"))],
+  ["an invalid source", matching(source("10.0.0.0/8 -j ACCEPT"))],
   [
     "a virtual server of the other family",
     matching({ kind: "ipvs", protocolNumber: 6, address: "fd00::1", port: 80 }),
@@ -193,10 +193,10 @@ const refused: readonly [name: string, rule: Rule][] = [
   ],
   ["an unknown state", matching({ kind: "conntrack-state", states: ["NEW,ESTABLISHED"] })],
   [
-    "an address type in small letters",
+    "an address type in lower case",
     matching({ kind: "address-type", end: "dst", type: "local -j DROP", isNegated: false }),
   ],
-  ["a mark beyond 32 bits", targeting({ kind: "xmark", value: 2 ** 32, mask: 0 })],
+  ["a mark above 32 bits", targeting({ kind: "xmark", value: 2 ** 32, mask: 0 })],
   ["a negative mark", targeting({ kind: "xmark", value: -1, mask: 0 })],
 ];
 

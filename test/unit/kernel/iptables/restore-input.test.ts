@@ -19,8 +19,8 @@ function lines(changes: readonly RuleChange[]): readonly string[] {
   return renderRestoreInput("IPv4", changes).split("\n");
 }
 
-describe("the input of iptables-restore", () => {
-  it("contains its tables in one order, filter first, each with its COMMIT", () => {
+describe("iptables-restore input", () => {
+  it("contains its tables in a fixed order, filter first, each with its COMMIT", () => {
     assert.deepEqual(lines([write("mangle", "C"), write("filter", "B", drop), write("nat", "A")]), [
       "*filter",
       ":B - [0:0]",
@@ -41,7 +41,7 @@ describe("the input of iptables-restore", () => {
     assert.equal(renderRestoreInput("IPv4", []), "");
   });
 
-  it("declares every chain before the first rule, in descending order of names", () => {
+  it("declares every chain before the first rule, in descending name order", () => {
     const toB: Rule = { matches: [], target: { kind: "jump", chain: "B" } };
     assert.deepEqual(lines([write("nat", "A", toB), write("nat", "B", drop)]), [
       "*nat",
@@ -75,7 +75,7 @@ describe("the input of iptables-restore", () => {
     );
   });
 
-  it("applies the last change of a chain", () => {
+  it("applies the last change to a chain", () => {
     const removal: RuleChange = { kind: "chain-remove", table: "nat", chainName: "A" };
     assert.deepEqual(lines([removal, write("nat", "A", drop)]).slice(1, 4), [
       ":A - [0:0]",

@@ -44,7 +44,7 @@ interface Opened {
   readonly sent: () => readonly Uint8Array[];
 }
 
-/** A client whose requests `answer` answers. The family lookup is answered from a recording. */
+/** A client whose requests are answered by `answer`. A recording answers the family lookup. */
 async function open(
   answer: (requests: readonly Message[], count: number) => Answer,
 ): Promise<Opened> {
@@ -74,7 +74,7 @@ function keyOfRequest(datagram: Uint8Array): string {
   return message === undefined ? "" : ipvsMessageText(message.body);
 }
 
-/** Commands and their main attribute values, as text. */
+/** Commands and the values of their main attributes, as text. */
 function commandsIn(datagram: Uint8Array | undefined): string[] {
   return [...messagesOf(datagram ?? new Uint8Array())].map(({ body }) => ipvsMessageText(body));
 }
@@ -105,7 +105,7 @@ describe("apply", () => {
     );
   });
 
-  it("does not undo a later change by such an update", async () => {
+  it("does not undo a later change with such an update", async () => {
     const lighter: IpvsChange = {
       kind: "real-server-update",
       virtualServer: web,
@@ -127,7 +127,7 @@ describe("apply", () => {
     assert.equal(sent().length, 1);
   });
 
-  it("updates a server that was removed and created again meanwhile", async () => {
+  it("updates a server that was removed and recreated in the meantime", async () => {
     const { ipvs, sent } = await open((requests, count) =>
       (count === 0 ? refusing(0, EEXIST) : refusing())(requests),
     );
@@ -235,7 +235,7 @@ describe("finding single virtual servers", () => {
 
 describe("reading", () => {
   const list = readCapture("ipvs", "list").datagrams;
-  /** The replies to the requests of `ipvsadm -L -n`: the services, then the real servers of each. */
+  /** The replies to the requests of `ipvsadm -L -n`: the services, then each service's real servers. */
   const replies: Uint8Array[] = [];
   const requests: string[] = [];
   for (const { direction, bytes } of list) {
@@ -254,7 +254,7 @@ describe("reading", () => {
     return reply === undefined ? messages(done(sequence)) : withSequence(reply, sequence);
   };
 
-  it("reads the services, then the real servers of each that has an address", async () => {
+  it("reads the services, then the real servers of each service with an address", async () => {
     const { ipvs, sent } = await open(recorded);
     const virtualServers = await observeIpvs(ipvs);
     const text = virtualServers.map(
@@ -335,13 +335,13 @@ describe("checkScheduler", () => {
 
   const refused: readonly { name: string; scheduler: string; errno: number; says: RegExp }[] = [
     {
-      name: "a scheduler that Linux has not",
+      name: "a scheduler that Linux does not have",
       scheduler: "fastest",
       errno: ENOENT,
       says: /Linux has no such scheduler; it has rr, wrr, /,
     },
     {
-      name: "one whose module is missing",
+      name: "a scheduler whose module is missing",
       scheduler: "mh",
       errno: ENOENT,
       says: /module ip_vs_mh is neither loaded nor built in.*modprobe ip_vs_mh/,
@@ -425,7 +425,7 @@ describe("IPVS that is looked up on demand", () => {
     assert.equal(socket.isClosed(), true);
   });
 
-  it("says what to do if the kernel has no IPVS, closes its socket, and tries again later", async () => {
+  it("says what to do if the kernel lacks IPVS, closes its socket, and tries again later", async () => {
     const { ipvs, socket } = lookedFor(1);
     await assert.rejects(ipvs.apply([createWeb]), {
       message:

@@ -156,7 +156,7 @@ describe("removals, for which ipvsadm sends more than the key", () => {
   }
 });
 
-/** The key of a service. The kernel ignores the other attributes of a request that contains only a key. */
+/** The key of a service. The kernel ignores other attributes of a request that needs only a key. */
 function keyOf(attributes: Record<string, unknown>): readonly unknown[] {
   const service = attributes["service"] as Record<string, unknown>;
   return ["addressFamily", "protocol", "address", "port"].map((name) => service[name]);
@@ -261,7 +261,7 @@ const anyServer: fc.Arbitrary<VirtualServer> = fc
     persistencePrefixLength: server.address.includes(":") ? prefix * 4 : prefix,
   }));
 
-/** The kernel's reply has the same command and form as NEW_SERVICE. */
+/** The kernel's reply has the same command and format as NEW_SERVICE. */
 describe("encoding and decoding are inverse", () => {
   it("for every virtual server", () => {
     fc.assert(

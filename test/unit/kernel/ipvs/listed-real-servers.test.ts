@@ -116,7 +116,7 @@ describe("real servers as listed", () => {
     it(`are not equal with ${what}`, () => assert.equal(listOf(three).areSame(servers), false));
   }
 
-  it("contain nothing of an earlier, longer list", () => {
+  it("contain nothing from an earlier, longer list", () => {
     const listed = listOf(Array.from({ length: 200 }, (_, index) => real(`10.244.2.${index}`)));
     assert.equal(listed.toList().length, 200);
     listed.read([], "IPv4");

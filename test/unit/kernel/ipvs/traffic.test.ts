@@ -32,7 +32,7 @@ function bodyOf(command: 1 | 5, attributes: readonly Attribute[]): ByteReader {
   return new ByteReader(writer.written);
 }
 
-/** In the byte order of this machine. */
+/** In this machine's byte order. */
 const u64 = (value: bigint): Uint8Array => new Uint8Array(BigUint64Array.of(value).buffer);
 
 const address = (type: number): Attribute => [
@@ -74,7 +74,7 @@ const service: readonly Attribute[] = [
   [4, (writer) => writer.u16be(80)],
 ];
 
-describe("counters of IPVS", () => {
+describe("IPVS counters", () => {
   it("of an IPv6 virtual server at an IPv4-mapped address are omitted, because it would look like an IPv4 one", () => {
     const mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 96, 0, 1];
     const [, protocol, , port] = service as readonly [Attribute, Attribute, Attribute, Attribute];

@@ -73,7 +73,7 @@ function change(kind: "add" | "remove", ...texts: readonly string[]): AddressCha
   return texts.map((text) => ({ kind: `address-${kind}`, address: ip(text) }));
 }
 
-describe("the client of the dummy link", () => {
+describe("the dummy link client", () => {
   it("treats an address as removed if the link disappears during the removal", async () => {
     const { link } = setUp((received, count) =>
       count === 0 ? found("find", received) : answerAll(received, errno.ENODEV),
@@ -81,7 +81,7 @@ describe("the client of the dummy link", () => {
     assert.deepEqual(await link.apply(change("remove", "10.96.0.1", "fd00:96::1")), []);
   });
 
-  it("fails to bind an address if the link disappears meanwhile", async () => {
+  it("fails to bind an address if the link disappears in the meantime", async () => {
     const { link } = setUp((received, count) =>
       count === 0 ? found("find", received) : answerAll(received, errno.ENODEV),
     );
@@ -94,7 +94,7 @@ describe("the client of the dummy link", () => {
     assert.equal(await link.find(), undefined);
   });
 
-  it("neither uses nor removes a link of another kind", async () => {
+  it("neither uses nor removes a link of a different kind", async () => {
     for (const name of ["find-of-another-kind", "find-loopback"]) {
       const { link, sentTypes } = setUp((received) => found(name, received));
       await assert.rejects(link.find(), LinkKindError);
@@ -126,7 +126,7 @@ describe("the client of the dummy link", () => {
     await assert.rejects(link.ensure(), /no module dummy/);
   });
 
-  it("uses a link that another program created meanwhile", async () => {
+  it("uses a link that another program created in the meantime", async () => {
     const { link } = setUp((received, count) => {
       if (count === 0) return answerAll(received, 19);
       return count === 1 ? answerAll(received, 17) : found("find", received);

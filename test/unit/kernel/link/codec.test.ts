@@ -90,7 +90,7 @@ const requests: readonly [name: string, bytes: Uint8Array, expected: string][] =
   [
     "add a local route",
     encoded(bindingRequestKind, { ...bind("add", "10.96.0.1"), form: "route" }),
-    // Family, length; table local, protocol 75, scope host, type local; destination, link.
+    // Family and length; table local, protocol 75, scope host, type local; destination and link.
     "2c000000 1800 010c 00000000 00000000 0220 0000 ff4bfe02 00000000 080001000a600001 0800040001000000",
   ],
   [
@@ -197,7 +197,7 @@ describe("replies about links and addresses", () => {
     );
   });
 
-  it("contain the gateways of routes, also of multiple hops and of the other family", () => {
+  it("contain the gateways of routes, including multiple hops and gateways of the other family", () => {
     const gateways = ["list-routes", "list-routes-ipv6"].flatMap((name) => {
       const datagrams = readCapture("link", name).datagrams.filter(
         ({ direction }) => direction === "received",
@@ -208,7 +208,7 @@ describe("replies about links and addresses", () => {
     assert.deepEqual(gateways, ["192.0.2.1", "192.0.2.2", "fd00:10::2", "fd00:10::1"]);
   });
 
-  it("contain no gateways of other tables", () => {
+  it("contain no gateways from other tables", () => {
     const changed = firstRoutes().slice();
     const tableInHeader = 20;
     const tableAttribute = 32;

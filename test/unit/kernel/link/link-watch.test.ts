@@ -37,7 +37,7 @@ describe("LinkWatch", () => {
     assert.equal(listeners(), 0);
   });
 
-  it("combines address changes for a tenth of a second and route changes for a second, unless an address changes", async () => {
+  it("batches address changes for a tenth of a second, and route changes for a second unless an address changes", async () => {
     const clock = new FakeClock();
     const { shim, deliver } = answeringSocket(() => new Uint8Array());
     let notices = 0;

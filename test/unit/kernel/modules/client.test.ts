@@ -46,11 +46,11 @@ function clientOf(
 describe("kernel modules", () => {
   const known: readonly [name: string, where: string, expected: boolean | undefined][] = [
     ["ip_vs", "in /sys/module", true],
-    ["ip-vs", "with a dash for the underscore", true],
+    ["ip-vs", "with a dash in place of the underscore", true],
     ["ip_vs_rr", "in /proc/modules", true],
     ["nf_conntrack", "built in", true],
     ["ip_vs_mh", "nowhere", false],
-    ["conntrack", "as the end of another name only", false],
+    ["conntrack", "only as the end of another name", false],
   ];
   for (const [name, where, expected] of known) {
     it(`are available or not: ${name}, ${where}`, () => {
@@ -58,7 +58,7 @@ describe("kernel modules", () => {
     });
   }
 
-  it("may be built in if the list of the running kernel is missing", () => {
+  it("may be built in if the running kernel's list is missing", () => {
     const { client } = clientOf(undefined, "5.15.0");
     assert.equal(client.isAvailable("nf_conntrack"), undefined);
     assert.equal(client.isAvailable("ip_vs"), true);
@@ -77,7 +77,7 @@ describe("kernel modules", () => {
     assert.equal(clientOf(undefined, "5.15.0").client.isLoadable("ip_vs_mh"), undefined);
   });
 
-  it("have parameters that are read and written by name", () => {
+  it("have parameters, which are read and written by name", () => {
     const parameters = join(folder, "sys/module/ip_vs/parameters");
     mkdirSync(parameters, { recursive: true });
     writeFileSync(join(parameters, "conn_tab_bits"), "12\n");
@@ -144,7 +144,7 @@ describe("kernel modules", () => {
       /^Cannot load kernel module ip_vs_mh: modprobe: FATAL.*not found\.; the running kernel 6\.1\.0 must have/,
     ],
     [
-      "modules may not be loaded",
+      "modules cannot be loaded without permission",
       { exitCode: 1, errorOutput: "could not insert 'ip_vs_mh': Operation not permitted\n" },
       "6.1.0",
       /grant CAP_SYS_MODULE/,
@@ -155,7 +155,7 @@ describe("kernel modules", () => {
       "6.1.0",
       /Cannot run modprobe: it is not installed.*install kmod.*kernel 6\.1\.0/,
     ],
-    ["modprobe says nothing", { exitCode: 1 }, "6.1.0", /ip_vs_mh: modprobe failed; /],
+    ["modprobe prints nothing", { exitCode: 1 }, "6.1.0", /ip_vs_mh: modprobe failed; /],
   ];
   for (const [name, answer, release, message] of failures) {
     it(`cause an error with what to do if ${name}`, async () => {

@@ -11,7 +11,7 @@ import {
   type writeRequestHeader,
 } from "../../netlink/answering-socket.ts";
 
-/** A client whose kernel answers with this errno, and the messages that it sent. */
+/** A client whose kernel answers with this errno, and the messages that the client sent. */
 function open(code: number): {
   readonly tables: NftTablesClient;
   readonly sent: Message[][];
@@ -37,7 +37,7 @@ describe("a table of nftables", () => {
     assert.ok(begin !== undefined && remove !== undefined && end !== undefined);
     // NFNL_MSG_BATCH_BEGIN, NFT_MSG_DELTABLE, NFNL_MSG_BATCH_END.
     assert.deepEqual([begin.type, remove.type, end.type], [0x10, 0xa02, 0x11]);
-    // The message that is acknowledged. If a transaction is rejected as a whole, the kernel answers its first message.
+    // The acknowledged message. If a transaction is rejected as a whole, the kernel answers its first message.
     assert.deepEqual([begin.flags & 4, remove.flags & 4, end.flags & 4], [0, 4, 0]);
     assert.equal(begin.sequence, remove.sequence);
     const boundary = "00 00 00 0a";
@@ -49,7 +49,7 @@ describe("a table of nftables", () => {
     await open(errno.ENOENT).tables.remove("IPv4", "kube-proxy");
   });
 
-  it("that cannot be removed is named in the error like in nft", async () => {
+  it("that cannot be removed is named in the error as in nft", async () => {
     await assert.rejects(
       open(errno.EPERM).tables.remove("IPv4", "kube-proxy"),
       /remove nft table ip kube-proxy.*EPERM/,

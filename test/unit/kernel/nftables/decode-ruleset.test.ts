@@ -1,4 +1,4 @@
-/** Tests recorded replies of the kernel. `files/ruleset.txt` contains the ruleset in the notation of nft. */
+/** Tests recorded kernel replies. `files/ruleset.txt` contains the ruleset in nft syntax. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -29,7 +29,7 @@ const sets = new Map<string, NftSet>(
   }),
 );
 
-describe("a ruleset of other software", () => {
+describe("a third-party ruleset", () => {
   it("has base chains with hook, priority and policy", () => {
     assert.deepEqual(
       replies("chain").map((body) => decodeBaseChain(body, "inet")),
@@ -43,7 +43,7 @@ describe("a ruleset of other software", () => {
     );
   });
 
-  it("has rules, which are written as nft writes them, apart from names of protocols", () => {
+  it("has rules, which are written as nft writes them, apart from protocol names", () => {
     const texts = replies("rule").map((body) => {
       const { chain, expressions } = decodeRule(body);
       return `${chain}: ${ruleText(expressions, (name) => sets.get(name))}`;
@@ -59,7 +59,7 @@ describe("a ruleset of other software", () => {
     ]);
   });
 
-  it("has sets with the ends of intervals, and maps with verdicts", () => {
+  it("has sets with interval ends, and maps with verdicts", () => {
     const [ports, map] = [sets.get("__set0"), sets.get("__map0")];
     assert.deepEqual(
       ports?.elements.map(({ key, isEnd }) => [

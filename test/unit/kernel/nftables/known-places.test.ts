@@ -7,7 +7,7 @@ import type { SetEntry } from "../../../../src/state/set-entry.ts";
 const entry = "10.96.0.1,tcp:80,10.0.0.0/8" as SetEntry;
 const server = "10.96.0.1,tcp:80,";
 
-/** Reads the known places at generation 7, and returns a function that counts the reads of the set. */
+/** Reads the known places at generation 7, and returns a function that counts set reads. */
 async function read(): Promise<{ places: KnownPlaces; readsOf: () => Promise<number> }> {
   const places = new KnownPlaces();
   let reads = 0;
@@ -24,7 +24,7 @@ async function read(): Promise<{ places: KnownPlaces; readsOf: () => Promise<num
 }
 
 describe("known places of networks", () => {
-  it("stay known through our own transactions", async () => {
+  it("stay known through kube-ipvs's own transactions", async () => {
     const { places, readsOf } = await read();
     places.advance(8, 1);
     places.checkGeneration(8);
@@ -33,7 +33,7 @@ describe("known places of networks", () => {
     assert.equal(await readsOf(), 1);
   });
 
-  it("are read again after transactions of other programs", async () => {
+  it("are read again after other programs' transactions", async () => {
     for (const generation of [8, undefined]) {
       const { places, readsOf } = await read();
       places.checkGeneration(generation);

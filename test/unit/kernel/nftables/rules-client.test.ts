@@ -15,7 +15,7 @@ async function isSupported(code: number): Promise<boolean> {
 }
 
 describe("a family", () => {
-  it("is not supported if the kernel lacks nf_tables, an expression or the right to use it", async () => {
+  it("is not supported if the kernel lacks nf_tables or an expression, or denies permission", async () => {
     for (const code of [errno.EOPNOTSUPP, errno.ENOENT, errno.EPERM]) {
       assert.equal(await isSupported(code), false, String(code));
     }

@@ -79,7 +79,7 @@ describe("keys of set elements", () => {
     assert.equal(layoutOf(keyShapeOf("bitmap:port", "IPv6"), "IPv4"), "bitmap:port");
   });
 
-  it("are assembled from the ends of intervals in any order, also if intervals are adjacent", () => {
+  it("are assembled from interval ends in any order, even if intervals are adjacent", () => {
     const entries = [
       "10.96.0.1,tcp:80,192.0.2.0/25",
       "10.96.0.1,tcp:80,192.0.2.128/25",
@@ -110,7 +110,7 @@ describe("keys of set elements", () => {
     assert.deepEqual(elementsOf("hash:ip", "IPv4", entries[0] as SetEntry), catchAll);
   });
 
-  it("of another family or type than the set's are rejected", () => {
+  it("of a family or type other than the set's are rejected", () => {
     for (const [layout, entry] of [
       ["hash:ip", "fd00::1"],
       ["hash:ip", "10.0.0.1,tcp:80"],

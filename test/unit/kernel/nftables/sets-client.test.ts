@@ -66,7 +66,7 @@ function textOf(message: Message): string {
   return `${message.type === commands.newElements ? "+" : "-"}${portsOf(message).join(",")}`;
 }
 
-describe("changes of set elements", () => {
+describe("set element changes", () => {
   it("are one transaction, with one message for consecutive changes of a kind", async () => {
     const { sets, sent } = open(new Map());
     const list = [
@@ -88,7 +88,7 @@ describe("changes of set elements", () => {
     );
   });
 
-  it("are sent again without the rejected one, which is reported by its index", async () => {
+  it("are resent without the rejected one, which is reported by its index", async () => {
     const { sets, sent } = open(new Map([[2, errno.EINVAL]]));
     const list = [
       ...changes("entry-add", 9),

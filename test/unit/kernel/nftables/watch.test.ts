@@ -6,7 +6,7 @@ import { watchTables } from "../../../../src/kernel/nftables/watch.ts";
 import type { MessageWriter } from "../../../../src/netlink/message.ts";
 import { answeringSocket, type MessageParts, messages } from "../../netlink/answering-socket.ts";
 
-/** Port ids of our socket and of another program's. */
+/** Port IDs of kube-ipvs's socket and of another program's. */
 const [ours, theirs] = [77, 88];
 
 type Attribute = readonly [type: number, value: string | number];
@@ -32,7 +32,7 @@ const commit = (process: string): MessageParts =>
 interface Heard {
   readonly changes: TablesChange[];
   readonly errors: string[];
-  /** Delivers a datagram from the socket with this port id. */
+  /** Delivers a datagram from the socket with this port ID. */
   readonly deliver: (portId: number, ...parts: readonly MessageParts[]) => void;
   readonly fail: (errno: number) => void;
 }
@@ -61,7 +61,7 @@ async function listen(): Promise<Heard> {
   };
 }
 
-describe("the watch of our tables", () => {
+describe("the watch of kube-ipvs's tables", () => {
   it("names the program and the sets of a transaction, once", async () => {
     const { changes, deliver } = await listen();
     deliver(theirs, rule("kube-proxy"), rule("kube-ipvs"));
@@ -73,7 +73,7 @@ describe("the watch of our tables", () => {
     assert.deepEqual(changes, [{ by: "nft\\u001b (PID 4711)", setNames }]);
   });
 
-  it("ignores transactions in tables of other names", async () => {
+  it("ignores transactions in tables with other names", async () => {
     const { changes, deliver } = await listen();
     for (const table of ["kube-proxy", "kube-ipvs-probe", "my-kube-ipvs", "kube"]) {
       deliver(theirs, rule(table));
@@ -82,7 +82,7 @@ describe("the watch of our tables", () => {
     assert.deepEqual(changes, []);
   });
 
-  it("ignores our own transactions, but not another one after them", async () => {
+  it("ignores kube-ipvs's own transactions, but not a third-party one after them", async () => {
     const { changes, deliver } = await listen();
     deliver(ours, rule("kube-ipvs"));
     deliver(ours, commit("kube-ipvs"));

@@ -34,7 +34,7 @@ describe("sysctls", () => {
     assert.equal(readFileSync(file, "utf8").trimEnd(), "1");
   });
 
-  it("are not written if they are equal except for white space", () => {
+  it("are not written if they differ only in whitespace", () => {
     for (const [text, value] of [
       ["1\n", "1"],
       ["32768\t60999\n", "32768 60999"],
@@ -53,17 +53,17 @@ describe("sysctls", () => {
         error instanceof KernelFileError &&
         error.code === "ENOENT" &&
         error.message ===
-          "Cannot set sysctl net.ipv4.vs.conntrack to 1: ENOENT (the kernel has no such sysctl; its module may not be loaded)",
+          "Cannot set sysctl net.ipv4.vs.conntrack, to 1: ENOENT (the kernel has no such sysctl; its module may not be loaded)",
     );
   });
 
-  it("cause an error with what to do if /proc/sys is read-only", () => {
+  it("cause an error with a remedy if /proc/sys is read-only", () => {
     // This sysctl is read-only in the kernel, so even root gets EACCES.
     assert.throws(
       () => new SysctlClient().ensure("kernel/ostype", "Minix"),
       (error: unknown) =>
         error instanceof KernelFileError &&
-        /^Cannot set sysctl kernel\.ostype to Minix \(currently Linux\): EACCES \(.*"sysctl -w kernel\.ostype=Minix" on the node, .*--init-only/.test(
+        /^Cannot set sysctl kernel\.ostype, which is Linux, to Minix: EACCES \(.*"sysctl -w kernel\.ostype=Minix" on the node, .*--init-only/.test(
           error.message,
         ),
     );

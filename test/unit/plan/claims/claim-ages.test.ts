@@ -1,6 +1,6 @@
 /**
- * The age of a claim, not the age of the Service, determines the owner of an external IP, also after restarts and
- * boots.
+ * Tests that the age of a claim, not of the Service, determines the owner of an external IP, even after restarts and
+ * reboots.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

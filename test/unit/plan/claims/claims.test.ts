@@ -1,4 +1,4 @@
-/** Tests the owner of an address and port that several Services claim, if nothing is served there yet. */
+/** Tests which Service owns an address and port that several Services claim, if nothing is served there yet. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";

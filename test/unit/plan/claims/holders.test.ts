@@ -1,6 +1,5 @@
 /**
- * A Service that is served at an address keeps it against Services of equal rank while the program runs, and after
- * restarts.
+ * Tests that a Service keeps an address against Services of equal rank, both while the program runs and after restarts.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -15,7 +14,9 @@ import { cidr, planOptions } from "../../../support/records.ts";
 
 const options = planOptions();
 
-/** A node for planning. Services are added and removed, syncs end batches of changes, and restarts start again. */
+/**
+ * A node for planning, with methods to add and remove Services, to end a batch of changes with a sync, and to restart.
+ */
 class Node {
   #desired = new DesiredState();
   readonly #services = new Map<string, ServiceRecord>();
@@ -273,7 +274,7 @@ describe("after a start without a record", () => {
   });
 });
 
-/** An event that affects one of four Services, or all of them. */
+/** An event that affects one of four Services or all of them. */
 type Event =
   | {
       readonly kind: "put";

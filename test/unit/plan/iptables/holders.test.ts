@@ -22,7 +22,9 @@ const sharedNames = new Set<string>(sharedChains.map(({ name }) => name));
 const a = "default/a";
 const b = "default/b";
 
-/** A node for planning. Services are added and removed, syncs end batches of changes, and restarts start again. */
+/**
+ * A node for planning, with methods to add and remove Services, to end a batch of changes with a sync, and to restart.
+ */
 class Node {
   #plan = newPlan(new Map());
   readonly #services = new Map<string, ServiceRecord>();
@@ -76,7 +78,7 @@ class Node {
   }
 }
 
-/** Creates a plan in which both Services have an endpoint. */
+/** Plans with an endpoint for each of the two Services. */
 function newPlan(held: Holders): TablesPlan {
   const plan = new TablesPlan({ startedAtMs: 0, onPlan: () => {}, held });
   for (const [service, pod] of [

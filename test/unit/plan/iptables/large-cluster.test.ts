@@ -63,8 +63,8 @@ describe("rules of endpoints", () => {
     }
     plan.tracker.noteService(gone, undefined);
     update(plan, iptablesOptions());
-    // 201 Services have more than 1,000 endpoints. Then 400 Services and the deleted one are planned. Each is planned
-    // in two families.
+    // 201 Services have more than 1,000 endpoints. Then 400 Services and the deleted one are planned, each in two
+    // families.
     assert.equal(planned, 2 * (201 + 401));
     assert.ok(!endpointRules(plan).some(hasComment));
     assert.doesNotMatch(JSON.stringify(plan.ruleSet("IPv4")), /default\/0:/);

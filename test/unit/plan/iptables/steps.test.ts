@@ -1,4 +1,7 @@
-/** Planning yields in small steps, so that the event loop can run even while a very large Service is planned. */
+/**
+ * Tests that planning yields in small steps, so that the event loop can run even while a very large Service is being
+ * planned.
+ */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRules } from "../../../../src/plan/iptables/planner.ts";

@@ -1,4 +1,4 @@
-/** A change must touch only the chains that it concerns. */
+/** Tests that a change touches only the chains that it concerns. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";
@@ -16,7 +16,7 @@ const chains = servicePortChains(owner);
 let known: ReadonlyMap<string, Chain> = new Map();
 
 /**
- * The chains that an update adds, replaces by another object, or removes. The plan must list the same differences from
+ * The chains that an update adds, replaces with a new object, or removes. The plan must list the same differences from
  * the previous plan.
  */
 function touched(plan: TablesPlan): readonly string[] {
@@ -137,6 +137,6 @@ describe("an external IP that is another Service's cluster IP", () => {
     );
     const victim = servicePortChains({ ...owner, service: "default/b" });
     assert.deepEqual(leading[0]?.target, { kind: "jump", chain: victim.cluster });
-    assert.equal(leading.length, 1, "and not below it either");
+    assert.equal(leading.length, 1, "and not below it, either");
   });
 });

@@ -1,5 +1,5 @@
 /**
- * Tests syncs of iptables mode: when everything is compared, which chains are written, and the state after a failure.
+ * Tests syncs in iptables mode: when everything is compared, which chains are written, and the state after a failure.
  */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
@@ -173,7 +173,7 @@ describe("a sync of the tables", () => {
       report.failures.map(({ kind, subject }) => [kind, subject]),
       [["chain-write", `IPv6 nat ${ofPort.name}`]],
     );
-    assert.deepEqual([...report.changes], [["chain-write", 1]], "those that were made");
+    assert.deepEqual([...report.changes], [["chain-write", 1]], "those that were created");
     assert.deepEqual(
       report.families.map(({ hasWorked, writtenRules, totalRules }) => {
         return [hasWorked, writtenRules.get("nat"), totalRules.get("nat")];
@@ -241,7 +241,7 @@ describe("a rejected rule", () => {
     const { failures, rejections, failedRestores, rejected } = await sync({ wanted });
     assert.deepEqual([failures, failedRestores], [[], ["IPv4"]]);
     assert.deepEqual(kindsOf(rejected), ["chain-write"]);
-    assert.deepEqual(rejections, [], "it is tried again before it is reported");
+    assert.deepEqual(rejections, [], "it is retried before it is reported");
     const withoutIt = ["KUBE-SERVICES", `-j ${other.name}`, other.name, "-j ACCEPT"];
     assert.deepEqual(rulesOf("KUBE-S"), withoutIt);
     assert.equal((await sync({ wanted })).rejections.length, 1);
@@ -346,7 +346,7 @@ describe("rules that may have been changed by any program", () => {
     kernel.iptables.table("IPv4", "filter").append("INPUT", "-j DROP");
     assert.equal(await reconciler.mayDiffer(), true);
     await sync({ wanted: [services, ofPort] });
-    assert.equal(await reconciler.mayDiffer(), true, "a sync that reads nothing knows nothing");
+    assert.equal(await reconciler.mayDiffer(), true, "a sync that reads nothing detects nothing");
     reconciler.invalidate();
     await sync({ wanted: [services, ofPort] });
     assert.equal(await reconciler.mayDiffer(), false);
@@ -365,7 +365,7 @@ describe("rules that may have been changed by any program", () => {
     assert.equal(await reconciler.mayDiffer(), false);
     await sync({ wanted: [services, ofPort] });
     await clock.advance(1_000);
-    assert.equal(await reconciler.mayDiffer(), true, "a partial sync does not count");
+    assert.equal(await reconciler.mayDiffer(), true, "a partial sync is not enough");
   });
 
   it("may differ at any time if the kernel has no generation counter", async () => {

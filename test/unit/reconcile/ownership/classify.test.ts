@@ -56,7 +56,7 @@ function entryOf({ address, protocol, port }: VirtualServerId): SetEntry {
   return addressPortEntry(address, protocol, port);
 }
 
-/** Binds the address, and adds it to the address guard. */
+/** Binds the address and adds it to the address guard. */
 function bind(address: string, family: IpFamily = "IPv4"): void {
   cached.addresses.add(ip(address));
   name("ipvsIps", addressEntry(ip(address)), family);
@@ -243,7 +243,11 @@ describe("an entry of a node port", () => {
     assert.equal(ownerOf(sctp), "foreign");
     name("nodePortSctp", entryOf(sctp));
     assert.equal(ownerOf(sctp), "owned");
-    assert.equal(ownerOf(sctp, { nodeAddresses: new Set() }), "owned", "its address went since");
+    assert.equal(
+      ownerOf(sctp, { nodeAddresses: new Set() }),
+      "owned",
+      "its address has been removed since",
+    );
   });
 });
 

@@ -1,5 +1,6 @@
 /**
- * `ipvsadm -e … -w 0` drains a real server manually. The weight is kept until the plan changes or the program restarts.
+ * Tests that `ipvsadm -e … -w 0` drains a real server manually. The weight is kept until the plan changes or the
+ * program restarts.
  */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
@@ -45,7 +46,7 @@ function manual({ manualWeights }: SyncReport): readonly string[] {
 
 const drained = ["10.244.2.11:8080 weight 0, planned 1"];
 
-/** Runs a verification and then a sync, like the daemon. */
+/** Runs a verification, then a sync, as the daemon does. */
 async function found(): Promise<SyncReport> {
   assert.equal(await bench.verify(), true);
   return bench.sync();

@@ -1,4 +1,4 @@
-/** Tests when each rejected change is retried, and when its rejection begins and ends. */
+/** Tests when each rejected change is retried, and when its rejection starts and ends. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../../src/base/errno.ts";
@@ -55,7 +55,7 @@ interface Sync {
   readonly isUnknown?: true;
 }
 
-/** Records a sync with these outcomes, and returns its report. */
+/** Records a sync with these outcomes and returns its report. */
 function note({ refused = [], blocked = [], withdrawn = [], deferred = [], isUnknown }: Sync) {
   const outcomes = new OutcomeCollector();
   for (const [each, error] of refused) outcomes.refused.push({ change: each, error });

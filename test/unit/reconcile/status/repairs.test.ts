@@ -1,4 +1,4 @@
-/** A third party reverts our repairs. These repairs back off, and nothing else is delayed. */
+/** Tests that repairs back off if a third party reverts them, and that nothing else is delayed. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { setFor } from "../../../../src/plan/sets.ts";
@@ -210,7 +210,7 @@ describe("a repair that a third party reverts", () => {
     await bench.sync();
   });
 
-  /** Repeats an action `times` times, each followed by a sync. Returns the report and the writes of the last sync. */
+  /** Repeats an action `times` times, each followed by a sync. Returns the last sync's report and writes. */
   async function fight(
     times: number,
     attack: () => unknown,

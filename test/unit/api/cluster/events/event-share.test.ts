@@ -60,7 +60,7 @@ describe("the share of Events that a node writes", () => {
     );
   });
 
-  it("leaves an Event that all of 600 nodes could write to a few of them, which differ by Event", () => {
+  it("leaves an Event that all 600 nodes could write to a few of them, which differ by Event", () => {
     const { shares } = cluster(600);
     const counts = names(20, "svc").map((name) => sum(writers(shares, [about(name, true)])));
     assert.ok(Math.min(...counts) >= 1 && Math.max(...counts) <= 20, String(counts));

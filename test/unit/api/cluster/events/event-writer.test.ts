@@ -37,7 +37,7 @@ async function answer(status: number): Promise<void> {
   await clock.advance(0);
 }
 
-/** Answers all pending requests, and those that follow from them. */
+/** Answers all pending requests and those that they trigger. */
 async function answerAll(): Promise<void> {
   await clock.advance(0);
   for (; answeredCount < connection.requests.length; answeredCount += 1) await answer(200);
@@ -57,7 +57,7 @@ describe("an event", () => {
     writer.record(event());
     writer.record(event({ reason: "Other" }));
     await clock.advance(0);
-    assert.deepEqual(sent(), ["POST events"], "one after the other");
+    assert.deepEqual(sent(), ["POST events"], "one after another");
     await answer(201);
     await answer(201);
     const names = connection.requests.map(
@@ -101,7 +101,7 @@ describe("an event", () => {
     assert.deepEqual(more, []);
     await writer.stop();
   });
-  it("is dropped after 25 Events about its object, but not if it is about another object", async () => {
+  it("is dropped after 25 Events about its object, but not if it concerns another object", async () => {
     for (let index = 0; index < 30; index += 1) writer.record(event({ reason: `Reason${index}` }));
     writer.record(event({ subject: { kind: "Node", namespace: "", name: "node-1" } }));
     await clock.advance(0);
@@ -139,7 +139,7 @@ describe("an API server with problems", () => {
     await writer.stop();
   });
 
-  it("that forbids Events is reported once, with what to do, and the next Event is tried", async () => {
+  it("that forbids Events is reported once with a remedy, and the next Event is tried", async () => {
     for (const reason of ["One", "Two"]) {
       writer.record(event({ reason }));
       await clock.advance(0);
@@ -168,13 +168,13 @@ describe("an API server with problems", () => {
     await writer.stop();
   });
 
-  it("causes at most a thousand Events to wait", async () => {
+  it("never has more than a thousand Events waiting for it", async () => {
     for (let index = 0; index < 1_200; index += 1) {
       writer.record(event({ subject: { kind: "Node", namespace: "", name: `n${index}` } }));
     }
     await clock.advance(0);
     for (let index = 0; index < 1_001; index += 1) await answer(201);
-    assert.equal(sent().length, 1_001, "one was under way");
+    assert.equal(sent().length, 1_001, "one was in progress");
     await writer.stop();
   });
 });

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the certificates of the connection tests: an authority, a server for 127.0.0.1, two clients.
-# They protect nothing and are valid for a hundred years.
+# Creates the certificates for the connection tests: an authority, a server for 127.0.0.1, and two clients. They protect
+# nothing and are valid for a hundred years.
 set -eu
 cd "$(dirname "$0")"
 new_key() { openssl ecparam -name prime256v1 -genkey -noout -out "$1.key"; }
