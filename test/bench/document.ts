@@ -45,7 +45,7 @@ cases and how they are measured from outside the daemon.
   ${cpus().length} × ${cpus()[0]?.model.trim() ?? "unknown"}, ${Math.round(totalmem() / 2 ** 30)} GB, Linux ${release().split("-")[0]}. A system call or a fork costs several times
   as much as on a node, so compare ratios and growth, not absolute times.
 - **Version**: ${[...new Set(results.map((result) => result.version))].sort().join(" and ")}.
-- **When**: ${dates[0] ?? "never"} to ${dates.at(-1) ?? "never"} UTC; load average of the machine ${loadText(loads)}
+- **When**: ${dates[0] ?? "never"} to ${dates.at(-1) ?? "never"} UTC; machine load average ${loadText(loads)}
   (up to 2 of it caused by the bench itself; other work made every figure worse).
 - **Result**: ${totals(results)}.
 `;
@@ -87,7 +87,7 @@ function labVersion(): string {
 
 function casesText(results: readonly CaseResult[]): string {
   const lines = results.map(({ name, load, peer, failure }) => {
-    const broke = failure === undefined ? "" : `broke off: ${failure.split("\n")[0]}`;
+    const broke = failure === undefined ? "" : `aborted: ${failure.split("\n")[0]}`;
     const note = [peer === undefined ? "" : `peer: ${peer}`, broke].filter((text) => text !== "");
     return `| ${[name, loadText(load), note.join("; ")].join(" | ")} |`;
   });
@@ -169,7 +169,7 @@ function plotsOf(growth: readonly Growth[]): readonly PlotFile[] {
     {
       file: "change-cpu.svg",
       plot: {
-        title: "CPU time of the daemon for one changed endpoint",
+        title: "Daemon CPU time for one changed endpoint",
         xLabel,
         yLabel: "milliseconds of CPU",
         series: [curve("mean of all changes", ({ changeCpuMs }) => changeCpuMs)],
@@ -179,7 +179,7 @@ function plotsOf(growth: readonly Growth[]): readonly PlotFile[] {
     {
       file: "change-latency.svg",
       plot: {
-        title: "From the API server's write to the kernel changed",
+        title: "From the API server's write to the kernel change",
         xLabel,
         yLabel: "milliseconds",
         series: [
@@ -192,7 +192,7 @@ function plotsOf(growth: readonly Growth[]): readonly PlotFile[] {
     {
       file: "first-sync.svg",
       plot: {
-        title: "First sync into an empty kernel, objects already read",
+        title: "First sync with an empty kernel, objects already read",
         xLabel,
         yLabel: "seconds",
         series: [curve("all in the kernel", ({ firstSyncMs }) => firstSyncMs / 1_000)],

@@ -21,7 +21,7 @@ export interface Row {
   readonly target?: Target;
   /** Each measurement, in the row's unit. */
   readonly samples?: readonly number[];
-  /** Number of netlink messages that change the kernel. */
+  /** Number of netlink messages that change the kernel state. */
   readonly messages?: number;
   /** Number of started processes. */
   readonly processes?: number;

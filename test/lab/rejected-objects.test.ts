@@ -294,7 +294,7 @@ describe("virtual servers that the kernel rejects", () => {
   const isServed = (): boolean => isBound() && served() === 2;
   const refusals = (count: number): Promise<number> =>
     node.until(
-      `${count} refused`,
+      `${count} rejected`,
       async () => (await rejectedCount("virtual-server", { reason: "EINVAL" })) === count,
     );
 

@@ -56,8 +56,8 @@ async function listRows(size: ClusterSize): Promise<readonly Row[]> {
   const endpoints = size.services * size.endpoints;
   const where = sizeText(size);
   return [
-    bytesRow(`list of Services, for each Service, ${where}`, services.plainBytes / size.services),
-    bytesRow(`list of slices, for each endpoint, ${where}`, slices.plainBytes / endpoints),
+    bytesRow(`Service list, per Service, ${where}`, services.plainBytes / size.services),
+    bytesRow(`slice list, per endpoint, ${where}`, slices.plainBytes / endpoints),
     {
       subject: "API server",
       kind: "figure",

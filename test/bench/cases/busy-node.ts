@@ -17,13 +17,13 @@ const servicePort = 80;
 export const busyNodeCases: readonly Case[] = [
   {
     name: "rolling",
-    title: `Rolling update of ${rolling.endpoints} endpoints beside ${sizeText(idle)} idle`,
+    title: `Rolling update of ${rolling.endpoints} endpoints with ${sizeText(idle)} idle`,
     expectedSeconds: 30,
     run: (context) => runRolling(context),
   },
   {
     name: "burst",
-    title: `${burst.services.toLocaleString("en")} Services created in one second beside ${sizeText(present)}`,
+    title: `${burst.services.toLocaleString("en")} Services created in one second with ${sizeText(present)} present`,
     expectedSeconds: 20,
     run: (context) => runBurst(context),
   },
@@ -82,7 +82,7 @@ function runRolling(context: CaseContext): Promise<CaseOutcome> {
         },
         {
           subject: "kube-ipvs",
-          what: "longest time the event loop was blocked",
+          what: "longest event-loop block",
           kind: "figure",
           unit: "ms",
           value: Math.max(0, ...blocked),

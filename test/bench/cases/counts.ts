@@ -16,7 +16,7 @@ const settleMs = 1_500;
 export const countCases: readonly Case[] = [
   {
     name: "counts",
-    title: `What one change costs besides, seen by strace, ${sizeText(size)}`,
+    title: `Other costs of one change, counted by strace, ${sizeText(size)}`,
     expectedSeconds: 25,
     run: (context) => run(context),
   },
@@ -87,8 +87,8 @@ function rowsOf(
   });
   const reads = calls.readMessages.filter((message) => !isSetLook(message));
   return [
-    { ...row("netlink messages that change", calls.changeMessages.length, changeMessages) },
-    row("netlink messages that read", reads.length, readMessages),
+    { ...row("netlink messages that modify state", calls.changeMessages.length, changeMessages) },
+    row("netlink messages that only read", reads.length, readMessages),
     row("files opened", calls.openedFiles.length, 0),
     row("processes started", calls.startedProcesses.length, 0),
   ];

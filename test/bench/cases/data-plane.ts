@@ -75,7 +75,7 @@ const paths: readonly Path[] = [
 export const dataPlaneCases: readonly Case[] = [
   {
     name: "data-plane",
-    title: "New connections through a ClusterIP and a NodePort, beside direct ones",
+    title: "New connections through a ClusterIP and a NodePort, compared with direct ones",
     expectedSeconds: 120,
     run: (context) => run(context),
   },
@@ -190,7 +190,7 @@ async function measureSize(
     kind: "count",
     unit: "",
     value: failures,
-    what: `connections that failed, ${count(services)} Services`,
+    what: `failed connections, ${count(services)} Services`,
     target: { text: "0", most: 0 },
   };
   return [failed, ...all.flatMap((one) => rowsOf(one, all, services))];
@@ -243,18 +243,18 @@ function ratioRows(one: Measured, direct: Measured, where: string): readonly Row
   return [
     {
       ...figure,
-      what: `connections per second, times direct, ${where}`,
+      what: `connections per second, relative to direct, ${where}`,
       value: quantile(rates, 0.5),
       samples: rates,
     },
     {
       ...figure,
-      what: `connection to first answer, p50, times direct, ${where}`,
+      what: `connection to first answer, p50, relative to direct, ${where}`,
       value: times(0.5),
     },
     {
       ...figure,
-      what: `connection to first answer, p99, times direct, ${where}`,
+      what: `connection to first answer, p99, relative to direct, ${where}`,
       value: times(0.99),
     },
   ];

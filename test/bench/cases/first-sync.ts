@@ -250,7 +250,7 @@ function rowsOf(
     {
       ...figure,
       subject: "kube-ipvs",
-      what: `of that within the sync, according to its log, ${size}`,
+      what: `of which within the sync, according to its log, ${size}`,
       value: quantile(
         daemon.map(({ syncMs }) => syncMs),
         0.5,

@@ -188,7 +188,7 @@ function rowsOfOne(measured: Measured): readonly Row[] {
     },
     {
       ...figure,
-      what: `CPU per change, iptables-restore included, ${where}`,
+      what: `CPU per change, including iptables-restore, ${where}`,
       value: measured.cpuMs,
       ...target(plan.change),
       processes,
@@ -197,7 +197,7 @@ function rowsOfOne(measured: Measured): readonly Row[] {
     { ...figure, what: `CPU per change, the proxy alone, ${where}`, value: measured.ownCpuMs },
     {
       ...figure,
-      what: `API server's write to kernel changed, ${where}`,
+      what: `API server write to kernel change, ${where}`,
       value: quantile(latenciesMs, 0.5),
       samples: latenciesMs,
     },
@@ -209,7 +209,7 @@ function rowsOfOne(measured: Measured): readonly Row[] {
     },
     {
       ...count,
-      what: `syncs of IPv4 that compare everything, during ${changes} changes, ${where}`,
+      what: `full IPv4 syncs during ${changes} changes, ${where}`,
       value: measured.fullSyncs,
       ...target({ text: "0", most: 0 }),
     },

@@ -77,7 +77,7 @@ function restartRows(measured: {
     },
     {
       subject: "kube-ipvs",
-      what: "start of the process to ready",
+      what: "process start to ready",
       kind: "figure",
       unit: "ms",
       value: middle(restartsMs),
@@ -126,7 +126,7 @@ function runVerification(context: CaseContext): Promise<CaseOutcome> {
         },
         {
           subject: "kube-ipvs",
-          what: "CPU until the first verification is over, which compares everything",
+          what: "CPU until the end of the first verification, which compares everything",
           kind: "figure",
           unit: "ms",
           value: firstCpuMs,
@@ -141,7 +141,7 @@ function runVerification(context: CaseContext): Promise<CaseOutcome> {
         },
         {
           subject: "kube-ipvs",
-          what: "longest time the event loop was blocked",
+          what: "longest event-loop block",
           kind: "figure",
           unit: "ms",
           value: Math.max(0, ...delays),

@@ -65,7 +65,7 @@ function runIdle(context: CaseContext): Promise<CaseOutcome> {
     return {
       rows: [
         ...rowsAt("idle with a cluster", cluster, ours, atMost(85)),
-        ...rowsAt("idle on manifests", manifests, ours, atMost(60)),
+        ...rowsAt("idle with manifests", manifests, ours, atMost(60)),
       ],
     };
   });
@@ -200,7 +200,7 @@ function rowsAt(
       value: megabytes(peakKb - filesKb),
       ...(target === undefined ? {} : { target }),
     },
-    { ...memoryRow(name, `pages of files, ${when}`), value: megabytes(filesKb) },
+    { ...memoryRow(name, `file pages, ${when}`), value: megabytes(filesKb) },
   ];
 }
 

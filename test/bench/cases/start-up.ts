@@ -16,7 +16,7 @@ const timeoutMs = 20_000;
 export const startUpCases: readonly Case[] = [
   {
     name: "start-up",
-    title: "Start-up to the first watch, on the host",
+    title: "Startup to the first watch, on the host",
     expectedSeconds: 15,
     run: (context) => run(context),
   },
@@ -52,7 +52,7 @@ async function run(context: CaseContext): Promise<CaseOutcome> {
       },
       {
         subject: "kube-ipvs",
-        what: "start of the process to the first watch",
+        what: "process start to first watch",
         kind: "figure",
         unit: "ms",
         value: quantile(elapsed, 0.5),

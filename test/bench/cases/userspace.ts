@@ -39,7 +39,7 @@ endpoints: [{ addresses: [${backend}] }]
 export const userspaceCases: readonly Case[] = [
   {
     name: "userspace",
-    title: "Userspace mode beside a direct connection and a forwarder in C",
+    title: "Userspace mode, compared with a direct connection and a forwarder in C",
     expectedSeconds: 30,
     run: (context) => run(context),
   },
@@ -130,8 +130,8 @@ async function latency({ subject, host, echoPort }: Way): Promise<readonly Row[]
   const warm = samples.slice(500);
   const row = { subject, unit: "ms", kind: "figure" } as const;
   return [
-    { ...row, what: "64 bytes there and back, median", value: quantile(warm, 0.5) },
-    { ...row, what: "64 bytes there and back, p99", value: quantile(warm, 0.99) },
+    { ...row, what: "64-byte round trip, median", value: quantile(warm, 0.5) },
+    { ...row, what: "64-byte round trip, p99", value: quantile(warm, 0.99) },
   ];
 }
 

@@ -17,7 +17,7 @@ function refuse(family: keyof typeof families, errno: keyof typeof errnos): Row[
     rejectRequests({ ...families[family], errno: errnos[errno], percent });
     try {
       await world.churn();
-      await world.until(`${family} was refused with ${errno}`, async () => {
+      await world.until(`${family} was rejected with ${errno}`, async () => {
         if (rejectedRequests() > 0) return true;
         // If all of the step's requests in this family happened to succeed, another step follows.
         if (world.isRepaired()) await world.churn();
