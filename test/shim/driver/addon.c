@@ -127,8 +127,8 @@ static void delivers_without_memory_for_the_replies(void) {
 
 void run_addon_cases(void) {
   static const struct test_case cases[] = {
-      {"each call of Node-API fails once", survives_each_failing_call},
-      {"a call ends although there is no memory for its replies", delivers_without_memory_for_the_replies},
+      {"each Node-API call fails once", survives_each_failing_call},
+      {"a call ends even without memory for its replies", delivers_without_memory_for_the_replies},
   };
   run_cases(cases, sizeof cases / sizeof cases[0]);
 }

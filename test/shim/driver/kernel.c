@@ -121,10 +121,10 @@ static void ignores_other_senders(void) {
 void run_kernel_cases(void) {
   static const struct test_case cases[] = {
       {"the kernel's links are dumped", dumps_links},
-      {"a batch acknowledged on the last only gives one reply", acknowledges_the_last_only},
+      {"a batch with only its last request acknowledged gets one reply", acknowledges_the_last_only},
       {"ENOBUFS is reported, queued replies are kept, the socket lives on",
        keeps_what_enobufs_left},
-      {"datagrams of other processes are ignored", ignores_other_senders},
+      {"datagrams from other processes are ignored", ignores_other_senders},
   };
   run_cases(cases, sizeof cases / sizeof cases[0]);
 }

@@ -248,14 +248,14 @@ static void opens_and_closes_without_leaking(void) {
 
 void run_socket_cases(void) {
   static const struct test_case cases[] = {
-      {"calls are carried out and delivered in order", delivers_in_order},
-      {"calls behind a stuck one are not sent after their deadline",
+      {"calls are executed and delivered in order", delivers_in_order},
+      {"calls behind a stuck call are not sent after their deadline",
        skips_what_waited_too_long_and_recovers},
       {"closing does not wait for a stuck call", closes_while_stuck},
       {"a running call outlives its owner", outlives_its_owner},
-      {"watched and closed sockets refuse calls, open names what failed",
+      {"watched and closed sockets reject calls, and open names the failure",
        refuses_what_it_cannot_do},
-      {"a watch delivers events and tells when some were lost", watches_and_tells_of_loss},
+      {"a watch delivers events and reports lost ones", watches_and_tells_of_loss},
       {"1,000 sockets with threads leave nothing behind", opens_and_closes_without_leaking},
   };
   run_cases(cases, sizeof cases / sizeof cases[0]);
