@@ -1,7 +1,7 @@
 /**
  * The cost of listing a large cluster with @kubernetes/client-node's informers and with our own list and watch, for
  * docs/decisions/0017: `node test/bench/client-library.ts [SERVICES] [ENDPOINTS]`. The API server and each client are
- * separate processes. Clients run one after the other, with the daemon's engine flags and without a kernel.
+ * separate processes. Clients run one after another, with the daemon's engine flags and without a kernel.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";

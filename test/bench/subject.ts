@@ -87,7 +87,7 @@ export class Subject {
     return new Subject(machine, pid);
   }
 
-  /** Resolves when the first sync is over, which only our program logs. */
+  /** Resolves when the first sync is complete, which only kube-ipvs logs. */
   async hasSynced(): Promise<void> {
     const wanted = { pid: this.pid, text: synced, timeoutMs: startTimeoutMs };
     const { isThere } = await this.#machine.ask("waitForOutput", wanted);

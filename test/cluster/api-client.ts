@@ -1,4 +1,4 @@
-/** Requests to the API server as the cluster's administrator, for the programs that complete the cluster. */
+/** API server requests as the cluster's administrator, for the programs that complete the cluster. */
 import { readFileSync } from "node:fs";
 import { Agent, request } from "node:https";
 import { join } from "node:path";

@@ -20,9 +20,9 @@ export interface Service {
   };
 }
 
-/** As cloud providers name it. */
+/** The name that cloud providers use. */
 export const finalizer = "service.kubernetes.io/load-balancer-cleanup";
-/** The port at which a node reports that its proxy is healthy. */
+/** The port on which a node reports whether its proxy is healthy. */
 const proxyHealthPort = 10_256;
 
 function isBalanced({ metadata, spec }: Service): boolean {
@@ -64,7 +64,7 @@ export function patchOf(service: Service, freeAddress: () => string): Patch | un
 
 export interface Balancer {
   readonly address: string;
-  /** A node receives packets while `/healthz` at this port succeeds. */
+  /** A node receives packets while `/healthz` on this port succeeds. */
   readonly healthPort: number;
   /** Whether all connections use the same node. */
   readonly hasAffinity: boolean;

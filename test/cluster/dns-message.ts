@@ -48,7 +48,7 @@ function answerOf(value: string): Answer {
   }
 }
 
-/** The groups of `::` are zero. Kubernetes writes no IPv4 address into an IPv6 address. */
+/** Replaces `::` with zero groups. Kubernetes never writes an IPv4 address in an IPv6 address. */
 function addressBytes(address: string): Buffer {
   const [before = [], after = []] = address
     .split("::")

@@ -13,7 +13,7 @@ import { installKubeIpvs } from "./proxy.ts";
 export interface Faulty {
   readonly cluster: LabCluster;
   readonly controlPlane: ControlPlane;
-  /** The kernels in the order of the nodes. A reboot replaces one of them. */
+  /** The kernels in node order. A reboot replaces one of them. */
   readonly kernels: StoppableProgram[];
   readonly startNode: (node: NodeAddresses) => StoppableProgram;
   readonly awaySeconds: number;
@@ -22,7 +22,7 @@ export interface Faulty {
 export interface Fault {
   readonly name: string;
   readonly title: (faulty: Faulty) => string;
-  /** Whether the fault breaks the connections of the last node. */
+  /** Whether the fault breaks the last node's connections. */
   readonly rebootsLastNode?: boolean;
   /** Runs before the connections are opened. */
   readonly prepare?: (faulty: Faulty) => Promise<void>;

@@ -1,7 +1,7 @@
 /**
- * The cluster's load balancer: `node test/cluster/load-balancer.ts CREDENTIALS-FOLDER NODE-ADDRESS…`. It gives Services IPv4
- * addresses, and routes packets to these addresses from the cluster's namespace to healthy nodes. The source address of
- * such packets does not belong to the nodes' network, so that specs can recognize it.
+ * The cluster's load balancer: `node test/cluster/load-balancer.ts CREDENTIALS-FOLDER NODE-ADDRESS…`. It assigns IPv4
+ * addresses to Services, and routes packets to these addresses from the cluster's namespace to healthy nodes. The
+ * source address of such packets does not belong to the nodes' network, so that specs can recognize it.
  */
 import { execFileSync } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -18,7 +18,7 @@ const assigned = new Set<string>();
 /** The arguments of `ip route replace` by address. */
 const routes = new Map<string, string>();
 
-/** Addresses are not used twice, because nodes may still have connections of the earlier Service. */
+/** Addresses are not reused, because nodes may still have the earlier Service's connections. */
 function freeAddress(): string {
   const number = assigned.size + 256;
   const address = `172.20.${number >> 8}.${number & 255}`;

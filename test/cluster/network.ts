@@ -19,7 +19,9 @@ const serviceNetworks: Readonly<Record<Family, string>> = {
   IPv4: "10.96.0.0/16",
   IPv6: "fd00:10:96::/112",
 };
-/** The network of load balancers' addresses, and the source address of packets to them. Nodes do not belong to it. */
+/**
+ * The network of the load balancers' addresses and of the source address of packets to them. Nodes do not belong to it.
+ */
 export const balancerNetwork = "172.20.0.0/16";
 export const balancerSource = "172.20.0.1";
 export const firstServiceAddress = "10.96.0.1";
@@ -92,7 +94,7 @@ export function createNetwork(nodes: readonly NodeAddresses[]): void {
   ip("address", "add", `${gateway}/24`, "dev", "bridge");
   ip("address", "add", `${gateway6}/64`, "dev", "bridge", "nodad");
   ip("link", "set", "bridge", "up");
-  // Drops packets to load balancers without nodes: the bridge has no ports and does not resolve addresses.
+  // Drops packets to load balancers without nodes: the bridge has no ports and resolves no addresses.
   ip("link", "add", "balancer", "type", "bridge");
   ip("link", "set", "balancer", "arp", "off", "up");
   ip("address", "add", balancerSource, "dev", "balancer");
@@ -105,7 +107,7 @@ export function createNetwork(nodes: readonly NodeAddresses[]): void {
   }
   const settings = [
     ...["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"],
-    // Connections of one client to a load balancer use different nodes.
+    // One client's connections to a load balancer use different nodes.
     "net.ipv4.fib_multipath_hash_policy=1",
   ];
   const [program = "", ...args] = inNamespace("sysctl", "-qw", ...settings);

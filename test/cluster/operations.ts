@@ -1,5 +1,5 @@
 /**
- * Applies each overlay and a plain manifest to a cluster, runs the guides' commands on it, and cleans its nodes.
+ * Applies each overlay and a plain manifest to a cluster, runs the guides' commands on it, and cleans up its nodes.
  *
  *     node test/cluster/operations.ts --kubernetes FOLDER [--stay]
  *
@@ -28,7 +28,7 @@ function overlay(name: string, serves = true, daemonSet = "kube-ipvs"): Installa
   return { source: `-k ${overlays}/${name}`, daemonSet, serves };
 }
 
-/** Only one can run on a node, so each is deleted before the next one. The last one stays. */
+/** Only one can run on a node, so each is deleted before the next one is applied. The last one remains. */
 const installations: readonly Installation[] = [
   overlay("observe", false, "kube-ipvs-observe"),
   overlay("kubeadm"),
@@ -41,7 +41,7 @@ const installations: readonly Installation[] = [
 async function operate(cluster: LabCluster): Promise<number> {
   await provide(cluster, [packImage(build)]);
   const checkout = prepareCheckout(cluster, project, imageName);
-  // Two overlays use the ConfigMap of kube-proxy. Pods wait while kube-proxy itself runs.
+  // Two overlays use kube-proxy's ConfigMap. Pods wait while kube-proxy itself is running.
   const isDaemonSet = (object: object): boolean => "kind" in object && object.kind === "DaemonSet";
   await apply(
     cluster,

@@ -10,7 +10,7 @@ export interface Run {
   readonly date: string;
   readonly kubernetes: string;
   readonly kernel: string;
-  /** FOCUS, SKIP, NODES and FAMILIES, unless they have their defaults: two nodes, and IPv4. */
+  /** FOCUS, SKIP, NODES and FAMILIES, unless they have their defaults (two nodes and IPv4). */
   readonly options: string;
   readonly specs: readonly SpecResult[];
   /** Requests from all nodes. Undefined for earlier runs. */

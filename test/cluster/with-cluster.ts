@@ -137,7 +137,7 @@ function emptyFolder(): string {
 /** The parts that a run may stop and start again. */
 export interface Running {
   readonly controlPlane: ControlPlane;
-  /** The nodes' kernels, in the order of the nodes. */
+  /** The nodes' kernels, in node order. */
   readonly kernels: readonly StoppableProgram[];
 }
 
@@ -171,7 +171,7 @@ export function startLoadBalancer(cluster: LabCluster): void {
   startAddition(cluster, "load-balancer", ...cluster.network.nodes.map(({ address }) => address));
 }
 
-/** Starts a program of this folder in the cluster's namespace. */
+/** Starts a program from this folder in the cluster's namespace. */
 function startAddition(cluster: LabCluster, name: string, ...args: readonly string[]): void {
   const script = join(import.meta.dirname, `${name}.ts`);
   const argv = inNamespace(process.execPath, script, credential(cluster, ""), ...args);

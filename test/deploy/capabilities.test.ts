@@ -1,4 +1,4 @@
-/** Why NET_RAW is granted with both iptables backends, tested in a network namespace of this machine. */
+/** Tests in a network namespace of this machine why both iptables backends need NET_RAW. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { describe, it } from "node:test";

@@ -1,4 +1,4 @@
-/** The shim `kubectl kube-ipvs`, with a kubectl that records its arguments or answers for 50 nodes. */
+/** Tests the shim `kubectl kube-ipvs` with a kubectl that records its arguments or answers for 50 nodes. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
- * Detection of nft rule changes, tested in a network namespace of this machine, because the default lab kernel supports
- * only the legacy backend.
+ * Tests the detection of nft rule changes in a network namespace of this machine, because the default lab kernel
+ * supports only the legacy backend.
  */
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";

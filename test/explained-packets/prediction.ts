@@ -1,4 +1,4 @@
-/** What an explanation says about a packet and what happened to the packet, both in the words of outcomes. */
+/** What an explanation predicts for a packet, and what happened to the packet, in the same terms. */
 import type {
   DeliveryGroup,
   Explanation,

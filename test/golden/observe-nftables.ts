@@ -1,6 +1,6 @@
 /**
  * Reads the rules and sets that kube-ipvs wrote with nf_tables. Uses the project's own clients, because only they print
- * rules in iptables format. `packet-paths` tests with packets what the rules do.
+ * rules in iptables format. `packet-paths` tests the rules' effects with packets.
  */
 import { type IpFamily, ipFamilies } from "../../src/base/ip.ts";
 import { silentLogger } from "../../src/base/log.ts";

@@ -1,6 +1,6 @@
 /**
- * Tests with the built program that a Service may claim a third-party virtual server. The virtual server is kept, the
- * operator is informed, and the Service is served as soon as the third party removes the virtual server.
+ * Tests with the built program what happens if a Service claims a third-party virtual server: the virtual server is
+ * kept, the operator is informed, and the Service is served as soon as the third party removes the virtual server.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Second stage inside the lab kernel, in the writable overlay: loads the modules that tests need, runs the command in
-# /lab/command, writes its exit status to /lab/status, and powers the kernel off. tty1 transfers standard output and
-# tty2 standard error, without any line editing. With LAB_ROWS, the command has a terminal, tty3.
+# /lab/command, writes its exit status to /lab/status, and powers the kernel off. tty1 carries standard output and tty2
+# standard error, without any line editing. With LAB_ROWS, the command has a terminal, tty3.
 
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export PATH

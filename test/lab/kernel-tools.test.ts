@@ -1,4 +1,4 @@
-/** Tests that ipset(8), ip(8) and iptables(8) can read the objects that we create, and vice versa. */
+/** Tests that ipset(8), ip(8) and iptables(8) can read the objects that kube-ipvs creates, and vice versa. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";

@@ -1,7 +1,7 @@
 /**
  * Changes kube-ipvs's virtual servers while the program is stopped or cannot remove anything. The next start and
- * `--cleanup` must make the same decisions, and no virtual server with old pods may be left. Foreign virtual servers
- * are kept in every history.
+ * `--cleanup` must make the same decisions, and no virtual server with old pods may remain. Foreign virtual servers are
+ * kept in every history.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,5 +1,5 @@
 /**
- * Runs the suites that depend on the kernel and iptables on the kernel from `make lab-kernel` with each iptables
+ * On the kernel from `make lab-kernel`, runs the suites that depend on the kernel and iptables with each iptables
  * backend, and writes docs/reports/kernels.md:
  *
  *     LAB_KERNEL=FOLDER node test/lab/run-kernels.ts [--backend nft|legacy|nftables|none] [SUITE…]

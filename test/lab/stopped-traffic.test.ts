@@ -1,5 +1,5 @@
 /**
- * Compares the commands' findings about traffic that other software or the network stops with real connections.
+ * Checks with real connections what the commands report about traffic that other software or the network stops.
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";

@@ -3,7 +3,7 @@
  * processes, and makes the transfer work on every processor.
  *
  * For each system call of a process, the lab kernel reads these registers with ptrace(2) when the
- * process stops, and writes them before it continues, although they have nearly never changed. A
+ * process stops, and writes them before it continues, although they have hardly ever changed. A
  * write takes a fifth of the whole stop, because the machine's kernel allocates a buffer and
  * validates the contents. This library (LD_PRELOAD) replaces ptrace(2) and remembers the registers
  * of a stopped process:

@@ -1,5 +1,5 @@
 /**
- * kube-ipvs settings that change the outcomes of kube-proxy's IPVS mode, all combined. The earlier sections do not use
+ * kube-ipvs settings that change the outcomes of kube-proxy's IPVS mode, used together. The earlier sections do not use
  * them.
  */
 import { inColumns } from "./matrix.ts";

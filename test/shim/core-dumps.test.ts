@@ -1,4 +1,4 @@
-/** A process without core dumps, seen from outside: root owns its files in /proc, as prctl(2) describes. */
+/** Tests a process without core dumps from outside: root owns its files in /proc, as prctl(2) describes. */
 import assert from "node:assert/strict";
 import { type ChildProcessByStdio, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";

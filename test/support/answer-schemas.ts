@@ -1,4 +1,4 @@
-/** Validates what commands print with the published JSON Schemas. */
+/** Validates the output of commands against the published JSON Schemas. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { parseJson } from "../../src/base/parse-json.ts";
 
 const folder: string = join(import.meta.dirname, "../../docs/schemas");
 
-/** The published schemas allow fields of later versions. Here, every field must be described. */
+/** The published schemas allow fields from later versions. Here, every field must be described. */
 const strictly = (name: string, value: unknown): unknown =>
   name !== "properties" && isObjectSchema(value)
     ? { additionalProperties: false, ...value }
@@ -17,7 +17,7 @@ function isObjectSchema(value: unknown): value is object {
   return typeof value === "object" && value !== null && "properties" in value && "type" in value;
 }
 
-/** The problems of an answer; empty if it is valid. */
+/** An answer's problems. Empty if it is valid. */
 export function answerProblems(name: string, text: string): readonly string[] {
   const schema = parseJson(readFileSync(join(folder, `${name}.json`), "utf8"));
   const ajv = new Ajv({ allErrors: true });

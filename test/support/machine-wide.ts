@@ -1,6 +1,6 @@
 /**
- * Some tests change more than their network namespace: the clock, modules, or limits of the whole kernel. They run only
- * in the lab kernel, never on a machine's own kernel. test/lab/lab.ts sets `LAB_KIND`.
+ * Some tests change more than their network namespace: the clock, modules, or kernel-wide limits. They run only in the
+ * lab kernel, never on a machine's own kernel. test/lab/lab.ts sets `LAB_KIND`.
  */
 
 /** The `skip` option of such a test: false in the lab kernel, else the reason. */

@@ -1,4 +1,4 @@
-/** A node with 10,000 Services of 10 endpoints: a restart without changes, and periodic verification. */
+/** A node with 10,000 Services with 10 endpoints each: a restart without changes, and periodic verification. */
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { type Case, type CaseContext, type CaseOutcome, megabytes, withMachine } from "../case.ts";

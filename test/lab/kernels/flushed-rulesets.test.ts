@@ -1,6 +1,7 @@
 /**
- * Other software deletes or creates kube-ipvs's nf_tables tables: rules and sets return at once, idle connections
- * continue, and clients that source ranges block get through for a moment at most. Needs a kernel with nf_tables.
+ * Tests what happens if other software deletes or creates kube-ipvs's nf_tables tables: rules and sets return at once,
+ * idle connections continue, and clients that source ranges block get through for at most a moment. Needs a kernel with
+ * nf_tables.
  */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";

@@ -4,9 +4,10 @@
  *
  * - create(path): creates a namespace as `ip netns add` does, with `lo` up. The calling thread does
  *   not move.
- * - enter(path): moves the calling thread into the namespace of a file, setns(2). Only the
- *   JavaScript main thread moves, with the sockets that it opens, the processes that it starts, and
- *   its view of /proc/sys/net and /proc/net. Pool threads that are already running do not move.
+ * - enter(path): moves the calling thread into the namespace that a file represents (setns(2)).
+ *   Only the JavaScript main thread moves, with the sockets that it opens, the processes that it
+ *   starts, and its view of /proc/sys/net and /proc/net. Pool threads that are already running do
+ *   not move.
  * - remove(path): removes a namespace that create or `ip netns add` made.
  */
 #define _GNU_SOURCE

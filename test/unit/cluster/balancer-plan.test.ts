@@ -53,7 +53,7 @@ describe("A Service of type LoadBalancer", () => {
     );
   });
 
-  it("loses the finalizer when its deletion begins or its type changes", () => {
+  it("loses the finalizer when it is deleted or its type changes", () => {
     const deleted = service({
       metadata: { ...finalized, deletionTimestamp: "now" },
       ip: "1.2.3.4",
@@ -79,7 +79,7 @@ describe("A Service of type LoadBalancer", () => {
 });
 
 describe("A load balancer", () => {
-  it("checks the proxy's health, or the Service's own health check port", () => {
+  it("checks the proxy's health, or the Service's own health-check port", () => {
     const local = service({
       ip: "1.2.3.5",
       spec: { sessionAffinity: "ClientIP", healthCheckNodePort: 31_000 },
@@ -103,7 +103,7 @@ describe("A load balancer", () => {
     );
   });
 
-  it("uses one node if clients must stay at their backend", () => {
+  it("uses one node if clients must stay with their backend", () => {
     assert.equal(
       routeOf({ ...balancer, hasAffinity: true }, nodes, "1.2.3.1")?.join(" "),
       "1.2.3.4 src 1.2.3.1 nexthop via 10.0.0.1",

@@ -46,7 +46,7 @@ describe("operatingCommands", () => {
 });
 
 describe("cleaningCommands", () => {
-  it("delete the DaemonSet before they clean the nodes", () => {
+  it("delete the DaemonSet before they clean up the nodes", () => {
     assert.deepEqual(
       cleaningCommands().map((command) => command.replace(/ deploy.*/, "")),
       [
