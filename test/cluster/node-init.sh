@@ -31,7 +31,7 @@ tmpfs $root/run tmpfs defaults
 none $root$NODE_FOLDER hostfs $NODE_FOLDER
 ${MODULES%/*} $root/lib/modules none bind,X-mount.mkdir
 " > /mnt/fstab
-mount --all --fstab /mnt/fstab || fail "cannot mount the root or what belongs there"
+mount --all --fstab /mnt/fstab || fail "cannot mount the root or its file systems"
 scripts=${0%/*}
 cd $root || fail "cannot enter the overlay"
 # Does not use chroot, because containers enter mount namespaces, whose root would be the read-only one.

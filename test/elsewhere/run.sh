@@ -63,7 +63,7 @@ export work
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM HUP
 
-inside "64 MB in /dev/shm, one processor, TMPDIR without execution" '
+inside "64 MB in /dev/shm, one processor, noexec TMPDIR" '
   mount -t tmpfs -o size=64m,noexec tmpfs /dev/shm
   mkdir "$1/noexec" && mount -t tmpfs -o noexec tmpfs "$1/noexec"
   export TMPDIR="$1/noexec"
@@ -71,7 +71,7 @@ inside "64 MB in /dev/shm, one processor, TMPDIR without execution" '
   taskset -c "$cpu" node test/lab/boot.ts -- sh -c "head -c 100M /dev/zero > /dev/shm/pages"
 '
 
-inside "no IPv6 and no address but 127.0.0.1" '
+inside "no IPv6, and no address except 127.0.0.1" '
   ip link set lo up
   for link in all default lo; do echo 1 > /proc/sys/net/ipv6/conf/$link/disable_ipv6; done
   exec node --test --test-timeout=60000 test/unit/daemon/http/http-listener.test.ts \
@@ -80,7 +80,7 @@ inside "no IPv6 and no address but 127.0.0.1" '
 '
 
 # The folder's own mode is the tested condition. It contains this clone.
-inside "a clone below a 0700 folder" '
+inside "a clone in a 0700 folder" '
   mkdir -m 700 "$1/private" "$1/private/clone"
   mount --bind . "$1/private/clone"
   cd "$1/private/clone"
@@ -92,5 +92,5 @@ try "a locale that is not installed" \
 
 try "umask 077 and an image for another user" "$0" umask_077
 try "a folder with a space" "$0" folders
-try "a user who is not root" "$0" not_root
+try "a non-root user" "$0" not_root
 exit "$status"

@@ -30,7 +30,7 @@ tmpfs $root/run tmpfs defaults
 none $root/lab hostfs $LAB_DIR,X-mount.mkdir
 ${LAB_MODULES%/*} $root/lib/modules none bind,X-mount.mkdir
 " > /mnt/fstab
-mount --all --fstab /mnt/fstab || fail "cannot mount the root or what belongs there"
+mount --all --fstab /mnt/fstab || fail "cannot mount the root or its file systems"
 LAB_SCRIPTS=${0%/*}
 # chroot is not enough: a process that later enters a container's mount namespace would see the first root.
 cd $root || fail "cannot enter the overlay"

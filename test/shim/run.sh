@@ -54,7 +54,7 @@ own_namespace() {
 }
 
 check_tools() {
-  [ "$(id -u)" -eq 0 ] || fail "the tests make network namespaces and large buffers: run as root"
+  [ "$(id -u)" -eq 0 ] || fail "the tests create network namespaces and large buffers: run as root"
   need make make
   need gcc gcc
   need unshare util-linux
@@ -71,7 +71,7 @@ check_long_tools() {
   need valgrind valgrind
   valgrind --quiet true > "$log" 2>&1 || {
     cat "$log"
-    fail "valgrind does not run; it needs the C library's symbols: apt-get install libc6-dbg"
+    fail "valgrind cannot run without the C library's symbols: apt-get install libc6-dbg"
   }
   [ "$arch" = x64 ] || return 0
   need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
@@ -133,19 +133,19 @@ run_arm64() { # TEST
 
 check_tools
 [ -z "${TEST_LONG-}" ] || check_long_tools
-step "built, with sanitizers too" build_all
+step "build, with and without sanitizers" build_all
 step "driver" own_namespace "$build/$arch/driver"
-step "driver, address and undefined-behaviour sanitizers" \
+step "driver, address and undefined-behavior sanitizers" \
   own_namespace "$build/$arch-asan/driver" "${FUZZ_ROUNDS:-50000}" "$root"/test/captures/*.txt
 # Disables address space randomization, with which older thread sanitizers cannot place their memory.
 step "driver, thread sanitizer" own_namespace setarch --addr-no-randomize "$build/$arch-tsan/driver"
 step "addon in Node.js" node_tests "$root"
-step "addon in Node.js, address and undefined-behaviour sanitizers, leaks" run_node_with_asan
+step "addon in Node.js, address and undefined-behavior sanitizers, leaks" run_node_with_asan
 [ -n "${TEST_LONG-}" ] || exit 0
 step "driver, valgrind" run_valgrind
 [ "$arch" = x64 ] || exit 0
-step "built for arm64" make -s -C "$root/native-shim" CC=aarch64-linux-gnu-gcc ARCH=arm64
-step "Node.js for arm64 fetched" fetch_arm64_node
+step "build for arm64" make -s -C "$root/native-shim" CC=aarch64-linux-gnu-gcc ARCH=arm64
+step "fetch Node.js for arm64" fetch_arm64_node
 for test in arguments transact watch; do
   step "addon in Node.js for arm64, emulated: $test" run_arm64 $test
 done
