@@ -59,7 +59,7 @@ async function observed(iptables: Iptables): Promise<ReturnType<typeof textsOf>>
 }
 
 export function describeUnreadableRulesContract(name: string, open: OpenContractKernel): void {
-  describe(`${name}: iptables beside native nft rules`, () => {
+  describe(`${name}: iptables with native nft rules`, () => {
     contractCase(open, "finds what was written, before and after", async (kernel, contract) => {
       const { iptables } = kernel;
       await iptables.apply("IPv4", all);

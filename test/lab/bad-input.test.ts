@@ -73,7 +73,7 @@ describe("the program does not start, and its last line gives the reason", () =>
       want: `Cannot use kubeconfig ${broken}: line 3: Flow sequence in block collection must be sufficiently indented and end with a ]`,
     },
     {
-      name: "for a kubeconfig that is none",
+      name: "for a file that is not a kubeconfig",
       args: [`--kubeconfig=${other}`],
       want: `Cannot use kubeconfig ${other}: it has no current context that names a cluster`,
     },

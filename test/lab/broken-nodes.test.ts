@@ -320,7 +320,7 @@ const breakages: readonly Breakage[] = [
     exitCode: 0,
   },
   {
-    name: "kube-proxy was started beside kube-ipvs",
+    name: "kube-proxy was started next to kube-ipvs",
     damage: async () => {
       shell("cp $(command -v sleep) /tmp/kube-proxy");
       rival = execFile("/tmp/kube-proxy", ["600"]);

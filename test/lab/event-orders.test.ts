@@ -246,7 +246,7 @@ describe("virtual IPs as local routes", () => {
 });
 
 describe("foreignVirtualServers: delete, reloaded", () => {
-  it("gives third-party virtual servers to Services until the setting is keep again", async () => {
+  it("gives third-party virtual servers to Services until the setting is `keep` again", async () => {
     const claim = (address: string): ApiObject => service({ spec: { externalIPs: [address] } });
     const remove = { foreignVirtualServers: "delete" };
     await onStage([claim("203.0.113.1"), endpointSlice()], {}, async (stage) => {

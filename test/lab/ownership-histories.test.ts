@@ -100,7 +100,7 @@ const histories: readonly History[] = [
     left: [...serverLines(webAddresses, oldPod), ...otherLines, ...serverLines([claimed], newPod)],
   },
   {
-    name: "a node address is removed while the program is stopped, and comes back when its Service has gone",
+    name: "a node address is removed while the program is stopped, and returns after its Service is deleted",
     away: () => shell("ip address del 172.16.5.11/24 dev eth1"),
     after: async (node) => {
       await node.until("its node port is not served there", () => !printed().includes("172.16.5."));

@@ -42,7 +42,7 @@ describe("wrong arguments", () => {
     ["an invalid sequence number", [socket, bytes, -1, 10]],
     ["a sequence number of 33 bits", [socket, bytes, 2 ** 32, 10]],
     ["no time-out", [socket, bytes, 1]],
-    ["a negative time-out", [socket, bytes, 1, -1]],
+    ["a negative timeout", [socket, bytes, 1, -1]],
     ["an infinite timeout", [socket, bytes, 1, Number.POSITIVE_INFINITY]],
     ["a timeout that is not a number", [socket, bytes, 1, Number.NaN]],
   ];

@@ -144,7 +144,7 @@ describe("Periodic", () => {
     assert.deepEqual(runs, [1_000, 2_400, 3_800]);
   });
 
-  it("never runs twice at the same time, even if it is started meanwhile", async () => {
+  it("never runs twice at the same time, even if it is started in the meantime", async () => {
     costMs = 5_000;
     const periodic = make();
     periodic.start();

@@ -131,7 +131,7 @@ describe("a folder of manifests", () => {
   }
 });
 
-describe("flags beside a file", () => {
+describe("flags with a file", () => {
   const file = "mode: ipvs\nipvs: {scheduler: lc}\nhostnameOverride: a\nlogging: {verbosity: 1}";
 
   it("apply if kube-proxy applies them, and always for kube-ipvs' own flags", () => {

@@ -46,7 +46,7 @@ describe("states that are stored as differences", () => {
   for (const [damage, edits, error] of [
     ["removes a line that does not exist", "1- c", /Line 1 of the previous state is not "c"/],
     ["goes backwards", "2- b\n1- a", /Not in place: "1- a"/],
-    ["goes beyond the end", "3+ c", /Not in place: "3\+ c"/],
+    ["is beyond the end", "3+ c", /Not in place: "3\+ c"/],
     ["has no line number", "c", /Not in place: "c"/],
   ] as const) {
     it(`fail if a difference ${damage}`, () => {

@@ -441,7 +441,7 @@ describe("dump", () => {
     await assert.rejects(transport.dump(kind, 0, readNumber), { code: "ENOENT" });
   });
 
-  it("reads again if the list changed meanwhile", async () => {
+  it("reads again if the list changed in the meantime", async () => {
     const { transport, sent } = open((requests, count) => {
       const sequence = sequenceOf(requests);
       const flags = count === 0 ? 2 | DUMP_INTERRUPTED : 2;

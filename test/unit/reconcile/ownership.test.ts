@@ -98,7 +98,7 @@ describe("a Service that claims a foreign virtual server", () => {
     assert.match(bench.state(), /10\.96\.0\.10:80 -r 10\.244\.2\.11:8080/);
   });
 
-  it("has neither address nor entries that would mark the virtual server as ours", () => {
+  it("has neither an address nor entries that would mark the virtual server as owned", () => {
     assert.doesNotMatch(bench.state(), /kube-ipvs0 .*203\.0\.113\.5|add KUBE-.* 203\.0\.113\.5/);
   });
 
@@ -353,7 +353,7 @@ describe("the record of a running daemon", () => {
   const { kept, keptAhead, writeCount } = record;
   const onNode = { ...nodePort, externalIps: [ip("192.168.10.11"), ip("203.0.113.6")] };
 
-  it("names our virtual servers on node addresses, but not those on kube-ipvs0", async () => {
+  it("names kube-ipvs's virtual servers on node addresses, but not those on kube-ipvs0", async () => {
     bench.put(onNode, [there]);
     await bench.sync();
     assert.deepEqual([...kept().owned].toSorted(), [
@@ -473,7 +473,7 @@ describe("a foreign virtual server at a node port on one node address", () => {
     assert.deepEqual(recordedBeforeEntry, ["TCP 192.168.10.12:30080"]);
   });
 
-  it("is recorded before the entry for its port, if it was created meanwhile", async () => {
+  it("is recorded before the entry for its port, if it was created in the meantime", async () => {
     await bench.sync();
     await make(bench.kernel, taken);
     bench.put(nodePort, [there]);
@@ -565,7 +565,7 @@ describe("a recorded foreign virtual server that the third party removed", () =>
     return { bench, atFirstWrite };
   }
 
-  it("is deleted from the record before ours is created, so that a start does not treat ours as foreign", async () => {
+  it("is deleted from the record before kube-ipvs creates its own, so that a start does not treat that one as foreign", async () => {
     const { bench, atFirstWrite } = recordFrom(nothingRecorded);
     await make(bench.kernel, foreign);
     bench.put(claiming, [there]);
@@ -579,7 +579,7 @@ describe("a recorded foreign virtual server that the third party removed", () =>
     assert.match(bench.state(), /203\.0\.113\.5:80 -r 10\.244\.2\.11:8080/);
   });
 
-  it("is deleted from the record before ours is created, if it was removed while the program was stopped", async () => {
+  it("is deleted from the record before kube-ipvs creates its own, if it was removed while the program was stopped", async () => {
     const { bench, atFirstWrite } = recordFrom({ ...nothingRecorded, foreign: new Set([key]) });
     bench.put(claiming, [there]);
     await bench.sync();
@@ -685,7 +685,7 @@ describe("unclaimed virtual servers", () => {
     readonly stays: boolean;
   }[] = [
     { name: "stays", policy: "keep", excluded: [], stays: true },
-    { name: "goes with `delete`", policy: "delete", excluded: [], stays: false },
+    { name: "is removed with `delete`", policy: "delete", excluded: [], stays: false },
     {
       name: "stays in an excluded network",
       policy: "delete",
@@ -822,7 +822,7 @@ describe("a virtual server whose set entry is rejected", () => {
     ["KUBE-IPVS-IPS 203", /inet 203\.0\.113\.5/],
   ];
   for (const [part, served] of parts) {
-    it(`is neither created nor bound by a change of its endpoints meanwhile: ${part}`, async () => {
+    it(`is neither created nor bound by an endpoint change in the meantime: ${part}`, async () => {
       const bench = new Bench();
       const service = serviceRecord({
         type: "LoadBalancer",

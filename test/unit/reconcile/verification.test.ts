@@ -137,7 +137,7 @@ describe("the check of the rules", () => {
     assert.equal(report.changes.get("set-create"), 1);
   });
 
-  it("lets third-party rules stay above our jumps", async () => {
+  it("lets third-party rules remain above kube-ipvs's jumps", async () => {
     const jumps = kernel.iptables.peek("IPv4").find(({ name }) => name === "INPUT")?.rules ?? [];
     const input = kernel.iptables.table("IPv4", "filter");
     input.remove("INPUT", /KUBE/);

@@ -140,7 +140,7 @@ const cases: readonly Case[] = [
     says: "setup: not root: the lab needs network and process namespaces; run as root, or: sudo make …",
   },
   {
-    name: "no lab kernel and no apt, whatever the machine's own kernel has",
+    name: "no lab kernel and no apt, regardless of the machine's own kernel",
     machine: { ...amd64, ...asRoot, ...loadsIpvs },
     command: ["require-lab.sh"],
     says: "setup: missing: user-mode-linux; apt-get is not here to install it: use Debian 12, or install these by hand",

@@ -61,7 +61,7 @@ describe("session affinity", () => {
     assert.deepEqual(chosen(made, 1, "one", 29_998), ["c"]);
   });
 
-  it("gives a client another backend if its own is gone or unreachable", () => {
+  it("gives a client a new backend if its own is gone or unreachable", () => {
     const made = balancer(["a", "b", "c"], 10);
     chosen(made, 1, "one");
     made.update(backends("b", "c"), 10);

@@ -286,7 +286,7 @@ describe("an invalid field of a Service is ignored, and the rest is used", () =>
       ],
     },
     {
-      name: "an affinity time-out",
+      name: "an affinity timeout",
       given: service({
         spec: {
           sessionAffinity: "ClientIP",

@@ -41,7 +41,7 @@ describe("the node's network", () => {
     assert.deepEqual([...reserved.keys()], ["10.0.0.7"]);
   });
 
-  it("differs if a gateway changes, in whatever order gateways are read", async () => {
+  it("differs if a gateway changes, regardless of the order in which gateways are read", async () => {
     const kernel = new FakeKernel();
     const before = await readNodeNetwork(kernel, () => ({ apiServers: [] }));
     kernel.link.gateways = kernel.link.gateways.toReversed();

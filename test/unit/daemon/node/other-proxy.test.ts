@@ -61,7 +61,7 @@ describe("a process list", () => {
     readonly want: string | undefined;
   }[] = [
     {
-      name: "with a kube-proxy in our network namespace",
+      name: "with a kube-proxy in the same network namespace",
       process: {
         cmdline: "/usr/local/bin/kube-proxy\0--v=2\0",
         exe: "/kube-proxy",

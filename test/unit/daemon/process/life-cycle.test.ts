@@ -165,7 +165,7 @@ describe("runUntilSignal", () => {
       await done;
     });
 
-    it("stops early if the program fails meanwhile", async () => {
+    it("stops early if the program fails in the meantime", async () => {
       const { target, clock, done, fail } = await beginStop(() => {});
       fail(new Error("no pod CIDR"));
       await done;

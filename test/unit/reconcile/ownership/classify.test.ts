@@ -99,7 +99,7 @@ describe("a virtual server without any mark", () => {
     assert.equal(ownerOf(service, { claims: [service] }), "foreign");
   });
 
-  it("is ours if the policy says so", () => {
+  it("is owned if the policy says so", () => {
     put(service);
     const policy = { foreignVirtualServers: "delete", excludeCidrs: [] } as const;
     assert.equal(ownerOf(service, { policy }), "owned");
@@ -114,7 +114,7 @@ describe("sets of the writer that is not in use", () => {
     cached.otherEntries = new Map(others);
   };
 
-  it("mark a node port, whose Service no longer exists, as ours", () => {
+  it("mark a node port whose Service no longer exists as owned", () => {
     put(nodePort, "10.244.2.11");
     assert.equal(ownerOf(nodePort), "foreign");
     leave("nodePortTcp", portEntry(nodePort.port));
@@ -133,7 +133,7 @@ describe("sets of the writer that is not in use", () => {
 });
 
 describe("the record", () => {
-  it("identifies our virtual servers, regardless of the sets", () => {
+  it("identifies kube-ipvs's virtual servers, regardless of the sets", () => {
     put(nodePort);
     const owned = new Set([virtualServerKey(nodePort)]);
     const nodeAddresses = new Set<never>();
@@ -167,7 +167,7 @@ describe("the record", () => {
 describe("an entry by address, protocol and port", () => {
   const roles: readonly SetRole[] = ["clusterIp", "externalIp", "externalIpLocal", "loadBalancer"];
   for (const role of roles) {
-    it(`of ${role} marks a virtual server as ours`, () => {
+    it(`of ${role} marks a virtual server as owned`, () => {
       put(service);
       name(role, entryOf(service));
       assert.equal(ownerOf(service), "owned");
@@ -203,13 +203,13 @@ describe("an entry by address, protocol and port", () => {
 });
 
 describe("an entry of a node port", () => {
-  it("marks that port as ours on node addresses", () => {
+  it("marks that port as owned on node addresses", () => {
     put(nodePort);
     name("nodePortTcp", portEntry(nodePort.port));
     assert.equal(ownerOf(nodePort), "owned");
   });
 
-  it("marks it as ours on loopback, where kube-proxy 1.20 also serves node ports", () => {
+  it("marks it as owned on loopback, where kube-proxy 1.20 also serves node ports", () => {
     const onLoopback = { ...nodePort, address: ip("127.0.0.1") };
     put(onLoopback);
     assert.equal(ownerOf(onLoopback), "foreign");
@@ -252,13 +252,13 @@ describe("an entry of a node port", () => {
 });
 
 describe("an address on kube-ipvs0", () => {
-  it("without any port in a set marks a virtual server as ours, claimed or not", () => {
+  it("without any port in a set marks a virtual server as owned, claimed or not", () => {
     put(service);
     bind("10.96.0.10");
     assert.equal(ownerOf(service), "owned");
   });
 
-  it("with another port in a set marks only a claimed and served virtual server as ours", () => {
+  it("with another port in a set marks only a claimed and served virtual server as owned", () => {
     const other = { ...service, port: 81 };
     put(service, "10.244.1.5", "10.50.0.1");
     bind("10.96.0.10");
@@ -279,7 +279,7 @@ describe("an address on kube-ipvs0", () => {
 });
 
 describe("sets that were flushed while addresses are bound", () => {
-  it("mark claimed virtual servers of that family as ours", () => {
+  it("mark claimed virtual servers of that family as owned", () => {
     put(nodePort);
     cached.addresses.add(service.address);
     assert.equal(ownerOf(nodePort, { claims: [nodePort] }), "owned");
@@ -299,7 +299,7 @@ describe("sets that were flushed while addresses are bound", () => {
 describe("real servers that are endpoints of Services", () => {
   const endpoints = ["10.244.2.11", "10.244.2.12"];
 
-  it("mark a virtual server as ours if a Service claims it, and as possibly ours otherwise", () => {
+  it("mark a virtual server as owned if a Service claims it, and as possibly owned otherwise", () => {
     put(nodePort, "10.244.2.11", "10.244.2.12");
     assert.equal(ownerOf(nodePort, { endpoints, claims: [nodePort] }), "owned");
     assert.equal(ownerOf(nodePort, { endpoints }), "possibly-owned");
