@@ -14,7 +14,7 @@ const endpointsPerSlice = 100;
  */
 const numbersPerService = 64;
 
-/** Address of the n-th endpoint of a Service, starting with 10.128.0.0. */
+/** Address of a Service's n-th endpoint, starting at 10.128.0.0. */
 export function endpointAddress(service: number, position: number): string {
   const number = service * numbersPerService + position;
   return `10.${128 + (number >> 16)}.${(number >> 8) & 255}.${number & 255}`;

@@ -51,7 +51,7 @@ export function ourCommand(
   };
 }
 
-/** Flags of iptables mode without a pause between syncs, in place of those of IPVS mode in {@link ourCommand}. */
+/** iptables mode flags without a pause between syncs, which replace the IPVS mode flags in {@link ourCommand}. */
 export const tablesFlags: readonly string[] = [
   "--proxy-mode=iptables",
   "--iptables-min-sync-period=0s",

@@ -1,7 +1,7 @@
 /**
  * The cluster's DNS server, on the control plane's address: `node test/cluster/dns.ts CREDENTIALS-FOLDER`. Debian has
- * no CoreDNS package. It serves A, AAAA and CNAME records of Services and of headless Services' endpoints, read from the API
- * server.
+ * no CoreDNS package. It serves A, AAAA and CNAME records for Services and headless Services' endpoints, read from the
+ * API server.
  */
 import { createSocket } from "node:dgram";
 import { createServer } from "node:net";

@@ -20,7 +20,7 @@ const serviceNetworks: Readonly<Record<Family, string>> = {
   IPv6: "fd00:10:96::/112",
 };
 /**
- * The network of the load balancers' addresses and of the source address of packets to them. Nodes do not belong to it.
+ * The network for load balancers' addresses and for the source address of packets to them. Nodes do not belong to it.
  */
 export const balancerNetwork = "172.20.0.0/16";
 export const balancerSource = "172.20.0.1";

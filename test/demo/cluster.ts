@@ -104,7 +104,7 @@ export class Cluster {
     this.#daemon?.kill("SIGSTOP");
   }
 
-  /** Sends SIGTERM, and returns the exit status and the duration. */
+  /** Sends SIGTERM and returns the exit status and the duration. */
   async stopDaemon(): Promise<{ readonly status: number | null; readonly elapsedMs: number }> {
     const daemon = this.#daemon;
     if (daemon === undefined) throw new Error("The daemon is not running");

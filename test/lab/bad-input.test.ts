@@ -52,23 +52,23 @@ describe("the program does not start, and its last line gives the reason", () =>
     readonly isKernelAsked?: true;
   }[] = [
     {
-      name: "for a scheduler that the kernel does not have",
+      name: "for a scheduler that the kernel lacks",
       args: [`--manifests=${empty}`, "--ipvs-scheduler=roundest"],
       isKernelAsked: true,
       want: "Cannot use scheduler roundest for IPv4: ENOENT (Linux has no such scheduler; it has rr, wrr, lc, wlc, lblc, lblcr, dh, sh, sed, nq, fo, ovf, mh, twos)",
     },
     {
-      name: "for a folder of manifests that is not there",
+      name: "for a missing folder of manifests",
       args: [`--manifests=${notThere}`],
       want: `Cannot read manifest directory ${notThere}: ENOENT: no such file or directory; create it, or set --manifests to another directory`,
     },
     {
-      name: "for a kubeconfig that is not there",
+      name: "for a missing kubeconfig",
       args: [`--kubeconfig=${notThere}`],
       want: `Cannot read kubeconfig ${notThere}: ENOENT: no such file or directory; check --kubeconfig, or clientConnection.kubeconfig of the configuration`,
     },
     {
-      name: "for a kubeconfig that is broken",
+      name: "for a broken kubeconfig",
       args: [`--kubeconfig=${broken}`],
       want: `Cannot use kubeconfig ${broken}: line 3: Flow sequence in block collection must be sufficiently indented and end with a ]`,
     },
@@ -83,7 +83,7 @@ describe("the program does not start, and its last line gives the reason", () =>
       want: "Cannot find an API server: neither --kubeconfig nor --master is set, and the environment has no KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, which exist in pods; set --kubeconfig, or --manifests to run without a cluster",
     },
     {
-      name: "for a configuration that is another file",
+      name: "for a configuration file of a different kind",
       args: [`--config=${other}`],
       want: "apiVersion: must be kubeproxy.config.k8s.io/v1alpha1; kind: must be KubeProxyConfiguration",
     },

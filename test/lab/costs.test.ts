@@ -205,7 +205,7 @@ function tableLineCount(): number {
   return tableText().trimEnd().split("\n").length - 3;
 }
 
-/** Number of real servers of a Service, including draining ones. */
+/** A Service's number of real servers, including draining ones. */
 function serversOf(index: number): number {
   const hex = clusterIpOf(index)
     .split(".")

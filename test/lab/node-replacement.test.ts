@@ -55,7 +55,7 @@ async function runScript(script: string): Promise<void> {
   await promisify(execFile)("sh", ["-ec", script]);
 }
 
-/** Connects, and returns what the pod sends. Rejects if the connection breaks or times out. */
+/** Connects and returns what the pod sends. Rejects if the connection breaks or times out. */
 async function request(host: string): Promise<string> {
   const socket = connect(nodePort, host);
   const timer = setTimeout(() => socket.destroy(new Error("timeout")), requestTimeoutMs);
@@ -115,7 +115,7 @@ class ReplaceableNode {
     this.#program?.kill("SIGTERM");
   }
 
-  /** Waits until the program exits, and returns its exit code. */
+  /** Waits until the program exits and returns its exit code. */
   async ends(): Promise<number | null> {
     return (await this.#program?.ends())?.code ?? null;
   }

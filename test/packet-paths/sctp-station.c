@@ -149,7 +149,7 @@ static void ask(const char *text, const char *port, int timeout_ms, const char *
 int main(int count, char **arguments) {
   char address[64], port[8], from[64];
   int timeout_ms;
-  /* Ends with the thread that started it. */
+  /* Exits with the thread that started it. */
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (count > 4 && strcmp(arguments[1], "answer") == 0)
     answer(arguments[2], arguments[3], arguments + 4, (nfds_t)count - 4);

@@ -1,4 +1,4 @@
-/** Tests closing, garbage collection, leaks, and the end of sockets and of the process. */
+/** Tests closing, garbage collection, leaks, and how sockets and the process end. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { describe, it } from "node:test";

@@ -2,7 +2,7 @@
 import type { ServiceRecord } from "../../src/api/objects.ts";
 import { ip, portRecord, serviceRecord } from "./records.ts";
 
-/** An address of the node of `planOptions`, which serves node ports, so that all kinds of claims can conflict there. */
+/** An address that serves node ports on the node in `planOptions`, so that all kinds of claims can conflict there. */
 export const claimedAddress = "192.168.10.11";
 export const claimedPort = 30_080;
 export const claimedKey: string = `TCP ${claimedAddress}:${claimedPort}`;

@@ -58,7 +58,7 @@ export function endpointRecord(
   };
 }
 
-/** An endpoint on the node of {@link planOptions}. */
+/** An endpoint on the node in {@link planOptions}. */
 export function localEndpoint(
   address: string,
   overrides: Partial<EndpointRecord> = {},

@@ -26,7 +26,7 @@ const plans: readonly Plan[] = [
   { services: 10_000, endpoints: 10, mostMb: 140, expectedSeconds: 70 },
   { services: 5_000, endpoints: 50, mostMb: 220, expectedSeconds: 80 },
 ];
-/** Enough changes to replace the data of each endpoint slice of the largest cluster several times. */
+/** Enough changes to replace the data of each endpoint slice in the largest cluster several times. */
 const changes = 30_000;
 const peerChanges = 200;
 const changesAtOnce = 20;

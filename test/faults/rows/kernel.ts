@@ -116,7 +116,7 @@ async function fillConntrack(world: World): Promise<string> {
 }
 
 /**
- * Number of packets of new connections that were dropped because the table was full. Numbers are hexadecimal, with one
+ * Number of new connections' packets that were dropped because the table was full. Numbers are hexadecimal, with one
  * line per processor.
  */
 function droppedPackets(): number {

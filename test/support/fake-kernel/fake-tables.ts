@@ -4,7 +4,7 @@ import { renderRule } from "../../../src/kernel/iptables/render.ts";
 import type { ObservedChain, ObservedRule, RuleChange } from "../../../src/kernel/kernel.ts";
 import type { Jump, Rule, TableName } from "../../../src/state/rule.ts";
 
-/** The reason for not changing a table. `lineText` is the line in the input of restore. */
+/** The reason for not changing a table. `lineText` is the line in the restore input. */
 export class TableRefusal extends Error {
   readonly lineText: string;
 

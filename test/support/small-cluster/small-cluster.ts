@@ -32,7 +32,7 @@ const certificates: string = join(import.meta.dirname, "../../unit/api/http/cert
 export const daemonAccount = "system:serviceaccount:kube-system:kube-ipvs";
 const readyLine = /First sync completed|^Ready$/m;
 
-/** ClusterRole system:node-proxier of Kubernetes 1.36 (plugin/pkg/auth/authorizer/rbac/bootstrappolicy). */
+/** Kubernetes 1.36's ClusterRole system:node-proxier (plugin/pkg/auth/authorizer/rbac/bootstrappolicy). */
 const nodeProxier: readonly PolicyRule[] = [
   { apiGroups: [""], resources: ["services"], verbs: ["list", "watch"] },
   { apiGroups: [""], resources: ["nodes"], verbs: ["get", "list", "watch"] },

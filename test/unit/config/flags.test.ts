@@ -147,7 +147,7 @@ describe("flags with a file", () => {
     assert.deepEqual(notices, []);
   });
 
-  it("that are deprecated are reported, and apply only without a file", () => {
+  it("that are deprecated are reported and apply only without a file", () => {
     const flags = { "healthz-port": "0" };
     const deprecated = {
       level: "warn",

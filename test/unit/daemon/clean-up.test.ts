@@ -349,7 +349,7 @@ describe("cleanUp and the state file", () => {
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
-  it("removes it and killed writers' temporary files, and prints this", async () => {
+  it("removes and prints it and killed writers' temporary files", async () => {
     const path = join(folder, "state.json");
     writeFileSync(path, "{}");
     writeFileSync(`${path}.new`, "{");

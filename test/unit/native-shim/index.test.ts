@@ -34,7 +34,7 @@ describe("loading the addon", () => {
     assert.equal(await outputOf(`console.log(typeof open);`), "function");
   });
 
-  it("fails with one line that names the files and what builds them", async () => {
+  it("fails with one line that names the files and how to build them", async () => {
     const text = await outputOf(`
       try { open(0, {}); } catch (error) { console.log(error.message); }`);
     const beside = join(folder, "native-shim", "netlink_socket.node");

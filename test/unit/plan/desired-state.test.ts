@@ -48,7 +48,7 @@ describe("DesiredState", () => {
     assert.equal(dirty.rules.size, 0);
   });
 
-  it("reports addresses that the node does not serve in one order, regardless of the order of events", () => {
+  it("reports unserved addresses in a fixed order, regardless of the order of events", () => {
     const closed = (name: string, clusterIp: string, loadBalancerIp: string): ServiceRecord =>
       serviceRecord({
         name,

@@ -87,7 +87,7 @@ describe("a plan while lists arrive", () => {
     assert.equal(plan.nextRampMs, undefined);
   });
 
-  it("contains nothing of a Service that is removed before the lists are complete", () => {
+  it("contains nothing about a Service that is removed before the lists are complete", () => {
     const plan = newPlan();
     plan.tracker.noteService(undefined, serviceRecord());
     plan.tracker.noteSlice(undefined, first);

@@ -339,7 +339,7 @@ describe("a drain", () => {
       assert.match(ipvsText(bench.kernel), /10\.244\.2\.11:8080 -m -w 1/);
     });
 
-    it("does not inherit the age of an earlier drain of the same real server", async () => {
+    it("does not inherit the age of the same real server's earlier drain", async () => {
       const restarted = benchOn(bench.kernel, new RecordedTimes(new Map([[leavingKey, -600_000]])));
       restarted.put(a, [here, there]);
       await restarted.sync();

@@ -387,7 +387,7 @@ describe("an API server that cannot be reached", () => {
 });
 
 describe("a compressed body", () => {
-  it("that is truncated is also an error with the server's name", {
+  it("that is truncated also causes an error with the server's name", {
     timeout: 60_000,
   }, async (test) => {
     const packed = gzipSync(`{"items":[${"1,".repeat(10_000)}2]}`);

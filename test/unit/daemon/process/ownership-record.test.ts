@@ -145,7 +145,7 @@ describe("the ownership record", () => {
     assert.ok(readFileSync(path).length < 2 ** 21);
   });
 
-  describe("the record of owners of contested addresses", () => {
+  describe("the record of contested addresses' owners", () => {
     const young = { service: "default/young", createdAtSeconds: 1_770_000_000 };
     const held = new Map([["TCP 203.0.113.1:80", young]]);
 

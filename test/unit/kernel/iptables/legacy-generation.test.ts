@@ -39,7 +39,7 @@ for (const family of ["IPv4", "IPv6"] as const) {
       tables.map((entries) => table(family, entries)),
     );
 
-  describe(`the number of the legacy tables of ${family}`, () => {
+  describe(`the generation number of ${family}'s legacy tables`, () => {
     it("stays the same while packets are counted", () => {
       const counted = { packets: 12n, bytes: 3_400n };
       assert.equal(hash([counted, { packets: 7n }]), hash([{}, {}]));
