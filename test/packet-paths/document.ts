@@ -26,7 +26,7 @@ for the node, pods, another node and clients. It compares the outcomes with the 
 | \`refused\` | an immediate "port unreachable" or reset |
 | \`silence\` | no answer |
 
-"all" means every protocol and IP family of the section: TCP and UDP, or SCTP, over IPv4 and IPv6. Every test uses a
+"all" means every protocol and IP family in the section: TCP and UDP, or SCTP, over IPv4 and IPv6. Every test uses a
 new connection. If an outcome names several endpoints, round robin chose each of them.
 `;
 

@@ -114,7 +114,7 @@ const quickInTables: readonly Section[] = [
   section(
     "Source ranges",
     [
-      "KUBE-FW-… accepts the clients in a source range. KUBE-PROXY-FIREWALL drops packets from the node's " +
+      "KUBE-FW-… accepts clients in a source range. KUBE-PROXY-FIREWALL drops packets from the node's " +
         "own processes.",
     ],
     (path) => {
