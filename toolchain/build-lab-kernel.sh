@@ -1,7 +1,7 @@
 #!/bin/sh
 # build-lab-kernel.sh [--without-xtables] [--folder]: builds the lab kernel with nf_tables, user-mode Linux from Debian's
-# kernel source, and prints its folder: LAB_KERNEL, or one per version in the user's cache. It takes about ten minutes of
-# processor time. --without-xtables: a kernel without iptables and ipset, as in the Enterprise Linux 10 family. --folder:
+# kernel source, and prints its folder: LAB_KERNEL, or one per version in the user's cache. It takes about ten minutes
+# of CPU time. --without-xtables: a kernel without iptables and ipset, as in the Enterprise Linux 10 family. --folder:
 # prints the folder and builds nothing.
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 config=$here/../test/lab/kernel/config
@@ -25,7 +25,7 @@ wanted=$(grep -vE "$left_out_options" "$config")
 [ "$wanted" = "$(cat "$target/config" 2> /dev/null)" ] && exit
 
 if [ "$(uname -m)" != x86_64 ]; then
-  echo "lab-kernel: user-mode Linux exists for amd64 only, this is $(uname -m)" >&2
+  echo "lab-kernel: user-mode Linux exists only for amd64, and this is $(uname -m)" >&2
   exit 1
 fi
 "$here/install-packages.sh" lab-kernel-build || exit

@@ -15,7 +15,7 @@ export const moduleEnding = ".cjs";
 
 const target = "node22.19";
 
-/** Programs by their names in dist/. Each has its own chunks, so that the daemon does not load code of the others. */
+/** Programs by their names in dist/. Each has its own chunks, so that the daemon does not load the others' code. */
 export const programEntries: Readonly<Record<string, string>> = {
   "kube-ipvs": "src/main.ts",
   "kube-ipvs-e2e": "src/e2e/main.ts",
@@ -39,7 +39,7 @@ async function bundleOne(
   { name, source }: { readonly name: string; readonly source: string },
 ): Promise<Bundle> {
   const { outputFiles, metafile } = await build({
-    // Paths in comments and names of chunks are relative to this folder.
+    // Paths in comments and chunk names are relative to this folder.
     absWorkingDir: project,
     entryPoints: { [name]: join(project, source) },
     outdir: join(project, "dist/lib"),

@@ -1,10 +1,10 @@
 /**
- * Builds dist/: the program as one bundle, the netlink addon and the Node.js binary beside it, and a launcher under
+ * Builds dist/: the program as one bundle, the netlink addon and the Node.js binary next to it, and a launcher under
  * both names. Code that only a cluster needs is in separate chunks, which are loaded when they are used.
  *
  * The bundle uses CommonJS modules. An ES module that imports "node:http" makes Node.js load all exports of that
- * module, including a second HTTP client and a web socket, while `require` loads only those that are used. CommonJS and
- * `narrow-packages.ts` together save 18 MB of memory and half of the start time.
+ * module, including a second HTTP client and WebSocket, while `require` loads only those that are used. CommonJS and
+ * `narrow-packages.ts` together save 18 MB of memory and half of the startup time.
  */
 import { spawnSync } from "node:child_process";
 import {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# extract-lab-kernel.sh: puts user-mode Linux 6.12 of Debian 13 into build/lab/kernel, for tests on Debian 12. Its system
-# calls take a third less time than those of Debian 12's own 6.1. The package and the C library that it needs are unpacked, not
+# extract-lab-kernel.sh: puts Debian 13's user-mode Linux 6.12 into build/lab/kernel, for tests on Debian 12. Its system
+# calls take a third less time than those of Debian 12's own 6.1. The package and its C library are unpacked, not
 # installed. If the packages (25 MB) are not available, the lab uses the installed kernel.
 suite=trixie
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -31,7 +31,7 @@ unpack() {
   rm -rf "$new" "$target"
   mkdir -p "$new"
   for package in "$1"/*.deb; do dpkg-deb -x "$package" "$1/files" || return 1; done
-  # The new path of the loader must be as long as the replaced one.
+  # The loader's new path must be as long as the replaced one.
   LC_ALL=C sed 's|/lib64/ld-linux-x86-64\.so\.2\x00|./ld-linux-x86-64.so.2\x00\x00\x00\x00\x00\x00|' \
     "$1/files/usr/bin/linux.uml" > "$new/linux.uml" || return 1
   grep -q '\./ld-linux-x86-64' "$new/linux.uml" || { echo "the kernel names no loader" >&2; return 1; }

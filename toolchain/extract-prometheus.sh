@@ -1,5 +1,5 @@
 #!/bin/sh
-# extract-prometheus.sh: puts prometheus and promtool of the Debian package (20 MB) into build/toolchain/bin, for
+# extract-prometheus.sh: puts prometheus and promtool from the Debian package (20 MB) into build/toolchain/bin, for
 # tests. The package is only unpacked, because its installation would start a server on this machine.
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 target=$here/../build/toolchain
@@ -7,7 +7,7 @@ PATH=$target/bin:$PATH
 command -v prometheus > /dev/null && command -v promtool > /dev/null && exit 0
 
 if ! command -v apt-get > /dev/null; then
-  echo "setup: missing: prometheus; apt-get is not here to fetch it: use Debian 12, or put prometheus and promtool into PATH" >&2
+  echo "setup: missing: prometheus; apt-get is not available to fetch it: use Debian 12, or put prometheus and promtool in PATH" >&2
   exit 1
 fi
 

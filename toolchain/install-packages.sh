@@ -1,7 +1,7 @@
 #!/bin/sh
 # install-packages.sh GROUP…: installs the missing packages of packages.txt with apt. A package is not missing if its
-# command or file exists, regardless of how it was installed. If the installation fails, one line says what is missing and
-# what would work.
+# command or file exists, regardless of how it was installed. If the installation fails, one line names the missing
+# packages and an alternative.
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 PATH=$PATH:/usr/sbin:/sbin
 
@@ -30,7 +30,7 @@ missing=${missing# }
 [ -n "$missing" ] || exit 0
 
 if ! command -v apt-get > /dev/null; then
-  echo "setup: missing: $missing; apt-get is not here to install it: use Debian 12, or install these by hand" >&2
+  echo "setup: missing: $missing; apt-get is not available to install it: use Debian 12, or install these manually" >&2
   exit 1
 fi
 if [ "$(id -u)" -ne 0 ]; then

@@ -1,13 +1,14 @@
 #!/bin/sh
 # Starts the program with its own Node.js, from any folder and through links. Both are in ./lib, or in ../lib/kube-ipvs
 # if the program is installed. Because of exec, signals and the exit status are those of the program. The image has no
-# readlink, and does not need it, because it contains no links to this script. docs/decisions/0011 gives the reasons for the flags and for the allocator's settings.
+# readlink and does not need it, because it contains no links to this script. docs/decisions/0011 gives the reasons for
+# the flags and for the allocator's settings.
 self=$0
 if [ -h "$self" ]; then self=$(readlink -f -- "$self") || exit 1; fi
 case $self in */*) folder=${self%/*} ;; *) folder=. ;; esac
 lib=$folder/lib
 [ -d "$lib" ] || lib=$folder/../lib/kube-ipvs
-# Disables core dumps, which would contain the account's token, and the debugger that a signal starts.
+# Disables core dumps, which would contain the account's token, and the debugger that a signal would start.
 ulimit -c 0
 NODE_COMPILE_CACHE=${NODE_COMPILE_CACHE-$lib/compile-cache}
 export NODE_COMPILE_CACHE
@@ -31,7 +32,7 @@ find_memory_limit() {
     while :; do
       bytes=max
       [ ! -r "$root$path/$file" ] || read -r bytes < "$root$path/$file"
-      # "max", and in version 1 a number of 19 digits, mean that there is no limit.
+      # "max", and in version 1 a 19-digit number, mean that there is no limit.
       case $bytes in
         *[!0-9]* | ????????????????*) ;;
         *) [ $((bytes / 1048576)) -ge "${limit_mb:-999999999}" ] || limit_mb=$((bytes / 1048576)) ;;

@@ -1,7 +1,7 @@
 /**
- * Reduces packages to the part that the program uses, and delays loading what few clusters need. Loaded code takes time
- * at each start, and stays in memory. Sources and unit tests use the complete packages, so types and behavior are
- * checked with those.
+ * Reduces packages to the part that the program uses, and delays loading code that few clusters need. Loaded code takes
+ * time at each start and remains in memory. Sources and unit tests use the complete packages, so types and behavior are
+ * checked against those.
  */
 import { dirname, join } from "node:path";
 import type { OnLoadResult, Plugin } from "esbuild";
@@ -17,12 +17,12 @@ const prometheusClient = `
 `;
 
 /**
- * The program only uses KubeConfig, and of it only the code that creates options for node:https. The library never
- * sends requests.
+ * The program only uses KubeConfig, and only its code that creates options for node:https. The library never sends
+ * requests.
  */
 const clientLibrary = 'export { KubeConfig } from "@kubernetes/client-node/dist/config.js";';
 
-/** The acceptance test also uses typed clients, over our own connection, and pods/exec. */
+/** The acceptance test also uses typed clients, over the project's own connection, and pods/exec. */
 const clientLibraryOfE2e = `
   ${clientLibrary}
   export { Exec } from "@kubernetes/client-node/dist/exec.js";
@@ -83,7 +83,7 @@ function laterClasses(name: string, classes: readonly string[]): string {
   return lines.join("\n");
 }
 
-/** An object with these functions of the module that `expression` loads at the first call. */
+/** An object with these functions from the module that `expression` loads on the first call. */
 function laterMethods(expression: string, names: readonly string[]): string {
   const members = names.map((name) => `${name}: (...given) => ${expression}.${name}(...given)`);
   return `{ ${members.join(", ")} }`;

@@ -1,4 +1,4 @@
-/** Validates documents with CycloneDX' own JSON schemas. */
+/** Validates documents with CycloneDX's own JSON schemas. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Ajv } from "ajv";

@@ -1,4 +1,4 @@
-/** The bill of materials (CycloneDX 1.5) from npm's list of dependencies and the contents of the bundle. */
+/** The bill of materials (CycloneDX 1.5) from npm's dependency list and the bundle's contents. */
 
 interface Component {
   readonly "bom-ref": string;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# temporary-folder.sh: prints a folder for temporary files. Tests run programs in it, and a lab kernel takes its path as a
-# parameter, so it allows execution and its path has no space or comma. $TMPDIR is used if it fits.
+# temporary-folder.sh: prints a folder for temporary files. Tests run programs in it, and a lab kernel gets its path as
+# a parameter, so it allows execution and its path has no space or comma. Uses $TMPDIR if it is suitable.
 for folder in "${TMPDIR:-/tmp}" /tmp /var/tmp "$(dirname "$0")/../build"; do
   case $folder in *[[:space:],]*) continue ;; esac
   probe=$(mktemp "$folder/kube-ipvs-XXXXXX" 2> /dev/null) || continue

@@ -2,13 +2,13 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** One package of the bundle. */
+/** A package in the bundle. */
 export interface ThirdParty {
   readonly name: string;
   readonly version: string;
   /** SPDX expression from the package's metadata. */
   readonly license: string;
-  /** The package's license text. Empty if it contains none, and only its README or metadata name the license. */
+  /** The package's license text. Empty if the license is named only in its README or metadata. */
   readonly text: string;
 }
 

@@ -62,7 +62,7 @@ check_tools() {
   for name in asan ubsan tsan; do
     need_library lib$name.so "libgcc-$(gcc -dumpversion)-dev"
   done
-  need node "nodejs, 22.19 or newer (make setup brings one)"
+  need node "nodejs, 22.19 or later (make setup installs one)"
   node --eval 'process.exit(process.features.typescript ? 0 : 1)' ||
     fail "Node.js $(node --version) cannot run TypeScript: use 22.19 or later (make setup installs one)"
 }

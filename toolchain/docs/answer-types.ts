@@ -1,4 +1,4 @@
-/** The types of the answers that commands print with `-o json`. schemas.ts derives a JSON Schema from each. */
+/** The types of answers that commands print with `-o json`. schemas.ts derives a JSON Schema from each. */
 import type { ExplanationList } from "../../src/answer/answer.ts";
 import type { Answers, StatusWithoutDaemon } from "../../src/answer/answers.ts";
 import type { Plan } from "../../src/answer/plan.ts";

@@ -9,7 +9,7 @@ const schemas = Object.fromEntries(
   schemaNames.map((name) => [`docs/schemas/${name}.json`, () => schemaText(name)]),
 );
 
-/** Document text by path, relative to the project's root. */
+/** Document text by path relative to the project's root. */
 export const documents: Readonly<Record<string, () => string>> = {
   "deploy/helm/kube-ipvs/README.md": chartReadme,
   "docs/configuration.md": configurationDocument,

@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 const project: string = join(import.meta.dirname, "../..");
 
-/** A table whose columns are also aligned in the source. */
+/** A table with columns that are also aligned in the source. */
 export function table(
   head: readonly string[],
   rows: readonly (readonly string[])[],
@@ -27,7 +27,7 @@ export function code(text: string): string {
   return text === "" ? "" : `\`${text}\``;
 }
 
-/** Joins parts with one blank line between them, and a final line end. */
+/** Joins parts with one blank line between them and a final line break. */
 export function documentOf(parts: readonly (readonly string[])[]): string {
   return `${parts.map((part) => part.join("\n")).join("\n\n")}\n`;
 }

@@ -1,4 +1,4 @@
-/** The tables of docs/metrics.md: every metric, from the table with which the program registers metrics. */
+/** The tables of docs/metrics.md: every metric, from the table that the program uses to register metrics. */
 import { bucketLists, type MetricRow, metricTable } from "../../src/metrics/metric-table.ts";
 import { processMetrics } from "../../src/metrics/process-metrics.ts";
 import { trafficMetricRows } from "../../src/metrics/traffic-table.ts";

@@ -1,4 +1,4 @@
-/** A picture of a terminal (SVG 1.1) with commands of docs/quick-start.md, which a test runs in the lab. */
+/** A picture of a terminal (SVG 1.1) with commands from docs/quick-start.md, which a test runs in the lab. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 

@@ -10,7 +10,7 @@ const names: Readonly<Record<keyof AnswerTypes, true>> = {
   ...{ plan: true, version: true, "all-nodes": true, e2e: true },
 };
 
-/** The commands and programs whose answers have a schema. */
+/** Commands and programs whose answers have a schema. */
 export const schemaNames: readonly string[] = Object.keys(names);
 
 type Schema = Readonly<Record<string, unknown>>;
@@ -103,7 +103,7 @@ class Schemas {
     const name = symbol?.name ?? "";
     if (isGeneric || !/^[A-Z]\w*$/.test(name)) return this.#object(type);
     const known = this.#ids.get(name);
-    if (known !== undefined && known !== type.id) throw new Error(`Two types are called ${name}`);
+    if (known !== undefined && known !== type.id) throw new Error(`Two types are named ${name}`);
     if (known === undefined) {
       this.#ids.set(name, type.id);
       this.definitions.set(name, this.#object(type));

@@ -9,7 +9,7 @@ export interface ArchiveOptions {
   readonly members?: readonly string[];
   /** Excluded paths, with everything below them. */
   readonly without?: readonly string[];
-  /** A change of every member's mode, in the format of chmod. */
+  /** A change to every member's mode, in chmod format. */
   readonly mode?: string;
 }
 
@@ -35,8 +35,8 @@ export function tarOf(folder: string, options: ArchiveOptions): Buffer {
 export const plainMode = "u+rw,go=u,go-w";
 
 /**
- * Compresses like gzip -n: without name and time in the header. For Node.js, level 9 would take half as long again and
- * save 0.3%.
+ * Compresses as gzip -n does, without name and time in the header. For Node.js, level 9 would take 50% longer and save
+ * 0.3%.
  */
 export function gzipped(bytes: Buffer): Buffer {
   return gzipSync(bytes, { level: 6 });

@@ -1,9 +1,9 @@
-/** The bill of materials of an image: that of the program, and the Debian packages in its root. */
+/** An image's bill of materials: the program's, and the Debian packages in its root. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Bom } from "../sbom.ts";
 
-/** One package of status.d. */
+/** A package in status.d. */
 export interface DebianPackage {
   readonly name: string;
   readonly version: string;

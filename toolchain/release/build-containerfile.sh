@@ -1,6 +1,7 @@
 #!/bin/sh
 # build-containerfile.sh: builds deploy/image/Containerfile with Debian's buildah, without a daemon, and deletes the result.
-# BASE names the base image. Without BASE, or if no registry answers, apt creates a base from Debian's archive. Reports failures.
+# BASE names the base image. Without BASE, or if no registry answers, apt creates a base from Debian's archive. Reports
+# failures.
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 project=$(CDPATH='' cd -- "$here/../.." && pwd)
 work=$(mktemp -d "$project/build/containerfile-XXXXXX") || exit 1

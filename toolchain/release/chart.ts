@@ -1,4 +1,4 @@
-/** Writes the chart like `helm package`: kube-ipvs/ in a .tgz, with links replaced by their targets. */
+/** Writes the chart as `helm package` does: kube-ipvs/ in a .tgz, with links replaced by their targets. */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";

@@ -1,4 +1,4 @@
-/** Creates an image of one architecture from an assembled root. */
+/** Creates an image for one architecture from an assembled root. */
 import { gzipped, tarOf } from "./archive.ts";
 import { type Blob, blobOf, digestOf, jsonBlob, mediaTypes } from "./layout.ts";
 
@@ -78,7 +78,7 @@ function annotationsOf({ version, revision }: ImageFacts, created: string): obje
   };
 }
 
-/** Creates one index for images of several architectures. */
+/** Creates one index for images for several architectures. */
 export function indexOf(images: readonly Image[]): Blob {
   return jsonBlob(mediaTypes.index, {
     schemaVersion: 2,

@@ -1,6 +1,6 @@
 /**
- * Writes the artifacts of a release: `node toolchain/release/main.ts TARGET [ROOT]`, where ROOT is the assembled root
- * of this machine's architecture (by default, a new one). See README.md.
+ * Writes a release's artifacts: `node toolchain/release/main.ts TARGET [ROOT]`, where ROOT is the assembled root for
+ * this machine's architecture (by default, a new one). See README.md.
  */
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -28,7 +28,7 @@ const repository = process.env["IMAGE"] || "localhost/kube-ipvs";
 const work = `${target}.work`;
 const assembleRoot = join(project, "deploy/image/assemble-root.sh");
 
-/** The output of git, or an empty text outside of a repository. */
+/** git's output, or an empty text outside a repository. */
 function git(...args: readonly string[]): string {
   try {
     return execFileSync("git", ["-C", project, ...args], {
@@ -60,7 +60,7 @@ function assembleRoots(): ReadonlyMap<Architecture, string> {
   if (givenRoot === undefined) run(assembleRoot, ownRoot);
   const roots = new Map<Architecture, string>([[own, ownRoot]]);
   if (own === "arm64") {
-    console.log("amd64: not made: this machine is arm64");
+    console.log("amd64: not built: this machine is arm64");
     return roots;
   }
   const [program, root] = [join(work, "program-arm64"), join(work, "root-arm64")];
@@ -82,7 +82,8 @@ function writeBill(architecture: Architecture, root: string): void {
 }
 
 /**
- * Writes our license and those of the bundle, Node.js and Debian's packages, which are the same for each architecture.
+ * Writes the licenses of the project, the bundle, Node.js and Debian's packages, which are the same for each
+ * architecture.
  */
 function writeLicenses(root: string): void {
   const folder = join(work, "licenses");

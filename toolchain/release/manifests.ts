@@ -5,9 +5,9 @@ import { join } from "node:path";
 /** The image name in the repository's manifests. */
 const placeholder = /^(\s*(?:- )?image: )kube-ipvs:\S+$/gm;
 
-/** Replaces our image's name with `image`. Throws if the text does not contain our image's name. */
+/** Replaces the repository's image name with `image`. Throws if the text does not contain that name. */
 export function withImage(text: string, image: string): string {
-  if (text.search(placeholder) < 0) throw new Error("A manifest names no image of kube-ipvs");
+  if (text.search(placeholder) < 0) throw new Error("A manifest does not name kube-ipvs's image");
   return text.replaceAll(placeholder, `$1${image}`);
 }
 

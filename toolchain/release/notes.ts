@@ -8,7 +8,7 @@ export interface ReleaseFacts {
   readonly nodeVersion: string;
   /** The repository without a tag. */
   readonly repository: string;
-  /** Digest of the index of all architectures. */
+  /** Digest of the index for all architectures. */
   readonly indexDigest: string;
   readonly images: readonly {
     readonly architecture: Architecture;

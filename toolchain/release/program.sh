@@ -13,7 +13,7 @@ if ! [ -x "$node/bin/node" ]; then
   "$project/toolchain/install-npm.sh"
   mkdir -p "$toolchain"
   cp "$project/toolchain/arm64/package.json" "$project/toolchain/arm64/package-lock.json" "$toolchain/"
-  # npm 9 installs a package for another architecture only with --force.
+  # npm 9 installs a package for a different architecture only with --force.
   "$project/toolchain/npm-ci.sh" "$toolchain" --no-audit --no-fund --force
 fi
 make -s -C "$project/native-shim" CC=aarch64-linux-gnu-gcc ARCH=arm64

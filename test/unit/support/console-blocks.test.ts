@@ -47,7 +47,12 @@ describe("the output of a command", () => {
       want: false,
     },
     { name: "any lines", shown: ["a", "…", "z"], printed: "a\nb\nc\nz\n", want: true },
-    { name: "no lines, for … on its own line", shown: ["a", "…", "z"], printed: "a\nz\n", want: true },
+    {
+      name: "no lines, for … on its own line",
+      shown: ["a", "…", "z"],
+      printed: "a\nz\n",
+      want: true,
+    },
     {
       name: "characters with a meaning in patterns",
       shown: ["a.(*"],

@@ -101,7 +101,7 @@ const cases: readonly Case[] = [
     name: "no compiler and no apt",
     machine: { ...amd64, ...asRoot },
     command: ["install-packages.sh", "build"],
-    says: "setup: missing: gcc; apt-get is not here to install it: use Debian 12, or install these by hand",
+    says: "setup: missing: gcc; apt-get is not available to install it: use Debian 12, or install these manually",
   },
   {
     name: "no compiler, not root",
@@ -113,13 +113,13 @@ const cases: readonly Case[] = [
     name: "no npm, no Node.js, no apt",
     machine: { ...amd64, ...asRoot },
     command: ["install-node.sh"],
-    says: "setup: missing: npm; apt-get is not here to install it: use Debian 12, or install these by hand",
+    says: "setup: missing: npm; apt-get is not available to install it: use Debian 12, or install these manually",
   },
   {
     name: "an old Node.js and an architecture without a pinned one",
     machine: { uname: "echo riscv64", node: "exit 1", ...asRoot },
     command: ["install-node.sh"],
-    says: "setup: Node.js is missing or older than 22.19.0, and there is no pinned one for riscv64: install Node.js 22.19.0 or newer",
+    says: "setup: Node.js is missing or older than 22.19.0, and there is no pinned one for riscv64: install Node.js 22.19.0 or later",
   },
   {
     name: "dependencies without npm, not root",
@@ -131,7 +131,7 @@ const cases: readonly Case[] = [
     name: "no Prometheus and no apt",
     machine: { ...amd64, ...asRoot },
     command: ["extract-prometheus.sh"],
-    says: "setup: missing: prometheus; apt-get is not here to fetch it: use Debian 12, or put prometheus and promtool into PATH",
+    says: "setup: missing: prometheus; apt-get is not available to fetch it: use Debian 12, or put prometheus and promtool in PATH",
   },
   {
     name: "not root",
@@ -143,7 +143,7 @@ const cases: readonly Case[] = [
     name: "no lab kernel and no apt, regardless of the machine's own kernel",
     machine: { ...amd64, ...asRoot, ...loadsIpvs },
     command: ["require-lab.sh"],
-    says: "setup: missing: user-mode-linux; apt-get is not here to install it: use Debian 12, or install these by hand",
+    says: "setup: missing: user-mode-linux; apt-get is not available to install it: use Debian 12, or install these manually",
   },
   {
     name: "no lab kernel for the architecture",
