@@ -26,7 +26,7 @@ export interface RulesOptions extends TransportDependencies {
   readonly iptablesBackend?: BackendChoice | undefined;
 }
 
-interface OpenRules extends Pick<Kernel, "ipSets" | "iptables" | "watchTables"> {
+interface OpenRules extends Pick<Kernel, "ipSets" | "iptables" | "watchTables" | "keepConntrack"> {
   readonly unusedBackends: NonNullable<Kernel["unusedBackends"]>;
   readonly otherSets: NonNullable<Kernel["otherSets"]>;
   close(): void;
@@ -106,6 +106,7 @@ function openNftRules(options: RulesOptions, reason: string): OpenRules {
   return {
     ...sockets,
     unusedBackends,
+    keepConntrack: (family) => iptables.keepConntrack(family),
     watchTables: (listener) => watchTables(options, readPortIds, listener),
     close() {
       for (const socket of Object.values(sockets)) socket.close();

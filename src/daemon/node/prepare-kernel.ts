@@ -24,6 +24,7 @@ export async function prepareKernel(
   await requireIpvs(kernel, log);
   const families = await supportedFamilies(kernel, log);
   await configureKernel(kernel, config, { families, log });
+  await keepConntrack(kernel, families, log);
   return families;
 }
 
@@ -90,6 +91,18 @@ async function unsupportedReason(kernel: Kernel, family: IpFamily): Promise<stri
 /** The sysctls that this node's kernel requires. */
 export function sysctlsOf({ isStrictArp }: Pick<Config, "isStrictArp">): readonly SysctlSetting[] {
   return planSysctls({ isStrictArp, kernelRelease: release() });
+}
+
+async function keepConntrack(
+  kernel: Kernel,
+  families: readonly IpFamily[],
+  log: Logger,
+): Promise<void> {
+  try {
+    for (const family of families) await kernel.keepConntrack?.(family);
+  } catch (error) {
+    log.info("Open connections break if other software deletes all nft tables", { err: error });
+  }
 }
 
 async function setTimeouts(kernel: Kernel, config: Config, log: Logger): Promise<void> {

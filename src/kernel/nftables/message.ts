@@ -1,6 +1,6 @@
 /** nf_tables messages, for transactions that contain several kinds of messages. linux/netfilter/nf_tables.h. */
 import type { IpFamily } from "../../base/ip.ts";
-import { text } from "../../netlink/attribute-field.ts";
+import { text, u32be } from "../../netlink/attribute-field.ts";
 import { type AttributeSet, attributeSet } from "../../netlink/attribute-set.ts";
 import type { MessageWriter } from "../../netlink/message.ts";
 import { addressFamilies, writeNetfilterHeader } from "../../netlink/netfilter.ts";
@@ -77,15 +77,32 @@ export const nftMessageKind: RequestKind<NftMessage> = {
 };
 
 /** NFTA_TABLE_*. */
-export const tableAttributes: AttributeSet<{ readonly name?: string }> = attributeSet({
+interface TableFields {
+  readonly name?: string;
+  readonly flags?: number;
+}
+export const tableAttributes: AttributeSet<TableFields> = attributeSet({
   name: text(1),
+  flags: u32be(2),
 });
+/** NFT_TABLE_F_OWNER, since Linux 5.12: only the socket that created the table changes it, and it ends with the socket. */
+const ownerFlag = 0x2;
 
 /** Creates our table if it does not exist. */
 export function createTable(family: IpFamily): NftMessage {
   return {
     ...tableMessage("newTable", family, tableName),
     flags: messageFlags.create,
+    operation: "create nft table",
+  };
+}
+
+/** Creates a table that no other program can change or delete. */
+export function createOwnedTable(family: IpFamily, name: string): NftMessage {
+  return {
+    ...tableMessage("newTable", family, name),
+    flags: messageFlags.create,
+    write: (writer) => tableAttributes.encode(writer, { name, flags: ownerFlag }),
     operation: "create nft table",
   };
 }

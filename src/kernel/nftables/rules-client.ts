@@ -10,6 +10,7 @@ import type { BackendFinding, Iptables, ObservedChain, RuleChange, RulesScope } 
 import { baseChains } from "./chains.ts";
 import { readNftGeneration, readPortId } from "./generation.ts";
 import {
+  createOwnedTable,
   createTable,
   type NftMessage,
   nftMessageKind,
@@ -67,6 +68,16 @@ const probeChains: readonly Chain[] = [
     ],
   },
 ];
+
+const keptTable = "kube-ipvs-conntrack";
+/** The match causes the kernel to track connections. A chain of type nat never gets packets of established ones. */
+const keptRule: Rule = {
+  matches: [
+    { kind: "comment", text: "keeps conntrack and NAT active" },
+    { kind: "conntrack-state", states: ["ESTABLISHED"] },
+  ],
+  target: { kind: "return" },
+};
 
 /**
  * Rules in our nf_tables tables. Base chains replace the built-in chains of iptables. Each request is one transaction.
@@ -177,6 +188,16 @@ export class NftRulesClient implements Iptables {
       if (undecidedCodes.has(error.errno)) return { isSupported: true };
       return { isSupported: false, reason: error.message };
     }
+  }
+
+  async keepConntrack(family: IpFamily): Promise<void> {
+    const context = { family, nftTable: keptTable };
+    const chains = baseChains.filter(({ name }) => name === "POSTROUTING");
+    await this.#transact([
+      createOwnedTable(family, keptTable),
+      ...chains.map((chain) => createBaseChain(chain, context)),
+      ...chains.map((chain) => createRule({ ...context, ...chain }, keptRule, "last")),
+    ]);
   }
 
   close(): void {

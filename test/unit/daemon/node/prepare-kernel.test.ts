@@ -47,6 +47,18 @@ describe("preparing the kernel", () => {
     assert.deepEqual([probes, kernel.operations.texts()], [[], []]);
   });
 
+  it("continues if the kernel cannot keep conntrack active, and logs this", async () => {
+    const { config } = loadConfig(new Map(), { readFile: () => "", hostname: () => "node-1" });
+    const keepConntrack = async (): Promise<void> => {
+      throw new Error("EOPNOTSUPP");
+    };
+    assert.deepEqual(await prepareKernel(Object.assign(kernel, { keepConntrack }), config, log), [
+      "IPv4",
+      "IPv6",
+    ]);
+    assert.match(log.lines.at(-1)?.event ?? "", /^Open connections break if /);
+  });
+
   it("continues with IPv4 if IPv6 is disabled, and logs this", async () => {
     kernel.sysctl.values.set("net/ipv6/conf/all/disable_ipv6", "1");
     assert.deepEqual(await supportedFamilies(kernel, log), ["IPv4"]);
