@@ -227,7 +227,7 @@ describe("an artifact of the release", () => {
       "image: example/kube-ipvs:1",
       "image: example/kube-ipvs:1",
     ]);
-    assert.throws(() => withImage("kind: ConfigMap", "r:1"), /names no image/);
+    assert.throws(() => withImage("kind: ConfigMap", "r:1"), /does not name kube-ipvs.s image/);
     assert.match(
       read("deploy/kustomize/image/kustomization.yaml"),
       new RegExp(`newTag: ${version}\n`),
