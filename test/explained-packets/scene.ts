@@ -90,7 +90,7 @@ function drawTuple(draw: Draw, services: readonly DrawnService[], broken: DrawnS
   };
 }
 
-/** The client reaches the other hosts of its network, and the pods behind node-2, without the node. */
+/** The client reaches the other hosts in its network, and the pods behind node-2, without passing the node. */
 function passesNode({ sender, address }: Tuple): boolean {
   const isBeside = /^192\.168\.10\.|^10\.244\.2\./.test(address) && address !== node.IPv4;
   return sender.place === "client" ? !isBeside : sender.from !== address || sender.place === "node";

@@ -349,7 +349,7 @@ describe("cleanUp and the state file", () => {
   });
   afterEach(() => rmSync(folder, { recursive: true }));
 
-  it("removes and prints it and killed writers' temporary files", async () => {
+  it("removes it and the temporary files of killed writers, and prints both", async () => {
     const path = join(folder, "state.json");
     writeFileSync(path, "{}");
     writeFileSync(`${path}.new`, "{");

@@ -172,7 +172,7 @@ describe("output that is read by lines", () => {
     assert.deepEqual(await lines("printf '\\303'; sleep 0.1; printf '\\244\\n'"), ["ä"]);
   });
 
-  it("stops a program that writes an endless line before it uses much time or memory", async () => {
+  it("stops a program that writes an endless line, without using much time or memory", async () => {
     const before = process.cpuUsage();
     await assert.rejects(lines("cat /dev/zero"), {
       failure: "output-too-long",

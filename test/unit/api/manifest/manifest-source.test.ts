@@ -269,7 +269,7 @@ describe("a folder of manifests", () => {
     assert.deepEqual([...told.services.keys()], ["default/b"]);
   });
 
-  it("detects changes that the watch cannot see by reading again", async (test) => {
+  it("reads again to detect changes that the watch misses", async (test) => {
     const outside = await ManifestFolder.make(test, { "a.yaml": yaml(service()) });
     const folder = await ManifestFolder.make(test);
     await symlink(join(outside.path, "a.yaml"), join(folder.path, "a.yaml"));
