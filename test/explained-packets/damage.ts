@@ -16,6 +16,8 @@ export interface Damage {
   readonly mends?: string;
   /** Places that do not answer. */
   readonly deadPlaces?: readonly string[];
+  /** Whether IPv6 has nothing like it. */
+  readonly isIpv4Only?: true;
 }
 
 const frontends: readonly Frontend[] = [
@@ -35,7 +37,7 @@ export function drawDamage(draw: Draw, service: DrawnService): Damage {
   const flag = draw.one(["-t", "-u"] as const);
   const server = virtualServerText(service, frontend, flag);
   const place = service.endpoints.length === 0 ? undefined : draw.one(service.endpoints);
-  const real = place === undefined ? "" : `${addressOfPlace(place)}:${service.port}`;
+  const real = place === undefined ? "" : `${addressOfPlace(place, "IPv4")}:${service.port}`;
   const pod = draw.one(["local", "bridged", "remote"]);
   const podAddress = guestNamed(pod).addresses.IPv4;
   const kinds: readonly (() => Damage)[] = [
@@ -110,6 +112,7 @@ export function drawDamage(draw: Draw, service: DrawnService): Damage {
     },
     () => ({
       name: "rp_filter=1",
+      isIpv4Only: true,
       breaks: `ip link add probe0 type dummy; ip link set probe0 up; ip route add ${branch.IPv4}/32 dev probe0; sysctl -qw net.ipv4.conf.all.rp_filter=1`,
       mends: "sysctl -qw net.ipv4.conf.all.rp_filter=0; ip link del probe0",
     }),

@@ -1,8 +1,10 @@
 /** Random Services, all with a cluster IP, a node port, a load-balancer IP and an external IP, with TCP and UDP. */
+import type { IpFamily } from "../../src/base/ip.ts";
 import { branch, client, guestNamed, node } from "../packet-paths/places.ts";
 import { hostPort, podPort, servicePort } from "../packet-paths/services.ts";
 import { type ApiObject, endpoint, endpointSlice, service, slicePort } from "../support/objects.ts";
 import type { Draw } from "./draw.ts";
+import { addressInIpv6 } from "./in-ipv6.ts";
 
 /** An address behind the node's bridge that no pod has. */
 export const missingPod = "10.244.8.77";
@@ -59,7 +61,7 @@ export function drawServices(draw: Draw): readonly DrawnService[] {
 }
 
 export function objectsOf(services: readonly DrawnService[]): readonly ApiObject[] {
-  return services.flatMap((one) => [serviceOf(one), sliceOf(one)]);
+  return services.flatMap((one) => [serviceOf(one), sliceOf(one, "IPv4"), sliceOf(one, "IPv6")]);
 }
 
 function serviceOf(one: DrawnService): ApiObject {
@@ -67,7 +69,7 @@ function serviceOf(one: DrawnService): ApiObject {
   return service({
     name: one.name,
     type: "LoadBalancer",
-    clusterIps: [addressOf(one, "cluster IP")],
+    clusterIps: both(addressOf(one, "cluster IP")),
     ports: ["TCP", "UDP"].map((protocol) => ({
       ...{ name: protocol.toLowerCase(), protocol, port: servicePort, targetPort: one.port },
       nodePort: portOf(one, "node port"),
@@ -75,20 +77,27 @@ function serviceOf(one: DrawnService): ApiObject {
     metadata: { annotations: { "kube-ipvs.io/scheduler": one.scheduler } },
     spec: {
       externalTrafficPolicy: policy,
-      externalIPs: [addressOf(one, "external IP")],
+      externalIPs: both(addressOf(one, "external IP")),
       ...(one.hasAffinity ? { sessionAffinity: "ClientIP" } : {}),
-      ...(one.ranges.length === 0 ? {} : { loadBalancerSourceRanges: one.ranges }),
+      ...(one.ranges.length === 0 ? {} : { loadBalancerSourceRanges: one.ranges.flatMap(both) }),
     },
-    status: { loadBalancer: { ingress: [{ ip: addressOf(one, "load-balancer IP") }] } },
+    status: {
+      loadBalancer: { ingress: both(addressOf(one, "load-balancer IP")).map((ip) => ({ ip })) },
+    },
   });
 }
 
-function sliceOf({ name, endpoints, port }: DrawnService): ApiObject {
+/** An IPv4 address or network, and its counterpart in IPv6. */
+function both(text: string): readonly string[] {
+  return [text, addressInIpv6(text)];
+}
+
+function sliceOf({ name, endpoints, port }: DrawnService, addressType: IpFamily): ApiObject {
   return endpointSlice({
     service: name,
-    addressType: "IPv4",
+    ...{ name: `${name}-${addressType.toLowerCase()}`, addressType },
     endpoints: endpoints.map((place) =>
-      endpoint(addressOfPlace(place), { nodeName: nodeOf(place) }),
+      endpoint(addressOfPlace(place, addressType), { nodeName: nodeOf(place) }),
     ),
     ports: ["TCP", "UDP"].map((protocol) => {
       return slicePort({ name: protocol.toLowerCase(), protocol, port });
@@ -96,9 +105,9 @@ function sliceOf({ name, endpoints, port }: DrawnService): ApiObject {
   });
 }
 
-export function addressOfPlace(place: string): string {
-  if (place === "missing") return missingPod;
-  return place === "node" ? node.IPv4 : guestNamed(place).addresses.IPv4;
+export function addressOfPlace(place: string, family: IpFamily): string {
+  if (place === "missing") return family === "IPv4" ? missingPod : addressInIpv6(missingPod);
+  return place === "node" ? node[family] : guestNamed(place).addresses[family];
 }
 
 function nodeOf(place: string): string {

@@ -3,6 +3,7 @@
  * Each is one shell script. The node's rules are restored afterwards.
  */
 import type { Draw } from "./draw.ts";
+import { setsInIpv6 } from "./in-ipv6.ts";
 
 export interface ForeignRules {
   readonly name: string;
@@ -250,12 +251,14 @@ const sets: readonly (readonly [definition: string, ...entries: readonly string[
   ["fw-nets6 hash:net family inet6", "::/1", "8000::/1"],
 ];
 
-export const foreignSets: string = sets
+const setsInIpv4: string = sets
   .flatMap(([definition, ...entries]) => [
     `ipset -exist create ${definition}`,
     ...entries.map((entry) => `ipset -exist add ${definition.split(" ")[0]} ${entry}`),
   ])
   .join("\n");
+
+export const foreignSets: string = [setsInIpv4, setsInIpv6(setsInIpv4)].join("\n");
 
 const setFirewall: ForeignRules = {
   name: "firewall with ipsets",

@@ -4,7 +4,7 @@ import type {
   Explanation,
   PacketExplanation,
 } from "../../src/answer/explanation.ts";
-import { guests, node, node2 } from "../packet-paths/places.ts";
+import { type Addresses, guests, node, node2 } from "../packet-paths/places.ts";
 import type { Outcome } from "../packet-paths/probe.ts";
 import { hostPort, ownPort, podPort } from "../packet-paths/services.ts";
 import type { Tuple } from "./scene.ts";
@@ -78,7 +78,7 @@ function deliveredOutcomes(
     if (/^there is no route/.test(obstacle ?? "")) return ["dropped", "refused"];
     if (fate !== "delivered") return [fate];
     if (obstacle !== undefined) return ["dropped"];
-    const [address = "", port = ""] = realServer.split(":");
+    const [, address = "", port = ""] = /^\[?(.*?)\]?:(\d+)$/.exec(realServer) ?? [];
     const place = placeAt(address);
     // The node reports an unknown neighbor after three seconds.
     if (place === undefined) return ["dropped", "refused"];
@@ -89,18 +89,22 @@ function deliveredOutcomes(
   });
 }
 
+function isOf(addresses: Addresses, address: string): boolean {
+  return Object.values(addresses).includes(address);
+}
+
 /** Undefined if no place has the address. */
 function placeAt(address: string): string | undefined {
-  if (address === node.IPv4) return "node";
-  return guests.find(({ addresses }) => addresses.IPv4 === address)?.name;
+  if (isOf(node, address)) return "node";
+  return guests.find(({ addresses }) => isOf(addresses, address))?.name;
 }
 
 /** Outcomes of the node's own processes, which only this test knows. */
 function processOutcome({ protocol, address, port, sender }: Tuple): string {
-  if (port === hostPort && address === node.IPv4) return "node←?";
+  if (port === hostPort && isOf(node, address)) return "node←?";
   if (port !== ownPort) return "refused";
   // A socket for all addresses answers from the address that the route to the client prefers.
-  const isPreferred = address === node.IPv4 && !isPodOrLoopback(sender);
+  const isPreferred = isOf(node, address) && !isPodOrLoopback(sender);
   return protocol === "TCP" || isPreferred ? "node←?" : "dropped";
 }
 
@@ -110,7 +114,7 @@ function isPodOrLoopback({ place, name }: Tuple["sender"]): boolean {
 
 /** Outcomes at other hosts. */
 function hostOutcome({ address, port }: Tuple): string {
-  if (address === node2.IPv4) return "refused";
+  if (isOf(node2, address)) return "refused";
   const place = placeAt(address);
   if (place === undefined) return "dropped";
   return port === podPort ? `${place}←?` : "refused";

@@ -1,4 +1,5 @@
 /** Random scenes: a node's state, and the packets that are sent in it. */
+import type { IpFamily } from "../../src/base/ip.ts";
 import type { Protocol } from "../../src/base/protocol.ts";
 import { branch, client, guestNamed, node, node2 } from "../packet-paths/places.ts";
 import { ownPort, podPort } from "../packet-paths/services.ts";
@@ -6,6 +7,7 @@ import { type Damage, drawDamage } from "./damage.ts";
 import { Draw } from "./draw.ts";
 import { addressOf, type DrawnService, type Frontend, portOf } from "./drawn-services.ts";
 import { type ForeignRules, foreignRules } from "./foreign-rules.ts";
+import { addressInIpv6, scriptInIpv6 } from "./in-ipv6.ts";
 
 /** The sender of a packet. */
 export interface Sender {
@@ -110,7 +112,9 @@ export function drawScene(seed: number, options: SceneOptions): Scene {
   const broken = draw.one(services);
   const usable = foreignRules.filter(({ isNft }) => (isNft === true ? hasNft : hasIptables));
   const foreign: readonly ForeignRules[] = draw.isChosen(0.7) ? [draw.one(usable)] : [];
-  const damages: readonly Damage[] = draw.isChosen(0.6) ? [drawDamage(draw, broken)] : [];
+  const drawn: readonly Damage[] = draw.isChosen(0.6) ? [drawDamage(draw, broken)] : [];
+  const family: IpFamily = draw.isChosen(0.4) ? "IPv6" : "IPv4";
+  const damages = drawn.filter(({ isIpv4Only }) => family === "IPv4" || isIpv4Only !== true);
   const deadPlaces = damages.flatMap((damage) => damage.deadPlaces ?? []);
   const tuples = new Map<string, Tuple>();
   while (tuples.size < tupleCount) {
@@ -119,7 +123,7 @@ export function drawScene(seed: number, options: SceneOptions): Scene {
       tuples.set(tupleText(tuple), tuple);
   }
   const names = [...foreign.map(({ name }) => name), ...damages.map(({ name }) => name)];
-  return {
+  const scene = {
     title: names.length === 0 ? "an intact node" : names.join(", "),
     script: [
       ...foreign.map((one) => one.script(draw)),
@@ -128,6 +132,19 @@ export function drawScene(seed: number, options: SceneOptions): Scene {
     mends: damages.map(({ mends = "" }) => mends).join("\n"),
     deadPlaces,
     tuples: [...tuples.values()],
+  };
+  return family === "IPv4" ? scene : inIpv6(scene);
+}
+
+function inIpv6({ title, script, mends, deadPlaces, tuples }: Scene): Scene {
+  return {
+    ...{ title, deadPlaces, script: scriptInIpv6(script), mends: scriptInIpv6(mends) },
+    tuples: tuples.map(({ sender, address, ...rest }) => {
+      const { boundTo, from } = sender;
+      const bound = boundTo === undefined ? {} : { boundTo: addressInIpv6(boundTo) };
+      const inFamily = { ...sender, ...bound, from: addressInIpv6(from) };
+      return { ...rest, sender: inFamily, address: addressInIpv6(address) };
+    }),
   };
 }
 
