@@ -123,8 +123,15 @@ function followUnchosen(
   return { steps: [...steps, ...filtered.steps], end };
 }
 
-/** The end of a packet to another host. A process that sends it from a loopback address gets an error. */
+/**
+ * The end of a packet to another host. From an IPv4 loopback address, the sending process gets an error. The kernel sends
+ * packets from ::1, but no host accepts them.
+ */
 function routedEnd(packet: Packet, state: NodeState): PathEnd {
+  const { source, family, isFromNode } = packet;
+  if (isFromNode && family === "IPv6" && isLoopback(source)) {
+    return { kind: "dropped", by: `the receiving host, which accepts ${source} only from itself` };
+  }
   const by = forwardingObstacle(packet, state);
   if (by !== undefined) return { kind: packet.isFromNode ? "refused" : "dropped", by };
   return { kind: "forwarded", link: state.network.routes.get(packet.destination)?.link };
@@ -198,7 +205,7 @@ function forwardingObstacle(
   { network }: NodeState,
 ): string | undefined {
   if (isFromNode) {
-    return isLoopback(source) && !network.isLoopbackRouted
+    return family === "IPv4" && isLoopback(source) && !network.isLoopbackRouted
       ? "net.ipv4.conf.all.route_localnet is 0, so nothing leaves from a loopback address"
       : undefined;
   }

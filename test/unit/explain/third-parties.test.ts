@@ -25,6 +25,7 @@ async function verdictAfter(
   damage: (onNode: FakeNode) => void,
   from: From,
   flags: Readonly<Record<string, string>> = {},
+  destination = web,
 ): Promise<Explanation> {
   let explanation: Explanation | undefined;
   await withNode(
@@ -32,7 +33,7 @@ async function verdictAfter(
     async (onNode) => {
       onNode.kernel.sysctl.values.set("net/ipv4/ip_forward", "1");
       damage(onNode);
-      explanation = await explained(onNode, from);
+      explanation = await explained(onNode, from, destination);
     },
     flags,
   );
@@ -380,6 +381,19 @@ describe("explain in IPVS mode", () => {
       table(onNode, "nat").append("POSTROUTING", "-s 127.0.0.0/8 -j MASQUERADE");
     const { summary } = await verdictAfter(masquerade, ip("127.0.0.1"), { "cluster-cidr": "" });
     assert.match(summary, /route_localnet is 0, so this node drops answers to 127\.0\.0\.1$/);
+  });
+
+  it("reports that other hosts drop packets from ::1", async () => {
+    const { summary } = await verdictAfter(
+      () => {},
+      ip("::1"),
+      {},
+      {
+        ...web,
+        address: ip("2001:db8::77"),
+      },
+    );
+    assert.match(summary, /are dropped by the receiving host, which accepts ::1 only from itself$/);
   });
 
   it("reports that endpoints drop packets from a loopback address", async () => {
