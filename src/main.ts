@@ -28,7 +28,8 @@ process.stderr.on("error", () => {});
 const running = runCommandLine(process.argv.slice(2), {
   ...outlet,
   readFile: (path) => readFileSync(path, "utf8"),
-  writeFile: (path, text) => writeFileSync(path, text),
+  writeFile: (path, content) =>
+    writeFileSync(path, content, { mode: typeof content === "string" ? 0o666 : 0o600 }),
   hostname,
   writeOut: (text) => void process.stdout.write(text),
   environment: process.env,

@@ -104,12 +104,13 @@ function parserOf(
 }
 
 function prepare(parser: Parser, command: Command, take: (result: CommandLine) => void): void {
-  const { options, hasOwnFlagsOnly, takesArgument } = command;
+  const { options, hasOwnFlagsOnly, mostArguments = 0 } = command;
   const more = hasOwnFlagsOnly
     ? ""
     : "\nThis command also accepts the daemon's flags: kube-ipvs --help\n";
   described(parser, { usage: "[flags]", ...command, more });
-  if (takesArgument) parser.argument("[argument]");
+  for (let number = 1; number <= mostArguments; number += 1)
+    parser.argument(`[argument-${number}]`);
   for (const option of options) parser.addOption(optionOf(option));
   if (!hasOwnFlagsOnly) for (const flag of flags) parser.addOption(optionOf(flag).hideHelp());
   parser.action(() => {

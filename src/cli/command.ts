@@ -18,10 +18,10 @@ export interface ProcessContext extends ConfigInputs {
   readonly columns?: () => number | undefined;
   /** Whether to print colors: stdout is a terminal, and NO_COLOR is empty or not set. */
   readonly hasColors: boolean;
-  readonly writeOut: (text: string) => void;
+  readonly writeOut: (text: string | Uint8Array) => void;
   readonly writeErr: (text: string) => void;
-  /** Replaces a file's content; throws if it fails. */
-  readonly writeFile: (path: string, text: string) => void;
+  /** Replaces a file's content; throws if it fails. A new file is readable only for its owner if the content is binary. */
+  readonly writeFile: (path: string, content: string | Uint8Array) => void;
   /** Prevents core dumps of the process and tracing by other users. Throws if the kernel rejects it. */
   readonly forbidCoreDumps: () => void;
   /** Called once, after the configuration is loaded. */
@@ -76,8 +76,8 @@ export interface Command {
   readonly usesRunningConfig?: true;
   /** The command accepts a configuration file with an empty mode, because it neither serves nor plans Services. */
   readonly needsNoMode?: true;
-  /** The command accepts one argument that is not a flag. */
-  readonly takesArgument?: true;
+  /** The number of arguments that are not flags; by default none. */
+  readonly mostArguments?: 1 | 2;
   /** The valid arguments. If undefined, all are valid. */
   readonly argumentChoices?: readonly string[];
   /** The command writes to the terminal itself, so nothing else may. */

@@ -7,7 +7,9 @@ import { endpointControllerCommand } from "./commands/endpoint-controller.ts";
 import { explainCommand } from "./commands/explain.ts";
 import { planCommand } from "./commands/plan.ts";
 import { servicesCommand } from "./commands/services.ts";
+import { showCommand } from "./commands/show.ts";
 import { statusCommand } from "./commands/status.ts";
+import { sysdumpCommand } from "./commands/sysdump.ts";
 import { topCommand } from "./commands/top.ts";
 import { versionCommand } from "./commands/version.ts";
 import { waitCommand } from "./commands/wait.ts";
@@ -20,6 +22,8 @@ export const commands: readonly Command[] = [
   topCommand,
   doctorCommand,
   planCommand,
+  sysdumpCommand,
+  showCommand,
   completionCommand,
   endpointControllerCommand,
   versionCommand,

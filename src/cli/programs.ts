@@ -21,6 +21,7 @@ export interface Programs {
   >;
   readonly doctor: Load<typeof import("../doctor/examine-node.ts"), "examineNode">;
   readonly explain: Load<typeof import("../explain/explain.ts"), "explain">;
+  readonly sysdump: Load<typeof import("../sysdump/sysdump.ts"), "sysdump">;
   readonly top: Load<typeof import("../top/run-top.ts"), "readTraffic" | "runLive">;
 }
 
@@ -31,5 +32,6 @@ export const programs: Programs = {
   firstSync: () => import("../daemon/operator/answer-without-daemon.ts"),
   doctor: () => import("../doctor/examine-node.ts"),
   explain: () => import("../explain/explain.ts"),
+  sysdump: () => import("../sysdump/sysdump.ts"),
   top: () => import("../top/run-top.ts"),
 };

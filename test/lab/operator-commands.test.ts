@@ -1,11 +1,15 @@
 /** Tests the operator's commands with the running program on a deliberately damaged node. */
 import assert from "node:assert/strict";
-import { existsSync, statSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Status } from "../../src/answer/answers.ts";
 import type { ServiceRow } from "../../src/answer/rows.ts";
+import type { Sysdump } from "../../src/answer/sysdump.ts";
 import { parseJson } from "../../src/base/parse-json.ts";
+import { unpacked } from "../../src/sysdump/archive.ts";
 import { Connection } from "../support/client-traffic.ts";
 import { LabNode, until } from "../support/lab-node.ts";
 import { shell } from "../support/netns/network-namespace.ts";
@@ -123,6 +127,44 @@ describe("the operator's commands", () => {
     assert.equal(unknown.code, 1);
     assert.match(unknown.err, /^kube-ipvs plan: .*"x" is not an IP address/m);
     assert.doesNotMatch(shell("ipvsadm -Sn"), /wlc|10\.96\.0\.19/);
+  });
+
+  it("write one archive for an issue, and print it", (test) => {
+    const path = join(tmpdir(), "dump.tar.gz");
+    const written = kubeIpvs("sysdump", "-f", path);
+    test.diagnostic(written.out + written.err);
+    assert.equal(written.code, 0);
+    assert.equal(statSync(path).mode & 0o777, 0o600);
+    const { parts } = parseJson(kubeIpvs("show", path, "-o", "json").out) as Sysdump;
+    const complete = parts.filter(({ note }) => note === undefined).map(({ name }) => name);
+    for (const name of ["status", "config", "services", "drains", "explain", "doctor", "plan"])
+      assert.ok(complete.includes(`${name}.json`), name);
+    for (const name of ["node", "sysctls", "metrics", "ipvs", "ipsets", "addresses", "routes"])
+      assert.ok(complete.includes(`${name}.txt`), name);
+    const show = (part: string): string => kubeIpvs("show", path, part).out;
+    assert.match(show("status"), /^OK, 1 Service/);
+    assert.match(show("plan"), /^No changes\.$/m);
+    assert.match(show("explain"), /balanced over 2 of 3 endpoints/);
+    assert.match(
+      show("ipvs"),
+      /^TCP 10\.96\.0\.10:80 rr.*\n {2}-> 10\.244\.1\.\d0:8080 weight 1,/m,
+    );
+    assert.match(show("ipsets"), /^add KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80$/m);
+    assert.match(show("sysctls"), /^net\/ipv4\/vs\/conntrack = 1$/m);
+    assert.match(show("metrics"), /^kube_ipvs_/m);
+    assert.match(show("routes"), /^10\.244\.[\d.]+\/\d+ via /m);
+    const missing = kubeIpvs("show", path, "nothing");
+    assert.deepEqual([missing.code, missing.out], [1, ""]);
+  });
+
+  it("write an archive without addresses and names", () => {
+    const path = join(tmpdir(), "redacted.tar.gz");
+    assert.equal(kubeIpvs("sysdump", "--redact", "-f", path).code, 0);
+    const { index, parts } = unpacked(readFileSync(path));
+    const all = JSON.stringify(index) + [...parts.values()].join("\n");
+    for (const hidden of [/\b10\.(?:96|244)\.\d/, /\b192\.168\./, /\bdefault\/web\b/, /\bnode-1\b/])
+      assert.doesNotMatch(all, hidden);
+    assert.match(kubeIpvs("show", path, "status").out, /^OK, 1 Service/);
   });
 
   it("show each endpoint of a Service with the kernel's connection counts", async (test) => {

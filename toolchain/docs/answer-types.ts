@@ -2,6 +2,7 @@
 import type { ExplanationList } from "../../src/answer/answer.ts";
 import type { Answers, StatusWithoutDaemon } from "../../src/answer/answers.ts";
 import type { Plan } from "../../src/answer/plan.ts";
+import type { Sysdump } from "../../src/answer/sysdump.ts";
 import type { TrafficList } from "../../src/answer/traffic.ts";
 import type { NodeList } from "../../src/cli/across-nodes.ts";
 import type { VersionAnswer } from "../../src/cli/commands/version.ts";
@@ -17,6 +18,8 @@ export interface AnswerTypes {
   readonly doctor: DoctorReport;
   readonly plan: Plan;
   readonly version: VersionAnswer;
+  /** Without the name of a part. */
+  readonly show: Sysdump;
   /** `kubectl kube-ipvs COMMAND --all-nodes`. */
   readonly "all-nodes": NodeList;
   /** `kube-ipvs-e2e`. */

@@ -7,7 +7,7 @@ const typesFile = join(import.meta.dirname, "answer-types.ts");
 
 const names: Readonly<Record<keyof AnswerTypes, true>> = {
   ...{ status: true, services: true, explain: true, drains: true, top: true, doctor: true },
-  ...{ plan: true, version: true, "all-nodes": true, e2e: true },
+  ...{ plan: true, version: true, show: true, "all-nodes": true, e2e: true },
 };
 
 /** Commands and programs whose answers have a schema. */

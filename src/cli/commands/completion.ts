@@ -31,7 +31,7 @@ export const completionCommand: Command = {
   options: [],
   hasOwnFlagsOnly: true,
   needsNoMode: true,
-  takesArgument: true,
+  mostArguments: 1,
   argumentChoices: Object.keys(scripts),
   examples: [
     {

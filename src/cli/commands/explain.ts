@@ -44,7 +44,7 @@ export const explainCommand: Command = {
       "packet destination; the protocol is tcp, udp or sctp, or ADDRESS/icmp for ping",
     ),
   ],
-  takesArgument: true,
+  mostArguments: 1,
   examples: [
     { command: "kube-ipvs explain svc/web -n shop", purpose: "every address of a Service" },
     { command: "kube-ipvs explain shop/web -o short", purpose: "only verdicts and differences" },

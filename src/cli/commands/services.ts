@@ -28,7 +28,7 @@ export const servicesCommand: Command = {
     switchOption("all-namespaces", "print the Services in all namespaces", "A"),
     watchOption,
   ],
-  takesArgument: true,
+  mostArguments: 1,
   examples: [
     { command: "kube-ipvs services -A", purpose: "all virtual servers on this node" },
     {

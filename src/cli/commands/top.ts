@@ -48,7 +48,7 @@ export const topCommand: Command = {
       choices: topSortKeys,
     },
   ],
-  takesArgument: true,
+  mostArguments: 1,
   needsNoMode: true,
   drawsItself: true,
   examples: [

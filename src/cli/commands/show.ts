@@ -1,0 +1,69 @@
+import { readFileSync } from "node:fs";
+import { exitCodes } from "../../answer/answer.ts";
+import type { Status } from "../../answer/answers.ts";
+import { explanationView } from "../../answer/explanation-view.ts";
+import { planView } from "../../answer/plan.ts";
+import type { View } from "../../answer/render.ts";
+import { drainsView, servicesView } from "../../answer/services-view.ts";
+import { statusView } from "../../answer/status-view.ts";
+import { sysdumpView } from "../../answer/sysdump.ts";
+import { errorText } from "../../base/error-text.ts";
+import { parseJson } from "../../base/parse-json.ts";
+import { doctorView } from "../../doctor/render.ts";
+import { type Command, outputOptions } from "../command.ts";
+
+/** The text forms of parts that are answers of commands. */
+const views: Readonly<Record<string, View<never>>> = {
+  "status.json": statusView as View<Status>,
+  "services.json": servicesView(true, "No Services"),
+  "drains.json": drainsView,
+  "explain.json": explanationView,
+  "doctor.json": doctorView,
+  "plan.json": planView,
+};
+
+export const showCommand: Command = {
+  name: "show",
+  usage: "FILE [PART] [flags]",
+  summary: "print an archive of kube-ipvs sysdump, or a part of it",
+  description:
+    "Prints the list of parts in an archive that kube-ipvs sysdump wrote, or one of its parts. Answers " +
+    "of commands are printed as the command prints them.\n" +
+    "Exit codes: 0 printed, 1 error.",
+  hasOwnFlagsOnly: true,
+  needsNoMode: true,
+  options: outputOptions("name"),
+  mostArguments: 2,
+  examples: [
+    { command: "kube-ipvs show node.tar.gz", purpose: "the parts" },
+    { command: "kube-ipvs show node.tar.gz status", purpose: "the status of that node" },
+    { command: "kube-ipvs show node.tar.gz plan -o json", purpose: "for scripts" },
+  ],
+  run: async ({ arguments: [path, wanted], print, writeOut }) => {
+    if (path === undefined) throw new Error("FILE is required: an archive of kube-ipvs sysdump");
+    const { unpacked } = await import("../../sysdump/archive.ts");
+    const { index, parts } = readArchive(path, unpacked);
+    if (wanted === undefined) {
+      print(index, sysdumpView);
+      return exitCodes.fine;
+    }
+    const row = index.parts.find(({ name }) => [name, name.replace(/\.\w+$/, "")].includes(wanted));
+    const text = parts.get(row?.name ?? "");
+    if (row === undefined || text === undefined) {
+      const names = [...parts.keys()].join(", ");
+      throw new Error(`${path} has no ${wanted} (${row?.note ?? `it has ${names}`})`);
+    }
+    const view = views[row.name];
+    if (view === undefined || row.note !== undefined) writeOut(text);
+    else print(parseJson(text) as never, view);
+    return exitCodes.fine;
+  },
+};
+
+function readArchive<Files>(path: string, unpacked: (bytes: Uint8Array) => Files): Files {
+  try {
+    return unpacked(readFileSync(path));
+  } catch (error) {
+    throw new Error(`Cannot read ${path}: ${errorText(error)}`, { cause: error });
+  }
+}

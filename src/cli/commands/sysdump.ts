@@ -1,0 +1,98 @@
+import { exitCodes, listOf } from "../../answer/answer.ts";
+import type { Answers } from "../../answer/answers.ts";
+import { planTarget, servicesTarget } from "../../answer/questions.ts";
+import { rendered } from "../../answer/render.ts";
+import { sysdumpView } from "../../answer/sysdump.ts";
+import { systemErrorText } from "../../base/system-error-text.ts";
+import { type Command, type CommandContext, switchOption, valueOption } from "../command.ts";
+
+export const sysdumpCommand: Command = {
+  name: "sysdump",
+  summary: "write one archive with all facts about this node that an issue needs",
+  description:
+    "Writes a .tar.gz archive with the answers of status, services, drains, plan, doctor and explain, " +
+    "the configuration, metrics, virtual servers, sets, rules, addresses, routes, kernel settings " +
+    "and the end of the log. It contains no secrets, and kube-ipvs show prints it.\n" +
+    "A part that fails, takes longer than 15 seconds or is larger than 16 MB is named in the index. " +
+    "After 90 seconds, the remaining parts are skipped.\n" +
+    "Exit codes: 0 written, 1 error.",
+  usesRunningConfig: true,
+  needsNoMode: true,
+  options: [
+    {
+      ...valueOption(
+        "filename",
+        "file",
+        "the archive; - for stdout (default: kube-ipvs-sysdump-TIME.tar.gz in this folder)",
+      ),
+      short: "f",
+    },
+    switchOption("redact", "replace addresses and names consistently, and omit the log"),
+  ],
+  examples: [
+    { command: "kube-ipvs sysdump --redact", purpose: "to attach to a public issue" },
+    {
+      command: "kubectl -n kube-system exec POD -- kube-ipvs sysdump -f - > node.tar.gz",
+      purpose: "from a workstation",
+    },
+  ],
+  run: async (context) => {
+    const { clock, config, options, programs } = context;
+    const { sysdump } = await programs.sysdump();
+    const { findLockHolder } = await import("../../daemon/process/instance-lock.ts");
+    const { index, archive } = await sysdump(answerParts(context), config, clock, {
+      isRedacted: options.get("redact") === "true",
+      daemonPid: async () => (await findLockHolder(config.lockName))?.pid,
+    });
+    const given = options.get("filename") ?? "";
+    if (given === "-") {
+      context.writeOut(archive);
+      context.writeErr(rendered(index, sysdumpView, "text", {}));
+      return exitCodes.fine;
+    }
+    const time = index.time.replaceAll(/[-:]|\.\d+/g, "");
+    const path = given === "" ? `kube-ipvs-sysdump-${time}.tar.gz` : given;
+    try {
+      context.writeFile(path, archive);
+    } catch (error) {
+      throw new Error(`Cannot write ${path}: ${systemErrorText(error)}; -f names another file`);
+    }
+    context.print(index, sysdumpView);
+    context.writeOut(`\nWrote ${path}\n`);
+    return exitCodes.fine;
+  },
+};
+
+/** The answers of other commands, as JSON. */
+function answerParts(context: CommandContext): {
+  readonly name: string;
+  readonly read: () => Promise<string>;
+}[] {
+  const { clock, config, programs, runContext, source } = context;
+  const ask = async <Kind extends keyof Answers>(
+    kind: Kind,
+    target: string,
+  ): Promise<Answers[Kind]> => {
+    const asked = await source.askDaemon({ kind, target });
+    if (asked.kind === "answer") return asked.answer;
+    throw new Error(`the daemon does not answer: ${asked.reason}`);
+  };
+  const services = servicesTarget({ hasEndpoints: true, hasConnections: true });
+  const part = (name: string, read: () => Promise<unknown>) => ({
+    name: `${name}.json`,
+    read: async () => `${JSON.stringify(await read(), undefined, 2)}\n`,
+  });
+  return [
+    part("status", () => ask("Status", "/v1/status")),
+    part("config", () => ask("Configuration", "/v1/config")),
+    part("services", () => ask("ServiceList", services)),
+    part("drains", () => ask("DrainList", "/v1/drains")),
+    part("explain", async () => {
+      const facts = await ask("PlanFacts", planTarget({ kind: "sample" }));
+      const { explain } = await programs.explain();
+      return listOf("ExplanationList", await explain(facts, undefined, {}, context));
+    }),
+    part("doctor", async () => (await programs.doctor()).examineNode(config, clock, false)),
+    part("plan", async () => (await programs.plan()).planSync(config, runContext())),
+  ];
+}

@@ -1,0 +1,64 @@
+/** Implements `kube-ipvs sysdump`. Reads only, and loads no modules. */
+import { randomBytes } from "node:crypto";
+import { hostname } from "node:os";
+import { apiVersion } from "../answer/answers.ts";
+import type { Sysdump } from "../answer/sysdump.ts";
+import type { Clock } from "../base/clock.ts";
+import { parseJson } from "../base/parse-json.ts";
+import { version } from "../base/version.ts";
+import type { Config } from "../config/config.ts";
+import { packed, type SysdumpFiles } from "./archive.ts";
+import { collect, type Limits, type Part } from "./collect.ts";
+import { namesIn } from "./names.ts";
+import { nodeParts } from "./node-parts.ts";
+import { Redactor } from "./redact.ts";
+
+export interface SysdumpOptions {
+  readonly isRedacted: boolean;
+  /** Finds the daemon's process. */
+  readonly daemonPid: () => Promise<number | undefined>;
+  readonly limits?: Limits;
+}
+
+/** `answers` are the parts that commands print. */
+export async function sysdump(
+  answers: readonly Part[],
+  config: Pick<Config, "metricsBindAddress">,
+  clock: Clock,
+  { isRedacted, daemonPid, limits }: SysdumpOptions,
+): Promise<{ readonly index: Sysdump; readonly archive: Buffer }> {
+  const parts = [...answers, ...nodeParts(config, clock, daemonPid)];
+  const time = new Date(clock.nowMs()).toISOString();
+  const head = { apiVersion, kind: "Sysdump", program: version, time, isRedacted } as const;
+  const files = await collect(isRedacted ? parts.map(withoutLog) : parts, head, clock, limits);
+  const written = isRedacted ? redacted(files) : files;
+  return { index: written.index, archive: packed(written) };
+}
+
+/** The log may contain names of objects that no longer exist. */
+function withoutLog(part: Part): Part {
+  if (part.name !== "log.txt") return part;
+  const reason = "omitted, because it may contain names that cannot be recognized";
+  return { ...part, read: () => Promise.reject(new Error(reason)) };
+}
+
+/** Exported for tests. */
+export function redacted(
+  { index, parts }: SysdumpFiles,
+  key: Uint8Array = randomBytes(32),
+): SysdumpFiles {
+  const isWhole = (name: string): boolean =>
+    index.parts.every((one) => one.name !== name || one.note === undefined);
+  const isJson = (name: string): boolean => name.endsWith(".json") && isWhole(name);
+  const answers = [...parts].flatMap(([name, text]) => (isJson(name) ? [parseJson(text)] : []));
+  const redactor = new Redactor(key, [hostname(), ...answers.flatMap((one) => [...namesIn(one)])]);
+  const texts = [...parts].map(
+    ([name, text]) => [name, isJson(name) ? redactor.json(text) : redactor.text(text)] as const,
+  );
+  const sizes = new Map(texts.map(([name, text]) => [name, Buffer.byteLength(text)]));
+  const rows = index.parts.map(({ note, ...row }) => ({
+    ...{ ...row, bytes: sizes.get(row.name) ?? 0 },
+    ...(note === undefined ? {} : { note: redactor.text(note) }),
+  }));
+  return { index: { ...index, parts: rows }, parts: new Map(texts) };
+}

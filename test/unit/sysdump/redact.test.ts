@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { apiVersion } from "../../../src/answer/answers.ts";
+import { parseCidr, parseIpAddress } from "../../../src/base/ip.ts";
+import { namesIn } from "../../../src/sysdump/names.ts";
+import { Redactor } from "../../../src/sysdump/redact.ts";
+import { redacted } from "../../../src/sysdump/sysdump.ts";
+
+const redactor = new Redactor(new Uint8Array(32).fill(7), ["shop", "shop-eu", "web", "default"]);
+
+function prefixOf(one: string, other: string): number {
+  const bits = (text: string): string =>
+    text
+      .split(".")
+      .map((part) => Number(part).toString(2).padStart(8, "0"))
+      .join("");
+  const [first, second] = [bits(one), bits(other)];
+  const length = [...first].findIndex((bit, index) => bit !== second[index]);
+  return length < 0 ? 32 : length;
+}
+
+describe("redaction", () => {
+  it("replaces addresses consistently, with the same common prefixes", () => {
+    const given = ["10.244.1.7", "10.244.1.9", "10.244.200.1", "192.168.1.1"];
+    const replaced = given.map((address) => redactor.text(address));
+    for (const [index, address] of given.entries()) {
+      assert.notEqual(replaced[index], address);
+      assert.equal(redactor.text(`-> ${address}:8080 weight`), `-> ${replaced[index]}:8080 weight`);
+      for (const [other, another] of given.entries()) {
+        const lengths = [
+          prefixOf(address, another),
+          prefixOf(replaced[index] ?? "", replaced[other] ?? ""),
+        ];
+        assert.equal(lengths[0], lengths[1]);
+      }
+    }
+  });
+
+  it("keeps networks valid, and addresses within them", () => {
+    const network = parseCidr(redactor.text("10.244.0.0/16"));
+    assert.equal(network?.prefixLength, 16);
+    const [first, second] = network?.address.split(".") ?? [];
+    assert.ok(redactor.text("10.244.1.7").startsWith(`${first}.${second}.`));
+  });
+
+  it("replaces IPv6 addresses in every notation, and hardware addresses", () => {
+    const text = redactor.text(
+      "[fd00:244::7]:80 fd00:244::7,tcp:80 fd00:244::/32 02:42:ac:11:00:02",
+    );
+    const [first = "", second = "", network = "", hardware] = text.split(" ");
+    assert.doesNotMatch(text, /fd00|42:ac/);
+    assert.equal(first, `[${second.split(",")[0]}]:80`);
+    assert.notEqual(parseIpAddress(second.split(",")[0] ?? ""), undefined);
+    assert.notEqual(parseCidr(network), undefined);
+    assert.equal(hardware, "00:00:00:00:00:00");
+  });
+
+  it("keeps loopback and unspecified addresses, versions and times", () => {
+    for (const text of [
+      "127.0.0.1:10249",
+      "0.0.0.0/0",
+      "[::]:80",
+      "::1/128",
+      "v1.36.2",
+      "17:52:49",
+      "6.1.0-13",
+      "nat::x",
+    ])
+      assert.equal(redactor.text(text), text);
+  });
+
+  it("replaces whole names only, and keeps names that every cluster has", () => {
+    assert.equal(
+      redactor.text("shop/web:http shop-eu/web default/web webhook x-web workshop"),
+      "name-1/name-3:http name-2/name-3 default/name-3 webhook x-web workshop",
+    );
+  });
+
+  it("finds names in answers", () => {
+    const answers = [
+      { items: [{ namespace: "a", name: "b", endpoints: [{ node: "c" }] }] },
+      { node: { name: "d" }, source: { server: "https://api.example.com:6443" } },
+      { conflicts: [{ service: "e/f:http" }], changes: [{ services: ["g/h"], kind: "x" }] },
+      { source: { server: "10.0.0.1:6443" } },
+    ];
+    assert.deepEqual([...namesIn(answers)].filter((name) => name !== "").toSorted(), [
+      "a",
+      "api.example.com",
+      "b",
+      "c",
+      "d",
+      "e",
+      "f",
+      "g",
+      "h",
+    ]);
+  });
+
+  it("keeps JSON valid, also of a part that was cut off", () => {
+    const row = { name: "services.json", bytes: 1, milliseconds: 1 };
+    const cut = { name: "cut.json", bytes: 1, milliseconds: 1, note: "the first 1 of 2 bytes" };
+    const service = '{"namespace":"shop","name":"web","address":"10.96.0.10","kind":"shop"}';
+    const { parts } = redacted({
+      index: {
+        ...{ apiVersion, kind: "Sysdump", program: "1", time: "", isRedacted: true },
+        parts: [row, cut],
+      },
+      parts: new Map([
+        ["services.json", service],
+        ["cut.json", '{"address":"10.96.0.10'],
+      ]),
+    });
+    const [whole = "", rest = ""] = parts.values();
+    assert.deepEqual(Object.keys(JSON.parse(whole)), ["namespace", "name", "address", "kind"]);
+    assert.doesNotMatch(whole + rest, /10\.96\.0\.10|shop|web/);
+  });
+});
