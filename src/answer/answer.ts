@@ -34,6 +34,7 @@ const neededFields: Readonly<Record<keyof Answers, readonly string[]>> = {
   Configuration: ["configuration"],
   ServiceList: ["items"],
   DrainList: ["items"],
+  History: ["items"],
   PlanFacts: [
     ...["mode", "families", "destinations", "services", "rules", "forwards", "virtualServers"],
     ...["setEntries", "boundAddresses", "listeners"],

@@ -10,7 +10,7 @@ import type { RealServer, RealServerId } from "../state/real-server.ts";
 import type { RuleSet } from "../state/rule.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 import type { VirtualServer } from "../state/virtual-server.ts";
-import type { DrainRow, ServiceRow } from "./rows.ts";
+import type { DrainRow, HistoryEntry, ServiceRow } from "./rows.ts";
 
 export const apiVersion = "kube-ipvs/v1";
 
@@ -28,6 +28,7 @@ export interface Answers {
   readonly Status: Status;
   readonly ServiceList: ListOf<"ServiceList", ServiceRow>;
   readonly DrainList: ListOf<"DrainList", DrainRow>;
+  readonly History: ListOf<"History", HistoryEntry>;
   readonly PlanFacts: PlanFacts;
   readonly Configuration: RunningConfiguration;
 }

@@ -82,6 +82,22 @@ export interface DrainRow extends DrainTimes {
   readonly inactiveConnections: number;
 }
 
+/** An entry of `/v1/history`. Entries are sorted from oldest to newest. */
+export interface HistoryEntry {
+  /** RFC 3339. */
+  readonly time: string;
+  /** `drift`: a third party changed kernel state. The others concern changes that the kernel rejects. */
+  readonly event: "drift" | "rejected" | "rejection-ended";
+  /** For example `TCP 10.96.0.10:80 -> 10.244.1.10:8080`. */
+  readonly subject: string;
+  /** The reaction to drift (`repair`, `suppress` or `report`), or the error of a rejection. */
+  readonly detail: string;
+  /** The Services that a rejection concerns. */
+  readonly services?: readonly string[];
+  /** Name and PID of the program that caused drift, if the kernel reported it. */
+  readonly changedBy?: string;
+}
+
 export type ListKind = "ServiceList" | "DrainList";
 
 /** The query of a request for Services. */

@@ -5,6 +5,7 @@ import { doctorCommand } from "./commands/doctor.ts";
 import { drainsCommand } from "./commands/drains.ts";
 import { endpointControllerCommand } from "./commands/endpoint-controller.ts";
 import { explainCommand } from "./commands/explain.ts";
+import { historyCommand } from "./commands/history.ts";
 import { planCommand } from "./commands/plan.ts";
 import { servicesCommand } from "./commands/services.ts";
 import { showCommand } from "./commands/show.ts";
@@ -19,6 +20,7 @@ export const commands: readonly Command[] = [
   servicesCommand,
   explainCommand,
   drainsCommand,
+  historyCommand,
   topCommand,
   doctorCommand,
   planCommand,

@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Status } from "../../src/answer/answers.ts";
-import type { ServiceRow } from "../../src/answer/rows.ts";
+import type { Answers, Status } from "../../src/answer/answers.ts";
+import type { HistoryEntry, ServiceRow } from "../../src/answer/rows.ts";
 import type { Sysdump } from "../../src/answer/sysdump.ts";
 import { parseJson } from "../../src/base/parse-json.ts";
 import { unpacked } from "../../src/sysdump/archive.ts";
@@ -69,6 +69,10 @@ const ranged: readonly ApiObject[] = [
 function servicesOf(name: string): readonly ServiceRow[] {
   const { out } = kubeIpvs("services", name, "-o", "json");
   return (parseJson(out) as { readonly items: readonly ServiceRow[] }).items;
+}
+
+function historyOf(): readonly HistoryEntry[] {
+  return (parseJson(kubeIpvs("history", "-o", "json").out) as Answers["History"]).items;
 }
 
 /** `10.244.1.10 drifted`, or only the address if the endpoint accepts connections. */
@@ -372,6 +376,14 @@ describe("the operator's commands", () => {
     );
     const status = parseJson(kubeIpvs("status", "-o", "json").out) as Status;
     assert.deepEqual(status.rejectedObjects[0]?.services, ["default/bad"]);
+    const events = historyOf().filter(({ event }) => event === "rejected");
+    assert.deepEqual(
+      events.map(({ subject, services }) => [subject, services]),
+      [[`TCP 10.96.0.12:80 -> ${broadcast}:8080`, ["default/bad"]]],
+    );
+    assert.match(events[0]?.detail ?? "", /^EINVAL: /);
+    const elapsedMs = Date.now() - Date.parse(events[0]?.time ?? "");
+    assert.ok(elapsedMs >= 0 && elapsedMs < 120_000, `${elapsedMs} ms`);
     assert.equal(status.conflicts[0]?.service, "default/api");
     assert.equal(
       judgedConflicts(),
@@ -384,6 +396,10 @@ describe("the operator's commands", () => {
     node.apply(...webOf(one), ...rivalServices(first.address));
     await node.program.prints(/Virtual server is claimed by another Service/);
     assert.equal(judgedConflicts(), judgedRivals);
+    assert.deepEqual(
+      historyOf().map(({ event }) => event),
+      ["rejected", "rejection-ended"],
+    );
     const status = parseJson(kubeIpvs("status", "-o", "json").out) as Status;
     assert.deepEqual(
       status.conflicts.map((conflict) => conflict.service),

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { Ajv } from "ajv";
+import { Ajv, type ValidateFunction } from "ajv";
 import { parseJson } from "../../src/base/parse-json.ts";
 
 const folder: string = join(import.meta.dirname, "../../docs/schemas");
@@ -17,11 +17,21 @@ function isObjectSchema(value: unknown): value is object {
   return typeof value === "object" && value !== null && "properties" in value && "type" in value;
 }
 
+const validators = new Map<string, ValidateFunction>();
+
+function validatorOf(name: string): ValidateFunction {
+  const known = validators.get(name);
+  if (known !== undefined) return known;
+  const schema = parseJson(readFileSync(join(folder, `${name}.json`), "utf8"));
+  const strict = JSON.parse(JSON.stringify(schema, strictly)) as object;
+  const validator = new Ajv({ allErrors: true }).compile(strict);
+  validators.set(name, validator);
+  return validator;
+}
+
 /** An answer's problems. Empty if it is valid. */
 export function answerProblems(name: string, text: string): readonly string[] {
-  const schema = parseJson(readFileSync(join(folder, `${name}.json`), "utf8"));
-  const ajv = new Ajv({ allErrors: true });
-  const validate = ajv.compile(JSON.parse(JSON.stringify(schema, strictly)) as object);
+  const validate = validatorOf(name);
   if (validate(parseJson(text))) return [];
   return (validate.errors ?? []).map(
     ({ instancePath, message, params }) => `${instancePath} ${message} ${JSON.stringify(params)}`,

@@ -14,6 +14,7 @@ export interface AnswerTypes {
   readonly services: Answers["ServiceList"];
   readonly explain: ExplanationList;
   readonly drains: Answers["DrainList"];
+  readonly history: Answers["History"];
   readonly top: TrafficList;
   readonly doctor: DoctorReport;
   readonly plan: Plan;

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { exitCodes } from "../../answer/answer.ts";
 import type { Status } from "../../answer/answers.ts";
 import { explanationView } from "../../answer/explanation-view.ts";
+import { historyView } from "../../answer/history-view.ts";
 import { planView } from "../../answer/plan.ts";
 import type { View } from "../../answer/render.ts";
 import { drainsView, servicesView } from "../../answer/services-view.ts";
@@ -17,6 +18,7 @@ const views: Readonly<Record<string, View<never>>> = {
   "status.json": statusView as View<Status>,
   "services.json": servicesView(true, "No Services"),
   "drains.json": drainsView,
+  "history.json": historyView,
   "explain.json": explanationView,
   "doctor.json": doctorView,
   "plan.json": planView,

@@ -87,6 +87,7 @@ function answerParts(context: CommandContext): {
     part("config", () => ask("Configuration", "/v1/config")),
     part("services", () => ask("ServiceList", services)),
     part("drains", () => ask("DrainList", "/v1/drains")),
+    part("history", () => ask("History", "/v1/history")),
     part("explain", async () => {
       const facts = await ask("PlanFacts", planTarget({ kind: "sample" }));
       const { explain } = await programs.explain();

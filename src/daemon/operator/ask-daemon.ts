@@ -23,7 +23,9 @@ export function askDaemon(
   if (socketPath === "") return Promise.resolve(absent("kubeIpvs.operatorSocket is empty"));
   return new Promise((resolve) => {
     const failed = (error: Error): void => resolve(replyOf(error as NodeJS.ErrnoException));
-    const asked = request({ socketPath, path: target, timeout: timeoutMs }, (response) => {
+    // Without an agent, so that no connection is used again that the daemon may be closing.
+    const options = { socketPath, path: target, timeout: timeoutMs, agent: false };
+    const asked = request(options, (response) => {
       const chunks: Buffer[] = [];
       let lengthBytes = 0;
       response.on("data", (chunk: Buffer) => {

@@ -1,5 +1,6 @@
 /** Maps request paths to answers. Does not use sockets. */
 
+import { listOf } from "../../answer/answer.ts";
 import { apiVersion } from "../../answer/answers.ts";
 import { readPlanQuery, readServicesQuery } from "../../answer/questions.ts";
 import type { ListKind } from "../../answer/rows.ts";
@@ -44,10 +45,16 @@ export async function answerTo(target: string, sources: AnswerSources): Promise<
       object: { apiVersion, kind: "Configuration", configuration },
     };
   }
+  if (path === "/v1/history") {
+    const items = (sources.view()?.history.events ?? []).map(({ atMs: _, timeMs, ...event }) => ({
+      ...{ time: new Date(timeMs).toISOString(), ...event },
+    }));
+    return { kind: "object", status: 200, object: listOf("History", items) };
+  }
   if (!viewPaths.includes(path)) {
     return failure(
       404,
-      `not found: the paths are /v1/status, /v1/config, ${viewPaths.join(" and ")}`,
+      `not found: the paths are /v1/status, /v1/config, /v1/history, ${viewPaths.join(" and ")}`,
     );
   }
   const view = sources.view();

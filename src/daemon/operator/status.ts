@@ -16,7 +16,7 @@ import { countsOf } from "./object-counts.ts";
 import { type Evidence, problemsOf, problemsText, summaryOf, verdictOf } from "./verdict.ts";
 
 export interface StatusSources {
-  readonly clock: Pick<Clock, "monotonicMs">;
+  readonly clock: Pick<Clock, "monotonicMs" | "nowMs">;
   /** The configuration at startup. The view has the reloaded one. */
   readonly config: Config;
   readonly health: ProxyHealth;
@@ -161,9 +161,9 @@ function troublesOf(
       : {
           lastDrift: {
             subject: lastDrift.subject,
-            action: lastDrift.action,
+            action: lastDrift.detail,
             ageSeconds: secondsSince(lastDrift.atMs),
-            ...(lastDrift.by === undefined ? {} : { changedBy: lastDrift.by }),
+            ...(lastDrift.changedBy === undefined ? {} : { changedBy: lastDrift.changedBy }),
           },
         }),
   };

@@ -1,10 +1,11 @@
+import type { HistoryEntry } from "../../answer/rows.ts";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import type { FoundDrift, SyncReport } from "../../reconcile/report.ts";
 import type { ManualWeight } from "../../reconcile/status/manual-weights.ts";
 import type { Rejection } from "../../reconcile/status/rejection.ts";
 import type { ReconcileConflict } from "../../reconcile/status/repairs.ts";
-import { subjectText } from "../../reconcile/subject.ts";
+import { subjectKey, subjectText } from "../../reconcile/subject.ts";
 import type { Conflict } from "./conflicts.ts";
 import type { Lasting } from "./findings.ts";
 import type { IgnoredAnnotation } from "./sync-findings.ts";
@@ -23,14 +24,18 @@ export interface FailingSyncs {
   readonly message: string;
 }
 
-export interface LastDrift {
-  readonly subject: string;
-  readonly action: FoundDrift["action"];
-  /** The program that caused it, such as `nft (PID 4711)`. Undefined if unknown. */
-  readonly by: string | undefined;
-  /** Monotonic time at which the drift was found. */
+type Event = Omit<HistoryEntry, "time">;
+
+/** Drift, or the begin or end of a rejection. */
+export interface PastEvent extends Event {
+  /** Monotonic time. */
   readonly atMs: number;
+  /** Milliseconds since the epoch. */
+  readonly timeMs: number;
 }
+
+/** Maximum number of remembered events. */
+const maxEvents = 500;
 
 /** Maximum number of remembered virtual servers. Each of them is read again when the status is requested. */
 const maxUnrepaired = 100;
@@ -40,11 +45,11 @@ const maxUnrepaired = 100;
  * nothing.
  */
 export class SyncHistory {
-  readonly #clock: Pick<Clock, "monotonicMs">;
+  readonly #clock: Pick<Clock, "monotonicMs" | "nowMs">;
   lastFull: PastSync | undefined;
   lastPartial: PastSync | undefined;
   failing: FailingSyncs | undefined;
-  rejections: readonly Rejection[] = [];
+  #rejections: readonly Rejection[] = [];
   /** Repairs that a third party keeps reverting. */
   reverted: readonly ReconcileConflict[] = [];
   /** Weights that a third party set and that kube-ipvs keeps. */
@@ -58,7 +63,9 @@ export class SyncHistory {
   ignoredAnnotations: readonly Lasting<IgnoredAnnotation>[] = [];
   /** Number of drifts since startup. */
   driftCount = 0;
-  lastDrift: LastDrift | undefined;
+  lastDrift: PastEvent | undefined;
+  /** The last events, from oldest to newest. */
+  readonly events: PastEvent[] = [];
   /** The program that changed our nf_tables tables, according to the last check that found drift. */
   tablesChangedBy: string | undefined;
   /**
@@ -67,7 +74,7 @@ export class SyncHistory {
    */
   readonly #unrepaired = new Map<string, number>();
 
-  constructor(clock: Pick<Clock, "monotonicMs">) {
+  constructor(clock: Pick<Clock, "monotonicMs" | "nowMs">) {
     this.#clock = clock;
   }
 
@@ -75,8 +82,7 @@ export class SyncHistory {
     report: SyncReport,
     sync: { readonly isFull: boolean; readonly elapsedMs: number },
   ): void {
-    const endedAtMs = this.#clock.monotonicMs();
-    this.#noteDrifts(report, endedAtMs);
+    this.#noteDrifts(report);
     const [failure] = report.failures;
     if (failure !== undefined) {
       this.noteFailure(`${failure.kind} ${failure.subject}: ${errorText(failure.error)}`);
@@ -89,6 +95,21 @@ export class SyncHistory {
     this.foreignServers = report.foreignServers;
     this.possiblyOwned = report.possiblyOwned;
     this.claimedForeignServers = report.conflicts;
+  }
+
+  get rejections(): readonly Rejection[] {
+    return this.#rejections;
+  }
+
+  /** Also records which rejections began and ended. */
+  set rejections(present: readonly Rejection[]) {
+    const before = this.#rejections;
+    this.#rejections = present;
+    if (before.length === 0 && present.length === 0) return;
+    this.#record([
+      ...beyond(present, before).map((one) => rejectionEvent("rejected", one)),
+      ...beyond(before, present).map((one) => rejectionEvent("rejection-ended", one)),
+    ]);
   }
 
   get unrepaired(): ReadonlyMap<string, number> {
@@ -127,15 +148,28 @@ export class SyncHistory {
     return full.endedAtMs > partial.endedAtMs ? full : partial;
   }
 
-  #noteDrifts({ drifts }: SyncReport, atMs: number): void {
+  #noteDrifts({ drifts }: SyncReport): void {
     for (const { subject } of drifts) {
       if ("virtualServer" in subject) this.#unrepaired.delete(subject.virtualServer);
     }
-    const last = drifts.at(-1);
-    if (last === undefined) return;
+    if (drifts.length === 0) return;
     this.driftCount += drifts.length;
-    const { action, subject } = last;
-    this.lastDrift = { subject: subjectText(subject), action, by: this.causeOf(last), atMs };
+    this.#record(
+      drifts.slice(-maxEvents).map((drift): Event => {
+        const changedBy = this.causeOf(drift);
+        return {
+          ...{ event: "drift", subject: subjectText(drift.subject), detail: drift.action },
+          ...(changedBy === undefined ? {} : { changedBy }),
+        };
+      }),
+    );
+    this.lastDrift = this.events.at(-1);
+  }
+
+  #record(entries: readonly Event[]): void {
+    const [atMs, timeMs] = [this.#clock.monotonicMs(), this.#clock.nowMs()];
+    this.events.push(...entries.slice(-maxEvents).map((entry) => ({ ...entry, atMs, timeMs })));
+    this.events.splice(0, this.events.length - maxEvents);
   }
 
   /** The program that caused the drift. Undefined if unknown. */
@@ -143,4 +177,19 @@ export class SyncHistory {
     const isInTables = type === "set" || type === "entry" || type === "chain";
     return isInTables ? this.tablesChangedBy : undefined;
   }
+}
+
+/** The rejections of subjects that `others` do not contain. */
+function beyond(some: readonly Rejection[], others: readonly Rejection[]): readonly Rejection[] {
+  const keys = new Set(others.map(({ subject }) => subjectKey(subject)));
+  return some.filter(({ subject }) => !keys.has(subjectKey(subject)));
+}
+
+function rejectionEvent(
+  event: Event["event"],
+  { subject, reason, error, services }: Rejection,
+): Event {
+  const detail = `${reason}: ${error.message}`;
+  const names = services.length === 0 ? {} : { services };
+  return { event, subject: subjectText(subject), detail, ...names };
 }

@@ -9,6 +9,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { after, afterEach, before, beforeEach, describe, it, type TestContext } from "node:test";
 import { setImmediate as immediately } from "node:timers/promises";
+import type { Answers } from "../../../src/answer/answers.ts";
 import { silentLogger } from "../../../src/base/log.ts";
 import { parseJson } from "../../../src/base/parse-json.ts";
 import { type OpenKernel, openKernel } from "../../../src/kernel/open-kernel.ts";
@@ -185,6 +186,9 @@ describe("nft flush ruleset", () => {
     const { out } = kubeIpvs("status", "-o", "json");
     const { lastDrift } = parseJson(out) as { lastDrift?: { changedBy?: string } };
     assert.match(lastDrift?.changedBy ?? "", /^nft \(PID \d+\)$/);
+    const { items } = parseJson(kubeIpvs("history", "-o", "json").out) as Answers["History"];
+    const last = items.findLast(({ event }) => event === "drift");
+    assert.equal(last?.changedBy, lastDrift?.changedBy);
     for (const connection of connections) connection.reset();
   });
 

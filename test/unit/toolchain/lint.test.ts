@@ -95,6 +95,8 @@ const cases: readonly Planted[] = [
   { folder: "top", code: imports("../reconcile/reconciler.ts"), rule: wall },
   { folder: "top", code: imports("../kernel/open-readers.ts") },
   { folder: "kernel", code: imports("../top/rows.ts"), rule: wall },
+  { folder: "sysdump", code: imports("../daemon/start.ts"), rule: wall },
+  { folder: "sysdump", code: imports("../kernel/open-readers.ts") },
   { folder: "e2e", code: imports("../kernel/kernel.ts"), rule: wall },
   { folder: "e2e", code: imports("../daemon/start.ts"), rule: wall },
   { folder: "e2e", code: imports("../answer/answers.ts") },
