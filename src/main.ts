@@ -28,8 +28,11 @@ process.stderr.on("error", () => {});
 const running = runCommandLine(process.argv.slice(2), {
   ...outlet,
   readFile: (path) => readFileSync(path, "utf8"),
-  writeFile: (path, content) =>
-    writeFileSync(path, content, { mode: typeof content === "string" ? 0o666 : 0o600 }),
+  writeFile: (path, text) => writeFileSync(path, text),
+  writeBytes: (path, bytes) => {
+    if (path === "-") process.stdout.write(bytes);
+    else writeFileSync(path, bytes, { mode: 0o600 });
+  },
   hostname,
   writeOut: (text) => void process.stdout.write(text),
   environment: process.env,

@@ -18,10 +18,12 @@ export interface ProcessContext extends ConfigInputs {
   readonly columns?: () => number | undefined;
   /** Whether to print colors: stdout is a terminal, and NO_COLOR is empty or not set. */
   readonly hasColors: boolean;
-  readonly writeOut: (text: string | Uint8Array) => void;
+  readonly writeOut: (text: string) => void;
   readonly writeErr: (text: string) => void;
-  /** Replaces a file's content; throws if it fails. A new file is readable only for its owner if the content is binary. */
-  readonly writeFile: (path: string, content: string | Uint8Array) => void;
+  /** Replaces a file's content; throws if it fails. */
+  readonly writeFile: (path: string, text: string) => void;
+  /** Writes a file that only its owner can read, or with `-` to stdout; throws if it fails. */
+  readonly writeBytes: (path: string, bytes: Uint8Array) => void;
   /** Prevents core dumps of the process and tracing by other users. Throws if the kernel rejects it. */
   readonly forbidCoreDumps: () => void;
   /** Called once, after the configuration is loaded. */

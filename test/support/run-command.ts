@@ -35,6 +35,7 @@ export async function runCommand(
       throw new Error(`ENOENT: no such file or directory, open '${path}'`);
     },
     writeFile: () => {},
+    writeBytes: () => {},
     forbidCoreDumps: () => {},
     noteLoaded: () => {},
     programs: Object.fromEntries(given) as unknown as Programs,

@@ -44,21 +44,17 @@ export const sysdumpCommand: Command = {
       isRedacted: options.get("redact") === "true",
       daemonPid: async () => (await findLockHolder(config.lockName))?.pid,
     });
-    const given = options.get("filename") ?? "";
-    if (given === "-") {
-      context.writeOut(archive);
-      context.writeErr(rendered(index, sysdumpView, "text", {}));
-      return exitCodes.fine;
-    }
     const time = index.time.replaceAll(/[-:]|\.\d+/g, "");
-    const path = given === "" ? `kube-ipvs-sysdump-${time}.tar.gz` : given;
+    const path = options.get("filename") || `kube-ipvs-sysdump-${time}.tar.gz`;
     try {
-      context.writeFile(path, archive);
+      context.writeBytes(path, archive);
     } catch (error) {
-      throw new Error(`Cannot write ${path}: ${systemErrorText(error)}; -f names another file`);
+      const reason = `${systemErrorText(error)}; -f names another file`;
+      throw new Error(`Cannot write ${path}: ${reason}`, { cause: error });
     }
-    context.print(index, sysdumpView);
-    context.writeOut(`\nWrote ${path}\n`);
+    const text = `${rendered(index, sysdumpView, "text", context.form)}\n`;
+    if (path === "-") context.writeErr(text);
+    else context.writeOut(`${text}Wrote ${path}\n`);
     return exitCodes.fine;
   },
 };

@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { apiVersion } from "../../../src/answer/answers.ts";
+import type { Sysdump } from "../../../src/answer/sysdump.ts";
 import { systemClock } from "../../../src/base/clock.ts";
 import { collect, type Part } from "../../../src/sysdump/collect.ts";
 
-const head = {
+const head: Omit<Sysdump, "parts"> = {
   ...{ apiVersion, kind: "Sysdump", program: "1.0.0", time: "2026-01-02T03:04:05.000Z" },
   isRedacted: false,
-} as const;
+};
 const limits = { partMs: 20, totalMs: 60_000, partBytes: 10 };
 
 function part(name: string, read: () => Promise<string>): Part {

@@ -8,7 +8,8 @@ import { ip } from "../../../support/records.ts";
 
 function drift(number: number): FoundDrift {
   const address = ip(`10.96.${number >> 8}.${number & 255}`);
-  return { kind: "address", subject: { type: "address", address }, action: "repair" };
+  const states = { before: "present", after: "absent" };
+  return { kind: "address", subject: { type: "address", address }, action: "repair", ...states };
 }
 
 function rejection(module: string, attempts = 1): Rejection {

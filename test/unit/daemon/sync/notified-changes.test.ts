@@ -87,7 +87,7 @@ describe("after a notification about kube-ipvs's tables", () => {
     await notify("nft (PID 4711)");
     assert.match(ipSetText(kernel), /add KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80/);
     assert.deepEqual(drifts(), ["KUBE-CLUSTER-IP 10.96.0.10,tcp:80 repair nft (PID 4711)"]);
-    assert.equal(reporter.history.lastDrift?.by, "nft (PID 4711)");
+    assert.equal(reporter.history.lastDrift?.changedBy, "nft (PID 4711)");
   });
 
   it("a changed entry is found even if the number of entries is the same", async () => {

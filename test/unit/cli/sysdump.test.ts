@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, it } from "node:test";
+import { apiVersion } from "../../../src/answer/answers.ts";
+import type { Sysdump } from "../../../src/answer/sysdump.ts";
+import { packed } from "../../../src/sysdump/archive.ts";
+import { type CommandRun, runCommand } from "../../support/run-command.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "sysdump-"));
+after(() => rmSync(folder, { recursive: true }));
+const noSocket = "--kube-ipvs-operator-socket=/nonexistent/x.sock";
+
+const index: Sysdump = {
+  ...{ apiVersion, kind: "Sysdump", program: "1.0.0", time: "2026-01-02T03:04:05.678Z" },
+  isRedacted: false,
+  parts: [
+    { name: "plan.json", bytes: 10, milliseconds: 1 },
+    { name: "cut.json", bytes: 3, milliseconds: 1, note: "the first 3 of 9 bytes" },
+    { name: "log.txt", bytes: 0, milliseconds: 2, note: "no daemon runs" },
+  ],
+};
+const plan = { apiVersion, kind: "Plan", changes: [], conflicts: [] };
+const archive = packed({
+  index,
+  parts: new Map([
+    ["plan.json", JSON.stringify(plan)],
+    ["cut.json", '{"a'],
+  ]),
+});
+const path = join(folder, "node.tar.gz");
+writeFileSync(path, archive);
+
+interface Written extends CommandRun {
+  readonly paths: readonly string[];
+}
+
+async function dump(args: readonly string[], error?: Error): Promise<Written> {
+  const paths: string[] = [];
+  const writeBytes = (to: string): void => {
+    if (error !== undefined) throw error;
+    paths.push(to);
+  };
+  const fakes = { sysdump: { sysdump: async () => ({ index, archive }) } };
+  const outcome = await runCommand(["sysdump", noSocket, ...args], fakes, { writeBytes });
+  return { ...outcome, paths };
+}
+
+describe("kube-ipvs sysdump", () => {
+  it("names the file by the time, and lists incomplete parts", async () => {
+    const { code, out, paths } = await dump([]);
+    assert.deepEqual([code, paths], [0, ["kube-ipvs-sysdump-20260102T030405Z.tar.gz"]]);
+    assert.match(out, /^ {2}log\.txt +0 +no daemon runs$/m);
+    assert.match(out, /^Wrote kube-ipvs-sysdump-20260102T030405Z\.tar\.gz$/m);
+  });
+
+  it("prints nothing else on stdout if the archive goes there", async () => {
+    const { code, out, err, paths } = await dump(["-f", "-"]);
+    assert.deepEqual([code, out, paths], [0, "", ["-"]]);
+    assert.match(err, /^ {2}plan\.json +10 /m);
+  });
+
+  it("fails if the file cannot be written", async () => {
+    const { code, err } = await dump(
+      ["-f", "/x/y"],
+      new Error("ENOENT: no such file, open '/x/y'"),
+    );
+    assert.equal(code, 1);
+    assert.match(err, /Cannot write \/x\/y: ENOENT: no such file; -f names another file$/m);
+  });
+});
+
+describe("kube-ipvs show", () => {
+  const show = (...args: readonly string[]) => runCommand(["show", ...args]);
+
+  it("prints the parts, or one part as the command prints it", async () => {
+    assert.match((await show(path)).out, /^Program +kube-ipvs 1\.0\.0$/m);
+    assert.equal((await show(path, "-o", "name")).out, "plan.json\ncut.json\nlog.txt\n");
+    assert.equal((await show(path, "plan")).out, "No changes.\n");
+    assert.equal((await show(path, "cut.json")).out, '{"a');
+  });
+
+  it("fails with one line if there is no such part or archive", async () => {
+    const text = join(folder, "text");
+    writeFileSync(text, "text");
+    for (const [args, reason] of [
+      [[], /FILE is required/],
+      [[path, "log"], /has no log \(no daemon runs\)$/],
+      [[path, "x"], /has no x \(it has plan\.json, cut\.json\)$/],
+      [[text], /Cannot read .*text: it is not a \.tar\.gz archive, or it is damaged$/],
+      [[join(folder, "missing")], /Cannot read .*missing: ENOENT/],
+    ] as const) {
+      const { code, out, err } = await show(...args);
+      assert.deepEqual([code, out, err.trim().split("\n").length], [1, "", 1], err);
+      assert.match(err.trim(), reason);
+    }
+  });
+});
