@@ -5,10 +5,18 @@
  */
 import { type ExplanationList, exitCodes, listOf } from "../answer/answer.ts";
 import type { Answers, ListOf, Status, StatusWithoutDaemon } from "../answer/answers.ts";
+import {
+  type Comparison,
+  comparisonView,
+  differencesBetween,
+  type NodeDifference,
+  type NodeServices,
+} from "../answer/comparison.ts";
 import type { Explanation } from "../answer/explanation.ts";
 import { type Column, rendered, table } from "../answer/render.ts";
 import { drainColumns, serviceColumns } from "../answer/services-view.ts";
 import { hostPort, type IpAddress } from "../base/ip.ts";
+import { isRecord } from "../base/is-record.ts";
 import { parseJson } from "../base/parse-json.ts";
 import type { Finding } from "../doctor/check.ts";
 import { type DoctorReport, doctorColumns } from "../doctor/render.ts";
@@ -80,7 +88,7 @@ const rowsByCommand = {
   explain: explainRows,
 } as const;
 
-export const fleetCommands: readonly string[] = Object.keys(rowsByCommand);
+export const fleetCommands: readonly string[] = [...Object.keys(rowsByCommand), "compare"];
 
 /** Returns the text and the worst exit code. Throws if the command is not one of {@link fleetCommands}. */
 export function nodesText(
@@ -92,6 +100,11 @@ export function nodesText(
   const items = readNodes(input).toSorted((one, other) => byName(one.node, other.node));
   const list: NodeList = listOf("NodeList", items);
   const exitCode = Math.max(exitCodes.fine, ...items.map((one) => one.exitCode));
+  if (command === "compare") {
+    const comparison = comparisonOf(items);
+    const text = rendered(comparison, comparisonView, format, { width });
+    return { text, exitCode: comparison.items.length === 0 ? exitCode : exitCodes.wrong };
+  }
   const rows = rowsByCommand[command as keyof typeof rowsByCommand];
   if (rows === undefined) {
     throw new Error(
@@ -101,6 +114,21 @@ export function nodesText(
   const view = { blocks: () => blocksOf(rows as NodeRows<unknown, unknown>, items) };
   return { text: rendered(list, view, format, { width }), exitCode };
 }
+
+/** Nodes that did not answer come first. */
+function comparisonOf(all: readonly NodeAnswer[]): Comparison {
+  const nodes = new Map<string, NodeServices>();
+  const silent: NodeDifference[] = [];
+  for (const { node, answer, error = otherVersion } of all) {
+    if (isRecord(answer) && answer["kind"] === "NodeServices")
+      nodes.set(node, answer as unknown as NodeServices);
+    else silent.push({ node, difference: error });
+  }
+  const items = [...silent, ...differencesBetween(nodes)];
+  return { ...listOf("Comparison", items), nodeCount: nodes.size };
+}
+
+const otherVersion = "the answer is of another version of kube-ipvs (-o json shows it)";
 
 interface NodeRow<Row> {
   readonly node: string;
@@ -119,7 +147,7 @@ function blocksOf<Answer, Row>(
     try {
       return rowsOf(answer as Answer).map((row) => ({ node, row }));
     } catch {
-      return [{ node, error: "the answer is of another version of kube-ipvs (-o json shows it)" }];
+      return [{ node, error: otherVersion }];
     }
   });
   if (rows.length === 0) return ["Nothing on any node"];

@@ -1,5 +1,6 @@
 /** All commands besides the daemon itself. The parser, the help and the completion use this list. */
 import type { Command, Example } from "./command.ts";
+import { compareCommand } from "./commands/compare.ts";
 import { completionCommand } from "./commands/completion.ts";
 import { doctorCommand } from "./commands/doctor.ts";
 import { drainsCommand } from "./commands/drains.ts";
@@ -19,6 +20,7 @@ export const commands: readonly Command[] = [
   statusCommand,
   servicesCommand,
   explainCommand,
+  compareCommand,
   drainsCommand,
   historyCommand,
   topCommand,

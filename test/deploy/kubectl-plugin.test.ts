@@ -136,6 +136,11 @@ case " $* " in
     echo '{"verdict":"warn","checks":[{"name":"a","verdict":"ok","evidence":"yes"},{"name":"b","verdict":"warn","evidence":"two"}]}'
     exit 2 ;;
   *" explain "*) echo '{"items":[{"verdict":"balanced","summary":"Packets are balanced"}]}'; exit ;;
+  *" compare "*)
+    facts='"namespace":"shop","name":"web","frontend":"cluster-ip","protocol":"TCP","address":"10.96.0.2","port":80'
+    scheduler=rr; case " $* " in *" pod-3 "*) scheduler=wlc ;; esac
+    echo '{"apiVersion":"kube-ipvs/v1","kind":"NodeServices","time":"2026-01-02T03:04:05Z","problems":[],"history":[],"items":[{'"$facts"',"scheduler":"'$scheduler'","affinitySeconds":0}]}'
+    exit ;;
   *" services "*)
     echo '{"items":[{"namespace":"shop","name":"web","protocol":"TCP","address":"10.96.0.2","port":80,"realServers":{"planned":2,"programmed":2,"draining":0}}]}'
     exit ;;
@@ -209,6 +214,26 @@ describe("kubectl kube-ipvs --all-nodes", () => {
     assert.match(row("explain", 2), /^node-9 +balanced +Packets are balanced$/);
     assert.match(row("services", 2), /^node-2 +shop +web .* 10\.96\.0\.2:80 .* 2\/2 /);
     assert.match(row("drains", 1), /^unserved .* no kube-ipvs pod$/);
+  });
+
+  it("compares all nodes, with rows for those that do not answer or differ", () => {
+    const { code, lines } = runOnNodes("compare", "shop/web");
+    assert.deepEqual(
+      lines.map((line) => line.replaceAll(/ +/g, " ")),
+      [
+        "NODE SERVICE FRONTEND SINCE CAUSE DIFFERENCE",
+        "node-7 - - - - no answer within 2 s",
+        "node-8 - - - - Cannot ask kube-ipvs",
+        "node-10 - - - - pod pod-10 is Pending",
+        "node-3 shop/web TCP 10.96.0.2:80 - - lacks scheduler rr; has scheduler wlc",
+      ],
+    );
+    assert.equal(code, 2);
+    assert.match(readFileSync(log, "utf8"), /kube-ipvs compare shop\/web -o json/);
+    const text = runOnNodes("compare", "-l", "zone=a", "-o", "json").lines.join("\n");
+    assert.deepEqual(answerProblems("compare", text), []);
+    const { nodeCount, items } = JSON.parse(text);
+    assert.deepEqual([nodeCount, items.length], [2, 1]);
   });
 
   it("rejects commands that are meaningless for many nodes", () => {

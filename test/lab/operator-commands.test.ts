@@ -1,11 +1,13 @@
 /** Tests the operator's commands with the running program on a deliberately damaged node. */
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Answers, Status } from "../../src/answer/answers.ts";
+import type { NodeServices } from "../../src/answer/comparison.ts";
 import type { HistoryEntry, ServiceRow } from "../../src/answer/rows.ts";
 import type { Sysdump } from "../../src/answer/sysdump.ts";
 import { parseJson } from "../../src/base/parse-json.ts";
@@ -159,6 +161,25 @@ describe("the operator's commands", () => {
     assert.match(show("routes"), /^10\.244\.[\d.]+\/\d+ via /m);
     const missing = kubeIpvs("show", path, "nothing");
     assert.deepEqual([missing.code, missing.out], [1, ""]);
+  });
+
+  it("compare what nodes serve", () => {
+    const { out } = kubeIpvs("compare", "web", "-o", "json");
+    const answer = parseJson(out) as NodeServices;
+    assert.equal(answer.items[0]?.endpoints?.length, 3);
+    assert.deepEqual([answer.problems, kubeIpvs("compare").code], [[], 0]);
+    const other = JSON.stringify(answer).replaceAll("10.244.1.20", "10.244.1.99");
+    const lines = [`= n1 0`, `|${JSON.stringify(answer)}`, `= n2 0`, `|${JSON.stringify(answer)}`];
+    const compared = (...more: readonly string[]): string =>
+      spawnSync(program, ["__nodes", "compare"], {
+        input: [...lines, ...more, ""].join("\n"),
+        encoding: "utf8",
+      }).stdout;
+    assert.equal(compared(), "2 nodes serve the same\n");
+    assert.match(
+      compared("= n3 0", `|${other}`),
+      /^n3 +default\/web:http +TCP 10\.96\.0\.10:80 .*lacks endpoint in use 10\.244\.1\.20:8080/m,
+    );
   });
 
   it("write an archive without addresses and names", () => {

@@ -1,6 +1,7 @@
 /** The types of answers that commands print with `-o json`. schemas.ts derives a JSON Schema from each. */
 import type { ExplanationList } from "../../src/answer/answer.ts";
 import type { Answers, StatusWithoutDaemon } from "../../src/answer/answers.ts";
+import type { Comparison, NodeServices } from "../../src/answer/comparison.ts";
 import type { Plan } from "../../src/answer/plan.ts";
 import type { Sysdump } from "../../src/answer/sysdump.ts";
 import type { TrafficList } from "../../src/answer/traffic.ts";
@@ -13,6 +14,8 @@ export interface AnswerTypes {
   readonly status: Answers["Status"] | StatusWithoutDaemon;
   readonly services: Answers["ServiceList"];
   readonly explain: ExplanationList;
+  /** On one node, and `kubectl kube-ipvs compare`. */
+  readonly compare: NodeServices | Comparison;
   readonly drains: Answers["DrainList"];
   readonly history: Answers["History"];
   readonly top: TrafficList;

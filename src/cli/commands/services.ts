@@ -52,7 +52,12 @@ export const servicesCommand: Command = {
   },
 };
 
-function queryOf({ options, format, arguments: [written] }: CommandContext): ServicesQuery {
+/** The Services that the arguments name. */
+export function queryOf({
+  options,
+  format,
+  arguments: [written],
+}: Pick<CommandContext, "options" | "format" | "arguments">): ServicesQuery {
   const [given = "", path] = written?.replace(/^(?:svc|services?)\//, "").split("/") ?? [];
   const namespace = path === undefined ? options.get("namespace") : given;
   const isAll = options.get("all-namespaces") === "true";

@@ -1,0 +1,50 @@
+import { exitCodes } from "../../answer/answer.ts";
+import { type Answers, apiVersion } from "../../answer/answers.ts";
+import type { NodeServices } from "../../answer/comparison.ts";
+import { servicesTarget } from "../../answer/questions.ts";
+import { servicesView } from "../../answer/services-view.ts";
+import { type Command, namespaceOption, outputOptions } from "../command.ts";
+import { failureText, type Question } from "../source.ts";
+import { queryOf } from "./services.ts";
+
+export const compareCommand: Command = {
+  name: "compare",
+  usage: "[SERVICE] [flags]",
+  summary: "print which nodes serve a Service differently (kubectl kube-ipvs compare)",
+  description:
+    "kubectl kube-ipvs compare runs this command on all nodes, and prints the nodes that differ from most " +
+    "others: frontends, schedulers, session affinity, ready endpoints, endpoints in use and reasons. On one " +
+    "node, it prints what this node contributes. Without SERVICE, it compares all Services.\n" +
+    "Exit codes: 0 no difference, 1 error, 2 nodes differ or do not answer.",
+  options: [...outputOptions(), namespaceOption],
+  needsNoMode: true,
+  mostArguments: 1,
+  examples: [
+    { command: "kubectl kube-ipvs compare shop/web", purpose: "one Service on all nodes" },
+    { command: "kubectl kube-ipvs compare -o json", purpose: "all Services, for scripts" },
+  ],
+  run: async (context) => {
+    const { clock, config, options, arguments: words, source, print } = context;
+    const ask = async <Kind extends keyof Answers>(
+      question: Question<Kind>,
+    ): Promise<Answers[Kind]> => {
+      const asked = await source.askDaemon(question);
+      if (asked.kind === "answer") return asked.answer;
+      throw new Error(failureText(config.operatorSocketPath, asked.reason));
+    };
+    const all = words.length === 0 ? new Map([...options, ["all-namespaces", "true"]]) : options;
+    const query = queryOf({ options: all, format: "json", arguments: words });
+    const target = servicesTarget({ ...query, hasEndpoints: true, hasConnections: false });
+    const answer: NodeServices = {
+      ...{ apiVersion, kind: "NodeServices", time: new Date(clock.nowMs()).toISOString() },
+      items: (await ask({ kind: "ServiceList", target })).items,
+      problems: (await ask({ kind: "Status", target: "/v1/status" })).problems,
+      history: (await ask({ kind: "History", target: "/v1/history" })).items,
+    };
+    const view = servicesView(false, "No Services");
+    print(answer, {
+      blocks: ({ items }, isWide) => view.blocks({ ...answer, kind: "ServiceList", items }, isWide),
+    });
+    return exitCodes.fine;
+  },
+};
