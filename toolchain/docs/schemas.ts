@@ -6,7 +6,16 @@ import type { AnswerTypes } from "./answer-types.ts";
 const typesFile = join(import.meta.dirname, "answer-types.ts");
 
 const names: Readonly<Record<keyof AnswerTypes, true>> = {
-  ...{ status: true, services: true, explain: true, compare: true, drains: true, history: true, top: true, doctor: true },
+  ...{
+    status: true,
+    services: true,
+    explain: true,
+    compare: true,
+    drains: true,
+    history: true,
+    top: true,
+    doctor: true,
+  },
   ...{ plan: true, version: true, show: true, "all-nodes": true, e2e: true },
 };
 

@@ -10,7 +10,7 @@ import { queryOf } from "./services.ts";
 export const compareCommand: Command = {
   name: "compare",
   usage: "[SERVICE] [flags]",
-  summary: "print which nodes serve a Service differently (kubectl kube-ipvs compare)",
+  summary: "print which nodes serve a Service differently, run by kubectl kube-ipvs",
   description:
     "kubectl kube-ipvs compare runs this command on all nodes, and prints the nodes that differ from most " +
     "others: frontends, schedulers, session affinity, ready endpoints, endpoints in use and reasons. On one " +

@@ -352,7 +352,7 @@ describe("a failed command", () => {
     [
       "for an unknown command",
       ["stauts"],
-      "kube-ipvs: unknown command 'stauts' (commands are status, services, explain, drains, top, doctor, plan, completion, endpoint-controller, version, wait) (see --help)\n",
+      "kube-ipvs: unknown command 'stauts' (commands are status, services, explain, compare, drains, history, top, doctor, plan, sysdump, show, completion, endpoint-controller, version, wait) (see --help)\n",
     ],
     [
       "for several settings at once",
