@@ -208,30 +208,6 @@ export interface DummyLink {
   watch(onChange: () => void, onError: (error: Error) => void): () => void;
 }
 
-/** The route to an address. */
-export interface Route {
-  /** Whether the address belongs to this node. */
-  readonly isLocal: boolean;
-  /** The outgoing link. */
-  readonly link: string;
-  readonly linkIndex: number;
-  readonly isBridge: boolean;
-  /** The source address of packets if the sending program chooses none. */
-  readonly source?: IpAddress;
-}
-
-/** The source address and the incoming link of a packet that the node routes. */
-export interface Arrival {
-  readonly source: IpAddress;
-  readonly linkIndex: number;
-}
-
-/** Route lookups, like `ip route get`: rtnetlink. */
-export interface Routes {
-  /** Undefined if the address is unreachable, either from this node or for packets from another host. */
-  find(address: IpAddress, arrival?: Arrival): Promise<Route | undefined>;
-}
-
 /** A rule as printed by `iptables-save`. */
 export interface ObservedRule {
   /** The canonical text after `-A CHAIN `. */

@@ -1,6 +1,6 @@
 import { type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
 import { type RealServerId, realServerKey } from "../../state/real-server.ts";
-import { isHere, isLocal, type NodeState } from "./node-state.ts";
+import { isHere, isLocal, type NodeState, routeKey } from "./node-state.ts";
 import type { Packet } from "./packet.ts";
 import type { EndpointPath } from "./path.ts";
 import { filterPlaces, firstPlaces, passTables, type Step, type Traversal } from "./traverse.ts";
@@ -26,7 +26,7 @@ export function deliver(arrived: ArrivedPacket, state: NodeState): EndpointPath 
   const source = isMasqueraded ? leavingAddress(address, state) : packet.source;
   const lossBehind = isHere(address, state) ? undefined : lossBehindNode(packet, source, state);
   if (lossBehind !== undefined) return { ...lost, steps, obstacle: lossBehind };
-  if (state.network.unroutedAnswers.has(address)) {
+  if (state.network.unrouted.has(routeKey(packet.source, address))) {
     const link = state.network.routes.get(address)?.link;
     const obstacle = `a route or routing rule drops its answers (ip rule; ip route get ${packet.source} from ${address} iif ${link})`;
     return { ...lost, steps, obstacle };

@@ -9,7 +9,7 @@ import { type IpAddress, type IpFamily, isLoopback, isWildcard } from "../../bas
 import type { RealServerId } from "../../state/real-server.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import { deliver, leavingAddress, notForwarding } from "./deliver.ts";
-import { isHere, isLocal, type ListedServer, type NodeState } from "./node-state.ts";
+import { isHere, isLocal, type ListedServer, type NodeState, routeKey } from "./node-state.ts";
 import type { Packet, PacketOnPath } from "./packet.ts";
 import type { EndpointPath, PacketPath, PathEnd } from "./path.ts";
 import {
@@ -55,7 +55,7 @@ function unfilteredBridge(
 function returnPathEnd({ source, inLink }: Packet, { network }: NodeState): PathEnd | undefined {
   if (inLink === "" || inLink !== network.strictLink) {
     const by = `the missing return path: there is no route to ${source}, or one that rejects packets (ip route get ${source})`;
-    return network.unrouted.has(source) ? { kind: "dropped", by } : undefined;
+    return network.unrouted.has(routeKey(source)) ? { kind: "dropped", by } : undefined;
   }
   const back = network.routes.get(source)?.link;
   if (back === inLink) return undefined;

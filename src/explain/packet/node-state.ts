@@ -54,16 +54,19 @@ export interface KnownRoute {
   readonly source?: IpAddress;
 }
 
+/** Identifies packets to an address: those of this node, or those of another host. */
+export function routeKey(destination: IpAddress, source?: IpAddress): string {
+  return source === undefined ? destination : `${destination} from ${source}`;
+}
+
 /** State that affects packets, but that kube-ipvs does not plan. */
 export interface NodeNetwork {
   /** Addresses of this node on links other than kube-ipvs0. */
   readonly addresses: ReadonlySet<IpAddress>;
   /** Routes to addresses of other hosts. Addresses without a route are not included. */
   readonly routes: ReadonlyMap<IpAddress, KnownRoute>;
-  /** Addresses whose packets to the client a route or a routing rule drops. Empty if no client is given. */
-  readonly unroutedAnswers: ReadonlySet<IpAddress>;
-  /** Addresses that have no route, or only a route that rejects packets. */
-  readonly unrouted: ReadonlySet<IpAddress>;
+  /** Packets that have no route, or only a route or routing rule that drops them, by {@link routeKey}. */
+  readonly unrouted: ReadonlySet<string>;
   /** Listening sockets, by {@link listenerKey}. */
   readonly listeners: ReadonlySet<string>;
   /** net.ipv4.vs.conntrack. If 0, packets that IPVS balances are not masqueraded. */

@@ -1,8 +1,9 @@
 /** Reads routes, listening sockets and sysctls, which affect packets but are not planned. */
 import { familyOf, type IpAddress, type IpFamily } from "../../base/ip.ts";
-import type { Route, Sysctl } from "../../kernel/kernel.ts";
+import type { Sysctl } from "../../kernel/kernel.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
-import { listenerKey, type NodeNetwork } from "../packet/node-state.ts";
+import type { Route } from "../../kernel/route.ts";
+import { listenerKey, type NodeNetwork, routeKey } from "../packet/node-state.ts";
 
 export interface NetworkQuery {
   readonly family: IpFamily;
@@ -24,12 +25,10 @@ export async function readNetwork(
   if (inLink !== undefined && sysctl.read(reversePath(inLink)) === undefined)
     throw new Error(`--in: there is no interface ${inLink} on this node; ip link lists them`);
   const bridgeCalls = family === "IPv4" ? "bridge-nf-call-iptables" : "bridge-nf-call-ip6tables";
-  const found = await readRoutes(readers, peers);
   const isAsked = client !== undefined && familyOf(client) === family;
   return {
     addresses,
-    ...found,
-    unroutedAnswers: isAsked ? await readUnroutedAnswers(readers, found.routes, client) : new Set(),
+    ...(await readRoutes(readers, peers, isAsked ? client : undefined)),
     listeners: new Set(sockets.listListening().map(listenerKey)),
     isIpvsTracked: sysctl.read("net/ipv4/vs/conntrack") !== "0",
     isForwarding: sysctl.read(forwarding[family]) !== "0",
@@ -56,30 +55,24 @@ const forwarding: Readonly<Record<IpFamily, string>> = {
   IPv6: "net/ipv6/conf/all/forwarding",
 };
 
+/** If a client is given, also reads whether answers of the peers are routed to it. */
 async function readRoutes(
   { routes }: Pick<KernelReaders, "routes">,
   peers: Iterable<IpAddress>,
+  client: IpAddress | undefined,
 ): Promise<Pick<NodeNetwork, "unrouted"> & { readonly routes: ReadonlyMap<IpAddress, Route> }> {
   const found = new Map<IpAddress, Route>();
-  const unrouted = new Set<IpAddress>();
+  const unrouted = new Set<string>();
   for (const address of new Set(peers)) {
     const route = await routes.find(address);
-    if (route === undefined) unrouted.add(address);
+    if (route === undefined) unrouted.add(routeKey(address));
     else if (!route.isLocal) found.set(address, route);
   }
-  return { routes: found, unrouted };
-}
-
-/** Returns the addresses whose packets to the client a route or a routing rule drops. */
-async function readUnroutedAnswers(
-  { routes }: Pick<KernelReaders, "routes">,
-  peers: ReadonlyMap<IpAddress, Route>,
-  client: IpAddress,
-): Promise<ReadonlySet<IpAddress>> {
-  const unrouted = new Set<IpAddress>();
-  for (const [source, { linkIndex }] of peers) {
+  if (client === undefined) return { routes: found, unrouted };
+  for (const [source, { linkIndex }] of found) {
     if (source === client) continue;
-    if ((await routes.find(client, { source, linkIndex })) === undefined) unrouted.add(source);
+    const answer = await routes.find(client, { source, linkIndex });
+    if (answer === undefined) unrouted.add(routeKey(client, source));
   }
-  return unrouted;
+  return { routes: found, unrouted };
 }

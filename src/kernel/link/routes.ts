@@ -5,7 +5,7 @@ import { addressFamilies } from "../../netlink/netfilter.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
 import { NetlinkTransport, type TransportDependencies } from "../../netlink/transport.ts";
-import type { Arrival, Route, Routes } from "../kernel.ts";
+import type { Arrival, Route, Routes } from "../route.ts";
 import { decodeLink, ipOf, writeLinkHeader } from "./codec.ts";
 import { localRoute, messageTypes } from "./constants.ts";
 import { decodeRoute, writeRoute } from "./route-messages.ts";

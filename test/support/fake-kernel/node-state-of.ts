@@ -28,7 +28,6 @@ function everywhere(): ReadonlyMap<IpAddress, KnownRoute> {
 const fakeNetwork: NodeNetwork = {
   addresses: new Set(standardNodeAddresses.map(({ address }) => address)),
   routes: everywhere(),
-  unroutedAnswers: new Set(),
   listeners: new Set(),
   isIpvsTracked: true,
   isForwarding: true,

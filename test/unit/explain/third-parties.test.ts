@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import type { Explanation } from "../../../src/answer/explanation.ts";
 import type { IpAddress } from "../../../src/base/ip.ts";
 import type { From } from "../../../src/explain/origins.ts";
-import type { Routes } from "../../../src/kernel/kernel.ts";
+import type { Routes } from "../../../src/kernel/route.ts";
 import type { IpSet } from "../../../src/state/ip-set.ts";
 import type { TableName } from "../../../src/state/rule.ts";
 import type { FakeNode } from "../../support/fake-node.ts";
