@@ -524,6 +524,17 @@ describe("the operator's commands", () => {
     assert.doesNotMatch(shell("ipvsadm -Sn"), /10\.244\.1\.10:8080 -m -w 1/);
   });
 
+  it("write an archive with the other parts, and name those that need a daemon", () => {
+    const path = join(tmpdir(), "stopped.tar.gz");
+    assert.equal(kubeIpvs("sysdump", "-f", path, ...node.flags).code, 0);
+    const { parts } = parseJson(kubeIpvs("show", path, "-o", "json").out) as Sysdump;
+    const noteOf = (name: string) => parts.find((one) => one.name === name)?.note;
+    assert.match(noteOf("status.json") ?? "", /^the daemon does not answer: /);
+    assert.equal(noteOf("log.txt"), "no daemon runs");
+    for (const name of ["doctor.json", "plan.json", "ipvs.txt"])
+      assert.equal(noteOf(name), undefined);
+  });
+
   it("list what would drain after a start", (test) => {
     node.apply(...webOf(two));
     const server = `${web.address}:${web.port}`;
