@@ -8,6 +8,7 @@ import type { Protocol } from "../base/protocol.ts";
 import type { ServiceName } from "../base/service-name.ts";
 import type { RealServer, RealServerId } from "../state/real-server.ts";
 import type { RuleSet } from "../state/rule.ts";
+import type { ServedRange } from "../state/served-range.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 import type { VirtualServer } from "../state/virtual-server.ts";
 import type { DrainRow, HistoryEntry, ServiceRow } from "./rows.ts";
@@ -222,6 +223,7 @@ export interface PlannedState {
   readonly virtualServers: readonly {
     readonly virtualServer: VirtualServer;
     readonly realServers: readonly RealServer[];
+    readonly range?: ServedRange;
   }[];
   /** Planned entries for these addresses and ports, by set name. */
   readonly setEntries: Readonly<Record<string, readonly SetEntry[]>>;

@@ -1,5 +1,7 @@
 /** The rows of lists of Services and drains, and the query for Services. */
+import { familyOf, type IpAddress } from "../base/ip.ts";
 import type { ClaimReason } from "../plan/claims/claim.ts";
+import { markServerId, virtualServerKey } from "../state/virtual-server.ts";
 
 /** A row of `/v1/services`. There is one row for each address, port and protocol of a Service. */
 export interface ServiceRow {
@@ -9,9 +11,15 @@ export interface ServiceRow {
   readonly portName?: string;
   readonly type: "ClusterIP" | "NodePort" | "LoadBalancer";
   readonly frontend: "cluster-ip" | "external-ip" | "load-balancer" | "node-port";
+  /** Of port ranges: all protocols, such as `TCP,UDP`. */
   readonly protocol: string;
   readonly address: string;
+  /** The first port of a port range. */
   readonly port: number;
+  /** Only of port ranges: all ports, such as `5060,10000-20000`. */
+  readonly ports?: string;
+  /** Only of port ranges: the firewall mark of the virtual server. */
+  readonly mark?: number;
   readonly scheduler: string;
   /** Session affinity timeout; 0 means no session affinity. */
   readonly affinitySeconds: number;
@@ -36,6 +44,15 @@ export interface ServiceRow {
   };
   /** Undefined unless requested. */
   readonly endpoints?: readonly EndpointRow[];
+}
+
+/** The key of a row's virtual server. */
+export function serverKeyOf({
+  mark,
+  ...row
+}: Pick<ServiceRow, "protocol" | "address" | "port" | "mark">): string {
+  if (mark === undefined) return virtualServerKey(row);
+  return virtualServerKey(markServerId(familyOf(row.address as IpAddress), mark));
 }
 
 export interface EndpointRow {

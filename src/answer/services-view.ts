@@ -11,7 +11,7 @@ export const serviceColumns: readonly Column<ServiceRow>[] = [
   { title: "PORT", cell: ({ portName }) => portName, drop: 2 },
   { title: "TYPE", cell: ({ type }) => type, drop: 4 },
   { title: "PROTO", cell: ({ protocol }) => protocol },
-  { title: "VIRTUAL-SERVER", cell: ({ address, port }) => hostPort(address, port) },
+  { title: "VIRTUAL-SERVER", cell: serverText },
   { title: "FRONTEND", cell: ({ frontend }) => frontend, drop: 3 },
   { title: "SCHED", cell: ({ scheduler }) => scheduler, drop: 5 },
   {
@@ -57,6 +57,11 @@ export const drainColumns: readonly Column<DrainRow>[] = [
   { title: "ACTIVE", cell: ({ activeConnections }) => activeConnections },
   { title: "INACTIVE", cell: ({ inactiveConnections }) => inactiveConnections, drop: 3 },
 ];
+
+/** For example `10.96.0.10:53`, or `10.96.0.10:5060,10000-20000` for a port range. */
+function serverText({ address, port, ports = String(port) }: ServiceRow): string {
+  return `${hostPort(address, 0).slice(0, -1)}${ports}`;
+}
 
 /** If `hasDetails`, lists the endpoints below each virtual server. `nothing` is shown for an empty list. */
 export function servicesView(hasDetails: boolean, nothing: string): View<Answers["ServiceList"]> {

@@ -24,7 +24,8 @@ export interface TrafficRow extends TrafficFigures {
   readonly namespace?: string;
   readonly name?: string;
   readonly portName?: string;
-  readonly protocol: Protocol;
+  /** `FWM` for a port range. */
+  readonly protocol: Protocol | "FWM";
   readonly virtualServers: readonly { readonly address: IpAddress; readonly port: number }[];
 }
 

@@ -84,6 +84,7 @@ function configOf(
     },
     isMasqueradeAll: settings["iptables.masqueradeAll"],
     masqueradeMark: (1 << settings["iptables.masqueradeBit"]) >>> 0,
+    ...portRangeMarks(settings, report),
     servesLoopbackNodePorts: settings["iptables.localhostNodePorts"],
     syncPeriodMs: settings[`${section}.syncPeriod`],
     minSyncPeriodMs: settings[`${section}.minSyncPeriod`],
@@ -143,6 +144,27 @@ function configOf(
     operatorSocketPath: settings["kubeIpvs.operatorSocket"].replaceAll("{lockName}", lockName),
     ...serviceProxyName(settings, report),
   };
+}
+
+/** Marks are hashes of addresses, so a narrow mask would cause conflicts. */
+const fewestMarkBits = 8;
+
+function portRangeMarks(settings: Settings, report: Report): Pick<Config, "portRangeMarks"> {
+  const text = settings["kubeIpvs.portRangeMarks"];
+  if (text === "") return {};
+  const bits = /^0x([0-9a-f]{1,8})$/i.exec(text)?.[1];
+  const mask = Number.parseInt(bits ?? "0", 16);
+  if (!/^0*1{8,}0*$/.test(mask.toString(2))) {
+    const reason = `must be a hexadecimal mask of at least ${fewestMarkBits} adjacent bits, such as 0x3fff0000`;
+    report("kubeIpvs.portRangeMarks", text, reason);
+    return {};
+  }
+  const masqueradeBit = settings["iptables.masqueradeBit"];
+  if ((mask & (1 << masqueradeBit)) !== 0) {
+    const reason = `must not contain iptables.masqueradeBit (${masqueradeBit})`;
+    report("kubeIpvs.portRangeMarks", text, reason);
+  }
+  return { portRangeMarks: mask };
 }
 
 function objectsFrom(settings: Settings, { masterUrl }: ConfigContext): ObjectsFrom {

@@ -88,6 +88,8 @@ export interface Config {
   readonly isMasqueradeAll: boolean;
   /** The packet mark, a number with a single bit set: 0x4000 for the default bit 14. */
   readonly masqueradeMark: number;
+  /** Mask of the packet marks of port ranges. Undefined if port ranges are not served. */
+  readonly portRangeMarks?: number;
   /** iptables mode: whether node ports are served on IPv4 loopback addresses, which requires route_localnet. */
   readonly servesLoopbackNodePorts: boolean;
   /** Maximum interval between two syncs. */

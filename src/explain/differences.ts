@@ -5,8 +5,14 @@ import type { Difference } from "../answer/explanation.ts";
 import { realServerKey } from "../state/real-server.ts";
 import { chainKey } from "../state/rule.ts";
 import { chainsAbout } from "../state/rules-about.ts";
-import { sameVirtualServer, virtualServerKey } from "../state/virtual-server.ts";
-import type { ListedChains, ListedRule, ListedServer, NodeState } from "./packet/node-state.ts";
+import { sameVirtualServer } from "../state/virtual-server.ts";
+import {
+  type ListedChains,
+  type ListedRule,
+  type ListedServer,
+  type NodeState,
+  plannedServerKey,
+} from "./packet/node-state.ts";
 
 /** The planned and the observed state of one destination. */
 export interface Compared {
@@ -114,7 +120,7 @@ function isElsewhere(
 }
 
 function serverDifferences({ planned, observed, destination }: Compared): readonly Difference[] {
-  const key = virtualServerKey(destination);
+  const key = plannedServerKey(planned, destination);
   const [wanted, present] = [planned.servers.get(key), observed.servers.get(key)];
   const keys = (server: ListedServer | undefined): readonly string[] =>
     server === undefined ? [] : [key];

@@ -2,14 +2,13 @@
 
 import type { ConflictNote, Destination, PlanFacts } from "../answer/answers.ts";
 import type { Connections, Explanation, PacketExplanation } from "../answer/explanation.ts";
-import type { ServiceRow } from "../answer/rows.ts";
+import { type ServiceRow, serverKeyOf } from "../answer/rows.ts";
 import { hostPort, isLoopback, parseCidr } from "../base/ip.ts";
 import { chainKey, type Match } from "../state/rule.ts";
-import { virtualServerKey } from "../state/virtual-server.ts";
 import { differencesOf } from "./differences.ts";
 import { explainPacket } from "./explain-packet.ts";
 import { type From, originOf, usualOrigins } from "./origins.ts";
-import type { NodeState } from "./packet/node-state.ts";
+import { type NodeState, plannedServerKey } from "./packet/node-state.ts";
 import { destinationText } from "./verdict-text.ts";
 
 export interface DestinationInput {
@@ -28,8 +27,8 @@ export interface DestinationInput {
 
 export function explainDestination(input: DestinationInput): Explanation {
   const { destination, mode, services, from, connections } = input;
-  const key = virtualServerKey(destination);
-  const rows = services.filter((row) => virtualServerKey(row) === key);
+  const key = plannedServerKey(input.planned, destination);
+  const rows = services.filter((row) => serverKeyOf(row) === key);
   const row = rows.find(({ reason }) => reason !== lostClaim);
   const sourceRanges = row?.sourceRanges ?? [];
   const ranges = sourceRanges.flatMap((text) => parseCidr(text) ?? []);

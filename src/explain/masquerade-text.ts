@@ -1,5 +1,6 @@
 /** Names the rule that masquerades a packet and the source range that allows it. Pure. */
 import { type Cidr, cidrContains, cidrText } from "../base/ip.ts";
+import { rangesChain } from "../plan/range-rules.ts";
 import type { NodeNetwork, NodeState } from "./packet/node-state.ts";
 import type { Packet } from "./packet/packet.ts";
 import type { PacketPath } from "./packet/path.ts";
@@ -18,6 +19,10 @@ export function masqueradeText(
   const behind = endpoints.flatMap((endpoint) => endpoint.steps);
   const hairpin = behind.find(({ rule }) => rule.includes("LOOP-BACK"));
   if (hairpin !== undefined) return `to itself: ${hairpin.entries[0]?.entry} is in KUBE-LOOP-BACK`;
+  const ofRange = behind.find(
+    ({ chain, rule }) => chain === rangesChain && rule.includes("-j MASQUERADE"),
+  );
+  if (ofRange !== undefined) return `by ${ofRange.table} ${rangesChain}: ${ofRange.rule}`;
   const before = [...steps, ...endpoints.flatMap(({ choice = [] }) => choice)];
   const mark = before.find(({ rule }) => rule.endsWith("-j KUBE-MARK-MASQ"));
   if (mark === undefined) return "none: no rule marks the packet";

@@ -25,6 +25,8 @@ export interface KernelOptions {
   readonly iptablesBackend?: BackendChoice;
   /** How IPv4 virtual IPs become local. Defaults to addresses on the link. */
   readonly virtualAddresses?: VirtualAddresses;
+  /** Mask of the firewall marks of our virtual servers. Defaults to none. */
+  readonly portRangeMarks?: number | undefined;
 }
 
 /** All clients with their sockets. */
@@ -42,7 +44,7 @@ export async function openKernel(options: KernelOptions): Promise<OpenKernel> {
   const parts: TransportDependencies = { shim: nativeSocket, clock };
   const modules = new ModulesClient({ runProgram });
   const sockets = {
-    ipvs: new IpvsClient(parts),
+    ipvs: new IpvsClient(parts, options.portRangeMarks),
     link: new DummyLinkClient({ ...parts, modules, virtualAddresses }),
     conntrack: new ConntrackClient(parts),
     accounting: new AccountingClient(parts),

@@ -2,6 +2,7 @@
 import type { EndpointSliceRecord, ServiceRecord } from "../api/objects.ts";
 import { parseDuration } from "../base/duration.ts";
 import { none } from "../base/none.ts";
+import { parsePortRanges } from "../base/port-range.ts";
 import {
   honoursWeights,
   isAllowedScheduler,
@@ -23,6 +24,7 @@ const deadlineName = `${prefix}drain-deadline`;
 const weightsName = `${prefix}weights`;
 const slowStartName = `${prefix}slow-start`;
 const canaryName = `${prefix}canary`;
+export const portRangeName: string = `${prefix}port-range`;
 
 /**
  * Annotation names of other software with the same meaning. If both names are present, the one under kube-ipvs.io/
@@ -95,6 +97,13 @@ const readers: Readonly<Record<string, AnnotationReader>> = {
       return canary && { canary };
     },
     rule: "must be slice=NAME,share=PERCENT% or zone=NAME,share=PERCENT%, such as slice=web-canary,share=10%",
+  },
+  [portRangeName]: {
+    read: (text) => {
+      const portRanges = parsePortRanges(text);
+      return portRanges && { portRanges };
+    },
+    rule: 'must be at most 16 ports and ranges of ports that do not overlap, such as "5060,10000-20000"',
   },
 };
 

@@ -1,3 +1,4 @@
+import type { PortRange } from "../base/port-range.ts";
 import type { SchedulerFlag } from "../base/scheduler.ts";
 
 /** Behavior of one Service's virtual servers. Annotations override the configuration. */
@@ -18,6 +19,8 @@ export interface Tuning {
   readonly slowStartMs?: number;
   /** The canary group. Undefined if the Service has none. */
   readonly canary?: Canary;
+  /** Port ranges that the Service serves besides its ports. Undefined if there are none. */
+  readonly portRanges?: readonly PortRange[];
 }
 
 /**

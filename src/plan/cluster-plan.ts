@@ -185,6 +185,8 @@ export class ClusterPlan {
       edges: options?.families.get(family)?.edges,
       isMasqueradeAll: options?.isMasqueradeAll ?? false,
       masqueradeMark: options?.masqueradeMark ?? 0,
+      portRangeMarks: options?.portRangeMarks,
+      ranges: this.desired.ranges(family),
     });
   }
 }

@@ -4,8 +4,9 @@ import { none } from "../base/none.ts";
 import { finish } from "../base/time-slice.ts";
 import { servicePortKey, servicePortName } from "../model/service-port.ts";
 import { type TrafficPolicy, trafficPolicies } from "../model/topology.ts";
+import type { ServedRange } from "../state/served-range.ts";
 import type { SetEntry } from "../state/set-entry.ts";
-import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
+import { type AddressServerId, virtualServerKey } from "../state/virtual-server.ts";
 import { type Effects, effectsOnOthers } from "./claims/bystanders.ts";
 import type { Holder, Holders } from "./claims/claim.ts";
 import type { ClaimAges } from "./claims/claim-ages.ts";
@@ -26,8 +27,10 @@ export class DesiredState {
   readonly #claims: ServerClaims;
   readonly #entries = new Map<string, Owners<SetEntry>>();
   readonly #addresses = new Owners<IpAddress>();
-  readonly #denied = new Map<string, { readonly id: VirtualServerId; owners: number }>();
+  readonly #denied = new Map<string, { readonly id: AddressServerId; owners: number }>();
   readonly #withoutLocal = new Map<string, number>();
+  /** Port ranges by the key of their virtual server. Nearly always empty. */
+  readonly #ranges = new Map<string, ServedRange>();
   #dirty = noMarks();
 
   /** `held` names the owners of contested addresses in an earlier run. `ages` says when each claim was first seen. */
@@ -116,11 +119,18 @@ export class DesiredState {
   /**
    * Load-balancer and, with strict source ranges, node-port frontends that this node must not use, in a stable order.
    */
-  deniedToNode(family: IpFamily): readonly VirtualServerId[] {
+  deniedToNode(family: IpFamily): readonly AddressServerId[] {
     const ofFamily = [...this.#denied.entries()].filter(
       ([, { id }]) => familyOf(id.address) === family,
     );
     return ofFamily.sort(([left], [right]) => (left < right ? -1 : 1)).map(([, { id }]) => id);
+  }
+
+  /** The port ranges of a family, in a stable order. */
+  ranges(family: IpFamily): readonly ServedRange[] {
+    return [...this.#ranges.values()]
+      .filter(({ address }) => familyOf(address) === family)
+      .sort((one, other) => one.mark - other.mark);
   }
 
   /** Which Service owns each virtual server that Services request. */
@@ -161,7 +171,7 @@ export class DesiredState {
   serversOfAddress(address: IpAddress): readonly string[] {
     const planned = this.#addresses.of(address).flatMap(({ virtualServers }) => virtualServers);
     return planned
-      .filter(({ virtualServer }) => virtualServer.address === address)
+      .filter(({ virtualServer, range }) => (range ?? virtualServer).address === address)
       .map(({ virtualServer }) => virtualServerKey(virtualServer));
   }
 
@@ -213,6 +223,11 @@ export class DesiredState {
     previous: ServicePortPlan | undefined,
   ): void {
     if (!isSamePlanned(change)) this.#markServer(key, previous);
+    const [before, after] = [change.before?.planned.range, change.after?.planned.range];
+    if (after !== undefined) this.#ranges.set(key, after);
+    else if (before !== undefined) this.#ranges.delete(key);
+    const range = after ?? before;
+    if (range !== undefined) this.#dirty.rules.add(familyOf(range.address));
   }
 
   #exchange(family: IpFamily, before: readonly Effects[], after: readonly Effects[]): void {
@@ -278,7 +293,7 @@ export class DesiredState {
     this.#dirty.setEntries.set(setName, marks.add(entry));
   }
 
-  #deny(family: IpFamily, id: VirtualServerId): void {
+  #deny(family: IpFamily, id: AddressServerId): void {
     const key = virtualServerKey(id);
     const denied = this.#denied.get(key);
     if (denied !== undefined) {
@@ -289,7 +304,7 @@ export class DesiredState {
     this.#dirty.rules.add(family);
   }
 
-  #admit(family: IpFamily, id: VirtualServerId): void {
+  #admit(family: IpFamily, id: AddressServerId): void {
     const key = virtualServerKey(id);
     const denied = this.#denied.get(key);
     if (denied === undefined) return;
@@ -317,6 +332,7 @@ export type DesiredView = Pick<
   | "servicesOfServer"
   | "servicesOfEntry"
   | "servicesOfAddress"
+  | "ranges"
 >;
 
 function byServicePort(plans: readonly ServicePortPlan[]): ReadonlyMap<string, ServicePortPlan> {

@@ -2,7 +2,12 @@ import type { EndpointSliceRecord, ServiceName, ServiceRecord } from "../api/obj
 import type { IpFamily } from "../base/ip.ts";
 import { none } from "../base/none.ts";
 import { finish } from "../base/time-slice.ts";
-import { readTuning, type ServiceTuning, sliceWeightProblems } from "../model/annotations.ts";
+import {
+  portRangeName,
+  readTuning,
+  type ServiceTuning,
+  sliceWeightProblems,
+} from "../model/annotations.ts";
 import {
   countLocalReadyAddresses,
   type Endpoint,
@@ -15,7 +20,11 @@ import { servicePortsOf } from "../model/service-ports.ts";
 import type { AnnotationProblem, Tuning } from "../model/tuning.ts";
 import type { PortAdmission } from "./claims/port-admission.ts";
 import type { FamilyOptions, PlanOptions } from "./options.ts";
-import { planServicePort, type ServicePortPlan } from "./service-port-plan.ts";
+import {
+  planServicePort,
+  type ServicePortContext,
+  type ServicePortPlan,
+} from "./service-port-plan.ts";
 import { noTuningFacts, type TuningFacts } from "./tuning-facts.ts";
 
 /** Everything that one Service wants in one family. */
@@ -59,9 +68,10 @@ export function* planServiceInSteps(
   const annotationProblems = ofSlices.length === 0 ? problems : [...problems, ...ofSlices];
   const served = servedPart(service, options);
   const { place } = options;
+  const ranges = rangesOf(served, tuning, options);
   const plans: ServicePlan[] = [];
   for (const [family, familyOptions] of options.families) {
-    const context = { options: familyOptions, place, tuning, facts };
+    const context = { options: familyOptions, place, tuning, facts, ...ranges };
     const planOne = (port: ServicePort, endpoints: readonly Endpoint[]): ServicePortPlan =>
       planServicePort(port, endpoints, context);
     const { nodeName } = place;
@@ -130,12 +140,36 @@ export function servedPart(
 /** Returns the tuning of a Service's virtual servers, or the defaults if there is no Service. Pure. */
 export function tuningOf(
   service: ServiceRecord | undefined,
-  { scheduler, tuning, extraSchedulers = none }: PlanOptions,
+  { scheduler, tuning, extraSchedulers = none, portRangeMarks }: PlanOptions,
   { missingSchedulers }: Pick<TuningFacts, "missingSchedulers">,
 ): ServiceTuning {
   const defaults: Tuning = { ...tuning, scheduler };
   if (service === undefined) return { tuning: defaults, problems: none };
   // Schedulers that the configuration names are also allowed.
   const extra = [scheduler, ...extraSchedulers];
-  return readTuning(service, defaults, { missing: missingSchedulers, extra });
+  const read = readTuning(service, defaults, { missing: missingSchedulers, extra });
+  if (read.tuning.portRanges === undefined || portRangeMarks !== undefined) return read;
+  const { portRanges: _, ...rest } = read.tuning;
+  const problem: AnnotationProblem = {
+    annotation: portRangeName,
+    value: service.annotations?.[portRangeName] ?? "",
+    reason: "annotation-without-effect",
+    message: "kubeIpvs.portRangeMarks is not set",
+  };
+  return { tuning: rest, problems: [...read.problems, problem] };
+}
+
+/** The first port of the Service carries its ranges. */
+function rangesOf(
+  service: ServiceRecord | undefined,
+  { portRanges }: Tuning,
+  { portRangeMarks: marks }: PlanOptions,
+): Pick<ServicePortContext, "ranges" | "rangesPort"> {
+  const [first] = service?.ports ?? none;
+  if (first === undefined || portRanges === undefined || marks === undefined) return {};
+  const protocols = [...new Set(service?.ports.map(({ protocol }) => protocol))].sort();
+  return {
+    ranges: { ranges: portRanges, protocols, marks },
+    rangesPort: endpointPortKey({ name: first.name, protocol: first.protocol }),
+  };
 }

@@ -1,7 +1,8 @@
 /** Inputs for IPVS mode's rules, and set matches with their comments. Pure. */
 import type { IpFamily } from "../base/ip.ts";
 import type { Match, Rule } from "../state/rule.ts";
-import type { VirtualServerId } from "../state/virtual-server.ts";
+import type { ServedRange } from "../state/served-range.ts";
+import type { AddressServerId } from "../state/virtual-server.ts";
 import type { EdgeOptions, LocalDetector } from "./options.ts";
 import { comment } from "./rule-words.ts";
 import { type SetRole, setFor } from "./sets.ts";
@@ -11,10 +12,13 @@ export interface RulesInput {
   readonly family: IpFamily;
   /** Roles of the sets that will contain at least one entry. */
   readonly filledSets: ReadonlySet<SetRole>;
-  readonly deniedToNode: readonly VirtualServerId[];
+  readonly deniedToNode: readonly AddressServerId[];
   readonly localDetector: LocalDetector | undefined;
   readonly isMasqueradeAll: boolean;
   readonly masqueradeMark: number;
+  /** Mask of the marks of port ranges. Without it, there are no chains for ranges. */
+  readonly portRangeMarks?: number | undefined;
+  readonly ranges?: readonly ServedRange[];
   /** If undefined, kube-proxy's behavior applies. */
   readonly edges?: EdgeOptions | undefined;
 }

@@ -6,6 +6,13 @@
 import type { IpFamily } from "../base/ip.ts";
 import { protocolNumbers } from "../base/protocol.ts";
 import type { Chain, Jump, Match, Rule, RuleSet } from "../state/rule.ts";
+import {
+  acceptMarked,
+  masqueradeMarked,
+  rangeChains,
+  rangeJumps,
+  returnMarked,
+} from "./range-rules.ts";
 import { described, matchSet, type RulesInput, when } from "./rule-parts.ts";
 import {
   accept,
@@ -40,10 +47,11 @@ const retiredChains: readonly Chain[] = [chain("nat", "KUBE-FIREWALL", [])];
 /** The rules for an empty cluster. They name all chains and jumps of IPVS mode, which the clean-up removes. */
 export function planEmptyRules(
   family: IpFamily,
-  options: Pick<RulesInput, "isMasqueradeAll" | "masqueradeMark">,
+  options: Pick<RulesInput, "isMasqueradeAll" | "masqueradeMark" | "portRangeMarks">,
 ): RuleSet {
+  const { isMasqueradeAll, masqueradeMark, portRangeMarks } = options;
   const { chains, jumps: ours } = planRules({
-    ...options,
+    ...{ isMasqueradeAll, masqueradeMark, portRangeMarks },
     family,
     filledSets: new Set(),
     deniedToNode: [],
@@ -68,8 +76,9 @@ export function planRules(input: RulesInput): RuleSet {
       chain("filter", "KUBE-SOURCE-RANGES-FIREWALL", sourceRangeRules(input)),
       chain("filter", "KUBE-IPVS-FILTER", ipvsFilterRules(input)),
       chain("filter", "KUBE-IPVS-OUT-FILTER", outFilterRules(input)),
+      ...rangeChains(input),
     ],
-    jumps,
+    jumps: input.portRangeMarks === undefined ? jumps : [...jumps, ...rangeJumps],
   };
 }
 
@@ -97,6 +106,7 @@ function servicesRules(input: RulesInput): readonly Rule[] {
   );
   return [
     rule(stop, source(loopbackNetwork[input.family])),
+    ...acceptMarked(input),
     ...when(input, "loadBalancer", toLoadBalancer),
     ...when(input, "clusterIp", clusterIpMasquerade(input)),
     ...when(
@@ -157,6 +167,7 @@ function postroutingRules(input: RulesInput): readonly Rule[] {
   const isToItself = described(input, "loopBack", "dst,dst,src");
   return [
     ...when(input, "loopBack", rule({ kind: "masquerade", isRandomFully: false }, ...isToItself)),
+    ...masqueradeMarked(input),
     ...masqueradeRules(input.masqueradeMark),
   ];
 }
@@ -226,6 +237,7 @@ function ipvsFilterRules(input: RulesInput): readonly Rule[] {
     known("externalIp"),
     known("externalIpLocal"),
     rule(stop, matchSet(input, "healthCheckNodePort", "dst")),
+    ...returnMarked(input),
     ...(isPingAnswered ? [rule(stop, { kind: "echo-request" }, isBound)] : []),
     rule(reject, { kind: "conntrack-state", states: ["NEW"] }, isBound),
   ];

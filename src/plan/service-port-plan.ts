@@ -1,7 +1,8 @@
 import type { IpAddress } from "../base/ip.ts";
 import { none } from "../base/none.ts";
+import { isInRanges } from "../base/port-range.ts";
 import { isFlagOf, schedulerFlagBits } from "../base/scheduler.ts";
-import type { Endpoint } from "../model/endpoints.ts";
+import { type Endpoint, endpointPortKey } from "../model/endpoints.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import {
   type ChosenEndpoints,
@@ -11,10 +12,12 @@ import {
   type TrafficPolicy,
 } from "../model/topology.ts";
 import type { Tuning } from "../model/tuning.ts";
-import type { RealServer } from "../state/real-server.ts";
+import { type RealServer, realServerKey } from "../state/real-server.ts";
+import type { ServedRange } from "../state/served-range.ts";
 import {
+  type AddressServerId,
+  markServerId,
   type VirtualServer,
-  type VirtualServerId,
   virtualServerFlags,
 } from "../state/virtual-server.ts";
 import {
@@ -28,6 +31,7 @@ import {
   reservedAddresses,
 } from "./frontends.ts";
 import type { FamilyOptions } from "./options.ts";
+import { rangeAt, type ServiceRanges } from "./port-ranges.ts";
 import { admitsNode, type PlannedSetEntry, setEntriesOf } from "./set-entries.ts";
 import { spreadByNode } from "./spread.ts";
 import { noTuningFacts, type TuningFacts } from "./tuning-facts.ts";
@@ -46,6 +50,8 @@ export interface PlannedVirtualServer {
   readonly stillServing?: ReadonlySet<string>;
   /** Seconds after which a drain ends despite open connections. If undefined, the configured drain deadline applies. */
   readonly drainDeadlineSeconds?: number;
+  /** The packets that get the virtual server's mark. Undefined if it has an address. */
+  readonly range?: ServedRange;
 }
 
 /** Everything that one service port wants in the kernel. */
@@ -60,7 +66,7 @@ export interface ServicePortPlan {
   /** Frontends that are not served because other software on the node has the address. */
   readonly held: readonly AskedFrontend[];
   /** Frontends that this node itself must not use, because no source range contains its address. */
-  readonly deniedToNode: readonly VirtualServerId[];
+  readonly deniedToNode: readonly AddressServerId[];
   /** True for a policy that is Local if usable endpoints exist but none are on this node. */
   readonly hasNoLocalEndpoints: Readonly<Record<TrafficPolicy, boolean>>;
 }
@@ -71,6 +77,10 @@ export interface ServicePortContext {
   readonly options: FamilyOptions;
   readonly tuning: Tuning;
   readonly facts?: TuningFacts;
+  /** Undefined if the Service has no port ranges. */
+  readonly ranges?: ServiceRanges;
+  /** `endpointPortKey` of the service port whose plan contains the ranges. */
+  readonly rangesPort?: string;
 }
 
 /** Plans one service port. Pure: the result depends only on the arguments. */
@@ -80,17 +90,21 @@ export function planServicePort(
   context: ServicePortContext,
 ): ServicePortPlan {
   const { options } = context;
-  const frontends = frontendsOf(port, options);
+  const requested = frontendsOf(port, options);
   const chosen = chooseEndpoints(endpoints, port, context.place);
+  const basis = { port, context, serving: servingKeys(port, endpoints) };
+  const ranges = rangesFor(requested, port, endpoints, context);
+  // A port within the Service's own range is served by the range, so that affinity covers both.
+  const isServed = (frontend: Frontend): boolean => !isServedByRange(frontend, context.ranges);
+  const frontends = context.ranges === undefined ? requested : requested.filter(isServed);
   return {
     servicePort: port,
-    virtualServers: virtualServersOf(
-      { port, context, serving: servingKeys(port, endpoints) },
-      frontends,
-      chosen,
-    ),
-    setEntries: setEntriesOf({ port, options }, frontends, endpoints),
-    addresses: frontends.filter((frontend) => frontend.isBound).map((frontend) => frontend.address),
+    virtualServers: [
+      ...virtualServersOf(basis, frontends, chosen),
+      ...rangeServersOf(basis, ranges, endpoints, chosen),
+    ],
+    setEntries: setEntriesOf({ port, options }, requested, endpoints, isServed),
+    addresses: requested.filter((frontend) => frontend.isBound).map((frontend) => frontend.address),
     reserved: reservedAddresses(port, options),
     held: heldFrontends(port, options),
     deniedToNode: deniedToNode(port, frontends, options),
@@ -128,6 +142,58 @@ function virtualServersOf(
       ...(drainDeadlineSeconds === undefined ? {} : { drainDeadlineSeconds }),
     };
   });
+}
+
+type RangeFrontend = Frontend & { readonly range: ServedRange };
+
+function isServedByRange(frontend: Frontend, ranges: ServiceRanges | undefined): boolean {
+  const isOfRange = frontend.isBound && frontend.kind !== "node-port";
+  return isOfRange && ranges !== undefined && isInRanges(frontend.port, ranges.ranges);
+}
+
+function rangesFor(
+  frontends: readonly Frontend[],
+  port: ServicePort,
+  endpoints: readonly Endpoint[],
+  { ranges, rangesPort, options }: ServicePortContext,
+): readonly RangeFrontend[] {
+  const key = endpointPortKey({ name: port.portName, protocol: port.protocol });
+  if (ranges === undefined || key !== rangesPort) return none;
+  return frontends.flatMap((frontend) => {
+    const range = rangeAt(frontend, ranges, port, options, endpoints);
+    return range === undefined ? [] : [{ ...frontend, range }];
+  });
+}
+
+/** Ranges drain as UDP does, because their connections may be UDP flows, which have no end. */
+function rangeServersOf(
+  basis: ServerBasis,
+  frontends: readonly RangeFrontend[],
+  endpoints: readonly Endpoint[],
+  chosen: ChosenEndpoints,
+): readonly PlannedVirtualServer[] {
+  if (frontends.length === 0) return none;
+  const stillServing = new Set(
+    endpoints
+      .filter(({ isReady, isServing }) => isReady || isServing)
+      .map(({ address }) => realServerKey({ address, port: 0 })),
+  );
+  return virtualServersOf(basis, frontends, chosen).map((planned, index) => {
+    const { range } = frontends[index] as RangeFrontend;
+    return {
+      ...planned,
+      virtualServer: { ...planned.virtualServer, ...markServerId(basis.port.family, range.mark) },
+      realServers: anyPort(planned.realServers),
+      stillServing,
+      range,
+    };
+  });
+}
+
+/** Endpoints of one pod with several ports are one real server. */
+function anyPort(realServers: readonly RealServer[]): readonly RealServer[] {
+  const byAddress = new Map(realServers.map((server) => [server.address, { ...server, port: 0 }]));
+  return [...byAddress.values()];
 }
 
 /** Only UDP flows need these keys, because connections of other protocols end by themselves. */
@@ -179,7 +245,7 @@ function deniedToNode(
   port: ServicePort,
   frontends: readonly Frontend[],
   options: FamilyOptions,
-): readonly VirtualServerId[] {
+): readonly AddressServerId[] {
   if (port.sourceRanges.length === 0) return none;
   const kinds: readonly FrontendKind[] =
     options.edges?.areSourceRangesStrict === true

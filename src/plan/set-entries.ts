@@ -32,11 +32,15 @@ interface Subject {
   readonly options: FamilyOptions;
 }
 
-/** Lists a service port's set entries: for its frontends, local endpoints and health check node port. Pure. */
+/**
+ * Lists a service port's set entries: for its frontends, local endpoints and health check node port. Frontends for
+ * which `isServed` is false have only the entry of their address. Pure.
+ */
 export function setEntriesOf(
   subject: Subject,
   frontends: readonly Frontend[],
   endpoints: readonly Endpoint[],
+  isServed: (frontend: Frontend) => boolean = () => true,
 ): readonly PlannedSetEntry[] {
   const { port } = subject;
   const planned: PlannedSetEntry[] = [];
@@ -53,7 +57,7 @@ export function setEntriesOf(
   }
   for (const frontend of frontends) {
     if (frontend.isBound) put("ipvsIps", addressEntry(frontend.address));
-    putFrontend(subject, frontend, putFor(claimOf(port, frontend)));
+    if (isServed(frontend)) putFrontend(subject, frontend, putFor(claimOf(port, frontend)));
   }
   if (port.healthCheckNodePort !== 0)
     put("healthCheckNodePort", portEntry(port.healthCheckNodePort));

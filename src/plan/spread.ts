@@ -29,7 +29,7 @@ function byKey(one: Endpoint, other: Endpoint): number {
  * 32-bit FNV-1a hash, finalized like MurmurHash3. Without finalization, texts with the same ending would have similar
  * hashes.
  */
-function hashOf(text: string, seed: number): number {
+export function hashOf(text: string, seed: number): number {
   let hash = seed ^ 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) {
     hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);

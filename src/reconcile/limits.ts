@@ -1,8 +1,9 @@
 /** Identifies restrictions: load-balancer source range limits and the address guard. Pure. */
 import { ipFamilies } from "../base/ip.ts";
+import { rangesChain } from "../plan/range-rules.ts";
 import { type SetRole, setFor } from "../plan/sets.ts";
 import { type SetEntry, setEntryParts } from "../state/set-entry.ts";
-import type { VirtualServerId } from "../state/virtual-server.ts";
+import type { AddressServerId } from "../state/virtual-server.ts";
 import type { Subject } from "./subject.ts";
 
 /** Packets to ports with source ranges traverse both chains. */
@@ -18,6 +19,13 @@ export const chainsOfLimits: ReadonlySet<string> = new Set([
   "INPUT",
   "OUTPUT",
 ]);
+
+/** Marks the packets of port ranges, and drops those of clients that source ranges block. */
+const isRangesChain = ({
+  table,
+  chainName,
+}: Extract<Subject, { readonly type: "chain" }>): boolean =>
+  table === "mangle" && chainName === rangesChain;
 
 /** Rejects new connections to our addresses on ports that do not belong to a Service. */
 export const addressGuard = "KUBE-IPVS-FILTER";
@@ -43,6 +51,7 @@ export function isGuardSet(setName: string): boolean {
 export function isLimit(subject: Subject): boolean {
   if (subject.type === "entry") return isLimitSet(subject.setName);
   if (subject.type !== "chain") return false;
+  if (isRangesChain(subject)) return true;
   return subject.table === "filter" && chainsOfLimits.has(subject.chainName);
 }
 
@@ -52,11 +61,11 @@ export function isLimit(subject: Subject): boolean {
  */
 export function isRestriction(subject: Subject): boolean {
   if (subject.type === "entry") return isLimitSet(subject.setName) || isGuardSet(subject.setName);
-  return subject.type === "chain" && subject.table === "filter";
+  return subject.type === "chain" && (subject.table === "filter" || isRangesChain(subject));
 }
 
 /** The address, protocol and port of an entry of a `hash:ip,port…` set. */
-export function serverOfEntry(entry: SetEntry): VirtualServerId | undefined {
+export function serverOfEntry(entry: SetEntry): AddressServerId | undefined {
   const { address, protocol, port } = setEntryParts(entry);
   if (address === undefined || protocol === undefined || port === undefined) return undefined;
   return { address, protocol, port };

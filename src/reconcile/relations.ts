@@ -6,6 +6,7 @@
  *
  * | dependent | dependency | strength |
  * |---|---|---|
+ * | virtual server of a port range with source ranges | the chain that marks its packets | lifetime |
  * | set entry | its set | create |
  * | entry of KUBE-LOAD-BALANCER | the limits of its address and port | lifetime |
  * | virtual server | the entries that mark it as ours | create |
@@ -22,6 +23,8 @@
 import { familyOf, type IpFamily } from "../base/ip.ts";
 import { protocolNumbers } from "../base/protocol.ts";
 import type { DesiredView } from "../plan/desired-state.ts";
+import { rangesChain } from "../plan/range-rules.ts";
+import type { PlannedVirtualServer } from "../plan/service-port-plan.ts";
 import { type SetRole, setFor } from "../plan/sets.ts";
 import { dummyLinkName } from "../state/dummy-link.ts";
 import { chainKey, type Rule, type RuleSet } from "../state/rule.ts";
@@ -32,7 +35,12 @@ import {
   type SetEntry,
   setEntryParts,
 } from "../state/set-entry.ts";
-import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
+import {
+  type AddressServerId,
+  markServerId,
+  type VirtualServerId,
+  virtualServerKey,
+} from "../state/virtual-server.ts";
 import { isAsStrict } from "./kinds/restrictions.ts";
 import {
   addressGuard,
@@ -53,7 +61,7 @@ export interface RelationView {
   readonly cached: CachedState;
   readonly desired: Pick<
     DesiredView,
-    "virtualServer" | "hasEntry" | "entries" | "hasAddress" | "serversOfAddress"
+    "virtualServer" | "hasEntry" | "entries" | "hasAddress" | "serversOfAddress" | "ranges"
   >;
   /** The planned rules. A family without planned rules has none of our chains. */
   readonly rules: ReadonlyMap<IpFamily, RuleSet>;
@@ -118,9 +126,16 @@ export class Relations {
       if (chainsOfLimits.has(chainName))
         yield* this.#forEach("loadBalancerFirewall", family, limited);
       if (chainsOfGuard.has(chainName)) yield* this.#forEach("ipvsIps", family, guarded);
+    } else if (dependency.type === "chain" && dependency.table === "mangle") {
+      const { family } = dependency;
+      for (const { sources, mark } of this.#view.desired.ranges(family)) {
+        const virtualServer = virtualServerKey(markServerId(family, mark));
+        if (sources !== undefined) yield { type: "virtual-server", virtualServer };
+      }
     } else if (dependency.type === "virtual-server") {
       const server = this.#view.desired.virtualServer(dependency.virtualServer);
-      if (server !== undefined) yield { type: "address", address: server.virtualServer.address };
+      if (server === undefined) return;
+      yield { type: "address", address: (server.range ?? server.virtualServer).address };
     }
   }
 
@@ -161,8 +176,9 @@ export class Relations {
       const server = isPermit ? serverOfEntry(entry) : undefined;
       if (server !== undefined) yield* this.#limitsOf(server);
     } else if (dependent.type === "virtual-server") {
-      const server = this.#view.desired.virtualServer(dependent.virtualServer)?.virtualServer;
-      if (server !== undefined) yield* this.#limitsOf(server);
+      const planned = this.#view.desired.virtualServer(dependent.virtualServer);
+      if (planned?.range?.sources !== undefined) yield { subject: marksOfRanges(planned) };
+      else if (planned !== undefined) yield* this.#limitsOf(planned.virtualServer);
     } else if (dependent.type === "address") {
       yield* this.#guardsOf(dependent);
       const servers = this.#view.desired.serversOfAddress(dependent.address);
@@ -190,6 +206,7 @@ export class Relations {
     const server = this.#view.desired.virtualServer(key)?.virtualServer;
     if (server === undefined) return;
     const { address, protocol, port } = server;
+    if (protocol === "FWM") return;
     const family = familyOf(address);
     const entry = addressPortEntry(address, protocol, port);
     const ofPort = protocol === "SCTP" ? entry : portEntry(port);
@@ -203,15 +220,16 @@ export class Relations {
     }
   }
 
-  *#limitsOf(server: VirtualServerId): Generator<Dependency> {
+  *#limitsOf({ protocol, ...server }: VirtualServerId): Generator<Dependency> {
+    if (protocol === "FWM") return;
     const family = familyOf(server.address);
-    const entry = addressPortEntry(server.address, server.protocol, server.port);
+    const entry = addressPortEntry(server.address, protocol, server.port);
     const { name: setName } = setFor("loadBalancerFirewall", family);
     if (!this.#view.desired.hasEntry(setName, entry)) return;
     yield { subject: { type: "entry", setName, entry } };
     for (const chainName of firewallChains) yield { subject: filterChain(family, chainName) };
     yield* this.#jumpTo("KUBE-PROXY-FIREWALL", family, "INPUT");
-    const denial = this.#denialOf(server, family);
+    const denial = this.#denialOf({ ...server, protocol }, family);
     if (denial === undefined) return;
     yield { subject: filterChain(family, nodeFirewall), rule: denial };
     yield* this.#jumpTo(nodeFirewall, family, "OUTPUT");
@@ -227,7 +245,7 @@ export class Relations {
     if (jump !== undefined) yield { subject: filterChain(family, from), rule: jump.rule };
   }
 
-  #denialOf(server: VirtualServerId, family: IpFamily): Rule | undefined {
+  #denialOf(server: AddressServerId, family: IpFamily): Rule | undefined {
     const known = this.#denials.get(family) ?? denialsIn(this.#view.rules.get(family));
     this.#denials.set(family, known);
     return known.get(denialKey(protocolNumbers[server.protocol], server.address, server.port));
@@ -301,6 +319,12 @@ export function* limited(entry: SetEntry): Generator<Subject> {
   const permit = addressPortEntry(server.address, server.protocol, server.port);
   yield { type: "entry", setName, entry: permit };
   yield { type: "virtual-server", virtualServer: virtualServerKey(server) };
+}
+
+/** The chain that drops packets of clients that the source ranges of a port range block. */
+function marksOfRanges({ virtualServer }: PlannedVirtualServer): SubjectOf<"chain"> {
+  const family = familyOf(virtualServer.address);
+  return { type: "chain", family, table: "mangle", chainName: rangesChain };
 }
 
 /** The address of an entry. */

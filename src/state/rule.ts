@@ -6,8 +6,8 @@ import type { IpAddress } from "../base/ip.ts";
 import type { IpSetType } from "./ip-set.ts";
 
 /**
- * Our rules are in nat and filter. In mangle, we only create the canary chain of iptables mode. In raw, we create
- * nothing.
+ * Our rules are in nat and filter. In mangle, we only create the rules of port ranges and the canary chain of iptables
+ * mode. In raw, we create nothing.
  */
 export type TableName = "nat" | "filter" | "mangle" | "raw";
 
@@ -23,11 +23,16 @@ export type Match =
   /** `-p icmp -m icmp --icmp-type 8`, or the IPv6 equivalent. */
   | { readonly kind: "echo-request" }
   | { readonly kind: "comment"; readonly text: string }
-  /** `-m tcp --dport PORT`; without a port, only `-m tcp`, as `iptables-save` prints it before a translation. */
+  /**
+   * `-m tcp --dport PORT`, or `--dport PORT:LAST`; without a port, only `-m tcp`, as `iptables-save` prints it before a
+   * translation.
+   */
   | {
       readonly kind: "port";
       readonly protocol: "tcp" | "udp" | "sctp";
       readonly destination?: number;
+      /** The last port of a range that begins with `destination`. */
+      readonly last?: number;
     }
   /** `-m statistic --mode random --probability P`. */
   | { readonly kind: "chance"; readonly probability: number }

@@ -68,6 +68,14 @@ export function isAbout({ matches }: Rule, destinations: readonly RuleDestinatio
   return destinations.some((destination) => matches.every((match) => mayMatch(match, destination)));
 }
 
+/** Whether a port match includes a destination port. */
+export function isInPorts(
+  { destination, last = destination }: Extract<Match, { readonly kind: "port" }>,
+  port: number,
+): boolean {
+  return destination === undefined || (port >= destination && port <= (last ?? destination));
+}
+
 function mayMatch(match: Match, { protocol, address, port }: RuleDestination): boolean {
   switch (match.kind) {
     case "destination": {
@@ -82,7 +90,7 @@ function mayMatch(match: Match, { protocol, address, port }: RuleDestination): b
     case "protocol":
       return match.protocol.toUpperCase() === protocol;
     case "port":
-      return match.destination === undefined || match.destination === port;
+      return isInPorts(match, port);
     default:
       return true;
   }

@@ -32,7 +32,12 @@ export function addressOf(entry: SetEntry): string {
   return end < 0 ? entry : entry.slice(0, end);
 }
 
-export function addressPortEntry(address: IpAddress, protocol: Protocol, port: number): SetEntry {
+/** No set has an entry for a firewall mark. */
+export function addressPortEntry(
+  address: IpAddress,
+  protocol: Protocol | "FWM",
+  port: number,
+): SetEntry {
   // `join` creates a flat string. A template would keep its parts in memory for each of tens of thousands of entries.
   return [address, ",", protocol.toLowerCase(), ":", port].join("") as SetEntry;
 }

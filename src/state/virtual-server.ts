@@ -1,11 +1,27 @@
-import { hostPort, type IpAddress } from "../base/ip.ts";
+import {
+  familyOf,
+  hostPort,
+  type IpAddress,
+  type IpFamily,
+  wildcardAddresses,
+} from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
 
-/** Identifies a virtual server. */
+/**
+ * Identifies a virtual server: by protocol, address and port, or by the firewall mark of its packets (`FWM`). A virtual
+ * server with a mark has the unspecified address of its family, and its port is the mark.
+ */
 export interface VirtualServerId {
-  readonly protocol: Protocol;
+  readonly protocol: Protocol | "FWM";
   readonly address: IpAddress;
   readonly port: number;
+}
+
+/** A virtual server without a firewall mark. */
+export type AddressServerId = VirtualServerId & { readonly protocol: Protocol };
+
+export function markServerId(family: IpFamily, mark: number): VirtualServerId {
+  return { protocol: "FWM", address: wildcardAddresses[family], port: mark };
 }
 
 /** An address, port and protocol that IPVS balances ("service" in linux/ip_vs.h). */
@@ -30,13 +46,15 @@ export const virtualServerFlags = {
 } as const;
 
 /**
- * Identifies a virtual server as text: `TCP 10.96.0.1:443`, `UDP [fd00::a]:53`. Virtual servers never have an ICMP key.
+ * Identifies a virtual server as text: `TCP 10.96.0.1:443`, `UDP [fd00::a]:53`, `FWM 65537 IPv4`. Virtual servers never
+ * have an ICMP key.
  */
 export function virtualServerKey(id: {
   readonly protocol: string;
   readonly address: string;
   readonly port: number;
 }): string {
+  if (id.protocol === "FWM") return `FWM ${id.port} ${familyOf(id.address as IpAddress)}`;
   // `join` creates a flat string. A template would keep its parts in memory for each of tens of thousands of keys.
   return [id.protocol, " ", hostPort(id.address, id.port)].join("");
 }

@@ -1,8 +1,7 @@
 /** Looks up the Services of virtual servers in the background. */
-import type { ServiceRow } from "../answer/rows.ts";
+import { type ServiceRow, serverKeyOf } from "../answer/rows.ts";
 import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
-import { virtualServerKey } from "../state/virtual-server.ts";
 
 /** Reads the names of Services. */
 export type ReadNames = () => Promise<NamesAnswer>;
@@ -29,7 +28,7 @@ export function ownersOf(rows: readonly ServiceRow[]): Owners {
     own.map((row) => {
       const { namespace, name, portName } = row;
       const port = portName === undefined ? {} : { portName };
-      return [virtualServerKey(row), { namespace, name, ...port }];
+      return [serverKeyOf(row), { namespace, name, ...port }];
     }),
   );
 }

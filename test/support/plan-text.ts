@@ -4,7 +4,7 @@ import type { DesiredState } from "../../src/plan/desired-state.ts";
 import type { PlannedVirtualServer } from "../../src/plan/service-port-plan.ts";
 import { setsFor } from "../../src/plan/sets.ts";
 
-const protocolOptions = { TCP: "-t", UDP: "-u", SCTP: "--sctp-service" } as const;
+const protocolOptions = { TCP: "-t", UDP: "-u", SCTP: "--sctp-service", FWM: "-f" } as const;
 
 /** Lines as `ipvsadm -Sn` prints them. */
 export function ipvsText(desired: DesiredState): readonly string[] {

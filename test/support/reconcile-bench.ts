@@ -2,6 +2,7 @@ import type { EndpointRecord, EndpointSliceRecord, ServiceRecord } from "../../s
 import { type IpAddress, type IpFamily, ipFamilies } from "../../src/base/ip.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import { DesiredState } from "../../src/plan/desired-state.ts";
+import type { PlanOptions } from "../../src/plan/options.ts";
 import { planService } from "../../src/plan/planner.ts";
 import { RulesMemory } from "../../src/plan/rules-memory.ts";
 import type { SysctlSetting } from "../../src/plan/sysctls.ts";
@@ -16,7 +17,8 @@ import { ip, planOptions, sliceRecord } from "./records.ts";
 
 /** The inputs that a test may override. */
 type BenchOptions = Pick<SyncGoal, "ownership" | "drain" | "manualWeights"> &
-  Pick<ReconcilerDependencies, "isDryRun">;
+  Pick<ReconcilerDependencies, "isDryRun"> &
+  Pick<PlanOptions, "portRangeMarks">;
 
 const options: BenchOptions = {
   ownership: { foreignVirtualServers: "keep", excludeCidrs: [] },
@@ -64,7 +66,10 @@ export class Bench {
   ): void {
     const names = { service: service.name, name: `${service.name}-1` };
     const slice = sliceRecord(endpoints, { ...names, ...slices });
-    for (const { family, servicePorts } of planService(service.name, service, [slice], plan)) {
+    const { portRangeMarks } = this.#options;
+    const withRanges = portRangeMarks === undefined ? plan : { ...plan, portRangeMarks };
+    const plans = planService(service.name, service, [slice], withRanges);
+    for (const { family, servicePorts } of plans) {
       this.desired.replace(service.name, family, servicePorts);
     }
   }
@@ -99,6 +104,8 @@ export class Bench {
         localDetector: plan.families.get(family)?.localDetector,
         isMasqueradeAll: false,
         masqueradeMark: 0x4000,
+        portRangeMarks: this.#options.portRangeMarks,
+        ranges: this.desired.ranges(family),
       };
       return [family, this.#rulesMemory.plan(input)] as const;
     });

@@ -142,6 +142,13 @@ export const ownFields = [
     help: "CIDRs of virtual IPs that other software on the node may have on its own interface. External and load-balancer IPs in them are served without being bound to kube-ipvs0. Cluster IPs in them are neither bound nor served while the other interface has the address",
   },
   {
+    path: "kubeIpvs.portRangeMarks",
+    kind: "text",
+    default: "",
+    onlyInMode: "ipvs",
+    help: "mask of at least 8 adjacent packet mark bits, such as 0x3fff0000, that only kube-ipvs uses, for the annotation kube-ipvs.io/port-range. Virtual servers whose firewall mark consists of these bits belong to kube-ipvs. If empty, port ranges are not served",
+  },
+  {
     path: "kubeIpvs.nodeProcessPorts",
     kind: "text",
     default: "refuse",

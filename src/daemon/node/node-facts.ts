@@ -39,6 +39,7 @@ export function planOptionsOf(facts: NodeFacts): PlanOptions {
     areExternalIpsIgnored: config.featureGates.get("AllowServiceExternalIPs") === false,
     isMasqueradeAll: config.isMasqueradeAll,
     masqueradeMark: config.masqueradeMark,
+    ...(config.portRangeMarks === undefined ? {} : { portRangeMarks: config.portRangeMarks }),
   };
 }
 

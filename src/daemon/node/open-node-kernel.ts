@@ -6,11 +6,11 @@ import type { RunContext } from "../run.ts";
 type KernelContext = Pick<RunContext, "clock" | "log">;
 
 export function openNodeKernel(
-  { mode, rules, virtualAddresses }: Config,
+  { mode, rules, virtualAddresses, portRangeMarks }: Config,
   context: KernelContext,
 ): Promise<OpenKernel> {
   return openKernel({
-    ...{ ...context, virtualAddresses },
+    ...{ ...context, virtualAddresses, portRangeMarks },
     rules: mode === "ipvs" ? rules : undefined,
   });
 }

@@ -1,7 +1,7 @@
 /** Rows for draining real servers, oldest first, with their remaining connections. */
 
 import type { DrainRow, DrainTimes } from "../../answer/rows.ts";
-import type { Drain, DrainPolicy } from "../../reconcile/drain/drains.ts";
+import { type Drain, type DrainPolicy, mayBeUdp } from "../../reconcile/drain/drains.ts";
 import { type ObservedRealServer, realServerKey } from "../../state/real-server.ts";
 import { toTenth } from "./ages.ts";
 import type { DaemonView } from "./daemon-view.ts";
@@ -63,7 +63,7 @@ function rowOf(drain: Drain, server: ObservedRealServer, view: DaemonView): Drai
 /** Age and remaining time of a drain. `nowMs` is monotonic. Pure. */
 export function drainTimes(drain: Drain, nowMs: number, policy: DrainPolicy): DrainTimes {
   const ageSeconds = Math.max(0, (nowMs - drain.sinceMs) / 1000);
-  const isUdp = drain.virtualServer.protocol === "UDP";
+  const isUdp = mayBeUdp(drain.virtualServer.protocol);
   const limit = isUdp ? policy.udpDeadlineSeconds : policy.tcpDeadlineSeconds;
   if (limit === 0) return { ageSeconds: toTenth(ageSeconds) };
   const leftSeconds = Math.max(0, limit - ageSeconds);

@@ -4,14 +4,15 @@
  */
 
 import { type Destination, type PlannedState, withoutIpvs } from "../../answer/answers.ts";
-import type { ServiceRow } from "../../answer/rows.ts";
+import { type ServiceRow, serverKeyOf } from "../../answer/rows.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import { familyOf, type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
 import { loopbackNodePorts } from "../../plan/loopback-node-ports.ts";
 import type { ServicePortPlan } from "../../plan/service-port-plan.ts";
 import { setsFor } from "../../plan/sets.ts";
+import { serves } from "../../state/served-range.ts";
 import { addressEntry, addressPortEntry, portEntry, type SetEntry } from "../../state/set-entry.ts";
-import { virtualServerKey } from "../../state/virtual-server.ts";
+import { markServerId, virtualServerKey } from "../../state/virtual-server.ts";
 import type { DaemonView } from "./daemon-view.ts";
 import { namesOf } from "./row-fields.ts";
 import { serviceRows } from "./service-rows.ts";
@@ -28,7 +29,7 @@ export async function ipvsFacts(
   const { desired } = view.plan;
   const forwards = destinations.flatMap((destination) => forwardOf(view, destination));
   const concerned = [...destinations, ...forwards.map(({ to }) => to)];
-  const keys = concerned.map(virtualServerKey);
+  const keys = concerned.flatMap((destination) => keysOf(view, destination));
   const addresses = [
     ...concerned.map(({ address }) => address),
     ...(from === undefined ? [] : [from]),
@@ -43,7 +44,13 @@ export async function ipvsFacts(
       const planned = desired.virtualServer(key);
       return planned === undefined
         ? []
-        : [{ virtualServer: planned.virtualServer, realServers: planned.realServers }];
+        : [
+            {
+              virtualServer: planned.virtualServer,
+              realServers: planned.realServers,
+              ...(planned.range === undefined ? {} : { range: planned.range }),
+            },
+          ];
     }),
     rules: Object.fromEntries(view.families.map((family) => [family, view.plan.rulesOf(family)])),
     setEntries: entriesAbout(view, concerned, from),
@@ -51,18 +58,30 @@ export async function ipvsFacts(
   };
 }
 
-/** All addresses and ports of one Service. */
+/** Keys of the virtual server at an address and port, and of the one with a port range that contains it. */
+function keysOf({ plan: { desired } }: DaemonView, destination: Destination): readonly string[] {
+  const family = familyOf(destination.address);
+  const range = desired.ranges(family).find((one) => serves(one, destination));
+  const own = virtualServerKey(destination);
+  return range === undefined ? [own] : [own, virtualServerKey(markServerId(family, range.mark))];
+}
+
+/** All addresses and ports of one Service, with the first port of each protocol for port ranges. */
 export function destinationsOf(
   { plan, families }: DaemonView,
   service: ServiceName,
 ): readonly Destination[] {
   return families.flatMap((family) =>
     plan.desired.plansOf(service, family).flatMap(({ virtualServers }) =>
-      virtualServers.map(({ virtualServer: { protocol, address, port } }) => ({
-        protocol,
-        address,
-        port,
-      })),
+      virtualServers.flatMap(({ virtualServer: { protocol, address, port }, range }) => {
+        if (protocol !== "FWM") return [{ protocol, address, port }];
+        const first = range?.ranges[0]?.first ?? 0;
+        return (range?.protocols ?? []).map((one) => ({
+          protocol: one,
+          address: range?.address ?? address,
+          port: first,
+        }));
+      }),
     ),
   );
 }
@@ -95,7 +114,7 @@ async function rowsOf(view: DaemonView, keys: ReadonlySet<string>): Promise<read
   for (const service of services) {
     const query = { ...namesOf(service), hasEndpoints: true, hasConnections: true };
     for await (const row of serviceRows(view, query)) {
-      if (keys.has(virtualServerKey(row))) rows.push(row);
+      if (keys.has(serverKeyOf(row))) rows.push(row);
     }
   }
   return rows;

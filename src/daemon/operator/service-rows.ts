@@ -4,6 +4,7 @@
 
 import type { ServiceRow, ServicesQuery } from "../../answer/rows.ts";
 import { cidrText, familyOf } from "../../base/ip.ts";
+import { portRangeText } from "../../base/port-range.ts";
 import type { LostTo } from "../../plan/claims/claim.ts";
 import { isPolicyLocal } from "../../plan/frontends.ts";
 import { realServerKey } from "../../state/real-server.ts";
@@ -62,9 +63,7 @@ export function rowOf(
     ...(servicePort.portName === "" ? {} : { portName: servicePort.portName }),
     type: record.type,
     frontend: kind,
-    protocol: server.protocol,
-    address: server.address,
-    port: server.port,
+    ...addressFields(wanted),
     scheduler: server.scheduler,
     affinitySeconds: server.persistenceTimeoutSeconds,
     trafficPolicy: isPolicyLocal(servicePort, kind) ? "Local" : "Cluster",
@@ -80,6 +79,21 @@ export function rowOf(
     ...(query.hasEndpoints || query.hasConnections
       ? { endpoints: endpointRows({ ...wanted, serverReason: reason }, context) }
       : {}),
+  };
+}
+
+function addressFields({
+  server: { protocol, address, port },
+  range,
+}: WantedFrontend): Pick<ServiceRow, "protocol" | "address" | "port" | "ports" | "mark"> {
+  if (range === undefined) return { protocol, address, port };
+  const { ranges, protocols, mark } = range;
+  return {
+    protocol: protocols.join(","),
+    address: range.address,
+    port: ranges[0]?.first ?? 0,
+    ports: ranges.map(portRangeText).join(","),
+    mark,
   };
 }
 

@@ -16,7 +16,8 @@ import { servicePortsOf } from "../../model/service-ports.ts";
 import { chooseEndpoints } from "../../model/topology.ts";
 import { askedFrontends, type FrontendKind, isPolicyLocal } from "../../plan/frontends.ts";
 import type { ServicePortPlan } from "../../plan/service-port-plan.ts";
-import type { RealServerId } from "../../state/real-server.ts";
+import { type RealServerId, realServerKey } from "../../state/real-server.ts";
+import type { ServedRange } from "../../state/served-range.ts";
 import { type VirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
 import { type DaemonView, type ObjectsView, objectsOf } from "./daemon-view.ts";
 
@@ -33,6 +34,8 @@ export interface WantedFrontend {
   };
   /** The virtual server's key. */
   readonly key: string;
+  /** The packets that a virtual server with a firewall mark serves. */
+  readonly range?: ServedRange;
   /** True if it is left to other software of the node, see `kubeIpvs.unboundAddresses`. */
   readonly isHeld?: true;
   /** The planned real servers. */
@@ -59,13 +62,28 @@ export function* wantedFrontends(
       for (const frontend of frontends) {
         const { servicePort, server } = frontend;
         const key = virtualServerKey(server);
-        yield { record, ...frontend, key, endpoints: () => endpointsOf(servicePort) };
+        const { range } = frontend;
+        const endpoints = (): readonly Endpoint[] =>
+          range === undefined ? endpointsOf(servicePort) : anyPort(endpointsOf(servicePort));
+        yield { record, ...frontend, key, endpoints };
       }
     }
   }
 }
 
-type Frontend = Pick<WantedFrontend, "servicePort" | "kind" | "server" | "isHeld" | "realServers">;
+/** Real servers of port ranges have port 0, and there is one for each address. */
+function anyPort(endpoints: readonly Endpoint[]): readonly Endpoint[] {
+  const byAddress = new Map(endpoints.map((endpoint) => [endpoint.address, endpoint]));
+  return [...byAddress.values()].map((endpoint) => {
+    const id = { address: endpoint.address, port: 0 };
+    return { ...endpoint, ...id, key: realServerKey(id) };
+  });
+}
+
+type Frontend = Pick<
+  WantedFrontend,
+  "servicePort" | "kind" | "server" | "range" | "isHeld" | "realServers"
+>;
 
 function* plannedFrontends(plans: readonly ServicePortPlan[]): Generator<Frontend> {
   for (const { servicePort, virtualServers, held } of plans) {
@@ -74,8 +92,8 @@ function* plannedFrontends(plans: readonly ServicePortPlan[]): Generator<Fronten
       const server = { protocol, ...at, scheduler: "", persistenceTimeoutSeconds };
       yield { servicePort, kind, server, isHeld: true, realServers: [] };
     }
-    for (const { kind, virtualServer: server, realServers } of virtualServers) {
-      yield { servicePort, kind, server, realServers };
+    for (const { kind, virtualServer: server, realServers, range } of virtualServers) {
+      yield { servicePort, kind, server, realServers, ...(range === undefined ? {} : { range }) };
     }
   }
 }

@@ -7,7 +7,7 @@
 import type { ListenerFact } from "../../answer/answers.ts";
 import { type IpAddress, type IpFamily, isLoopback, isWildcard } from "../../base/ip.ts";
 import type { RealServerId } from "../../state/real-server.ts";
-import { virtualServerKey } from "../../state/virtual-server.ts";
+import { markServerId, virtualServerKey } from "../../state/virtual-server.ts";
 import { deliver, leavingAddress, notForwarding } from "./deliver.ts";
 import { isHere, isLocal, type ListedServer, type NodeState, routeKey } from "./node-state.ts";
 import type { Packet, PacketOnPath } from "./packet.ts";
@@ -108,7 +108,8 @@ function followUnchosen(
   if (isForNode && serviceSocketAt(packet, packet.port, state) !== undefined) {
     return toSocket(packet, { steps, mark }, state, packet.port);
   }
-  const isForIpvs = isForNode && !packet.isFromNode && serverOf(packet, state) !== undefined;
+  const isForIpvs =
+    isForNode && !packet.isFromNode && serverOf(sent(packet, mark), state) !== undefined;
   const places = filterPlaces(filterHooks(packet, isForNode), isForIpvs);
   const filtered = passTables(
     isForNode ? places : [...places, ...lastPlaces],
@@ -157,22 +158,28 @@ function stoppedEnd({ verdict, steps }: Pick<Traversal, "verdict" | "steps">): P
   return verdict === "pass" ? undefined : { kind: verdict, by: steps.at(-1) };
 }
 
+/** The kernel looks for the mark first. */
 function serverOf(
-  { protocol, destination: address, port }: Packet,
+  { packet, mark }: PacketOnPath,
   { servers }: NodeState,
 ): ListedServer | undefined {
+  const { family, protocol, destination: address, port } = packet;
+  const marked = mark === 0 ? undefined : servers.get(virtualServerKey(markServerId(family, mark)));
+  if (marked !== undefined) return marked;
   return servers.get(virtualServerKey({ protocol, address, port }));
 }
 
 /** Undefined if there is no virtual server. */
 function balance(onPath: PacketOnPath, state: NodeState): PathEnd | undefined {
   const { packet, destination: address, port } = onPath;
-  const server = serverOf(packet, state);
+  const server = serverOf(onPath, state);
   if (server === undefined) return undefined;
   const taking = server.realServers.filter(({ weight }) => weight > 0);
   if (taking.length === 0) return { kind: "no-endpoint" };
   const endpoints = taking.map((realServer) => {
-    const { address: destination, port: realPort } = realServer;
+    const { address: destination } = realServer;
+    // A real server with port 0 gets the packet at the destination port.
+    const realPort = realServer.port === 0 ? port : realServer.port;
     const balanced = { ...onPath, destination, port: realPort, virtual: { address, port } };
     // IPVS sends even packets from outside through OUTPUT, except to local processes. They have already traversed nat.
     const goesUp = !packet.isFromNode && isLocal(destination, state);

@@ -1,6 +1,7 @@
 import { cidrContains, type IpAddress, parseCidr } from "../../base/ip.ts";
 import { protocolNumbers } from "../../base/protocol.ts";
 import type { Match, Rule } from "../../state/rule.ts";
+import { isInPorts } from "../../state/rules-about.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
 import { findEntry } from "./find-entry.ts";
 import { isHere, type NodeState } from "./node-state.ts";
@@ -61,10 +62,7 @@ function isMatch(
     case "destination":
       return isInside(match.cidr, onPath.destination) !== match.isNegated;
     case "port":
-      return (
-        match.protocol.toUpperCase() === packet.protocol &&
-        (match.destination ?? onPath.port) === onPath.port
-      );
+      return match.protocol.toUpperCase() === packet.protocol && isInPorts(match, onPath.port);
     case "in-interface":
       return isLink(match.name, inLinkOf(at)) !== match.isNegated;
     case "protocol":

@@ -3,8 +3,9 @@ import { hostPort, type IpAddress, isLoopback } from "../../base/ip.ts";
 import type { NftRuleset } from "../../state/nft-rule.ts";
 import type { RealServer } from "../../state/real-server.ts";
 import type { Rule } from "../../state/rule.ts";
+import { type ServedRange, serves } from "../../state/served-range.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
-import type { VirtualServer } from "../../state/virtual-server.ts";
+import { type VirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
 
 /** A rule of a chain. */
 export interface ListedRule {
@@ -29,6 +30,21 @@ export interface ListedSet {
 export interface ListedServer {
   readonly virtualServer: VirtualServer;
   readonly realServers: readonly RealServer[];
+  /** Only in planned state, if the virtual server has a firewall mark. */
+  readonly range?: ServedRange;
+}
+
+/** The key of the planned virtual server for a destination, by address or by a port range. */
+export function plannedServerKey(
+  { servers }: Pick<Tables, "servers">,
+  destination: Parameters<typeof serves>[1],
+): string {
+  const own = virtualServerKey(destination);
+  if (servers.has(own)) return own;
+  for (const [key, { range }] of servers) {
+    if (range !== undefined && serves(range, destination)) return key;
+  }
+  return own;
 }
 
 /** Rules, keyed by `chainKey` from `state/rule.ts`. */

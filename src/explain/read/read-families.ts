@@ -97,8 +97,19 @@ async function readTables(
   return {
     chains,
     sets: new Map([...otherSets, ...(isIpvs ? await readSets({ ipSets }, family) : [])]),
-    servers: isIpvs ? await readServers(readers, family, destinations) : new Map(),
+    servers: isIpvs
+      ? await readServers(readers, family, concernedIds(facts, destinations))
+      : new Map(),
   };
+}
+
+/** The destinations, and the planned virtual servers with firewall marks. */
+function concernedIds(
+  { virtualServers }: PlanFacts,
+  destinations: readonly Destination[],
+): Parameters<typeof readServers>[2] {
+  const planned = virtualServers.map(({ virtualServer }) => virtualServer);
+  return [...destinations, ...planned.filter(({ protocol }) => protocol === "FWM")];
 }
 
 /** Returns the addresses whose routes are read: clients, destinations and endpoints. */

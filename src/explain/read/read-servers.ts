@@ -6,7 +6,7 @@ import type { IpSets, Ipvs } from "../../kernel/kernel.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
 import { setsFor } from "../../plan/sets.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
-import { virtualServerKey } from "../../state/virtual-server.ts";
+import { type VirtualServerId, virtualServerKey } from "../../state/virtual-server.ts";
 import type { ListedChains, ListedServer, ListedSet } from "../packet/node-state.ts";
 
 /** Returns our sets by name. Skips sets of an unexpected type, whose entries cannot be compared. */
@@ -50,7 +50,7 @@ export async function readOtherSets(
 export async function readServers(
   { ipvs }: { readonly ipvs: Pick<Ipvs, "listVirtualServers" | "listRealServers"> },
   family: IpFamily,
-  destinations: readonly Destination[],
+  destinations: readonly (Destination | VirtualServerId)[],
 ): Promise<ReadonlyMap<string, ListedServer>> {
   const keys = new Set(destinations.map(virtualServerKey));
   const present = (await ipvs.listVirtualServers()).filter(

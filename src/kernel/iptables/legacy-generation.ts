@@ -21,7 +21,7 @@ const layouts: Readonly<Record<IpFamily, EntryLayout>> = {
   IPv6: { number: 6, tables: "ip6_tables_names", nextOffset: 142, counters: 152, headBytes: 168 },
 };
 
-const tableNames: readonly TableName[] = ["nat", "filter"];
+const tableNames: readonly TableName[] = ["nat", "filter", "mangle"];
 
 interface EntryLayout {
   readonly number: 4 | 6;

@@ -79,9 +79,9 @@ export const matchForms: readonly Form<Match>[] = [
   match("-p PROTOCOL", (protocol) => ({ kind: "protocol", protocol: protocol as Protocol })),
   ...ipFamilies.map((family) => match(echoRequestWords[family], () => ({ kind: "echo-request" }))),
   match("-m comment --comment WORD", (text = "") => ({ kind: "comment", text })),
-  // A single port. Our rules have no port ranges.
-  match("-m PROTOCOL --dport (\\d+)", (protocol, port) => {
-    return { kind: "port", protocol: protocol as Protocol, destination: Number(port) };
+  match("-m PROTOCOL --dport (\\d+)(?::(\\d+))?", (protocol, port, last = "") => {
+    const end = last === "" ? {} : { last: Number(last) };
+    return { kind: "port", protocol: protocol as Protocol, destination: Number(port), ...end };
   }),
   // Matches only the protocol: the next words begin another match or the target.
   match("-m PROTOCOL(?= -[mj] )", (protocol) => ({ kind: "port", protocol: protocol as Protocol })),

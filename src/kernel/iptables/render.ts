@@ -130,9 +130,10 @@ function renderNetwork(
 
 type NetworkMatch = Match & { readonly kind: "source" | "destination" };
 
-function renderPort({ protocol, destination }: Match & { readonly kind: "port" }): string {
+function renderPort({ protocol, destination, last }: Match & { readonly kind: "port" }): string {
   if (destination === undefined) return `-m ${protocol}`;
-  return `-m ${protocol} --dport ${checkNumber("port", destination, 65_535)}`;
+  const end = last === undefined ? "" : `:${checkNumber("port", last, 65_535)}`;
+  return `-m ${protocol} --dport ${checkNumber("port", destination, 65_535)}${end}`;
 }
 
 /** Rounds like the kernel, which keeps 31 bits of iptables' ten-digit value. */

@@ -76,18 +76,23 @@ async function openIpvs(parts: TransportDependencies): Promise<OpenIpvs> {
 export class IpvsClient implements Ipvs {
   readonly #parts: TransportDependencies;
   readonly #listed = new ListedRealServers();
+  readonly #marks: number;
   #opening: Promise<OpenIpvs> | undefined;
   #isClosed = false;
 
-  constructor(parts: TransportDependencies) {
+  /** `marks`: mask of the firewall marks whose virtual servers are listed. All others belong to third parties. */
+  constructor(parts: TransportDependencies, marks = 0) {
     this.#parts = parts;
+    this.#marks = marks;
   }
 
   async listVirtualServers(): Promise<readonly VirtualServer[]> {
     const { transport, kinds } = await this.#open();
     return transport.dump(kinds.listServices, undefined, ({ body }) => {
       const service = decodeService(body);
-      return service.kind === "virtual-server" ? service.virtualServer : undefined;
+      return service.kind === "virtual-server" && this.#isListed(service.virtualServer)
+        ? service.virtualServer
+        : undefined;
     });
   }
 
@@ -127,9 +132,10 @@ export class IpvsClient implements Ipvs {
 
   async listTraffic(): Promise<readonly VirtualServerTraffic[]> {
     const { transport, kinds } = await this.#open();
-    return transport.dump(kinds.listServices, undefined, ({ body }) =>
-      readVirtualServerTraffic(body),
-    );
+    return transport.dump(kinds.listServices, undefined, ({ body }) => {
+      const server = readVirtualServerTraffic(body);
+      return server !== undefined && this.#isListed(server) ? server : undefined;
+    });
   }
 
   async sumConnections(ids: readonly VirtualServerId[]): Promise<readonly ConnectionCounts[]> {
@@ -194,6 +200,10 @@ export class IpvsClient implements Ipvs {
       ({ transport }) => transport.close(),
       () => undefined,
     );
+  }
+
+  #isListed({ protocol, port: mark }: VirtualServerId): boolean {
+    return protocol !== "FWM" || (mark & ~this.#marks) === 0;
   }
 
   #open(): Promise<OpenIpvs> {

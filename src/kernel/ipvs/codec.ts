@@ -20,7 +20,11 @@ import {
   type RealServer,
   type RealServerId,
 } from "../../state/real-server.ts";
-import type { VirtualServer, VirtualServerId } from "../../state/virtual-server.ts";
+import {
+  markServerId,
+  type VirtualServer,
+  type VirtualServerId,
+} from "../../state/virtual-server.ts";
 import type { IpvsChange, IpvsTimeouts } from "../kernel.ts";
 import {
   changeCommands,
@@ -77,7 +81,6 @@ type ServiceValues = NonNullable<CommandValues["service"]>;
 /** A service from the kernel's list. */
 export type ListedService =
   | { readonly kind: "virtual-server"; readonly virtualServer: VirtualServer }
-  | { readonly kind: "firewall-mark"; readonly mark: number }
   /**
    * A service with an IPv4-mapped IPv6 address. Kubernetes does not use such addresses, and their text would equal that
    * of an IPv4 server.
@@ -175,8 +178,6 @@ export function decodeTimeouts(body: ByteReader): IpvsTimeouts {
 /** Decodes one message of a GET_SERVICE reply. */
 export function decodeService(body: ByteReader): ListedService {
   const values = required(decodeCommand(body, commands.newService).service, "service", body);
-  if (values.firewallMark !== undefined)
-    return { kind: "firewall-mark", mark: values.firewallMark };
   const virtualServer = virtualServerOf(values, body);
   return virtualServer === undefined
     ? { kind: "foreign" }
@@ -185,23 +186,38 @@ export function decodeService(body: ByteReader): ListedService {
 
 function virtualServerOf(values: ServiceValues, body: ByteReader): VirtualServer | undefined {
   const family = familyOfNumber(required(values.addressFamily, "address family", body), body);
-  const protocol = protocolOfNumber(required(values.protocol, "protocol", body));
-  const address = addressOf(family, required(values.address, "address", body), body);
-  if (protocol === undefined || familyOf(address) !== family) return undefined;
+  const id = idOf(values, family, body);
+  if (id === undefined) return undefined;
   const flags = required(values.flags, "flags", body);
   const timeoutSeconds = required(values.timeoutSeconds, "timeout", body);
   // kube-ipvs never creates a persistent service with timeout 0. The flag remains in `flags`, so the service is
   // recognized as different.
   const isPersistent = (flags & PERSISTENT_FLAG) !== 0 && timeoutSeconds > 0;
   return {
-    protocol,
-    address,
-    port: required(values.port, "port", body),
+    ...id,
     scheduler: required(values.scheduler, "scheduler", body),
     persistenceTimeoutSeconds: isPersistent ? timeoutSeconds : 0,
     persistencePrefixLength: prefixLengthOf(family, required(values.netmask, "netmask", body)),
     flags: flags & ~HASHED_FLAG & ~(isPersistent ? PERSISTENT_FLAG : 0),
   };
+}
+
+/** Undefined for an address or protocol that kube-ipvs does not use. */
+export function idOf(
+  values: {
+    readonly protocol?: number;
+    readonly address?: Uint8Array;
+    readonly port?: number;
+    readonly firewallMark?: number;
+  },
+  family: IpFamily,
+  body: ByteReader,
+): VirtualServerId | undefined {
+  if (values.firewallMark !== undefined) return markServerId(family, values.firewallMark);
+  const protocol = protocolOfNumber(required(values.protocol, "protocol", body));
+  const address = addressOf(family, required(values.address, "address", body), body);
+  if (protocol === undefined || familyOf(address) !== family) return undefined;
+  return { protocol, address, port: required(values.port, "port", body) };
 }
 
 /** Decodes a message of a GET_DEST reply for a virtual server of `serverFamily`. */
@@ -246,6 +262,10 @@ function writeServiceKey(writer: MessageWriter, id: VirtualServerId): void {
 
 function writeServiceIdentity(writer: MessageWriter, id: VirtualServerId): void {
   writeAttribute(writer, serviceFields.addressFamily, addressFamilies[familyOf(id.address)]);
+  if (id.protocol === "FWM") {
+    writeAttribute(writer, serviceFields.firewallMark, id.port);
+    return;
+  }
   writeAttribute(writer, serviceFields.protocol, protocolNumbers[id.protocol]);
   writeAddress(writer, serviceFields.address.type, id.address);
   writeAttribute(writer, serviceFields.port, id.port);

@@ -1,6 +1,5 @@
 /** Counters in GET_SERVICE and GET_DEST replies, linux/ip_vs.h. `codec.ts` decodes everything else. */
-import { familyOf, type IpFamily } from "../../base/ip.ts";
-import { protocolOfNumber } from "../../base/protocol.ts";
+import type { IpFamily } from "../../base/ip.ts";
 import { bytes, type Field, u16, u16be, u32 } from "../../netlink/attribute-field.ts";
 import { type AttributeSet, attributeSet, nested, required } from "../../netlink/attribute-set.ts";
 import { type ByteReader, isLittleEndianHost } from "../../netlink/byte-reader.ts";
@@ -11,7 +10,7 @@ import {
   type Traffic,
   type VirtualServerTraffic,
 } from "../../state/traffic.ts";
-import { addressOf, familyOfNumber, readCommand } from "./codec.ts";
+import { addressOf, familyOfNumber, idOf, readCommand } from "./codec.ts";
 import { commands } from "./constants.ts";
 
 /** A counter of 32 or 64 bits. The result is exact up to 9,007 TB. */
@@ -46,6 +45,7 @@ const serviceAttributes = attributeSet({
       protocol: u16(2),
       address: bytes(3),
       port: u16be(4),
+      firewallMark: u32(5),
       ...stats,
     }),
   ),
@@ -70,17 +70,13 @@ const destinationAttributes = attributeSet({
   ),
 });
 
-/** Undefined for a firewall-mark service, and for an address or protocol that kube-ipvs does not use. */
+/** Undefined for an address or protocol that kube-ipvs does not use. */
 export function readVirtualServerTraffic(body: ByteReader): VirtualServerTraffic | undefined {
   readCommand(body, commands.newService);
   const values = required(serviceAttributes.decode(body).service, "service", body);
-  const protocol = protocolOfNumber(values.protocol ?? 0);
-  if (protocol === undefined || values.address === undefined) return undefined;
   const family = familyOfNumber(required(values.addressFamily, "address family", body), body);
-  const address = addressOf(family, values.address, body);
-  const port = required(values.port, "port", body);
-  if (familyOf(address) !== family) return undefined;
-  return { protocol, address, port, traffic: trafficOf(values) };
+  const id = idOf(values, family, body);
+  return id && { ...id, traffic: trafficOf(values) };
 }
 
 /** Decodes a real server of a virtual server of `serverFamily`, with its counters. */

@@ -22,6 +22,12 @@ export const baseChains: readonly BaseChain[] = [
   { table: "filter", name: "OUTPUT", type: "filter", hook: 3, priority: 0 },
 ];
 
+/** Created only for port ranges. */
+export const mangleBaseChains: readonly BaseChain[] = [
+  { table: "mangle", name: "PREROUTING", type: "filter", hook: 0, priority: -150 },
+  { table: "mangle", name: "OUTPUT", type: "filter", hook: 3, priority: -150 },
+];
+
 /** For example `nat-KUBE-SERVICES`. Chains of both iptables tables are in one nf_tables table. */
 export function chainNameOf(table: string, name: string): string {
   return `${table}-${name}`;

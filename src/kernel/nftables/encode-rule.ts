@@ -73,7 +73,7 @@ function encodeMatch(match: Match, context: MatchContext): readonly Expression[]
     case "comment":
       return [];
     case "port":
-      return match.destination === undefined ? [] : port(match.destination);
+      return match.destination === undefined ? [] : port(match.destination, match.last);
     case "mark":
       return [
         meta(metaKeys.mark),
@@ -136,8 +136,14 @@ function protocol(number: number): readonly Expression[] {
   return [meta(metaKeys.protocol), compare(Uint8Array.of(number))];
 }
 
-function port(number: number): readonly Expression[] {
-  return [loadPort("dst"), compare(portBytes(number))];
+function port(first: number, last: number = first): readonly Expression[] {
+  if (first === last) return [loadPort("dst"), compare(portBytes(first))];
+  return [
+    loadPort("dst"),
+    compare(portBytes(first), ">="),
+    loadPort("dst"),
+    compare(portBytes(last), "<="),
+  ];
 }
 
 function portBytes(number: number): Uint8Array {

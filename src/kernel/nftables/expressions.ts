@@ -87,9 +87,16 @@ export function meta(key: number, register: number = firstRegister): Expression 
   return expression("meta", [1, register], [2, key]);
 }
 
-/** NFT_CMP_EQ and NFT_CMP_NEQ. */
-export function compare(value: Uint8Array, isNegated = false): Expression {
-  return expression("cmp", [1, firstRegister], [2, isNegated ? 1 : 0], [3, [[1, value]]]);
+/** NFT_CMP_EQ, NFT_CMP_NEQ, NFT_CMP_LTE and NFT_CMP_GTE. */
+const comparisons = { "==": 0, "!=": 1, "<=": 3, ">=": 5 } as const;
+
+/** `how` is a comparison, or whether the values must differ. */
+export function compare(
+  value: Uint8Array,
+  how: boolean | keyof typeof comparisons = false,
+): Expression {
+  const comparison = typeof how === "string" ? how : how ? "!=" : "==";
+  return expression("cmp", [1, firstRegister], [2, comparisons[comparison]], [3, [[1, value]]]);
 }
 
 export function bitwise(

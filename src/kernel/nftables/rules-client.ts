@@ -7,7 +7,7 @@ import { type Chain, chainKey, type Rule } from "../../state/rule.ts";
 import { parseRule } from "../iptables/parse-rule.ts";
 import { renderRule } from "../iptables/render.ts";
 import type { BackendFinding, Iptables, ObservedChain, RuleChange, RulesScope } from "../kernel.ts";
-import { baseChains } from "./chains.ts";
+import { baseChains, mangleBaseChains } from "./chains.ts";
 import { readNftGeneration, readPortId } from "./generation.ts";
 import {
   createOwnedTable,
@@ -145,8 +145,12 @@ export class NftRulesClient implements Iptables {
       const isPresent = chains.some((chain) => chain.table === table && chain.name === name);
       return isPresent ? [{ family, table, name }] : [];
     });
+    const hasMangle = changes.some(
+      (change) => change.kind === "jump-insert" && change.jump.table === "mangle",
+    );
     await this.#transact([
       createTable(family),
+      ...(hasMangle ? mangleBaseChains : []).map((chain) => createBaseChain(chain, { family })),
       ...baseChains.map((chain) => createBaseChain(chain, { family })),
       ...written.map(createChain),
       ...written.flatMap((chain) => [

@@ -112,6 +112,7 @@ export class NotMade {
   }
 }
 
-function nodePortSetName({ protocol, address }: VirtualServerId): string {
+function nodePortSetName({ protocol, address }: VirtualServerId): string | undefined {
+  if (protocol === "FWM") return undefined;
   return setFor(nodePortSetRoles[protocol], familyOf(address)).name;
 }

@@ -1,4 +1,3 @@
-import type { Protocol } from "../../base/protocol.ts";
 import type { PlannedVirtualServer } from "../../plan/service-port-plan.ts";
 import {
   type ObservedRealServer,
@@ -92,9 +91,14 @@ export function drainPolicyOf(
   return { tcpDeadlineSeconds: seconds, udpDeadlineSeconds: seconds };
 }
 
+/** Packets with a firewall mark may be of any protocol. */
+export function mayBeUdp(protocol: VirtualServerId["protocol"]): boolean {
+  return protocol === "UDP" || protocol === "FWM";
+}
+
 /** Whether real servers of this protocol are drained at all. */
-export function drains(protocol: Protocol, policy: DrainPolicy): boolean {
-  return protocol !== "UDP" || policy.udpDeadlineSeconds > 0;
+export function drains(protocol: VirtualServerId["protocol"], policy: DrainPolicy): boolean {
+  return !mayBeUdp(protocol) || policy.udpDeadlineSeconds > 0;
 }
 
 /**
@@ -112,7 +116,7 @@ export function drainEnd(
   if (observed.weight !== 0) return undefined;
   if (observed.activeConnections + observed.inactiveConnections === 0) return "idle";
   const elapsedSeconds = (nowMs - drain.sinceMs) / 1000;
-  if (drain.virtualServer.protocol !== "UDP") {
+  if (!mayBeUdp(drain.virtualServer.protocol)) {
     const { tcpDeadlineSeconds } = policy;
     return tcpDeadlineSeconds > 0 && elapsedSeconds >= tcpDeadlineSeconds ? "deadline" : undefined;
   }

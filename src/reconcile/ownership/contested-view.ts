@@ -48,6 +48,7 @@ function withoutConflicts(desired: DesiredView, conflicts: ReadonlySet<string>):
     servicesOfServer: (key) => desired.servicesOfServer(key),
     servicesOfEntry: (setName, entry) => desired.servicesOfEntry(setName, entry),
     servicesOfAddress: (address) => desired.servicesOfAddress(address),
+    ranges: (family) => desired.ranges(family),
   };
 }
 

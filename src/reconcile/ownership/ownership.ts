@@ -224,9 +224,14 @@ export class Ownership {
 
 /**
  * Whether two traces mark the virtual server as ours: a set identifies it by address, and the address is on kube-ipvs0.
- * If one trace is flushed, the other remains.
+ * If one trace is flushed, the other remains. A firewall mark needs no other trace.
  */
-function isTraced(key: string, { address }: VirtualServer, desired: DesiredView): boolean {
+function isTraced(
+  key: string,
+  { protocol, address }: VirtualServer,
+  desired: DesiredView,
+): boolean {
+  if (protocol === "FWM") return true;
   return desired.virtualServer(key) !== undefined && desired.hasAddress(address);
 }
 

@@ -26,6 +26,7 @@ export interface Members {
 }
 
 export function isNamedByAddress(id: VirtualServerId, members: Members): boolean {
+  if (id.protocol === "FWM") return false;
   const family = familyOf(id.address);
   const entry = addressPortEntry(id.address, id.protocol, id.port);
   return addressSetRoles.some((role) => members.hasEntry(setFor(role, family).name, entry));
@@ -33,6 +34,7 @@ export function isNamedByAddress(id: VirtualServerId, members: Members): boolean
 
 export function isNamedByPort(id: VirtualServerId, members: Members): boolean {
   const { address, protocol, port } = id;
+  if (protocol === "FWM") return false;
   const entry = protocol === "SCTP" ? addressPortEntry(address, protocol, port) : portEntry(port);
   return members.hasEntry(setFor(nodePortSetRoles[protocol], familyOf(address)).name, entry);
 }

@@ -60,7 +60,7 @@ export function addressesText({ link }: FakeKernel): string {
 
 const forwardingMethods: Readonly<Record<number, string>> = { 0: "-m", 2: "-i", 3: "-g" };
 
-const protocolOptions = { TCP: "-t", UDP: "-u", SCTP: "--sctp-service" } as const;
+const protocolOptions = { TCP: "-t", UDP: "-u", SCTP: "--sctp-service", FWM: "-f" } as const;
 
 /** ipvsadm's names for the scheduler flags of `sh` and `mh`. */
 const namedFlags: readonly (readonly [number, string])[] = [

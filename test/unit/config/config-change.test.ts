@@ -26,6 +26,7 @@ const others: Readonly<Record<string, string>> = {
   "kubeIpvs.estimatorCpus": "0-3",
   "kubeIpvs.estimatorNice": "5",
   "kubeIpvs.schedulerFlags": "sh-port",
+  "kubeIpvs.portRangeMarks": "0x3fff0000",
   "kubeIpvs.rules": "iptables",
   "kubeIpvs.virtualAddresses": "routes",
   "kubeIpvs.weights": "slice",

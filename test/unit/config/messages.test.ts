@@ -95,6 +95,14 @@ describe("the message for an invalid field", () => {
       "kubeIpvs: {foreignVirtualServers: ask}",
       'kubeIpvs.foreignVirtualServers: "ask": must be one of keep, delete',
     ],
+    [
+      "kubeIpvs: {portRangeMarks: '0xf0f00000'}",
+      'kubeIpvs.portRangeMarks: "0xf0f00000": must be a hexadecimal mask of at least 8 adjacent bits, such as 0x3fff0000',
+    ],
+    [
+      "kubeIpvs: {portRangeMarks: '0xff00'}",
+      'kubeIpvs.portRangeMarks: "0xff00": must not contain iptables.masqueradeBit (14)',
+    ],
     ["hostnameOverride: ' '", 'hostnameOverride: " ": the node\'s name must not be empty'],
   ];
   for (const [lines, message] of cases) {

@@ -125,6 +125,7 @@ function viewOf(planned: readonly Change[], cached: CachedState): RelationView {
     rules: new Map(),
     distrusted: new Map(),
     desired: {
+      ranges: () => [],
       serversOfAddress: (address) =>
         [one, two, onePlain, foreign]
           .filter((server) => server.address === address)

@@ -26,6 +26,7 @@ const desired: DesiredView = {
   servicesOfServer: () => [],
   servicesOfEntry: () => [],
   servicesOfAddress: () => [],
+  ranges: () => [],
 };
 
 describe("more virtual servers than a call accepts arguments", () => {

@@ -85,7 +85,7 @@ describe("a parsed rule", () => {
   });
 
   for (const text of [
-    "-p tcp -m tcp --dport 22:80 -j ACCEPT",
+    "-p tcp -m tcp ! --dport 22:80 -j ACCEPT",
     "-m set ! --match-set KUBE-CLUSTER-IP dst -j ACCEPT",
     "-m set --match-set KUBE-CLUSTER-IP dst,other -j ACCEPT",
     "-m mark --mark 4000 -j ACCEPT",

@@ -14,7 +14,7 @@ import type { IpvsChange } from "../../../../src/kernel/kernel.ts";
 import { ByteReader } from "../../../../src/netlink/byte-reader.ts";
 import { DecodeError } from "../../../../src/netlink/errors.ts";
 import { MessageWriter, messagesOf } from "../../../../src/netlink/message.ts";
-import type { VirtualServer } from "../../../../src/state/virtual-server.ts";
+import { markServerId, type VirtualServer } from "../../../../src/state/virtual-server.ts";
 import { bytesOf, readCapture } from "../../../captures/captures.ts";
 import fc from "../../../support/fast-check.ts";
 import { ipvsMessageText } from "../../../support/netlink-text.ts";
@@ -178,11 +178,7 @@ describe("recorded replies", () => {
     );
     assert.deepEqual(
       virtualServers.sort((a, b) => a.port - b.port),
-      [dns6, hash, web],
-    );
-    assert.deepEqual(
-      decoded.filter(({ kind }) => kind === "firewall-mark"),
-      [{ kind: "firewall-mark", mark: 7 }],
+      [{ ...web, ...markServerId("IPv4", 7) }, dns6, hash, web],
     );
   });
 

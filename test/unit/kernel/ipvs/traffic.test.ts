@@ -9,6 +9,7 @@ import { ByteReader } from "../../../../src/netlink/byte-reader.ts";
 import { DecodeError } from "../../../../src/netlink/errors.ts";
 import { MessageWriter, messagesOf } from "../../../../src/netlink/message.ts";
 import { noTraffic, trafficSince } from "../../../../src/state/traffic.ts";
+import { markServerId } from "../../../../src/state/virtual-server.ts";
 import { bytesOf, readCapture } from "../../../captures/captures.ts";
 
 type Attribute = readonly [type: number, write: (writer: MessageWriter) => void];
@@ -115,10 +116,11 @@ describe("IPVS counters", () => {
     assert.deepEqual(read?.traffic, expected);
   });
 
-  it("of a firewall mark belong to no Service", () => {
+  it("of a firewall mark belong to the virtual server with the mark", () => {
     const mark: Attribute = [5, (writer) => writer.u32(7)];
     const family: Attribute = [1, (writer) => writer.u16(2)];
-    assert.equal(readVirtualServerTraffic(bodyOf(1, [family, mark, stats])), undefined);
+    const { traffic: _, ...id } = readVirtualServerTraffic(bodyOf(1, [family, mark, stats])) ?? {};
+    assert.deepEqual(id, markServerId("IPv4", 7));
   });
 
   it("of real servers include their connections, which can be summed", () => {

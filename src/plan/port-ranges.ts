@@ -1,0 +1,68 @@
+/**
+ * Virtual servers of port ranges. One virtual server with a firewall mark serves all ranges and protocols of a Service
+ * at one address. Real servers have port 0, so the kernel keeps the destination port. Pure.
+ */
+import { cidrText, hostPrefixLength, type IpAddress } from "../base/ip.ts";
+import type { PortRange } from "../base/port-range.ts";
+import type { Protocol } from "../base/protocol.ts";
+import type { Endpoint } from "../model/endpoints.ts";
+import type { ServicePort } from "../model/service-port.ts";
+import type { ServedRange } from "../state/served-range.ts";
+import type { Frontend } from "./frontends.ts";
+import type { FamilyOptions } from "./options.ts";
+import { admitsNode } from "./set-entries.ts";
+import { hashOf } from "./spread.ts";
+
+/** The ranges of a Service in one family. */
+export interface ServiceRanges {
+  readonly ranges: readonly PortRange[];
+  /** The protocols of the Service's ports. */
+  readonly protocols: readonly Protocol[];
+  /** Mask of the marks, see {@link rangeMark}. */
+  readonly marks: number;
+}
+
+/**
+ * The ranges at one frontend's address. Node ports have none. Addresses that kube-ipvs does not bind have none either,
+ * because a range on an address of the node would take the ports of its processes.
+ */
+export function rangeAt(
+  { kind, address, isBound, isLocal }: Frontend,
+  { ranges, protocols, marks }: ServiceRanges,
+  port: ServicePort,
+  options: FamilyOptions,
+  endpoints: readonly Endpoint[],
+): ServedRange | undefined {
+  if (!isBound || kind === "node-port") return undefined;
+  const localEndpoints = new Set(
+    endpoints.filter((endpoint) => endpoint.isLocal).map((endpoint) => endpoint.address),
+  );
+  const isRestricted = kind === "load-balancer" && port.sourceRanges.length > 0;
+  const masquerade = kind === "cluster-ip" ? "cluster" : isLocal ? "local" : "all";
+  return {
+    ...{ address, ranges, protocols, masquerade, mark: rangeMark(address, marks) },
+    localEndpoints: [...localEndpoints].sort(),
+    ...(isRestricted ? { sources: sourcesOf(address, port, options) } : {}),
+  };
+}
+
+/** The node's own packets have the virtual IP as their source. */
+function sourcesOf(
+  address: IpAddress,
+  port: ServicePort,
+  options: FamilyOptions,
+): readonly string[] {
+  const own = admitsNode(port, options)
+    ? [{ address, prefixLength: hostPrefixLength(port.family) }]
+    : [];
+  return [...port.sourceRanges, ...own].map(cidrText);
+}
+
+/**
+ * The mark of an address's ranges: a hash of the address in the bits of `marks`, which are adjacent. It is the same
+ * after each restart. Two addresses with the same mark are a conflict, which the claims decide.
+ */
+export function rangeMark(address: IpAddress, marks: number): number {
+  const unit = 2 ** (31 - Math.clz32(marks & -marks));
+  return (1 + (hashOf(address, 0) % (marks / unit))) * unit;
+}

@@ -1,0 +1,118 @@
+/** Rules of port ranges, which exist only if `kubeIpvs.portRangeMarks` is set. Pure. */
+import type { Chain, Jump, Match, Rule } from "../state/rule.ts";
+import type { ServedRange } from "../state/served-range.ts";
+import { matchSet, type RulesInput, when } from "./rule-parts.ts";
+import {
+  accept,
+  chain,
+  comment,
+  destination,
+  drop,
+  hostNetwork,
+  jump,
+  jumpTo,
+  ofProtocol,
+  type RuleProtocol,
+  rule,
+  source,
+  sourceIsLocal,
+  stop,
+} from "./rule-words.ts";
+
+/** The chain in mangle, which marks packets, and the one in nat, which masquerades them. */
+export const rangesChain = "KUBE-IPVS-RANGES";
+
+/** In mangle, because nat sees only the first packet of a connection, and a UDP flow may need another endpoint later. */
+export const rangeJumps: readonly Jump[] = ["OUTPUT", "PREROUTING"].map((from) =>
+  jump("mangle", from, rangesChain, comment("kubernetes port ranges")),
+);
+
+export function rangeChains(input: RulesInput): readonly Chain[] {
+  if (input.portRangeMarks === undefined) return [];
+  const { ranges = [] } = input;
+  const known = (["loadBalancer", "clusterIp", "externalIp", "externalIpLocal"] as const).flatMap(
+    (role) => when(input, role, rule(stop, matchSet(input, role))),
+  );
+  return [
+    // Single ports take precedence over ranges.
+    chain("mangle", rangesChain, ranges.length === 0 ? [] : [...known, ...ranges.flatMap(marking)]),
+    chain(
+      "nat",
+      rangesChain,
+      ranges.flatMap((range) => masquerading(range, input)),
+    ),
+  ];
+}
+
+/** Matches packets that were marked. */
+export function marked({ portRangeMarks }: RulesInput): readonly Match[] {
+  if (portRangeMarks === undefined) return [];
+  return [{ kind: "mark", value: 0, mask: portRangeMarks, isNegated: true }];
+}
+
+/** Packets to ranges skip the rules of other Services, whose node ports may be in the range. */
+export function acceptMarked(input: RulesInput): readonly Rule[] {
+  return input.portRangeMarks === undefined ? [] : [rule(accept, ...marked(input))];
+}
+
+export function returnMarked(input: RulesInput): readonly Rule[] {
+  return input.portRangeMarks === undefined ? [] : [rule(stop, ...marked(input))];
+}
+
+export function masqueradeMarked(input: RulesInput): readonly Rule[] {
+  if (input.portRangeMarks === undefined) return [];
+  return [rule(jumpTo(rangesChain), ...marked(input))];
+}
+
+/**
+ * IPVS compares the whole mark, so the rules replace all of its bits. With source ranges, other clients are not marked,
+ * and their packets are dropped. If these rules do not exist, the range is therefore closed.
+ */
+function marking(range: ServedRange): readonly Rule[] {
+  const { address, mark, sources, ranges, protocols } = range;
+  const to = destination(hostNetwork(address));
+  return protocols.flatMap((name) =>
+    ranges.flatMap((ports): readonly Rule[] => {
+      const protocol = name.toLowerCase() as RuleProtocol;
+      const toPorts: Match = {
+        kind: "port",
+        protocol,
+        destination: ports.first,
+        ...(ports.last === ports.first ? {} : { last: ports.last }),
+      };
+      const matches = [to, ofProtocol(protocol), toPorts];
+      const set = { kind: "xmark", value: mark, mask: 0xffffffff } as const;
+      if (sources === undefined) return [rule(set, ...matches)];
+      return [
+        ...sources.map((one) => rule(set, source(one), ...matches)),
+        rule(drop, ...matches, { kind: "mark", value: mark, mask: 0xffffffff, isNegated: true }),
+      ];
+    }),
+  );
+}
+
+/**
+ * KUBE-MARK-MASQ would change the mark that IPVS compares. These rules therefore run after IPVS, where the destination
+ * is an endpoint and the mark identifies the address. The input interface is not known there: if pods are recognized
+ * by interface, all packets to cluster IPs are masqueraded.
+ */
+function masquerading(range: ServedRange, input: RulesInput): readonly Rule[] {
+  const { address, mark, masquerade, localEndpoints } = range;
+  const { isMasqueradeAll, localDetector, edges } = input;
+  const isMarked: Match = { kind: "mark", value: mark, mask: 0xffffffff, isNegated: false };
+  const hide = (...matches: readonly Match[]): Rule =>
+    rule({ kind: "masquerade", isRandomFully: true }, ...matches);
+  const toItself = localEndpoints.map((endpoint) =>
+    hide(source(hostNetwork(endpoint)), destination(hostNetwork(endpoint)), isMarked),
+  );
+  if (masquerade === "local") {
+    return edges?.isNodeMasqueraded === true
+      ? [...toItself, hide(isMarked, sourceIsLocal)]
+      : toItself;
+  }
+  if (masquerade === "all" || isMasqueradeAll || localDetector?.kind === "in-interface")
+    return [hide(isMarked)];
+  return localDetector === undefined
+    ? [...toItself, hide(source(hostNetwork(address)), isMarked)]
+    : [...toItself, hide(source(localDetector.cidr, true), isMarked)];
+}

@@ -1,0 +1,28 @@
+import type { IpAddress } from "../base/ip.ts";
+import { isInRanges, type PortRange } from "../base/port-range.ts";
+import type { Protocol } from "../base/protocol.ts";
+
+/** The packets that a virtual server with a firewall mark serves. */
+export interface ServedRange {
+  readonly address: IpAddress;
+  readonly ranges: readonly PortRange[];
+  readonly protocols: readonly Protocol[];
+  readonly mark: number;
+  /** Networks of the clients that are served. Undefined if all clients are. */
+  readonly sources?: readonly string[];
+  readonly masquerade: RangeMasquerade;
+  /** Local endpoints. Their connections to themselves are always masqueraded. */
+  readonly localEndpoints: readonly IpAddress[];
+}
+
+/** `cluster`: as packets to cluster IPs. `local`: as packets to addresses with external policy Local. */
+export type RangeMasquerade = "all" | "cluster" | "local";
+
+/** Whether packets to this destination get the mark of the range. Source ranges are not considered. */
+export function serves(
+  { address, protocols, ranges }: Pick<ServedRange, "address" | "protocols" | "ranges">,
+  to: { readonly protocol: string; readonly address: string; readonly port: number },
+): boolean {
+  const isOfProtocol = protocols.some((protocol) => protocol === to.protocol);
+  return isOfProtocol && address === to.address && isInRanges(to.port, ranges);
+}
