@@ -28,33 +28,27 @@ export function withoutSecrets(text: string): string {
 const commonNames: ReadonlySet<string> = new Set(["default", "kubernetes", "kube-system"]);
 const addressPattern =
   /(?<![\w.:])(?:\d{1,3}(?:\.\d{1,3}){3}|[\da-f]*:[\da-f:]*(?:\d{1,3}(?:\.\d{1,3}){3})?)(?:\/(\d{1,3})(?!\d))?(?![\w])/gi;
+/** Words with a letter. */
+const wordPattern = /(?![\d.]+(?![\w-]))[\w-]+(?:\.[\w-]+)*/g;
 const hardwarePattern = /\b[\da-f]{2}(?::[\da-f]{2}){5}\b/gi;
 
 /** Replaces addresses so that two of them share as many leading bits as before, and names by numbered ones. */
 export class Redactor {
   readonly #key: Uint8Array;
   readonly #names: ReadonlyMap<string, string>;
-  readonly #namePattern: RegExp | undefined;
-  /** Whether the bit after a prefix is inverted. Most addresses share their prefixes. */
-  readonly #inverted = new Map<string, boolean>();
+  /** Hashes of the bytes before a byte. Most addresses share them. */
+  readonly #hashes = new Map<string, Uint8Array>();
 
   /** `key` is random and not stored. `names` are replaced wherever they are whole words. */
   constructor(key: Uint8Array, names: Iterable<string>) {
     this.#key = key;
     const all = [...new Set(names)].filter((name) => name !== "" && !commonNames.has(name));
     this.#names = new Map(all.map((name, index) => [name, `name-${index + 1}`]));
-    const longestFirst = all.toSorted((one, other) => other.length - one.length);
-    const words = longestFirst.map((name) => name.replaceAll(/[^\w-]/g, "\\$&")).join("|");
-    this.#namePattern =
-      all.length === 0 ? undefined : new RegExp(`(?<![\\w-])(?:${words})(?![\\w-])`, "g");
   }
 
   text(text: string): string {
-    const named =
-      this.#namePattern === undefined
-        ? text
-        : text.replaceAll(this.#namePattern, (name) => this.#names.get(name) ?? name);
-    return named
+    return text
+      .replaceAll(wordPattern, (word) => this.#name(word))
       .replaceAll(hardwarePattern, "00:00:00:00:00:00")
       .replaceAll(addressPattern, (whole, prefixLength?: string) => {
         const [written = ""] = whole.split("/");
@@ -63,6 +57,18 @@ export class Redactor {
         const replaced = this.#address(address, Number(prefixLength ?? "128"));
         return prefixLength === undefined ? replaced : `${replaced}/${prefixLength}`;
       });
+  }
+
+  /** Replaces the longest names in a word, which may be a domain name. */
+  #name(word: string): string {
+    const parts = word.split(".");
+    for (let start = 0; start < parts.length; start += 1) {
+      for (let end = parts.length; end > start; end -= 1) {
+        const name = this.#names.get(parts.slice(start, end).join("."));
+        if (name !== undefined) parts.splice(start, end - start, name);
+      }
+    }
+    return parts.join(".");
   }
 
   /** The text of a JSON part: its keys stay. */
@@ -76,28 +82,30 @@ export class Redactor {
   #address(address: IpAddress, prefixLength: number): string {
     const family = familyOf(address);
     if (isLoopback(address) || address === wildcardAddresses[family]) return address;
-    const length = hostPrefixLength(family);
     const bytes = ipAddressToBytes(address);
-    const bits = [...bytes].map((byte) => byte.toString(2).padStart(8, "0")).join("");
-    const isNetwork = prefixLength < length && !bits.slice(prefixLength).includes("1");
-    const changedBits = isNetwork ? prefixLength : length;
+    const isNetwork = bytes.every(
+      (byte, index) => ((byte << Math.max(0, Math.min(8, prefixLength - index * 8))) & 0xff) === 0,
+    );
+    const changedBits = isNetwork ? prefixLength : hostPrefixLength(family);
     const changed = bytes.map((byte, index) => {
+      const inversions = this.#inversionsAfter(`${family} ${bytes.subarray(0, index)}`);
       let result = byte;
-      for (let bit = index * 8; bit < Math.min(index * 8 + 8, changedBits); bit += 1) {
-        if (this.#isInverted(`${family} ${bits.slice(0, bit)}`)) result ^= 0x80 >> (bit % 8);
+      for (let bit = 0; bit < Math.min(8, changedBits - index * 8); bit += 1) {
+        // One bit of the hash for each combination of the bits before this one in the byte.
+        const node = (1 << bit) | (byte >> (8 - bit));
+        if ((((inversions[node >> 3] ?? 0) >> (node & 7)) & 1) === 1) result ^= 0x80 >> bit;
       }
       return result;
     });
     return ipAddressFromBytes(changed);
   }
 
-  #isInverted(prefix: string): boolean {
-    let isInverted = this.#inverted.get(prefix);
-    if (isInverted === undefined) {
-      const [first = 0] = createHmac("sha256", this.#key).update(prefix).digest();
-      isInverted = first % 2 === 1;
-      this.#inverted.set(prefix, isInverted);
+  #inversionsAfter(prefix: string): Uint8Array {
+    let hash = this.#hashes.get(prefix);
+    if (hash === undefined) {
+      hash = createHmac("sha256", this.#key).update(prefix).digest();
+      this.#hashes.set(prefix, hash);
     }
-    return isInverted;
+    return hash;
   }
 }

@@ -76,6 +76,24 @@ describe("redaction", () => {
     );
   });
 
+  it("replaces the longest names in domain names, but no numbers", () => {
+    const names = new Redactor(new Uint8Array(32), ["web", "n1.example.com", "example", "10"]);
+    assert.equal(
+      names.text("web.example.svc x.n1.example.com:80 10/web 127.0.0.10 web."),
+      "name-1.name-3.svc x.name-2:80 10/name-1 127.0.0.10 name-1.",
+    );
+  });
+
+  it("replaces names and addresses of a large node quickly", () => {
+    const names = Array.from({ length: 10_000 }, (_, index) => `web-${index}`);
+    const lines = names.map((name, index) => `${name} 10.${index >> 8}.${index & 255}.1:80`);
+    const many = new Redactor(new Uint8Array(32), names);
+    const startMs = performance.now();
+    assert.doesNotMatch(many.text(lines.join("\n")), /web-/);
+    const elapsedMs = performance.now() - startMs;
+    assert.ok(elapsedMs < 10_000, `${elapsedMs} ms`);
+  });
+
   it("finds names in answers", () => {
     const answers = [
       { items: [{ namespace: "a", name: "b", endpoints: [{ node: "c" }] }] },
