@@ -137,7 +137,7 @@ describe("the operator's commands", () => {
 
   it("write one archive for an issue, and print it", (test) => {
     const path = join(tmpdir(), "dump.tar.gz");
-    const written = kubeIpvs("sysdump", "-f", path);
+    const written = kubeIpvs("sysdump", "svc/web", "-f", path);
     test.diagnostic(written.out + written.err);
     assert.equal(written.code, 0);
     assert.equal(statSync(path).mode & 0o777, 0o600);

@@ -1,24 +1,34 @@
 import { exitCodes, listOf } from "../../answer/answer.ts";
 import type { Answers } from "../../answer/answers.ts";
-import { planTarget, servicesTarget } from "../../answer/questions.ts";
+import { type PlanSubject, planTarget, servicesTarget } from "../../answer/questions.ts";
 import { rendered } from "../../answer/render.ts";
 import { sysdumpView } from "../../answer/sysdump.ts";
 import { systemErrorText } from "../../base/system-error-text.ts";
-import { type Command, type CommandContext, switchOption, valueOption } from "../command.ts";
+import {
+  type Command,
+  type CommandContext,
+  namespaceOption,
+  switchOption,
+  valueOption,
+} from "../command.ts";
+import { queryOf } from "./services.ts";
 
 export const sysdumpCommand: Command = {
   name: "sysdump",
+  usage: "[SERVICE] [flags]",
   summary: "write one archive with all facts about this node that an issue needs",
   description:
     "Writes a .tar.gz archive with the answers of status, services, drains, plan, doctor and explain, " +
     "the configuration, metrics, virtual servers, sets, rules, addresses, routes, kernel settings " +
-    "and the end of the log. It contains no secrets, and kube-ipvs show prints it.\n" +
+    "and the end of the log. With SERVICE, explain traces packets to this Service instead of a sample. It contains no secrets, and kube-ipvs show prints it.\n" +
     "A part that fails, takes longer than 15 seconds or is larger than 16 MB is named in the index. " +
     "After 90 seconds, the remaining parts are skipped.\n" +
     "Exit codes: 0 written, 1 error.",
   usesRunningConfig: true,
   needsNoMode: true,
+  mostArguments: 1,
   options: [
+    namespaceOption,
     {
       ...valueOption(
         "filename",
@@ -31,6 +41,7 @@ export const sysdumpCommand: Command = {
   ],
   examples: [
     { command: "kube-ipvs sysdump --redact", purpose: "to attach to a public issue" },
+    { command: "kube-ipvs sysdump shop/web", purpose: "if one Service is affected" },
     {
       command: "kubectl -n kube-system exec POD -- kube-ipvs sysdump -f - > node.tar.gz",
       purpose: "from a workstation",
@@ -73,6 +84,9 @@ function answerParts(context: CommandContext): {
     if (asked.kind === "answer") return asked.answer;
     throw new Error(`the daemon does not answer: ${asked.reason}`);
   };
+  const { namespace = "default", name } = queryOf({ ...context, format: "json" });
+  const subject: PlanSubject =
+    name === undefined ? { kind: "sample" } : { kind: "service", namespace, name };
   const services = servicesTarget({ hasEndpoints: true, hasConnections: true });
   const part = (name: string, read: () => Promise<unknown>) => ({
     name: `${name}.json`,
@@ -85,7 +99,8 @@ function answerParts(context: CommandContext): {
     part("drains", () => ask("DrainList", "/v1/drains")),
     part("history", () => ask("History", "/v1/history")),
     part("explain", async () => {
-      const facts = await ask("PlanFacts", planTarget({ kind: "sample" }));
+      const facts = await ask("PlanFacts", planTarget(subject));
+      if (facts.destinations.length === 0) throw new Error("no address of a Service is served");
       const { explain } = await programs.explain();
       return listOf("ExplanationList", await explain(facts, undefined, {}, context));
     }),
