@@ -10,11 +10,12 @@ import { type Balancer, balancersOf, patchOf, routeOf, type Service } from "./ba
 import { balancerSource } from "./network.ts";
 
 const periodMs = 500;
-/** On a busy machine, a healthy node may take seconds to answer. */
-const healthMs = 3_000;
+const healthMs = 1_000;
 const [folder = ".", ...nodes] = process.argv.slice(2);
 const client = new ApiClient(folder);
 const assigned = new Set<string>();
+/** Whether each `NODE:PORT` was healthy when it last answered. */
+const health = new Map<string, boolean>();
 /** The arguments of `ip route replace` by address. */
 const routes = new Map<string, string>();
 
@@ -26,15 +27,23 @@ function freeAddress(): string {
   return address;
 }
 
+/** The node keeps its health if it does not answer in time, because a busy node may take seconds. */
 async function isHealthy(node: string, port: number): Promise<boolean> {
+  const target = `${node}:${port}`;
+  const before = health.get(target) ?? false;
+  let [now, reason] = [before, ""];
   try {
     const signal = AbortSignal.timeout(healthMs);
-    const response = await fetch(`http://${node}:${port}/healthz`, { signal });
+    const response = await fetch(`http://${target}/healthz`, { signal });
     await response.text();
-    return response.ok;
-  } catch {
-    return false;
+    [now, reason] = [response.ok, `status ${response.status}`];
+  } catch (error) {
+    if (error instanceof Error && error.name === "TimeoutError") return before;
+    [now, reason] = [false, "not reachable"];
   }
+  if (now !== before) console.log(`${new Date().toISOString()} ${target}: ${reason}`);
+  health.set(target, now);
+  return now;
 }
 
 async function routeBalancers(balancers: readonly Balancer[]): Promise<void> {
