@@ -1,6 +1,6 @@
 /**
- * `relay.ts ADDRESS TARGET PORT FILE`: relays connections to ADDRESS:PORT to TARGET. Each second, it writes the number
- * of connections and the bytes in both directions to FILE as JSON.
+ * `relay.ts ADDRESS PORT TARGET_PORT FILE`: relays connections to ADDRESS:PORT to ADDRESS:TARGET_PORT. Each second, it
+ * writes the number of connections and the bytes in both directions to FILE as JSON.
  */
 import { renameSync, writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
@@ -10,12 +10,12 @@ export interface Traffic {
   readonly bytes: number;
 }
 
-const [address = "", target = "", port = "", file = ""] = process.argv.slice(2);
+const [host = "", port = "", targetPort = "", file = ""] = process.argv.slice(2);
 let [connections, bytes] = [0, 0];
 
 const server = createServer((client) => {
   connections += 1;
-  const upstream = connect({ host: target, port: Number(port) });
+  const upstream = connect({ host, port: Number(targetPort) });
   const ends = [client, upstream] as const;
   for (const end of ends) {
     const other = end === client ? upstream : client;
@@ -27,7 +27,7 @@ const server = createServer((client) => {
     end.pipe(other);
   }
 });
-server.listen({ host: address, port: Number(port) });
+server.listen({ host, port: Number(port) });
 setInterval(() => {
   writeFileSync(`${file}.new`, JSON.stringify({ connections, bytes } satisfies Traffic));
   renameSync(`${file}.new`, file);
