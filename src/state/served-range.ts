@@ -1,5 +1,5 @@
-import type { IpAddress } from "../base/ip.ts";
-import { isInRanges, type PortRange } from "../base/port-range.ts";
+import { hostPort, type IpAddress } from "../base/ip.ts";
+import { isInRanges, type PortRange, portRangeText } from "../base/port-range.ts";
 import type { Protocol } from "../base/protocol.ts";
 
 /** The packets that a virtual server with a firewall mark serves. */
@@ -17,6 +17,12 @@ export interface ServedRange {
 
 /** `cluster`: as packets to cluster IPs. `local`: as packets to addresses with external policy Local. */
 export type RangeMasquerade = "all" | "cluster" | "local";
+
+/** For example `TCP,UDP 203.0.113.10:5060,10000-20000`. */
+export function servedRangeText({ address, ranges, protocols }: ServedRange): string {
+  const place = hostPort(address, 0).slice(0, -1);
+  return `${protocols.join(",")} ${place}${ranges.map(portRangeText).join(",")}`;
+}
 
 /** Whether packets to this destination get the mark of the range. Source ranges are not considered. */
 export function serves(

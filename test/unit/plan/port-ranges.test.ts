@@ -181,12 +181,12 @@ describe("a port range", () => {
         annotations: { "kube-ipvs.io/port-range": "10000-20000" },
       }),
     ) as [ServiceRecord, ServiceRecord];
-    const lost = planned([one, other])
-      .claims.lost()
-      .filter(({ virtualServer }) => virtualServer === `FWM ${mark} IPv4`);
+    const lost = planned([one, other]).claims.lost();
     assert.deepEqual(
-      lost.map(({ winner, loser }) => [winner, loser]),
-      [["default/a:http", "default/b:http"]],
+      lost
+        .filter(({ virtualServer }) => virtualServer.includes("203.0.113.10:10000"))
+        .map(({ virtualServer, winner, loser }) => [virtualServer, winner, loser]),
+      [["TCP 203.0.113.10:10000-20000", "default/a:http", "default/b:http"]],
     );
   });
 
