@@ -373,4 +373,27 @@ describe("a port range", () => {
       assert.equal(await askUdp("client", addresses[family].balancer, 10_000), "nobody");
     }
   });
+
+  it("is removed by clean-up, and nothing of other software is", async () => {
+    node.apply(...objects());
+    const rules = (): string =>
+      labRules === undefined ? shell("iptables-save; ip6tables-save") : shell("nft list ruleset");
+    await until(
+      async () => /^-A -f (?!7 )/m.test(shell("ipvsadm -Sn")),
+      waitMs,
+      async () => `${shell("ipvsadm -Sn")}\n${node.program.output}`,
+    );
+    assert.match(rules(), /KUBE-IPVS-RANGES/);
+    await node.stop();
+    const { code, out, err } = kubeIpvs(
+      ...["--cleanup", "--proxy-mode=ipvs", `--kube-ipvs-port-range-marks=0x${marks.toString(16)}`],
+      ...(labRules === undefined ? [] : [`--kube-ipvs-rules=${labRules}`]),
+    );
+    assert.equal(code, 0, `${out}${err}`);
+    assert.deepEqual(shell("ipvsadm -Sn").trim().split("\n"), [
+      "-A -f 7 -s rr",
+      "-a -f 7 -r 192.0.2.7:0 -m -w 1",
+    ]);
+    assert.doesNotMatch(rules(), /KUBE-IPVS-RANGES/);
+  });
 });
