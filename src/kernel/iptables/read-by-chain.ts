@@ -61,7 +61,9 @@ export async function readByChain(
   const jumps = await findJumps(family, candidates, restore);
   return {
     chains: [
-      ...found.flatMap(({ table, saved }) => parseSaved(inTable(table, saved ?? ""))),
+      ...found.flatMap(({ table, saved }) =>
+        parseSaved(inTable(table, saved ?? ""), undefined, new Set([table])),
+      ),
       ...unreadable.map(({ table, name }) => chainOfJumps(family, { table, name }, jumps)),
     ],
     unreadable: [...hidden],

@@ -65,6 +65,20 @@ describe("rules in nft", () => {
     assert.deepEqual(inputs(), [undefined, listing]);
   });
 
+  it("are also read chain by chain in mangle", async () => {
+    const inMangle: RuleSet = {
+      chains: [{ table: "mangle", name: "KUBE-A", rules: [] }],
+      jumps: [{ ...jump("OUTPUT"), table: "mangle" }],
+    };
+    const { client } = clientOf({
+      "iptables-nft-save": { output: saved.replace("*nat", "*mangle") },
+      "iptables-nft-restore": { output: "-N KUBE-A\n-P OUTPUT ACCEPT\n-A OUTPUT -j KUBE-A\n" },
+    });
+    await client.observe("IPv4", { planned: inMangle });
+    const chains = await client.observe("IPv4", { planned: inMangle });
+    assert.deepEqual(shown(chains), ["KUBE-A", "OUTPUT -j KUBE-A"]);
+  });
+
   it("are saved again if the program's answer is unknown", async () => {
     const answers: readonly ProgramAnswer[] = [
       { exitCode: 2, errorOutput: "unknown option -S" },
